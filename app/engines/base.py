@@ -1,0 +1,116 @@
+"""What an engine is: how to recognise it, ask it, and read its answer.
+
+One engine is one module of this package with a subclass of `Engine` in a module-level name `ENGINE`; `app.engines`
+finds it. Engines never touch the database: they take and give the frozen values below and those of `app.samples`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from app.http import ServerClient
+from app.samples import CacheDefeat, Trace
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """One model a server offers, as far as it tells."""
+
+    id: str
+    """The name to send in a request."""
+    name: str
+    """The name to show: no folders, no `.gguf`."""
+    quantization: str | None = None
+    context_tokens: int | None = None
+    size_bytes: int | None = None
+    parameters: int | None = None
+    file_path: str | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a probe found."""
+
+    engine: str
+    engine_version: str | None
+    models: tuple[ModelFacts, ...]
+    context_tokens: int | None = None
+    """Usable by one request (per slot)."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Configuration the server tells by itself, by the keys of `app.configuration`: context, parallel, ..."""
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    loading: bool = False
+    notes: tuple[str, ...] = ()
+    """Sentences worth showing to the person."""
+
+    def model(self, wanted: str | None) -> ModelFacts | None:
+        """The model with that id or shown name; without a wish, the first."""
+        if wanted is None:
+            return self.models[0] if self.models else None
+        return next((m for m in self.models if wanted in (m.id, m.name)), None)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request to measure."""
+
+    prompt: str
+    output_tokens: int
+    model: str | None
+    """Model id to send; None when the server told none."""
+    nonce: str | None = None
+    """A text of constant length for the start of the prompt, used where the engine has no cache switch."""
+    reuse_cache: bool = False
+    expected_prompt_tokens: int | None = None
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    """What earlier requests and probes taught (`Server.capabilities`)."""
+
+
+@dataclass(frozen=True)
+class Health:
+    """State of a server right now. Asking also keeps the connection warm."""
+
+    ready: bool
+    detail: str
+    """One sentence, shown while waiting."""
+    busy: bool | None = None
+    """Whether other requests are being worked on; None where the engine does not tell."""
+
+
+class Engine(ABC):
+    key: ClassVar[str]
+    """Stable name in the database, JSON and `--engine`."""
+    title: ClassVar[str]
+    default_ports: ClassVar[tuple[int, ...]] = ()
+    cache_defeat: ClassVar[CacheDefeat] = CacheDefeat.NONCE
+    rank: ClassVar[int] = 0
+    """Engines are tried from the highest rank down; the generic one comes last."""
+
+    @abstractmethod
+    def recognise(self, client: ServerClient) -> Facts | None:
+        """Facts when the server behind `client` is this engine, else None.
+
+        Raises ServerProblem when it surely is, but cannot be used (needs a key, ...).
+        """
+
+    @abstractmethod
+    def health(self, client: ServerClient) -> Health:
+        """Raises ServerProblem when the server does not answer at all."""
+
+    @abstractmethod
+    def play(self, client: ServerClient, ask: Ask) -> Trace:
+        """Sends one request and reads its stream to the end.
+
+        Whatever the server does becomes a `Trace` with a status and one sentence in `error`. Raises only
+        ServerProblem with the troubles that make every further request pointless (needs a key, unknown model, prompt
+        too long), and lets Cancelled pass.
+        """
+
+    def prompt_tokens(self, client: ServerClient, ask: Ask) -> int | None:
+        """Tokens that the prompt of `ask` will have, by the server's own tokenizer; None where it has none."""
+        return None
+
+    def counters(self, client: ServerClient) -> dict[str, float] | None:
+        """The server's running totals (Prometheus names), to be compared before and after a run."""
+        return None

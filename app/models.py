@@ -1,0 +1,212 @@
+"""All tables. Integer keys inside, public ids and slugs outside; every `_at` column is UTC.
+
+A JSON column is replaced, never edited in place: SQLAlchemy does not see edits inside it.
+"""
+
+import secrets
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, CheckConstraint, Column, Index, LargeBinary, UniqueConstraint, text
+from sqlmodel import Field, SQLModel
+
+SQLModel.metadata.naming_convention = {
+    "ix": "ix_%(column_0_label)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+RUN_STATES = ("queued", "running", "done", "failed", "cancelled", "interrupted")
+ENDED_STATES = frozenset(RUN_STATES) - {"queued", "running"}
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def new_public_id() -> str:
+    """Ten characters without look-alikes: 48 bits, enough not to be guessed by accident within one database."""
+    alphabet = "23456789abcdefghjkmnpqrstuvwxyz"
+    return "".join(secrets.choice(alphabet) for _ in range(10))
+
+
+def _json(default: type) -> Any:
+    return Field(default_factory=default, sa_column=Column(JSON, nullable=False))
+
+
+class Machine(SQLModel, table=True):
+    id: int | None = Field(default=None, primary_key=True)
+    slug: str = Field(unique=True, max_length=80)
+    name: str = Field(max_length=120)
+    kind: str = Field(default="", max_length=40)
+    accelerators: list[dict[str, Any]] = _json(list)
+    """Each: name, count, memory_bytes, bandwidth_bytes_per_s, compute_flops_per_s, source."""
+    ram_bytes: int | None = Field(default=None, sa_type=BigInteger)
+    ram_bandwidth_bytes_per_s: float | None = None
+    ram_bandwidth_source: str | None = Field(default=None, max_length=20)
+    """measured, catalogue or typed."""
+    os: str = Field(default="", max_length=120)
+    cpu: str = Field(default="", max_length=120)
+    notes: str = ""
+    created_at: datetime = Field(default_factory=now)
+    archived_at: datetime | None = None
+
+
+class Server(SQLModel, table=True):
+    id: int | None = Field(default=None, primary_key=True)
+    machine_id: int = Field(foreign_key="machine.id", index=True)
+    slug: str = Field(unique=True, max_length=80)
+    name: str = Field(max_length=120)
+    engine: str = Field(max_length=40)
+    base_url: str = Field(max_length=500)
+    api_key_encrypted: str | None = None
+    model: str | None = Field(default=None, max_length=300)
+    """Which of the server's models to measure; None: its first one."""
+    capabilities: dict[str, Any] = _json(dict)
+    """What probing and measuring taught about this server's protocol."""
+    facts: dict[str, Any] = _json(dict)
+    """The last probe: engine_version, models, context_tokens, settings."""
+    settings: dict[str, Any] = _json(dict)
+    """What a probe cannot know and a person said once: cards, split_mode, KV types, ..."""
+    labels: list[str] = _json(list)
+    created_at: datetime = Field(default_factory=now)
+    probed_at: datetime | None = None
+    archived_at: datetime | None = None
+
+
+class Model(SQLModel, table=True):
+    __table_args__ = (UniqueConstraint("name", "quantization", "geometry_sha256"),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    name: str = Field(max_length=300)
+    quantization: str = Field(default="", max_length=60)
+    geometry: dict[str, Any] = _json(dict)
+    geometry_sha256: str = Field(max_length=64)
+    source: str = Field(default="", max_length=300)
+
+
+class Config(SQLModel, table=True):
+    """A frozen configuration. Rows are only ever inserted."""
+
+    __table_args__ = (UniqueConstraint("server_id", "fingerprint"),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    server_id: int = Field(foreign_key="server.id")
+    model_id: int = Field(foreign_key="model.id", index=True)
+    engine: str = Field(max_length=40)
+    engine_version: str | None = Field(default=None, max_length=120)
+    settings: dict[str, Any] = _json(dict)
+    labels: list[str] = _json(list)
+    fingerprint: str = Field(max_length=64, index=True)
+    created_at: datetime = Field(default_factory=now)
+
+
+class Suite(SQLModel, table=True):
+    """A person's own suite; editing one adds a version. The built-in suites live in app/suites."""
+
+    __table_args__ = (UniqueConstraint("key", "version"),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    key: str = Field(max_length=60, index=True)
+    version: int = 1
+    title: str = Field(max_length=120)
+    definition: dict[str, Any] = _json(dict)
+    sha256: str = Field(max_length=64, unique=True)
+    created_at: datetime = Field(default_factory=now)
+    archived_at: datetime | None = None
+
+
+class Run(SQLModel, table=True):
+    __table_args__ = (
+        CheckConstraint("status IN ('queued','running','done','failed','cancelled','interrupted')", name="status"),
+        CheckConstraint("source IN ('live','import')", name="source"),
+        # one running run per machine, whoever tries to start a second one
+        Index(
+            "uq_run_machine_running",
+            "machine_id",
+            unique=True,
+            sqlite_where=text("status = 'running'"),
+            postgresql_where=text("status = 'running'"),
+        ),
+        Index("ix_run_status_queued_at", "status", "queued_at"),
+        Index("ix_run_config_id_started_at", "config_id", "started_at"),
+    )
+
+    id: int | None = Field(default=None, primary_key=True)
+    public_id: str = Field(default_factory=new_public_id, unique=True, max_length=16)
+    machine_id: int = Field(foreign_key="machine.id")
+    server_id: int = Field(foreign_key="server.id", index=True)
+    config_id: int | None = Field(default=None, foreign_key="config.id")
+    """Frozen when the run starts: a queued run has none yet."""
+    suite_key: str = Field(max_length=60)
+    suite_sha256: str = Field(max_length=64)
+    plan: dict[str, Any] = _json(dict)
+    """What was asked for: points, repetitions, warm-ups, model."""
+    source: str = Field(default="live", max_length=10)
+    import_digest: str | None = Field(default=None, unique=True, max_length=64)
+    status: str = Field(default="queued", max_length=12)
+    note: str = ""
+    samples_planned: int = 0
+    samples_done: int = 0
+    progress: dict[str, Any] = _json(dict)
+    """phase (one sentence), last (the last sample's triple), estimated_end_at."""
+    evidence: dict[str, Any] = _json(dict)
+    """What was seen before and after: health, idleness, counters, points left out, warnings."""
+    queued_at: datetime = Field(default_factory=now)
+    started_at: datetime | None = Field(default=None, index=True)
+    finished_at: datetime | None = None
+    heartbeat_at: datetime | None = None
+    cancel_requested_at: datetime | None = None
+    worker_pid: int | None = None
+    error: str | None = None
+
+
+class SampleRow(SQLModel, table=True):
+    __tablename__ = "sample"
+    __table_args__ = (UniqueConstraint("run_id", "ordinal"),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    run_id: int = Field(foreign_key="run.id", ondelete="CASCADE")
+    ordinal: int
+    point: dict[str, Any] = _json(dict)
+    is_warmup: bool = False
+    status: str = Field(max_length=12)
+    started_at: datetime | None = None
+    ttft_ms: float | None = None
+    prefill_tokens_per_s: float | None = None
+    decode_tokens_per_s: float | None = None
+    record: dict[str, Any] = _json(dict)
+    """Everything of `samples.Sample` except events, flags and error."""
+    events: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    """zlib-compressed JSON columns; see store/samples.py."""
+    sensors: dict[str, Any] = _json(dict)
+    flags: list[str] = _json(list)
+    error: str | None = None
+
+
+class Measurement(SQLModel, table=True):
+    """One derived number of one point of a run; a null has a reason. Always recomputable from the samples."""
+
+    __table_args__ = (
+        UniqueConstraint("run_id", "point_key", "metric", "source"),
+        Index("ix_measurement_metric_run_id", "metric", "run_id"),
+    )
+
+    id: int | None = Field(default=None, primary_key=True)
+    run_id: int = Field(foreign_key="run.id", ondelete="CASCADE")
+    point_key: str = Field(max_length=60)
+    """`prompt_tokens/output_tokens/concurrency/depth`."""
+    metric: str = Field(max_length=60)
+    source: str = Field(max_length=12)
+    """client, server, slope or import."""
+    unit: str = Field(max_length=20)
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    spread: dict[str, Any] = _json(dict)
+    """minimum, maximum, standard_deviation, left_out."""
+    sample_count: int = 0
+    null_reason: str | None = Field(default=None, max_length=60)
+    formula_version: int = 1

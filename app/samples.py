@@ -1,0 +1,146 @@
+"""What one request gave: raw events and counts, before any formula.
+
+These frozen values are the only language between engines (which produce them), metrics (which turn them into
+numbers) and the store (which keeps them). All offsets are milliseconds since `t0`, the moment just before the request's
+first byte was written on a connected socket, on one monotonic clock.
+"""
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Kind(StrEnum):
+    """What a stream event carried."""
+
+    ROLE = "role"
+    """A first chunk without any token text."""
+    ANSWER = "answer"
+    REASONING = "reasoning"
+    TOOL = "tool"
+    HIDDEN = "hidden"
+    """A token is known to have been made at this moment although it has no visible text (see the engine's file)."""
+    EMPTY = "empty"
+    """Neither text nor anything else: an empty delta."""
+    FINISH = "finish"
+    USAGE = "usage"
+    PROGRESS = "progress"
+    COMMENT = "comment"
+    DONE = "done"
+    ERROR = "error"
+
+
+TOKEN_KINDS = frozenset({Kind.ANSWER, Kind.REASONING, Kind.TOOL, Kind.HIDDEN})
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    at_ms: float
+    kind: Kind
+    chars: int = 0
+    """Characters of token text."""
+    tokens: int | None = None
+    """Output tokens so far, where the server says so in this very event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What a suite asks for. Nominal: the tokens really counted stand in each sample."""
+
+    prompt_tokens: int
+    output_tokens: int
+    concurrency: int = 1
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFigures:
+    """The server's own counts and durations of one request; rates are never taken over, they are computed."""
+
+    prompt_tokens: int | None = None
+    """Fresh prompt tokens: those really processed, without cached ones."""
+    prompt_ms: float | None = None
+    output_tokens: int | None = None
+    decode_ms: float | None = None
+    """From the first to the last output token: `output_tokens - 1` intervals."""
+    load_ms: float | None = None
+    queue_ms: float | None = None
+    draft_tokens: int | None = None
+    draft_accepted_tokens: int | None = None
+    raw: dict[str, Any] = field(default_factory=dict)
+    """The server's object as it was sent."""
+
+
+class Status(StrEnum):
+    OK = "ok"
+    INCOMPLETE = "incomplete"
+    """Tokens came, but the stream broke or had no proper end."""
+    FAILED = "failed"
+
+
+class CountSource(StrEnum):
+    USAGE = "usage"
+    TIMINGS = "timings"
+    EVENTS = "events"
+
+
+class CacheDefeat(StrEnum):
+    SWITCH = "switch"
+    """The engine was told not to use its prompt cache; the very same prompt each time."""
+    NONCE = "nonce"
+    """The prompt started with a text of constant length that no other request had."""
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One request as its engine read it."""
+
+    status: Status
+    events: tuple[Event, ...] = ()
+    prompt_tokens: int | None = None
+    """All prompt tokens, cached ones included."""
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+    count_source: CountSource | None = None
+    finish_reason: str | None = None
+    text_sha256: str | None = None
+    """SHA-256 of the answer text (without reasoning and tool calls), UTF-8."""
+    text_chars: int = 0
+    headers_ms: float | None = None
+    end_ms: float | None = None
+    """When the last byte was read, or when reading stopped."""
+    connect_ms: float | None = None
+    """Time to connect, when this request had to; never inside TTFT."""
+    reads: int = 0
+    """How many pieces the bytes arrived in."""
+    not_streamed: bool = False
+    server: ServerFigures | None = None
+    error: str | None = None
+    """One sentence; None when nothing went wrong."""
+    learned: dict[str, Any] = field(default_factory=dict)
+    """Capabilities that this request taught, to be remembered for the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One measured request of a run."""
+
+    ordinal: int
+    point: Point
+    is_warmup: bool
+    cache_defeat: CacheDefeat
+    trace: Trace
+    flags: tuple[str, ...] = ()
+    expected_prompt_tokens: int | None = None
+    """Counted with the server's own tokenizer before the run, where it has one."""
+    stream: int = 0
+    """Which of several concurrent streams."""
+    sent_at_ms: float = 0.0
+    """When t0 was, relative to the start of the point's wall time."""
+    sensors: dict[str, Any] = field(default_factory=dict)
+
+
+def to_json(value: Any) -> dict[str, Any]:
+    """A dataclass of this module as plain JSON values (enums are strings already)."""
+    return asdict(value)

@@ -1,0 +1,58 @@
+"""Settings: `ROOFMARK_*` environment variables over defaults. README.md documents each one (a test checks that)."""
+
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
+
+import platformdirs
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from app.errors import BadInput
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="ROOFMARK_", extra="ignore", env_ignore_empty=True)
+
+    data_dir: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_data_dir("roofmark", appauthor=False)),
+        description="Where the database, backups, logs and the encryption key live.",
+    )
+    database_url: str | None = Field(
+        None, description="SQLAlchemy URL of the database; without it, `roofmark.db` in the data folder."
+    )
+    host: str = Field("127.0.0.1", description="Address that `serve` listens on.")
+    port: int = Field(8765, ge=0, le=65535, description="Port that `serve` listens on; 0 takes any free one.")
+    root_path: str = Field("", description="Sub-path under which a reverse proxy shows Roofmark, such as `/roofmark`.")
+    allowed_hosts: Annotated[list[str], NoDecode] = Field(
+        default_factory=list, description="Further host names under which Roofmark may be reached, comma-separated."
+    )
+    password: SecretStr | None = Field(None, description="Password of the web pages and the JSON API.")
+    allow_no_password: bool = Field(False, description="Listen on a public address although no password is set.")
+    secret_key: SecretStr | None = Field(
+        None, description="Key that encrypts API keys of servers; without it, one is made in the data folder."
+    )
+    connect_timeout_s: float = Field(5.0, gt=0, description="How long to wait for a connection to a server.")
+    probe_timeout_s: float = Field(5.0, gt=0, description="How long to wait for each answer while probing a server.")
+    first_byte_timeout_s: float = Field(900.0, gt=0, description="How long a prefill may take without any token.")
+    idle_timeout_s: float = Field(60.0, gt=0, description="How long a stream may pause after its first token.")
+    loading_timeout_s: float = Field(900.0, ge=0, description="How long to wait while a server loads its model.")
+    busy_timeout_s: float = Field(60.0, ge=0, description="How long to wait for a server that is busy with others.")
+    log_level: str = Field("INFO", description="Level of the log on standard error.")
+
+    @cached_property
+    def effective_database_url(self) -> str:
+        return self.database_url or f"sqlite:///{self.data_dir / 'roofmark.db'}"
+
+    def __init__(self, **values: object) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = "ROOFMARK_" + "_".join(str(part) for part in first["loc"]).upper()
+            raise BadInput(f"Setting {name} is not usable: {first['msg']}.") from error
+
+    @field_validator("allowed_hosts", mode="before")
+    @classmethod
+    def split_hosts(cls, value: object) -> object:
+        return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value

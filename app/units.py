@@ -1,0 +1,70 @@
+"""Numbers and times as a person reads them. Units live at the edge only: everything inside is SI and bytes."""
+
+import math
+from datetime import UTC, datetime
+
+DASH = "–"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Three significant digits, no exponent, thousands separated; an unknown is a dash.
+
+    >>> number(72.4381), number(1288.2), number(0.01234), number(None)
+    ('72.4', '1,288', '0.0123', '–')
+    """
+    if value is None or not math.isfinite(value):
+        return DASH
+    if value == 0:
+        return "0"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}"
+    # rounding may have gained a digit: 9.996 -> 10.00 -> 10.0
+    if decimals and len(text.replace(",", "").replace(".", "").lstrip("-0")) > digits:
+        text = f"{value:,.{decimals - 1}f}"
+    return text
+
+
+def duration(seconds: float | None) -> str:
+    """
+    >>> duration(0.42), duration(42), duration(194), duration(7300)
+    ('0.4 s', '42 s', '3 min 14 s', '2 h 1 min')
+    """
+    if seconds is None or not math.isfinite(seconds):
+        return DASH
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def size(n_bytes: int | None) -> str:
+    """GB = 1e9 bytes.
+
+    >>> size(25_300_000_000), size(246_587_904)
+    ('25.3 GB', '247 MB')
+    """
+    if n_bytes is None:
+        return DASH
+    value = float(n_bytes)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 1000 or unit == "TB":
+            return f"{number(value)} {unit}"
+        value /= 1000
+    raise AssertionError("unreachable")
+
+
+def ago(then: datetime | None, now: datetime | None = None) -> str:
+    """How long since, in one unit."""
+    if then is None:
+        return DASH
+    seconds = ((now or datetime.now(UTC)) - then).total_seconds()
+    if seconds < 45:
+        return "just now"
+    for limit, per, unit in ((3600, 60, "min"), (86400, 3600, "h"), (86400 * 60, 86400, "d")):
+        if seconds < limit:
+            return f"{max(1, round(seconds / per))} {unit} ago"
+    return then.strftime("%Y-%m-%d")
