@@ -52,6 +52,10 @@ class Point:
     concurrency: int = 1
     depth: int = 0
 
+    @property
+    def key(self) -> str:
+        return f"{self.prompt_tokens}/{self.output_tokens}/{self.concurrency}/{self.depth}"
+
 
 @dataclass(frozen=True, slots=True)
 class ServerFigures:

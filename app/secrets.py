@@ -47,4 +47,6 @@ def _key_file(path: Path) -> bytes:
             file.write(key)
         return key
     except OSError as error:
-        raise StorageProblem(f"The key file {path.name} in the data folder cannot be used: {error.strerror}.") from error
+        raise StorageProblem(
+            f"The key file {path.name} in the data folder cannot be used: {error.strerror}."
+        ) from error
