@@ -113,8 +113,9 @@ def _checked(url: str) -> URL:
         parsed = parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername not in ("sqlite", "postgresql+psycopg"):
         raise StorageProblem("Roofmark stores in SQLite or PostgreSQL: ROOFMARK_DATABASE_URL names another database.")
-    if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
-        raise StorageProblem("A database in memory would forget every run: name a file in ROOFMARK_DATABASE_URL.")
+    name = parsed.database or ":memory:"
+    if parsed.drivername == "sqlite" and (name == ":memory:" or name.startswith("file:")):
+        raise StorageProblem("ROOFMARK_DATABASE_URL must name a file by its path, as in sqlite:///roofmark.db.")
     return parsed
 
 

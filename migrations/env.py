@@ -8,8 +8,9 @@ from alembic import context
 from alembic.operations.ops import MigrationScript
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, Engine, TypeDecorator
+from sqlmodel import SQLModel
 
-from app import models
+import app.models  # noqa: F401  (fills SQLModel.metadata)
 
 # any constant that no other program uses on the same PostgreSQL database
 ADVISORY_LOCK = 0x526F6F666D61726B
@@ -65,7 +66,7 @@ def plain_type(kind: str, item: object, _context: object) -> str | Literal[False
 with engine().execution_options(roofmark_write=True).connect() as connection, one_migration_at_a_time(connection):
     context.configure(
         connection=connection,
-        target_metadata=models.SQLModel.metadata,
+        target_metadata=SQLModel.metadata,
         render_as_batch=True,
         process_revision_directives=number,
         render_item=plain_type,

@@ -1,4 +1,4 @@
-"""What a test needs from the machine: without it the test skips with a reason, and fails where nothing may be missing."""
+"""What a test needs from the machine: without it the test skips with a reason, and in CI it fails."""
 
 import os
 
