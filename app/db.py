@@ -98,7 +98,11 @@ def explained() -> Iterator[None]:
 
 def _sentence(error: Exception, otherwise: str = "The database did not do what was asked; the log says why.") -> str:
     cause = str(error.orig) if isinstance(error, DBAPIError) else str(error)
-    return next((told for pattern, told in _SENTENCES if re.search(pattern, cause, re.IGNORECASE)), otherwise)
+    for pattern, told in _SENTENCES:
+        if re.search(pattern, cause, re.IGNORECASE):
+            return told
+    log.error("%s: %s", type(error).__name__, cause)
+    return otherwise
 
 
 # --- connections -----------------------------------------------------------------------------------------------------

@@ -156,6 +156,7 @@ def upgrade() -> None:
         sa.Column("metric", sa.String(length=60), nullable=False),
         sa.Column("source", sa.String(length=12), nullable=False),
         sa.Column("unit", sa.String(length=20), nullable=False),
+        sa.Column("is_shown", sa.Boolean(), nullable=False),
         sa.Column("value", sa.Float(), nullable=True),
         sa.Column("low", sa.Float(), nullable=True),
         sa.Column("high", sa.Float(), nullable=True),
