@@ -3,6 +3,7 @@
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import platformdirs
 from pydantic import Field, SecretStr, ValidationError, field_validator
@@ -42,7 +43,8 @@ class Settings(BaseSettings):
 
     @cached_property
     def effective_database_url(self) -> str:
-        return self.database_url or f"sqlite:///{self.data_dir / 'roofmark.db'}"
+        # a folder may have any name, a URL may not
+        return self.database_url or f"sqlite:///{quote(str(self.data_dir / 'roofmark.db'))}"
 
     def as_environment(self) -> dict[str, str]:
         """The settings that differ from their defaults, as a child process reads them."""
