@@ -2,7 +2,7 @@
 
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import platformdirs
@@ -51,7 +51,7 @@ class Settings(BaseSettings):
         given = self.model_dump(exclude_unset=True, exclude_none=True)
         return {f"ROOFMARK_{name.upper()}": _as_text(value) for name, value in given.items()}
 
-    def __init__(self, **values: object) -> None:
+    def __init__(self, **values: Any) -> None:
         try:
             super().__init__(**values)
         except ValidationError as error:
