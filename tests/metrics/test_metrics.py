@@ -123,7 +123,8 @@ def test_statistics_take_only_usable_samples_and_say_what_they_left_out() -> Non
     assert (decode.minimum, decode.maximum) == (pytest.approx(25), pytest.approx(50))
     assert decode.samples == 3
     assert decode.left_out == {"incomplete": 1}
-    assert decode.low is not None and decode.low < 40 < (decode.high or 0)
+    assert decode.low is not None
+    assert decode.low < 40 < (decode.high or 0)
 
 
 def test_one_sample_has_no_interval() -> None:
@@ -233,5 +234,6 @@ def test_no_stream_gives_a_zero_an_infinity_or_an_exception(
         if each.value is None:
             assert each.null_reason in NULL_REASONS
         else:
-            assert each.value == each.value and abs(each.value) != float("inf")
+            assert each.value == each.value
+            assert abs(each.value) != float("inf")
             assert each.value > 0 or each.metric.startswith(("itl", "ttf", "e2e", "draft", "load"))

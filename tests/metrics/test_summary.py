@@ -39,7 +39,8 @@ def test_a_summary_is_in_order(found: list[float]) -> None:
 @given(values.filter(lambda found: len(found) >= 3))
 def test_a_speed_and_its_inverse_have_the_same_interval(found: list[float]) -> None:
     speed, time = summarise(found), summarise([1 / value for value in found])
-    assert speed.low is not None and time.high is not None
+    assert speed.low is not None
+    assert time.high is not None
     assert speed.low == pytest.approx(1 / time.high, rel=1e-6)
 
 
@@ -54,7 +55,8 @@ def test_the_interval_covers_the_truth_in_95_of_100_cases(repetitions: int, skew
         else:
             found = [source.gauss(truth, 2.5) for _ in range(repetitions)]
         summary = summarise(found)
-        assert summary.low is not None and summary.high is not None
+        assert summary.low is not None
+        assert summary.high is not None
         hits += summary.low <= truth <= summary.high
     assert 0.93 <= hits / rounds <= 0.97
 
@@ -70,4 +72,5 @@ def test_a_difference_has_welchs_interval() -> None:
 
 def test_zeros_and_negatives_do_not_break_it() -> None:
     summary = summarise([-1.0, 0.0, 1.0])
-    assert summary.low is not None and summary.low < statistics.fmean([-1, 0, 1]) < (summary.high or 0)
+    assert summary.low is not None
+    assert summary.low < statistics.fmean([-1, 0, 1]) < (summary.high or 0)
