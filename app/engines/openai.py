@@ -55,11 +55,10 @@ class OpenAI(Engine):
 
     def play(self, client: ServerClient, ask: Ask) -> Trace:
         refused = _refused_before(ask)
+        tried: set[str] = set()
         learned: dict[str, Any] = {}
         while True:
             required, optional = self._required(ask), self._optional(ask, refused)
-            if not _LIMITS & optional.keys():
-                return Trace(Status.FAILED, error="The server accepts no limit for the length of its answer.")
             try:
                 answer = self._attempt(client, ask, required | optional)
             except ServerProblem as problem:
@@ -70,10 +69,14 @@ class OpenAI(Engine):
                 return self._refine(read_trace(answer, learned))
             if (fatal := fatal_problem(answer)) is not None:
                 raise fatal
-            newly = refused_fields(answer, optional.keys())
+            newly = refused_fields(answer, optional.keys()) - tried
             if not newly:
                 return Trace(Status.FAILED, error=str(answer.problem()))
+            tried |= newly
             refused |= newly
+            if refused >= _LIMITS:
+                # one of the names is needed: the one refused now yields to the other, unless that was tried as well
+                refused -= _LIMITS - newly
             learned = {"refused_fields": sorted(refused)}
 
     def _attempt(self, client: ServerClient, ask: Ask, body: Mapping[str, Any]) -> Recording | Answer:

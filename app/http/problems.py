@@ -46,7 +46,7 @@ def error_message(value: Any) -> str | None:
     return text if len(text) <= _MESSAGE_CHARS else text[: _MESSAGE_CHARS - 1] + "…"
 
 
-def _messages(value: Any, depth: int = 4) -> Iterator[str]:
+def _messages(value: Any, depth: int = 8) -> Iterator[str]:
     if depth == 0:
         return
     if isinstance(value, str):

@@ -1,6 +1,7 @@
 """Answers that broke other tools: fed into the parser with their exact times, and played over a socket."""
 
 import hashlib
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -71,7 +72,7 @@ def test_recorded_case_has_its_exact_times(name: str) -> None:
     assert (answers[0].at_ms if answers else None) == expected["ttfo_ms"]
     assert (tokens[-1].at_ms if tokens else None) == expected.get("last_token_ms")
     if expected.get("itl_ms"):
-        gaps = [b.at_ms - a.at_ms for a, b in zip(tokens, tokens[1:], strict=False)]
+        gaps = [b.at_ms - a.at_ms for a, b in pairwise(tokens)]
         assert gaps == expected["itl_ms"]
 
 
