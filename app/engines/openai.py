@@ -70,12 +70,12 @@ class OpenAI(Engine):
             if (fatal := fatal_problem(answer)) is not None:
                 raise fatal
             newly = refused_fields(answer, optional.keys()) - tried
-            if not newly:
-                return Trace(Status.FAILED, error=str(answer.problem()))
             tried |= newly
+            if not newly or tried >= _LIMITS:
+                return Trace(Status.FAILED, error=str(answer.problem()))
             refused |= newly
             if refused >= _LIMITS:
-                # one of the names is needed: the one refused now yields to the other, unless that was tried as well
+                # a server that changed its mind since the lesson was learned: the name refused now gives way
                 refused -= _LIMITS - newly
             learned = {"refused_fields": sorted(refused)}
 
@@ -101,12 +101,14 @@ class OpenAI(Engine):
 
     def _optional(self, ask: Ask, refused: Collection[str]) -> dict[str, Any]:
         """The fields that a server may refuse by name, without those that it did refuse."""
-        fields: dict[str, Any] = {"stream_options": {"include_usage": True}, "temperature": 0, "seed": 1}
-        fields |= self._fields(ask)
-        # the first of the limit's names that is not refused: never both
-        fields |= {name: ask.output_tokens for name in ("max_completion_tokens", "max_tokens") if name not in refused}
-        if "max_tokens" in fields:
-            fields.pop("max_completion_tokens", None)
+        limit = "max_tokens" if "max_tokens" not in refused else "max_completion_tokens"
+        fields = {
+            limit: ask.output_tokens,
+            "stream_options": {"include_usage": True},
+            "temperature": 0,
+            "seed": 1,
+            **self._fields(ask),
+        }
         return {name: value for name, value in fields.items() if name not in refused}
 
     def _fields(self, ask: Ask) -> dict[str, Any]:

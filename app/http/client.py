@@ -1,12 +1,12 @@
 """`ServerClient`: one warm connection to one measured server."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic, perf_counter_ns
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import httpcore
 import httpx
@@ -71,7 +71,10 @@ class Exchange:
 
     def pieces(self) -> Iterator[bytes]:
         """The body as it arrives, decompressed. Raises httpcore's and httpx's errors."""
-        return self._response.iter_bytes() if "content-encoding" in self.headers else self._response.iter_raw()
+        if "content-encoding" in self.headers:
+            return self._response.iter_bytes()
+        # `iter_raw` would give the same, for a third more processor time
+        return iter(cast(httpx.SyncByteStream, self._response.stream))
 
     def answer(self, deadline_s: float) -> Answer:
         """The whole body, bounded in size and time."""
@@ -217,7 +220,7 @@ class _Body(httpx.SyncByteStream):
         self._response = response
 
     def __iter__(self) -> Iterator[bytes]:
-        return self._response.iter_stream()
+        return iter(cast(Iterable[bytes], self._response.stream))
 
     def close(self) -> None:
         self._response.close()

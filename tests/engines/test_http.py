@@ -117,7 +117,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         def getaddrinfo(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
             return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in next(left)]
 
-        monkeypatch.setattr(network.socket, "getaddrinfo", getaddrinfo)
+        monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
 
     return resolve
 
@@ -136,7 +136,7 @@ def test_the_checked_address_is_pinned(monkeypatch: pytest.MonkeyPatch, connect:
     def getaddrinfo(host: str, *rest: int, **more: int) -> object:
         return real(next(answers) if host == "llm.example" else host, *rest, **more)
 
-    monkeypatch.setattr(network.socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     with ServerClient(f"http://llm.example:{replay.port}", None, Settings()) as client:
         assert [client.get_json("/"), client.get_json("/")] == [{"ok": True}] * 2
     assert next(answers) == "169.254.169.254"
@@ -235,7 +235,7 @@ def test_unknown_names(monkeypatch: pytest.MonkeyPatch) -> None:
     def getaddrinfo(*_: object, **__: object) -> None:
         raise socket.gaierror(-2, "Name or service not known")
 
-    monkeypatch.setattr(network.socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     for host, hint in (("nowhere.invalid", False), ("host.docker.internal", True)):
         with ServerClient(f"http://{host}", None, Settings()) as client:
             caught = problem(client)

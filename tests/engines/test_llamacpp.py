@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from app.engines import find, probe
-from app.engines._stream import frames
+from app.engines._chat import read_trace
+from app.engines._stream import End, Recording, frames
 from app.engines.base import Ask
+from app.engines.llamacpp import LlamaCpp
 from app.errors import ServerProblem, Trouble
 from app.http import ServerClient
 from app.samples import TOKEN_KINDS, Event, Kind, Status, Trace
@@ -119,10 +121,6 @@ def test_what_is_sent(connect: Connect) -> None:
 
 def recorded(name: str) -> Trace:
     """A captured stream with its exact times, as the engine reads it."""
-    from app.engines._chat import read_trace
-    from app.engines._stream import End, Recording
-    from app.engines.llamacpp import LlamaCpp
-
     script = capture("llama.cpp", name)
     rows = [(round(ms * 1e6), data) for ms, data in script.rows]
     return LlamaCpp()._refine(read_trace(Recording(rows, End.CLOSED, 0, 0, rows[-1][0]), {}))
@@ -162,10 +160,6 @@ def test_client_and_server_agree_on_decode(name: str) -> None:
 
 
 def stream(role_ms: int, first_ms: int, finish_ms: int, n: int, decode_ms: float) -> Trace:
-    from app.engines._chat import read_trace
-    from app.engines._stream import End, Recording
-    from app.engines.llamacpp import LlamaCpp
-
     role = json.dumps({"choices": [{"delta": {"role": "assistant", "content": None}}]}).encode()
     rows = [(role_ms, role), *((first_ms + 20 * i, chunk("x")) for i in range(4))]
     rows += [

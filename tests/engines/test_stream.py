@@ -2,6 +2,7 @@
 
 import json
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from app.samples import Kind, Status, Trace
 from tests.replay import case_rows
 
 
-def chunk(text: str | None = None, finish: str | None = None, **more: object) -> bytes:
+def chunk(text: str | None = None, *, finish: str | None = None, **more: Any) -> bytes:
     delta = {} if text is None else {"content": text}
     return json.dumps({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **more}).encode()
 
@@ -150,7 +151,7 @@ def test_text_outside_of_a_delta(field: str) -> None:
     assert seen(read(json.dumps({field: "abc"}).encode() + b"\n[DONE]\n")) == [(Kind.ANSWER, 3), (Kind.DONE, 0)]
 
 
-def usage(prompt: int, completion: int) -> dict[str, object]:
+def usage(prompt: int, completion: int) -> dict[str, Any]:
     return {"usage": {"prompt_tokens": prompt, "completion_tokens": completion}}
 
 
