@@ -148,6 +148,8 @@ class Run(SQLModel, table=True):
     import_digest: str | None = Field(default=None, unique=True, max_length=64)
     status: str = Field(default="queued", max_length=12)
     note: str = ""
+    main_point_key: str = Field(default="", max_length=60)
+    """The suite's first point: what lists and histories show."""
     samples_planned: int = 0
     samples_done: int = 0
     progress: dict[str, Any] = _json(dict)
@@ -160,6 +162,8 @@ class Run(SQLModel, table=True):
     heartbeat_at: datetime | None = None
     cancel_requested_at: datetime | None = None
     worker_pid: int | None = None
+    worker_instance: str | None = Field(default=None, max_length=40)
+    """Which data folder's lock file tells whether the worker lives; see runner/workers.py."""
     error: str | None = None
 
 
@@ -202,6 +206,8 @@ class Measurement(SQLModel, table=True):
     source: str = Field(max_length=12)
     """client, server, slope or import."""
     unit: str = Field(max_length=20)
+    is_shown: bool = False
+    """The source that is shown where only one has room."""
     value: float | None = None
     low: float | None = None
     high: float | None = None

@@ -52,6 +52,14 @@ class Point:
     concurrency: int = 1
     depth: int = 0
 
+    @property
+    def key(self) -> str:
+        return f"{self.prompt_tokens}/{self.output_tokens}/{self.concurrency}/{self.depth}"
+
+    @classmethod
+    def from_key(cls, key: str) -> "Point":
+        return cls(*(int(part) for part in key.split("/")))
+
 
 @dataclass(frozen=True, slots=True)
 class ServerFigures:

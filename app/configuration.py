@@ -1,0 +1,146 @@
+"""What shapes a result besides the prompt: the settings of a configuration, its fingerprint, and changes in words."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.errors import BadInput
+
+Value = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Setting:
+    key: str
+    title: str
+    type: type = str
+    asked: bool = False
+    """Asked in the server's form, since hardly any probe can know it."""
+    hint: str = ""
+
+
+SETTINGS = {
+    setting.key: setting
+    for setting in (
+        Setting("context", "Context", int, hint="tokens one request may use"),
+        Setting("parallel", "Parallel slots", int),
+        Setting("cards", "Cards", int, asked=True, hint="accelerators that hold the model; 0 for CPU only"),
+        Setting("split_mode", "Split mode", asked=True, hint="layer, row, tensor, none"),
+        Setting("kv_type_k", "KV cache type K", asked=True, hint="f16, q8_0, q4_0, fp8"),
+        Setting("kv_type_v", "KV cache type V", asked=True, hint="f16, q8_0, q4_0, fp8"),
+        Setting("gpu_layers", "Layers on GPU", int, asked=True, hint="999 for all"),
+        Setting("batch", "Batch", int),
+        Setting("ubatch", "Micro-batch", int),
+        Setting("threads", "Threads", int),
+        Setting("flash_attention", "Flash attention"),
+        Setting("flags", "Flags", asked=True, hint="further command-line flags of the engine"),
+    )
+}
+
+_KEY = re.compile(r"[a-z][a-z0-9_.-]{0,39}")
+
+
+def parse_setting(text: str) -> tuple[str, Value | None]:
+    """`key=value` as typed on a command line; an empty value means "forget it". Raises BadInput.
+
+    >>> parse_setting("cards=2"), parse_setting("kv_type_k=q8_0"), parse_setting("cards=")
+    (('cards', 2), ('kv_type_k', 'q8_0'), ('cards', None))
+    """
+    key, equals, value = text.partition("=")
+    key = key.strip().lower()
+    if not equals or not _KEY.fullmatch(key):
+        raise BadInput(f"Settings are written key=value, such as cards=2; {text!r} is not.")
+    return key, clean_setting(key, value)
+
+
+def clean_setting(key: str, value: str) -> Value | None:
+    """A typed-in value in its setting's type; None when it is empty. Raises BadInput."""
+    value = value.strip()
+    if not value:
+        return None
+    if len(value) > 500:
+        raise BadInput(f"The value of {key} is longer than 500 characters.")
+    setting = SETTINGS.get(key)
+    if setting is None or setting.type is str:
+        return value
+    try:
+        number = int(value.replace(",", "").replace("_", ""))
+    except ValueError as error:
+        raise BadInput(f"{setting.title} ({key}) must be a whole number, not {value!r}.") from error
+    if not 0 <= number < 2**53:
+        raise BadInput(f"{setting.title} ({key}) must not be negative or absurdly large.")
+    return number
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A configuration as it was when a run started."""
+
+    engine: str
+    engine_version: str | None
+    model: str
+    quantization: str | None
+    settings: Mapping[str, Any]
+    labels: Sequence[str] = ()
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the content alone: the same configuration has the same fingerprint on every machine."""
+        content = {
+            "engine": self.engine,
+            "engine_version": self.engine_version,
+            "model": self.model,
+            "quantization": self.quantization,
+            "settings": dict(self.settings),
+            "labels": sorted(self.labels),
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def changes(old: Snapshot, new: Snapshot, engine_titles: Mapping[str, str] | None = None) -> list[str]:
+    """What changed, one short phrase each, the weightiest first.
+
+    >>> a = Snapshot("llama.cpp", "b6301", "Qwen3-8B", "Q4_K_M", {"context": 4096})
+    >>> b = Snapshot("llama.cpp", "b6400", "Qwen3-8B", "IQ2_XS", {"context": 8192})
+    >>> changes(a, b)
+    ['Q4_K_M → IQ2_XS', 'llama.cpp b6301 → b6400', 'Context 4,096 → 8,192']
+    """
+    titles = engine_titles or {}
+    said = []
+    if old.model != new.model:
+        said.append(f"{old.model} → {new.model}")
+    if old.quantization != new.quantization:
+        said.append(f"{old.quantization or 'unknown quantization'} → {new.quantization or 'unknown quantization'}")
+    engine_then, engine_now = titles.get(old.engine, old.engine), titles.get(new.engine, new.engine)
+    if old.engine != new.engine:
+        said.append(
+            f"{engine_then} {old.engine_version or ''}".strip() + f" → {engine_now} {new.engine_version or ''}".rstrip()
+        )
+    elif old.engine_version != new.engine_version:
+        said.append(
+            f"{engine_now} {old.engine_version or 'unknown version'} → {new.engine_version or 'unknown version'}"
+        )
+    known = [key for key in SETTINGS if key in old.settings or key in new.settings]
+    free = sorted((set(old.settings) | set(new.settings)) - set(SETTINGS))
+    for key in known + free:
+        then, today = old.settings.get(key), new.settings.get(key)
+        if then != today:
+            said.append(f"{setting_title(key)} {show(then)} → {show(today)}")
+    gone, come = set(old.labels) - set(new.labels), set(new.labels) - set(old.labels)
+    said += [f"label {label} removed" for label in sorted(gone)] + [f"label {label} added" for label in sorted(come)]
+    return said
+
+
+def setting_title(key: str) -> str:
+    return SETTINGS[key].title if key in SETTINGS else key
+
+
+def show(value: Any) -> str:
+    if value is None:
+        return "not stated"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:,}" if isinstance(value, int) else str(value)

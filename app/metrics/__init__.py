@@ -1,0 +1,205 @@
+"""Metrics: from the samples of a run to its numbers. Pure: the same samples always give the same numbers."""
+
+import importlib
+import pkgutil
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import pairwise
+
+from app.metrics import clock
+from app.metrics.base import NULL_REASONS, Metric, Source
+from app.metrics.flags import FLAGS, flags_of, is_usable
+from app.metrics.prefill import MIN_FRESH_TOKENS, fresh_prompt_tokens
+from app.metrics.summary import difference_interval, summarise
+from app.samples import Point, Sample
+
+__all__ = ["FLAGS", "NULL_REASONS", "TRIPLE", "Measured", "flags_of", "is_usable", "measure", "metrics", "triple_of"]
+
+TRIPLE = ("ttft_ms", "prefill_tokens_per_s", "decode_tokens_per_s")
+
+SOURCE_ORDER: dict[str, tuple[Source, ...]] = {"prefill_tokens_per_s": ("server", "slope", "client", "import")}
+"""Which source's value is shown where only one has room; elsewhere the client's comes first."""
+
+
+@cache
+def metrics() -> dict[str, Metric]:
+    """All metrics by key, the triple first."""
+    found: dict[str, Metric] = {}
+    for module in pkgutil.iter_modules(__path__):
+        for metric in getattr(importlib.import_module(f"{__name__}.{module.name}"), "METRICS", ()):
+            found[metric.key] = metric
+    return {key: found[key] for key in (*TRIPLE, *sorted(found.keys() - set(TRIPLE)))}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One metric of one point from one source, over all usable samples."""
+
+    point: Point
+    metric: str
+    source: Source
+    unit: str
+    value: float | None
+    """The median."""
+    low: float | None = None
+    high: float | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    standard_deviation: float | None = None
+    samples: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)
+    """How many samples were left out, by flag or status."""
+    null_reason: str | None = None
+    is_shown: bool = False
+    """The source that is shown where only one has room."""
+    formula_version: int = 1
+
+
+def preferred(metric: str) -> tuple[Source, ...]:
+    return SOURCE_ORDER.get(metric, ("client", "server", "slope", "import"))
+
+
+def triple_of(sample: Sample) -> dict[str, float | None]:
+    """A single sample's triple, each from its preferred source."""
+    shown: dict[str, float | None] = {}
+    for key in TRIPLE:
+        readings = {reading.source: reading.value for reading in metrics()[key].read(sample)}
+        shown[key] = next((readings[s] for s in preferred(key) if readings.get(s) is not None), None)
+    return shown
+
+
+def measure(samples: Sequence[Sample]) -> list[Measured]:
+    """Every metric of every point. Warm-ups never count; disqualified samples are counted as left out."""
+    by_point: dict[Point, list[Sample]] = {}
+    for sample in samples:
+        if not sample.is_warmup:
+            by_point.setdefault(sample.point, []).append(sample)
+    found = [
+        each for point, taken in by_point.items() for metric in metrics().values() for each in _at(point, taken, metric)
+    ]
+    return _with_shown(found + _slopes(by_point))
+
+
+def _with_shown(found: list[Measured]) -> list[Measured]:
+    chosen: dict[tuple[Point, str], Measured] = {}
+    for each in found:
+        best = chosen.get((each.point, each.metric))
+        if best is None or _shown_rank(each) < _shown_rank(best):
+            chosen[each.point, each.metric] = each
+    return [replace(each, is_shown=chosen[each.point, each.metric] is each) for each in found]
+
+
+def _shown_rank(each: Measured) -> tuple[bool, int]:
+    return each.value is None, preferred(each.metric).index(each.source)
+
+
+def _at(point: Point, taken: Sequence[Sample], metric: Metric) -> list[Measured]:
+    values: dict[Source, list[float]] = {}
+    reasons: dict[Source, Counter[str]] = {}
+    left_out: Counter[str] = Counter()
+    for sample in taken:
+        if not is_usable(sample):
+            left_out.update(_disqualifications(sample))
+            continue
+        if spoilers := [flag for flag in sample.flags if flag in metric.spoiled_by]:
+            left_out.update(spoilers[:1])
+            continue
+        for reading in metric.read(sample):
+            if reading.value is not None:
+                values.setdefault(reading.source, []).append(reading.value)
+            elif reading.null_reason:
+                reasons.setdefault(reading.source, Counter()).update([reading.null_reason])
+    if not values and not reasons and left_out and metric.key in TRIPLE:
+        spoiled = left_out.most_common(1)[0][0]
+        reasons["client"] = Counter([spoiled if spoiled in NULL_REASONS else "no_usable_sample"])
+    return [
+        _summarised(point, metric, source, values.get(source, []), reasons.get(source, Counter()), dict(left_out))
+        for source in dict.fromkeys([*values, *reasons])
+    ]
+
+
+def _disqualifications(sample: Sample) -> list[str]:
+    flags = [key for key in sample.flags if key in FLAGS and FLAGS[key].disqualifies]
+    return flags[:1] or [sample.trace.status.value]
+
+
+def _summarised(
+    point: Point,
+    metric: Metric,
+    source: Source,
+    values: Sequence[float],
+    reasons: Counter[str],
+    left_out: dict[str, int],
+) -> Measured:
+    if not values:
+        return Measured(
+            point,
+            metric.key,
+            source,
+            metric.unit,
+            None,
+            left_out=left_out,
+            null_reason=reasons.most_common(1)[0][0],
+            formula_version=metric.formula_version,
+        )
+    summary = summarise(values)
+    return Measured(
+        point=point,
+        metric=metric.key,
+        source=source,
+        unit=metric.unit,
+        value=summary.median,
+        low=summary.low,
+        high=summary.high,
+        minimum=summary.minimum,
+        maximum=summary.maximum,
+        standard_deviation=summary.standard_deviation,
+        samples=summary.count,
+        left_out=left_out,
+        formula_version=metric.formula_version,
+    )
+
+
+def _slopes(by_point: dict[Point, list[Sample]]) -> list[Measured]:
+    """Prefill between neighbouring prompt lengths: delta tokens / delta TTFT. Constant overhead cancels.
+
+    The value stands at the longer of the two lengths.
+    """
+    lengths: list[tuple[float, Point, list[float]]] = []
+    for point, taken in by_point.items():
+        usable = [s for s in taken if is_usable(s) and "cached" not in s.flags and point.concurrency == 1]
+        pairs = [
+            (fresh, ttft)
+            for s in usable
+            if (fresh := fresh_prompt_tokens(s)) is not None and (ttft := clock.first_token_ms(s.trace)) is not None
+        ]
+        if pairs:
+            lengths.append((statistics.median(t for t, _ in pairs), point, [ttft for _, ttft in pairs]))
+    lengths.sort(key=lambda each: each[0])
+    metric = metrics()["prefill_tokens_per_s"]
+    found = []
+    for (tokens, _, ttfts), (more_tokens, point, more_ttfts) in pairwise(lengths):
+        more = more_tokens - tokens
+        if more < MIN_FRESH_TOKENS:
+            continue
+        seconds = (statistics.median(more_ttfts) - statistics.median(ttfts)) / 1000
+        bounds = difference_interval(ttfts, more_ttfts)
+        certain = bounds is not None and bounds[0] > 0
+        found.append(
+            Measured(
+                point=point,
+                metric=metric.key,
+                source="slope",
+                unit=metric.unit,
+                value=more / seconds if seconds > 0 else None,
+                low=more / bounds[1] * 1000 if bounds and certain else None,
+                high=more / bounds[0] * 1000 if bounds and certain else None,
+                samples=min(len(ttfts), len(more_ttfts)),
+                null_reason=None if seconds > 0 else "no_slope",
+                formula_version=metric.formula_version,
+            )
+        )
+    return found

@@ -1,0 +1,65 @@
+"""Decode speed and its inverse. The first token ends the prefill, so n tokens take n - 1 intervals."""
+
+from collections.abc import Sequence
+
+from app.metrics import clock
+from app.metrics.base import Metric, Reading, Source, null
+from app.samples import Sample
+
+
+def intervals(sample: Sample) -> list[tuple[Source, int, float] | Reading]:
+    """Per source: decode intervals and the milliseconds they took, or why there are none."""
+    found = [_client(sample)]
+    server = sample.trace.server
+    if server is not None and server.output_tokens is not None:
+        if server.output_tokens < 2:
+            found.append(null("server", "one_token"))
+        elif not server.decode_ms:
+            found.append(null("server", "no_duration"))
+        else:
+            found.append(("server", server.output_tokens - 1, server.decode_ms))
+    return found
+
+
+def _client(sample: Sample) -> tuple[Source, int, float] | Reading:
+    trace = sample.trace
+    if trace.not_streamed:
+        return null("client", "not_streamed")
+    span, n = clock.span_ms(trace), trace.output_tokens
+    if span is None or n is None:
+        return null("client", "no_token")
+    if n < 2:
+        return null("client", "one_token")
+    if clock.arrives_in_bursts(trace):
+        return null("client", "buffered")
+    return ("client", n - 1, span) if span > 0 else null("client", "zero_span")
+
+
+def read_decode(sample: Sample) -> Sequence[Reading]:
+    return [
+        each if isinstance(each, Reading) else Reading(each[0], each[1] / each[2] * 1000) for each in intervals(sample)
+    ]
+
+
+def read_tpot(sample: Sample) -> Sequence[Reading]:
+    return [each if isinstance(each, Reading) else Reading(each[0], each[2] / each[1]) for each in intervals(sample)]
+
+
+METRICS = (
+    Metric(
+        key="decode_tokens_per_s",
+        title="Decode",
+        unit="tok/s",
+        better="higher",
+        explanation="Generation speed of one stream after its first token: (n - 1) tokens over the time they took.",
+        read=read_decode,
+    ),
+    Metric(
+        key="tpot_ms",
+        title="TPOT",
+        unit="ms",
+        better="lower",
+        explanation="Time per output token after the first: the inverse of decode speed.",
+        read=read_tpot,
+    ),
+)

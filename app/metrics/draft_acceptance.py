@@ -1,0 +1,24 @@
+from collections.abc import Sequence
+
+from app.metrics.base import Metric, Reading
+from app.samples import Sample
+
+
+def read_draft_acceptance(sample: Sample) -> Sequence[Reading]:
+    """Accepted / drafted tokens; no reading at all where nothing was drafted."""
+    server = sample.trace.server
+    if server is None or not server.draft_tokens or server.draft_accepted_tokens is None:
+        return []
+    return [Reading("server", server.draft_accepted_tokens / server.draft_tokens)]
+
+
+METRICS = (
+    Metric(
+        key="draft_acceptance",
+        title="Draft acceptance",
+        unit="share",
+        better="higher",
+        explanation="Speculative decoding: the share of drafted tokens that the model accepted.",
+        read=read_draft_acceptance,
+    ),
+)

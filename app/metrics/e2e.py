@@ -1,0 +1,45 @@
+from collections.abc import Sequence
+
+from app.metrics import clock
+from app.metrics.base import Metric, Reading, null
+from app.samples import Sample
+
+
+def read_e2e(sample: Sample) -> Sequence[Reading]:
+    """t_last - t0; for one JSON body, when it had come."""
+    trace = sample.trace
+    if trace.not_streamed:
+        return [Reading("client", trace.end_ms) if trace.end_ms is not None else null("client", "not_streamed")]
+    last = clock.last_token_ms(trace)
+    return [Reading("client", last) if last is not None else null("client", "no_token")]
+
+
+def read_throughput(sample: Sample) -> Sequence[Reading]:
+    """Output tokens / end-to-end time of a lone stream."""
+    if sample.point.concurrency != 1:
+        return [null("client", "concurrent_streams")]
+    e2e = read_e2e(sample)[0].value
+    tokens = sample.trace.output_tokens
+    return [Reading("client", tokens / e2e * 1000) if e2e and tokens else null("client", "no_token")]
+
+
+METRICS = (
+    Metric(
+        key="e2e_ms",
+        title="End to end",
+        unit="ms",
+        better="lower",
+        explanation="From sending the request until the last token: TTFT plus all of the decode time.",
+        read=read_e2e,
+        spoiled_by=frozenset({"cached", "cold"}),
+    ),
+    Metric(
+        key="output_tokens_per_s",
+        title="Throughput",
+        unit="tok/s",
+        better="higher",
+        explanation="All output tokens over the whole time, prefill included.",
+        read=read_throughput,
+        spoiled_by=frozenset({"cached", "cold"}),
+    ),
+)

@@ -1,0 +1,215 @@
+"""Flags: what makes a sample worth a second look. Each has a rule, one sentence and one piece of advice."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from app.metrics import clock
+from app.samples import CacheDefeat, CountSource, Sample, Status
+
+COLD_LOAD_MS = 100.0
+CACHED_SHARE = 0.02
+MILLISECONDS_PER_SECOND = 1000
+
+
+@dataclass(frozen=True)
+class Flag:
+    key: str
+    sentence: str
+    advice: str
+    disqualifies: bool
+    """Keeps the sample out of all statistics."""
+    holds: Callable[[Sample], bool]
+
+
+def _short(sample: Sample) -> bool:
+    n = sample.trace.output_tokens
+    if n is None or sample.trace.not_streamed or n >= sample.point.output_tokens:
+        return False
+    return sample.trace.count_source is not CountSource.EVENTS or sample.trace.finish_reason == "stop"
+
+
+def _over(sample: Sample) -> bool:
+    n = sample.trace.output_tokens
+    return n is not None and n > sample.point.output_tokens
+
+
+def _cached(sample: Sample) -> bool:
+    total, cached = sample.trace.prompt_tokens, sample.trace.cached_tokens
+    return bool(cached and total and cached > CACHED_SHARE * total)
+
+
+def _truncated(sample: Sample) -> bool:
+    """Against the server's own tokenizer where it has one, else against half of a rough estimate.
+
+    It disqualifies nothing: tokens and times that the server states belong together, only to another length.
+    """
+    counted = sample.trace.prompt_tokens
+    if counted is None:
+        return False
+    if sample.expected_prompt_tokens is not None:
+        return counted < sample.expected_prompt_tokens
+    return counted < 0.5 * sample.point.prompt_tokens
+
+
+def _unseen_tokens(sample: Sample) -> int:
+    """Output tokens that the server counted beyond one per token event."""
+    trace = sample.trace
+    events = clock.token_events(trace)
+    if trace.output_tokens is None or trace.count_source is CountSource.EVENTS or not events:
+        return 0
+    return trace.output_tokens - len(events)
+
+
+def _visible_chars(sample: Sample) -> int:
+    return sum(event.chars for event in clock.token_events(sample.trace))
+
+
+def _bundled(sample: Sample) -> bool:
+    unseen = _unseen_tokens(sample)
+    return unseen > max(1, 0.05 * len(clock.token_events(sample.trace))) and not _hidden_tokens(sample)
+
+
+def _hidden_tokens(sample: Sample) -> bool:
+    """More tokens than characters: their text cannot have been in the stream."""
+    n = sample.trace.output_tokens or 0
+    return _unseen_tokens(sample) > max(1, 0.05 * n) and _visible_chars(sample) < n
+
+
+def _unit_mismatch(sample: Sample) -> bool:
+    """The server's durations against our own clock: about a thousand times too long or too short."""
+    server, e2e = sample.trace.server, clock.last_token_ms(sample.trace)
+    if server is None or not e2e:
+        return False
+    stated = (server.prompt_ms or 0) + (server.decode_ms or 0)
+    if stated <= 0:
+        return False
+    ratio = stated / e2e
+    return ratio > MILLISECONDS_PER_SECOND / 3 or ratio < 3 / MILLISECONDS_PER_SECOND
+
+
+FLAGS = {
+    flag.key: flag
+    for flag in (
+        Flag(
+            "incomplete",
+            "The stream had no proper end: no finish reason, no usage, or the connection broke.",
+            "Look at the server's log for this moment; the tokens that came are kept.",
+            True,
+            lambda s: s.trace.status is Status.INCOMPLETE,
+        ),
+        Flag(
+            "empty",
+            "The server answered properly, but without a single token.",
+            "Try the prompt by hand; a chat template or a stop word may end the answer at once.",
+            True,
+            lambda s: s.trace.status is Status.OK and not s.trace.not_streamed and not clock.token_events(s.trace),
+        ),
+        Flag(
+            "not_streamed",
+            "The server sent one piece of JSON although a stream was asked for.",
+            "Without a stream there is no TTFT and no decode speed: check whether a proxy turns streaming off.",
+            False,
+            lambda s: s.trace.not_streamed,
+        ),
+        Flag(
+            "buffered",
+            "Tokens arrived in bursts: something between server and Roofmark holds them back.",
+            "Measure the server directly, or turn buffering off in the proxy.",
+            False,
+            lambda s: clock.arrives_in_bursts(s.trace),
+        ),
+        Flag(
+            "truncated_prompt",
+            "The server processed fewer prompt tokens than were sent: it cut the prompt.",
+            "Raise the server's context, or take a shorter suite: TTFT and prefill belong to the shorter prompt.",
+            False,
+            _truncated,
+        ),
+        Flag(
+            "cold",
+            "The server loaded the model during this request.",
+            "Load time is shown apart; let a warm-up sample take it.",
+            False,
+            lambda s: s.trace.server is not None and (s.trace.server.load_ms or 0) >= COLD_LOAD_MS,
+        ),
+        Flag(
+            "cached",
+            "Part of the prompt came from the server's cache.",
+            "TTFT and prefill of this sample are left out: turn prompt caching off to measure them.",
+            False,
+            _cached,
+        ),
+        Flag(
+            "possibly_cached",
+            "The prompt may have come from the server's cache; the server does not say.",
+            "Prefill is not computed. Let the suite defeat the cache.",
+            False,
+            lambda s: s.trace.cached_tokens is None and s.cache_defeat is CacheDefeat.NONE,
+        ),
+        Flag(
+            "short",
+            "The answer ended before the asked length.",
+            "Short answers make noisy speeds: compare only runs of the same output length.",
+            False,
+            _short,
+        ),
+        Flag(
+            "over",
+            "The server wrote more tokens than asked for.",
+            "It ignores the output limit: compare only runs of the same output length.",
+            False,
+            _over,
+        ),
+        Flag(
+            "bundled",
+            "Stream events hold several tokens each.",
+            "Speeds count tokens and stay right; the gaps are chunk gaps, not inter-token latency.",
+            False,
+            _bundled,
+        ),
+        Flag(
+            "hidden_tokens",
+            "The server counts more tokens than the stream showed.",
+            "Hidden reasoning or swallowed tags: decode speed includes tokens that were never seen.",
+            False,
+            _hidden_tokens,
+        ),
+        Flag(
+            "token_count_estimated",
+            "The server gave no token count, so stream events were counted instead.",
+            "Take the speed as a lower bound: one event may hold several tokens.",
+            False,
+            lambda s: s.trace.count_source is CountSource.EVENTS and bool(clock.token_events(s.trace)),
+        ),
+        Flag(
+            "unit_mismatch",
+            "The server's own durations are off by about a factor of a thousand.",
+            "Its figures are in another unit than stated: trust the client's.",
+            False,
+            _unit_mismatch,
+        ),
+        Flag(
+            "concurrent",
+            "The server was working for somebody else at the same time.",
+            "Measure again while nobody else uses the server.",
+            True,
+            lambda s: bool(s.sensors.get("server_was_busy")),
+        ),
+    )
+}
+
+
+def flags_of(sample: Sample) -> tuple[str, ...]:
+    """All flags of a sample, in the order above. A failed sample has an error instead."""
+    if sample.trace.status is Status.FAILED:
+        return ()
+    return tuple(key for key, flag in FLAGS.items() if flag.holds(sample))
+
+
+def is_usable(sample: Sample) -> bool:
+    """Whether statistics may take it."""
+    return (
+        not sample.is_warmup
+        and sample.trace.status is Status.OK
+        and not any(FLAGS[key].disqualifies for key in sample.flags if key in FLAGS)
+    )

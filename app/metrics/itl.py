@@ -1,0 +1,48 @@
+"""Inter-token latency: the gaps between token events. Where events hold several tokens, they are chunk gaps."""
+
+import statistics
+from collections.abc import Callable, Sequence
+
+from app.metrics import clock
+from app.metrics.base import Metric, Reading, null
+from app.samples import Sample
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    """Linear between the closest ranks."""
+    if len(values) == 1:
+        return values[0]
+    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
+
+
+def _reader(choose: Callable[[Sequence[float]], float]) -> Callable[[Sample], Sequence[Reading]]:
+    def read(sample: Sample) -> Sequence[Reading]:
+        if sample.trace.not_streamed:
+            return [null("client", "not_streamed")]
+        gaps = clock.gaps_ms(sample.trace)
+        if not gaps:
+            return [null("client", "few_gaps")]
+        if clock.arrives_in_bursts(sample.trace):
+            return [null("client", "buffered")]
+        return [Reading("client", choose(gaps))]
+
+    return read
+
+
+def _metric(suffix: str, title: str, choose: Callable[[Sequence[float]], float]) -> Metric:
+    return Metric(
+        key=f"itl_ms_{suffix}",
+        title=f"ITL {title}",
+        unit="ms",
+        better="lower",
+        explanation="Inter-token latency: the pause between one token and the next, as a reader sees it.",
+        read=_reader(choose),
+    )
+
+
+METRICS = (
+    _metric("p50", "p50", lambda gaps: percentile(gaps, 50)),
+    _metric("p90", "p90", lambda gaps: percentile(gaps, 90)),
+    _metric("p99", "p99", lambda gaps: percentile(gaps, 99)),
+    _metric("max", "max", max),
+)

@@ -1,0 +1,22 @@
+from collections.abc import Sequence
+
+from app.metrics.base import Metric, Reading
+from app.samples import Sample
+
+
+def read_load(sample: Sample) -> Sequence[Reading]:
+    """The server's own time for loading the model; no reading where it states none."""
+    server = sample.trace.server
+    return [] if server is None or server.load_ms is None else [Reading("server", server.load_ms)]
+
+
+METRICS = (
+    Metric(
+        key="load_ms",
+        title="Load time",
+        unit="ms",
+        better="lower",
+        explanation="How long the server took to load the model before it could begin.",
+        read=read_load,
+    ),
+)

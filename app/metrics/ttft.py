@@ -1,0 +1,47 @@
+from collections.abc import Sequence
+
+from app.metrics import clock
+from app.metrics.base import Metric, Reading, null
+from app.samples import Kind, Sample
+
+
+def read_ttft(sample: Sample) -> Sequence[Reading]:
+    """t_first - t0. Always the client's: no server sees its own queue and network."""
+    if sample.trace.not_streamed:
+        return [null("client", "not_streamed")]
+    first = clock.first_token_ms(sample.trace)
+    return [Reading("client", first) if first is not None else null("client", "no_token")]
+
+
+def read_ttfa(sample: Sample) -> Sequence[Reading]:
+    """First event with answer text - t0; differs from TTFT where a model reasons first."""
+    if sample.trace.not_streamed:
+        return [null("client", "not_streamed")]
+    first = clock.first_answer_ms(sample.trace)
+    if first is None:
+        return [null("client", "no_answer_token")]
+    reasoned = any(event.kind in (Kind.REASONING, Kind.TOOL) for event in sample.trace.events)
+    # an invisible first token that belongs to the answer started it
+    return [Reading("client", first if reasoned else clock.first_token_ms(sample.trace))]
+
+
+METRICS = (
+    Metric(
+        key="ttft_ms",
+        title="TTFT",
+        unit="ms",
+        better="lower",
+        explanation="Time to first token: from sending the request until the first token of any kind arrives.",
+        read=read_ttft,
+        spoiled_by=frozenset({"cached", "cold"}),
+    ),
+    Metric(
+        key="ttfa_ms",
+        title="Time to first answer token",
+        unit="ms",
+        better="lower",
+        explanation="Until the first token of the answer itself; a reasoning model thinks before it.",
+        read=read_ttfa,
+        spoiled_by=frozenset({"cached", "cold"}),
+    ),
+)

@@ -1,0 +1,207 @@
+"""Queueing runs, starting workers, and noticing those that died. The database is the only channel between processes."""
+
+import logging
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+
+from filelock import Timeout
+
+from app import bench, engines
+from app.bench import Stop
+from app.db import Database
+from app.engines.base import Facts
+from app.errors import BadInput, Cancelled, Conflict, RoofmarkError
+from app.models import Run, Server, new_public_id
+from app.runner import workers
+from app.runner.facts import facts_json
+from app.runner.work import Listener, Progress, work
+from app.settings import Settings
+from app.store import measurements, runs, servers, suites
+from app.units import plural
+
+__all__ = ["Listener", "Progress", "Runner", "facts_json"]
+
+log = logging.getLogger(__name__)
+
+WATCH_S = 2.0
+
+
+class Runner:
+    """Used by the web process and by the command line alike; several may live at once."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._settings = settings
+        self._started: dict[str, subprocess.Popen[bytes]] = {}
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    # --- runs ---
+
+    def queue(
+        self,
+        server_slug: str,
+        suite_key: str,
+        *,
+        repetitions: int | None = None,
+        warmups: int | None = None,
+        model: str | None = None,
+        note: str = "",
+    ) -> str:
+        """Adds a run and starts it if its machine is free; returns its public id. Raises RoofmarkError."""
+        with self._database.write() as session:
+            suite = suites.suite(session, suite_key).with_counts(repetitions, warmups)
+            server = servers.server(session, server_slug)
+            public_id = runs.add_run(session, server, suite, model=model, note=note.strip()).public_id
+        self.dispatch()
+        return public_id
+
+    def perform(
+        self,
+        server_slug: str,
+        suite_key: str,
+        listen: Listener,
+        *,
+        repetitions: int | None = None,
+        warmups: int | None = None,
+        model: str | None = None,
+        note: str = "",
+    ) -> str:
+        """Queues a run, waits for its turn and measures it in this very process; returns its public id.
+
+        A run that is cancelled, even while it waits, ends in that state; nothing is raised for it.
+        """
+        public_id = new_public_id()
+        with workers.lock(self._settings, public_id):  # held from the start, so that no dispatcher takes it
+            with self._database.write() as session:
+                suite = suites.suite(session, suite_key).with_counts(repetitions, warmups)
+                server = servers.server(session, server_slug)
+                runs.add_run(session, server, suite, model=model, note=note.strip(), public_id=public_id)
+            self._take_turn(public_id, listen)
+        workers.forget(self._settings, public_id)
+        self.dispatch()
+        return public_id
+
+    def _take_turn(self, public_id: str, listen: Listener) -> None:
+        stop = Stop()
+        while work(self._database, self._settings, public_id, listen, stop) is None:
+            with self._database.read() as session:
+                run = runs.run(session, public_id)
+                ahead = runs.queue_position(session, run)
+            if run.status != "queued":
+                return  # cancelled from elsewhere
+            listen(Progress(f"Waiting for {plural(ahead, 'run')} on this machine.", 0, run.samples_planned))
+            try:
+                with stop.on_signals(), stop.interruptible():
+                    time.sleep(WATCH_S / 2)
+            except Cancelled:
+                self.cancel(public_id)
+                return
+            self.dispatch()
+
+    def work(self, public_id: str, listen: Listener) -> None:
+        """What a worker process does: measure one run, if it is still to be had, then start the next."""
+        try:
+            with workers.lock(self._settings, public_id):
+                done = work(self._database, self._settings, public_id, listen, Stop())
+        except Timeout:
+            return  # somebody else works on it
+        if done is not None:
+            workers.forget(self._settings, public_id)
+        self.dispatch()
+
+    def cancel(self, public_id: str) -> None:
+        """Cancels a queued run at once, and asks a running one to stop. Raises NotFound, Conflict."""
+        with self._database.write() as session:
+            run = runs.run(session, public_id)
+            assert run.id is not None
+            if not runs.request_cancel(session, run.id):
+                raise Conflict(f"The run has ended already: it is {run.status}.")
+        ours = run.worker_instance == workers.instance_id(self._settings)
+        if run.status == "running" and run.worker_pid and ours and workers.is_held(self._settings, public_id):
+            try:
+                os.kill(run.worker_pid, signal.SIGTERM)
+            except ProcessLookupError:
+                self.dispatch()
+
+    def preflight(self, server_slug: str, suite_key: str) -> list[str]:
+        """What would be left out for the server's context as last probed. Raises BadInput when nothing fits."""
+        with self._database.read() as session:
+            suite, server = suites.suite(session, suite_key), servers.server(session, server_slug)
+        context = server.facts.get("context_tokens")
+        told = [sentence for case in suite.cases if (sentence := bench.exceeds_context(case, None, context))]
+        if len(told) == len(suite.cases):
+            raise BadInput(told[0])
+        return told
+
+    # --- workers ---
+
+    def dispatch(self) -> None:
+        """Marks runs whose worker died as interrupted, and starts the next queued run of every idle machine."""
+        with self._lock:
+            self._started = {key: process for key, process in self._started.items() if process.poll() is None}
+            self._mark_interrupted()
+            with self._database.read() as session:
+                queued = [session.get(Run, run_id) for run_id in runs.next_queued(session)]
+            for run in queued:
+                if run is None or run.public_id in self._started or workers.is_held(self._settings, run.public_id):
+                    continue  # a terminal waits with it, or its worker is starting
+                self._started[run.public_id] = workers.start(self._settings, run.public_id)
+
+    def _mark_interrupted(self) -> None:
+        instance = workers.instance_id(self._settings)
+        with self._database.read() as session:
+            ours = [run for run in runs.running(session) if run.worker_instance == instance]
+        dead = [run for run in ours if not workers.is_held(self._settings, run.public_id)]
+        for run in dead:
+            assert run.id is not None
+            with self._database.write() as session:
+                if runs.finish(session, run.id, "interrupted", "The worker process ended before the run did."):
+                    log.warning("run %s lost its worker", run.public_id)
+                    measurements.derive(session, run.id)
+
+    def watch(self) -> None:
+        """Dispatches now and every two seconds until `stop_watching`, in a thread of its own."""
+        self._thread = threading.Thread(target=self._watch, name="roofmark-runner", daemon=True)
+        self._thread.start()
+
+    def stop_watching(self) -> None:
+        """Workers go on: a restart of the web process does not touch a running run."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+
+    def _watch(self) -> None:
+        while True:
+            try:
+                self.dispatch()
+            except RoofmarkError as error:  # a busy database or a full disk: the next round tries again
+                log.warning("%s", error)
+            except Exception:
+                log.exception("the queue could not be served")
+            if self._stopping.wait(WATCH_S):
+                return
+
+    # --- servers ---
+
+    def probe(self, base_url: str, api_key: str | None, engine: str | None = None) -> Facts:
+        """What the server at `base_url` is. Raises ServerProblem, BadInput."""
+        with engines.open_client(base_url, api_key, self._settings) as client:
+            return engines.probe(client, engine)
+
+    def discover(self) -> Sequence[tuple[str, Facts]]:
+        """Servers on the well-known ports of this machine."""
+        return engines.discover(self._settings)
+
+    def refresh(self, server: Server, api_key: str | None) -> Facts:
+        """Probes a known server again and remembers what it said."""
+        facts = self.probe(server.base_url, api_key, server.engine)
+        assert server.id is not None
+        with self._database.write() as session:
+            servers.remember(session, server.id, facts=facts_json(facts), capabilities=facts.capabilities)
+        return facts

@@ -1,0 +1,254 @@
+"""Runs with their circumstances and shown triple, as lists, overviews and histories need them: one query each."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy.orm import aliased
+from sqlmodel import Session, col, func, select
+
+from app.errors import BadInput
+from app.metrics import TRIPLE
+from app.models import RUN_STATES, Config, Machine, Measurement, Model, Run, Server
+
+
+class Shown(NamedTuple):
+    """A measurement as a list shows it; `value` None where there is none."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    source: str | None
+
+
+class Row(NamedTuple):
+    public_id: str
+    status: str
+    suite_key: str
+    note: str
+    error: str | None
+    queued_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    samples_done: int
+    samples_planned: int
+    progress: dict[str, Any]
+    machine: str
+    machine_slug: str
+    server: str
+    server_slug: str
+    config_id: int | None
+    engine: str
+    engine_version: str | None
+    model: str | None
+    quantization: str | None
+    settings: dict[str, Any] | None
+    labels: list[str] | None
+    fingerprint: str | None
+    ttft: Shown
+    prefill: Shown
+    decode: Shown
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What to list; None means all. Slugs, keys and names as they stand in URLs."""
+
+    status: str | None = None
+    machine: str | None = None
+    server: str | None = None
+    model: str | None = None
+    suite: str | None = None
+    config: str | None = None
+    """A fingerprint, or the beginning of one."""
+    text: str | None = None
+    """In the note, the model or the public id."""
+
+    def __post_init__(self) -> None:
+        if self.status is not None and self.status not in RUN_STATES:
+            raise BadInput(f"A run's state is one of {', '.join(RUN_STATES)}; {self.status!r} is not.")
+
+    @property
+    def active(self) -> dict[str, str]:
+        return {f.name: value for f in fields(self) if (value := getattr(self, f.name))}
+
+
+TTFT, PREFILL, DECODE = (aliased(Measurement, name=key.split("_")[0]) for key in TRIPLE)
+
+SORTS = {
+    "queued": Run.queued_at,
+    "started": Run.started_at,
+    "model": Model.name,
+    "machine": Machine.name,
+    "server": Server.name,
+    "status": Run.status,
+    "ttft": TTFT.value,
+    "prefill": PREFILL.value,
+    "decode": DECODE.value,
+}
+
+
+def list_runs(
+    session: Session,
+    where: Filter | None = None,
+    sort: str = "queued",
+    descending: bool = True,
+    page: int = 1,
+    per_page: int = 50,
+) -> tuple[list[Row], int]:
+    """One page of runs and how many there are in all. Raises BadInput for an unknown sort key."""
+    if sort not in SORTS:
+        raise BadInput(f"Runs can be sorted by {', '.join(SORTS)}; {sort!r} is not one of them.")
+    where = where or Filter()
+    column = col(SORTS[sort])
+    order = (column.desc() if descending else column.asc()).nulls_last()
+    query = _filtered(_rows(), where).order_by(order, col(Run.id).desc())
+    page = max(1, page)
+    rows = session.execute(query.limit(per_page).offset((page - 1) * per_page)).all()
+    return [_row(row) for row in rows], count_runs(session, where)
+
+
+def count_runs(session: Session, where: Filter) -> int:
+    query = (
+        select(func.count(col(Run.id)))
+        .select_from(Run)
+        .join(Machine, col(Machine.id) == Run.machine_id)
+        .join(Server, col(Server.id) == Run.server_id)
+        .outerjoin(Config, col(Config.id) == Run.config_id)
+        .outerjoin(Model, col(Model.id) == Config.model_id)
+    )
+    found: int = session.exec(_filtered(query, where)).one()
+    return found
+
+
+def latest_per_config(session: Session, where: Filter | None = None) -> list[Row]:
+    """The newest done run of each configuration and suite, newest first; archived servers left out."""
+    newest = (
+        select(func.max(Run.id))
+        .where(Run.status == "done", col(Run.config_id).is_not(None))
+        .group_by(col(Run.config_id), col(Run.suite_key))
+    )
+    query = _filtered(_rows(), where or Filter()).where(
+        col(Run.id).in_(newest), col(Server.archived_at).is_(None), col(Machine.archived_at).is_(None)
+    )
+    return [_row(row) for row in session.execute(query.order_by(col(Run.started_at).desc())).all()]
+
+
+def unfinished(session: Session) -> list[Row]:
+    """Running, then queued runs in their order."""
+    query = _rows().where(col(Run.status).in_(("running", "queued")))
+    return [_row(row) for row in session.execute(query.order_by(col(Run.status).desc(), col(Run.id))).all()]
+
+
+class HistoryPoint(NamedTuple):
+    """One done run in a history: only what a chart needs."""
+
+    public_id: str
+    started_at: datetime
+    config_id: int
+    server_id: int
+    ttft_ms: float | None
+    prefill_tokens_per_s: float | None
+    decode_tokens_per_s: float | None
+
+
+def history(session: Session, where: Filter | None = None) -> list[HistoryPoint]:
+    """All done runs in order of time."""
+    query = select(Run.public_id, Run.started_at, Run.config_id, Run.server_id, TTFT.value, PREFILL.value, DECODE.value)  # type: ignore[call-overload, misc]  # typed for at most four columns
+    query = _filtered(_joined(query), where or Filter(status="done")).where(col(Run.config_id).is_not(None))
+    return [HistoryPoint(*row) for row in session.execute(query.order_by(col(Run.started_at), col(Run.id))).all()]
+
+
+def _rows() -> Any:
+    return _joined(
+        select(  # type: ignore[call-overload, misc]  # typed for at most four columns
+            Run.public_id,
+            Run.status,
+            Run.suite_key,
+            Run.note,
+            Run.error,
+            Run.queued_at,
+            Run.started_at,
+            Run.finished_at,
+            Run.samples_done,
+            Run.samples_planned,
+            Run.progress,
+            Machine.name,
+            Machine.slug,
+            Server.name,
+            Server.slug,
+            Run.config_id,
+            func.coalesce(Config.engine, Server.engine),
+            Config.engine_version,
+            Model.name,
+            Model.quantization,
+            Config.settings,
+            Config.labels,
+            Config.fingerprint,
+            *(column for each in (TTFT, PREFILL, DECODE) for column in (each.value, each.low, each.high, each.source)),
+        )
+    )
+
+
+def _joined(query: Any) -> Any:
+    query = (
+        query.select_from(Run)
+        .join(Machine, col(Machine.id) == Run.machine_id)
+        .join(Server, col(Server.id) == Run.server_id)
+        .outerjoin(Config, col(Config.id) == Run.config_id)
+        .outerjoin(Model, col(Model.id) == Config.model_id)
+    )
+    for table, key in zip((TTFT, PREFILL, DECODE), TRIPLE, strict=True):
+        query = query.outerjoin(
+            table,
+            (col(table.run_id) == Run.id)
+            & (col(table.point_key) == Run.main_point_key)
+            & (col(table.metric) == key)
+            & col(table.is_shown).is_(True),
+        )
+    return query
+
+
+def _filtered(query: Any, where: Filter) -> Any:
+    exact: Mapping[str, Any] = {
+        "status": Run.status,
+        "machine": Machine.slug,
+        "server": Server.slug,
+        "model": Model.name,
+        "suite": Run.suite_key,
+    }
+    for name, column in exact.items():
+        if (value := getattr(where, name)) is not None:
+            query = query.where(column == value)
+    if where.config:
+        query = query.where(col(Config.fingerprint).startswith(where.config, autoescape=True))
+    if where.text:
+        wanted = [
+            col(column).icontains(where.text, autoescape=True) for column in (Run.note, Model.name, Run.public_id)
+        ]
+        query = query.where(wanted[0] | wanted[1] | wanted[2])
+    return query
+
+
+_PLAIN = len(Row._fields) - len(TRIPLE)
+
+
+def _row(row: Sequence[Any]) -> Row:
+    shown = [Shown(*row[start : start + 4]) for start in range(_PLAIN, len(row), 4)]
+    return Row(*row[:_PLAIN], *shown)
+
+
+def filter_choices(session: Session) -> dict[str, list[tuple[str, str]]]:
+    """For each filter, the values there are as (value, title)."""
+    machines = session.exec(select(Machine.slug, Machine.name).order_by(Machine.name)).all()
+    servers = session.exec(select(Server.slug, Server.name).order_by(Server.name)).all()
+    models = session.exec(select(Model.name).distinct().order_by(Model.name)).all()
+    suites = session.exec(select(Run.suite_key).distinct().order_by(Run.suite_key)).all()
+    return {
+        "machine": [(slug, name) for slug, name in machines],
+        "server": [(slug, name) for slug, name in servers],
+        "model": [(name, name) for name in models],
+        "suite": [(key, key) for key in suites],
+        "status": [(state, state) for state in RUN_STATES],
+    }

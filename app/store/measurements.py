@@ -1,0 +1,64 @@
+from collections.abc import Sequence
+
+from sqlmodel import Session, col, delete, select
+
+from app.metrics import Measured, measure
+from app.models import Measurement
+from app.samples import Point
+from app.store.samples import samples_of
+
+
+def derive(session: Session, run_id: int) -> None:
+    """Computes the numbers of a run from its samples; always all of them anew."""
+    _replace(session, run_id, measure(samples_of(session, run_id)))
+
+
+def _replace(session: Session, run_id: int, measured: Sequence[Measured]) -> None:
+    session.exec(delete(Measurement).where(col(Measurement.run_id) == run_id))
+    session.add_all(
+        Measurement(
+            run_id=run_id,
+            point_key=each.point.key,
+            metric=each.metric,
+            source=each.source,
+            unit=each.unit,
+            is_shown=each.is_shown,
+            value=each.value,
+            low=each.low,
+            high=each.high,
+            spread={
+                "minimum": each.minimum,
+                "maximum": each.maximum,
+                "standard_deviation": each.standard_deviation,
+                "left_out": each.left_out,
+            },
+            sample_count=each.samples,
+            null_reason=each.null_reason,
+            formula_version=each.formula_version,
+        )
+        for each in measured
+    )
+
+
+def measurements_of(session: Session, run_id: int) -> list[Measured]:
+    rows = session.exec(select(Measurement).where(Measurement.run_id == run_id).order_by(col(Measurement.id))).all()
+    return [
+        Measured(
+            point=Point.from_key(row.point_key),
+            metric=row.metric,
+            source=row.source,  # type: ignore[arg-type]  # only Source values are ever written
+            unit=row.unit,
+            value=row.value,
+            low=row.low,
+            high=row.high,
+            minimum=row.spread.get("minimum"),
+            maximum=row.spread.get("maximum"),
+            standard_deviation=row.spread.get("standard_deviation"),
+            samples=row.sample_count,
+            left_out=row.spread.get("left_out", {}),
+            null_reason=row.null_reason,
+            is_shown=row.is_shown,
+            formula_version=row.formula_version,
+        )
+        for row in rows
+    ]

@@ -1,0 +1,135 @@
+"""Runs and their states. A state changes by one conditional UPDATE; whoever sees rowcount 1 did it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import Session, col, func, select, update
+
+from app.errors import Conflict, NotFound
+from app.models import ENDED_STATES, Config, Machine, Model, Run, Server, new_public_id, now
+from app.suites import Suite
+
+
+def add_run(
+    session: Session,
+    server: Server,
+    suite: Suite,
+    *,
+    model: str | None = None,
+    note: str = "",
+    public_id: str | None = None,
+) -> Run:
+    if server.archived_at is not None:
+        raise Conflict(f"The server {server.name!r} is archived: restore it before measuring.")
+    assert server.id is not None
+    run = Run(
+        public_id=public_id or new_public_id(),
+        machine_id=server.machine_id,
+        server_id=server.id,
+        suite_key=suite.key,
+        suite_sha256=suite.sha256,
+        main_point_key=suite.cases[0].point.key,
+        plan={"repetitions": suite.repetitions, "warmups": suite.warmups, "model": model or server.model},
+        samples_planned=suite.sample_count,
+        note=note,
+        progress={"phase": "Waiting for its turn."},
+    )
+    session.add(run)
+    session.flush()
+    return run
+
+
+def run(session: Session, public_id: str) -> Run:
+    found = session.exec(select(Run).where(Run.public_id == public_id)).first()
+    if found is None:
+        raise NotFound(f"There is no run {public_id!r}.")
+    return found
+
+
+def claim(session: Session, run_id: int, worker_pid: int, worker_instance: str) -> bool:
+    """Queued to running; False when it is not queued any more, or another run of its machine is running."""
+    try:
+        with session.begin_nested():
+            return _change(
+                session,
+                run_id,
+                ("queued",),
+                status="running",
+                started_at=now(),
+                heartbeat_at=now(),
+                worker_pid=worker_pid,
+                worker_instance=worker_instance,
+            )
+    except IntegrityError:  # the partial unique index: one running run per machine
+        return False
+
+
+def finish(session: Session, run_id: int, status: str, error: str | None = None) -> bool:
+    """Running to one of the ended states; False when somebody else ended it."""
+    assert status in ENDED_STATES
+    return _change(session, run_id, ("running",), status=status, finished_at=now(), error=error)
+
+
+def request_cancel(session: Session, run_id: int) -> bool:
+    """A queued run is cancelled at once; a running one is asked to stop. False when it had ended already."""
+    if _change(session, run_id, ("queued",), status="cancelled", finished_at=now(), cancel_requested_at=now()):
+        return True
+    return _change(session, run_id, ("running",), cancel_requested_at=now())
+
+
+def beat(session: Session, run_id: int, **fields: Any) -> bool:
+    """Records progress; False when the run is no longer running or was asked to stop."""
+    alive = _change(session, run_id, ("running",), heartbeat_at=now(), **fields)
+    if not alive:
+        return False
+    return session.exec(select(col(Run.cancel_requested_at)).where(Run.id == run_id)).one() is None
+
+
+def _change(session: Session, run_id: int, from_states: tuple[str, ...], **fields: Any) -> bool:
+    result = session.exec(update(Run).where(col(Run.id) == run_id, col(Run.status).in_(from_states)).values(**fields))
+    return bool(result.rowcount)
+
+
+def edit_note(session: Session, public_id: str, note: str) -> Run:
+    found = run(session, public_id)
+    found.note = note
+    session.add(found)
+    return found
+
+
+def next_queued(session: Session) -> Sequence[int]:
+    """Per machine without a running run, the id of its oldest queued run."""
+    busy = select(Run.machine_id).where(Run.status == "running")
+    oldest = (
+        select(func.min(Run.id))
+        .where(Run.status == "queued", col(Run.machine_id).not_in(busy))
+        .group_by(col(Run.machine_id))
+    )
+    return [run_id for run_id in session.exec(oldest).all() if run_id is not None]
+
+
+def running(session: Session) -> Sequence[Run]:
+    return session.exec(select(Run).where(Run.status == "running").order_by(col(Run.started_at))).all()
+
+
+def counts_by_status(session: Session) -> Mapping[str, int]:
+    return dict(session.exec(select(Run.status, func.count()).group_by(Run.status)).all())
+
+
+def queue_position(session: Session, run: Run) -> int:
+    """How many runs of its machine come before it."""
+    ahead = select(func.count()).where(
+        Run.machine_id == run.machine_id,
+        (col(Run.status) == "running") | ((col(Run.status) == "queued") & (col(Run.id) < run.id)),
+    )
+    return session.exec(ahead).one()
+
+
+def circumstances(session: Session, run: Run) -> tuple[Machine, Server, Config | None, Model | None]:
+    machine, server = session.get(Machine, run.machine_id), session.get(Server, run.server_id)
+    assert machine is not None, "foreign keys hold it"
+    assert server is not None, "foreign keys hold it"
+    config = session.get(Config, run.config_id) if run.config_id is not None else None
+    model = session.get(Model, config.model_id) if config is not None else None
+    return machine, server, config, model

@@ -1,0 +1,104 @@
+"""Samples in the database: one row each, raw events as zlib-compressed JSON columns."""
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from app.metrics import triple_of
+from app.models import SampleRow
+from app.samples import CacheDefeat, CountSource, Event, Kind, Point, Sample, ServerFigures, Status, Trace
+
+MICROSECONDS_PER_MS = 1000
+
+
+def add_sample(session: Session, run_id: int, sample: Sample, started_at: datetime) -> SampleRow:
+    trace = asdict(sample.trace)
+    for elsewhere in ("events", "status", "error"):
+        trace.pop(elsewhere)
+    row = SampleRow(
+        run_id=run_id,
+        ordinal=sample.ordinal,
+        point=asdict(sample.point),
+        is_warmup=sample.is_warmup,
+        status=sample.trace.status.value,
+        started_at=started_at,
+        record={
+            "trace": trace,
+            "cache_defeat": sample.cache_defeat.value,
+            "expected_prompt_tokens": sample.expected_prompt_tokens,
+            "stream": sample.stream,
+            "sent_at_ms": sample.sent_at_ms,
+        },
+        events=pack_events(sample.trace.events),
+        sensors=sample.sensors,
+        flags=list(sample.flags),
+        error=sample.trace.error,
+    )
+    for metric, value in triple_of(sample).items():
+        setattr(row, metric, value)
+    session.add(row)
+    session.flush()
+    return row
+
+
+def samples_of(session: Session, run_id: int) -> list[Sample]:
+    return [to_sample(row) for row in sample_rows(session, run_id)]
+
+
+def sample_rows(session: Session, run_id: int) -> Sequence[SampleRow]:
+    return session.exec(select(SampleRow).where(SampleRow.run_id == run_id).order_by(col(SampleRow.ordinal))).all()
+
+
+def to_sample(row: SampleRow) -> Sample:
+    record = row.record
+    return Sample(
+        ordinal=row.ordinal,
+        point=Point(**row.point),
+        is_warmup=row.is_warmup,
+        cache_defeat=CacheDefeat(record["cache_defeat"]),
+        trace=_trace(row, record["trace"]),
+        flags=tuple(row.flags),
+        expected_prompt_tokens=record["expected_prompt_tokens"],
+        stream=record["stream"],
+        sent_at_ms=record["sent_at_ms"],
+        sensors=row.sensors,
+    )
+
+
+def _trace(row: SampleRow, stored: Mapping[str, Any]) -> Trace:
+    values = dict(stored)
+    server, count_source = values.pop("server"), values.pop("count_source")
+    return Trace(
+        **values,
+        status=Status(row.status),
+        events=unpack_events(row.events),
+        server=ServerFigures(**server) if server is not None else None,
+        count_source=CountSource(count_source) if count_source else None,
+        error=row.error,
+    )
+
+
+def pack_events(events: Sequence[Event]) -> bytes:
+    """Columns compress better than rows; offsets as whole microseconds."""
+    columns = {
+        "at_us": [round(event.at_ms * MICROSECONDS_PER_MS) for event in events],
+        "kind": [event.kind.value for event in events],
+        "chars": [event.chars for event in events],
+        "tokens": [event.tokens for event in events],
+    }
+    return zlib.compress(json.dumps(columns, separators=(",", ":")).encode())
+
+
+def unpack_events(packed: bytes) -> tuple[Event, ...]:
+    columns = json.loads(zlib.decompress(packed))
+    return tuple(
+        Event(at_us / MICROSECONDS_PER_MS, Kind(kind), chars, tokens)
+        for at_us, kind, chars, tokens in zip(
+            columns["at_us"], columns["kind"], columns["chars"], columns["tokens"], strict=True
+        )
+    )

@@ -1,0 +1,142 @@
+"""Suites: a fixed prompt, hashed, and how often it is played at which lengths.
+
+A suite's identity is the SHA-256 of everything that shapes a measurement (prompts, lengths, cache policy), not of how
+often it is repeated: five repetitions and ten measure the same thing.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.errors import BadInput
+from app.samples import Point
+from app.suites.prose import prose
+
+MAX_PROMPT_CHARS = 2_000_000
+MAX_OUTPUT_TOKENS = 100_000
+MAX_REPETITIONS = 200
+BYTES_PER_TOKEN = 4.95
+"""Of the built-in English prose with Gemma 3's tokenizer; only for estimates before a run."""
+CONTINUE = " Continue this story in the same manner, sentence by sentence, for as long as you can."
+"""Engines without a switch for the output length need a reason to go on."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One point of a suite and the prompt that is played there."""
+
+    point: Point
+    prompt: str
+
+    @property
+    def estimated_prompt_tokens(self) -> int:
+        """Never shown as a measurement: it only decides whether a prompt may fit."""
+        return estimate_tokens(self.prompt)
+
+
+def estimate_tokens(text: str) -> int:
+    return max(1, round(len(text.encode()) / BYTES_PER_TOKEN))
+
+
+@dataclass(frozen=True)
+class Suite:
+    key: str
+    title: str
+    about: str
+    cases: tuple[Case, ...]
+    repetitions: int = 5
+    warmups: int = 1
+    """Per point."""
+    version: int = 1
+    cache: str = "defeat"
+
+    @property
+    def sha256(self) -> str:
+        identity = {
+            "cache": self.cache,
+            "cases": [
+                {
+                    "prompt_sha256": hashlib.sha256(case.prompt.encode()).hexdigest(),
+                    "output_tokens": case.point.output_tokens,
+                    "concurrency": case.point.concurrency,
+                    "depth": case.point.depth,
+                }
+                for case in self.cases
+            ],
+        }
+        return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+
+    def with_counts(self, repetitions: int | None = None, warmups: int | None = None) -> "Suite":
+        """The same suite played another number of times. Raises BadInput."""
+        wanted = replace(
+            self,
+            repetitions=self.repetitions if repetitions is None else repetitions,
+            warmups=self.warmups if warmups is None else warmups,
+        )
+        if not 1 <= wanted.repetitions <= MAX_REPETITIONS:
+            raise BadInput(f"Repetitions must be between 1 and {MAX_REPETITIONS}.")
+        if not 0 <= wanted.warmups <= MAX_REPETITIONS:
+            raise BadInput(f"Warm-ups must be between 0 and {MAX_REPETITIONS}.")
+        return wanted
+
+    @property
+    def sample_count(self) -> int:
+        return len(self.cases) * (self.warmups + self.repetitions)
+
+
+def _prose_case(prompt_tokens: int, output_tokens: int, start: int = 0) -> Case:
+    length = round(prompt_tokens * BYTES_PER_TOKEN) - len(CONTINUE)
+    return Case(Point(prompt_tokens, output_tokens), prose(length, start) + CONTINUE)
+
+
+BUILT_IN = {
+    suite.key: suite
+    for suite in (
+        Suite(
+            key="triple",
+            title="Triple",
+            about="About 512 prompt tokens, 128 output tokens: TTFT, prefill and decode of an everyday question.",
+            cases=(_prose_case(512, 128),),
+        ),
+        Suite(
+            key="lengths",
+            title="Lengths",
+            about="About 200, 2,000 and 8,000 prompt tokens: how TTFT grows, and prefill from its slope.",
+            cases=tuple(_prose_case(n, 128, start=n) for n in (200, 2000, 8000)),
+            repetitions=3,
+        ),
+        Suite(
+            key="bench512",
+            title="pp512 / tg128",
+            about="The lengths of llama-bench's defaults. Compare with `llama-bench -p 512 -n 128 -d 512`: a server "
+            "decodes behind its prompt, plain tg128 starts at an empty context.",
+            cases=(_prose_case(512, 128, start=77),),
+        ),
+    )
+}
+
+
+def own(definition: Mapping[str, Any], key: str, title: str, version: int = 1) -> Suite:
+    """A person's own suite from `{"prompt", "output_tokens", "repetitions", "warmups"}`. Raises BadInput."""
+    prompt = str(definition.get("prompt", "")).strip()
+    if not prompt:
+        raise BadInput("The suite needs a prompt text.")
+    if len(prompt) > MAX_PROMPT_CHARS:
+        raise BadInput(f"The prompt is longer than {MAX_PROMPT_CHARS:,} characters.")
+    output_tokens = _whole(definition.get("output_tokens", 128), "Output length")
+    if not 1 <= output_tokens <= MAX_OUTPUT_TOKENS:
+        raise BadInput(f"Output length must be between 1 and {MAX_OUTPUT_TOKENS:,} tokens.")
+    case = Case(Point(estimate_tokens(prompt), output_tokens), prompt)
+    suite = Suite(key=key, title=title, about="Your own prompt.", cases=(case,), version=version)
+    return suite.with_counts(
+        _whole(definition.get("repetitions", 5), "Repetitions"), _whole(definition.get("warmups", 1), "Warm-ups")
+    )
+
+
+def _whole(value: Any, what: str) -> int:
+    try:
+        return int(str(value))
+    except ValueError as error:
+        raise BadInput(f"{what} must be a whole number.") from error
