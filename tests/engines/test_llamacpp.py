@@ -19,7 +19,7 @@ from tests.replay import Answerer, Script, capture
 
 CHAT = "/v1/chat/completions"
 SERVER = {"server": "llama.cpp"}
-LLAMA = find("llamacpp")
+LLAMA = find("llama.cpp")
 ROUTES: dict[str, Script | Answerer] = {
     "/props": capture("llama.cpp", "get_props"),
     "/v1/models": capture("llama.cpp", "get_models"),
@@ -38,7 +38,7 @@ def play(client: ServerClient, **ask: Any) -> Trace:
 def test_recognise(connect: Connect) -> None:
     _, client = connect(ROUTES)
     facts = probe(client)
-    assert (facts.engine, facts.engine_version) == ("llamacpp", "b11434-sdist11434")
+    assert (facts.engine, facts.engine_version) == ("llama.cpp", "b11434-sdist11434")
     assert (facts.context_tokens, facts.settings) == (4096, {"context": 4096, "parallel": 1})
     (model,) = facts.models
     assert (model.id, model.name) == ("/opt/llm/gemma-3-270m-q4_k_m.gguf", "gemma-3-270m-q4_k_m")
@@ -50,7 +50,7 @@ def test_recognise_by_the_header_alone(connect: Connect) -> None:
     models = Script.json({"data": [{"id": "tiny-Q8_0", "meta": {"n_ctx": 512}}]})
     _, client = connect({"/props": Script.json({"error": {"message": "off"}}, 501, **SERVER), "/v1/models": models})
     facts = probe(client)
-    assert (facts.engine, facts.models[0].quantization, facts.models[0].context_tokens) == ("llamacpp", "Q8_0", 512)
+    assert (facts.engine, facts.models[0].quantization, facts.models[0].context_tokens) == ("llama.cpp", "Q8_0", 512)
 
 
 def test_while_loading(connect: Connect) -> None:
@@ -59,7 +59,7 @@ def test_while_loading(connect: Connect) -> None:
     )
     _, client = connect({"/": loading})
     facts = probe(client)
-    assert (facts.engine, facts.loading, facts.models) == ("llamacpp", True, ())
+    assert (facts.engine, facts.loading, facts.models) == ("llama.cpp", True, ())
     assert LLAMA.health(client).ready is False
 
 

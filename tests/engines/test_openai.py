@@ -1,12 +1,16 @@
 """Asking an OpenAI-compatible server: what it refuses, how its stream breaks, and what a probe finds."""
 
 import json
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from app.engines import find, probe
+from app.engines._chat import is_token
+from app.engines._stream import Frame
 from app.engines.base import Ask
 from app.errors import ServerProblem, Trouble
 from app.http import ServerClient
@@ -241,6 +245,48 @@ def test_the_next_request_waits_as_long_as_the_first(connect: Connect) -> None:
     slow = Script.sse(*GOOD, headers_ms=600)
     _, client = connect({CHAT: slow}, first_byte_timeout_s=20.0, idle_timeout_s=0.2)
     assert [play(client).status for _ in range(2)] == [Status.OK, Status.OK]
+
+
+def test_closing_the_client_ends_a_stream_that_is_being_read(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, client = connect({CHAT: Script.sse(*GOOD[:1], end="hang")}, idle_timeout_s=60.0)
+    has_token = threading.Event()
+
+    def noticed(frame: Frame) -> bool:
+        has_token.set()
+        return is_token(frame)
+
+    monkeypatch.setattr("app.engines.openai.is_token", noticed)
+    with ThreadPoolExecutor(1) as threads:
+        playing = threads.submit(play, client)
+        assert has_token.wait(30)
+        client.close()
+        trace = playing.result(timeout=30)
+    assert (trace.status, trace.output_tokens) == (Status.INCOMPLETE, 1)
+
+
+def test_an_error_body_that_never_ends(connect: Connect) -> None:
+    script = Script([(0, b"{")], 500, {"content-type": "application/json"}, end="hang")
+    _, client = connect({CHAT: script}, probe_timeout_s=0.2, first_byte_timeout_s=60.0)
+    trace = play(client)
+    assert trace.status is Status.FAILED
+    assert "did not come to its end" in str(trace.error)
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def test_what_interrupts_the_reading_passes(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, client = connect({CHAT: GOOD_STREAM})
+
+    def interrupt(_: object) -> bool:
+        raise Interrupted
+
+    monkeypatch.setattr("app.engines.openai.is_token", interrupt)
+    with pytest.raises(Interrupted):
+        play(client)
+    monkeypatch.undo()
+    assert play(client).status is Status.OK
 
 
 def test_a_real_vllm_stream(connect: Connect) -> None:
