@@ -2,42 +2,44 @@
 
 SQLite facts that shape this file: a transaction that reads first and writes later fails at once in WAL mode, whatever
 the busy timeout, so writers say `BEGIN IMMEDIATE`; and dropping a table with foreign keys ON deletes its children, so
-migrations run with them OFF and check afterwards.
+migrations run with them OFF and check afterwards (migrations/env.py).
 """
 
 import logging
+import re
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from filelock import FileLock, Timeout
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlmodel import Session
 
-from app.errors import StorageProblem
+from app.errors import BadInput, StorageProblem
 
 log = logging.getLogger(__name__)
 
 BUSY_TIMEOUT_MS = 5000
+MIGRATION_TIMEOUT_S = 120
 KEEP_BACKUPS = 5
 
 
 class Database:
     """One engine and the two ways to use it: `read()` and `write()`.
 
-    Both give a session; `write()` commits at the end of the block and rolls back on an error.
+    Both give a session; `write()` commits at the end of the block and rolls back on an error. Raises StorageProblem
+    when the URL names no SQLite file and no PostgreSQL database, or when the file's folder cannot be made.
     """
 
     def __init__(self, url: str) -> None:
-        try:
-            self.url: URL = make_url(url)
-            self.engine = _create_engine(self.url)
-        except Exception as error:  # an unknown dialect, a missing driver or a malformed URL: each has its own type
-            raise StorageProblem("The database URL cannot be used: check ROOFMARK_DATABASE_URL.") from error
+        self.url: URL = _checked(url)
+        self.engine: Engine = _create_engine(self.url)
 
     @property
     def is_sqlite(self) -> bool:
@@ -58,39 +60,76 @@ class Database:
         self.engine.dispose()
 
 
+# --- what went wrong, in one sentence --------------------------------------------------------------------------------
+
+_SENTENCES = (
+    (
+        r"disk is full|no space left|disk I/O error|quota exceeded",
+        "The disk is full or failing: nothing was stored, what was there before is unharmed.",
+    ),
+    (r"readonly|read-only", "The database is read-only: check who owns the data folder."),
+    (r"locked|too many clients|QueuePool", "The database is busy: others hold it. Try again in a moment."),
+    (r"unable to open", "The database file cannot be opened: check the data folder and its permissions."),
+    (
+        r"malformed|not a database",
+        "The database file is damaged or is no SQLite file: put the newest file of the `backups` folder in its place.",
+    ),
+    (
+        r"no such (table|column)|(relation|column) .* does not exist|undefined (table|column)",
+        "The database has another layout than this version expects: run `roofmark migrate`.",
+    ),
+    (
+        r"connection (failed|refused)|could not (connect|translate)|failed to resolve|server closed|timeout expired",
+        "The database server cannot be used: check that it runs and what ROOFMARK_DATABASE_URL says.",
+    ),
+)
+
+
 @contextmanager
 def explained() -> Iterator[None]:
-    """Turns what a database or disk says into one sentence; integrity errors pass, callers know what they mean."""
+    """Turns what a database or disk says into StorageProblem; integrity errors pass, callers know what they mean."""
     try:
         yield
-    except OperationalError as error:
-        raise StorageProblem(_sentence(str(error.orig))) from error
-    except DBAPIError as error:
-        if "disk" in str(error.orig).lower():
-            raise StorageProblem(_sentence(str(error.orig))) from error
+    except IntegrityError:
         raise
+    except (DBAPIError, sqlite3.Error, PoolTimeout) as error:  # sqlite3's own: from the pragmas of a new connection
+        raise StorageProblem(_sentence(error)) from error
 
 
-def _sentence(cause: str) -> str:
-    lowered = cause.lower()
-    if "disk is full" in lowered or "no space left" in lowered:
-        return "The disk is full: nothing was stored, what was there before is unharmed."
-    if "readonly" in lowered or "read-only" in lowered:
-        return "The database is read-only: check who owns the data folder."
-    if "locked" in lowered:
-        return "The database is busy: another program holds it. Try again in a moment."
-    if "unable to open" in lowered:
-        return "The database file cannot be opened: check the data folder and its permissions."
-    if "no such table" in lowered or "no such column" in lowered or "does not exist" in lowered:
-        return "The database has another layout than this version expects: run `roofmark migrate`."
-    return "The database did not do what was asked; the log says why."
+def _sentence(error: Exception, otherwise: str = "The database did not do what was asked; the log says why.") -> str:
+    cause = str(error.orig) if isinstance(error, DBAPIError) else str(error)
+    return next((told for pattern, told in _SENTENCES if re.search(pattern, cause, re.IGNORECASE)), otherwise)
+
+
+# --- connections -----------------------------------------------------------------------------------------------------
+
+
+def _checked(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except Exception as error:  # each malformed part has its own type
+        raise StorageProblem("The database URL cannot be read: check ROOFMARK_DATABASE_URL.") from error
+    if parsed.drivername in ("postgres", "postgresql"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername not in ("sqlite", "postgresql+psycopg"):
+        raise StorageProblem("Roofmark stores in SQLite or PostgreSQL: ROOFMARK_DATABASE_URL names another database.")
+    name = parsed.database or ":memory:"
+    if parsed.drivername == "sqlite" and (name == ":memory:" or name.startswith("file:")):
+        raise StorageProblem("ROOFMARK_DATABASE_URL must name a file by its path, as in sqlite:///roofmark.db.")
+    return parsed
 
 
 def _create_engine(url: URL) -> Engine:
     if url.get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True)
-    if url.database and url.database != ":memory:":
-        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            return create_engine(url, pool_pre_ping=True)
+        except ImportError as error:
+            raise StorageProblem("PostgreSQL needs its driver: pip install 'roofmark[postgres]'.") from error
+    folder = Path(str(url.database)).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageProblem(f"The data folder {folder} cannot be made: {error.strerror}.") from error
     # autocommit mode of the driver: the BEGIN below is the only one
     engine = create_engine(url, connect_args={"isolation_level": None, "check_same_thread": False})
     event.listen(engine, "connect", _set_pragmas)
@@ -99,12 +138,7 @@ def _create_engine(url: URL) -> Engine:
 
 
 def _set_pragmas(connection: Any, _record: object) -> None:
-    for pragma in (
-        f"busy_timeout={BUSY_TIMEOUT_MS}",
-        "journal_mode=WAL",
-        "foreign_keys=ON",
-        "synchronous=NORMAL",
-    ):
+    for pragma in (f"busy_timeout={BUSY_TIMEOUT_MS}", "foreign_keys=ON", "synchronous=NORMAL"):
         connection.execute(f"PRAGMA {pragma}")
 
 
@@ -117,36 +151,40 @@ def _begin(connection: Connection) -> None:
 
 
 def migrate(database: Database, scripts: Path, revision: str = "head") -> str | None:
-    """Upgrade (or, with an older `revision`, downgrade) the database; returns the backup's path, if one was made.
+    """Bring the database to `revision`, up or down; returns the backup's path, if one was made.
 
-    A SQLite database that has rows is copied into `backups/` beside it first. Two processes that start at once
-    wait for each other. A migration that fails leaves the database as it was.
+    `revision` is a revision's number, `head` or `base`. A SQLite database that has tables is copied into `backups/`
+    beside it first. Two processes that start at once wait for each other. A migration that fails leaves the database
+    as it was. Raises BadInput for an unknown revision, StorageProblem for everything else.
     """
-    from alembic import command  # costs a third of a second, and most commands find nothing to do
-
-    config = _alembic_config(database, scripts)
+    known = revisions(scripts)
+    target = {"head": known[-1], "base": None}.get(revision, revision)
+    if target not in (None, *known):
+        raise BadInput(f"There is no revision {revision}: known are {', '.join(known)}, head and base.")
     with _migration_lock(database):
+        if database.is_sqlite:
+            _use_wal(database)
         before = current_revision(database)
-        if before == _resolve(config, revision):
+        if before == target:
             return None
+        if before not in (None, *known):
+            raise StorageProblem(
+                f"The database was written by a newer Roofmark (revision {before}, this version knows {known[-1]}): "
+                "update Roofmark or restore a backup."
+            )
         backup = _back_up(database, before) if before else None
-        going_down = before is not None and revision != "head" and _is_older(config, revision, before)
-        try:
-            (command.downgrade if going_down else command.upgrade)(config, revision)
-        except Exception as error:
-            saved = f" A copy of it is in {backup}." if backup else ""
-            raise StorageProblem(f"The database could not be migrated and is as it was before.{saved}") from error
-    log.info("database migrated from %s to %s", before, revision)
+        _run_alembic(database, scripts, target, down=(before or "") > (target or ""), backup=backup)
+    log.info("database migrated from %s to %s", before or "nothing", target or "nothing")
     return str(backup) if backup else None
 
 
 def is_current(database: Database, scripts: Path) -> bool:
-    return current_revision(database) == _resolve(_alembic_config(database, scripts), "head")
+    """Whether the database has the layout this version expects."""
+    return current_revision(database) == revisions(scripts)[-1]
 
 
 def current_revision(database: Database) -> str | None:
-    from sqlalchemy import inspect
-
+    """The revision the database is at; None: it has no tables."""
     with explained(), database.engine.connect() as connection:
         if not inspect(connection).has_table("alembic_version"):
             return None
@@ -154,7 +192,14 @@ def current_revision(database: Database) -> str | None:
         return found
 
 
-def _alembic_config(database: Database, scripts: Path) -> Any:
+def revisions(scripts: Path) -> list[str]:
+    """Every revision, oldest first. They are numbered in their file names, so no command has to import Alembic to
+    learn that nothing is to be done; a test compares this with what Alembic says."""
+    return sorted(path.name.partition("_")[0] for path in (scripts / "versions").glob("[0-9]*.py"))
+
+
+def alembic_config(database: Database, scripts: Path) -> Any:
+    """Alembic's Config for this database: a wheel carries no ini file, so everything is said here."""
     from alembic.config import Config
 
     config = Config()
@@ -163,17 +208,16 @@ def _alembic_config(database: Database, scripts: Path) -> Any:
     return config
 
 
-def _resolve(config: Any, revision: str) -> str | None:
-    from alembic.script import ScriptDirectory
+def _run_alembic(database: Database, scripts: Path, target: str | None, *, down: bool, backup: Path | None) -> None:
+    from alembic import command
 
-    return ScriptDirectory.from_config(config).as_revision_number(revision)  # type: ignore[return-value]  # stub says tuple too
-
-
-def _is_older(config: Any, revision: str, than: str) -> bool:
-    from alembic.script import ScriptDirectory
-
-    older = {script.revision for script in ScriptDirectory.from_config(config).iterate_revisions(than, "base")}
-    return revision == "base" or revision.startswith("-") or (revision in older and revision != than)
+    move = command.downgrade if down else command.upgrade
+    try:
+        move(alembic_config(database, scripts), target or "base")
+    except Exception as error:  # a migration is free to raise anything
+        reason = _sentence(error, "The database could not be migrated; the log says why.")
+        saved = f" A copy of it is {backup}." if backup else ""
+        raise StorageProblem(f"{reason} The database is as it was before the migration.{saved}") from error
 
 
 @contextmanager
@@ -181,19 +225,41 @@ def _migration_lock(database: Database) -> Iterator[None]:
     if not database.is_sqlite:  # PostgreSQL: migrations/env.py takes an advisory lock in its own transaction
         yield
         return
-    with FileLock(f"{database.url.database}.migrating", timeout=120):
+    lock = FileLock(f"{database.url.database}.migrating", timeout=MIGRATION_TIMEOUT_S)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise StorageProblem("Another Roofmark is still migrating the database: try again when it is done.") from error
+    except OSError as error:
+        raise StorageProblem(f"The folder of the database cannot be written: {error.strerror}.") from error
+    try:
         yield
+    finally:
+        lock.release()
+
+
+def _use_wal(database: Database) -> None:
+    """The file remembers the mode. Set under the lock: two processes that switch at once fail, busy timeout or not."""
+    with explained(), closing(database.engine.raw_connection()) as connection:
+        connection.cursor().execute("PRAGMA journal_mode=WAL")
 
 
 def _back_up(database: Database, revision: str) -> Path | None:
-    if not database.is_sqlite or not database.url.database:
+    if not database.is_sqlite:
         return None
-    source = Path(database.url.database)
+    source = Path(str(database.url.database))
     folder = source.parent / "backups"
-    folder.mkdir(exist_ok=True)
     target = folder / f"{source.stem}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}-{revision}.db"
-    with explained(), database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.exec_driver_sql("VACUUM INTO ?", (str(target),))
-    for old in sorted(folder.glob(f"{source.stem}-*.db"))[:-KEEP_BACKUPS]:
-        old.unlink()
+    partial = target.with_suffix(".partial")
+    try:
+        folder.mkdir(exist_ok=True)
+        with explained(), closing(database.engine.raw_connection()) as connection:
+            connection.cursor().execute("VACUUM INTO ?", (str(partial),))
+        partial.rename(target)
+        for old in sorted(folder.glob(f"{source.stem}-*.db"))[:-KEEP_BACKUPS]:
+            old.unlink()
+    except OSError as error:
+        raise StorageProblem(f"No backup could be made, so nothing was migrated: {error.strerror}.") from error
+    finally:
+        partial.unlink(missing_ok=True)
     return target

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from cryptography.fernet import Fernet, InvalidToken
+from filelock import FileLock
 
 from app.errors import BadInput, StorageProblem
 from app.settings import Settings
@@ -28,25 +29,37 @@ class Secrets:
 
     def _fernet(self) -> Fernet:
         given = self._settings.secret_key
+        if given:
+            try:
+                return Fernet(given.get_secret_value())
+            except ValueError as error:
+                raise BadInput("ROOFMARK_SECRET_KEY is not a Fernet key (32 bytes in URL-safe base64).") from error
+        path = self._settings.data_dir / "secret.key"
         try:
-            return Fernet(given.get_secret_value() if given else _key_file(self._settings.data_dir / "secret.key"))
+            return Fernet(_key_in(path))
+        except OSError as error:
+            raise StorageProblem(f"The key file {path} cannot be used: {error.strerror}.") from error
         except ValueError as error:
-            raise BadInput("The secret key is not a Fernet key (32 bytes in URL-safe base64).") from error
+            raise StorageProblem(f"The key file {path} is damaged: restore it, or delete it for a new one.") from error
 
 
-def _key_file(path: Path) -> bytes:
+def _key_in(path: Path) -> bytes:
     """The key in `path`, made on first use and readable by its owner only."""
-    try:
+    if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            return path.read_bytes().strip()
-        with os.fdopen(handle, "wb") as file:
-            key = Fernet.generate_key()
-            file.write(key)
-        return key
-    except OSError as error:
-        raise StorageProblem(
-            f"The key file {path.name} in the data folder cannot be used: {error.strerror}."
-        ) from error
+        with FileLock(f"{path}.lock"):  # two programs that start at once agree on one key
+            if not path.exists():
+                _write_private(path, Fernet.generate_key())
+    return path.read_bytes().strip()
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    """All of it or nothing: a half-written key would make every stored API key unreadable."""
+    partial = path.with_suffix(".partial")
+    partial.unlink(missing_ok=True)
+    try:
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,73 @@
+"""Fixtures that every part uses. A test that is to run on both databases is marked with `tests.databases.on_both`."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from app import files
+from app.db import Database, migrate
+from app.settings import Settings
+from tests.databases import PostgresDatabases
+
+# a machine that is busy is no fault of the code, and what failed once must fail again
+hypothesis.settings.register_profile("roofmark", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("roofmark")
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("ROOFMARK_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """URL of an empty database: SQLite, unless the test was parametrised with `on_both`."""
+    if getattr(request, "param", "sqlite") == "sqlite":
+        yield f"sqlite:///{tmp_path / 'data' / 'roofmark.db'}"
+    else:
+        with request.getfixturevalue("postgres_databases").fresh() as url:
+            yield url
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str) -> Settings:
+    return Settings(data_dir=tmp_path / "data", database_url=database_url)
+
+
+@pytest.fixture
+def empty_database(settings: Settings) -> Iterator[Database]:
+    """A database without tables."""
+    database = Database(settings.effective_database_url)
+    yield database
+    database.dispose()
+
+
+@pytest.fixture
+def database(empty_database: Database, request: pytest.FixtureRequest) -> Database:
+    """A migrated database without rows, the one that `settings` names."""
+    if empty_database.is_sqlite:
+        shutil.copy(request.getfixturevalue("migrated_file"), str(empty_database.url.database))
+    else:
+        migrate(empty_database, files.MIGRATIONS)
+    return empty_database
+
+
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated SQLite file, copied rather than made for each test."""
+    path = tmp_path_factory.mktemp("migrated") / "roofmark.db"
+    database = Database(f"sqlite:///{path}")
+    migrate(database, files.MIGRATIONS)
+    database.dispose()
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgres_databases() -> Iterator[PostgresDatabases]:
+    with PostgresDatabases.started() as databases:
+        yield databases
