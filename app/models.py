@@ -162,6 +162,8 @@ class Run(SQLModel, table=True):
     heartbeat_at: datetime | None = None
     cancel_requested_at: datetime | None = None
     worker_pid: int | None = None
+    worker_instance: str | None = Field(default=None, max_length=40)
+    """Which data folder's lock file tells whether the worker lives; see runner/workers.py."""
     error: str | None = None
 
 

@@ -56,6 +56,10 @@ class Point:
     def key(self) -> str:
         return f"{self.prompt_tokens}/{self.output_tokens}/{self.concurrency}/{self.depth}"
 
+    @classmethod
+    def from_key(cls, key: str) -> "Point":
+        return cls(*(int(part) for part in key.split("/")))
+
 
 @dataclass(frozen=True, slots=True)
 class ServerFigures:

@@ -44,6 +44,11 @@ class Settings(BaseSettings):
     def effective_database_url(self) -> str:
         return self.database_url or f"sqlite:///{self.data_dir / 'roofmark.db'}"
 
+    def as_environment(self) -> dict[str, str]:
+        """The settings that differ from their defaults, as a child process reads them."""
+        given = self.model_dump(exclude_unset=True, exclude_none=True)
+        return {f"ROOFMARK_{name.upper()}": _as_text(value) for name, value in given.items()}
+
     def __init__(self, **values: object) -> None:
         try:
             super().__init__(**values)
@@ -56,3 +61,9 @@ class Settings(BaseSettings):
     @classmethod
     def split_hosts(cls, value: object) -> object:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    return ",".join(value) if isinstance(value, list) else str(value)

@@ -2,13 +2,18 @@ from collections.abc import Sequence
 
 from sqlmodel import Session, col, delete, select
 
-from app.metrics import Measured
+from app.metrics import Measured, measure
 from app.models import Measurement
 from app.samples import Point
+from app.store.samples import samples_of
 
 
-def replace_measurements(session: Session, run_id: int, measured: Sequence[Measured]) -> None:
-    """Numbers are derived: those of a run are always written anew as a whole."""
+def derive(session: Session, run_id: int) -> None:
+    """Computes the numbers of a run from its samples; always all of them anew."""
+    _replace(session, run_id, measure(samples_of(session, run_id)))
+
+
+def _replace(session: Session, run_id: int, measured: Sequence[Measured]) -> None:
     session.exec(delete(Measurement).where(col(Measurement.run_id) == run_id))
     session.add_all(
         Measurement(
@@ -39,7 +44,7 @@ def measurements_of(session: Session, run_id: int) -> list[Measured]:
     rows = session.exec(select(Measurement).where(Measurement.run_id == run_id).order_by(col(Measurement.id))).all()
     return [
         Measured(
-            point=Point(*(int(part) for part in row.point_key.split("/"))),
+            point=Point.from_key(row.point_key),
             metric=row.metric,
             source=row.source,  # type: ignore[arg-type]  # only Source values are ever written
             unit=row.unit,

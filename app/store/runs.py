@@ -41,7 +41,7 @@ def run(session: Session, public_id: str) -> Run:
     return found
 
 
-def claim(session: Session, run_id: int, worker_pid: int) -> bool:
+def claim(session: Session, run_id: int, worker_pid: int, worker_instance: str) -> bool:
     """Queued to running; False when it is not queued any more, or another run of its machine is running."""
     try:
         with session.begin_nested():
@@ -53,6 +53,7 @@ def claim(session: Session, run_id: int, worker_pid: int) -> bool:
                 started_at=now(),
                 heartbeat_at=now(),
                 worker_pid=worker_pid,
+                worker_instance=worker_instance,
             )
     except IntegrityError:  # the partial unique index: one running run per machine
         return False

@@ -1,0 +1,67 @@
+"""Before a sample: the server is there, loaded and idle. Waiting is visible: each check yields what it waits for."""
+
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+
+from app.bench.progress import Phase
+from app.bench.stop import Stop
+from app.engines.base import Engine
+from app.errors import ServerProblem, Trouble
+from app.hardware import cpu_load_share
+from app.http import ServerClient
+from app.units import duration
+
+BUSY_CPU_SHARE = 0.5
+POLL_S = 0.5
+
+
+@dataclass(frozen=True)
+class Limits:
+    loading_timeout_s: float = 900.0
+    busy_timeout_s: float = 60.0
+
+
+def wait_until_ready(engine: Engine, client: ServerClient, limits: Limits, stop: Stop) -> Iterator[Phase]:
+    """Until the model is loaded. Raises ServerProblem when it does not get ready, or is not there at all."""
+    begun = time.monotonic()
+    while not (health := engine.health(client)).ready:
+        waited = time.monotonic() - begun
+        if waited > limits.loading_timeout_s:
+            raise ServerProblem(
+                f"The server did not get ready within {duration(limits.loading_timeout_s)}: {health.detail}",
+                Trouble.LOADING,
+            )
+        yield Phase(f"{health.detail} Waiting for {duration(waited)}.")
+        _sleep(stop)
+
+
+def wait_until_idle(engine: Engine, client: ServerClient, limits: Limits, stop: Stop) -> Generator[Phase, None, bool]:
+    """Until no other request is being worked on, as far as the engine tells; keeps the connection warm besides.
+
+    Returns (as the generator's value) whether the server is still busy after `busy_timeout_s`.
+    """
+    begun = time.monotonic()
+    while (health := engine.health(client)).busy or not health.ready:
+        waited = time.monotonic() - begun
+        if waited > limits.busy_timeout_s:
+            return True  # the sample is taken all the same, and says so
+        yield Phase(f"The server is busy with other requests. Waiting for {duration(waited)}.")
+        _sleep(stop)
+    return False
+
+
+def busy_machine_warning() -> str | None:
+    """One sentence when this machine, which is also the server's, is not idle."""
+    share = cpu_load_share()
+    if share < BUSY_CPU_SHARE:
+        return None
+    return (
+        f"This machine was busy before the run ({share:.0%} of its processor): background load slows a server on the "
+        "same machine down."
+    )
+
+
+def _sleep(stop: Stop) -> None:
+    with stop.interruptible():
+        time.sleep(POLL_S)

@@ -1,0 +1,195 @@
+"""The JSON documents: one run ("roofmark.run/1") and a page of runs. The same for the API, `show` and `run`."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlmodel import Session
+
+from app.metrics import Measured, metrics
+from app.metrics.clock import first_token_ms
+from app.models import Config, Machine, Model, Run
+from app.samples import Point, Sample
+from app.store import measurements, runs, samples
+from app.store.listing import Row, Shown
+
+RUN_SCHEMA = "roofmark.run/1"
+RUNS_SCHEMA = "roofmark.runs/1"
+
+
+def run_document(session: Session, public_id: str) -> dict[str, Any]:
+    """Raises NotFound."""
+    run = runs.run(session, public_id)
+    assert run.id is not None
+    machine, server, config, model = runs.circumstances(session, run)
+    taken = samples.samples_of(session, run.id)
+    measured = measurements.measurements_of(session, run.id)
+    return {
+        "schema": RUN_SCHEMA,
+        "run": {
+            "id": run.public_id,
+            "status": run.status,
+            "source": run.source,
+            "note": run.note,
+            "queued_at": _time(run.queued_at),
+            "started_at": _time(run.started_at),
+            "finished_at": _time(run.finished_at),
+            "suite": {"key": run.suite_key, "sha256": run.suite_sha256},
+            "machine": _machine(machine),
+            "server": {"slug": server.slug, "name": server.name},
+            "config": _config(config, model),
+            "samples_done": run.samples_done,
+            "samples_planned": run.samples_planned,
+            "warnings": run.evidence.get("warnings", []),
+            "error": run.error,
+        },
+        "points": _points(run, measured),
+        "samples": [_sample(sample) for sample in taken],
+    }
+
+
+def runs_document(rows: Sequence[Row], total: int, page: int, per_page: int) -> dict[str, Any]:
+    return {
+        "schema": RUNS_SCHEMA,
+        "total": total,
+        "page": page,
+        "per_page": per_page,
+        "runs": [
+            {
+                "id": row.public_id,
+                "status": row.status,
+                "suite": row.suite_key,
+                "note": row.note,
+                "error": row.error,
+                "queued_at": _time(row.queued_at),
+                "started_at": _time(row.started_at),
+                "finished_at": _time(row.finished_at),
+                "machine": row.machine_slug,
+                "server": row.server_slug,
+                "engine": row.engine,
+                "engine_version": row.engine_version,
+                "model": row.model,
+                "quantization": row.quantization,
+                "fingerprint": row.fingerprint,
+                "ttft_ms": _shown(row.ttft),
+                "prefill_tokens_per_s": _shown(row.prefill),
+                "decode_tokens_per_s": _shown(row.decode),
+            }
+            for row in rows
+        ],
+    }
+
+
+def _time(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None
+
+
+def _shown(shown: Shown) -> dict[str, Any]:
+    return {"value": shown.value, "low": shown.low, "high": shown.high, "source": shown.source}
+
+
+def _machine(machine: Machine) -> dict[str, Any]:
+    return {
+        "slug": machine.slug,
+        "name": machine.name,
+        "kind": machine.kind,
+        "accelerators": machine.accelerators,
+        "ram_bytes": machine.ram_bytes,
+        "os": machine.os,
+        "cpu": machine.cpu,
+    }
+
+
+def _config(config: Config | None, model: Model | None) -> dict[str, Any] | None:
+    if config is None or model is None:
+        return None
+    return {
+        "engine": config.engine,
+        "engine_version": config.engine_version,
+        "model": model.name,
+        "quantization": model.quantization or None,
+        "settings": config.settings,
+        "labels": config.labels,
+        "fingerprint": config.fingerprint,
+    }
+
+
+def _points(run: Run, measured: Sequence[Measured]) -> list[dict[str, Any]]:
+    by_point: dict[Point, list[Measured]] = {}
+    for each in measured:
+        by_point.setdefault(each.point, []).append(each)
+    points = [
+        {
+            "point": _point(point),
+            "metrics": [_metric(each) for each in found if each.value is not None],
+            "nulls": _nulls(found),
+        }
+        for point, found in by_point.items()
+    ]
+    for left_out in run.evidence.get("left_out", []):
+        point = Point.from_key(left_out["point"])
+        nulls = [{"key": key, "reason": "exceeds_context"} for key in ("ttft_ms", *_TIMED)]
+        points.append({"point": _point(point), "metrics": [], "nulls": nulls})
+    return points
+
+
+_TIMED = ("prefill_tokens_per_s", "decode_tokens_per_s")
+
+
+def _nulls(found: Sequence[Measured]) -> list[dict[str, Any]]:
+    """Metrics that no source could give, with the reason."""
+    known = {each.metric for each in found if each.value is not None}
+    nulls = {each.metric: each.null_reason for each in found if each.metric not in known}
+    return [{"key": key, "reason": reason} for key, reason in nulls.items()]
+
+
+def _point(point: Point) -> dict[str, int]:
+    return {
+        "prompt_tokens": point.prompt_tokens,
+        "output_tokens": point.output_tokens,
+        "concurrency": point.concurrency,
+        "depth": point.depth,
+    }
+
+
+def _metric(each: Measured) -> dict[str, Any]:
+    return {
+        "key": each.metric,
+        "source": each.source,
+        "value": each.value,
+        "low": each.low,
+        "high": each.high,
+        "minimum": each.minimum,
+        "maximum": each.maximum,
+        "standard_deviation": each.standard_deviation,
+        "samples": each.samples,
+        "left_out": each.left_out,
+        "unit": each.unit,
+    }
+
+
+def _sample(sample: Sample) -> dict[str, Any]:
+    trace = sample.trace
+    read = {key: metrics()[key].read(sample)[0].value for key in ("ttfa_ms", "e2e_ms")}
+    return {
+        "ordinal": sample.ordinal,
+        "point": _point(sample.point),
+        "warmup": sample.is_warmup,
+        "status": trace.status.value,
+        "ttft_ms": first_token_ms(trace),
+        "ttfa_ms": read["ttfa_ms"],
+        "e2e_ms": read["e2e_ms"],
+        **{f"{key}": _by_source(sample, key) for key in _TIMED},
+        "prompt_tokens": trace.prompt_tokens,
+        "cached_tokens": trace.cached_tokens,
+        "output_tokens": trace.output_tokens,
+        "token_count_source": trace.count_source.value if trace.count_source else None,
+        "finish_reason": trace.finish_reason,
+        "text_sha256": trace.text_sha256,
+        "flags": list(sample.flags),
+        "error": trace.error,
+    }
+
+
+def _by_source(sample: Sample, key: str) -> dict[str, float | None]:
+    return {reading.source: reading.value for reading in metrics()[key].read(sample)}

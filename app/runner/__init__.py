@@ -1,0 +1,161 @@
+"""Queueing runs, starting workers, and noticing those that died. The database is the only channel between processes."""
+
+import logging
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Sequence
+
+from app import bench, engines
+from app.db import Database
+from app.engines.base import Facts
+from app.errors import BadInput, Conflict, RoofmarkError
+from app.models import Run, Server
+from app.runner import workers
+from app.runner.facts import facts_json
+from app.runner.work import Listener, Progress, work
+from app.settings import Settings
+from app.store import measurements, runs, servers, suites
+
+__all__ = ["Listener", "Progress", "Runner", "facts_json", "work"]
+
+log = logging.getLogger(__name__)
+
+WATCH_S = 2.0
+
+
+class Runner:
+    """Used by the web process and by the command line alike; several may live at once."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._settings = settings
+        self._started: dict[str, subprocess.Popen[bytes]] = {}
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    # --- runs ---
+
+    def queue(
+        self,
+        server_slug: str,
+        suite_key: str,
+        *,
+        repetitions: int | None = None,
+        warmups: int | None = None,
+        model: str | None = None,
+        note: str = "",
+    ) -> str:
+        """Adds a run and starts it if its machine is free; returns its public id. Raises RoofmarkError."""
+        public_id = self.add(server_slug, suite_key, repetitions=repetitions, warmups=warmups, model=model, note=note)
+        self.dispatch()
+        return public_id
+
+    def add(
+        self,
+        server_slug: str,
+        suite_key: str,
+        *,
+        repetitions: int | None = None,
+        warmups: int | None = None,
+        model: str | None = None,
+        note: str = "",
+    ) -> str:
+        """Adds a run to the queue without starting anything."""
+        with self._database.write() as session:
+            suite = suites.suite(session, suite_key).with_counts(repetitions, warmups)
+            server = servers.server(session, server_slug)
+            return runs.add_run(session, server, suite, model=model, note=note.strip()).public_id
+
+    def cancel(self, public_id: str) -> None:
+        """Cancels a queued run at once, and asks a running one to stop. Raises NotFound, Conflict."""
+        with self._database.write() as session:
+            run = runs.run(session, public_id)
+            assert run.id is not None
+            if not runs.request_cancel(session, run.id):
+                raise Conflict(f"The run has ended already: it is {run.status}.")
+        ours = run.worker_instance == workers.instance_id(self._settings)
+        if run.status == "running" and run.worker_pid and ours and workers.is_held(self._settings, public_id):
+            try:
+                os.kill(run.worker_pid, signal.SIGTERM)
+            except ProcessLookupError:
+                self.dispatch()
+
+    def preflight(self, server_slug: str, suite_key: str) -> list[str]:
+        """What would be left out for the server's context as last probed. Raises BadInput when nothing fits."""
+        with self._database.read() as session:
+            suite, server = suites.suite(session, suite_key), servers.server(session, server_slug)
+        context = server.facts.get("context_tokens")
+        told = [sentence for case in suite.cases if (sentence := bench.exceeds_context(case, None, context))]
+        if len(told) == len(suite.cases):
+            raise BadInput(told[0])
+        return told
+
+    # --- workers ---
+
+    def dispatch(self) -> None:
+        """Marks runs whose worker died as interrupted, and starts the next queued run of every idle machine."""
+        with self._lock:
+            self._started = {key: process for key, process in self._started.items() if process.poll() is None}
+            self._mark_interrupted()
+            with self._database.read() as session:
+                queued = [session.get(Run, run_id) for run_id in runs.next_queued(session)]
+            for run in queued:
+                if run is None or run.public_id in self._started or workers.is_held(self._settings, run.public_id):
+                    continue  # a terminal waits with it, or its worker is starting
+                self._started[run.public_id] = workers.start(self._settings, run.public_id)
+
+    def _mark_interrupted(self) -> None:
+        instance = workers.instance_id(self._settings)
+        with self._database.read() as session:
+            ours = [run for run in runs.running(session) if run.worker_instance == instance]
+        dead = [run for run in ours if not workers.is_held(self._settings, run.public_id)]
+        for run in dead:
+            assert run.id is not None
+            with self._database.write() as session:
+                if runs.finish(session, run.id, "interrupted", "The worker process ended before the run did."):
+                    log.warning("run %s lost its worker", run.public_id)
+                    measurements.derive(session, run.id)
+
+    def watch(self) -> None:
+        """Dispatches now and every two seconds until `stop_watching`, in a thread of its own."""
+        self._thread = threading.Thread(target=self._watch, name="roofmark-runner", daemon=True)
+        self._thread.start()
+
+    def stop_watching(self) -> None:
+        """Workers go on: a restart of the web process does not touch a running run."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+
+    def _watch(self) -> None:
+        while True:
+            try:
+                self.dispatch()
+            except RoofmarkError as error:  # a busy database or a full disk: the next round tries again
+                log.warning("%s", error)
+            except Exception:
+                log.exception("the queue could not be served")
+            if self._stopping.wait(WATCH_S):
+                return
+
+    # --- servers ---
+
+    def probe(self, base_url: str, api_key: str | None, engine: str | None = None) -> Facts:
+        """What the server at `base_url` is. Raises ServerProblem, BadInput."""
+        with engines.open_client(base_url, api_key, self._settings) as client:
+            return engines.probe(client, engine)
+
+    def discover(self) -> Sequence[tuple[str, Facts]]:
+        """Servers on the well-known ports of this machine."""
+        return engines.discover(self._settings)
+
+    def refresh(self, server: Server, api_key: str | None) -> Facts:
+        """Probes a known server again and remembers what it said."""
+        facts = self.probe(server.base_url, api_key, server.engine)
+        assert server.id is not None
+        with self._database.write() as session:
+            servers.remember(session, server.id, facts=facts_json(facts), capabilities=facts.capabilities)
+        return facts

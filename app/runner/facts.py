@@ -1,0 +1,61 @@
+"""From what a server tells and what a person said to the snapshot that a run freezes."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from app.configuration import Snapshot
+from app.engines.base import Facts, ModelFacts
+from app.errors import ServerProblem, Trouble
+from app.models import Server
+
+OVERRIDES = ("quantization", "engine_version")
+"""Settings that a person may state where the server does not tell; they are no settings of their own."""
+
+
+def facts_json(facts: Facts) -> dict[str, Any]:
+    """As kept in `Server.facts`; capabilities are kept apart."""
+    kept = asdict(facts)
+    kept.pop("capabilities")
+    return kept
+
+
+def chosen_model(facts: Facts, wanted: str | None) -> ModelFacts | None:
+    """The model to measure; None when the server lists none and none was named. Raises ServerProblem."""
+    if not facts.models:
+        return ModelFacts(id=wanted, name=wanted) if wanted else None
+    found = facts.model(wanted)
+    if found is None:
+        offered = ", ".join(model.name for model in facts.models[:8])
+        raise ServerProblem(f"The server has no model {wanted!r}. It offers: {offered}.", Trouble.UNKNOWN_MODEL)
+    return found
+
+
+def snapshot(server: Server, facts: Facts, model: ModelFacts | None) -> Snapshot:
+    """What the server tells by itself outranks what a person once said."""
+    said = {key: value for key, value in server.settings.items() if key not in OVERRIDES}
+    told: Mapping[str, Any] = {key: value for key, value in facts.settings.items() if value is not None}
+    context = context_tokens(facts, model)
+    if context is not None:
+        told = {**told, "context": context}
+    quantization = (model.quantization if model else None) or server.settings.get("quantization")
+    return Snapshot(
+        engine=facts.engine,
+        engine_version=facts.engine_version or server.settings.get("engine_version"),
+        model=model.name if model else "unnamed model",
+        quantization=str(quantization) if quantization else None,
+        settings=dict(sorted({**said, **told}.items())),
+        labels=sorted(server.labels),
+    )
+
+
+def context_tokens(facts: Facts, model: ModelFacts | None) -> int | None:
+    return facts.context_tokens or (model.context_tokens if model else None)
+
+
+def geometry(model: ModelFacts | None) -> dict[str, Any]:
+    """What the server tells of the model's shape."""
+    if model is None:
+        return {}
+    told = {"parameters": model.parameters, "size_bytes": model.size_bytes}
+    return {key: value for key, value in told.items() if value is not None}

@@ -1,0 +1,234 @@
+"""One run from its queue to its result. The same code serves a worker process and a terminal."""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from app import bench, engines
+from app.bench import Job, Limits, Phase, Prepared, Stop, Taken
+from app.db import Database
+from app.engines.base import Facts
+from app.errors import Cancelled, RoofmarkError, ServerProblem, Trouble
+from app.http import ServerClient, is_loopback
+from app.metrics import triple_of
+from app.models import Run, Server
+from app.runner import workers
+from app.runner.facts import chosen_model, context_tokens, facts_json, geometry, snapshot
+from app.samples import Sample
+from app.secrets import Secrets
+from app.settings import Settings
+from app.store import configs, measurements, runs, samples, servers, suites
+from app.suites import Suite
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a terminal shows while a run goes on."""
+
+    phase: str
+    done: int
+    planned: int
+    last: dict[str, float | None] | None = None
+    remaining_s: float | None = None
+    sample: Sample | None = None
+
+
+Listener = Callable[[Progress], None]
+
+
+@dataclass
+class _Measuring:
+    """A claimed run while it is being measured."""
+
+    database: Database
+    settings: Settings
+    run: Run
+    server: Server
+    suite: Suite
+    stop: Stop
+    listen: Listener
+    planned: int
+    taken: list[Taken] = field(default_factory=list)
+
+    @property
+    def run_id(self) -> int:
+        assert self.run.id is not None
+        return self.run.id
+
+
+def work(database: Database, settings: Settings, public_id: str, listen: Listener, stop: Stop) -> str | None:
+    """Claims a queued run and measures it; returns the state it ended in, or None when it was not to be had.
+
+    The caller holds the run's worker lock. Never raises for anything that a server or a person did: the run's
+    `error` says it in one sentence. Raises StorageProblem when the database itself fails.
+    """
+    with database.write() as session:
+        run = runs.run(session, public_id)
+        assert run.id is not None
+        if not runs.claim(session, run.id, os.getpid(), workers.instance_id(settings)):
+            return None
+    status, error = _measured(database, settings, public_id, listen, stop)
+    with database.write() as session:
+        runs.finish(session, run.id, status, error)
+    return status
+
+
+def _measured(
+    database: Database, settings: Settings, public_id: str, listen: Listener, stop: Stop
+) -> tuple[str, str | None]:
+    """The state a run ends in, and why."""
+    try:
+        with database.read() as session:
+            run = runs.run(session, public_id)
+            server = session.get(Server, run.server_id)
+            assert server is not None, "a foreign key holds it"
+            suite = suites.suite_by_sha256(session, run.suite_key, run.suite_sha256)
+        suite = suite.with_counts(run.plan["repetitions"], run.plan["warmups"])
+        measuring = _Measuring(database, settings, run, server, suite, stop, listen, suite.sample_count)
+        with stop.on_signals():
+            error = _measure(measuring)
+        return ("failed", error) if error else ("done", None)
+    except Cancelled:
+        return "cancelled", None
+    except RoofmarkError as error:
+        log.info("run %s failed", public_id, exc_info=True)
+        return "failed", str(error)
+    except Exception:
+        log.exception("run %s failed unexpectedly", public_id)
+        return "failed", "Something went wrong inside Roofmark; the log says what."
+
+
+def _measure(m: _Measuring) -> str | None:
+    key = Secrets(m.settings).decrypt(m.server.api_key_encrypted) if m.server.api_key_encrypted else None
+    with engines.open_client(m.server.base_url, key, m.settings) as client:
+        engine = engines.find(m.server.engine)
+        limits = Limits(m.settings.loading_timeout_s, m.settings.busy_timeout_s)
+        for phase in bench.wait_until_ready(engine, client, limits, m.stop):
+            _tell(m, phase)
+        facts = _probed(m, client)
+        model = chosen_model(facts, m.run.plan.get("model"))
+        job = Job(
+            engine=engine,
+            client=client,
+            suite=m.suite,
+            model_id=model.id if model else None,
+            context_tokens=context_tokens(facts, model),
+            capabilities={**m.server.capabilities, **facts.capabilities},
+            limits=limits,
+        )
+        prepared = bench.prepare(job)
+        _freeze(m, facts, prepared)
+        before = engine.counters(client)
+        try:
+            for step in bench.play(job, prepared, m.stop):
+                if isinstance(step, Phase):
+                    _tell(m, step)
+                else:
+                    _keep(m, step, prepared)
+                m.stop.check()
+        finally:
+            _conclude(m, before, None if m.stop.requested else _quiet_counters(engine, client))
+    return bench.verdict([each.sample for each in m.taken])
+
+
+def _probed(m: _Measuring, client: ServerClient) -> Facts:
+    """Asked anew for each run: a server may have been restarted with another model since."""
+    facts = engines.probe(client, m.server.engine)
+    with m.database.write() as session:
+        servers.remember(session, m.run.server_id, facts=facts_json(facts), capabilities=facts.capabilities)
+    return facts
+
+
+def _freeze(m: _Measuring, facts: Facts, prepared: Prepared) -> None:
+    model = chosen_model(facts, m.run.plan.get("model"))
+    warnings = list(facts.notes)
+    if is_loopback(m.server.base_url) and (warning := bench.busy_machine_warning()):
+        warnings.append(warning)
+    evidence = {
+        "warnings": warnings,
+        "left_out": [{"point": case.point.key, "reason": sentence} for case, sentence in prepared.left_out],
+        "prompt_tokens_counted": {case.point.key: counted for case, counted in prepared.cases},
+    }
+    m.planned = len(prepared.cases) * (m.suite.warmups + m.suite.repetitions)
+    with m.database.write() as session:
+        config = configs.freeze(
+            session, m.run.server_id, snapshot(m.server, facts, model), geometry(model), source=m.server.engine
+        )
+        runs.beat(
+            session,
+            m.run_id,
+            config_id=config.id,
+            evidence=evidence,
+            samples_planned=m.planned,
+            main_point_key=prepared.cases[0][0].point.key,
+            progress={"phase": "Measuring."},
+        )
+    m.run.evidence = evidence
+
+
+def _tell(m: _Measuring, phase: Phase) -> None:
+    last = triple_of(m.taken[-1].sample) if m.taken else None
+    with m.database.write() as session:
+        if not runs.beat(session, m.run_id, progress={"phase": phase.sentence, "last": last}):
+            m.stop.request()
+    m.listen(Progress(phase.sentence, len(m.taken), m.planned, last))
+    m.stop.check()
+
+
+def _keep(m: _Measuring, taken: Taken, prepared: Prepared) -> None:
+    """Stores a sample the moment it was taken, with the progress that it means."""
+    m.taken.append(taken)
+    last = triple_of(taken.sample)
+    remaining_s = _remaining_s(m, prepared)
+    done = len(m.taken)
+    phase = f"Sample {done} of {m.planned} taken."
+    with m.database.write() as session:
+        samples.add_sample(session, m.run_id, taken.sample, taken.started_at)
+        if taken.sample.trace.learned:
+            servers.remember(session, m.run.server_id, capabilities=taken.sample.trace.learned)
+        alive = runs.beat(
+            session,
+            m.run_id,
+            samples_done=done,
+            progress={"phase": phase, "last": last, "remaining_s": remaining_s, "at": time.time()},
+        )
+    m.listen(Progress(phase, done, m.planned, last, remaining_s, taken.sample))
+    if not alive:
+        m.stop.request()
+
+
+def _remaining_s(m: _Measuring, prepared: Prepared) -> float:
+    """From the newest sample of each point; points not yet seen are scaled by their tokens."""
+    each = m.suite.warmups + m.suite.repetitions
+    newest = {taken.sample.point: taken.seconds for taken in m.taken}
+    point, seconds = m.taken[-1].sample.point, m.taken[-1].seconds
+    total = 0.0
+    for index, (case, _) in enumerate(prepared.cases):
+        left = min(each, max(0, (index + 1) * each - len(m.taken)))
+        scale = (case.point.prompt_tokens + case.point.output_tokens) / (point.prompt_tokens + point.output_tokens)
+        total += left * newest.get(case.point, seconds * scale)
+    return total
+
+
+def _quiet_counters(engine: engines.Engine, client: ServerClient) -> Mapping[str, float] | None:
+    try:
+        return engine.counters(client)
+    except ServerProblem:
+        return None
+
+
+def _conclude(m: _Measuring, before: Mapping[str, float] | None, after: Mapping[str, float] | None) -> None:
+    """Derives the numbers of whatever was measured, and what the server's own counters say about it."""
+    evidence: dict[str, Any] = dict(m.run.evidence)
+    if before and after:
+        evidence["counters"] = {
+            key: after[key] - before[key] for key in after if key in before and after[key] != before[key]
+        }
+    with m.database.write() as session:
+        measurements.derive(session, m.run_id)
+        runs.beat(session, m.run_id, evidence=evidence)

@@ -1,0 +1,88 @@
+"""Worker processes: starting them, and knowing whether one lives.
+
+A worker holds a lock file while it works (and a terminal while it waits for its turn). The operating system
+releases the lock when the process dies, however it dies, so a run in state `running` whose lock is free has lost its
+worker. The lock lives in the data folder; runs of another data folder (several machines on one PostgreSQL) are
+told apart by an instance id and left alone.
+"""
+
+import logging
+import os
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+import app
+from app.errors import StorageProblem
+from app.settings import Settings
+
+log = logging.getLogger(__name__)
+
+KEEP_LOGS = 200
+
+
+def lock(settings: Settings, public_id: str) -> FileLock:
+    """The lock of one run's worker, not yet acquired."""
+    return FileLock(_folder(settings, "workers") / f"{public_id}.lock", timeout=0)
+
+
+def is_held(settings: Settings, public_id: str) -> bool:
+    probe = lock(settings, public_id)
+    try:
+        with probe:
+            pass
+    except Timeout:
+        return True
+    forget(settings, public_id)
+    return False
+
+
+def forget(settings: Settings, public_id: str) -> None:
+    """Removes the lock file of a run that has ended."""
+    (_folder(settings, "workers") / f"{public_id}.lock").unlink(missing_ok=True)
+
+
+def instance_id(settings: Settings) -> str:
+    """Names this data folder, the same for all processes that share it."""
+    path = settings.data_dir / "instance"
+    try:
+        with path.open("x", encoding="ascii") as file:
+            file.write(uuid.uuid4().hex)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise StorageProblem(f"The data folder cannot be written: {error.strerror}.") from error
+    return path.read_text(encoding="ascii").strip()
+
+
+def start(settings: Settings, public_id: str) -> subprocess.Popen[bytes]:
+    """Starts `roofmark work PUBLIC_ID` as a process of its own session, so that it outlives its starter."""
+    folder = _folder(settings, "logs")
+    for old in sorted(folder.glob("run-*.log"), key=lambda path: path.stat().st_mtime)[:-KEEP_LOGS]:
+        old.unlink(missing_ok=True)
+    environment = {
+        **os.environ,
+        **settings.as_environment(),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(Path(app.__file__).parent.parent), os.getenv("PYTHONPATH")])),
+    }
+    with (folder / f"run-{public_id}.log").open("ab") as output:
+        return subprocess.Popen(  # noqa: S603  # our own interpreter and module
+            [sys.executable, "-m", "app", "work", public_id],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            start_new_session=True,
+        )
+
+
+def _folder(settings: Settings, name: str) -> Path:
+    folder = settings.data_dir / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageProblem(f"The data folder cannot be written: {error.strerror}.") from error
+    return folder
