@@ -69,6 +69,14 @@ def size(n_bytes: int | None) -> str:
     raise AssertionError("unreachable")
 
 
+def plural(count: int, noun: str) -> str:
+    """
+    >>> plural(1, "run"), plural(3, "run")
+    ('1 run', '3 runs')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def ago(then: datetime | None, now: datetime | None = None) -> str:
     """How long since, in one unit."""
     if then is None:

@@ -1,0 +1,71 @@
+"""The engines: every module here with an `ENGINE` is one."""
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+from app.engines.base import Engine, Facts
+from app.errors import NotFound, ServerProblem, Trouble
+from app.http import ServerClient
+from app.settings import Settings
+
+# where servers listen that have no engine of their own here
+_MORE_PORTS = (8081, 5000, 5001, 3000, 8888)
+# on the own machine an answer takes milliseconds, and a person is waiting
+_DISCOVERY_CONNECT_S = 0.5
+_DISCOVERY_ANSWER_S = 1.5
+
+
+@lru_cache(maxsize=1)
+def all() -> tuple[Engine, ...]:
+    """Every engine, in the order in which a probe tries them."""
+    names = (module.name for module in iter_modules(__path__) if not module.name.startswith("_"))
+    engines = (getattr(import_module(f"{__name__}.{name}"), "ENGINE", None) for name in names)
+    found = [engine for engine in engines if isinstance(engine, Engine)]
+    return tuple(sorted(found, key=lambda engine: (-engine.rank, engine.key)))
+
+
+def find(key: str) -> Engine:
+    """Raises NotFound."""
+    for engine in all():
+        if engine.key == key:
+            return engine
+    raise NotFound(f"There is no engine {key!r}: choose one of {', '.join(engine.key for engine in all())}.")
+
+
+def open_client(base_url: str, api_key: str | None, settings: Settings) -> ServerClient:
+    """Raises BadInput when the URL can be no server's."""
+    return ServerClient(base_url, api_key, settings)
+
+
+def probe(client: ServerClient, engine: str | None = None) -> Facts:
+    """What answers there: one engine's view when it is named, else that of the first engine that knows it.
+
+    Raises ServerProblem with what is wrong, NotFound for an unknown engine.
+    """
+    for candidate in all() if engine is None else (find(engine),):
+        facts = candidate.recognise(client)
+        if facts is not None:
+            return facts
+    title = "an LLM server" if engine is None else f"a {find(engine).title} server"
+    raise ServerProblem(f"{client.base_url} answers, but not like {title}.", Trouble.NOT_LLM)
+
+
+def discover(settings: Settings) -> list[tuple[str, Facts]]:
+    """The servers on well-known ports of this machine: base URL and what was found, in a fixed order."""
+    ports = dict.fromkeys((*(port for engine in all() for port in engine.default_ports), *_MORE_PORTS))
+    urls = [f"http://127.0.0.1:{port}" for port in ports if port != settings.port]
+    hasty = settings.model_copy(
+        update={"connect_timeout_s": _DISCOVERY_CONNECT_S, "probe_timeout_s": _DISCOVERY_ANSWER_S}
+    )
+
+    def look(url: str) -> Facts | None:
+        try:
+            with open_client(url, None, hasty) as client:
+                return probe(client)
+        except ServerProblem:
+            return None
+
+    with ThreadPoolExecutor(max_workers=len(urls), thread_name_prefix="discover") as threads:
+        return [(url, facts) for url, facts in zip(urls, threads.map(look, urls), strict=True) if facts is not None]

@@ -102,15 +102,15 @@ class Engine(ABC):
     def play(self, client: ServerClient, ask: Ask) -> Trace:
         """Sends one request and reads its stream to the end.
 
-        Whatever the server does becomes a `Trace` with a status and one sentence in `error`. Raises only
-        ServerProblem with the troubles that make every further request pointless (needs a key, unknown model, prompt
-        too long), and lets Cancelled pass.
+        Whatever the server does becomes a `Trace` with a status and one sentence in `error`. Raises ServerProblem
+        only with the troubles that the next request would meet as well: needs a key, unknown model, prompt too long,
+        forbidden address; and LOADING, after which `health` tells when to try again. Lets Cancelled pass.
         """
 
-    def prompt_tokens(self, client: ServerClient, ask: Ask) -> int | None:
+    def prompt_tokens(self, client: ServerClient, ask: Ask) -> int | None:  # noqa: ARG002
         """Tokens that the prompt of `ask` will have, by the server's own tokenizer; None where it has none."""
         return None
 
-    def counters(self, client: ServerClient) -> dict[str, float] | None:
+    def counters(self, client: ServerClient) -> dict[str, float] | None:  # noqa: ARG002
         """The server's running totals (Prometheus names), to be compared before and after a run."""
         return None

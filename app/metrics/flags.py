@@ -81,7 +81,7 @@ def _unit_mismatch(sample: Sample) -> bool:
     if stated <= 0:
         return False
     ratio = stated / e2e
-    return MILLISECONDS_PER_SECOND / 3 < ratio or ratio < 3 / MILLISECONDS_PER_SECOND
+    return ratio > MILLISECONDS_PER_SECOND / 3 or ratio < 3 / MILLISECONDS_PER_SECOND
 
 
 FLAGS = {

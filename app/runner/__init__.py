@@ -5,20 +5,25 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Sequence
 
+from filelock import Timeout
+
 from app import bench, engines
+from app.bench import Stop
 from app.db import Database
 from app.engines.base import Facts
-from app.errors import BadInput, Conflict, RoofmarkError
-from app.models import Run, Server
+from app.errors import BadInput, Cancelled, Conflict, RoofmarkError
+from app.models import Run, Server, new_public_id
 from app.runner import workers
 from app.runner.facts import facts_json
 from app.runner.work import Listener, Progress, work
 from app.settings import Settings
 from app.store import measurements, runs, servers, suites
+from app.units import plural
 
-__all__ = ["Listener", "Progress", "Runner", "facts_json", "work"]
+__all__ = ["Listener", "Progress", "Runner", "facts_json"]
 
 log = logging.getLogger(__name__)
 
@@ -49,25 +54,66 @@ class Runner:
         note: str = "",
     ) -> str:
         """Adds a run and starts it if its machine is free; returns its public id. Raises RoofmarkError."""
-        public_id = self.add(server_slug, suite_key, repetitions=repetitions, warmups=warmups, model=model, note=note)
+        with self._database.write() as session:
+            suite = suites.suite(session, suite_key).with_counts(repetitions, warmups)
+            server = servers.server(session, server_slug)
+            public_id = runs.add_run(session, server, suite, model=model, note=note.strip()).public_id
         self.dispatch()
         return public_id
 
-    def add(
+    def perform(
         self,
         server_slug: str,
         suite_key: str,
+        listen: Listener,
         *,
         repetitions: int | None = None,
         warmups: int | None = None,
         model: str | None = None,
         note: str = "",
     ) -> str:
-        """Adds a run to the queue without starting anything."""
-        with self._database.write() as session:
-            suite = suites.suite(session, suite_key).with_counts(repetitions, warmups)
-            server = servers.server(session, server_slug)
-            return runs.add_run(session, server, suite, model=model, note=note.strip()).public_id
+        """Queues a run, waits for its turn and measures it in this very process; returns its public id.
+
+        A run that is cancelled, even while it waits, ends in that state; nothing is raised for it.
+        """
+        public_id = new_public_id()
+        with workers.lock(self._settings, public_id):  # held from the start, so that no dispatcher takes it
+            with self._database.write() as session:
+                suite = suites.suite(session, suite_key).with_counts(repetitions, warmups)
+                server = servers.server(session, server_slug)
+                runs.add_run(session, server, suite, model=model, note=note.strip(), public_id=public_id)
+            self._take_turn(public_id, listen)
+        workers.forget(self._settings, public_id)
+        self.dispatch()
+        return public_id
+
+    def _take_turn(self, public_id: str, listen: Listener) -> None:
+        stop = Stop()
+        while work(self._database, self._settings, public_id, listen, stop) is None:
+            with self._database.read() as session:
+                run = runs.run(session, public_id)
+                ahead = runs.queue_position(session, run)
+            if run.status != "queued":
+                return  # cancelled from elsewhere
+            listen(Progress(f"Waiting for {plural(ahead, 'run')} on this machine.", 0, run.samples_planned))
+            try:
+                with stop.on_signals(), stop.interruptible():
+                    time.sleep(WATCH_S / 2)
+            except Cancelled:
+                self.cancel(public_id)
+                return
+            self.dispatch()
+
+    def work(self, public_id: str, listen: Listener) -> None:
+        """What a worker process does: measure one run, if it is still to be had, then start the next."""
+        try:
+            with workers.lock(self._settings, public_id):
+                done = work(self._database, self._settings, public_id, listen, Stop())
+        except Timeout:
+            return  # somebody else works on it
+        if done is not None:
+            workers.forget(self._settings, public_id)
+        self.dispatch()
 
     def cancel(self, public_id: str) -> None:
         """Cancels a queued run at once, and asks a running one to stop. Raises NotFound, Conflict."""

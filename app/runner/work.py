@@ -11,7 +11,7 @@ from app import bench, engines
 from app.bench import Job, Limits, Phase, Prepared, Stop, Taken
 from app.db import Database
 from app.engines.base import Facts
-from app.errors import Cancelled, RoofmarkError, ServerProblem, Trouble
+from app.errors import Cancelled, RoofmarkError, ServerProblem
 from app.http import ServerClient, is_loopback
 from app.metrics import triple_of
 from app.models import Run, Server

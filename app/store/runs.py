@@ -7,17 +7,24 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, func, select, update
 
 from app.errors import Conflict, NotFound
-from app.models import ENDED_STATES, Config, Machine, Model, Run, Server, now
+from app.models import ENDED_STATES, Config, Machine, Model, Run, Server, new_public_id, now
 from app.suites import Suite
 
 
 def add_run(
-    session: Session, server: Server, suite: Suite, *, model: str | None = None, note: str = "", status: str = "queued"
+    session: Session,
+    server: Server,
+    suite: Suite,
+    *,
+    model: str | None = None,
+    note: str = "",
+    public_id: str | None = None,
 ) -> Run:
     if server.archived_at is not None:
         raise Conflict(f"The server {server.name!r} is archived: restore it before measuring.")
     assert server.id is not None
     run = Run(
+        public_id=public_id or new_public_id(),
         machine_id=server.machine_id,
         server_id=server.id,
         suite_key=suite.key,
@@ -26,7 +33,6 @@ def add_run(
         plan={"repetitions": suite.repetitions, "warmups": suite.warmups, "model": model or server.model},
         samples_planned=suite.sample_count,
         note=note,
-        status=status,
         progress={"phase": "Waiting for its turn."},
     )
     session.add(run)

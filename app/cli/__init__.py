@@ -1,0 +1,177 @@
+"""The command line. This module only declares commands, so that `--help` loads nothing heavy; the work is beside it.
+
+Standard output carries results, standard error progress and errors. Exit codes: 0 done, 1 failed, 2 bad usage,
+130 cancelled.
+"""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from app.errors import RoofmarkError
+
+app = typer.Typer(
+    name="roofmark",
+    help="Records TTFT, prefill and decode of language model servers, and keeps the history.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print only the JSON document.")]
+Url = Annotated[str | None, typer.Option("--url", help="Base URL of the server, such as 127.0.0.1:8080.")]
+ApiKey = Annotated[
+    str | None, typer.Option("--api-key", envvar="ROOFMARK_API_KEY", show_envvar=True, help="API key of the server.")
+]
+EngineKey = Annotated[str | None, typer.Option("--engine", help="Engine, when it should not be recognised by itself.")]
+
+
+def main() -> None:
+    """Entry point: every foreseen error is one sentence, everything else goes to the log with its traceback."""
+    try:
+        app()
+    except RoofmarkError as error:
+        typer.echo(f"roofmark: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # `roofmark runs | head`
+        sys.stderr.close()
+        sys.exit(0)
+    except Exception:
+        from app.cli.common import log_crash
+
+        typer.echo(f"roofmark: Something went wrong inside Roofmark; {log_crash()} says what.", err=True)
+        sys.exit(1)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from app import __version__
+
+        typer.echo(f"roofmark {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)] = None,
+    allow_no_password: Annotated[
+        bool, typer.Option("--allow-no-password", help="Listen on a public address without a password.")
+    ] = False,
+) -> None:
+    """Show the dashboard."""
+    from app.cli.serve import serve as run_it
+
+    run_it(host, port, allow_no_password)
+
+
+@app.command()
+def demo(
+    once: Annotated[bool, typer.Option("--once", help="End after the run instead of showing the dashboard.")] = False,
+) -> None:
+    """Start a real llama.cpp engine with a small model, measure it, and show the result."""
+    from app.cli.demo import demo as run_it
+
+    run_it(once)
+
+
+@app.command()
+def probe(
+    url: Annotated[str, typer.Argument(help="Base URL of the server.")],
+    engine: EngineKey = None,
+    api_key: ApiKey = None,
+    as_json: Json = False,
+) -> None:
+    """Say what answers at a URL."""
+    from app.cli.probe import probe as run_it
+
+    run_it(url, engine, api_key, as_json)
+
+
+@app.command()
+def run(
+    url: Url = None,
+    server: Annotated[str | None, typer.Option("--server", help="A server that Roofmark knows, by its slug.")] = None,
+    engine: EngineKey = None,
+    model: Annotated[str | None, typer.Option("--model", help="Model, when the server has several.")] = None,
+    suite: Annotated[str, typer.Option("--suite", help="triple, lengths, bench512, or one of your own.")] = "triple",
+    reps: Annotated[int | None, typer.Option("--reps", help="Repetitions; the suite's own number otherwise.")] = None,
+    warmup: Annotated[int | None, typer.Option("--warmup", help="Warm-ups; the suite's own number otherwise.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="What a probe cannot know, such as cards=2; remembered."),
+    ] = None,
+    note: Annotated[str, typer.Option("--note", help="A note for this run.")] = "",
+    api_key: ApiKey = None,
+    as_json: Json = False,
+) -> None:
+    """Measure a server here and now, and keep the result."""
+    from app.cli.measure import Request, measure
+
+    measure(Request(url, server, engine, model, suite, reps, warmup, settings or [], note, api_key), as_json)
+
+
+@app.command()
+def work(run_id: Annotated[str, typer.Argument(help="A queued run.")]) -> None:
+    """Measure a queued run; the dashboard starts this by itself."""
+    from app.cli.measure import work as run_it
+
+    run_it(run_id)
+
+
+@app.command()
+def runs(
+    machine: Annotated[str | None, typer.Option(help="Only this machine, by its slug.")] = None,
+    server: Annotated[str | None, typer.Option(help="Only this server, by its slug.")] = None,
+    model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
+    suite: Annotated[str | None, typer.Option(help="Only this suite.")] = None,
+    status: Annotated[str | None, typer.Option(help="Only runs in this state.")] = None,
+    sort: Annotated[str, typer.Option(help="queued, started, model, ttft, prefill, decode, ...")] = "queued",
+    ascending: Annotated[bool, typer.Option("--ascending", help="Smallest or oldest first.")] = False,
+    page: Annotated[int, typer.Option(min=1)] = 1,
+    per_page: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Runs to a page.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """List runs with their triple."""
+    from app.cli.show import list_them
+    from app.store.listing import Filter
+
+    list_them(Filter(status, machine, server, model, suite), sort, not ascending, page, per_page, as_json)
+
+
+@app.command()
+def show(run_id: Annotated[str, typer.Argument(help="Id of a run.")], as_json: Json = False) -> None:
+    """Show one run."""
+    from app.cli.show import show as run_it
+
+    run_it(run_id, as_json)
+
+
+@app.command()
+def migrate(
+    revision: Annotated[str, typer.Argument(help="Layout to go to; an older one downgrades.")] = "head",
+) -> None:
+    """Bring the database to the layout of this version (other commands do it by themselves)."""
+    from app.cli.doctor import migrate as run_it
+
+    run_it(revision)
+
+
+@app.command()
+def doctor() -> None:
+    """Check what is installed, where data lives, and which servers answer."""
+    from app.cli.doctor import doctor as run_it
+
+    run_it()

@@ -1,0 +1,70 @@
+import typer
+
+from app.cli.common import open_database
+from app.cli.measure import TerminalProgress
+from app.cli.text import run_text
+from app.db import Database
+from app.demo import start_engine
+from app.document import run_document
+from app.engines.base import Facts
+from app.errors import BadInput
+from app.hardware import this_host
+from app.runner import Runner, facts_json
+from app.settings import Settings
+from app.store import machines, servers
+
+SERVER_NAME = "Demo engine"
+
+
+def demo(once: bool) -> None:
+    settings = Settings()
+    database = open_database(settings)
+    typer.echo("Starting llama.cpp with Gemma 3 270M on this machine …", err=True)
+    with start_engine(settings) as engine:
+        runner = Runner(database, settings)
+        facts = runner.probe(engine.base_url, None)
+        slug = _register(database, engine.base_url, facts)
+        public_id = runner.perform(slug, "triple", TerminalProgress(), note="Demo")
+        with database.read() as session:
+            document = run_document(session, public_id)
+        typer.echo(run_text(document))
+        if document["run"]["status"] != "done":
+            raise typer.Exit(130 if document["run"]["status"] == "cancelled" else 1)
+        if not once:
+            _show(settings)
+
+
+def _register(database: Database, base_url: str, facts: Facts) -> str:
+    """This machine and the demo's server, both only once however often the demo runs."""
+    host = this_host()
+    with database.write() as session:
+        known = next((s for s in servers.list_servers(session) if s.name == SERVER_NAME), None)
+        if known is not None:
+            servers.edit_server(session, known.slug, base_url=base_url, facts=facts_json(facts))
+            return known.slug
+        machine = next((m for m in machines.list_machines(session) if m.name == host.name), None)
+        if machine is None:
+            machine = machines.add_machine(
+                session, host.name, os=host.os, cpu=host.cpu, ram_bytes=host.ram_bytes, kind="this machine"
+            )
+        assert machine.id is not None
+        added = servers.add_server(
+            session,
+            machine.id,
+            SERVER_NAME,
+            facts.engine,
+            base_url,
+            facts=facts_json(facts),
+            capabilities=dict(facts.capabilities),
+            settings={"cards": 0, "kv_type_k": "f16", "kv_type_v": "f16"},
+        )
+        return added.slug
+
+
+def _show(settings: Settings) -> None:
+    from app.cli.serve import show_dashboard
+
+    try:
+        show_dashboard(settings)
+    except BadInput:  # the usual port is taken, most likely by a Roofmark that already runs
+        show_dashboard(settings.model_copy(update={"port": 0}))

@@ -1,0 +1,92 @@
+"""`roofmark doctor` and `roofmark migrate`."""
+
+import importlib.util
+import platform
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+import typer
+
+from app import __version__, engines, files
+from app.cli.common import open_database, set_up_logging
+from app.cli.probe import facts_text
+from app.db import Database, current_revision
+from app.db import migrate as migrate_database
+from app.errors import RoofmarkError
+from app.runner import Runner
+from app.secrets import Secrets
+from app.settings import Settings
+from app.store import servers
+from app.units import size
+
+EXTRAS = {"demo": "xllamacpp", "postgres": "psycopg"}
+
+
+def migrate(revision: str) -> None:
+    settings = Settings()
+    set_up_logging(settings.log_level)
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    database = Database(settings.effective_database_url)
+    before = current_revision(database)
+    backup = migrate_database(database, files.MIGRATIONS, revision)
+    after = current_revision(database)
+    typer.echo(
+        f"The database is at layout {after or 'none'}."
+        if before == after
+        else f"{before or 'none'} -> {after or 'none'}"
+    )
+    if backup:
+        typer.echo(f"A copy of how it was is in {backup}.")
+
+
+def doctor() -> None:
+    """Prints one line per check; exits with 1 when something keeps Roofmark from working."""
+    broken = False
+    for good, line in _checks(Settings()):
+        typer.echo(f"{'ok ' if good else '!! '} {line}")
+        broken = broken or not good
+    if broken:
+        raise typer.Exit(1)
+
+
+def _checks(settings: Settings) -> Iterator[tuple[bool, str]]:
+    yield (
+        True,
+        f"Roofmark {__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}",
+    )
+    for extra, module in EXTRAS.items():
+        there = importlib.util.find_spec(module) is not None
+        yield True, f"Extra {extra}: {'installed' if there else 'not installed (only needed for what its name says)'}"
+    try:
+        settings.data_dir.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=settings.data_dir) as file:
+            file.write(b"x")
+        free = shutil.disk_usage(settings.data_dir).free
+        yield free > 100_000_000, f"Data folder {settings.data_dir}: writable, {size(free)} free"
+    except OSError as error:
+        yield False, f"Data folder {settings.data_dir}: {error.strerror}"
+        return
+    try:
+        database = open_database(settings)
+        with database.read() as session:
+            known = servers.list_servers(session)
+        where = database.url.render_as_string(hide_password=True)
+        yield True, f"Database {where}: layout {current_revision(database)}"
+        Secrets(settings).encrypt("")
+        yield True, "Key for stored API keys: usable"
+    except RoofmarkError as error:
+        yield False, str(error)
+        return
+    runner = Runner(database, settings)
+    for server in known:
+        try:
+            key = Secrets(settings).decrypt(server.api_key_encrypted) if server.api_key_encrypted else None
+            yield True, f"Server {server.slug}: " + facts_text(server.base_url, runner.refresh(server, key))
+        except RoofmarkError as error:  # a server that is switched off is no fault of this installation
+            yield True, f"Server {server.slug}: {error}"
+    addresses = {server.base_url for server in known}
+    for base_url, facts in runner.discover():
+        if base_url not in addresses:
+            yield True, f"Not yet added: {facts_text(base_url, facts)}"
+    yield True, f"Engines: {', '.join(engine.key for engine in engines.all_engines())}"

@@ -1,0 +1,208 @@
+"""`roofmark run` and `roofmark work`."""
+
+import sys
+import time
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import typer
+
+from app import engines
+from app.cli.common import open_database, print_json
+from app.cli.text import run_text
+from app.configuration import parse_setting
+from app.db import Database
+from app.document import run_document
+from app.engines.base import Facts
+from app.errors import BadInput, ServerProblem, Trouble
+from app.hardware import this_host
+from app.http import is_loopback, normalise_base_url
+from app.models import Machine
+from app.runner import Progress, Runner, facts_json
+from app.secrets import Secrets
+from app.settings import Settings
+from app.store import machines, servers, suites
+from app.units import duration, number
+
+EXIT_CODES = {"done": 0, "cancelled": 130}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was typed."""
+
+    url: str | None
+    server: str | None
+    engine: str | None
+    model: str | None
+    suite: str
+    repetitions: int | None
+    warmups: int | None
+    settings: list[str]
+    note: str
+    api_key: str | None
+
+
+def measure(request: Request, as_json: bool) -> None:
+    """Measures in this process and exits with the run's code."""
+    given = dict(parse_setting(text) for text in request.settings)
+    settings = Settings()
+    database = open_database(settings)
+    runner = Runner(database, settings)
+    with database.read() as session:  # before anything is asked of a server
+        suites.suite(session, request.suite).with_counts(request.repetitions, request.warmups)
+    slug = _server_slug(database, settings, runner, request)
+    with database.write() as session:
+        server = servers.server(session, slug)
+        assert server.id is not None
+        servers.remember(session, server.id, settings=given)
+    public_id = runner.perform(
+        slug,
+        request.suite,
+        TerminalProgress(),
+        repetitions=request.repetitions,
+        warmups=request.warmups,
+        model=request.model,
+        note=request.note,
+    )
+    finish(database, public_id, as_json)
+
+
+def finish(database: Database, public_id: str, as_json: bool = False) -> None:
+    """Prints a run's result and exits with its code, unless that is 0."""
+    with database.read() as session:
+        document = run_document(session, public_id)
+    if as_json:
+        print_json(document)
+    else:
+        typer.echo(run_text(document))
+    if code := EXIT_CODES.get(document["run"]["status"], 1):
+        raise typer.Exit(code)
+
+
+def work(public_id: str) -> None:
+    settings = Settings()
+    database = open_database(settings)
+    Runner(database, settings).work(public_id, TerminalProgress())
+
+
+# --- which server ----------------------------------------------------------------------------------------------------
+
+
+def _server_slug(database: Database, settings: Settings, runner: Runner, request: Request) -> str:
+    """The server that was meant, made when it is new."""
+    if request.server is not None and request.url is not None:
+        raise BadInput("Give either --url or --server, not both.")
+    if request.url is None:
+        return _known_server(database, request.server)
+    base_url = normalise_base_url(request.url)
+    with database.read() as session:
+        known = servers.server_at(session, base_url)
+    if known is None:
+        facts = _probe_patiently(runner, settings, base_url, request)
+        return _add_server(database, settings, base_url, facts, request.api_key)
+    with database.write() as session:
+        if request.engine is not None:
+            servers.edit_server(session, known.slug, engine=engines.find(request.engine).key)
+        if request.api_key is not None:
+            encrypted = Secrets(settings).encrypt(request.api_key)
+            servers.edit_server(session, known.slug, api_key_encrypted=encrypted)
+    return known.slug
+
+
+def _known_server(database: Database, slug: str | None) -> str:
+    with database.read() as session:
+        if slug is not None:
+            return servers.server(session, slug).slug
+        known = servers.list_servers(session)
+    if len(known) == 1:
+        return known[0].slug
+    if not known:
+        raise BadInput("Which server? Say it with --url, such as --url 127.0.0.1:8080.")
+    raise BadInput(f"Which server? Say it with --server: {', '.join(server.slug for server in known)}.")
+
+
+def _probe_patiently(runner: Runner, settings: Settings, base_url: str, request: Request) -> Facts:
+    """A server that is still loading its model is waited for, visibly."""
+    begun = time.monotonic()
+    while True:
+        try:
+            return runner.probe(base_url, request.api_key, request.engine)
+        except ServerProblem as problem:
+            waited = time.monotonic() - begun
+            if problem.trouble is not Trouble.LOADING or waited > settings.loading_timeout_s:
+                raise
+            typer.echo(f"{problem} Waiting for {duration(waited)}.", err=True)
+            time.sleep(1)
+
+
+def _add_server(database: Database, settings: Settings, base_url: str, facts: Facts, api_key: str | None) -> str:
+    with database.write() as session:
+        machine = _machine_at(database, base_url)
+        if machine is None:
+            host = this_host()
+            fields = {"os": host.os, "cpu": host.cpu, "ram_bytes": host.ram_bytes} if is_loopback(base_url) else {}
+            machine = machines.add_machine(session, _machine_name(base_url), **fields)
+        assert machine.id is not None
+        where = urlsplit(base_url)
+        path = where.path.strip("/").replace("/", " ")
+        added = servers.add_server(
+            session,
+            machine.id,
+            name=" ".join(filter(None, [engines.find(facts.engine).title, where.netloc, path])),
+            engine=facts.engine,
+            base_url=base_url,
+            api_key_encrypted=Secrets(settings).encrypt(api_key) if api_key else None,
+            facts=facts_json(facts),
+            capabilities=dict(facts.capabilities),
+        )
+        return added.slug
+
+
+def _machine_name(base_url: str) -> str:
+    return this_host().name if is_loopback(base_url) else (urlsplit(base_url).hostname or base_url)
+
+
+def _machine_at(database: Database, base_url: str) -> Machine | None:
+    """The machine whose servers have the same host, else one of that name."""
+    host = urlsplit(base_url).hostname
+    name = _machine_name(base_url)
+    with database.read() as session:
+        known = {machine.id: machine for machine in machines.list_machines(session)}
+        for server in servers.list_servers(session):
+            here = is_loopback(server.base_url) and is_loopback(base_url)
+            if server.machine_id in known and (here or urlsplit(server.base_url).hostname == host):
+                return known[server.machine_id]
+        return next((machine for machine in known.values() if machine.name == name), None)
+
+
+# --- progress --------------------------------------------------------------------------------------------------------
+
+
+class TerminalProgress:
+    """One line per step on standard error; on a terminal, waiting rewrites its line."""
+
+    def __init__(self) -> None:
+        self._rewriting = False
+
+    def __call__(self, progress: Progress) -> None:
+        text = self._sample(progress) if progress.sample else progress.phase
+        on_terminal = sys.stderr.isatty()
+        start = "\r\033[K" if self._rewriting else ""
+        self._rewriting = on_terminal and progress.sample is None
+        typer.echo(start + text, err=True, nl=not self._rewriting)
+
+    def _sample(self, progress: Progress) -> str:
+        sample, last = progress.sample, progress.last or {}
+        assert sample is not None
+        triple = (
+            f"TTFT {number(last.get('ttft_ms'))} ms, prefill {number(last.get('prefill_tokens_per_s'))} tok/s, "
+            f"decode {number(last.get('decode_tokens_per_s'))} tok/s"
+        )
+        bar = "█" * round(20 * progress.done / progress.planned) if progress.planned else ""
+        parts = [
+            f"{progress.done:>3}/{progress.planned} {bar:░<20}",
+            ("warm-up: " if sample.is_warmup else "") + (sample.trace.error or triple),
+            f"about {duration(progress.remaining_s)} left" if progress.remaining_s else "",
+        ]
+        return "  ".join(filter(None, parts))

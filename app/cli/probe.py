@@ -1,0 +1,36 @@
+import typer
+
+from app import engines
+from app.cli.common import print_json, set_up_logging
+from app.engines.base import Facts
+from app.http import normalise_base_url
+from app.runner import facts_json
+from app.settings import Settings
+from app.units import size
+
+
+def probe(url: str, engine: str | None, api_key: str | None, as_json: bool) -> None:
+    settings = Settings()
+    set_up_logging(settings.log_level)
+    base_url = normalise_base_url(url)
+    with engines.open_client(base_url, api_key, settings) as client:
+        facts = engines.probe(client, engine)
+    if as_json:
+        print_json({"schema": "roofmark.probe/1", "base_url": base_url, **facts_json(facts)})
+    else:
+        typer.echo(facts_text(base_url, facts))
+
+
+def facts_text(base_url: str, facts: Facts) -> str:
+    lines = [f"{base_url}: {engines.find(facts.engine).title} {facts.engine_version or '(version unknown)'}"]
+    if facts.loading:
+        lines.append("It is still loading its model.")
+    for model in facts.models:
+        details = [
+            model.quantization or "quantization unknown",
+            f"context {model.context_tokens:,} tokens" if model.context_tokens else None,
+            size(model.size_bytes) if model.size_bytes else None,
+        ]
+        lines.append(f"  {model.name} ({', '.join(filter(None, details))})")
+    lines += [f"  {key}: {value}" for key, value in facts.settings.items() if value is not None]
+    return "\n".join([*lines, *facts.notes])

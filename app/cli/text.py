@@ -1,0 +1,59 @@
+"""A run as a terminal shows it: plain text from the run's JSON document."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.metrics import FLAGS, NULL_REASONS, TRIPLE, metrics, preferred
+from app.units import DASH, number, plural
+
+
+def run_text(document: dict[str, Any]) -> str:
+    run = document["run"]
+    lines = [_title(run)]
+    for each in document["points"]:
+        point = each["point"]
+        if len(document["points"]) > 1:
+            lines.append(f"\nAbout {point['prompt_tokens']:,} prompt tokens, {point['output_tokens']:,} output tokens")
+        lines += [_metric_line(key, each) for key in TRIPLE]
+    lines += [f"Note: {warning}" for warning in run["warnings"]]
+    lines += _flag_lines(document["samples"])
+    if run["error"]:
+        lines.append(f"Error: {run['error']}")
+    return "\n".join(lines)
+
+
+def _title(run: dict[str, Any]) -> str:
+    config = run["config"]
+    parts = [f"Run {run['id']}", run["status"]]
+    if config:
+        parts.append(" ".join(filter(None, [config["model"], config["quantization"]])))
+        parts.append(" ".join(filter(None, [config["engine"], config["engine_version"]])))
+    return " · ".join(parts)
+
+
+def _metric_line(key: str, point: dict[str, Any]) -> str:
+    metric = metrics()[key]
+    found = {each["source"]: each for each in point["metrics"] if each["key"] == key}
+    shown = next((found[source] for source in preferred(key) if source in found), None)
+    title = f"{metric.title:<8}"
+    if shown is None:
+        reason = next((each["reason"] for each in point["nulls"] if each["key"] == key), None)
+        return f"{title} {DASH}  {NULL_REASONS.get(reason, '') if reason else ''}".rstrip()
+    spread = shown["standard_deviation"]
+    value = f"{number(shown['value']):>7} {metric.unit:<5}" + (f" ± {number(spread)}" if spread is not None else "")
+    others = [f"{source} {number(each['value'])}" for source, each in found.items() if each is not shown]
+    origin = "; ".join([f"{shown['source']}, {plural(shown['samples'], 'sample')}", *others])
+    return f"{title} {value}   ({origin})"
+
+
+def _flag_lines(samples: Sequence[dict[str, Any]]) -> list[str]:
+    measured = [sample for sample in samples if not sample["warmup"]]
+    counts: dict[str, int] = {}
+    for sample in measured:
+        for flag in sample["flags"]:
+            counts[flag] = counts.get(flag, 0) + 1
+    return [
+        f"Flag {flag} on {count} of {plural(len(measured), 'sample')}: {FLAGS[flag].sentence} {FLAGS[flag].advice}"
+        for flag, count in counts.items()
+        if flag in FLAGS
+    ]

@@ -1,0 +1,171 @@
+"""llama.cpp's `llama-server`.
+
+Its stream ends with `timings`, the best source there is. Two of its habits matter for the clock, and each is read off
+the evidence of the very answer:
+
+* The role chunk leaves together with the first token, unless progress events are on. Where the first tokens have no
+  text (tags of a reasoning model are swallowed), the role chunk is the only sign of them.
+* Output tokens without text at the end (the end token of a natural stop, or one whose text is held back) show only in
+  the finish event, which then comes a decode step after the last text.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+from statistics import median
+from typing import Any, ClassVar
+
+from app.engines import _prometheus
+from app.engines._chat import count
+from app.engines._models import quantization_in, quantization_of_ftype, shown_name
+from app.engines.base import Ask, Facts, Health, ModelFacts
+from app.engines.openai import MODELS, OpenAI
+from app.errors import ServerProblem, Trouble
+from app.http import Answer, ServerClient
+from app.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, Trace
+
+# averages since the last scrape, not totals
+_GAUGES = frozenset({"llamacpp:prompt_tokens_seconds", "llamacpp:predicted_tokens_seconds"})
+
+
+class LlamaCpp(OpenAI):
+    key: ClassVar[str] = "llamacpp"
+    title: ClassVar[str] = "llama.cpp"
+    default_ports: ClassVar[tuple[int, ...]] = (8080,)
+    cache_defeat: ClassVar[CacheDefeat] = CacheDefeat.SWITCH
+    rank: ClassVar[int] = 20
+
+    def recognise(self, client: ServerClient) -> Facts | None:
+        answer = client.get("/props")
+        if answer.status >= 300:
+            if not _is_llamacpp(answer):
+                return None
+            problem = answer.problem()
+            if problem.trouble is Trouble.LOADING:
+                return Facts(self.key, None, (), loading=True, notes=(str(problem),))
+            if problem.trouble is Trouble.NEEDS_KEY:
+                raise problem
+            # a build without /props
+            return self._facts({}, _listed(client))
+        try:
+            props = answer.json()
+        except ServerProblem:
+            return None
+        if not isinstance(props, dict) or not (_is_llamacpp(answer) or {"build_info", "model_path"} <= props.keys()):
+            return None
+        return self._facts(props, _listed(client))
+
+    def _facts(self, props: Mapping[str, Any], listed: list[Mapping[str, Any]]) -> Facts:
+        defaults = props.get("default_generation_settings")
+        context = count(defaults.get("n_ctx")) if isinstance(defaults, dict) else None
+        slots = count(props.get("total_slots"))
+        settings = {"context": context, "parallel": slots}
+        return Facts(
+            engine=self.key,
+            engine_version=_string(props.get("build_info")),
+            models=tuple(_model(entry, props, context) for entry in listed),
+            context_tokens=context,
+            settings={key: value for key, value in settings.items() if value is not None},
+            notes=() if listed else ("The server has no model loaded.",),
+        )
+
+    def health(self, client: ServerClient) -> Health:
+        answer = client.get("/health")
+        if answer.status >= 400:
+            problem = answer.problem()
+            if problem.trouble is Trouble.NEEDS_KEY:
+                raise problem
+            return Health(ready=False, detail=str(problem))
+        busy = _busy_slots(client.get("/slots"))
+        if busy:
+            return Health(
+                ready=True, detail=f"The server is working on {busy} other request{'s' * (busy > 1)}.", busy=True
+            )
+        return Health(ready=True, detail="The server is ready.", busy=None if busy is None else False)
+
+    def prompt_tokens(self, client: ServerClient, ask: Ask) -> int | None:
+        messages = self._required(ask)["messages"]
+        try:
+            prompt = client.post_json("/apply-template", {"messages": messages})["prompt"]
+            tokens = client.post_json("/tokenize", {"content": prompt, "add_special": True, "parse_special": True})
+            return len(tokens["tokens"])
+        except (ServerProblem, KeyError, TypeError):
+            return None
+
+    def counters(self, client: ServerClient) -> dict[str, float] | None:
+        answer = client.get("/metrics")
+        if answer.status != 200:
+            return None
+        found = _prometheus.parse(answer.body.decode("utf-8", "replace"))
+        return {name: value for name, value in found.items() if name not in _GAUGES} or None
+
+    def _fields(self, ask: Ask) -> dict[str, Any]:
+        return {"cache_prompt": ask.reuse_cache, "ignore_eos": True}
+
+    def _refine(self, trace: Trace) -> Trace:
+        return replace(trace, events=_with_hidden_tokens(trace))
+
+
+ENGINE = LlamaCpp()
+
+
+def _with_hidden_tokens(trace: Trace) -> tuple[Event, ...]:
+    """Role and finish events become token events where they stand for tokens without text (see above)."""
+    events = list(trace.events)
+    seen = [event for event in events if event.kind in TOKEN_KINDS]
+    hidden = (trace.output_tokens or 0) - len(seen)
+    if not seen or hidden <= 0:
+        return trace.events
+    steps = [after.at_ms - before.at_ms for before, after in pairwise(seen)]
+    prompt_ms = trace.server.prompt_ms if trace.server else None
+    for position, event in enumerate(events):
+        is_first_token = event.kind is Kind.ROLE and prompt_ms is not None and prompt_ms <= event.at_ms < seen[0].at_ms
+        is_last_token = (
+            event.kind is Kind.FINISH and len(steps) > 0 and event.at_ms - seen[-1].at_ms > median(steps) / 2
+        )
+        if is_first_token or is_last_token:
+            events[position] = replace(event, kind=Kind.HIDDEN)
+    return tuple(events)
+
+
+def _is_llamacpp(answer: Answer) -> bool:
+    return answer.headers.get("server", "").lower().startswith("llama.cpp")
+
+
+def _listed(client: ServerClient) -> list[Mapping[str, Any]]:
+    value = client.get_json(MODELS)
+    entries = value.get("data") if isinstance(value, dict) else None
+    return [e for e in entries if isinstance(e, dict) and _string(e.get("id"))] if isinstance(entries, list) else []
+
+
+def _model(entry: Mapping[str, Any], props: Mapping[str, Any], context: int | None) -> ModelFacts:
+    meta = entry["meta"] if isinstance(entry.get("meta"), dict) else {}
+    path = _string(props.get("model_path"))
+    name = shown_name(entry["id"])
+    ftype = _string(props.get("model_ftype")) or _string(meta.get("ftype")) or ""
+    return ModelFacts(
+        id=entry["id"],
+        name=name,
+        quantization=quantization_of_ftype(ftype) or quantization_in(shown_name(path or name)),
+        context_tokens=context or count(meta.get("n_ctx")),
+        size_bytes=count(meta.get("size")),
+        parameters=count(meta.get("n_params")),
+        file_path=path,
+    )
+
+
+def _busy_slots(answer: Answer) -> int | None:
+    """How many slots are at work; None where /slots is off."""
+    if answer.status != 200:
+        return None
+    try:
+        slots = answer.json()
+    except ServerProblem:
+        return None
+    if not isinstance(slots, list):
+        return None
+    return sum(isinstance(slot, dict) and bool(slot.get("is_processing")) for slot in slots)
+
+
+def _string(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,149 @@
+"""Any server with OpenAI's chat completions: what all of them share, and nothing that only one of them has."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar
+
+from app.engines._chat import count, is_token, read_trace
+from app.engines._models import quantization_in, shown_name
+from app.engines._refusals import fatal_problem, refused_fields
+from app.engines._stream import Recording, record
+from app.engines.base import Ask, Engine, Facts, Health, ModelFacts
+from app.errors import ServerProblem, Trouble
+from app.http import Answer, ServerClient
+from app.samples import CacheDefeat, Status, Trace
+
+CHAT = "/v1/chat/completions"
+MODELS = "/v1/models"
+
+# statuses with which a server may answer that has chat completions, but no list of models
+_NO_LIST = frozenset({404, 405, 500, 501})
+_LIMITS = frozenset({"max_tokens", "max_completion_tokens"})
+_CONTEXT_KEYS = ("max_model_len", "context_length", "max_context_length", "context_window", "n_ctx")
+# bytes of stream per output token asked for; real servers stay far below it
+_BYTES_PER_TOKEN = 16 * 1024
+_BYTES_BESIDE = 4 * 1024 * 1024
+
+
+class OpenAI(Engine):
+    key: ClassVar[str] = "openai"
+    title: ClassVar[str] = "OpenAI-compatible"
+    default_ports: ClassVar[tuple[int, ...]] = (8000, 8080, 8081, 1234, 30000, 5000, 5001, 3000, 11434)
+    cache_defeat: ClassVar[CacheDefeat] = CacheDefeat.NONCE
+    rank: ClassVar[int] = 0
+
+    def recognise(self, client: ServerClient) -> Facts | None:
+        answer = client.get(MODELS)
+        if answer.status in _NO_LIST and _has_chat(client):
+            return Facts(self.key, None, (), notes=("The server does not list its models.",))
+        listed = _listed(answer.json())
+        if listed is None:
+            raise ServerProblem(f"The answer to {MODELS} lists no models: this is no LLM server.", Trouble.NOT_LLM)
+        models = tuple(_model(entry) for entry in listed)
+        notes = () if models else ("The server offers no model: load one first.",)
+        context = models[0].context_tokens if models else None
+        settings = {} if context is None else {"context": context}
+        return Facts(self.key, None, models, context_tokens=context, settings=settings, notes=notes)
+
+    def health(self, client: ServerClient) -> Health:
+        answer = client.get(MODELS)
+        problem = answer.problem() if answer.status >= 400 else None
+        if problem and problem.trouble is Trouble.NEEDS_KEY:
+            raise problem
+        if problem and (problem.trouble is Trouble.LOADING or answer.status == 503):
+            return Health(ready=False, detail=str(problem))
+        return Health(ready=True, detail="The server answers.")
+
+    def play(self, client: ServerClient, ask: Ask) -> Trace:
+        refused = _refused_before(ask)
+        learned: dict[str, Any] = {}
+        while True:
+            required, optional = self._required(ask), self._optional(ask, refused)
+            if not _LIMITS & optional.keys():
+                return Trace(Status.FAILED, error="The server accepts no limit for the length of its answer.")
+            try:
+                answer = self._attempt(client, ask, required | optional)
+            except ServerProblem as problem:
+                if problem.trouble is Trouble.FORBIDDEN_ADDRESS:
+                    raise
+                return Trace(Status.FAILED, error=str(problem))
+            if isinstance(answer, Recording):
+                return self._refine(read_trace(answer, learned))
+            if (fatal := fatal_problem(answer)) is not None:
+                raise fatal
+            newly = refused_fields(answer, optional.keys())
+            if not newly:
+                return Trace(Status.FAILED, error=str(answer.problem()))
+            refused |= newly
+            learned = {"refused_fields": sorted(refused)}
+
+    def _attempt(self, client: ServerClient, ask: Ask, body: Mapping[str, Any]) -> Recording | Answer:
+        """The recorded stream, or the answer that came in its place. Raises ServerProblem when there is none."""
+        settings = client.settings
+        with client.stream(CHAT, body, first_byte_timeout_s=settings.first_byte_timeout_s) as exchange:
+            if exchange.status != 200:
+                return exchange.answer(settings.probe_timeout_s)
+            return record(
+                exchange,
+                is_token,
+                first_token_timeout_s=settings.first_byte_timeout_s,
+                idle_timeout_s=settings.idle_timeout_s,
+                max_bytes=_BYTES_BESIDE + _BYTES_PER_TOKEN * ask.output_tokens,
+            )
+
+    def _required(self, ask: Ask) -> dict[str, Any]:
+        with_nonce = self.cache_defeat is CacheDefeat.NONCE and ask.nonce is not None and not ask.reuse_cache
+        prompt = f"{ask.nonce}\n{ask.prompt}" if with_nonce else ask.prompt
+        body: dict[str, Any] = {"messages": [{"role": "user", "content": prompt}], "stream": True}
+        return body if ask.model is None else {"model": ask.model, **body}
+
+    def _optional(self, ask: Ask, refused: Collection[str]) -> dict[str, Any]:
+        """The fields that a server may refuse by name, without those that it did refuse."""
+        fields: dict[str, Any] = {"stream_options": {"include_usage": True}, "temperature": 0, "seed": 1}
+        fields |= self._fields(ask)
+        # the first of the limit's names that is not refused: never both
+        fields |= {name: ask.output_tokens for name in ("max_completion_tokens", "max_tokens") if name not in refused}
+        if "max_tokens" in fields:
+            fields.pop("max_completion_tokens", None)
+        return {name: value for name, value in fields.items() if name not in refused}
+
+    def _fields(self, ask: Ask) -> dict[str, Any]:
+        """Fields for a fixed output length, where the server is known to have them."""
+        fields = {"ignore_eos": True, "min_tokens": ask.output_tokens}
+        return {name: value for name, value in fields.items() if ask.capabilities.get(name) is True}
+
+    def _refine(self, trace: Trace) -> Trace:
+        """What an engine knows beyond the bytes of the stream."""
+        return trace
+
+
+ENGINE = OpenAI()
+
+
+def _refused_before(ask: Ask) -> set[str]:
+    fields = ask.capabilities.get("refused_fields")
+    return {field for field in fields if isinstance(field, str)} if isinstance(fields, list) else set()
+
+
+def _has_chat(client: ServerClient) -> bool:
+    """Whether an empty request is refused the way a chat endpoint does it."""
+    answer = client.post(CHAT, {})
+    return answer.status in (400, 422) and answer.message is not None and "json" in answer.content_type
+
+
+def _listed(value: Any) -> list[Mapping[str, Any]] | None:
+    """The entries of a model list in one of its shapes: `data`, `models`, or a bare list."""
+    entries = value
+    if isinstance(value, dict):
+        entries = value.get("data", value.get("models"))
+    if not isinstance(entries, list):
+        return None
+    return [
+        entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("id", entry.get("name")), str)
+    ]
+
+
+def _model(entry: Mapping[str, Any]) -> ModelFacts:
+    identifier: str = entry.get("id") or entry["name"]
+    name = shown_name(identifier)
+    context = next((count(entry.get(key)) for key in _CONTEXT_KEYS if count(entry.get(key))), None)
+    return ModelFacts(identifier, name, quantization_in(name), context_tokens=context)

@@ -1,0 +1,238 @@
+"""`ServerClient`: one warm connection to one measured server."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import monotonic, perf_counter_ns
+from types import TracebackType
+from typing import Any, Self
+
+import httpcore
+import httpx
+
+from app.errors import BadInput, ServerProblem, Trouble
+from app.http import problems
+from app.http.network import GuardedBackend, SocketStream
+from app.http.url import normalise_base_url
+from app.settings import Settings
+
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One whole answer, whatever its status."""
+
+    path: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    has_key: bool
+
+    @property
+    def content_type(self) -> str:
+        return self.headers.get("content-type", "")
+
+    @property
+    def message(self) -> str | None:
+        """The server's own short message, when this is an error answer."""
+        return problems.message_of(self.body, self.content_type)
+
+    def problem(self) -> ServerProblem:
+        return problems.status_problem(self.status, self.content_type, self.body, path=self.path, has_key=self.has_key)
+
+    def json(self) -> Any:
+        """The JSON value. Raises ServerProblem for an error status, an HTML page, and what is not JSON."""
+        if self.status >= 300:
+            raise self.problem()
+        try:
+            return problems.load_json(self.body)
+        except ValueError as error:
+            html = problems.is_html(self.content_type, self.body)
+            sentence = problems.HTML_PAGE if html else f"The answer to {self.path} is not JSON."
+            raise ServerProblem(sentence, Trouble.NOT_LLM) from error
+
+
+class Exchange:
+    """A response whose body is still arriving. Times are `perf_counter_ns`."""
+
+    def __init__(self, path: str, response: httpx.Response, marks: Mapping[str, int], has_key: bool) -> None:
+        self.path = path
+        self.status = response.status_code
+        self.headers: Mapping[str, str] = response.headers
+        self.t0_ns = marks["http11.send_request_headers.started"]
+        self.headers_ns = marks["http11.receive_response_headers.complete"]
+        self.connect_ms = _connect_ms(marks)
+        self.socket: SocketStream = response.extensions["network_stream"]
+        """Its `read_timeout_s` may be changed at any time; its `received_ns` is the arrival of the last piece."""
+        self._response = response
+        self._has_key = has_key
+
+    def pieces(self) -> Iterator[bytes]:
+        """The body as it arrives, decompressed. Raises httpcore's and httpx's errors."""
+        return self._response.iter_bytes() if "content-encoding" in self.headers else self._response.iter_raw()
+
+    def answer(self, deadline_s: float) -> Answer:
+        """The whole body, bounded in size and time."""
+        body, until = bytearray(), monotonic() + deadline_s
+        try:
+            for piece in self.pieces():
+                body += piece
+                if len(body) > MAX_ANSWER_BYTES:
+                    raise ServerProblem(f"The answer to {self.path} is too large.", Trouble.NOT_LLM)
+                if monotonic() > until:
+                    raise httpcore.ReadTimeout
+        except (httpcore.ProtocolError, httpcore.NetworkError, httpcore.TimeoutException, httpx.DecodingError) as error:
+            raise problems.broken_answer(error, self.path) from error
+        return Answer(self.path, self.status, self.headers, bytes(body), self._has_key)
+
+
+class ServerClient:
+    """Keeps one connection warm. Not for use by several threads at once: each stream has its own client.
+
+    `base_url` as `normalise_base_url` gives it; endpoint paths are appended to it. Redirects are not followed, proxy
+    settings of the environment are not used: what is measured is the server itself.
+    """
+
+    def __init__(self, base_url: str, api_key: str | None, settings: Settings) -> None:
+        self.base_url = normalise_base_url(base_url)
+        self.settings = settings
+        self.has_key = bool(api_key)
+        headers = {"accept-encoding": "identity", "user-agent": "roofmark", "accept": "*/*"}
+        if api_key:
+            if not api_key.isascii() or not api_key.isprintable():
+                raise BadInput("The API key holds characters that no HTTP header can carry.")
+            headers["authorization"] = f"Bearer {api_key}"
+        pool = httpcore.ConnectionPool(
+            ssl_context=_ssl_context() if self.base_url.startswith("https:") else None,
+            keepalive_expiry=300.0,
+            network_backend=GuardedBackend(own_port=settings.port),
+        )
+        self._http = httpx.Client(
+            base_url=self.base_url, headers=headers, transport=_Transport(pool), trust_env=False, follow_redirects=False
+        )
+
+    def get(self, path: str) -> Answer:
+        """Whatever comes back. Raises ServerProblem only when nothing does."""
+        return self._whole("GET", path, None)
+
+    def post(self, path: str, body: Any) -> Answer:
+        """As `get`, with a JSON body."""
+        return self._whole("POST", path, body)
+
+    def get_json(self, path: str) -> Any:
+        """Raises ServerProblem, for an error status and for what is not JSON too."""
+        return self.get(path).json()
+
+    def post_json(self, path: str, body: Any) -> Any:
+        return self.post(path, body).json()
+
+    @contextmanager
+    def stream(self, path: str, body: Any, *, first_byte_timeout_s: float) -> Iterator[Exchange]:
+        """Sends a JSON body and hands out the response once its headers are there.
+
+        Raises ServerProblem when there are no headers.
+        """
+        exchange, response = self._send("POST", path, body, first_byte_timeout_s)
+        try:
+            yield exchange
+        finally:
+            # the connection lives on; the next response starts with its own timeout
+            exchange.socket.read_timeout_s = None
+            response.close()
+
+    def close(self) -> None:
+        """Ends the connection, and with it whatever is still being read."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def _whole(self, method: str, path: str, body: Any) -> Answer:
+        exchange, response = self._send(method, path, body, self.settings.probe_timeout_s)
+        try:
+            return exchange.answer(self.settings.probe_timeout_s)
+        finally:
+            response.close()
+
+    def _send(self, method: str, path: str, body: Any, read_timeout_s: float) -> tuple[Exchange, httpx.Response]:
+        content = None if body is None else json.dumps(body).encode()
+        for is_retry in (False, True):
+            marks: dict[str, int] = {}
+
+            def mark(name: str, _info: Any, marks: dict[str, int] = marks) -> None:
+                marks[name] = perf_counter_ns()
+
+            request = self._http.build_request(
+                method,
+                path,
+                content=content,
+                headers={} if content is None else {"content-type": "application/json"},
+                timeout=httpx.Timeout(read_timeout_s, connect=self.settings.connect_timeout_s),
+                extensions={"trace": mark},
+            )
+            try:
+                response = self._http.send(request, stream=True)
+            except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
+                # a kept connection may have been closed by the server just now: that says nothing about the server
+                was_kept = "connection.connect_tcp.started" not in marks
+                if was_kept and not is_retry and not isinstance(error, httpcore.TimeoutException):
+                    continue
+                raise problems.transport_problem(error, read_timeout_s) from error
+            return Exchange(path, response, marks, self.has_key), response
+        raise AssertionError("unreachable")
+
+
+class _Transport(httpx.BaseTransport):
+    """httpx on httpcore's public interface; httpcore's errors pass unchanged."""
+
+    def __init__(self, pool: httpcore.ConnectionPool) -> None:
+        self._pool = pool
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        url = request.url
+        response = self._pool.handle_request(
+            httpcore.Request(
+                request.method,
+                httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+                headers=request.headers.raw,
+                content=request.stream,
+                extensions=request.extensions,
+            )
+        )
+        return httpx.Response(
+            response.status, headers=response.headers, stream=_Body(response), extensions=response.extensions
+        )
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+class _Body(httpx.SyncByteStream):
+    def __init__(self, response: httpcore.Response) -> None:
+        self._response = response
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._response.iter_stream()
+
+    def close(self) -> None:
+        self._response.close()
+
+
+def _ssl_context() -> Any:
+    context = httpx.create_ssl_context()
+    # beside the bundled authorities, those that the person has installed for the own network
+    context.load_default_certs()
+    return context
+
+
+def _connect_ms(marks: Mapping[str, int]) -> float | None:
+    began = marks.get("connection.connect_tcp.started")
+    if began is None:
+        return None
+    ended = marks.get("connection.start_tls.complete", marks.get("connection.connect_tcp.complete", began))
+    return (ended - began) / 1e6

@@ -1,0 +1,219 @@
+"""Sockets to measured servers: the address is checked, then pinned; arrival times are taken right at `recv`."""
+
+import ipaddress
+import os
+import selectors
+import socket
+import ssl
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+import httpcore
+
+from app.errors import ServerProblem, Trouble
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_FORBIDDEN_NETWORKS = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "169.254.0.0/16",  # link-local, and the metadata service of most clouds
+        "fe80::/10",
+        "fd00:ec2::254/128",  # further metadata services, by cloud
+        "fd20:ce::254/128",
+        "100.100.100.200/32",
+        "168.63.129.16/32",
+        "192.0.0.192/32",
+        "224.0.0.0/4",  # multicast, reserved, broadcast
+        "240.0.0.0/4",
+        "ff00::/8",
+    )
+)
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_FORBIDDEN_NAMES = frozenset({"metadata.google.internal", "metadata.goog", "metadata"})
+_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104
+
+
+def is_forbidden(address: Address) -> bool:
+    """Whether nothing that can be measured lives there: link-local, cloud metadata, multicast, in any spelling."""
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if inner is None and (address in _NAT64 or int(address) >> 32 == 0):
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if inner is not None and is_forbidden(inner):
+            return True
+    return any(address.version == network.version and address in network for network in _FORBIDDEN_NETWORKS)
+
+
+@lru_cache(maxsize=1)
+def in_container() -> bool:
+    return "container" in os.environ or any(Path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv"))
+
+
+class SocketStream(httpcore.NetworkStream):
+    """One connected socket."""
+
+    read_timeout_s: float | None = None
+    """Set while a response is being read, it replaces the timeout that the request began with."""
+    received_ns = 0
+    """When the last `recv` returned (`perf_counter_ns`)."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self._timeout_s = connected.gettimeout()
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        limit = self.read_timeout_s
+        if limit is None:
+            limit = timeout
+        try:
+            # setting it anew for every read would cost a system call each
+            if limit != self._timeout_s:
+                self._set_timeout(limit)
+            data = self._socket.recv(max_bytes)
+        except TimeoutError as error:
+            raise httpcore.ReadTimeout(str(error)) from error
+        except OSError as error:
+            raise httpcore.ReadError(str(error)) from error
+        self.received_ns = perf_counter_ns()
+        return data
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        try:
+            self._set_timeout(timeout)
+            self._socket.sendall(buffer)
+        except TimeoutError as error:
+            raise httpcore.WriteTimeout(str(error)) from error
+        except OSError as error:
+            raise httpcore.WriteError(str(error)) from error
+
+    def _set_timeout(self, seconds: float | None) -> None:
+        self._socket.settimeout(seconds)
+        self._timeout_s = seconds
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> "SocketStream":
+        try:
+            self._set_timeout(timeout)
+            return SocketStream(ssl_context.wrap_socket(self._socket, server_hostname=server_hostname))
+        except OSError as error:
+            self.close()
+            raise _tls_problem(error) from error
+
+    def get_extra_info(self, info: str) -> Any:
+        if info == "is_readable":
+            with selectors.DefaultSelector() as selector:
+                selector.register(self._socket, selectors.EVENT_READ)
+                return bool(selector.select(0))
+        if info == "server_addr":
+            return self._socket.getpeername()
+        if info == "socket":
+            return self._socket
+        return None
+
+
+class GuardedBackend(httpcore.NetworkBackend):
+    """Connects to allowed addresses only, and to the same one again once it has connected.
+
+    Raises ServerProblem itself: what went wrong while connecting is best known here.
+    """
+
+    def __init__(self, own_port: int) -> None:
+        self._own_port = own_port
+        self._pinned: tuple[str, Address] | None = None
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,  # noqa: ARG002
+        socket_options: Iterable[Any] | None = None,  # noqa: ARG002
+    ) -> SocketStream:
+        fault = OSError("no address")
+        for address in self._addresses(host, port):
+            try:
+                connected = socket.create_connection((str(address), port), timeout)
+            except OSError as error:
+                fault = error
+                continue
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if port == self._own_port and connected.getsockname()[0] == connected.getpeername()[0]:
+                connected.close()
+                raise ServerProblem("That is the address of Roofmark itself.", Trouble.FORBIDDEN_ADDRESS)
+            self._pinned = (host, address)
+            return SocketStream(connected)
+        raise _connect_problem(host, port, fault) from fault
+
+    def _addresses(self, host: str, port: int) -> list[Address]:
+        if self._pinned is not None and self._pinned[0] == host:
+            return [self._pinned[1]]
+        if host.lower().rstrip(".") in _FORBIDDEN_NAMES:
+            raise _forbidden()
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            raise ServerProblem(
+                f"The name {host} cannot be resolved.{_resolve_hint(host)}", Trouble.UNREACHABLE
+            ) from error
+        # one name can have several addresses; a link-local one beside a LAN one is usual for names of the local network
+        addresses = [ipaddress.ip_address(entry[4][0]) for entry in found]
+        allowed = [address for address in dict.fromkeys(addresses) if not is_forbidden(address)]
+        if not allowed:
+            raise _forbidden()
+        return allowed
+
+
+def _forbidden() -> ServerProblem:
+    return ServerProblem(
+        "That address is link-local or a cloud's metadata service: no model server can be measured there.",
+        Trouble.FORBIDDEN_ADDRESS,
+    )
+
+
+def _connect_problem(host: str, port: int, error: OSError) -> ServerProblem:
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if isinstance(error, TimeoutError):
+        return ServerProblem(f"{place} did not answer the connection in time.", Trouble.TIMEOUT)
+    if isinstance(error, ConnectionRefusedError):
+        return ServerProblem(
+            f"Nothing listens on {place}: the connection was refused.{_local_hint(host, port)}", Trouble.REFUSED
+        )
+    return ServerProblem(f"{place} cannot be reached: {error.strerror or error}.", Trouble.UNREACHABLE)
+
+
+def _local_hint(host: str, port: int) -> str:
+    if host.lower() not in _LOCAL_NAMES or not in_container():
+        return ""
+    return (
+        f" Inside a container, {host} is the container itself: use http://host.docker.internal:{port} "
+        "(with extra_hosts: host.docker.internal:host-gateway) and let the server listen on 0.0.0.0 "
+        "(Ollama: OLLAMA_HOST=0.0.0.0)."
+    )
+
+
+def _resolve_hint(host: str) -> str:
+    if host.lower() != "host.docker.internal":
+        return ""
+    return " On Linux, start the container with --add-host=host.docker.internal:host-gateway."
+
+
+def _tls_problem(error: OSError) -> ServerProblem:
+    if isinstance(error, TimeoutError):
+        return ServerProblem("The TLS handshake was not answered in time.", Trouble.TIMEOUT)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return ServerProblem(
+            f"The server's TLS certificate is not trusted: {error.verify_message}.", Trouble.UNREACHABLE
+        )
+    if isinstance(error, ssl.SSLError):
+        return ServerProblem(
+            "The server does not speak TLS there: try http:// instead of https://.", Trouble.UNREACHABLE
+        )
+    return ServerProblem("The server closed the connection during the TLS handshake.", Trouble.UNREACHABLE)

@@ -1,0 +1,59 @@
+"""What a person types as a server's address, as one base URL."""
+
+import re
+
+import httpx
+
+from app.errors import BadInput
+
+_ENDPOINTS = re.compile(
+    r"(/v1)?/(chat/completions|completions|responses|embeddings)"
+    r"|/v1/models"
+    r"|/api/(chat|generate|tags|version|show|ps|v0/models)"
+    r"|/(props|slots|health|metrics|completion|apply-template|tokenize)"
+    r"|/v1",
+    re.IGNORECASE,
+)
+
+
+def normalise_base_url(text: str) -> str:
+    """The part of a URL that every endpoint path (`/v1/models`, ...) is appended to, without a trailing slash.
+
+    A missing scheme means `http://`; a trailing `/v1` and known endpoint paths are cut off, other path prefixes stay.
+    Raises BadInput for what can be no server's address.
+
+    >>> normalise_base_url("localhost:8080/v1/"), normalise_base_url("https://example.org/llm/v1/chat/completions")
+    ('http://localhost:8080', 'https://example.org/llm')
+    """
+    typed = text.strip()
+    if not typed:
+        raise BadInput("Enter the URL of the server, such as http://127.0.0.1:8080.")
+    candidate = typed if "://" in typed else f"http://{typed}"
+    try:
+        url = httpx.URL(candidate)
+        # asking for the port and the host makes httpx decode them, which can fail as well
+        scheme, host, port = url.scheme, url.host, url.port
+    except (httpx.InvalidURL, ValueError) as error:
+        raise BadInput("That is not a URL that can be used: it looks like http://127.0.0.1:8080.") from error
+    if scheme not in ("http", "https"):
+        raise BadInput("Only http:// and https:// URLs can be measured.")
+    if not host or re.search(r"[\s\\<>\"'^`{|}%]", host):
+        raise BadInput("The URL has no usable host name: it looks like http://127.0.0.1:8080.")
+    if port is not None and not 0 < port < 65536:
+        raise BadInput("The port of the URL must be between 1 and 65535.")
+    if url.userinfo:
+        raise BadInput("Leave user name and password out of the URL; an API key has its own field.")
+    if url.query:
+        raise BadInput("Leave out the part of the URL after the question mark.")
+    if re.match(r"[^/?#]*:([/?#]|$)", candidate.partition("://")[2]):
+        raise BadInput("The URL has a colon without a port number.")
+    netloc = url.netloc.decode("ascii").lower()
+    return f"{scheme}://{netloc}{_without_endpoint(url.raw_path.decode('ascii'))}"
+
+
+def _without_endpoint(path: str) -> str:
+    path = path.partition("?")[0].rstrip("/")
+    for match in _ENDPOINTS.finditer(path):
+        if match.end() == len(path):
+            return _without_endpoint(path[: match.start()])
+    return path
