@@ -111,6 +111,7 @@ def upgrade() -> None:
         sa.Column("import_digest", sa.String(length=64), nullable=True),
         sa.Column("status", sa.String(length=12), nullable=False),
         sa.Column("note", sa.String(), nullable=False),
+        sa.Column("main_point_key", sa.String(length=60), nullable=False),
         sa.Column("samples_planned", sa.Integer(), nullable=False),
         sa.Column("samples_done", sa.Integer(), nullable=False),
         sa.Column("progress", sa.JSON(), nullable=False),
@@ -121,6 +122,7 @@ def upgrade() -> None:
         sa.Column("heartbeat_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("cancel_requested_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("worker_pid", sa.Integer(), nullable=True),
+        sa.Column("worker_instance", sa.String(length=40), nullable=True),
         sa.Column("error", sa.String(), nullable=True),
         sa.CheckConstraint("source IN ('live','import')", name=op.f("ck_run_source")),
         sa.CheckConstraint(
@@ -154,6 +156,7 @@ def upgrade() -> None:
         sa.Column("metric", sa.String(length=60), nullable=False),
         sa.Column("source", sa.String(length=12), nullable=False),
         sa.Column("unit", sa.String(length=20), nullable=False),
+        sa.Column("is_shown", sa.Boolean(), nullable=False),
         sa.Column("value", sa.Float(), nullable=True),
         sa.Column("low", sa.Float(), nullable=True),
         sa.Column("high", sa.Float(), nullable=True),
