@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from sqlmodel import Session
 
 from app.configuration import Snapshot
-from app.metrics import flags_of, measure
+from app.metrics import flags_of
 from app.models import Machine, Measurement, Run, Server
 from app.samples import CacheDefeat, CountSource, Event, Kind, Point, Sample, ServerFigures, Status, Trace
 from app.store import configs, machines, measurements, samples, servers
@@ -76,7 +76,7 @@ def seed(session: Session, runs: int = 60, configs_used: int = 7, detailed: int 
             taken = _samples(suite, setup, chance)
             for sample in taken:
                 samples.add_sample(session, run.id, sample, started)
-            measurements.replace_measurements(session, run.id, measure(taken))
+            measurements.derive(session, run.id)
         else:
             session.add_all(_triple(run, suite.cases[0], setup, chance))
         ids.append(run.public_id)
@@ -155,7 +155,7 @@ def _samples(suite: Suite, setup: _Setup, chance: random.Random) -> list[Sample]
     for case in suite.cases:
         for place in range(suite.warmups + suite.repetitions):
             sample = made_sample(
-                ordinal=len(taken) + 1,
+                ordinal=len(taken),
                 point=case.point,
                 ttft_ms=setup.ttft_ms * case.point.prompt_tokens / 512 * chance.gauss(1, 0.02),
                 decode_tokens_per_s=setup.decode_tokens_per_s * chance.gauss(1, 0.015),

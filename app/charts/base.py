@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 MAX_SERIES = 6
@@ -22,13 +22,25 @@ class Key:
 
 
 @dataclass(frozen=True)
+class Table:
+    """The same numbers to read, as texts."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    links: tuple[str, ...] = ()
+    """Where the first cell of each row leads."""
+    caption: str = ""
+
+
+@dataclass(frozen=True)
 class Figure:
     data: list[dict[str, Any]]
     layout: dict[str, Any]
     summary: str
     """One sentence that says what the figure shows, for whoever does not see it."""
+    table: Table
     legend: tuple[Key, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    marks: tuple[str, ...] = ()
     """What the figure's numbered marks stand for, in order."""
 
     @property

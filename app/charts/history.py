@@ -6,15 +6,16 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from app.charts.base import MAX_SERIES, Figure, Key, axis, reduce, shares
+from app.charts.base import MAX_SERIES, Figure, Key, Table, axis, reduce, shares
 from app.charts.naming import distinct_titles
 from app.configuration import Snapshot, changes
 from app.store.configs import Described
 from app.store.listing import HistoryPoint
-from app.units import number
+from app.units import number, plural
 
 MAX_MARKS = 12
 """Of more configuration changes, the newest are marked."""
+MAX_ROWS = 100
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,9 @@ def history(
     """
     if not points:
         return None
-    series = _series(points, distinct_titles(configs))
+    used = {point.config_id for point in points}
+    titles = distinct_titles({key: each for key, each in configs.items() if key in used})
+    series = _series(points, titles)
     marks = _marks(points, configs, engine_titles)
     drawn = [(each, panel, _with_value(each.points, panel)) for each in series for panel in PANELS]
     limits = shares([len(known) for _, _, known in drawn])
@@ -73,7 +76,14 @@ def history(
         )
         for each in series
     )
-    return Figure(traces, _layout(points, marks), _summary(points, configs), legend, tuple(m.text for m in marks))
+    return Figure(
+        data=traces,
+        layout=_layout(points, marks),
+        summary=_summary(points, configs),
+        table=_table(points, titles, run_link),
+        legend=legend,
+        marks=tuple(mark.text for mark in marks),
+    )
 
 
 def _series(points: Sequence[HistoryPoint], titles: Mapping[int, str]) -> list[_Series]:
@@ -84,7 +94,7 @@ def _series(points: Sequence[HistoryPoint], titles: Mapping[int, str]) -> list[_
     distinct, others = newest_first[:MAX_SERIES], set(newest_first[MAX_SERIES:])
     found = [_Series(i, titles[config], by_config[config]) for i, config in enumerate(distinct)]
     if others:
-        title = f"{len(others)} older configuration{'s' if len(others) > 1 else ''}"
+        title = plural(len(others), "older configuration")
         found.append(_Series(None, title, [point for point in points if point.config_id in others]))
     return found
 
@@ -114,6 +124,24 @@ def _trace(
         "hovertemplate": f"%{{x|%d %b %Y, %H:%M}}<br>{panel.title} <b>%{{y:.4~r}}</b> {panel.unit}",
         "showlegend": False,
     }
+
+
+def _table(points: Sequence[HistoryPoint], titles: Mapping[int, str], run_link: Callable[[str], str]) -> Table:
+    newest = points[: -MAX_ROWS - 1 : -1]
+    rest = len(points) - len(newest)
+    return Table(
+        columns=("Started, UTC", "Configuration", *(f"{panel.title} {panel.unit}" for panel in PANELS)),
+        rows=tuple(
+            (
+                f"{point.started_at:%Y-%m-%d %H:%M}",
+                titles[point.config_id],
+                *(number(panel.value(point)) for panel in PANELS),
+            )
+            for point in newest
+        ),
+        links=tuple(run_link(point.public_id) for point in newest),
+        caption=f"The newest {len(newest)} of {len(points):,} runs." if rest else "",
+    )
 
 
 @dataclass(frozen=True)
@@ -186,8 +214,7 @@ def _layout(points: Sequence[HistoryPoint], marks: Sequence[_Mark]) -> dict[str,
 
 def _summary(points: Sequence[HistoryPoint], configs: Mapping[int, Described]) -> str:
     used = {point.config_id for point in points}
-    runs = f"{len(points):,} run{'s' if len(points) > 1 else ''}"
-    said = f"{runs} of {len(used)} configuration{'s' if len(used) > 1 else ''}"
+    said = f"{plural(len(points), 'run')} of {plural(len(used), 'configuration')}"
     first, last = points[0].started_at, points[-1].started_at
     when = f"on {_day(first)}" if _day(first) == _day(last) else f"from {_day(first)} to {_day(last)}"
     newest = points[-1]

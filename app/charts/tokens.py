@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from app.charts.base import MAX_POINTS, Figure, Key, axis, reduce
+from app.charts.base import MAX_POINTS, Figure, Key, Table, axis, reduce
 from app.metrics import clock, is_usable, triple_of
 from app.metrics.itl import percentile
 from app.samples import CountSource, Sample
-from app.units import number
+from app.units import number, plural
 
 PERCENTILES = (50, 90, 99)
 
@@ -59,14 +59,26 @@ def timeline(samples: Sequence[Sample]) -> Figure | None:
         ],
     }
     others = len(shown) - 1
-    legend = [Key(0, f"Sample {median.ordinal}, the median")]
+    legend = [Key(0, f"Sample {median.ordinal + 1}, the median" if others else f"Sample {median.ordinal + 1}")]
     if others:
-        legend.append(Key(None, f"{others} other sample{'s' if others > 1 else ''}"))
+        legend.append(Key(None, plural(others, "other sample")))
     summary = (
         f"The median sample's first token came after {number(ttft)} ms; "
         f"its {round(tokens):,} tokens were complete after {number(last)} ms."
     )
-    return Figure(traces, layout, summary, tuple(legend))
+    return Figure(traces, layout, summary, _milestones(median), tuple(legend))
+
+
+def _milestones(sample: Sample) -> Table:
+    """When the first token, each tenth of them, and the last one had come."""
+    times = [event.at_ms for event in clock.token_events(sample.trace)]
+    tokens = _tokens_so_far(sample)
+    places = sorted({0, *(max(0, round(len(tokens) * tenth / 10) - 1) for tenth in range(1, 11))})
+    return Table(
+        columns=("Output tokens", "After ms"),
+        rows=tuple((f"{tokens[i]:,.0f}", number(times[i], 4)) for i in places),
+        caption=f"Sample {sample.ordinal + 1}.",
+    )
 
 
 def _line(sample: Sample, series: int | None, limit: int) -> dict[str, Any]:
@@ -76,7 +88,7 @@ def _line(sample: Sample, series: int | None, limit: int) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": f"Sample {sample.ordinal}",
+        "name": f"Sample {sample.ordinal + 1}",
         "meta": {"series": series},
         "x": [0.0, round(times[0], 3), *(round(times[i], 3) for i in kept)],
         "y": [0.0, 0.0, *(round(tokens[i], 2) for i in kept)],
@@ -128,7 +140,13 @@ def gaps(sample: Sample) -> Figure | None:
         "showlegend": False,
     }
     said = ", ".join(f"p{percent} {number(value)} ms" for percent, value in marks)
-    return Figure([trace], layout, f"{what} of sample {sample.ordinal}: {said}, longest {number(max(found))} ms.")
+    named = [("shortest", min(found)), *((f"p{percent}", value) for percent, value in marks), ("longest", max(found))]
+    return Figure(
+        data=[trace],
+        layout=layout,
+        summary=f"{what} of sample {sample.ordinal + 1}: {said}, longest {number(max(found))} ms.",
+        table=Table((what, "ms"), tuple((name, number(value)) for name, value in named)),
+    )
 
 
 def _percentile_labels(marks: Sequence[tuple[int, float]], highest: float) -> list[dict[str, Any]]:
