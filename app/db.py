@@ -5,6 +5,7 @@ the busy timeout, so writers say `BEGIN IMMEDIATE`; and dropping a table with fo
 migrations run with them OFF and check afterwards (migrations/env.py).
 """
 
+import glob
 import logging
 import re
 import sqlite3
@@ -98,7 +99,11 @@ def explained() -> Iterator[None]:
 
 def _sentence(error: Exception, otherwise: str = "The database did not do what was asked; the log says why.") -> str:
     cause = str(error.orig) if isinstance(error, DBAPIError) else str(error)
-    return next((told for pattern, told in _SENTENCES if re.search(pattern, cause, re.IGNORECASE)), otherwise)
+    for pattern, told in _SENTENCES:
+        if re.search(pattern, cause, re.IGNORECASE):
+            return told
+    log.error("%s: %s", type(error).__name__, cause)
+    return otherwise
 
 
 # --- connections -----------------------------------------------------------------------------------------------------
@@ -256,7 +261,7 @@ def _back_up(database: Database, revision: str) -> Path | None:
         with explained(), closing(database.engine.raw_connection()) as connection:
             connection.cursor().execute("VACUUM INTO ?", (str(partial),))
         partial.rename(target)
-        for old in sorted(folder.glob(f"{source.stem}-*.db"))[:-KEEP_BACKUPS]:
+        for old in sorted(folder.glob(f"{glob.escape(source.stem)}-*.db"))[:-KEEP_BACKUPS]:
             old.unlink()
     except OSError as error:
         raise StorageProblem(f"No backup could be made, so nothing was migrated: {error.strerror}.") from error

@@ -2,7 +2,8 @@
 
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
+from urllib.parse import quote
 
 import platformdirs
 from pydantic import Field, SecretStr, ValidationError, field_validator
@@ -42,14 +43,15 @@ class Settings(BaseSettings):
 
     @cached_property
     def effective_database_url(self) -> str:
-        return self.database_url or f"sqlite:///{self.data_dir / 'roofmark.db'}"
+        # a folder may have any name, a URL may not
+        return self.database_url or f"sqlite:///{quote(str(self.data_dir / 'roofmark.db'))}"
 
     def as_environment(self) -> dict[str, str]:
         """The settings that differ from their defaults, as a child process reads them."""
         given = self.model_dump(exclude_unset=True, exclude_none=True)
         return {f"ROOFMARK_{name.upper()}": _as_text(value) for name, value in given.items()}
 
-    def __init__(self, **values: object) -> None:
+    def __init__(self, **values: Any) -> None:
         try:
             super().__init__(**values)
         except ValidationError as error:

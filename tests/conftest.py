@@ -10,8 +10,10 @@ import pytest
 
 from app import files
 from app.db import Database, migrate
+from app.demo import DemoEngine
 from app.settings import Settings
 from tests.databases import PostgresDatabases
+from tests.engine_fixture import real_engine
 
 # a machine that is busy is no fault of the code, and what failed once must fail again
 hypothesis.settings.register_profile("roofmark", deadline=None, derandomize=True)
@@ -71,3 +73,10 @@ def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def postgres_databases() -> Iterator[PostgresDatabases]:
     with PostgresDatabases.started() as databases:
         yield databases
+
+
+@pytest.fixture(scope="session")
+def llama_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoEngine]:
+    """A running llama.cpp with a real model; tests that use it carry the marker `engine`."""
+    with real_engine(tmp_path_factory.mktemp("engine")) as engine:
+        yield engine

@@ -1,8 +1,8 @@
 """What several commands need."""
 
 import logging
-import sys
 import tempfile
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
@@ -10,30 +10,41 @@ import typer
 
 from app import files
 from app.db import Database, migrate
-from app.errors import RoofmarkError
+from app.errors import RoofmarkError, StorageProblem
 from app.settings import Settings
 
 
 def open_database(settings: Settings) -> Database:
     """The database, brought to the layout of this version first."""
-    set_up_logging(settings.log_level)
-    try:
-        settings.data_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        from app.errors import StorageProblem
-
-        raise StorageProblem(f"The data folder {settings.data_dir} cannot be made: {error.strerror}.") from error
     database = Database(settings.effective_database_url)
     if backup := migrate(database, files.MIGRATIONS):
         typer.echo(f"The database was brought to the layout of this version; a copy of it is in {backup}.", err=True)
     return database
 
 
-def set_up_logging(level: str) -> None:
-    known = logging.getLevelNamesMapping().get(level.upper(), logging.INFO)
-    logging.basicConfig(level=known, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
-    for chatty in ("httpx", "httpcore", "alembic"):
-        logging.getLogger(chatty).setLevel(max(known, logging.WARNING))
+def log_to_file(settings: Settings) -> None:
+    """A person's terminal shows sentences only; causes and tracebacks go to `logs/roofmark.log` in the data folder."""
+    try:
+        folder = settings.data_dir / "logs"
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageProblem(f"The data folder {settings.data_dir} cannot be made: {error.strerror}.") from error
+    handler = RotatingFileHandler(folder / "roofmark.log", maxBytes=1_000_000, backupCount=2, delay=True)
+    _set_up(settings, handler)
+
+
+def log_to_stderr(settings: Settings) -> None:
+    """For a server and for workers, whose standard error is a log already."""
+    _set_up(settings, logging.StreamHandler())
+
+
+def _set_up(settings: Settings, handler: logging.Handler) -> None:
+    level = logging.getLevelNamesMapping().get(settings.log_level.upper(), logging.INFO)
+    logging.basicConfig(
+        level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", handlers=[handler], force=True
+    )
+    for chatty in ("httpx", "httpcore", "alembic", "filelock"):
+        logging.getLogger(chatty).setLevel(max(level, logging.WARNING))
 
 
 def log_crash() -> Path:

@@ -1,6 +1,6 @@
 import typer
 
-from app.cli.common import open_database
+from app.cli.common import log_to_file, open_database
 from app.cli.measure import TerminalProgress
 from app.cli.text import run_text
 from app.db import Database
@@ -18,6 +18,7 @@ SERVER_NAME = "Demo engine"
 
 def demo(once: bool) -> None:
     settings = Settings()
+    log_to_file(settings)
     database = open_database(settings)
     typer.echo("Starting llama.cpp with Gemma 3 270M on this machine …", err=True)
     with start_engine(settings) as engine:

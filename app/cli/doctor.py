@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import typer
 
 from app import __version__, engines, files
-from app.cli.common import open_database, set_up_logging
+from app.cli.common import log_to_file, open_database
 from app.cli.probe import facts_text
 from app.db import Database, current_revision
 from app.db import migrate as migrate_database
@@ -25,8 +25,7 @@ EXTRAS = {"demo": "xllamacpp", "postgres": "psycopg"}
 
 def migrate(revision: str) -> None:
     settings = Settings()
-    set_up_logging(settings.log_level)
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    log_to_file(settings)
     database = Database(settings.effective_database_url)
     before = current_revision(database)
     backup = migrate_database(database, files.MIGRATIONS, revision)
@@ -68,6 +67,7 @@ def _checks(settings: Settings) -> Iterator[tuple[bool, str]]:
         yield False, f"Data folder {settings.data_dir}: {error.strerror}"
         return
     try:
+        log_to_file(settings)
         database = open_database(settings)
         with database.read() as session:
             known = servers.list_servers(session)
@@ -89,4 +89,4 @@ def _checks(settings: Settings) -> Iterator[tuple[bool, str]]:
     for base_url, facts in runner.discover():
         if base_url not in addresses:
             yield True, f"Not yet added: {facts_text(base_url, facts)}"
-    yield True, f"Engines: {', '.join(engine.key for engine in engines.all_engines())}"
+    yield True, f"Engines: {', '.join(engine.key for engine in engines.all())}"

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import typer
 
 from app import engines
-from app.cli.common import open_database, print_json
+from app.cli.common import log_to_file, log_to_stderr, open_database, print_json
 from app.cli.text import run_text
 from app.configuration import parse_setting
 from app.db import Database
@@ -47,6 +47,7 @@ def measure(request: Request, as_json: bool) -> None:
     """Measures in this process and exits with the run's code."""
     given = dict(parse_setting(text) for text in request.settings)
     settings = Settings()
+    log_to_file(settings)
     database = open_database(settings)
     runner = Runner(database, settings)
     with database.read() as session:  # before anything is asked of a server
@@ -82,6 +83,7 @@ def finish(database: Database, public_id: str, as_json: bool = False) -> None:
 
 def work(public_id: str) -> None:
     settings = Settings()
+    log_to_stderr(settings)
     database = open_database(settings)
     Runner(database, settings).work(public_id, TerminalProgress())
 

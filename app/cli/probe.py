@@ -1,7 +1,7 @@
 import typer
 
 from app import engines
-from app.cli.common import print_json, set_up_logging
+from app.cli.common import log_to_file, print_json
 from app.engines.base import Facts
 from app.http import normalise_base_url
 from app.runner import facts_json
@@ -11,7 +11,7 @@ from app.units import size
 
 def probe(url: str, engine: str | None, api_key: str | None, as_json: bool) -> None:
     settings = Settings()
-    set_up_logging(settings.log_level)
+    log_to_file(settings)
     base_url = normalise_base_url(url)
     with engines.open_client(base_url, api_key, settings) as client:
         facts = engines.probe(client, engine)

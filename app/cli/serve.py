@@ -3,7 +3,7 @@ import socket
 import typer
 import uvicorn
 
-from app.cli.common import open_database
+from app.cli.common import log_to_stderr, open_database
 from app.errors import BadInput
 from app.settings import Settings
 from app.web import create_app
@@ -17,6 +17,7 @@ def serve(host: str | None, port: int | None, allow_no_password: bool) -> None:
     given = {"host": host, "port": port, "allow_no_password": allow_no_password or None}
     settings = Settings(**{key: value for key, value in given.items() if value is not None})
     check_listen(settings)
+    log_to_stderr(settings)
     open_database(settings).dispose()
     show_dashboard(settings)
 

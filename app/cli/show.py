@@ -1,6 +1,6 @@
 import typer
 
-from app.cli.common import open_database, print_json
+from app.cli.common import log_to_file, open_database, print_json
 from app.cli.text import run_text
 from app.document import run_document, runs_document
 from app.runner import Runner
@@ -11,6 +11,7 @@ from app.units import ago, number
 
 def show(public_id: str, as_json: bool) -> None:
     settings = Settings()
+    log_to_file(settings)
     database = open_database(settings)
     Runner(database, settings).dispatch()
     with database.read() as session:
@@ -23,6 +24,7 @@ def show(public_id: str, as_json: bool) -> None:
 
 def list_them(where: Filter, sort: str, descending: bool, page: int, per_page: int, as_json: bool) -> None:
     settings = Settings()
+    log_to_file(settings)
     database = open_database(settings)
     Runner(database, settings).dispatch()
     with database.read() as session:

@@ -27,11 +27,16 @@ def all() -> tuple[Engine, ...]:
 
 
 def find(key: str) -> Engine:
-    """Raises NotFound."""
+    """By key or title, however it is spelled (`llamacpp`, `llama.cpp`). Raises NotFound."""
+    wanted = _squashed(key)
     for engine in all():
-        if engine.key == key:
+        if wanted in (_squashed(engine.key), _squashed(engine.title)):
             return engine
     raise NotFound(f"There is no engine {key!r}: choose one of {', '.join(engine.key for engine in all())}.")
+
+
+def _squashed(name: str) -> str:
+    return "".join(character for character in name.lower() if character.isalnum())
 
 
 def open_client(base_url: str, api_key: str | None, settings: Settings) -> ServerClient:

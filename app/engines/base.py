@@ -107,10 +107,10 @@ class Engine(ABC):
         forbidden address; and LOADING, after which `health` tells when to try again. Lets Cancelled pass.
         """
 
-    def prompt_tokens(self, client: ServerClient, ask: Ask) -> int | None:  # noqa: ARG002
+    def prompt_tokens(self, client: ServerClient, ask: Ask) -> int | None:
         """Tokens that the prompt of `ask` will have, by the server's own tokenizer; None where it has none."""
         return None
 
-    def counters(self, client: ServerClient) -> dict[str, float] | None:  # noqa: ARG002
+    def counters(self, client: ServerClient) -> dict[str, float] | None:
         """The server's running totals (Prometheus names), to be compared before and after a run."""
         return None

@@ -29,7 +29,7 @@ _GAUGES = frozenset({"llamacpp:prompt_tokens_seconds", "llamacpp:predicted_token
 
 
 class LlamaCpp(OpenAI):
-    key: ClassVar[str] = "llamacpp"
+    key: ClassVar[str] = "llama.cpp"
     title: ClassVar[str] = "llama.cpp"
     default_ports: ClassVar[tuple[int, ...]] = (8080,)
     cache_defeat: ClassVar[CacheDefeat] = CacheDefeat.SWITCH

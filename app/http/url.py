@@ -1,5 +1,6 @@
 """What a person types as a server's address, as one base URL."""
 
+import ipaddress
 import re
 
 import httpx
@@ -49,6 +50,19 @@ def normalise_base_url(text: str) -> str:
         raise BadInput("The URL has a colon without a port number.")
     netloc = url.netloc.decode("ascii").lower()
     return f"{scheme}://{netloc}{_without_endpoint(url.raw_path.decode('ascii'))}"
+
+
+def is_loopback(base_url: str) -> bool:
+    """Whether the URL names this very machine.
+
+    >>> is_loopback("http://127.0.0.1:8080"), is_loopback("http://[::1]:1"), is_loopback("http://192.168.1.5:8080")
+    (True, True, False)
+    """
+    host = httpx.URL(base_url).host
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def _without_endpoint(path: str) -> str:

@@ -13,7 +13,7 @@ from app.metrics import clock
 from app.metrics.base import NULL_REASONS, Metric, Source
 from app.metrics.flags import FLAGS, flags_of, is_usable
 from app.metrics.prefill import MIN_FRESH_TOKENS, fresh_prompt_tokens
-from app.metrics.statistics import difference_interval, summarise
+from app.metrics.summary import difference_interval, summarise
 from app.samples import Point, Sample
 
 __all__ = ["FLAGS", "NULL_REASONS", "TRIPLE", "Measured", "flags_of", "is_usable", "measure", "metrics", "triple_of"]

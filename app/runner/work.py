@@ -10,7 +10,7 @@ from typing import Any
 from app import bench, engines
 from app.bench import Job, Limits, Phase, Prepared, Stop, Taken
 from app.db import Database
-from app.engines.base import Facts
+from app.engines.base import Engine, Facts
 from app.errors import Cancelled, RoofmarkError, ServerProblem
 from app.http import ServerClient, is_loopback
 from app.metrics import triple_of
@@ -215,7 +215,7 @@ def _remaining_s(m: _Measuring, prepared: Prepared) -> float:
     return total
 
 
-def _quiet_counters(engine: engines.Engine, client: ServerClient) -> Mapping[str, float] | None:
+def _quiet_counters(engine: Engine, client: ServerClient) -> Mapping[str, float] | None:
     try:
         return engine.counters(client)
     except ServerProblem:

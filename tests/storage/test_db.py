@@ -14,6 +14,7 @@ from app import files
 from app.db import Database, migrate
 from app.errors import StorageProblem
 from app.models import Machine, Run, Server
+from app.settings import Settings
 from tests.databases import PostgresDatabases, on_both
 
 
@@ -223,6 +224,19 @@ def test_a_folder_in_the_place_of_the_file_is_one_sentence(tmp_path: Path) -> No
 def test_urls_that_cannot_be_used(url: str, sentence: str) -> None:
     with pytest.raises(StorageProblem, match=sentence):
         Database(url)
+
+
+@pytest.mark.parametrize("name", ["a b", "what?", "100%20", "a#b", "user@host:1", "[x]", "Größe"])
+def test_a_data_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    database = Database(Settings(data_dir=folder).effective_database_url)
+    migrate(database, files.MIGRATIONS)
+    backup = migrate(database, files.MIGRATIONS, "base")
+    database.dispose()
+    assert (folder / "roofmark.db").is_file()
+    assert backup is not None
+    assert Path(backup).parent == folder / "backups"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_a_data_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
