@@ -31,13 +31,13 @@ class _Setup:
 def _setups() -> list[_Setup]:
     qwen, llama, gpt = "Qwen3-30B-A3B", "Llama-3.3-70B", "gpt-oss-120b"
     return [
-        _Setup(0, Snapshot("llamacpp", "b6301", qwen, "Q8_0", {"context": 4096, "cards": 1}), 560, 45),
-        _Setup(0, Snapshot("llamacpp", "b6301", qwen, "Q4_K_M", {"context": 8192, "cards": 1}), 545, 66),
-        _Setup(0, Snapshot("llamacpp", "b6400", qwen, "Q4_K_M", {"context": 8192, "cards": 1}), 520, 71),
-        _Setup(1, Snapshot("llamacpp", "b6301", llama, "Q4_K_M", {"cards": 2, "split_mode": "row"}), 1900, 17.5),
+        _Setup(0, Snapshot("llama.cpp", "b6301", qwen, "Q8_0", {"context": 4096, "cards": 1}), 560, 45),
+        _Setup(0, Snapshot("llama.cpp", "b6301", qwen, "Q4_K_M", {"context": 8192, "cards": 1}), 545, 66),
+        _Setup(0, Snapshot("llama.cpp", "b6400", qwen, "Q4_K_M", {"context": 8192, "cards": 1}), 520, 71),
+        _Setup(1, Snapshot("llama.cpp", "b6301", llama, "Q4_K_M", {"cards": 2, "split_mode": "row"}), 1900, 17.5),
         _Setup(
             1,
-            Snapshot("llamacpp", "b6400", llama, "Q4_K_M", {"cards": 2, "split_mode": "row", "kv_type_k": "q8_0"}),
+            Snapshot("llama.cpp", "b6400", llama, "Q4_K_M", {"cards": 2, "split_mode": "row", "kv_type_k": "q8_0"}),
             1850,
             18.4,
         ),
@@ -85,15 +85,16 @@ def seed(session: Session, runs: int = 60, configs_used: int = 7, detailed: int 
 
 def _servers(session: Session) -> list[Server]:
     known = [
-        ("strix-halo", 8080, "llamacpp", {"name": "Radeon 8060S", "count": 1, "memory_bytes": 96 * GB}),
-        ("2×3090", 8081, "llamacpp", {"name": "RTX 3090", "count": 2, "memory_bytes": 24 * GB}),
+        ("strix-halo", 8080, "llama.cpp", {"name": "Radeon 8060S", "count": 1, "memory_bytes": 96 * GB}),
+        ("2×3090", 8081, "llama.cpp", {"name": "RTX 3090", "count": 2, "memory_bytes": 24 * GB}),
         ("m3-ultra", 8000, "openai", {"name": "M3 Ultra", "count": 1, "memory_bytes": 192 * GB}),
     ]
     made = []
     for name, port, engine, accelerator in known:
         machine: Machine = machines.add_machine(session, name, kind="desktop", accelerators=[accelerator])
         assert machine.id is not None
-        made.append(servers.add_server(session, machine.id, name, engine, f"http://127.0.0.1:{port}"))
+        title = f"{name} {port}"
+        made.append(servers.add_server(session, machine.id, title, engine, f"http://127.0.0.1:{port}"))
     return made
 
 

@@ -1,5 +1,6 @@
 """What every figure is made of, and how many points it may have."""
 
+import html
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,9 +51,14 @@ class Figure:
         return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
+def plain(text: str) -> str:
+    """Somebody's words as they are: Plotly reads a little HTML in its texts."""
+    return html.escape(text, quote=False)
+
+
 def axis(title: str, **more: Any) -> dict[str, Any]:
     """A value axis from zero with its unit in the title."""
-    return {"title": {"text": title}, "rangemode": "tozero", "automargin": True, **more}
+    return {"title": {"text": title}, "rangemode": "tozero", "tickformat": ",", **more}
 
 
 def shares(counts: Sequence[int], total: int = MAX_POINTS) -> list[int]:

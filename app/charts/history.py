@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
-from app.charts.base import MAX_SERIES, Figure, Key, Table, axis, reduce, shares
+from app.charts.base import MAX_SERIES, Figure, Key, Table, axis, plain, reduce, shares
 from app.charts.naming import distinct_titles
 from app.configuration import Snapshot, changes
 from app.store.configs import Described
@@ -21,6 +22,8 @@ MAX_ROWS = 100
 @dataclass(frozen=True)
 class Panel:
     title: str
+    said: str
+    """The title within a sentence."""
     unit: str
     value: Callable[[HistoryPoint], float | None]
     y: str
@@ -28,9 +31,9 @@ class Panel:
 
 
 PANELS = (
-    Panel("TTFT", "ms", lambda p: p.ttft_ms, "y", (0.71, 1.0)),
-    Panel("Prefill", "tok/s", lambda p: p.prefill_tokens_per_s, "y2", (0.355, 0.645)),
-    Panel("Decode", "tok/s", lambda p: p.decode_tokens_per_s, "y3", (0.0, 0.29)),
+    Panel("TTFT", "TTFT", "ms", lambda p: p.ttft_ms, "y", (0.71, 1.0)),
+    Panel("Prefill", "prefill", "tok/s", lambda p: p.prefill_tokens_per_s, "y2", (0.355, 0.645)),
+    Panel("Decode", "decode", "tok/s", lambda p: p.decode_tokens_per_s, "y3", (0.0, 0.29)),
 )
 
 
@@ -46,7 +49,7 @@ def history(
     configs: Mapping[int, Described],
     run_link: Callable[[str], str],
     config_link: Callable[[str], str] | None = None,
-    engine_titles: Mapping[str, str] | None = None,
+    engine_titles: Mapping[str, str] = MappingProxyType({}),
 ) -> Figure | None:
     """One series per configuration; those with the newest runs are drawn distinctly, the others in the background.
 
@@ -56,7 +59,7 @@ def history(
     if not points:
         return None
     used = {point.config_id for point in points}
-    titles = distinct_titles({key: each for key, each in configs.items() if key in used})
+    titles = distinct_titles({key: each for key, each in configs.items() if key in used}, engine_titles)
     series = _series(points, titles)
     marks = _marks(points, configs, engine_titles)
     drawn = [(each, panel, _with_value(each.points, panel)) for each in series for panel in PANELS]
@@ -115,13 +118,13 @@ def _trace(
         "type": "scatter",
         # points of several configurations make no line
         "mode": "markers" if series.index is None else "lines+markers",
-        "name": series.title,
+        "name": plain(series.title),
         "meta": {"series": series.index},
         "x": [_stamp(point.started_at) for point, _ in kept],
         "y": [round(value, 3) for _, value in kept],
         "yaxis": panel.y,
         "customdata": [run_link(point.public_id) for point, _ in kept],
-        "hovertemplate": f"%{{x|%d %b %Y, %H:%M}}<br>{panel.title} <b>%{{y:.4~r}}</b> {panel.unit}",
+        "hovertemplate": f"%{{x|%d %b %Y, %H:%M}}<br>{panel.title} %{{y:,.4~r}} {panel.unit}",
         "showlegend": False,
     }
 
@@ -151,7 +154,7 @@ class _Mark:
 
 
 def _marks(
-    points: Sequence[HistoryPoint], configs: Mapping[int, Described], engine_titles: Mapping[str, str] | None
+    points: Sequence[HistoryPoint], configs: Mapping[int, Described], engine_titles: Mapping[str, str]
 ) -> list[_Mark]:
     """Where a server's configuration differs from that of its run before, in words."""
     by_server: dict[int, list[HistoryPoint]] = {}
@@ -170,7 +173,7 @@ def _marks(
     ]
 
 
-def _words(then: Described, today: Described, engine_titles: Mapping[str, str] | None) -> str:
+def _words(then: Described, today: Described, engine_titles: Mapping[str, str]) -> str:
     return f"{today.server}: {'; '.join(changes(then.snapshot, today.snapshot, engine_titles))}"
 
 
@@ -201,7 +204,7 @@ def _layout(points: Sequence[HistoryPoint], marks: Sequence[_Mark]) -> dict[str,
                 "yref": "paper",
                 "yanchor": "bottom",
                 "text": str(place),
-                "hovertext": mark.text,
+                "hovertext": plain(mark.text),
                 "showarrow": False,
             }
             for place, mark in enumerate(marks, 1)
@@ -218,7 +221,7 @@ def _summary(points: Sequence[HistoryPoint], configs: Mapping[int, Described]) -
     first, last = points[0].started_at, points[-1].started_at
     when = f"on {_day(first)}" if _day(first) == _day(last) else f"from {_day(first)} to {_day(last)}"
     newest = points[-1]
-    figures = ", ".join(f"{p.title} {number(value)} {p.unit}" for p in PANELS if (value := p.value(newest)) is not None)
+    figures = ", ".join(f"{p.said} {number(value)} {p.unit}" for p in PANELS if (value := p.value(newest)) is not None)
     model = _named(configs[newest.config_id].snapshot)
     return f"{said} {when}; the newest, {model}, has {figures or 'no figures'}."
 

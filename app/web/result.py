@@ -7,18 +7,30 @@ from typing import Any
 
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, Measured, is_usable, metrics, triple_of
 from app.metrics.base import Metric
-from app.metrics.statistics import MIN_FOR_INTERVAL
+from app.metrics.summary import MIN_FOR_INTERVAL
 from app.samples import Point, Sample, Status
 from app.units import number, plural, plus_minus
+
+FURTHER = (
+    "tpot_ms",
+    "itl_ms_p50",
+    "itl_ms_p90",
+    "itl_ms_p99",
+    "itl_ms_max",
+    "ttfa_ms",
+    "e2e_ms",
+    "output_tokens_per_s",
+)
+"""In this order after the triple; others follow by key."""
 
 DISAGREEMENT = 0.05
 """Relative difference of client and server on decode above which a page warns."""
 
 SOURCES = {
-    "client": "timed by Roofmark",
-    "server": "the server's own timing",
-    "slope": "slope between two prompt lengths",
-    "import": "imported",
+    "client": "Timed by Roofmark",
+    "server": "The server's own timing",
+    "slope": "Slope between two prompt lengths",
+    "import": "Imported",
 }
 LOWER_BOUND = "a lower bound: it contains HTTP, queue and chat template"
 
@@ -40,7 +52,7 @@ class Reading:
     spread: str
     """`± 1.9`, the sample standard deviation; empty for a single sample."""
     interval: str
-    samples: str
+    samples: int
     source: str
     reason: str
     """Why there is no value; empty when there is one."""
@@ -58,6 +70,8 @@ class Headline:
 class PointResult:
     point: Point
     triple: tuple[Headline, ...]
+    slope: Reading | None
+    """Prefill between this prompt length and the next shorter one."""
     further: tuple[Reading, ...]
     warning: str | None
     left_out: tuple[str, ...]
@@ -78,10 +92,16 @@ def _result(point: Point, found: Sequence[Measured], samples: Sequence[Sample]) 
     return PointResult(
         point=point,
         triple=tuple(_headline(key, found) for key in TRIPLE),
-        further=tuple(_reading(each) for key in metrics() if key not in TRIPLE for each in found if each.metric == key),
+        slope=next((_reading(each) for each in found if each.source == "slope"), None),
+        further=tuple(_reading(each) for key in _further_keys() for each in found if each.metric == key),
         warning=disagreement(found, samples),
         left_out=_left_out(found),
     )
+
+
+def _further_keys() -> list[str]:
+    others = [key for key in metrics() if key not in TRIPLE]
+    return sorted(others, key=lambda key: (FURTHER.index(key) if key in FURTHER else len(FURTHER), key))
 
 
 def _headline(key: str, found: Sequence[Measured]) -> Headline:
@@ -93,7 +113,7 @@ def _headline(key: str, found: Sequence[Measured]) -> Headline:
 
 
 def _unknown(key: str, reason: str) -> Reading:
-    return Reading(metrics()[key], number(None), "", "", "", "", NULL_REASONS[reason])
+    return Reading(metrics()[key], number(None), "", "", 0, "", NULL_REASONS[reason])
 
 
 def _reading(each: Measured) -> Reading:
@@ -103,7 +123,7 @@ def _reading(each: Measured) -> Reading:
         value=number(each.value),
         spread=plus_minus(each.value, *bounds) if bounds else "",
         interval=_interval(each),
-        samples=plural(each.samples, "sample") if each.value is not None else "",
+        samples=each.samples,
         source=_source(each),
         reason=NULL_REASONS.get(each.null_reason or "", "") if each.value is None else "",
     )

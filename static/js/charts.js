@@ -30,11 +30,11 @@
     };
   }
 
-  function dressAxis(axis) {
+  function dressAxis(axis, isUpright) {
     const line = look("line");
     return {
       ...axis,
-      title: { ...axis.title, font: { color: look("muted"), size: 12 }, standoff: 8 },
+      title: isUpright ? undefined : { ...axis.title, font: { color: look("muted"), size: 12 }, standoff: 8 },
       gridcolor: line,
       zerolinecolor: line,
       linecolor: line,
@@ -48,19 +48,24 @@
     const text = look("text");
     const muted = look("muted");
     for (const key of Object.keys(layout)) {
-      if (/^[xy]axis\d*$/.test(key)) dressed[key] = dressAxis(layout[key]);
+      if (/^[xy]axis\d*$/.test(key)) dressed[key] = dressAxis(layout[key], key.startsWith("y"));
     }
+    const marked = (layout.annotations || []).some((note) => note.hovertext);
     dressed.shapes = (layout.shapes || []).map((shape) =>
       shape.type === "rect"
         ? { ...shape, fillcolor: look("line"), opacity: 0.5, line: { width: 0 }, layer: "below" }
         : { ...shape, line: { color: muted, width: 1, dash: "dot" } },
     );
     dressed.annotations = (layout.annotations || []).map((note) => ({
+      xanchor: "left",
       ...note,
       text: note.hovertext ? roomyText(note, layout, width) : note.text,
       font: { color: note.hovertext ? text : muted, size: 11 },
-      xanchor: note.xanchor || "left",
+      ...(note.hovertext ? { yshift: 18 } : { bgcolor: look("surface"), borderpad: 2 }),
     }));
+    for (const key of Object.keys(layout)) {
+      if (key.startsWith("yaxis")) dressed.annotations.push(uprightTitle(layout[key]));
+    }
     return {
       ...dressed,
       autosize: true,
@@ -68,7 +73,7 @@
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: look("font"), size: 12, color: text },
-      margin: { l: 48, r: 8, t: dressed.annotations.some((note) => note.hovertext) ? 24 : 8, b: 32 },
+      margin: { l: 48, r: 8, t: marked ? 48 : 28, b: layout.xaxis.title ? 44 : 36 },
       hoverlabel: {
         bgcolor: look("surface"),
         bordercolor: look("muted"),
@@ -80,14 +85,32 @@
     };
   }
 
+  // Titles of value axes stand upright above their panels: they are read without turning the head, and all line up.
+  function uprightTitle(axis) {
+    return {
+      text: axis.title.text,
+      xref: "paper",
+      yref: "paper",
+      x: 0,
+      y: (axis.domain || [0, 1])[1],
+      xanchor: "left",
+      yanchor: "bottom",
+      xshift: -44,
+      yshift: 2,
+      showarrow: false,
+      font: { color: look("muted"), size: 11, weight: 600 }, // <b> would be an inline style
+    };
+  }
+
   // A numbered mark says its words too where the next mark, or the edge, leaves room for them.
   function roomyText(note, layout, width) {
     const [from, to] = layout.xaxis.range.map((stamp) => Date.parse(`${stamp}Z`));
     const place = (each) => ((Date.parse(`${each.x}Z`) - from) / (to - from)) * (width - 60);
     const following = layout.annotations.map(place).filter((at) => at > place(note));
     const room = Math.min(width - 60, ...following) - place(note);
-    const words = `${note.text} ${note.hovertext}`;
-    return words.length * CHARACTER_WIDTH < room ? words : note.text;
+    const [first, ...more] = note.hovertext.split("; ");
+    const wordings = [note.hovertext, more.length ? `${first}; …` : first].map((words) => `${note.text} ${words}`);
+    return wordings.find((words) => words.length * CHARACTER_WIDTH < room) || note.text;
   }
 
   function draw(plot) {
@@ -136,8 +159,10 @@
     }
   }
 
-  const plots = () => document.querySelectorAll(".chart-plot[data-figure]:not(.chart-failed)");
+  const drawn = () => document.querySelectorAll(".js-plotly-plot[data-figure]");
+  const startAll = () => document.querySelectorAll("[data-figure]:not(.js-plotly-plot, .chart-failed)").forEach(start);
 
-  plots().forEach(start);
-  document.addEventListener("themechange", () => plots().forEach(draw));
+  startAll();
+  document.addEventListener("htmx:after:swap", startAll);
+  document.addEventListener("themechange", () => drawn().forEach(draw));
 })();

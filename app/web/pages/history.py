@@ -41,7 +41,7 @@ def show_history(
         config_link=lambda fingerprint: f"{path}?{urlencode({'suite': chosen, 'config': fingerprint})}",
         engine_titles=engine_titles(),
     )
-    return render(
+    response = render(
         request,
         "history.html",
         figure=figure,
@@ -50,6 +50,9 @@ def show_history(
         config=config,
         is_filtered=bool(machine or server or model or suite or config),
     )
+    # the address of what is shown, for whom scripts do the choosing
+    response.headers["hx-push-url"] = f"{path}?{urlencode({k: v for k, v in where.active.items() if k != 'status'})}"
+    return response
 
 
 def _usual(suites: Sequence[tuple[str, str]]) -> str:
