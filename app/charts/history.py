@@ -41,6 +41,8 @@ PANELS = (
 class _Series:
     index: int | None
     title: str
+    said: str
+    """The title where there is little room."""
     points: Sequence[HistoryPoint]
 
 
@@ -60,7 +62,7 @@ def history(
         return None
     used = {point.config_id for point in points}
     titles = distinct_titles({key: each for key, each in configs.items() if key in used}, engine_titles)
-    series = _series(points, titles)
+    series = _series(points, titles, configs)
     marks = _marks(points, configs, engine_titles)
     drawn = [(each, panel, _with_value(each.points, panel)) for each in series for panel in PANELS]
     limits = shares([len(known) for _, _, known in drawn])
@@ -89,16 +91,21 @@ def history(
     )
 
 
-def _series(points: Sequence[HistoryPoint], titles: Mapping[int, str]) -> list[_Series]:
+def _series(
+    points: Sequence[HistoryPoint], titles: Mapping[int, str], configs: Mapping[int, Described]
+) -> list[_Series]:
     by_config: dict[int, list[HistoryPoint]] = {}
     for point in points:
         by_config.setdefault(point.config_id, []).append(point)
     newest_first = sorted(by_config, key=lambda config: by_config[config][-1].started_at, reverse=True)
     distinct, others = newest_first[:MAX_SERIES], set(newest_first[MAX_SERIES:])
-    found = [_Series(i, titles[config], by_config[config]) for i, config in enumerate(distinct)]
+    found = [
+        _Series(i, titles[config], _named(configs[config].snapshot), by_config[config])
+        for i, config in enumerate(distinct)
+    ]
     if others:
         title = plural(len(others), "older configuration")
-        found.append(_Series(None, title, [point for point in points if point.config_id in others]))
+        found.append(_Series(None, title, title, [point for point in points if point.config_id in others]))
     return found
 
 
@@ -124,7 +131,8 @@ def _trace(
         "y": [round(value, 3) for _, value in kept],
         "yaxis": panel.y,
         "customdata": [run_link(point.public_id) for point, _ in kept],
-        "hovertemplate": f"%{{x|%d %b %Y, %H:%M}}<br>{panel.title} %{{y:,.4~r}} {panel.unit}",
+        "hovertemplate": f"{plain(series.said)}<br>{panel.title} %{{y:,.4~r}} {panel.unit}<br>"
+        "%{x|%d %b %Y, %H:%M}<extra></extra>",
         "showlegend": False,
     }
 

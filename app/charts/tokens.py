@@ -92,7 +92,7 @@ def _line(sample: Sample, series: int | None, limit: int) -> dict[str, Any]:
         "meta": {"series": series},
         "x": [0.0, round(times[0], 3), *(round(times[i], 3) for i in kept)],
         "y": [0.0, 0.0, *(round(tokens[i], 2) for i in kept)],
-        "hovertemplate": "%{y:.0f} tokens after %{x:,.0f} ms",
+        "hovertemplate": f"Sample {sample.ordinal + 1}<br>%{{y:.0f}} tokens after %{{x:,.0f}} ms<extra></extra>",
         "showlegend": False,
     }
 
@@ -115,11 +115,11 @@ def gaps(sample: Sample) -> Figure | None:
     found = clock.gaps_ms(sample.trace)
     if not found:
         return None
-    what = "Chunk gap" if "bundled" in sample.flags else "Inter-token latency"
+    what, unit = ("Chunk gap", "Event") if "bundled" in sample.flags else ("Inter-token latency", "Token")
     kept = reduce(found, MAX_POINTS)
     marks = [(percent, percentile(found, percent)) for percent in PERCENTILES]
     layout = {
-        "xaxis": axis("Stream event" if "bundled" in sample.flags else "Output token", range=[0.5, len(found) + 1.5]),
+        "xaxis": axis(f"{unit} of the answer", range=[0.5, len(found) + 1.5]),
         "yaxis": axis(f"{what}, ms"),
         "hovermode": "closest",
         "bargap": 0.25,
@@ -136,7 +136,7 @@ def gaps(sample: Sample) -> Figure | None:
         "x": [i + 2 for i in kept],
         "y": [round(found[i], 3) for i in kept],
         "width": 0.75 * len(found) / len(kept),
-        "hovertemplate": "%{x}: %{y:.4~r} ms",
+        "hovertemplate": f"{unit} %{{x}}, after a pause of %{{y:,.4~r}} ms<extra></extra>",
         "showlegend": False,
     }
     said = ", ".join(f"p{percent} {number(value)} ms" for percent, value in marks)

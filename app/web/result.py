@@ -181,14 +181,14 @@ def _left_out(found: Sequence[Measured]) -> tuple[str, ...]:
     for each in found:
         for key, count in each.left_out.items():
             most[key] = max(count, most.get(key, 0))
-    return tuple(f"{plural(count, 'sample')} left out ({_why(key)})" for key, count in most.items())
+    return tuple(f"{plural(count, 'sample')} left out {_why(key)}" for key, count in most.items())
 
 
 def _why(key: str) -> str:
     if key in FLAGS:
-        only = "" if FLAGS[key].disqualifies else " from the timings it spoils"
-        return f"{key.replace('_', ' ')}{only}: {FLAGS[key].sentence.rstrip('.')}"
-    return "the request failed" if key == Status.FAILED else key
+        of = "" if FLAGS[key].disqualifies else "of the timings it spoils "
+        return f"{of}({key.replace('_', ' ')}: {FLAGS[key].sentence.rstrip('.')})"
+    return "(the request failed)" if key == Status.FAILED else f"({key})"
 
 
 # --- samples ---------------------------------------------------------------------------------------------------------
@@ -231,9 +231,9 @@ def evidence_sentences(evidence: Mapping[str, Any], samples: Sequence[Sample]) -
     if cached and all(count is not None for count in cached):
         total = sum(count or 0 for count in cached)
         said.append(
-            f"{plural(total, 'prompt token')} came from a cache."
+            f"{plural(total, 'prompt token')} came from the server's cache."
             if total
-            else "The server's counters say that no prompt token came from a cache."
+            else "No prompt token came from the server's cache."
         )
     lengths = {trace.output_tokens for trace in measured}
     if len(lengths) == 1 and (length := lengths.pop()) is not None:

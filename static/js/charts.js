@@ -20,10 +20,12 @@
     const series = trace.meta ? trace.meta.series : null;
     const own = series === null ? "series-other" : `series-${series + 1}`;
     const color = look(own);
-    if (trace.type === "bar") return { ...trace, marker: { color } };
+    const hoverlabel = { bordercolor: color };
+    if (trace.type === "bar") return { ...trace, marker: { color }, hoverlabel };
     const many = trace.x.length > 60;
     return {
       ...trace,
+      hoverlabel,
       opacity: series === null ? 0.5 : 1,
       line: { color, width: series === null ? 1 : 2, dash: look(`${own}-dash`) },
       marker: { color, symbol: look(`${own}-marker`), size: many ? 4 : 7 },
@@ -61,7 +63,7 @@
       ...note,
       text: note.hovertext ? roomyText(note, layout, width) : note.text,
       font: { color: note.hovertext ? text : muted, size: 11 },
-      ...(note.hovertext ? { yshift: 18 } : { bgcolor: look("surface"), borderpad: 2 }),
+      ...(note.hovertext ? { yshift: 22 } : { bgcolor: look("surface"), borderpad: 2 }),
     }));
     for (const key of Object.keys(layout)) {
       if (key.startsWith("yaxis")) dressed.annotations.push(uprightTitle(layout[key]));
@@ -76,7 +78,6 @@
       margin: { l: 48, r: 8, t: marked ? 48 : 28, b: layout.xaxis.title ? 44 : 36 },
       hoverlabel: {
         bgcolor: look("surface"),
-        bordercolor: look("muted"),
         font: { family: look("font"), size: 12, color: text },
         align: "left",
         namelength: -1,
@@ -96,7 +97,7 @@
       xanchor: "left",
       yanchor: "bottom",
       xshift: -44,
-      yshift: 2,
+      yshift: 6,
       showarrow: false,
       font: { color: look("muted"), size: 11, weight: 600 }, // <b> would be an inline style
     };
