@@ -1,5 +1,6 @@
 """API keys of measured servers are kept encrypted; the key that does it lives beside the database, never in it."""
 
+import hmac
 import os
 from pathlib import Path
 
@@ -27,20 +28,31 @@ class Secrets:
                 "The stored API key was encrypted with another secret key: enter it again for this server."
             ) from error
 
+    def derive(self, purpose: str) -> str:
+        """Another key for another purpose: knowing it tells nothing about the one it comes from."""
+        return hmac.digest(self._key(), purpose.encode(), "sha256").hex()
+
     def _fernet(self) -> Fernet:
-        given = self._settings.secret_key
-        if given:
-            try:
-                return Fernet(given.get_secret_value())
-            except ValueError as error:
-                raise BadInput("ROOFMARK_SECRET_KEY is not a Fernet key (32 bytes in URL-safe base64).") from error
-        path = self._settings.data_dir / "secret.key"
         try:
-            return Fernet(_key_in(path))
-        except OSError as error:
-            raise StorageProblem(f"The key file {path} cannot be used: {error.strerror}.") from error
+            return Fernet(self._key())
         except ValueError as error:
-            raise StorageProblem(f"The key file {path} is damaged: restore it, or delete it for a new one.") from error
+            if self._settings.secret_key:
+                raise BadInput("ROOFMARK_SECRET_KEY is not a Fernet key (32 bytes in URL-safe base64).") from error
+            raise StorageProblem(
+                f"The key file {self._path} is damaged: restore it, or delete it for a new one."
+            ) from error
+
+    def _key(self) -> bytes:
+        if self._settings.secret_key:
+            return self._settings.secret_key.get_secret_value().encode()
+        try:
+            return _key_in(self._path)
+        except OSError as error:
+            raise StorageProblem(f"The key file {self._path} cannot be used: {error.strerror}.") from error
+
+    @property
+    def _path(self) -> Path:
+        return self._settings.data_dir / "secret.key"
 
 
 def _key_in(path: Path) -> bytes:

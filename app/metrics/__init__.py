@@ -2,12 +2,12 @@
 
 import importlib
 import pkgutil
-import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
+from statistics import median
 
 from app.metrics import clock
 from app.metrics.base import NULL_REASONS, Metric, Source
@@ -177,7 +177,7 @@ def _slopes(by_point: dict[Point, list[Sample]]) -> list[Measured]:
             if (fresh := fresh_prompt_tokens(s)) is not None and (ttft := clock.first_token_ms(s.trace)) is not None
         ]
         if pairs:
-            lengths.append((statistics.median(t for t, _ in pairs), point, [ttft for _, ttft in pairs]))
+            lengths.append((median(t for t, _ in pairs), point, [ttft for _, ttft in pairs]))
     lengths.sort(key=lambda each: each[0])
     metric = metrics()["prefill_tokens_per_s"]
     found = []
@@ -185,7 +185,7 @@ def _slopes(by_point: dict[Point, list[Sample]]) -> list[Measured]:
         more = more_tokens - tokens
         if more < MIN_FRESH_TOKENS:
             continue
-        seconds = (statistics.median(more_ttfts) - statistics.median(ttfts)) / 1000
+        seconds = (median(more_ttfts) - median(ttfts)) / 1000
         bounds = difference_interval(ttfts, more_ttfts)
         certain = bounds is not None and bounds[0] > 0
         found.append(

@@ -3,12 +3,12 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlmodel import Session, col, select
 
 from app.configuration import Snapshot
-from app.models import Config, Model, Run
+from app.models import Config, Model, Run, Server
 
 
 def freeze(session: Session, server_id: int, snapshot: Snapshot, geometry: Mapping[str, Any], source: str) -> Config:
@@ -77,3 +77,20 @@ def previous_snapshot(session: Session, run: Run) -> Snapshot | None:
         .limit(1)
     ).first()
     return snapshot_of(*row) if row else None
+
+
+class Described(NamedTuple):
+    """A configuration and the name of its server."""
+
+    server: str
+    snapshot: Snapshot
+
+
+def describe(session: Session) -> dict[int, Described]:
+    """Every configuration by its id."""
+    rows = session.exec(
+        select(Config, Model, Server.name)
+        .join(Model, col(Model.id) == Config.model_id)
+        .join(Server, col(Server.id) == Config.server_id)
+    ).all()
+    return {config.id: Described(name, snapshot_of(config, model)) for config, model, name in rows if config.id}

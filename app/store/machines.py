@@ -13,6 +13,11 @@ def list_machines(session: Session, archived: bool = False) -> Sequence[Machine]
     return session.exec(select(Machine).where(wanted).order_by(Machine.name)).all()
 
 
+def all_machines(session: Session) -> Sequence[Machine]:
+    """Archived ones too."""
+    return session.exec(select(Machine).order_by(Machine.name)).all()
+
+
 def machine(session: Session, slug: str) -> Machine:
     found = session.exec(select(Machine).where(Machine.slug == slug)).first()
     if found is None:

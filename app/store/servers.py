@@ -1,7 +1,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlmodel import Session, col, select
+from sqlmodel import Session, col, func, select
 
 from app.errors import NotFound
 from app.models import Machine, Server, now
@@ -14,6 +14,12 @@ def list_servers(session: Session, archived: bool = False, machine_id: int | Non
     if machine_id is not None:
         query = query.where(Server.machine_id == machine_id)
     return session.exec(query).all()
+
+
+def counts_by_machine(session: Session) -> Mapping[int, int]:
+    """How many servers in use each machine has, by its id."""
+    query = select(Server.machine_id, func.count()).where(col(Server.archived_at).is_(None)).group_by(Server.machine_id)  # type: ignore[arg-type]  # a column of the table
+    return dict(session.exec(query).all())
 
 
 def server(session: Session, slug: str) -> Server:

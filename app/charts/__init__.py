@@ -1,0 +1,12 @@
+"""Figures: pure functions from stored values to Plotly figures as plain JSON, without colours, fonts or dashes.
+
+A trace says `meta.series` (0 to 5, or null for one that stays in the background); the browser gives that number its
+colour, dash and marker, so that light and dark need no second figure.
+"""
+
+from app.charts.base import MAX_SERIES, Figure, Key, Table
+from app.charts.history import history
+from app.charts.sparkline import sparkline
+from app.charts.tokens import gaps, median_sample, timeline
+
+__all__ = ["MAX_SERIES", "Figure", "Key", "Table", "gaps", "history", "median_sample", "sparkline", "timeline"]

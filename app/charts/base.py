@@ -1,0 +1,92 @@
+"""What every figure is made of, and how many points it may have."""
+
+import html
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+MAX_SERIES = 6
+"""More lines than these cannot be told apart by colour, dash and marker."""
+MAX_POINTS = 2000
+"""About as many as there are pixels: of more, each bucket's lowest, highest and last are drawn."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """One entry of a legend."""
+
+    series: int | None
+    """None: drawn in the background."""
+    title: str
+    link: str | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """The same numbers to read, as texts."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    links: tuple[str, ...] = ()
+    """Where the first cell of each row leads."""
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    data: list[dict[str, Any]]
+    layout: dict[str, Any]
+    summary: str
+    """One sentence that says what the figure shows, for whoever does not see it."""
+    table: Table
+    legend: tuple[Key, ...] = ()
+    marks: tuple[str, ...] = ()
+    """What the figure's numbered marks stand for, in order."""
+
+    @property
+    def json(self) -> str:
+        """Compact, and safe between `<script>` tags."""
+        text = json.dumps({"data": self.data, "layout": self.layout}, separators=(",", ":"), ensure_ascii=False)
+        return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def plain(text: str) -> str:
+    """Somebody's words as they are: Plotly reads a little HTML in its texts."""
+    return html.escape(text, quote=False)
+
+
+def axis(title: str, **more: Any) -> dict[str, Any]:
+    """A value axis from zero with its unit in the title."""
+    return {"title": {"text": title}, "rangemode": "tozero", "tickformat": ",", **more}
+
+
+def shares(counts: Sequence[int], total: int = MAX_POINTS) -> list[int]:
+    """How many points each series may have: small ones stay whole, large ones share what is left.
+
+    >>> shares([10, 5000, 5000], 1000)
+    [10, 495, 495]
+    """
+    given = [0] * len(counts)
+    left = total
+    by_size = sorted(range(len(counts)), key=lambda i: counts[i])
+    for place, i in enumerate(by_size):
+        given[i] = min(counts[i], left // (len(counts) - place))
+        left -= given[i]
+    return given
+
+
+def reduce(values: Sequence[float], limit: int) -> Sequence[int]:
+    """Indices of about `limit` values: of each bucket of neighbours the lowest, the highest and the last.
+
+    The first value stays too, so that a line keeps its beginning.
+    """
+    count = len(values)
+    if count <= limit:
+        return range(count)
+    buckets = max(1, limit // 3)
+    kept = {0}
+    for number in range(buckets):
+        bucket = range(number * count // buckets, (number + 1) * count // buckets)
+        kept.update((min(bucket, key=values.__getitem__), max(bucket, key=values.__getitem__), bucket[-1]))
+    return sorted(kept)

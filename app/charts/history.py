@@ -1,0 +1,247 @@
+"""TTFT, prefill and decode over time: three small multiples on one x axis."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any
+
+from app.charts.base import MAX_SERIES, Figure, Key, Table, axis, plain, reduce, shares
+from app.charts.naming import distinct_titles
+from app.configuration import Snapshot, changes
+from app.store.configs import Described
+from app.store.listing import HistoryPoint
+from app.units import number, plural
+
+MAX_MARKS = 12
+"""Of more configuration changes, the newest are marked."""
+MAX_ROWS = 100
+
+
+@dataclass(frozen=True)
+class Panel:
+    title: str
+    said: str
+    """The title within a sentence."""
+    unit: str
+    value: Callable[[HistoryPoint], float | None]
+    y: str
+    domain: tuple[float, float]
+
+
+PANELS = (
+    Panel("TTFT", "TTFT", "ms", lambda p: p.ttft_ms, "y", (0.71, 1.0)),
+    Panel("Prefill", "prefill", "tok/s", lambda p: p.prefill_tokens_per_s, "y2", (0.355, 0.645)),
+    Panel("Decode", "decode", "tok/s", lambda p: p.decode_tokens_per_s, "y3", (0.0, 0.29)),
+)
+
+
+@dataclass(frozen=True)
+class _Series:
+    index: int | None
+    title: str
+    said: str
+    """The title where there is little room."""
+    points: Sequence[HistoryPoint]
+
+
+def history(
+    points: Sequence[HistoryPoint],
+    configs: Mapping[int, Described],
+    run_link: Callable[[str], str],
+    config_link: Callable[[str], str] | None = None,
+    engine_titles: Mapping[str, str] = MappingProxyType({}),
+) -> Figure | None:
+    """One series per configuration; those with the newest runs are drawn distinctly, the others in the background.
+
+    `points` in order of time; `run_link` and `config_link` give the paths for a public id and a fingerprint. None when
+    there is nothing to draw.
+    """
+    if not points:
+        return None
+    used = {point.config_id for point in points}
+    titles = distinct_titles({key: each for key, each in configs.items() if key in used}, engine_titles)
+    series = _series(points, titles, configs)
+    marks = _marks(points, configs, engine_titles)
+    drawn = [(each, panel, _with_value(each.points, panel)) for each in series for panel in PANELS]
+    limits = shares([len(known) for _, _, known in drawn])
+    traces = [
+        _trace(each, panel, known, limit, run_link)
+        for (each, panel, known), limit in zip(drawn, limits, strict=True)
+        if known
+    ]
+    legend = tuple(
+        Key(
+            each.index,
+            each.title,
+            config_link(configs[each.points[0].config_id].snapshot.fingerprint)
+            if config_link and each.index is not None
+            else None,
+        )
+        for each in series
+    )
+    return Figure(
+        data=traces,
+        layout=_layout(points, marks),
+        summary=_summary(points, configs),
+        table=_table(points, titles, run_link),
+        legend=legend,
+        marks=tuple(mark.text for mark in marks),
+    )
+
+
+def _series(
+    points: Sequence[HistoryPoint], titles: Mapping[int, str], configs: Mapping[int, Described]
+) -> list[_Series]:
+    by_config: dict[int, list[HistoryPoint]] = {}
+    for point in points:
+        by_config.setdefault(point.config_id, []).append(point)
+    newest_first = sorted(by_config, key=lambda config: by_config[config][-1].started_at, reverse=True)
+    distinct, others = newest_first[:MAX_SERIES], set(newest_first[MAX_SERIES:])
+    found = [
+        _Series(i, titles[config], _named(configs[config].snapshot), by_config[config])
+        for i, config in enumerate(distinct)
+    ]
+    if others:
+        title = plural(len(others), "older configuration")
+        found.append(_Series(None, title, title, [point for point in points if point.config_id in others]))
+    return found
+
+
+def _with_value(points: Sequence[HistoryPoint], panel: Panel) -> list[tuple[HistoryPoint, float]]:
+    return [(point, value) for point in points if (value := panel.value(point)) is not None]
+
+
+def _trace(
+    series: _Series,
+    panel: Panel,
+    known: Sequence[tuple[HistoryPoint, float]],
+    limit: int,
+    run_link: Callable[[str], str],
+) -> dict[str, Any]:
+    kept = [known[i] for i in reduce([value for _, value in known], limit)]
+    return {
+        "type": "scatter",
+        # points of several configurations make no line
+        "mode": "markers" if series.index is None else "lines+markers",
+        "name": plain(series.title),
+        "meta": {"series": series.index},
+        "x": [_stamp(point.started_at) for point, _ in kept],
+        "y": [round(value, 3) for _, value in kept],
+        "yaxis": panel.y,
+        "customdata": [run_link(point.public_id) for point, _ in kept],
+        "hovertemplate": f"{plain(series.said)}<br>{panel.title} %{{y:,.4~r}} {panel.unit}<br>"
+        "%{x|%d %b %Y, %H:%M}<extra></extra>",
+        "showlegend": False,
+    }
+
+
+def _table(points: Sequence[HistoryPoint], titles: Mapping[int, str], run_link: Callable[[str], str]) -> Table:
+    newest = points[: -MAX_ROWS - 1 : -1]
+    rest = len(points) - len(newest)
+    return Table(
+        columns=("Started, UTC", "Configuration", *(f"{panel.title} {panel.unit}" for panel in PANELS)),
+        rows=tuple(
+            (
+                f"{point.started_at:%Y-%m-%d %H:%M}",
+                titles[point.config_id],
+                *(number(panel.value(point)) for panel in PANELS),
+            )
+            for point in newest
+        ),
+        links=tuple(run_link(point.public_id) for point in newest),
+        caption=f"The newest {len(newest)} of {len(points):,} runs." if rest else "",
+    )
+
+
+@dataclass(frozen=True)
+class _Mark:
+    at: datetime
+    text: str
+
+
+def _marks(
+    points: Sequence[HistoryPoint], configs: Mapping[int, Described], engine_titles: Mapping[str, str]
+) -> list[_Mark]:
+    """Where a server's configuration differs from that of its run before, in words."""
+    by_server: dict[int, list[HistoryPoint]] = {}
+    for point in points:
+        by_server.setdefault(point.server_id, []).append(point)
+    switches = [
+        (then, today)
+        for runs in by_server.values()
+        for then, today in pairwise(runs)
+        if then.config_id != today.config_id
+    ]
+    switches.sort(key=lambda pair: pair[1].started_at)
+    return [
+        _Mark(today.started_at, _words(configs[then.config_id], configs[today.config_id], engine_titles))
+        for then, today in switches[-MAX_MARKS:]
+    ]
+
+
+def _words(then: Described, today: Described, engine_titles: Mapping[str, str]) -> str:
+    return f"{today.server}: {'; '.join(changes(then.snapshot, today.snapshot, engine_titles))}"
+
+
+def _layout(points: Sequence[HistoryPoint], marks: Sequence[_Mark]) -> dict[str, Any]:
+    first, last = points[0].started_at, points[-1].started_at
+    pad = max((last - first) * 0.03, timedelta(minutes=10))
+    layout: dict[str, Any] = {
+        "xaxis": {"type": "date", "range": [_stamp(first - pad), _stamp(last + pad)], "anchor": "y3"},
+        "hovermode": "closest",
+        "dragmode": "zoom",
+        "shapes": [
+            {
+                "type": "line",
+                "xref": "x",
+                "yref": "paper",
+                "x0": _stamp(mark.at),
+                "x1": _stamp(mark.at),
+                "y0": 0,
+                "y1": 1,
+                "layer": "below",
+            }
+            for mark in marks
+        ],
+        "annotations": [
+            {
+                "x": _stamp(mark.at),
+                "y": 1,
+                "yref": "paper",
+                "yanchor": "bottom",
+                "text": str(place),
+                "hovertext": plain(mark.text),
+                "showarrow": False,
+            }
+            for place, mark in enumerate(marks, 1)
+        ],
+    }
+    for panel in PANELS:
+        layout[panel.y.replace("y", "yaxis")] = axis(f"{panel.title} {panel.unit}", domain=list(panel.domain), nticks=5)
+    return layout
+
+
+def _summary(points: Sequence[HistoryPoint], configs: Mapping[int, Described]) -> str:
+    used = {point.config_id for point in points}
+    said = f"{plural(len(points), 'run')} of {plural(len(used), 'configuration')}"
+    first, last = points[0].started_at, points[-1].started_at
+    when = f"on {_day(first)}" if _day(first) == _day(last) else f"from {_day(first)} to {_day(last)}"
+    newest = points[-1]
+    figures = ", ".join(f"{p.said} {number(value)} {p.unit}" for p in PANELS if (value := p.value(newest)) is not None)
+    model = _named(configs[newest.config_id].snapshot)
+    return f"{said} {when}; the newest, {model}, has {figures or 'no figures'}."
+
+
+def _named(snapshot: Snapshot) -> str:
+    return f"{snapshot.model} {snapshot.quantization or ''}".strip()
+
+
+def _day(moment: datetime) -> str:
+    return f"{moment.day} {moment:%B %Y}"
+
+
+def _stamp(moment: datetime) -> str:
+    """UTC, as Plotly reads it: it knows no zones."""
+    return f"{moment:%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,37 @@
+"""A trend in the size of a word."""
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+WIDTH, HEIGHT, MARGIN = 96, 24, 3
+MAX_VALUES = 40
+
+
+def sparkline(values: Sequence[float | None], title: str = "Trend") -> Markup:
+    """Inline SVG of the newest values, oldest first; unknown ones are skipped. Empty for fewer than two.
+
+    In a template: `{{ sparkline(values, "Decode of the last 12 runs") }}`. It has no style attributes; its colour is
+    the text colour, so that `.sparkline { color: var(--series-1) }` gives it one.
+    """
+    known = [value for value in values if value is not None][-MAX_VALUES:]
+    if len(known) < 2:
+        return Markup("")
+    lowest, highest = min(known), max(known)
+    span = (highest - lowest) or 1.0
+    step = (WIDTH - 2 * MARGIN) / (len(known) - 1)
+    places = [
+        (
+            MARGIN + i * step,
+            # a series without any change lies in the middle
+            HEIGHT / 2 if highest == lowest else HEIGHT - MARGIN - (value - lowest) / span * (HEIGHT - 2 * MARGIN),
+        )
+        for i, value in enumerate(known)
+    ]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    x, y = places[-1]
+    return Markup(  # only numbers and the escaped title go in
+        '<svg class="sparkline" viewBox="0 0 {w} {h}" width="{w}" height="{h}" role="img" aria-label="{title}">'
+        '<polyline points="{line}" fill="none" stroke="currentColor" stroke-width="1.5" stroke-linejoin="round"/>'
+        '<circle cx="{x}" cy="{y}" r="2" fill="currentColor"/></svg>'
+    ).format(w=WIDTH, h=HEIGHT, title=title, line=line, x=f"{x:.1f}", y=f"{y:.1f}")

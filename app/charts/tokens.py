@@ -1,0 +1,171 @@
+"""One run's tokens: when they came, and the pauses between them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.charts.base import MAX_POINTS, Figure, Key, Table, axis, reduce
+from app.metrics import clock, is_usable, triple_of
+from app.metrics.itl import percentile
+from app.samples import CountSource, Sample
+from app.units import number, plural
+
+PERCENTILES = (50, 90, 99)
+
+
+def median_sample(samples: Sequence[Sample]) -> Sample | None:
+    """The sample that stands in the middle by decode speed, of those that statistics may take (else of all)."""
+    streamed = [sample for sample in samples if len(clock.token_events(sample.trace)) > 1 and not sample.is_warmup]
+    usable = [sample for sample in streamed if is_usable(sample)] or streamed
+    ranked = sorted(usable, key=lambda sample: triple_of(sample)["decode_tokens_per_s"] or 0)
+    return ranked[(len(ranked) - 1) // 2] if ranked else None
+
+
+def timeline(samples: Sequence[Sample]) -> Figure | None:
+    """Output tokens against time since the request was sent, one line per sample of one point, without warm-ups.
+
+    The flat beginning is the prefill. None when no sample has two token events.
+    """
+    median = median_sample(samples)
+    if median is None:
+        return None
+    shown = [s for s in samples if not s.is_warmup and len(clock.token_events(s.trace)) > 1]
+    limit = max(30, MAX_POINTS // len(shown))
+    # the emphasised line last, so that it lies on top
+    ordered = sorted(shown, key=lambda sample: sample is median)
+    traces = [_line(sample, 0 if sample is median else None, limit) for sample in ordered]
+    ttft = clock.first_token_ms(median.trace)
+    last = clock.last_token_ms(median.trace)
+    assert ttft is not None
+    assert last is not None
+    tokens = _tokens_so_far(median)[-1]
+    layout = {
+        "xaxis": axis("Time since the request was sent, ms"),
+        "yaxis": axis("Output tokens"),
+        "hovermode": "closest",
+        "shapes": [
+            {"type": "rect", "xref": "x", "yref": "paper", "x0": 0, "x1": round(ttft, 3), "y0": 0, "y1": 1},
+        ],
+        "annotations": [
+            {
+                "x": round(ttft, 3),
+                "y": 1,
+                "yref": "paper",
+                "xanchor": "left",
+                "yanchor": "top",
+                "text": f"TTFT {number(ttft)} ms",
+                "showarrow": False,
+                "xshift": 4,
+            }
+        ],
+    }
+    others = len(shown) - 1
+    legend = [Key(0, f"Sample {median.ordinal + 1}, the median" if others else f"Sample {median.ordinal + 1}")]
+    if others:
+        legend.append(Key(None, plural(others, "other sample")))
+    summary = (
+        f"The median sample's first token came after {number(ttft)} ms; "
+        f"its {round(tokens):,} tokens were complete after {number(last)} ms."
+    )
+    return Figure(traces, layout, summary, _milestones(median), tuple(legend))
+
+
+def _milestones(sample: Sample) -> Table:
+    """When the first token, each tenth of them, and the last one had come."""
+    times = [event.at_ms for event in clock.token_events(sample.trace)]
+    tokens = _tokens_so_far(sample)
+    places = sorted({0, *(max(0, round(len(tokens) * tenth / 10) - 1) for tenth in range(1, 11))})
+    return Table(
+        columns=("Output tokens", "After ms"),
+        rows=tuple((f"{tokens[i]:,.0f}", number(times[i], 4)) for i in places),
+        caption=f"Sample {sample.ordinal + 1}.",
+    )
+
+
+def _line(sample: Sample, series: int | None, limit: int) -> dict[str, Any]:
+    times = [event.at_ms for event in clock.token_events(sample.trace)]
+    tokens = _tokens_so_far(sample)
+    kept = reduce(tokens, limit)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": f"Sample {sample.ordinal + 1}",
+        "meta": {"series": series},
+        "x": [0.0, round(times[0], 3), *(round(times[i], 3) for i in kept)],
+        "y": [0.0, 0.0, *(round(tokens[i], 2) for i in kept)],
+        "hovertemplate": f"Sample {sample.ordinal + 1}<br>%{{y:.0f}} tokens after %{{x:,.0f}} ms<extra></extra>",
+        "showlegend": False,
+    }
+
+
+def _tokens_so_far(sample: Sample) -> list[float]:
+    """At each token event. Where the server does not say, all tokens are shared out evenly over the events."""
+    events = clock.token_events(sample.trace)
+    if all(event.tokens is not None for event in events):
+        return [float(event.tokens or 0) for event in events]
+    counted = sample.trace.output_tokens if sample.trace.count_source is not CountSource.EVENTS else None
+    per_event = (counted or len(events)) / len(events)
+    return [per_event * place for place in range(1, len(events) + 1)]
+
+
+def gaps(sample: Sample) -> Figure | None:
+    """The pauses between a sample's token events with their percentiles; chunk gaps where events hold several tokens.
+
+    None with fewer than two token events.
+    """
+    found = clock.gaps_ms(sample.trace)
+    if not found:
+        return None
+    what, unit = ("Chunk gap", "Event") if "bundled" in sample.flags else ("Inter-token latency", "Token")
+    kept = reduce(found, MAX_POINTS)
+    marks = [(percent, percentile(found, percent)) for percent in PERCENTILES]
+    layout = {
+        "xaxis": axis(f"{unit} of the answer", range=[0.5, len(found) + 1.5]),
+        "yaxis": axis(f"{what}, ms"),
+        "hovermode": "closest",
+        "bargap": 0.25,
+        "shapes": [
+            {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": round(value, 3), "y1": round(value, 3)}
+            for _, value in marks
+        ],
+        "annotations": _percentile_labels(marks, max(found)),
+    }
+    trace = {
+        "type": "bar",
+        "name": what,
+        "meta": {"series": 0},
+        "x": [i + 2 for i in kept],
+        "y": [round(found[i], 3) for i in kept],
+        "width": 0.75 * len(found) / len(kept),
+        "hovertemplate": f"{unit} %{{x}}, after a pause of %{{y:,.4~r}} ms<extra></extra>",
+        "showlegend": False,
+    }
+    said = ", ".join(f"p{percent} {number(value)} ms" for percent, value in marks)
+    named = [("shortest", min(found)), *((f"p{percent}", value) for percent, value in marks), ("longest", max(found))]
+    return Figure(
+        data=[trace],
+        layout=layout,
+        summary=f"{what} of sample {sample.ordinal + 1}: {said}, longest {number(max(found))} ms.",
+        table=Table((what, "ms"), tuple((name, number(value)) for name, value in named)),
+    )
+
+
+def _percentile_labels(marks: Sequence[tuple[int, float]], highest: float) -> list[dict[str, Any]]:
+    """Beside their lines; lines that lie too close together for two labels share one."""
+    groups: list[list[tuple[int, float]]] = []
+    for mark in marks:
+        if groups and mark[1] - groups[-1][0][1] < 0.09 * highest:
+            groups[-1].append(mark)
+        else:
+            groups.append([mark])
+    return [
+        {
+            "xref": "paper",
+            "x": 1,
+            "y": round(group[-1][1], 3),
+            "xanchor": "right",
+            "yanchor": "bottom",
+            "text": " · ".join(f"p{percent} {number(value)} ms" for percent, value in group),
+            "showarrow": False,
+        }
+        for group in groups
+    ]

@@ -1,0 +1,85 @@
+"""The web process: pages, JSON API and live progress. It shows and queues; it never measures.
+
+`create_app` is the factory for uvicorn: `uvicorn --factory app.web:create_app`.
+"""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware.sessions import SessionMiddleware
+from starlette.staticfiles import StaticFiles
+
+import app
+from app import files
+from app.db import Database, migrate
+from app.settings import Settings
+from app.web import api, errors, login, progress
+from app.web.pages import ROUTERS
+from app.web.security import Guard, allowed_hosts, check_listen
+
+if TYPE_CHECKING:
+    from app.runner import Runner
+
+log = logging.getLogger(__name__)
+
+GRACEFUL_SHUTDOWN_S = 2
+"""For uvicorn's `timeout_graceful_shutdown`: an open progress stream would otherwise hold the process forever."""
+
+
+def create_app(settings: Settings | None = None, runner: "Runner | None" = None) -> FastAPI:
+    """The application. Raises BadInput for settings that are unsafe, StorageProblem for an unusable data folder.
+
+    `settings` come from the environment and `runner` is made from them unless given.
+    """
+    settings = settings or Settings()
+    check_listen(settings)
+    web = FastAPI(
+        title="Roofmark",
+        version=app.__version__,
+        root_path=settings.root_path,
+        docs_url=None,  # both pages load from a CDN
+        redoc_url=None,
+        openapi_url="/api/v1/openapi.json",
+        lifespan=_lifespan,
+    )
+    web.state.settings = settings
+    web.state.database = Database(settings.effective_database_url)
+    web.state.runner = runner or _runner(web.state.database, settings)
+    for router in (login.router, api.router, progress.router, *ROUTERS):
+        web.include_router(router)
+    web.mount("/static", StaticFiles(directory=files.STATIC), name="static")
+    errors.install(web)
+    if settings.password is not None:  # middleware added last runs first
+        web.add_middleware(login.Gate, password=settings.password.get_secret_value())
+        web.add_middleware(
+            SessionMiddleware,
+            secret_key=login.session_key(settings),
+            session_cookie="roofmark",
+            same_site="strict",
+            path=settings.root_path or "/",
+        )
+    web.add_middleware(Guard, hosts=allowed_hosts(settings), refuse=errors.response)
+    return web
+
+
+def _runner(database: Database, settings: Settings) -> "Runner":
+    from app.runner import Runner
+
+    return Runner(database, settings)
+
+
+@asynccontextmanager
+async def _lifespan(web: FastAPI) -> AsyncIterator[None]:
+    database, runner = web.state.database, web.state.runner
+    await run_in_threadpool(migrate, database, files.MIGRATIONS)
+    await run_in_threadpool(runner.dispatch)
+    runner.watch()
+    try:
+        yield
+    finally:
+        await run_in_threadpool(runner.stop_watching)
+        database.dispose()

@@ -1,0 +1,77 @@
+"""The JSON API. Errors are `{"error": {"message": sentence}}`; see app/document.py for the documents."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.document import run_document, runs_document
+from app.store.listing import Filter, list_runs
+from app.web.deps import DatabaseDep, Reading, RunnerDep
+from app.web.render import path_for
+
+LARGEST_PAGE = 500
+
+router = APIRouter(prefix="/api/v1", tags=["runs"])
+
+
+class NewRun(BaseModel):
+    """What to measure; counts and model are the suite's and the server's own unless given."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    server: str
+    suite: str = "triple"
+    repetitions: int | None = None
+    warmups: int | None = None
+    model: str | None = None
+    note: str = ""
+
+
+@router.get("/runs", name="api_runs")
+def get_runs(
+    session: Reading,
+    status: str | None = None,
+    machine: str | None = None,
+    server: str | None = None,
+    model: str | None = None,
+    suite: str | None = None,
+    config: str | None = None,
+    text: str | None = None,
+    sort: str = "queued",
+    descending: bool = True,
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    per_page: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = 50,
+) -> dict[str, Any]:
+    where = Filter(status, machine, server, model, suite, config, text)
+    rows, total = list_runs(session, where, sort, descending, page, per_page)
+    return runs_document(rows, total, page, per_page)
+
+
+@router.get("/runs/{public_id}", name="api_run")
+def get_run(session: Reading, public_id: str) -> dict[str, Any]:
+    return run_document(session, public_id)
+
+
+@router.post("/runs", name="api_new_run", status_code=201)
+def post_run(request: Request, database: DatabaseDep, runner: RunnerDep, wanted: NewRun) -> Response:
+    public_id = runner.queue(
+        wanted.server,
+        wanted.suite,
+        repetitions=wanted.repetitions,
+        warmups=wanted.warmups,
+        model=wanted.model,
+        note=wanted.note,
+    )
+    location = {"location": path_for(request, "api_run", public_id=public_id)}
+    with database.read() as session:
+        return JSONResponse(run_document(session, public_id), status_code=201, headers=location)
+
+
+@router.post("/runs/{public_id}/cancel", name="api_cancel_run")
+def cancel_run(database: DatabaseDep, runner: RunnerDep, public_id: str) -> dict[str, Any]:
+    runner.cancel(public_id)
+    with database.read() as session:
+        return run_document(session, public_id)

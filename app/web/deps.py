@@ -1,0 +1,49 @@
+"""What routes ask for: a session to read or to write with, the runner, the fields of a form."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import Depends
+from sqlmodel import Session
+from starlette.requests import Request
+
+from app.db import Database
+from app.web.forms import Fields
+
+if TYPE_CHECKING:
+    from app.runner import Runner
+else:
+    Runner = Any  # importing it at start would load every engine
+
+
+def _database(request: Request) -> Database:
+    database: Database = request.app.state.database
+    return database
+
+
+def _runner(request: Request) -> Runner:
+    runner: Runner = request.app.state.runner
+    return runner
+
+
+def _reading(request: Request) -> Iterator[Session]:
+    with _database(request).read() as session:
+        yield session
+
+
+def _writing(request: Request) -> Iterator[Session]:
+    with _database(request).write() as session:
+        yield session
+
+
+async def _fields(request: Request) -> Fields:
+    async with request.form() as form:
+        return Fields([(key, value) for key, value in form.multi_items() if isinstance(value, str)])
+
+
+# scope="function": committed before the answer starts, so that the page asked for next sees what was written
+Reading = Annotated[Session, Depends(_reading, scope="function")]
+Writing = Annotated[Session, Depends(_writing, scope="function")]
+DatabaseDep = Annotated[Database, Depends(_database)]
+RunnerDep = Annotated[Runner, Depends(_runner)]
+Form = Annotated[Fields, Depends(_fields)]

@@ -1,0 +1,62 @@
+"""Every error becomes one sentence: a page, an htmx fragment, or JSON under /api."""
+
+import logging
+from http import HTTPStatus
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.errors import RoofmarkError
+from app.web.render import is_partial, render, route_path
+
+log = logging.getLogger(__name__)
+
+_SENTENCES = {
+    404: "There is nothing at this address.",
+    405: "This address does not understand that kind of request.",
+}
+_HEADINGS = {403: "Refused", 404: "Not found", 500: "An error", 502: "The server does not answer as it should"}
+
+
+def install(web: FastAPI) -> None:
+    web.add_exception_handler(RoofmarkError, _known)
+    web.add_exception_handler(RequestValidationError, _invalid)
+    web.add_exception_handler(HTTPException, _http)
+
+
+def wants_json(request: Request) -> bool:
+    path = route_path(request)
+    return path == "/api" or path.startswith("/api/")
+
+
+def response(request: Request, status: int, sentence: str) -> Response:
+    if wants_json(request):
+        return JSONResponse({"error": {"message": sentence}}, status_code=status)
+    template = "_error.html" if is_partial(request) else "error.html"
+    return render(request, template, status=status, sentence=sentence, heading=_HEADINGS.get(status, "Not possible"))
+
+
+def _known(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RoofmarkError)
+    if error.__cause__ is not None:
+        log.warning("%s", error, exc_info=error)
+    return response(request, error.http_status, str(error))
+
+
+def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"][1:] if isinstance(part, str))
+    what = f"{where}: {first['msg']}" if where else first["msg"]
+    return response(request, 422, f"{what[0].upper()}{what[1:]}.")
+
+
+def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    sentence = _SENTENCES.get(error.status_code, HTTPStatus(error.status_code).phrase + ".")
+    made = response(request, error.status_code, sentence)
+    made.headers.update(error.headers or {})
+    return made

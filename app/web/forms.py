@@ -1,0 +1,76 @@
+"""Fields of a form as typed, and what they mean. Each thing that makes no sense is one sentence (BadInput)."""
+
+from collections.abc import Collection, Iterable
+
+from app.errors import BadInput
+
+GIGA = 1e9
+
+
+class Fields:
+    """What a browser sent: texts by name, several of a name in their order."""
+
+    def __init__(self, items: Iterable[tuple[str, str]] = ()) -> None:
+        self._items = list(items)
+
+    def get(self, name: str, default: str = "") -> str:
+        return next((value for key, value in self._items if key == name), default)
+
+    def items(self, without: Collection[str] = ()) -> list[tuple[str, str]]:
+        return [(key, value) for key, value in self._items if key not in without]
+
+    def all(self, name: str) -> list[str]:
+        return [value for key, value in self._items if key == name]
+
+    def nth(self, name: str, n: int) -> str:
+        """The n-th of several fields of a name, from 0; empty where there are fewer."""
+        found = self.all(name)
+        return found[n].strip() if n < len(found) else ""
+
+    def starting_with(self, prefix: str) -> dict[str, str]:
+        return {key.removeprefix(prefix): value for key, value in self._items if key.startswith(prefix)}
+
+    def text(self, name: str, title: str, longest: int) -> str:
+        value = self.get(name).strip()
+        if len(value) > longest:
+            raise BadInput(f"{title} is longer than {longest:,} characters.")
+        return value
+
+    def required(self, name: str, title: str, longest: int) -> str:
+        value = self.text(name, title, longest)
+        if not value:
+            raise BadInput(f"{title} is missing.")
+        return value
+
+    def whole(self, name: str, title: str) -> int | None:
+        return whole(self.get(name), title)
+
+
+def whole(text: str, title: str) -> int | None:
+    """A whole number; None when nothing was typed."""
+    text = text.strip()
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError as error:
+        raise BadInput(f"{title} must be a whole number, not {text[:40]!r}.") from error
+
+
+def typed(value: float | None, factor: float = GIGA) -> str:
+    """A stored quantity as a person would have typed it."""
+    return "" if value is None else f"{value / factor:.6g}"
+
+
+def quantity(text: str, title: str, factor: float = GIGA) -> float | None:
+    """A positive number in units of `factor`; None when nothing was typed."""
+    text = text.strip().replace(",", "")
+    if not text:
+        return None
+    try:
+        value = float(text) * factor
+    except ValueError as error:
+        raise BadInput(f"{title} must be a number, not {text[:40]!r}.") from error
+    if not 0 < value < 1e24:
+        raise BadInput(f"{title} must be more than zero and not absurdly large.")
+    return value

@@ -1,0 +1,113 @@
+"""The password: one for all, as a session in the browser or as a bearer token for programs."""
+
+import asyncio
+import hashlib
+import hmac
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Form
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.secrets import Secrets
+from app.settings import Settings
+from app.web import errors
+from app.web.render import local_path, path_for, render, route_path
+
+OPEN_PATHS = ("/health", "/login", "/static/")
+FIRST_DELAY_S, LONGEST_DELAY_S = 0.05, 3.0
+
+router = APIRouter(include_in_schema=False)
+
+
+def session_key(settings: Settings) -> str:
+    """Signs session cookies; another password makes another key, which ends all sessions."""
+    assert settings.password is not None
+    password = settings.password.get_secret_value()
+    return Secrets(settings).derive(f"session {hashlib.sha256(password.encode()).hexdigest()}")
+
+
+class Gate:
+    """Pure ASGI, inside the session: lets nobody in who has not shown the password."""
+
+    def __init__(self, app: ASGIApp, password: str) -> None:
+        self.app = app
+        self._passwords = Passwords(password)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request = Request(scope)
+        scope["passwords"] = self._passwords
+        if route_path(request).startswith(OPEN_PATHS) or request.session.get("is_in"):
+            await self.app(scope, receive, send)
+            return
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and await self._passwords.match(token.strip()):
+            await self.app(scope, receive, send)
+            return
+        await _ask(request)(scope, receive, send)
+
+
+class Passwords:
+    """Compares in constant time; each wrong guess in a row waits longer, one after the other."""
+
+    def __init__(self, password: str) -> None:
+        self._digest = hashlib.sha256(password.encode()).digest()
+        self._failures = 0
+        self._queue = asyncio.Lock()
+
+    async def match(self, guess: str) -> bool:
+        if hmac.compare_digest(hashlib.sha256(guess.encode()).digest(), self._digest):
+            self._failures = 0
+            return True
+        async with self._queue:
+            await asyncio.sleep(min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** min(self._failures, 10)))
+            self._failures += 1
+        return False
+
+
+def _ask(request: Request) -> Response:
+    if errors.wants_json(request):
+        response = errors.response(request, 401, "This needs the password: send it as `Authorization: Bearer …`.")
+        response.headers["www-authenticate"] = "Bearer"
+        return response
+    came_for = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    target = path_for(request, "login")
+    if request.method == "GET" and request.headers.get("hx-request") != "true":
+        return RedirectResponse(f"{target}?next={quote(came_for, safe='')}", status_code=303)
+    response = errors.response(request, 401, "Your session has ended: log in again.")
+    response.headers["hx-redirect"] = target
+    return response
+
+
+@router.get("/login", name="login")
+def show_login(request: Request, next: str = "") -> Response:
+    return render(request, "login.html", next=next, wrong=False)
+
+
+@router.post("/login")
+async def log_in(request: Request, password: Annotated[str, Form()] = "", next: Annotated[str, Form()] = "") -> Response:
+    home = path_for(request, "overview")
+    passwords: Passwords | None = request.scope.get("passwords")
+    if passwords is None:  # no password is set
+        return RedirectResponse(home, status_code=303)
+    if not await passwords.match(password):
+        return render(request, "login.html", status=401, next=next, wrong=True)
+    request.session["is_in"] = True
+    return RedirectResponse(local_path(next) or home, status_code=303)
+
+
+@router.post("/logout", name="logout")
+def log_out(request: Request) -> Response:
+    if "session" in request.scope:
+        request.session.clear()
+    return RedirectResponse(path_for(request, "login"), status_code=303)
+
+
+@router.get("/health", name="health")
+def health() -> dict[str, str]:
+    return {"status": "ok"}

@@ -1,0 +1,60 @@
+"""How TTFT, prefill and decode changed over time."""
+
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app import charts
+from app.store import configs, listing
+from app.store.listing import Filter
+from app.web.deps import Reading
+from app.web.render import engine_titles, path_for, render
+
+USUAL_SUITE = "triple"
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/history", name="history")
+def show_history(
+    request: Request,
+    session: Reading,
+    machine: str | None = None,
+    server: str | None = None,
+    model: str | None = None,
+    suite: str | None = None,
+    config: str | None = None,
+) -> Response:
+    """Always of one suite: speeds at different prompt lengths are different things. Empty choices mean all."""
+    choices = listing.filter_choices(session)
+    chosen = suite or _usual(choices["suite"])
+    where = Filter("done", machine or None, server or None, model or None, chosen, config or None)
+    path = path_for(request, "history")
+    run_path = path_for(request, "run", public_id="0").removesuffix("0")  # once, not for thousands of points
+    figure = charts.history(
+        listing.history(session, where),
+        configs.describe(session),
+        run_link=lambda public_id: run_path + public_id,
+        config_link=lambda fingerprint: f"{path}?{urlencode({'suite': chosen, 'config': fingerprint})}",
+        engine_titles=engine_titles(),
+    )
+    response = render(
+        request,
+        "history.html",
+        figure=figure,
+        choices={name: choices[name] for name in ("machine", "server", "model", "suite")},
+        chosen={"machine": machine, "server": server, "model": model, "suite": chosen},
+        config=config,
+        is_filtered=bool(machine or server or model or suite or config),
+    )
+    # the address of what is shown, for whom scripts do the choosing
+    response.headers["hx-push-url"] = f"{path}?{urlencode({k: v for k, v in where.active.items() if k != 'status'})}"
+    return response
+
+
+def _usual(suites: Sequence[tuple[str, str]]) -> str:
+    keys = [key for key, _ in suites]
+    return USUAL_SUITE if USUAL_SUITE in keys or not keys else keys[0]

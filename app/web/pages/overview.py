@@ -1,0 +1,31 @@
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.store import machines, runs, servers
+from app.store.listing import latest_per_config
+from app.web.deps import Reading
+from app.web.progress import progress_now
+from app.web.render import render
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/", name="overview")
+def show_overview(request: Request, session: Reading) -> Response:
+    rows = latest_per_config(session)
+    counts = runs.counts_by_status(session)
+    with_decode = [row for row in rows if row.decode.value is not None]
+    with_ttft = [row for row in rows if row.ttft.value is not None]
+    return render(
+        request,
+        "overview.html",
+        rows=rows,
+        fastest=max(with_decode, key=lambda row: row.decode.value or 0, default=None),
+        quickest=min(with_ttft, key=lambda row: row.ttft.value or 0, default=None),
+        counts=counts,
+        n_runs=sum(counts.values()),
+        progresses=progress_now(session),
+        has_machine=bool(machines.list_machines(session)),
+        servers=servers.list_servers(session),
+    )

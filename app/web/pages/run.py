@@ -1,0 +1,79 @@
+"""One run: its triple, its samples, how it was measured, and what was different before."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from fastapi import APIRouter
+from sqlmodel import Session
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app import charts
+from app.configuration import changes
+from app.errors import BadInput
+from app.metrics import FLAGS
+from app.models import ENDED_STATES, Run
+from app.samples import Point, Sample
+from app.store import configs, measurements, runs, samples
+from app.store.configs import snapshot_of
+from app.web.deps import Reading
+from app.web.progress import progress_of
+from app.web.render import engine_titles, render
+from app.web.result import evidence_sentences, results, sample_lines
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/runs/{public_id}", name="run")
+def show_run(request: Request, session: Reading, public_id: str, point: str | None = None) -> Response:
+    """`point` chooses whose charts are shown, by its key; the suite's main point without it."""
+    run = runs.run(session, public_id)
+    assert run.id is not None
+    machine, server, config, model = runs.circumstances(session, run)
+    taken = samples.samples_of(session, run.id)
+    found = results(measurements.measurements_of(session, run.id), taken)
+    shown = _chosen(point, [each.point for each in found], run)
+    at_point = [sample for sample in taken if sample.point == shown]
+    median = charts.median_sample(at_point)
+    return render(
+        request,
+        "run.html",
+        run=run,
+        machine=machine,
+        server=server,
+        config=config,
+        model=model,
+        progress=None if run.status in ENDED_STATES else progress_of(session, run),
+        results=found,
+        main=next((each for each in found if each.point.key == run.main_point_key), found[0] if found else None),
+        shown=shown,
+        samples=sample_lines(taken),
+        flags=_flags(taken),
+        timeline=charts.timeline(at_point),
+        gaps=charts.gaps(median) if median else None,
+        changed=_changed(session, run),
+        evidence=evidence_sentences(run.evidence, taken),
+        too_long=[(Point.from_key(each["point"]), each["reason"]) for each in run.evidence.get("left_out", [])],
+    )
+
+
+def _chosen(wanted: str | None, points: Sequence[Point], run: Run) -> Point | None:
+    by_key = {point.key: point for point in points}
+    if wanted is not None and wanted not in by_key:
+        raise BadInput(f"This run has no point {wanted!r}.")
+    return by_key.get(wanted or run.main_point_key) or (points[0] if points else None)
+
+
+def _flags(taken: Sequence[Sample]) -> list[tuple[str, str, str, int]]:
+    """Each flag there is: its name, sentence, advice and on how many samples."""
+    counts = Counter(flag for sample in taken for flag in sample.flags)
+    return [(key, flag.sentence, flag.advice, counts[key]) for key, flag in FLAGS.items() if counts[key]]
+
+
+def _changed(session: Session, run: Run) -> list[str] | None:
+    """What differs from the server's previous configuration; None when there was none before."""
+    _, _, config, model = runs.circumstances(session, run)
+    before = configs.previous_snapshot(session, run)
+    if before is None or config is None or model is None:
+        return None
+    return changes(before, snapshot_of(config, model), engine_titles())

@@ -1,0 +1,138 @@
+"""The list of runs, and the form that queues one."""
+
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from app.configuration import SETTINGS
+from app.errors import RoofmarkError
+from app.models import Server
+from app.store import listing, servers, suites
+from app.web.deps import DatabaseDep, Form, Reading, RunnerDep
+from app.web.forms import Fields
+from app.web.progress import LONGEST_NOTE, progress_now
+from app.web.render import path_for, render
+
+PER_PAGE = 50
+DEFAULT_SORT = "queued"
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/runs", name="runs")
+def list_runs(
+    request: Request,
+    session: Reading,
+    status: str = "",
+    machine: str = "",
+    server: str = "",
+    model: str = "",
+    suite: str = "",
+    config: str = "",
+    text: str = "",
+    sort: str = DEFAULT_SORT,
+    order: Annotated[str, Query(pattern="^(asc|desc)$")] = "desc",
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+) -> Response:
+    where = listing.Filter(*(each.strip() or None for each in (status, machine, server, model, suite, config, text)))
+    rows, total = listing.list_runs(session, where, sort, order == "desc", page, PER_PAGE)
+    here = path_for(request, "runs")
+    state = {"sort": sort, "order": order, "page": page}
+    usual = {"sort": DEFAULT_SORT, "order": "desc", "page": 1}
+
+    def url(**changed: object) -> str:
+        """This list with something changed; what is as usual does not clutter the address."""
+        wanted = {**where.active, **state, **changed}
+        query = {key: value for key, value in wanted.items() if value and value != usual.get(key)}
+        return f"{here}?{urlencode(query)}" if query else here
+
+    response = render(
+        request,
+        "runs.html",
+        rows=rows,
+        total=total,
+        where=where,
+        choices=listing.filter_choices(session),
+        sort=sort,
+        order=order,
+        page=page,
+        n_pages=max(1, -(-total // PER_PAGE)),
+        url=url,
+        progresses=progress_now(session),
+    )
+    response.headers["hx-push-url"] = url()
+    return response
+
+
+@router.get("/runs/new", name="new_run")
+def new_run(
+    request: Request, database: DatabaseDep, runner: RunnerDep, server: str = "", suite: str = "triple"
+) -> Response:
+    return _form(request, database, runner, Fields([("server", server), ("suite", suite)]))
+
+
+@router.get("/runs/new/checks", name="run_checks")
+def check_run(
+    request: Request, database: DatabaseDep, runner: RunnerDep, server: str = "", suite: str = "triple"
+) -> Response:
+    """The part of the form that depends on server and suite."""
+    form = Fields([("server", server), ("suite", suite)])
+    with database.read() as session:
+        chosen = servers.server(session, server) if server else None
+    return render(request, "_run_checks.html", form=form, **_checks(runner, chosen, suite))
+
+
+@router.post("/runs", name="add_run")
+def add_run(request: Request, database: DatabaseDep, runner: RunnerDep, form: Form) -> Response:
+    try:
+        public_id = runner.queue(
+            form.required("server", "The server", 80),
+            form.required("suite", "The suite", 60),
+            repetitions=form.whole("repetitions", "Repetitions"),
+            warmups=form.whole("warmups", "Warm-ups"),
+            model=form.text("model", "The model", 300) or None,
+            note=form.text("note", "The note", LONGEST_NOTE),
+        )
+    except RoofmarkError as error:
+        return _form(request, database, runner, form, error)
+    return RedirectResponse(path_for(request, "run", public_id=public_id), status_code=303)
+
+
+def _form(
+    request: Request, database: DatabaseDep, runner: RunnerDep, form: Fields, error: RoofmarkError | None = None
+) -> Response:
+    with database.read() as session:
+        known = servers.list_servers(session)
+        offered = suites.list_suites(session)
+    chosen = next((each for each in known if each.slug == form.get("server")), known[0] if known else None)
+    return render(
+        request,
+        "run_form.html",
+        status=error.http_status if error else 200,
+        form=form,
+        error=error,
+        servers=known,
+        chosen=chosen,
+        suites=offered,
+        **_checks(runner, chosen, form.get("suite")),
+    )
+
+
+def _checks(runner: RunnerDep, server: Server | None, suite: str) -> dict[str, object]:
+    if server is None:
+        return {"server": None, "models": [], "unknown": [], "warnings": [], "refusal": None}
+    try:
+        warnings, refusal = runner.preflight(server.slug, suite), None
+    except RoofmarkError as problem:
+        warnings, refusal = [], problem
+    known = {**server.facts.get("settings", {}), **server.settings}
+    return {
+        "server": server,
+        "models": server.facts.get("models", []),
+        "unknown": [setting.title for setting in SETTINGS.values() if setting.asked and setting.key not in known],
+        "warnings": warnings,
+        "refusal": refusal,
+    }

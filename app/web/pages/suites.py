@@ -1,0 +1,90 @@
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from app.errors import BadInput, NotFound
+from app.store import suites
+from app.suites import BUILT_IN, Suite
+from app.web.deps import Form, Reading, Writing
+from app.web.forms import Fields
+from app.web.render import path_for, render
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/suites", name="suites")
+def list_suites(request: Request, session: Reading) -> Response:
+    return render(request, "suites.html", suites=suites.list_suites(session), built_in=BUILT_IN)
+
+
+@router.get("/suites/new", name="new_suite")
+def new_suite(request: Request) -> Response:
+    form = Fields([("output_tokens", "128"), ("repetitions", "5"), ("warmups", "1")])
+    return render(request, "suite_form.html", form=form, suite=None, error=None)
+
+
+@router.post("/suites", name="add_suite")
+def add_suite(request: Request, session: Writing, form: Form) -> Response:
+    try:
+        added = suites.save_suite(session, form.text("title", "The title", 120), _definition(form))
+    except BadInput as error:
+        return render(request, "suite_form.html", status=error.http_status, form=form, suite=None, error=error)
+    return _to(request, added.key)
+
+
+@router.get("/suites/{key}", name="suite")
+def show_suite(request: Request, session: Reading, key: str) -> Response:
+    return render(request, "suite.html", suite=_suite(session, key), is_own=key not in BUILT_IN)
+
+
+@router.get("/suites/{key}/edit", name="edit_suite")
+def edit_suite(request: Request, session: Reading, key: str) -> Response:
+    suite = _own_suite(session, key)
+    (case,) = suite.cases
+    form = Fields(
+        [
+            ("title", suite.title),
+            ("prompt", case.prompt),
+            ("output_tokens", str(case.point.output_tokens)),
+            ("repetitions", str(suite.repetitions)),
+            ("warmups", str(suite.warmups)),
+        ]
+    )
+    return render(request, "suite_form.html", form=form, suite=suite, error=None)
+
+
+@router.post("/suites/{key}", name="save_suite")
+def save_suite(request: Request, session: Writing, form: Form, key: str) -> Response:
+    suite = _own_suite(session, key)
+    try:
+        suites.save_suite(session, form.text("title", "The title", 120), _definition(form), key)
+    except BadInput as error:
+        return render(request, "suite_form.html", status=error.http_status, form=form, suite=suite, error=error)
+    return _to(request, key)
+
+
+@router.post("/suites/{key}/archive", name="archive_suite")
+def archive_suite(request: Request, session: Writing, key: str) -> Response:
+    suites.archive_suite(session, _own_suite(session, key).key)
+    return RedirectResponse(path_for(request, "suites"), status_code=303)
+
+
+def _to(request: Request, key: str) -> Response:
+    return RedirectResponse(path_for(request, "suite", key=key), status_code=303)
+
+
+def _suite(session: Reading, key: str) -> Suite:
+    try:
+        return suites.suite(session, key)
+    except BadInput as error:  # an address that names nothing, not a typing error
+        raise NotFound(str(error)) from error
+
+
+def _own_suite(session: Reading, key: str) -> Suite:
+    if key in BUILT_IN:
+        raise BadInput(f"{key!r} is built in and stays as it is: add a suite of your own.")
+    return _suite(session, key)
+
+
+def _definition(form: Fields) -> dict[str, str]:
+    return {key: form.get(key) for key in ("prompt", "output_tokens", "repetitions", "warmups")}

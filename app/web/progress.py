@@ -1,0 +1,146 @@
+"""Progress of a run: one snapshot, as a fragment, as a stream of fragments, and the button that ends it."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import APIRouter
+from sqlmodel import Session
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+
+from app.db import Database
+from app.metrics import TRIPLE
+from app.models import ENDED_STATES, Run
+from app.store import runs
+from app.web.deps import Form, Reading, RunnerDep, Writing
+from app.web.render import is_partial, path_for, render, render_text
+
+POLL_S = 0.5
+KEEP_ALIVE_S = 15.0
+LONGEST_NOTE = 10_000
+
+router = APIRouter(include_in_schema=False)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is. Times in seconds; None where nobody can know."""
+
+    public_id: str
+    status: str
+    phase: str
+    samples_done: int
+    samples_planned: int
+    last: dict[str, float | None]
+    """The last sample's triple by metric key; empty before the first sample."""
+    elapsed_s: float | None
+    remaining_s: float | None
+    runs_before: int
+    is_cancelling: bool
+    error: str | None
+
+    @property
+    def is_over(self) -> bool:
+        return self.status in ENDED_STATES
+
+
+def progress_of(session: Session, run: Run) -> Progress:
+    told, is_running = run.progress, run.status == "running"
+    end = run.finished_at or datetime.now(UTC)
+    last = told.get("last") or {}
+    return Progress(
+        public_id=run.public_id,
+        status=run.status,
+        phase=told.get("phase", ""),
+        samples_done=run.samples_done,
+        samples_planned=run.samples_planned,
+        last={key: last.get(key) for key in TRIPLE} if last else {},
+        elapsed_s=(end - run.started_at).total_seconds() if run.started_at else None,
+        remaining_s=_remaining_s(told) if is_running else None,
+        runs_before=runs.queue_position(session, run) if run.status == "queued" else 0,
+        is_cancelling=run.cancel_requested_at is not None and is_running,
+        error=run.error,
+    )
+
+
+def progress_now(session: Session) -> list[Progress]:
+    """Of every running run."""
+    return [progress_of(session, run) for run in runs.running(session)]
+
+
+def _remaining_s(told: Mapping[str, Any]) -> float | None:
+    """The worker's estimate, less the time since it was made."""
+    if told.get("remaining_s") is None:
+        return None
+    return max(0.0, told["remaining_s"] - (time.time() - told["at"]))
+
+
+@router.get("/runs/{public_id}/progress", name="run_progress")
+def show_progress(request: Request, session: Reading, public_id: str) -> Response:
+    """The fragment alone, for pages that poll and for people without JavaScript."""
+    progress = progress_of(session, runs.run(session, public_id))
+    response = render(request, "_progress.html", progress=progress)
+    if progress.is_over and is_partial(request):  # the page around it tells an older story
+        response.headers["hx-refresh"] = "true"
+    return response
+
+
+@router.get("/runs/{public_id}/events", name="run_events")
+async def stream_progress(request: Request, public_id: str) -> Response:
+    database: Database = request.app.state.database
+    first = await run_in_threadpool(_snapshot, database, public_id)  # an unknown run is a 404, not a stream
+    return StreamingResponse(
+        _events(request, database, first),
+        media_type="text/event-stream",
+        headers={"x-accel-buffering": "no"},
+    )
+
+
+async def _events(request: Request, database: Database, progress: Progress) -> AsyncIterator[str]:
+    """One snapshot at once, then each change; after the last one a single `done`, and the stream ends."""
+    sent, silent_s = "", 0.0
+    while True:
+        text = render_text(request, "_progress.html", {"progress": progress})
+        if text != sent:
+            yield _message(text)
+            sent, silent_s = text, 0.0
+        elif silent_s >= KEEP_ALIVE_S:
+            yield ": still here\n\n"
+            silent_s = 0.0
+        if progress.is_over:
+            yield _message(progress.status, event="done")
+            return
+        await asyncio.sleep(POLL_S)
+        silent_s += POLL_S
+        progress = await run_in_threadpool(_snapshot, database, progress.public_id)
+
+
+def _snapshot(database: Database, public_id: str) -> Progress:
+    with database.read() as session:
+        return progress_of(session, runs.run(session, public_id))
+
+
+def _message(data: str, event: str | None = None) -> str:
+    lines = [f"event: {event}"] if event else []
+    return "\n".join([*lines, *(f"data: {line}" for line in data.splitlines()), "", ""])
+
+
+@router.post("/runs/{public_id}/cancel", name="cancel_run")
+def cancel_run(request: Request, runner: RunnerDep, public_id: str) -> Response:
+    runner.cancel(public_id)
+    return _after(request, public_id)
+
+
+@router.post("/runs/{public_id}/note", name="edit_note")
+def edit_note(request: Request, session: Writing, form: Form, public_id: str) -> Response:
+    runs.edit_note(session, public_id, form.text("note", "The note", LONGEST_NOTE))
+    return _after(request, public_id)
+
+
+def _after(request: Request, public_id: str) -> Response:
+    return RedirectResponse(path_for(request, "run", public_id=public_id), status_code=303)

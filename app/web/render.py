@@ -1,0 +1,113 @@
+"""Templates and the addresses in them. Every address is made by route name and holds the sub-path, never a host."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+import jinja2
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+import app
+from app import configuration, files, units
+from app.store.listing import Shown
+
+
+@cache
+def environment() -> jinja2.Environment:
+    env = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(files.TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    env.globals.update(version=app.__version__, is_inside=is_inside, is_within=is_within)
+    env.filters.update(
+        number=units.number,
+        plus_minus=_plus_minus,
+        duration=units.duration,
+        size=units.size,
+        ago=units.ago,
+        iso=_iso,
+        when=_when,
+        engine_title=engine_title,
+        setting_title=configuration.setting_title,
+        setting_value=configuration.show,
+    )
+    return env
+
+
+def render_text(request: Request, template: str, context: Mapping[str, Any]) -> str:
+    def url_for(name: str, /, **path_params: Any) -> str:
+        return path_for(request, name, **path_params)
+
+    return environment().get_template(template).render(
+        **context,
+        request=request,
+        url_for=url_for,
+        is_login_used=request.app.state.settings.password is not None,
+    )
+
+
+def render(request: Request, template: str, *, status: int = 200, **context: Any) -> Response:
+    return HTMLResponse(render_text(request, template, context), status_code=status)
+
+
+def path_for(request: Request, name: str, /, **path_params: Any) -> str:
+    """The path of a route with the sub-path before it."""
+    path: str = request.app.url_path_for(name, **path_params)
+    return request.scope.get("root_path", "").rstrip("/") + path
+
+
+def route_path(request: Request) -> str:
+    """The path without the sub-path, whether or not the proxy in front has cut it off."""
+    path: str = request.scope["path"]
+    root: str = request.scope.get("root_path", "").rstrip("/")
+    return path.removeprefix(root) if root and path.startswith(f"{root}/") else path
+
+
+def is_partial(request: Request) -> bool:
+    """Whether htmx asks for a piece of a page and not for a page to cut a piece from."""
+    return request.headers.get("hx-request") == "true" and request.headers.get("hx-request-type") != "full"
+
+
+def is_inside(request: Request) -> bool:
+    """Whether the person may see the pages: without a password everybody may."""
+    return request.app.state.settings.password is None or bool(request.session.get("is_in"))
+
+
+def is_within(request: Request, name: str) -> bool:
+    """Whether the request is for the named page or one below it."""
+    home, path = request.app.url_path_for(name), route_path(request)
+    return path == home or (home != "/" and path.startswith(f"{home}/"))
+
+
+def local_path(target: str) -> str | None:
+    """`target` if it is a path of this site: browsers read `//x` and `/\\x` as another site."""
+    is_local = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
+    return target if is_local else None
+
+
+@cache
+def engine_titles() -> dict[str, str]:
+    from app import engines  # loads every engine: not before the first page needs one
+
+    return {engine.key: engine.title for engine in engines.all()}
+
+
+def engine_title(key: str) -> str:
+    return engine_titles().get(key, key)
+
+
+def _plus_minus(shown: Shown) -> str:
+    return units.plus_minus(shown.value, shown.low, shown.high)
+
+
+def _iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def _when(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -1,0 +1,243 @@
+"""A run's numbers in words: what its page says about each figure, where it comes from and what to make of it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.metrics import FLAGS, NULL_REASONS, TRIPLE, Measured, is_usable, metrics, triple_of
+from app.metrics.base import Metric
+from app.metrics.summary import MIN_FOR_INTERVAL
+from app.samples import Point, Sample, Status
+from app.units import number, plural, plus_minus
+
+FURTHER = (
+    "tpot_ms",
+    "itl_ms_p50",
+    "itl_ms_p90",
+    "itl_ms_p99",
+    "itl_ms_max",
+    "ttfa_ms",
+    "e2e_ms",
+    "output_tokens_per_s",
+)
+"""In this order after the triple; others follow by key."""
+
+DISAGREEMENT = 0.05
+"""Relative difference of client and server on decode above which a page warns."""
+
+SOURCES = {
+    "client": "Timed by Roofmark",
+    "server": "The server's own timing",
+    "slope": "Slope between two prompt lengths",
+    "import": "Imported",
+}
+LOWER_BOUND = "a lower bound: it contains HTTP, queue and chat template"
+
+_DISAGREEMENT_CAUSES = {
+    "buffered": "Something between server and Roofmark holds tokens back, most likely a buffering proxy.",
+    "token_count_estimated": "The server gives no token count, so events were counted, and an event may hold several.",
+    "hidden_tokens": "The server counts tokens that never showed in the stream.",
+    "bundled": "Events hold several tokens each, so the first and the last event are not the first and last token.",
+    "unit_mismatch": "The server's durations are in another unit than they should be.",
+}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One metric of one point from one source, as text."""
+
+    metric: Metric
+    value: str
+    spread: str
+    """`± 1.9`, the sample standard deviation; empty for a single sample."""
+    interval: str
+    samples: int
+    source: str
+    reason: str
+    """Why there is no value; empty when there is one."""
+
+
+@dataclass(frozen=True)
+class Headline:
+    """One number of the triple, large, and the other sources' figures beside it."""
+
+    shown: Reading
+    others: tuple[Reading, ...]
+
+
+@dataclass(frozen=True)
+class PointResult:
+    point: Point
+    triple: tuple[Headline, ...]
+    slope: Reading | None
+    """Prefill between this prompt length and the next shorter one."""
+    further: tuple[Reading, ...]
+    warning: str | None
+    left_out: tuple[str, ...]
+
+
+def results(measured: Sequence[Measured], samples: Sequence[Sample]) -> list[PointResult]:
+    """Of each point in the order measured."""
+    by_point: dict[Point, list[Measured]] = {}
+    for each in measured:
+        by_point.setdefault(each.point, []).append(each)
+    return [
+        _result(point, found, [sample for sample in samples if sample.point == point])
+        for point, found in by_point.items()
+    ]
+
+
+def _result(point: Point, found: Sequence[Measured], samples: Sequence[Sample]) -> PointResult:
+    return PointResult(
+        point=point,
+        triple=tuple(_headline(key, found) for key in TRIPLE),
+        slope=next((_reading(each) for each in found if each.source == "slope"), None),
+        further=tuple(_reading(each) for key in _further_keys() for each in found if each.metric == key),
+        warning=disagreement(found, samples),
+        left_out=_left_out(found),
+    )
+
+
+def _further_keys() -> list[str]:
+    others = [key for key in metrics() if key not in TRIPLE]
+    return sorted(others, key=lambda key: (FURTHER.index(key) if key in FURTHER else len(FURTHER), key))
+
+
+def _headline(key: str, found: Sequence[Measured]) -> Headline:
+    of_key = [each for each in found if each.metric == key]
+    if not of_key:
+        return Headline(_unknown(key, "no_sample"), ())
+    shown = next((each for each in of_key if each.is_shown), of_key[0])
+    return Headline(_reading(shown), tuple(_reading(each) for each in of_key if each is not shown))
+
+
+def _unknown(key: str, reason: str) -> Reading:
+    return Reading(metrics()[key], number(None), "", "", 0, "", NULL_REASONS[reason])
+
+
+def _reading(each: Measured) -> Reading:
+    bounds = (each.value - each.standard_deviation, each.value + each.standard_deviation) if _has_spread(each) else None
+    return Reading(
+        metric=metrics()[each.metric],
+        value=number(each.value),
+        spread=plus_minus(each.value, *bounds) if bounds else "",
+        interval=_interval(each),
+        samples=each.samples,
+        source=_source(each),
+        reason=NULL_REASONS.get(each.null_reason or "", "") if each.value is None else "",
+    )
+
+
+def _has_spread(each: Any) -> bool:
+    return each.value is not None and each.standard_deviation is not None
+
+
+def _source(each: Measured) -> str:
+    said = SOURCES[each.source]
+    is_bound = each.metric == "prefill_tokens_per_s" and each.source == "client" and each.value is not None
+    return f"{said}, {LOWER_BOUND}" if is_bound else said
+
+
+def _interval(each: Measured) -> str:
+    if each.value is None:
+        return ""
+    if each.low is not None and each.high is not None:
+        return f"95 % interval {number(each.low)} to {number(each.high)}"
+    if each.samples == 1:
+        return "One sample: no interval"
+    if each.samples < MIN_FOR_INTERVAL:
+        return f"{each.samples} samples: no interval"
+    return "No interval"
+
+
+def disagreement(found: Sequence[Measured], samples: Sequence[Sample]) -> str | None:
+    """One warning with its likely cause when client and server differ too much on decode."""
+    decode = {e.source: e.value for e in found if e.metric == "decode_tokens_per_s" and e.value is not None}
+    client, server = decode.get("client"), decode.get("server")
+    if not client or not server:
+        return None
+    difference = client / server - 1
+    if abs(difference) <= DISAGREEMENT:
+        return None
+    flags = Counter(flag for sample in samples if not sample.is_warmup for flag in sample.flags)
+    cause = next((said for flag, said in _DISAGREEMENT_CAUSES.items() if flags[flag]), None)
+    return (
+        f"Roofmark timed {number(client)} tok/s decode, the server states {number(server)} tok/s: "
+        f"{abs(difference):.0%} {'more' if difference > 0 else 'less'}. {cause or _counting_cause(difference, samples)}"
+    )
+
+
+def _counting_cause(difference: float, samples: Sequence[Sample]) -> str:
+    tokens = max((sample.trace.output_tokens or 0 for sample in samples), default=0)
+    # n tokens over the time of n - 1 intervals: an error of 1 / (n - 1)
+    if tokens > 1 and abs(abs(difference) - 1 / (tokens - 1)) < 0.3 / (tokens - 1):
+        return "The server seems to divide all tokens by the time of one interval less."
+    return "Likely causes are a slow or buffering network between them, or a server that counts otherwise."
+
+
+def _left_out(found: Sequence[Measured]) -> tuple[str, ...]:
+    most: dict[str, int] = {}
+    for each in found:
+        for key, count in each.left_out.items():
+            most[key] = max(count, most.get(key, 0))
+    return tuple(f"{plural(count, 'sample')} left out {_why(key)}" for key, count in most.items())
+
+
+def _why(key: str) -> str:
+    if key in FLAGS:
+        of = "" if FLAGS[key].disqualifies else "of the timings it spoils "
+        return f"{of}({key.replace('_', ' ')}: {FLAGS[key].sentence.rstrip('.')})"
+    return "(the request failed)" if key == Status.FAILED else f"({key})"
+
+
+# --- samples ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SampleLine:
+    sample: Sample
+    is_usable: bool
+    triple: tuple[tuple[str, str], ...]
+    """Each value as text, and why there is none (else empty)."""
+
+
+def sample_lines(samples: Sequence[Sample]) -> list[SampleLine]:
+    return [
+        SampleLine(sample, is_usable(sample), tuple(_of_sample(sample, key) for key in TRIPLE)) for sample in samples
+    ]
+
+
+def _of_sample(sample: Sample, key: str) -> tuple[str, str]:
+    value = triple_of(sample)[key]
+    if value is not None:
+        return number(value), ""
+    reasons = [reading.null_reason for reading in metrics()[key].read(sample) if reading.null_reason]
+    return number(None), NULL_REASONS[reasons[0]] if reasons else ""
+
+
+# --- evidence --------------------------------------------------------------------------------------------------------
+
+
+def evidence_sentences(evidence: Mapping[str, Any], samples: Sequence[Sample]) -> list[str]:
+    """What was checked before and after the run. Warnings are not among them: a page shows those first."""
+    said = []
+    for key, counted in evidence.get("prompt_tokens_counted", {}).items():
+        if counted is not None:
+            nominal = Point.from_key(key).prompt_tokens
+            said.append(f"The server's tokenizer counts {counted:,} tokens in the prompt of about {nominal:,}.")
+    measured = [sample.trace for sample in samples if not sample.is_warmup and sample.trace.status is Status.OK]
+    cached = [trace.cached_tokens for trace in measured]
+    if cached and all(count is not None for count in cached):
+        total = sum(count or 0 for count in cached)
+        said.append(
+            f"{plural(total, 'prompt token')} came from the server's cache."
+            if total
+            else "No prompt token came from the server's cache."
+        )
+    lengths = {trace.output_tokens for trace in measured}
+    if len(lengths) == 1 and (length := lengths.pop()) is not None:
+        said.append(f"Every sample has exactly {plural(length, 'output token')}.")
+    counters = {name: grown for name, grown in evidence.get("counters", {}).items() if isinstance(grown, int | float)}
+    said += [f"The server's counter {name} grew by {grown:,.6g}." for name, grown in sorted(counters.items())]
+    return said

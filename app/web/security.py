@@ -1,0 +1,169 @@
+"""What every request has to pass and every response carries: hosts, origins, sizes, headers."""
+
+import ipaddress
+import logging
+import re
+from collections.abc import Callable
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.errors import BadInput
+from app.settings import Settings
+
+log = logging.getLogger(__name__)
+
+MAX_BODY_BYTES = 20_000_000
+"""The longest prompt of a suite, percent-encoded, with room to spare."""
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    # not no-referrer: with that, browsers send `Origin: null` with the page's own forms
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+_AUTHORITY = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+Refuse = Callable[[Request, int, str], Response]
+
+
+def check_listen(settings: Settings) -> None:
+    """Raises BadInput when Roofmark would be open to everybody in reach without anyone having said so."""
+    if is_loopback(settings.host) or settings.password is not None or settings.allow_no_password:
+        return
+    raise BadInput(
+        f"Listening on {settings.host} lets others in: set ROOFMARK_PASSWORD, "
+        "or ROOFMARK_ALLOW_NO_PASSWORD=true if that is meant."
+    )
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def allowed_hosts(settings: Settings) -> frozenset[str]:
+    """Names, without port, under which the pages may be asked for: what stops DNS rebinding."""
+    return frozenset(
+        host.strip("[]").lower() for host in ("localhost", "127.0.0.1", "::1", settings.host, *settings.allowed_hosts)
+    )
+
+
+class Guard:
+    """Pure ASGI, outermost: refuses foreign hosts and origins and too large bodies, and sets headers on all answers.
+
+    An exception that nobody expected ends here as one sentence; its traceback goes to the log only.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: frozenset[str], refuse: Refuse) -> None:
+        self.app = app
+        self.hosts = hosts
+        self.refuse = refuse
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = False
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                _set_headers(MutableHeaders(scope=message))
+            await send(message)
+
+        request = Request(scope)
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            await self.refuse(request, *refusal)(scope, receive, send_with_headers)
+            return
+        body = _LimitedBody(receive)
+        try:
+            await self.app(scope, body, send_with_headers)
+        except Exception as error:
+            if not isinstance(error, _TooLarge):
+                log.exception("%s %s failed", scope["method"], scope["path"])
+            if started:
+                raise
+            status, sentence = (413, _TOO_LARGE) if isinstance(error, _TooLarge) else (500, _UNEXPECTED)
+            await self.refuse(request, status, sentence)(scope, receive, send_with_headers)
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        headers = Headers(scope=scope)
+        own = _authority(scope["scheme"], headers.getlist("host"))
+        if own is None:
+            return 400, "The request names no host that makes sense."
+        if own[1] not in self.hosts:
+            return 403, f"Roofmark does not answer under the name {own[1]}: add it to ROOFMARK_ALLOWED_HOSTS."
+        if scope["method"] not in SAFE_METHODS and not _is_same_origin(headers, own):
+            return 403, "The request came from another site, so nothing was changed."
+        length = headers.get("content-length", "0")
+        if not length.isdecimal():
+            return 400, "The length of the request makes no sense."
+        return (413, _TOO_LARGE) if int(length) > MAX_BODY_BYTES else None
+
+
+_TOO_LARGE = f"What was sent is larger than {MAX_BODY_BYTES // 1_000_000} MB."
+_UNEXPECTED = "Something went wrong inside Roofmark; the log of the server says what."
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class _LimitedBody:
+    """Counts what really arrives: a chunked body states no length."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._n_bytes = 0
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        self._n_bytes += len(message.get("body", b""))
+        if self._n_bytes > MAX_BODY_BYTES:
+            raise _TooLarge
+        return message
+
+
+def _set_headers(headers: MutableHeaders) -> None:
+    for name, value in HEADERS.items():
+        headers[name] = value
+    # measurements belong to nobody's cache; static files say for themselves that they may be kept
+    headers.setdefault("cache-control", "no-store")
+
+
+def _is_same_origin(headers: Headers, own: tuple[str, str, int | None]) -> bool:
+    origins, site = headers.getlist("origin"), headers.get("sec-fetch-site")
+    if not origins:
+        return site is None  # no browser sent this: browsers add one of the two
+    if len(origins) > 1 or site not in (None, "same-origin", "none"):
+        return False
+    scheme, separator, authority = origins[0].lower().partition("://")
+    return bool(separator) and _authority(scheme, [authority]) == own
+
+
+def _authority(scheme: str, values: list[str]) -> tuple[str, str, int | None] | None:
+    """Scheme, host and port of one `host[:port]`; None when it is anything else."""
+    match = _AUTHORITY.fullmatch(values[0].lower()) if len(values) == 1 else None
+    if match is None:
+        return None
+    port = match["port"]
+    return scheme, match["host"].strip("[]"), int(port) if port else _DEFAULT_PORTS.get(scheme)

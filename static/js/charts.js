@@ -1,0 +1,169 @@
+// Draws the figures of a page: <div class="chart-plot" data-figure="ID"> takes its data and layout from the JSON in
+// <script type="application/json" id="ID">. A figure knows no colours: each trace says meta.series, and the style sheet
+// says what a series looks like, so a change of theme only draws again.
+"use strict";
+
+(() => {
+  const CONFIG = {
+    displaylogo: false,
+    showSendToCloud: false,
+    plotlyServerURL: "",
+    responsive: true,
+    modeBarButtonsToRemove: ["select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"],
+  };
+  const CHARACTER_WIDTH = 6.4; // of the 11 px labels, roughly: only decides whether a label gets its words
+  const coarse = matchMedia("(pointer: coarse)");
+
+  const look = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+  function dressTrace(trace) {
+    const series = trace.meta ? trace.meta.series : null;
+    const own = series === null ? "series-other" : `series-${series + 1}`;
+    const color = look(own);
+    const hoverlabel = { bordercolor: color };
+    if (trace.type === "bar") return { ...trace, marker: { color }, hoverlabel };
+    const many = trace.x.length > 60;
+    return {
+      ...trace,
+      hoverlabel,
+      opacity: series === null ? 0.5 : 1,
+      line: { color, width: series === null ? 1 : 2, dash: look(`${own}-dash`) },
+      marker: { color, symbol: look(`${own}-marker`), size: many ? 4 : 7 },
+    };
+  }
+
+  function dressAxis(axis, isUpright) {
+    const line = look("line");
+    return {
+      ...axis,
+      title: isUpright ? undefined : { ...axis.title, font: { color: look("muted"), size: 12 }, standoff: 8 },
+      gridcolor: line,
+      zerolinecolor: line,
+      linecolor: line,
+      tickfont: { color: look("muted"), size: 11 },
+      ticklabelstandoff: 4,
+    };
+  }
+
+  function dressLayout(layout, width) {
+    const dressed = { ...layout };
+    const text = look("text");
+    const muted = look("muted");
+    for (const key of Object.keys(layout)) {
+      if (/^[xy]axis\d*$/.test(key)) dressed[key] = dressAxis(layout[key], key.startsWith("y"));
+    }
+    const marked = (layout.annotations || []).some((note) => note.hovertext);
+    dressed.shapes = (layout.shapes || []).map((shape) =>
+      shape.type === "rect"
+        ? { ...shape, fillcolor: look("line"), opacity: 0.5, line: { width: 0 }, layer: "below" }
+        : { ...shape, line: { color: muted, width: 1, dash: "dot" } },
+    );
+    dressed.annotations = (layout.annotations || []).map((note) => ({
+      xanchor: "left",
+      ...note,
+      text: note.hovertext ? roomyText(note, layout, width) : note.text,
+      font: { color: note.hovertext ? text : muted, size: 11 },
+      ...(note.hovertext ? { yshift: 22 } : { bgcolor: look("surface"), borderpad: 2 }),
+    }));
+    for (const key of Object.keys(layout)) {
+      if (key.startsWith("yaxis")) dressed.annotations.push(uprightTitle(layout[key]));
+    }
+    return {
+      ...dressed,
+      autosize: true,
+      dragmode: coarse.matches ? false : layout.dragmode || "zoom", // a finger on a chart must still scroll the page
+      paper_bgcolor: "rgba(0,0,0,0)",
+      plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: look("font"), size: 12, color: text },
+      margin: { l: 48, r: 8, t: marked ? 48 : 28, b: layout.xaxis.title ? 44 : 36 },
+      hoverlabel: {
+        bgcolor: look("surface"),
+        font: { family: look("font"), size: 12, color: text },
+        align: "left",
+        namelength: -1,
+      },
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: muted, activecolor: text },
+    };
+  }
+
+  // Titles of value axes stand upright above their panels: they are read without turning the head, and all line up.
+  function uprightTitle(axis) {
+    return {
+      text: axis.title.text,
+      xref: "paper",
+      yref: "paper",
+      x: 0,
+      y: (axis.domain || [0, 1])[1],
+      xanchor: "left",
+      yanchor: "bottom",
+      xshift: -44,
+      yshift: 6,
+      showarrow: false,
+      font: { color: look("muted"), size: 11, weight: 600 }, // <b> would be an inline style
+    };
+  }
+
+  // A numbered mark says its words too where the next mark, or the edge, leaves room for them.
+  function roomyText(note, layout, width) {
+    const [from, to] = layout.xaxis.range.map((stamp) => Date.parse(`${stamp}Z`));
+    const place = (each) => ((Date.parse(`${each.x}Z`) - from) / (to - from)) * (width - 60);
+    const following = layout.annotations.map(place).filter((at) => at > place(note));
+    const room = Math.min(width - 60, ...following) - place(note);
+    const [first, ...more] = note.hovertext.split("; ");
+    const wordings = [note.hovertext, more.length ? `${first}; …` : first].map((words) => `${note.text} ${words}`);
+    return wordings.find((words) => words.length * CHARACTER_WIDTH < room) || note.text;
+  }
+
+  function draw(plot) {
+    const figure = JSON.parse(document.getElementById(plot.dataset.figure).textContent);
+    const data = figure.data.map(dressTrace);
+    return Plotly.react(plot, data, dressLayout(figure.layout, plot.clientWidth), CONFIG);
+  }
+
+  function visit(point) {
+    const path = point.customdata;
+    if (typeof path === "string" && path.startsWith("/")) location.assign(path);
+  }
+
+  // Arrow keys walk along a series and between them, Enter opens the run.
+  function walkable(plot) {
+    let trace = 0;
+    let index = null;
+    plot.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+      if (step) {
+        event.preventDefault();
+        trace = (trace + step[0] + plot.data.length) % plot.data.length;
+        const last = plot.data[trace].x.length - 1;
+        index = index === null ? last : Math.max(0, Math.min(last, index + step[1]));
+        Plotly.Fx.hover(plot, [{ curveNumber: trace, pointNumber: index }], subplotOf(plot.data[trace]));
+      } else if (event.key === "Enter" && index !== null) {
+        visit({ customdata: (plot.data[trace].customdata || [])[index] });
+      } else if (event.key === "Escape") {
+        Plotly.Fx.unhover(plot);
+      }
+    });
+    plot.addEventListener("blur", () => Plotly.Fx.unhover(plot));
+  }
+
+  const subplotOf = (trace) => `${trace.xaxis || "x"}${trace.yaxis || "y"}`;
+
+  async function start(plot) {
+    try {
+      await draw(plot);
+      plot.on("plotly_click", (event) => visit(event.points[0]));
+      walkable(plot);
+    } catch (error) {
+      console.warn(error);
+      plot.replaceChildren("This chart could not be drawn; its numbers are in the data table below.");
+      plot.classList.add("chart-failed");
+    }
+  }
+
+  const drawn = () => document.querySelectorAll(".js-plotly-plot[data-figure]");
+  const startAll = () => document.querySelectorAll("[data-figure]:not(.js-plotly-plot, .chart-failed)").forEach(start);
+
+  startAll();
+  document.addEventListener("htmx:after:swap", startAll);
+  document.addEventListener("themechange", () => drawn().forEach(draw));
+})();
