@@ -78,6 +78,16 @@ class Health:
     """Whether other requests are being worked on; None where the engine does not tell."""
 
 
+@dataclass(frozen=True)
+class Counters:
+    """A server's running totals at one moment; None where it does not count that."""
+
+    prompt_tokens: float | None = None
+    """Fresh ones: really processed."""
+    cached_prompt_tokens: float | None = None
+    output_tokens: float | None = None
+
+
 class Engine(ABC):
     key: ClassVar[str]
     """Stable name in the database, JSON and `--engine`."""
