@@ -81,8 +81,7 @@ def _checks(settings: Settings) -> Iterator[tuple[bool, str]]:
     runner = Runner(database, settings)
     for server in known:
         try:
-            key = Secrets(settings).decrypt(server.api_key_encrypted) if server.api_key_encrypted else None
-            yield True, f"Server {server.slug}: " + facts_text(server.base_url, runner.refresh(server, key))
+            yield True, f"Server {server.slug}: " + facts_text(server.base_url, runner.refresh(server.slug))
         except RoofmarkError as error:  # a server that is switched off is no fault of this installation
             yield True, f"Server {server.slug}: {error}"
     addresses = {server.base_url for server in known}

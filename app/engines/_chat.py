@@ -102,24 +102,30 @@ class _Reader:
         elif frame.data == DONE:
             self.has_end = True
             self.events.append(Event(at_ms, Kind.DONE))
-        elif (error := _error(frame)) is not None:
-            self.error = self.error or error
-            self.events.append(Event(at_ms, Kind.ERROR))
+        elif frame.event == b"error":
+            self._take_error(error_message(frame.data.decode("utf-8", "replace")), at_ms)
         elif (chunk := _object(frame.data)) is None:
             self.has_garbage = True
             self.events.append(Event(at_ms, Kind.ERROR))
+        elif _is_error(chunk):
+            self._take_error(error_message(chunk), at_ms)
         elif chunk.get("object") == "chat.completion":
             self.take_whole(chunk)
         else:
             self._take_chunk(chunk, at_ms)
 
+    def _take_error(self, message: str | None, at_ms: float) -> None:
+        self.error = self.error or message or "no message was given"
+        self.events.append(Event(at_ms, Kind.ERROR))
+
     def take_whole(self, body: Mapping[str, Any]) -> None:
         """An answer in one piece: its text and counts hold, but it is no token event."""
-        self.error = self.error or _error_in(body)
+        if _is_error(body):
+            self.error = error_message(body) or "no message was given"
+            return
         self.answer.append(_Texts(body).answer)
         self._take_figures(body)
-        self.not_streamed = self.error is None
-        self.has_end = True
+        self.not_streamed = self.has_end = True
 
     def _take_chunk(self, chunk: Mapping[str, Any], at_ms: float) -> None:
         texts = _Texts(chunk)
@@ -225,21 +231,10 @@ def _whole(body: bytes) -> Mapping[str, Any] | None:
     return None if value is None or "delta" in _first_choice(value) else value
 
 
-def _error(frame: Frame) -> str | None:
-    """The message, when this event reports an error."""
-    if frame.event == b"error":
-        return error_message(frame.data.decode("utf-8", "replace")) or _NO_MESSAGE
-    chunk = _object(frame.data)
-    return None if chunk is None else _error_in(chunk)
-
-
-def _error_in(value: Mapping[str, Any]) -> str | None:
-    if value.get("error") or value.get("object") == "error" or ("choices" not in value and value.get("detail")):
-        return error_message(value) or _NO_MESSAGE
-    return None
-
-
-_NO_MESSAGE = "no message was given"
+def _is_error(value: Mapping[str, Any]) -> bool:
+    if value.get("error") or value.get("object") == "error":
+        return True
+    return "choices" not in value and bool(value.get("detail"))
 
 
 def _object(data: bytes) -> Mapping[str, Any] | None:

@@ -97,7 +97,8 @@ def record(
                 done_ns = done_ns or now
                 socket.read_timeout_s = _CLOSING_S
             if is_waiting:
-                if any(map(is_token, frames(rows[parsed:]))):
+                # an event is complete with its line, so that a piece without a line's end needs no look
+                if (b"\n" in piece or b"\r" in piece) and any(map(is_token, frames(rows[parsed:]))):
                     is_waiting, active_ns = False, now
                     socket.read_timeout_s = _CLOSING_S if done_ns else idle_timeout_s
                 elif now - exchange.t0_ns > first_token_ns:

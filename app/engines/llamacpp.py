@@ -6,13 +6,12 @@ the evidence of the very answer:
 * The role chunk leaves together with the first token, unless progress events are on. Where the first tokens have no
   text (tags of a reasoning model are swallowed), the role chunk is the only sign of them.
 * Output tokens without text at the end (the end token of a natural stop, or one whose text is held back) show only in
-  the finish event, which then comes a decode step after the last text.
+  the finish event, which then comes a decode step after the last text; the server's decode time runs until there.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
-from statistics import median
 from typing import Any, ClassVar
 
 from app.engines import _prometheus
@@ -111,20 +110,24 @@ ENGINE = LlamaCpp()
 
 def _with_hidden_tokens(trace: Trace) -> tuple[Event, ...]:
     """Role and finish events become token events where they stand for tokens without text (see above)."""
-    events = list(trace.events)
-    seen = [event for event in events if event.kind in TOKEN_KINDS]
-    hidden = (trace.output_tokens or 0) - len(seen)
-    if not seen or hidden <= 0:
+    seen = [event for event in trace.events if event.kind in TOKEN_KINDS]
+    if not seen or trace.server is None or (trace.output_tokens or 0) <= len(seen):
         return trace.events
-    steps = [after.at_ms - before.at_ms for before, after in pairwise(seen)]
-    prompt_ms = trace.server.prompt_ms if trace.server else None
-    for position, event in enumerate(events):
-        is_first_token = event.kind is Kind.ROLE and prompt_ms is not None and prompt_ms <= event.at_ms < seen[0].at_ms
-        is_last_token = (
-            event.kind is Kind.FINISH and len(steps) > 0 and event.at_ms - seen[-1].at_ms > median(steps) / 2
-        )
-        if is_first_token or is_last_token:
-            events[position] = replace(event, kind=Kind.HIDDEN)
+    prompt_ms, decode_ms = trace.server.prompt_ms, trace.server.decode_ms
+    first_ms, last_ms = seen[0].at_ms, seen[-1].at_ms
+    smallest_step_ms = min((after.at_ms - before.at_ms for before, after in pairwise(seen)), default=0.0)
+    events = []
+    for event in trace.events:
+        at_ms, is_token = event.at_ms, False
+        if event.kind is Kind.ROLE and prompt_ms is not None:
+            # not before the prompt was processed, and in an earlier piece than the first text
+            is_token = prompt_ms <= at_ms < first_ms
+            first_ms = at_ms if is_token else first_ms
+        elif event.kind is Kind.FINISH and decode_ms is not None:
+            # a real step after the last text, and the server's own clock ran until here rather than until that text
+            middle_ms = (at_ms + last_ms) / 2
+            is_token = at_ms - last_ms > smallest_step_ms / 2 and first_ms + decode_ms > middle_ms
+        events.append(replace(event, kind=Kind.HIDDEN) if is_token else event)
     return tuple(events)
 
 

@@ -55,11 +55,10 @@ class OpenAI(Engine):
 
     def play(self, client: ServerClient, ask: Ask) -> Trace:
         refused = _refused_before(ask)
+        tried: set[str] = set()
         learned: dict[str, Any] = {}
         while True:
             required, optional = self._required(ask), self._optional(ask, refused)
-            if not _LIMITS & optional.keys():
-                return Trace(Status.FAILED, error="The server accepts no limit for the length of its answer.")
             try:
                 answer = self._attempt(client, ask, required | optional)
             except ServerProblem as problem:
@@ -70,10 +69,14 @@ class OpenAI(Engine):
                 return self._refine(read_trace(answer, learned))
             if (fatal := fatal_problem(answer)) is not None:
                 raise fatal
-            newly = refused_fields(answer, optional.keys())
-            if not newly:
+            newly = refused_fields(answer, optional.keys()) - tried
+            tried |= newly
+            if not newly or tried >= _LIMITS:
                 return Trace(Status.FAILED, error=str(answer.problem()))
             refused |= newly
+            if refused >= _LIMITS:
+                # a server that changed its mind since the lesson was learned: the name refused now gives way
+                refused -= _LIMITS - newly
             learned = {"refused_fields": sorted(refused)}
 
     def _attempt(self, client: ServerClient, ask: Ask, body: Mapping[str, Any]) -> Recording | Answer:
@@ -98,12 +101,14 @@ class OpenAI(Engine):
 
     def _optional(self, ask: Ask, refused: Collection[str]) -> dict[str, Any]:
         """The fields that a server may refuse by name, without those that it did refuse."""
-        fields: dict[str, Any] = {"stream_options": {"include_usage": True}, "temperature": 0, "seed": 1}
-        fields |= self._fields(ask)
-        # the first of the limit's names that is not refused: never both
-        fields |= {name: ask.output_tokens for name in ("max_completion_tokens", "max_tokens") if name not in refused}
-        if "max_tokens" in fields:
-            fields.pop("max_completion_tokens", None)
+        limit = "max_tokens" if "max_tokens" not in refused else "max_completion_tokens"
+        fields = {
+            limit: ask.output_tokens,
+            "stream_options": {"include_usage": True},
+            "temperature": 0,
+            "seed": 1,
+            **self._fields(ask),
+        }
         return {name: value for name, value in fields.items() if name not in refused}
 
     def _fields(self, ask: Ask) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """`ServerClient`: one warm connection to one measured server."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic, perf_counter_ns
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import httpcore
 import httpx
@@ -71,11 +71,15 @@ class Exchange:
 
     def pieces(self) -> Iterator[bytes]:
         """The body as it arrives, decompressed. Raises httpcore's and httpx's errors."""
-        return self._response.iter_bytes() if "content-encoding" in self.headers else self._response.iter_raw()
+        if "content-encoding" in self.headers:
+            return self._response.iter_bytes()
+        # `iter_raw` would give the same, for a third more processor time
+        return iter(cast(httpx.SyncByteStream, self._response.stream))
 
     def answer(self, deadline_s: float) -> Answer:
         """The whole body, bounded in size and time."""
         body, until = bytearray(), monotonic() + deadline_s
+        self.socket.read_timeout_s = deadline_s
         try:
             for piece in self.pieces():
                 body += piece
@@ -134,13 +138,8 @@ class ServerClient:
 
         Raises ServerProblem when there are no headers.
         """
-        exchange, response = self._send("POST", path, body, first_byte_timeout_s)
-        try:
+        with self._exchange("POST", path, body, first_byte_timeout_s) as exchange:
             yield exchange
-        finally:
-            # the connection lives on; the next response starts with its own timeout
-            exchange.socket.read_timeout_s = None
-            response.close()
 
     def close(self) -> None:
         """Ends the connection, and with it whatever is still being read."""
@@ -153,10 +152,18 @@ class ServerClient:
         self.close()
 
     def _whole(self, method: str, path: str, body: Any) -> Answer:
-        exchange, response = self._send(method, path, body, self.settings.probe_timeout_s)
+        timeout_s = self.settings.probe_timeout_s
+        with self._exchange(method, path, body, timeout_s) as exchange:
+            return exchange.answer(timeout_s)
+
+    @contextmanager
+    def _exchange(self, method: str, path: str, body: Any, read_timeout_s: float) -> Iterator[Exchange]:
+        exchange, response = self._send(method, path, body, read_timeout_s)
         try:
-            return exchange.answer(self.settings.probe_timeout_s)
+            yield exchange
         finally:
+            # the connection lives on, and the next response begins with a timeout of its own
+            exchange.socket.read_timeout_s = None
             response.close()
 
     def _send(self, method: str, path: str, body: Any, read_timeout_s: float) -> tuple[Exchange, httpx.Response]:
@@ -217,7 +224,7 @@ class _Body(httpx.SyncByteStream):
         self._response = response
 
     def __iter__(self) -> Iterator[bytes]:
-        return self._response.iter_stream()
+        return iter(cast(Iterable[bytes], self._response.stream))
 
     def close(self) -> None:
         self._response.close()

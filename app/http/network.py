@@ -95,6 +95,11 @@ class SocketStream(httpcore.NetworkStream):
         self._timeout_s = seconds
 
     def close(self) -> None:
+        try:
+            # closing alone would not wake a thread that is waiting in `recv`
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # not connected any more
         self._socket.close()
 
     def start_tls(

@@ -11,6 +11,7 @@ from app.errors import ServerProblem, Trouble
 
 HTML_PAGE = "An HTML page came back: check the URL or the login."
 _MESSAGE_CHARS = 300
+_PLAIN_TEXT_CHARS = 80
 
 
 def is_html(content_type: str, body: bytes) -> bool:
@@ -33,7 +34,8 @@ def message_of(body: bytes, content_type: str = "") -> str | None:
     try:
         value = load_json(body)
     except ValueError:
-        value = body.decode("utf-8", "replace")
+        # what is no message by its form may be any page's text: no more than a status line's worth of it
+        value = body.decode("utf-8", "replace").strip().partition("\n")[0][:_PLAIN_TEXT_CHARS]
     return error_message(value)
 
 
@@ -46,7 +48,7 @@ def error_message(value: Any) -> str | None:
     return text if len(text) <= _MESSAGE_CHARS else text[: _MESSAGE_CHARS - 1] + "…"
 
 
-def _messages(value: Any, depth: int = 4) -> Iterator[str]:
+def _messages(value: Any, depth: int = 8) -> Iterator[str]:
     if depth == 0:
         return
     if isinstance(value, str):

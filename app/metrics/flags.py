@@ -39,7 +39,10 @@ def _cached(sample: Sample) -> bool:
 
 
 def _truncated(sample: Sample) -> bool:
-    """Against the server's own tokenizer where it has one, else against half of a rough estimate."""
+    """Against the server's own tokenizer where it has one, else against half of a rough estimate.
+
+    It disqualifies nothing: tokens and times that the server states belong together, only to another length.
+    """
     counted = sample.trace.prompt_tokens
     if counted is None:
         return False
@@ -118,8 +121,8 @@ FLAGS = {
         Flag(
             "truncated_prompt",
             "The server processed fewer prompt tokens than were sent: it cut the prompt.",
-            "Raise the server's context, or take a shorter suite.",
-            True,
+            "Raise the server's context, or take a shorter suite: TTFT and prefill belong to the shorter prompt.",
+            False,
             _truncated,
         ),
         Flag(

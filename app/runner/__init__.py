@@ -15,10 +15,11 @@ from app.bench import Stop
 from app.db import Database
 from app.engines.base import Facts
 from app.errors import BadInput, Cancelled, Conflict, RoofmarkError
-from app.models import Run, Server, new_public_id
+from app.models import Run, new_public_id
 from app.runner import workers
 from app.runner.facts import facts_json
 from app.runner.work import Listener, Progress, work
+from app.secrets import Secrets
 from app.settings import Settings
 from app.store import measurements, runs, servers, suites
 from app.units import plural
@@ -187,6 +188,10 @@ class Runner:
             if self._stopping.wait(WATCH_S):
                 return
 
+    def workers(self) -> Sequence[subprocess.Popen[bytes]]:
+        """The worker processes that this very object started and that still run."""
+        return [process for process in self._started.values() if process.poll() is None]
+
     # --- servers ---
 
     def probe(self, base_url: str, api_key: str | None, engine: str | None = None) -> Facts:
@@ -198,9 +203,12 @@ class Runner:
         """Servers on the well-known ports of this machine."""
         return engines.discover(self._settings)
 
-    def refresh(self, server: Server, api_key: str | None) -> Facts:
-        """Probes a known server again and remembers what it said."""
-        facts = self.probe(server.base_url, api_key, server.engine)
+    def refresh(self, server_slug: str) -> Facts:
+        """Probes a known server again and remembers what it said. Raises ServerProblem, NotFound."""
+        with self._database.read() as session:
+            server = servers.server(session, server_slug)
+        key = Secrets(self._settings).decrypt(server.api_key_encrypted) if server.api_key_encrypted else None
+        facts = self.probe(server.base_url, key, server.engine)
         assert server.id is not None
         with self._database.write() as session:
             servers.remember(session, server.id, facts=facts_json(facts), capabilities=facts.capabilities)

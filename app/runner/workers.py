@@ -47,15 +47,14 @@ def forget(settings: Settings, public_id: str) -> None:
 
 def instance_id(settings: Settings) -> str:
     """Names this data folder, the same for all processes that share it."""
-    path = settings.data_dir / "instance"
+    path = _folder(settings, "workers") / "instance"
     try:
-        with path.open("x", encoding="ascii") as file:
-            file.write(uuid.uuid4().hex)
-    except FileExistsError:
-        pass
-    except OSError as error:
-        raise StorageProblem(f"The data folder cannot be written: {error.strerror}.") from error
-    return path.read_text(encoding="ascii").strip()
+        with FileLock(path.with_suffix(".lock"), timeout=10):  # nobody reads a half-written name
+            if not path.exists():
+                path.write_text(uuid.uuid4().hex, encoding="ascii")
+            return path.read_text(encoding="ascii").strip()
+    except (OSError, Timeout) as error:
+        raise StorageProblem("The data folder cannot be written: check its permissions.") from error
 
 
 def start(settings: Settings, public_id: str) -> subprocess.Popen[bytes]:

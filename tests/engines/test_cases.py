@@ -1,0 +1,105 @@
+"""Answers that broke other tools: fed into the parser with their exact times, and played over a socket."""
+
+import hashlib
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from app.engines import find
+from app.engines._chat import read_trace
+from app.engines._stream import End, Recording
+from app.engines.base import Ask
+from app.samples import TOKEN_KINDS, CountSource, Kind, Status, Trace
+from tests.engines.conftest import Connect
+from tests.replay import HERE, case, case_rows
+
+CASES = sorted(
+    path.name.split(".")[0]
+    for path in (HERE / "cases").glob("*.expected.json")
+    if case_rows(path.name.split(".")[0])[1]["protocol"] == "openai"
+)
+STATUS = {"ok": Status.OK, "partial": Status.INCOMPLETE, "error": Status.FAILED}
+COMPRESSED = {"S21"}
+
+
+def recorded(name: str) -> Trace:
+    rows, expected = case_rows(name)
+    how = expected["transport"]
+    return read_trace(
+        Recording(
+            rows=[(round(ms * 1e6), data) for ms, data in rows],
+            end=End.LOST if how["end"] == "rst" else End.CLOSED,
+            t0_ns=0,
+            headers_ns=round((how.get("headers_ms") or 0) * 1e6),
+            end_ns=round(rows[-1][0] * 1e6),
+            content_type=how["headers"]["content-type"],
+        ),
+        {},
+    )
+
+
+def check_facts(trace: Trace, expected: dict[str, Any]) -> None:
+    assert trace.status is STATUS[expected.get("status", "ok")]
+    assert trace.finish_reason == expected["finish_reason"]
+    assert trace.prompt_tokens == expected["prompt_tokens"]
+    assert trace.cached_tokens == expected.get("cached_tokens")
+    assert trace.text_sha256 == hashlib.sha256(expected["text"].encode()).hexdigest()
+    assert sum(event.kind in TOKEN_KINDS for event in trace.events) == expected["token_chunks"]
+    if expected["completion_tokens"] is None:
+        assert trace.count_source in (CountSource.EVENTS, None)
+        assert trace.output_tokens == (expected["token_chunks"] or None)
+    else:
+        assert (trace.output_tokens, trace.count_source) == (expected["completion_tokens"], CountSource.USAGE)
+    assert (trace.error is None) == (trace.status is Status.OK)
+    if "error" in expected:
+        assert expected["error"] in str(trace.error)
+    if "server_timings" in expected:
+        assert trace.server is not None
+        assert trace.server.raw == expected["server_timings"]
+        assert trace.server.prompt_tokens == expected["server_timings"]["prompt_n"]
+        assert trace.server.decode_ms == expected["server_timings"]["predicted_ms"]
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in COMPRESSED])
+def test_recorded_case_has_its_exact_times(name: str) -> None:
+    expected = case_rows(name)[1]["expect"]
+    trace = recorded(name)
+    check_facts(trace, expected)
+    tokens = [event for event in trace.events if event.kind in TOKEN_KINDS]
+    answers = [event for event in tokens if event.kind is Kind.ANSWER]
+    assert (tokens[0].at_ms if tokens else None) == expected["ttft_ms"]
+    assert (answers[0].at_ms if answers else None) == expected["ttfo_ms"]
+    assert (tokens[-1].at_ms if tokens else None) == expected.get("last_token_ms")
+    if expected.get("itl_ms"):
+        gaps = [b.at_ms - a.at_ms for a, b in pairwise(tokens)]
+        assert gaps == expected["itl_ms"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_played_case(name: str, connect: Connect) -> None:
+    replay, client = connect({f"/{name}": case(name)}, f"/{name}", pace=0.02)
+    expected = case_rows(name)[1]["expect"]
+    trace = find("openai").play(client, Ask("hello", expected.get("requested_max_tokens", 32), "syn-1"))
+    check_facts(trace, expected)
+    assert len(replay.posted()) == expected.get("requests_needed", 1)
+    assert trace.not_streamed == ("not_streamed" in expected.get("flags_any", ()))
+    assert trace.events == () or trace.events[0].at_ms > 0
+    assert [event.at_ms for event in trace.events] == sorted(event.at_ms for event in trace.events)
+
+
+def test_usage_on_every_chunk_tells_the_tokens_so_far() -> None:
+    tokens = [event.tokens for event in recorded("S15").events if event.kind is Kind.ANSWER]
+    assert tokens == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_a_buffered_answer_arrives_in_one_piece() -> None:
+    trace = recorded("S20")
+    assert trace.reads == 1
+    assert {event.at_ms for event in trace.events} == {2000}
+
+
+def test_comments_are_recorded_but_are_no_tokens() -> None:
+    kinds = [event.kind for event in recorded("S12").events]
+    assert kinds[:4] == [Kind.ROLE, Kind.COMMENT, Kind.COMMENT, Kind.COMMENT]
+    assert kinds.count(Kind.COMMENT) == 4

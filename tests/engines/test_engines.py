@@ -1,0 +1,84 @@
+"""The set of engines, and what they share."""
+
+import doctest
+
+import pytest
+
+from app import engines
+from app.engines import _models, _prometheus
+from app.engines.base import Engine
+from app.errors import NotFound
+from app.http import url
+from app.settings import Settings
+from tests.replay import Script, serve
+
+
+def test_the_generic_engine_is_tried_last() -> None:
+    found = engines.all()
+    assert [engine.key for engine in found][-1] == "openai"
+    assert len({engine.key for engine in found}) == len(found)
+
+
+@pytest.mark.parametrize("engine", engines.all(), ids=lambda engine: engine.key)
+def test_each_engine_is_found_by_its_key(engine: Engine) -> None:
+    assert engines.find(engine.key) is engine
+    assert engine.title
+    assert all(0 < port < 65536 for port in engine.default_ports)
+
+
+def test_unknown_engine() -> None:
+    with pytest.raises(NotFound, match="choose one of"):
+        engines.find("nope")
+
+
+def test_discover(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serve({"/v1/models": Script.json({"data": [{"id": "m"}]})}) as one, serve({}) as other:
+        monkeypatch.setattr(engines, "_MORE_PORTS", (other.port, one.port))
+        monkeypatch.setattr(Engine, "default_ports", ())
+        for engine in engines.all():
+            monkeypatch.setattr(type(engine), "default_ports", ())
+        found = engines.discover(Settings())
+        assert [(base_url, facts.engine) for base_url, facts in found] == [(one.url, "openai")]
+        assert engines.discover(Settings().model_copy(update={"port": one.port})) == []
+
+
+@pytest.mark.parametrize("module", [_models, _prometheus, url])
+def test_examples_in_docstrings(module: object) -> None:
+    assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Q4_K - Medium", "Q4_K_M"), ("Q4_K - Small", "Q4_K_S"), ("Q3_K - Large", "Q3_K_L"), ("Q2_K - Medium", "Q2_K"),
+        ("Q6_K", "Q6_K"), ("Q8_0", "Q8_0"), ("F16", "F16"), ("all F32", "F32"),
+        ("BF16", "BF16"), ("MXFP4 MoE", "MXFP4"),
+        ("IQ4_XS - 4.25 bpw", "IQ4_XS"), ("IQ3_S mix - 3.66 bpw", "IQ3_M"), ("TQ1_0 - 1.69 bpw ternary", "TQ1_0"),
+        ("(guessed) Q4_K - Medium", "Q4_K_M"), ("unknown, may not work", None), ("", None),
+    ],
+)  # fmt: skip
+def test_file_types(text: str, name: str | None) -> None:
+    assert _models.quantization_of_ftype(text) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "quantization"),
+    [
+        ("gemma-3-270m-q4_k_m", "Q4_K_M"), ("Qwen3-30B-UD-Q4_K_XL", "Q4_K_XL"), ("llama-IQ3_XXS", "IQ3_XXS"),
+        ("a.Q8_0", "Q8_0"),
+        ("gpt-oss-20b-MXFP4", "MXFP4"), ("m-bf16", "BF16"), ("Qwen2.5-7B-AWQ", "AWQ"), ("Qwen3-8B", None), ("q", None),
+    ],
+)  # fmt: skip
+def test_quantization_in_a_name(name: str, quantization: str | None) -> None:
+    assert _models.quantization_in(name) == quantization
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/models/a.gguf", "a"), ("C:\\llm\\a.gguf", "a"), ("org/Model-7B", "Model-7B"), ("gemma3:270m", "gemma3:270m"),
+        ("a-00001-of-00003.gguf", "a"), ("/", "/"),
+    ],
+)  # fmt: skip
+def test_shown_names(path: str, name: str) -> None:
+    assert _models.shown_name(path) == name

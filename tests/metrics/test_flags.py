@@ -1,0 +1,98 @@
+"""Each flag fires for its reason, and none of them on a clean sample."""
+
+import pytest
+
+from app.metrics import FLAGS, flags_of, is_usable
+from app.samples import CacheDefeat, CountSource, Event, Kind, Sample, Status
+from tests.traces import POINT, figures, sample, stream, trace
+
+CLEAN = [
+    sample(),
+    sample(trace(server=figures())),
+    sample(trace(), expected_prompt_tokens=512),
+    sample(trace(stream(gap_ms=0.5))),  # 2,000 tok/s is fast, not buffered
+    sample(trace(cached_tokens=None), cache_defeat=CacheDefeat.NONCE),
+    sample(trace(cached_tokens=4)),  # a chat template's first block
+    sample(trace(server=figures(load_ms=12))),
+]
+
+
+@pytest.mark.parametrize("taken", CLEAN)
+def test_a_clean_sample_has_no_flag(taken: Sample) -> None:
+    assert flags_of(taken) == ()
+
+
+def bursts(of: int, count: int) -> tuple[Event, ...]:
+    return tuple(Event(100 + 200 * burst + 0.01 * at, Kind.ANSWER, 5) for burst in range(count) for at in range(of))
+
+
+CASES: dict[str, list[Sample]] = {
+    "incomplete": [sample(trace(status=Status.INCOMPLETE))],
+    "empty": [sample(trace((), output_tokens=0))],
+    "not_streamed": [sample(trace((), not_streamed=True))],
+    "buffered": [
+        sample(trace(stream(gap_ms=0))),
+        sample(trace(bursts(of=4, count=3), output_tokens=12), point=POINT),
+        sample(trace(bursts(of=32, count=4), output_tokens=128)),
+    ],
+    "truncated_prompt": [sample(trace(prompt_tokens=200)), sample(expected_prompt_tokens=513)],
+    "cold": [sample(trace(server=figures(load_ms=1200)))],
+    "cached": [sample(trace(cached_tokens=400))],
+    "possibly_cached": [sample(trace(cached_tokens=None), cache_defeat=CacheDefeat.NONE)],
+    "short": [
+        sample(trace(output_tokens=7)),
+        sample(trace(stream(tokens=7), output_tokens=7, count_source=CountSource.EVENTS, finish_reason="stop")),
+    ],
+    "over": [sample(trace(output_tokens=12))],
+    "bundled": [sample(trace(stream(tokens=4, chars=12), output_tokens=11))],
+    "hidden_tokens": [sample(trace(stream(tokens=3, chars=1), output_tokens=11))],
+    "token_count_estimated": [sample(trace(count_source=CountSource.EVENTS))],
+    "unit_mismatch": [
+        sample(trace(server=figures(prompt_ms=0.79, decode_ms=0.25))),
+        sample(trace(server=figures(prompt_ms=790_000, decode_ms=250_000))),
+    ],
+    "concurrent": [sample(sensors={"server_was_busy": True})],
+}
+
+
+def test_every_flag_has_a_case() -> None:
+    assert CASES.keys() == FLAGS.keys()
+
+
+@pytest.mark.parametrize(("flag", "taken"), [(flag, taken) for flag, found in CASES.items() for taken in found])
+def test_a_flag_fires(flag: str, taken: Sample) -> None:
+    assert flag in flags_of(taken)
+
+
+@pytest.mark.parametrize("flag", FLAGS.values(), ids=FLAGS.keys())
+def test_a_flag_explains_itself_and_advises(flag: object) -> None:
+    assert FLAGS[flag.key].sentence.endswith(".")  # type: ignore[attr-defined]
+    assert FLAGS[flag.key].advice.endswith(".")  # type: ignore[attr-defined]
+
+
+def test_small_bursts_of_a_speculating_server_are_not_buffering() -> None:
+    assert "buffered" not in flags_of(sample(trace(bursts(of=3, count=43), output_tokens=129)))
+
+
+def test_one_long_stall_is_not_buffering() -> None:
+    stalled = [*stream(tokens=64, gap_ms=1.1)[1:-1], *stream(first_ms=1400, tokens=64, gap_ms=1.1)[1:-1]]
+    assert "buffered" not in flags_of(sample(trace(stalled, output_tokens=128)))
+
+
+def test_an_early_end_of_an_unknown_count_is_not_called_short() -> None:
+    cut = trace(stream(tokens=7), output_tokens=7, count_source=CountSource.EVENTS, finish_reason="length")
+    assert "short" not in flags_of(sample(cut))
+
+
+def test_a_failed_sample_has_an_error_not_flags() -> None:
+    assert flags_of(sample(trace((), status=Status.FAILED))) == ()
+
+
+@pytest.mark.parametrize("flag", [key for key, flag in FLAGS.items() if flag.disqualifies])
+def test_a_disqualifying_flag_keeps_a_sample_out(flag: str) -> None:
+    assert not is_usable(sample(flags=(flag,)))
+
+
+@pytest.mark.parametrize("flag", [key for key, flag in FLAGS.items() if not flag.disqualifies])
+def test_other_flags_do_not(flag: str) -> None:
+    assert is_usable(sample(flags=(flag,)))

@@ -1,0 +1,239 @@
+"""Each formula of METRICS, by hand-computed values, and each reason for a null."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.metrics import NULL_REASONS, TRIPLE, Measured, flags_of, measure, metrics, triple_of
+from app.samples import CacheDefeat, CountSource, Event, Kind, Point, Sample, Status
+from tests.traces import figures, sample, stream, trace
+
+
+def read(key: str, taken: Sample) -> dict[str, float | str | None]:
+    return {
+        reading.source: reading.null_reason if reading.value is None else reading.value
+        for reading in metrics()[key].read(taken)
+    }
+
+
+def measured(taken: list[Sample]) -> dict[tuple[str, str], Measured]:
+    return {(each.metric, each.source): each for each in measure([replace(s, flags=flags_of(s)) for s in taken])}
+
+
+def test_the_triple_comes_first_and_every_metric_explains_itself() -> None:
+    assert tuple(metrics())[:3] == TRIPLE
+    for metric in metrics().values():
+        assert metric.explanation.endswith(".")
+        assert metric.better in ("higher", "lower")
+
+
+def test_a_clean_stream() -> None:
+    taken = sample()
+    assert read("ttft_ms", taken) == {"client": 800}
+    assert read("ttfa_ms", taken) == {"client": 800}
+    assert read("e2e_ms", taken) == {"client": 1050}
+    assert read("decode_tokens_per_s", taken) == {"client": pytest.approx(40)}
+    assert read("tpot_ms", taken) == {"client": pytest.approx(25)}
+    assert read("prefill_tokens_per_s", taken) == {"client": pytest.approx(640)}
+    assert read("itl_ms_p50", taken) == {"client": pytest.approx(25)}
+    assert read("output_tokens_per_s", taken) == {"client": pytest.approx(11 / 1.05)}
+
+
+def test_both_sides_stand_side_by_side() -> None:
+    taken = sample(trace(server=figures()))
+    assert read("prefill_tokens_per_s", taken) == {
+        "server": pytest.approx(512 / 0.79),
+        "client": pytest.approx(640),
+    }
+    assert read("decode_tokens_per_s", taken) == {"client": pytest.approx(40), "server": pytest.approx(40)}
+    assert triple_of(taken) == {
+        "ttft_ms": 800,
+        "prefill_tokens_per_s": pytest.approx(512 / 0.79),
+        "decode_tokens_per_s": pytest.approx(40),
+    }
+
+
+def test_reasoning_starts_ttft_but_not_the_answer() -> None:
+    events = [
+        Event(3, Kind.ROLE),
+        Event(300, Kind.REASONING, 5),
+        Event(330, Kind.REASONING, 5),
+        Event(900, Kind.ANSWER, 5),
+        Event(930, Kind.ANSWER, 5),
+    ]
+    taken = sample(trace(events, output_tokens=4))
+    assert read("ttft_ms", taken) == {"client": 300}
+    assert read("ttfa_ms", taken) == {"client": 900}
+
+
+def test_a_hidden_token_is_the_first_one() -> None:
+    events = [Event(200, Kind.HIDDEN), Event(985, Kind.ANSWER, 5), Event(1085, Kind.HIDDEN)]
+    taken = sample(trace(events, output_tokens=10))
+    assert read("ttft_ms", taken) == {"client": 200}
+    assert read("decode_tokens_per_s", taken) == {"client": pytest.approx(9 / 0.885)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "reason"),
+    [
+        ({"events": ()}, "ttft_ms", "no_token"),
+        ({"events": (), "not_streamed": True}, "ttft_ms", "not_streamed"),
+        ({"events": (), "not_streamed": True}, "decode_tokens_per_s", "not_streamed"),
+        ({"output_tokens": None}, "decode_tokens_per_s", "no_token"),
+        ({"output_tokens": 1, "events": stream(tokens=1)}, "decode_tokens_per_s", "one_token"),
+        ({"events": stream(gap_ms=0, tokens=3), "output_tokens": 3}, "decode_tokens_per_s", "zero_span"),
+        ({"events": stream(gap_ms=0)}, "decode_tokens_per_s", "buffered"),
+        ({"events": stream(gap_ms=0)}, "itl_ms_p50", "buffered"),
+        ({"prompt_tokens": None}, "prefill_tokens_per_s", "prompt_tokens_unknown"),
+        ({"prompt_tokens": 31}, "prefill_tokens_per_s", "too_few_fresh_tokens"),
+        ({"cached_tokens": 500}, "prefill_tokens_per_s", "cached"),
+        ({"events": stream(tokens=1)}, "itl_ms_max", "few_gaps"),
+        ({"events": (Event(1, Kind.REASONING, 3),)}, "ttfa_ms", "no_answer_token"),
+    ],
+)
+def test_a_null_has_a_reason(changes: dict[str, object], key: str, reason: str) -> None:
+    assert read(key, sample(trace(**changes)))["client"] == reason
+    assert NULL_REASONS[reason].endswith(".")
+
+
+def test_an_unknown_cache_makes_prefill_unknown_only_without_defeat() -> None:
+    unknown = trace(cached_tokens=None)
+    assert read("prefill_tokens_per_s", sample(unknown, cache_defeat=CacheDefeat.NONE)) == {"client": "possibly_cached"}
+    assert read("prefill_tokens_per_s", sample(unknown, cache_defeat=CacheDefeat.NONCE)) == {"client": 640}
+
+
+def test_cached_tokens_are_not_prefilled() -> None:
+    partly = sample(trace(cached_tokens=112))
+    assert read("prefill_tokens_per_s", partly) == {"client": pytest.approx(400 / 0.8)}
+
+
+def test_the_first_token_of_a_server_is_no_interval() -> None:
+    one = sample(trace(server=figures(output_tokens=1, decode_ms=0.001)))
+    assert read("decode_tokens_per_s", one)["server"] == "one_token"
+
+
+def test_statistics_take_only_usable_samples_and_say_what_they_left_out() -> None:
+    good = [sample(trace(stream(gap_ms=gap)), ordinal=index) for index, gap in enumerate((20, 25, 40))]
+    broken = sample(trace(status=Status.INCOMPLETE), ordinal=3)
+    warmup = sample(trace(stream(gap_ms=1)), ordinal=4, is_warmup=True)
+    decode = measured([*good, broken, warmup])["decode_tokens_per_s", "client"]
+    assert decode.value == pytest.approx(40)
+    assert (decode.minimum, decode.maximum) == (pytest.approx(25), pytest.approx(50))
+    assert decode.samples == 3
+    assert decode.left_out == {"incomplete": 1}
+    assert decode.low is not None
+    assert decode.low < 40 < (decode.high or 0)
+
+
+def test_one_sample_has_no_interval() -> None:
+    decode = measured([sample()])["decode_tokens_per_s", "client"]
+    assert (decode.samples, decode.low, decode.high, decode.standard_deviation) == (1, None, None, None)
+
+
+def test_a_cached_prompt_spoils_ttft_but_not_decode() -> None:
+    found = measured([sample(trace(cached_tokens=500))])
+    assert found["ttft_ms", "client"].null_reason == "cached"
+    assert found["prefill_tokens_per_s", "client"].null_reason == "cached"
+    assert found["decode_tokens_per_s", "client"].value == pytest.approx(40)
+
+
+def test_without_any_usable_sample_the_triple_is_null_with_a_reason() -> None:
+    found = measured([sample(trace(status=Status.FAILED, events=(), output_tokens=None))])
+    for key in TRIPLE:
+        assert found[key, "client"].value is None
+        assert found[key, "client"].null_reason == "no_usable_sample"
+
+
+def test_prefill_by_slope_cancels_constant_overhead() -> None:
+    taken = [
+        sample(
+            trace(stream(first_ms=100 + tokens / 2), prompt_tokens=tokens),
+            point=Point(tokens, 11),
+            ordinal=ordinal,
+        )
+        for ordinal, tokens in enumerate([200] * 3 + [2000] * 3 + [8000] * 3)
+    ]
+    slopes = [each for each in measure(taken) if each.source == "slope"]
+    assert [each.point.prompt_tokens for each in slopes] == [2000, 8000]
+    assert all(each.value == pytest.approx(2000) for each in slopes)
+
+
+def test_one_length_has_no_slope() -> None:
+    assert not [each for each in measure([sample(), sample(ordinal=1)]) if each.source == "slope"]
+
+
+def test_exactly_one_source_is_shown() -> None:
+    found = measure([sample(trace(server=figures()))])
+    for key in TRIPLE:
+        assert [each.source for each in found if each.metric == key and each.is_shown] == [
+            "server" if key == "prefill_tokens_per_s" else "client"
+        ]
+
+
+def test_a_null_source_is_not_shown_where_another_has_a_value() -> None:
+    found = measure([sample(trace(stream(gap_ms=0), server=figures()))])
+    shown = next(each for each in found if each.metric == "decode_tokens_per_s" and each.is_shown)
+    assert (shown.source, shown.value) == ("server", pytest.approx(40))
+
+
+events = st.lists(
+    st.builds(
+        Event,
+        at_ms=st.floats(0, 1e7),
+        kind=st.sampled_from(Kind),
+        chars=st.integers(0, 100),
+        tokens=st.none() | st.integers(0, 1000),
+    ),
+    max_size=30,
+).map(lambda found: sorted(found, key=lambda event: event.at_ms))
+
+
+@given(
+    events,
+    st.none() | st.integers(0, 10**9),
+    st.none() | st.integers(0, 10**6),
+    st.none() | st.integers(0, 10**6),
+    st.sampled_from(Status),
+    st.sampled_from(CacheDefeat),
+    st.none() | st.sampled_from(CountSource),
+    st.none()
+    | st.builds(
+        figures,
+        prompt_tokens=st.none() | st.integers(0, 10**6),
+        prompt_ms=st.none() | st.floats(0, 1e9),
+        output_tokens=st.none() | st.integers(0, 10**6),
+        decode_ms=st.none() | st.floats(0, 1e9),
+        load_ms=st.none() | st.floats(0, 1e9),
+    ),
+)
+def test_no_stream_gives_a_zero_an_infinity_or_an_exception(
+    made: list[Event],
+    prompt: int | None,
+    cached: int | None,
+    output: int | None,
+    status: Status,
+    defeat: CacheDefeat,
+    count_source: CountSource | None,
+    server: object,
+) -> None:
+    taken = sample(
+        trace(
+            made,
+            prompt_tokens=prompt,
+            cached_tokens=cached,
+            output_tokens=output,
+            status=status,
+            server=server,
+            count_source=count_source,
+        ),
+        cache_defeat=defeat,
+    )
+    for each in measure([replace(taken, flags=flags_of(taken))] * 3):
+        if each.value is None:
+            assert each.null_reason in NULL_REASONS
+        else:
+            assert each.value == each.value
+            assert abs(each.value) != float("inf")
+            assert each.value > 0 or each.metric.startswith(("itl", "ttf", "e2e", "draft", "load"))

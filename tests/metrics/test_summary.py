@@ -1,0 +1,76 @@
+import math
+import random
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.metrics.summary import difference_interval, summarise, t_quantile
+
+values = st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=40)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "quantile"),
+    # published tables of Student's t, two-sided 95 %
+    [(1, 12.706), (2, 4.303), (4, 2.776), (9, 2.262), (30, 2.042), (40, 2.021), (60, 2.000), (120, 1.980)],
+)
+def test_t_quantiles(freedom: int, quantile: float) -> None:
+    assert t_quantile(freedom) == pytest.approx(quantile, abs=0.001)
+
+
+def test_a_fraction_of_a_degree_is_never_too_narrow() -> None:
+    assert t_quantile(4.9) == t_quantile(4)
+    assert t_quantile(0.5) == math.inf
+
+
+@given(values)
+def test_a_summary_is_in_order(found: list[float]) -> None:
+    summary = summarise(found)
+    assert summary.minimum <= summary.median <= summary.maximum
+    assert summary.count == len(found)
+    assert (summary.low is None) == (len(found) < 3)
+    if summary.low is not None and summary.high is not None:
+        assert 0 < summary.low <= summary.high
+    assert (summary.standard_deviation is None) == (len(found) == 1)
+
+
+@given(values.filter(lambda found: len(found) >= 3))
+def test_a_speed_and_its_inverse_have_the_same_interval(found: list[float]) -> None:
+    speed, time = summarise(found), summarise([1 / value for value in found])
+    assert speed.low is not None
+    assert time.high is not None
+    assert speed.low == pytest.approx(1 / time.high, rel=1e-6)
+
+
+@pytest.mark.parametrize("repetitions", [3, 5, 10])
+@pytest.mark.parametrize("skewed", [False, True])
+def test_the_interval_covers_the_truth_in_95_of_100_cases(repetitions: int, skewed: bool) -> None:
+    source = random.Random(f"{repetitions} {skewed}")
+    truth, rounds, hits = 50.0, 4000, 0
+    for _ in range(rounds):
+        if skewed:
+            found = [truth * math.exp(source.gauss(0, 0.1)) for _ in range(repetitions)]
+        else:
+            found = [source.gauss(truth, 2.5) for _ in range(repetitions)]
+        summary = summarise(found)
+        assert summary.low is not None
+        assert summary.high is not None
+        hits += summary.low <= truth <= summary.high
+    assert 0.93 <= hits / rounds <= 0.97
+
+
+def test_a_difference_has_welchs_interval() -> None:
+    # computed by hand: variances 1 and 4, n = 3 each, so the error is sqrt(5/3) and the freedom 2.94
+    low, high = difference_interval([9, 10, 11], [18, 20, 22]) or (0, 0)
+    assert (low + high) / 2 == pytest.approx(10)
+    assert (high - low) / 2 == pytest.approx(4.303 * math.sqrt(5 / 3))
+    assert difference_interval([1, 2], [3, 4, 5]) is None
+    assert difference_interval([1, 1, 1], [3, 3, 3]) == (2, 2)
+
+
+def test_zeros_and_negatives_do_not_break_it() -> None:
+    summary = summarise([-1.0, 0.0, 1.0])
+    assert summary.low is not None
+    assert summary.low < statistics.fmean([-1, 0, 1]) < (summary.high or 0)
