@@ -136,6 +136,23 @@ def latest_per_config(session: Session, where: Filter | None = None) -> list[Row
     return [_row(row) for row in session.execute(query.order_by(col(Run.started_at).desc())).all()]
 
 
+def decode_trends(session: Session, per_config: int = 20) -> dict[tuple[int, str], list[float]]:
+    """The newest decode speeds of each configuration and suite, oldest first."""
+    age = func.row_number().over(
+        partition_by=[col(Run.config_id), col(Run.suite_key)], order_by=[col(Run.started_at).desc(), col(Run.id).desc()]
+    )
+    newest = (
+        select(col(Run.config_id), col(Run.suite_key), col(DECODE.value), age.label("age"))
+        .join(DECODE, (col(DECODE.run_id) == Run.id) & (col(DECODE.point_key) == Run.main_point_key))
+        .where(Run.status == "done", DECODE.metric == TRIPLE[2], col(DECODE.is_shown), col(DECODE.value).is_not(None))
+    ).subquery()
+    found: dict[tuple[int, str], list[float]] = {}
+    wanted = select(newest.c[0], newest.c[1], newest.c[2]).where(newest.c.age <= per_config)
+    for config_id, suite_key, value in session.execute(wanted.order_by(newest.c.age.desc())):
+        found.setdefault((config_id, suite_key), []).append(value)
+    return found
+
+
 def unfinished(session: Session) -> list[Row]:
     """Running, then queued runs in their order."""
     query = _rows().where(col(Run.status).in_(("running", "queued")))

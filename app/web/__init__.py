@@ -3,9 +3,10 @@
 `create_app` is the factory for uvicorn: `uvicorn --factory app.web:create_app`.
 """
 
-import logging
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
@@ -23,8 +24,6 @@ from app.web.security import Guard, allowed_hosts, check_listen
 
 if TYPE_CHECKING:
     from app.runner import Runner
-
-log = logging.getLogger(__name__)
 
 GRACEFUL_SHUTDOWN_S = 2
 """For uvicorn's `timeout_graceful_shutdown`: an open progress stream would otherwise hold the process forever."""
@@ -48,7 +47,7 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
     )
     web.state.settings = settings
     web.state.database = Database(settings.effective_database_url)
-    web.state.runner = runner or _runner(web.state.database, settings)
+    web.state.runner = cache(lambda: runner or _runner(web.state.database, settings))
     for router in (login.router, api.router, progress.router, *ROUTERS):
         web.include_router(router)
     web.mount("/static", StaticFiles(directory=files.STATIC), name="static")
@@ -74,12 +73,13 @@ def _runner(database: Database, settings: Settings) -> "Runner":
 
 @asynccontextmanager
 async def _lifespan(web: FastAPI) -> AsyncIterator[None]:
-    database, runner = web.state.database, web.state.runner
+    database: Database = web.state.database
     await run_in_threadpool(migrate, database, files.MIGRATIONS)
-    await run_in_threadpool(runner.dispatch)
-    runner.watch()
+    # pages are served while the engines are still being loaded
+    watching = asyncio.create_task(run_in_threadpool(lambda: web.state.runner().watch()))
     try:
         yield
     finally:
-        await run_in_threadpool(runner.stop_watching)
+        await watching
+        await run_in_threadpool(web.state.runner().stop_watching)
         database.dispose()

@@ -12,8 +12,9 @@ from app.web.forms import Fields
 
 if TYPE_CHECKING:
     from app.runner import Runner
-else:
-    Runner = Any  # importing it at start would load every engine
+    from app.secrets import Secrets
+else:  # each takes as long to import as half of a page takes to render: not before one is needed
+    Runner = Secrets = Any
 
 
 def _database(request: Request) -> Database:
@@ -22,8 +23,14 @@ def _database(request: Request) -> Database:
 
 
 def _runner(request: Request) -> Runner:
-    runner: Runner = request.app.state.runner
+    runner: Runner = request.app.state.runner()
     return runner
+
+
+def _secrets(request: Request) -> Secrets:
+    from app.secrets import Secrets
+
+    return Secrets(request.app.state.settings)
 
 
 def _reading(request: Request) -> Iterator[Session]:
@@ -46,4 +53,5 @@ Reading = Annotated[Session, Depends(_reading, scope="function")]
 Writing = Annotated[Session, Depends(_writing, scope="function")]
 DatabaseDep = Annotated[Database, Depends(_database)]
 RunnerDep = Annotated[Runner, Depends(_runner)]
+SecretsDep = Annotated[Secrets, Depends(_secrets)]
 Form = Annotated[Fields, Depends(_fields)]

@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.secrets import Secrets
 from app.settings import Settings
 from app.web import errors
 from app.web.render import local_path, path_for, render, route_path
@@ -24,6 +23,8 @@ router = APIRouter(include_in_schema=False)
 
 def session_key(settings: Settings) -> str:
     """Signs session cookies; another password makes another key, which ends all sessions."""
+    from app.secrets import Secrets
+
     assert settings.password is not None
     password = settings.password.get_secret_value()
     return Secrets(settings).derive(f"session {hashlib.sha256(password.encode()).hexdigest()}")
@@ -90,7 +91,9 @@ def show_login(request: Request, next: str = "") -> Response:
 
 
 @router.post("/login")
-async def log_in(request: Request, password: Annotated[str, Form()] = "", next: Annotated[str, Form()] = "") -> Response:
+async def log_in(
+    request: Request, password: Annotated[str, Form()] = "", next: Annotated[str, Form()] = ""
+) -> Response:
     home = path_for(request, "overview")
     passwords: Passwords | None = request.scope.get("passwords")
     if passwords is None:  # no password is set

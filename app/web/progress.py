@@ -75,9 +75,8 @@ def progress_now(session: Session) -> list[Progress]:
 
 def _remaining_s(told: Mapping[str, Any]) -> float | None:
     """The worker's estimate, less the time since it was made."""
-    if told.get("remaining_s") is None:
-        return None
-    return max(0.0, told["remaining_s"] - (time.time() - told["at"]))
+    remaining_s: float | None = told.get("remaining_s")
+    return None if remaining_s is None else max(0.0, remaining_s - (time.time() - told["at"]))
 
 
 @router.get("/runs/{public_id}/progress", name="run_progress")

@@ -1,11 +1,12 @@
 """Templates and the addresses in them. Every address is made by route name and holds the sub-path, never a host."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jinja2
+from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -13,9 +14,14 @@ import app
 from app import configuration, files, units
 from app.store.listing import Shown
 
+if TYPE_CHECKING:
+    import jinja2
+
 
 @cache
-def environment() -> jinja2.Environment:
+def environment() -> "jinja2.Environment":
+    import jinja2  # with the first page
+
     env = jinja2.Environment(
         loader=jinja2.FileSystemLoader(files.TEMPLATES),
         autoescape=True,
@@ -35,6 +41,7 @@ def environment() -> jinja2.Environment:
         engine_title=engine_title,
         setting_title=configuration.setting_title,
         setting_value=configuration.show,
+        code=_code,
     )
     return env
 
@@ -43,11 +50,15 @@ def render_text(request: Request, template: str, context: Mapping[str, Any]) -> 
     def url_for(name: str, /, **path_params: Any) -> str:
         return path_for(request, name, **path_params)
 
-    return environment().get_template(template).render(
-        **context,
-        request=request,
-        url_for=url_for,
-        is_login_used=request.app.state.settings.password is not None,
+    return (
+        environment()
+        .get_template(template)
+        .render(
+            **context,
+            request=request,
+            url_for=url_for,
+            is_login_used=request.app.state.settings.password is not None,
+        )
     )
 
 
@@ -57,8 +68,8 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
 
 def path_for(request: Request, name: str, /, **path_params: Any) -> str:
     """The path of a route with the sub-path before it."""
-    path: str = request.app.url_path_for(name, **path_params)
-    return request.scope.get("root_path", "").rstrip("/") + path
+    root: str = request.scope.get("root_path", "").rstrip("/")
+    return f"{root}{request.app.url_path_for(name, **path_params)}"
 
 
 def route_path(request: Request) -> str:
@@ -103,6 +114,11 @@ def engine_title(key: str) -> str:
 
 def _plus_minus(shown: Shown) -> str:
     return units.plus_minus(shown.value, shown.low, shown.high)
+
+
+def _code(text: str) -> Markup:
+    """What stands between backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704  # escaped just now
 
 
 def _iso(moment: datetime) -> str:

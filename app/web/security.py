@@ -146,8 +146,8 @@ class _LimitedBody:
 def _set_headers(headers: MutableHeaders) -> None:
     for name, value in HEADERS.items():
         headers[name] = value
-    # measurements belong to nobody's cache; static files say for themselves that they may be kept
-    headers.setdefault("cache-control", "no-store")
+    # measurements belong in nobody's cache; static files may be kept, but are asked for again
+    headers.setdefault("cache-control", "no-cache" if "etag" in headers else "no-store")
 
 
 def _is_same_origin(headers: Headers, own: tuple[str, str, int | None]) -> bool:

@@ -5,7 +5,6 @@ from sqlmodel import Session
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app import hardware
 from app.errors import BadInput
 from app.models import Machine
 from app.store import machines, servers
@@ -114,7 +113,9 @@ def _form(request: Request, form: Fields, machine: Machine | None = None, error:
 
 
 def _this_machine() -> Fields:
-    host = hardware.this_host()
+    from app.hardware import this_host
+
+    host = this_host()
     return Fields([("name", host.name), ("os", host.os), ("cpu", host.cpu), ("ram", typed(host.ram_bytes, GIGA))])
 
 

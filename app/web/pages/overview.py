@@ -3,7 +3,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.store import machines, runs, servers
-from app.store.listing import latest_per_config
+from app.store.listing import decode_trends, latest_per_config
 from app.web.deps import Reading
 from app.web.progress import progress_now
 from app.web.render import render
@@ -17,9 +17,13 @@ def show_overview(request: Request, session: Reading) -> Response:
     counts = runs.counts_by_status(session)
     with_decode = [row for row in rows if row.decode.value is not None]
     with_ttft = [row for row in rows if row.ttft.value is not None]
+    from app.charts import sparkline  # loads the figures: not at start
+
     return render(
         request,
         "overview.html",
+        trends=decode_trends(session) if rows else {},
+        sparkline=sparkline,
         rows=rows,
         fastest=max(with_decode, key=lambda row: row.decode.value or 0, default=None),
         quickest=min(with_ttft, key=lambda row: row.ttft.value or 0, default=None),

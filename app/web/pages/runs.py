@@ -1,6 +1,6 @@
 """The list of runs, and the form that queues one."""
 
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query
@@ -121,7 +121,7 @@ def _form(
     )
 
 
-def _checks(runner: RunnerDep, server: Server | None, suite: str) -> dict[str, object]:
+def _checks(runner: RunnerDep, server: Server | None, suite: str) -> dict[str, Any]:
     if server is None:
         return {"server": None, "models": [], "unknown": [], "warnings": [], "refusal": None}
     try:

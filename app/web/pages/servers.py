@@ -1,7 +1,7 @@
 """Servers: found by probing, added with what the probe found, shown with what was measured."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter
@@ -9,20 +9,18 @@ from sqlmodel import Session
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app import hardware
 from app.configuration import SETTINGS, clean_setting
-from app.engines.base import Facts
 from app.errors import BadInput, RoofmarkError, ServerProblem
-from app.http import normalise_base_url
 from app.models import Machine, Server
-from app.runner.facts import OVERRIDES, facts_json
-from app.secrets import Secrets
 from app.store import machines, servers
 from app.store.listing import Filter, list_runs
-from app.web.deps import DatabaseDep, Form, Reading, RunnerDep, Writing
+from app.web.deps import DatabaseDep, Form, Reading, RunnerDep, SecretsDep, Writing
 from app.web.forms import Fields
 from app.web.pages.machines import ensure_this_machine
 from app.web.render import engine_title, engine_titles, is_partial, path_for, render
+
+if TYPE_CHECKING:
+    from app.engines.base import Facts
 
 HERE = "@here"
 """In the form's choice of machines: the one that Roofmark runs on, added on saving. No slug has an @."""
@@ -66,9 +64,9 @@ def probe_server(request: Request, database: DatabaseDep, runner: RunnerDep, for
 
 
 @router.post("/servers", name="add_server")
-def add_server(request: Request, database: DatabaseDep, runner: RunnerDep, form: Form) -> Response:
+def add_server(request: Request, database: DatabaseDep, runner: RunnerDep, secrets: SecretsDep, form: Form) -> Response:
     try:
-        values = _values(form, {})
+        values = _values(form)
         key = form.get("api_key").strip() or None
         facts, problem = _try_probe(runner, values["base_url"], key, values.pop("engine"))
         with database.write() as session:
@@ -78,7 +76,7 @@ def add_server(request: Request, database: DatabaseDep, runner: RunnerDep, form:
                 session,
                 machine.id,
                 engine=facts.engine if facts else form.get("engine") or _generic_engine(),
-                api_key_encrypted=_encrypted(request, key),
+                api_key_encrypted=secrets.encrypt(key) if key else None,
                 **values,
             )
             assert added.id is not None
@@ -111,14 +109,16 @@ def edit_server(request: Request, database: DatabaseDep, slug: str) -> Response:
 
 
 @router.post("/servers/{slug}", name="save_server")
-def save_server(request: Request, database: DatabaseDep, runner: RunnerDep, form: Form, slug: str) -> Response:
+def save_server(
+    request: Request, database: DatabaseDep, runner: RunnerDep, secrets: SecretsDep, form: Form, slug: str
+) -> Response:
     with database.read() as session:
         server = servers.server(session, slug)
     try:
-        values = _values(form, server.facts)
+        values = _values(form)
         moved = values["base_url"] != server.base_url
-        encrypted = _kept_key(request, form, server, moved)
-        key = Secrets(request.app.state.settings).decrypt(encrypted) if encrypted else None
+        encrypted = _kept_key(secrets, form, server, moved)
+        key = secrets.decrypt(encrypted) if encrypted else None
         engine = values.pop("engine")
         facts, problem = _try_probe(runner, values["base_url"], key, engine)
         with database.write() as session:
@@ -139,11 +139,13 @@ def save_server(request: Request, database: DatabaseDep, runner: RunnerDep, form
 
 
 @router.post("/servers/{slug}/probe", name="probe_known_server")
-def probe_known_server(request: Request, database: DatabaseDep, runner: RunnerDep, slug: str) -> Response:
+def probe_known_server(
+    request: Request, database: DatabaseDep, runner: RunnerDep, secrets: SecretsDep, slug: str
+) -> Response:
     with database.read() as session:
         server = servers.server(session, slug)
     key = server.api_key_encrypted
-    runner.refresh(server, Secrets(request.app.state.settings).decrypt(key) if key else None)
+    runner.refresh(server, secrets.decrypt(key) if key else None)
     return _to(request, server)
 
 
@@ -169,7 +171,7 @@ def _probed(request: Request, database: DatabaseDep, runner: RunnerDep, form: Fi
     """The form filled with what a probe found; what was typed before stays."""
     key = form.get("api_key").strip() or None
     try:
-        base_url = normalise_base_url(form.get("base_url"))
+        base_url = _address(form.get("base_url"))
         facts, problem = runner.probe(base_url, key, form.get("engine") or None), None
     except (BadInput, ServerProblem) as error:
         return _form(request, database, form, error=error)
@@ -186,7 +188,7 @@ def _probed(request: Request, database: DatabaseDep, runner: RunnerDep, form: Fi
 
 def _try_probe(
     runner: RunnerDep, base_url: str, key: str | None, engine: str | None
-) -> tuple[Facts | None, ServerProblem | None]:
+) -> "tuple[Facts | None, ServerProblem | None]":
     """Saving does not depend on the server being up."""
     try:
         return runner.probe(base_url, key, engine), None
@@ -194,9 +196,21 @@ def _try_probe(
         return None, problem
 
 
-def _remember(session: Session, server_id: int, facts: Facts | None) -> None:
+def _remember(session: Session, server_id: int, facts: "Facts | None") -> None:
     if facts is not None:
-        servers.remember(session, server_id, facts=facts_json(facts), capabilities=facts.capabilities)
+        servers.remember(session, server_id, facts=_told(facts), capabilities=facts.capabilities)
+
+
+def _address(text: str) -> str:
+    from app.http import normalise_base_url  # loads the HTTP client: not at start
+
+    return normalise_base_url(text)
+
+
+def _told(facts: "Facts") -> dict[str, Any]:
+    from app.runner.facts import facts_json
+
+    return facts_json(facts)
 
 
 def _suggested_name(engine: str, base_url: str) -> str:
@@ -216,13 +230,16 @@ def _form(
     form: Fields,
     *,
     server: Server | None = None,
-    facts: Facts | None = None,
+    facts: "Facts | None" = None,
     error: RoofmarkError | None = None,
 ) -> Response:
+    from app.hardware import this_host
+    from app.runner.facts import OVERRIDES
+
     with database.read() as session:
         known = machines.list_machines(session)
-    told = facts_json(facts) if facts else (server.facts if server else {})
-    here = hardware.this_host().name
+    told = _told(facts) if facts else (server.facts if server else {})
+    here = this_host().name
     context = {
         "form": form,
         "server": server,
@@ -237,8 +254,9 @@ def _form(
         "lacks": [key for key in OVERRIDES if not _tells(told, key)],
     }
     template = "server_edit.html" if server else "_server_fields.html" if is_partial(request) else "server_new.html"
-    # htmx shows what a probe says either way; for programs the status tells
-    return render(request, template, status=error.http_status if error else 200, **context)
+    # in a piece of the page a failed probe is an answer like any other, and browsers log error states
+    status = error.http_status if error and not is_partial(request) else 200
+    return render(request, template, status=status, **context)
 
 
 def _asked(facts: dict[str, Any]) -> Sequence[Any]:
@@ -269,9 +287,9 @@ def _fields(server: Server, machine: Machine) -> Fields:
     )
 
 
-def _values(form: Fields, facts: dict[str, Any]) -> dict[str, Any]:
+def _values(form: Fields) -> dict[str, Any]:
     """Columns of a server, with `engine` None where the probe shall find it. Raises BadInput."""
-    base_url = normalise_base_url(form.get("base_url"))
+    base_url = _address(form.get("base_url"))
     engine = form.get("engine") or None
     if engine is not None and engine not in engine_titles():
         raise BadInput(f"There is no engine {engine!r}.")
@@ -292,13 +310,9 @@ def _machine(session: Session, form: Fields) -> Machine:
     return ensure_this_machine(session) if slug == HERE else machines.machine(session, slug)
 
 
-def _encrypted(request: Request, key: str | None) -> str | None:
-    return Secrets(request.app.state.settings).encrypt(key) if key else None
-
-
-def _kept_key(request: Request, form: Fields, server: Server, moved: bool) -> str | None:
+def _kept_key(secrets: SecretsDep, form: Fields, server: Server, moved: bool) -> str | None:
     """A key belongs to the address it was entered for: it is never sent to another one unasked."""
     typed = form.get("api_key").strip()
     if typed:
-        return _encrypted(request, typed)
+        return secrets.encrypt(typed)
     return None if moved or form.get("remove_key") else server.api_key_encrypted

@@ -1,0 +1,107 @@
+"""Token timeline and gaps of a run's samples."""
+
+from dataclasses import replace
+
+import plotly.graph_objects as go
+import pytest
+
+from app.charts import Figure, gaps, median_sample, timeline
+from app.charts.base import MAX_POINTS
+from app.metrics import clock, flags_of
+from app.samples import Event, Kind, Point, Sample
+from tests.seed import made_sample
+
+POINT = Point(512, 64)
+
+
+def sample(ordinal: int, decode: float = 50.0, is_warmup: bool = False, tokens: int = 64) -> Sample:
+    return made_sample(ordinal, replace(POINT, output_tokens=tokens), 400.0 + ordinal, decode, is_warmup)
+
+
+def valid(figure: Figure | None) -> Figure:
+    assert figure is not None
+    go.Figure(data=figure.data, layout=figure.layout)
+    return figure
+
+
+def without_tokens(one: Sample) -> Sample:
+    return replace(one, trace=replace(one.trace, events=()))
+
+
+def test_the_median_stands_in_the_middle_by_decode_and_is_usable() -> None:
+    warm = sample(0, 55, is_warmup=True)
+    spoiled = replace(sample(1, 52), flags=("incomplete",))
+    taken = [warm, spoiled, sample(2, 40), sample(3, 50), sample(4, 60)]
+    found = median_sample(taken)
+    assert found is not None
+    assert found.ordinal == 3
+    assert median_sample([warm]) is None
+    assert median_sample([without_tokens(sample(1))]) is None
+
+
+def test_without_a_usable_sample_the_median_is_one_of_the_others() -> None:
+    spoiled = replace(sample(1, 52), flags=("incomplete",))
+    assert median_sample([spoiled]) is spoiled
+
+
+def test_the_timeline_starts_with_the_prefill_and_ends_with_all_tokens() -> None:
+    taken = [sample(0, is_warmup=True), sample(1, 40), sample(2, 50), sample(3, 60)]
+    figure = valid(timeline(taken))
+    assert [trace["name"] for trace in figure.data] == ["Sample 2", "Sample 4", "Sample 3"]
+    assert [trace["meta"]["series"] for trace in figure.data] == [None, None, 0]
+    line = figure.data[-1]
+    first = clock.first_token_ms(taken[2].trace)
+    assert line["x"][:2] == [0, first]
+    assert line["y"][:3] == [0, 0, 1]
+    assert line["y"][-1] == 64
+    assert [key.title for key in figure.legend] == ["Sample 3, the median", "2 other samples"]
+    assert figure.layout["shapes"][0]["x1"] == first
+
+
+def test_tokens_of_bundled_events_are_shared_out_over_them() -> None:
+    one = sample(0)
+    every_fourth = [e for i, e in enumerate(clock.token_events(one.trace)) if i % 4 == 0]
+    figure = valid(timeline([replace(one, trace=replace(one.trace, events=tuple(every_fourth)))]))
+    assert figure.data[0]["y"][2:4] == [4, 8]
+    assert figure.data[0]["y"][-1] == 64
+
+
+def test_tokens_that_the_server_counts_in_each_event_are_taken_as_they_are() -> None:
+    one = sample(0)
+    events = tuple(Event(100.0 * i, Kind.ANSWER, 4, tokens) for i, tokens in enumerate((1, 3, 64), 1))
+    figure = valid(timeline([replace(one, trace=replace(one.trace, events=events))]))
+    assert figure.data[0]["y"] == [0, 0, 1, 3, 64]
+
+
+@pytest.mark.parametrize("draw", [timeline, lambda taken: gaps(taken[0])])
+def test_a_run_without_a_stream_has_no_figure(draw: object) -> None:
+    assert draw([without_tokens(sample(1))]) is None  # type: ignore[operator]
+
+
+def test_many_samples_stay_few_points() -> None:
+    figure = valid(timeline([sample(i, tokens=1000) for i in range(20)]))
+    assert sum(len(trace["x"]) for trace in figure.data) <= 1.1 * MAX_POINTS
+
+
+def test_gaps_show_their_percentiles() -> None:
+    one = sample(2)
+    figure = valid(gaps(one))
+    found = clock.gaps_ms(one.trace)
+    assert figure.data[0]["y"] == [round(gap, 3) for gap in found]
+    assert figure.layout["yaxis"]["title"]["text"] == "Inter-token latency, ms"
+    assert len(figure.layout["shapes"]) == 3
+    said = " ".join(note["text"] for note in figure.layout["annotations"])
+    assert all(f"p{percent} " in said for percent in (50, 90, 99))
+    assert figure.summary.startswith("Inter-token latency of sample 3: p50 ")
+    assert [row[0] for row in figure.table.rows] == ["shortest", "p50", "p90", "p99", "longest"]
+
+
+def test_gaps_of_bundled_events_are_called_chunk_gaps() -> None:
+    one = sample(0)
+    few = tuple(e for i, e in enumerate(clock.token_events(one.trace)) if i % 4 == 0)
+    bundled = replace(one, trace=replace(one.trace, events=few))
+    bundled = replace(bundled, flags=flags_of(bundled))
+    assert "bundled" in bundled.flags
+    figure = valid(gaps(bundled))
+    assert figure.layout["yaxis"]["title"]["text"] == "Chunk gap, ms"
+    assert "token" not in figure.data[0]["hovertemplate"].lower()

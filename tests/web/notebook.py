@@ -1,0 +1,79 @@
+"""Pages over a notebook with runs in it; no worker is ever started."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+from fastapi.testclient import TestClient
+from sqlmodel import Session, select
+
+from app.db import Database
+from app.errors import Conflict
+from app.models import Config, Run, Server, now
+from app.samples import Sample
+from app.settings import Settings
+from app.store import measurements, samples
+from app.web import create_app
+
+BASE_URL = "http://127.0.0.1:8765"
+
+
+class IdleRunner:
+    """Remembers what it was asked for and does nothing."""
+
+    def __init__(self) -> None:
+        self.cancelled: list[str] = []
+
+    def cancel(self, public_id: str) -> None:
+        if public_id == "ended":
+            raise Conflict("The run has ended already: it is done.")
+        self.cancelled.append(public_id)
+
+    def dispatch(self) -> None: ...
+
+    def watch(self) -> None: ...
+
+    def stop_watching(self) -> None: ...
+
+
+@contextmanager
+def pages(settings: Settings) -> Iterator[TestClient]:
+    runner: Any = IdleRunner()
+    with TestClient(create_app(settings, runner), base_url=BASE_URL, headers={"origin": BASE_URL}) as client:
+        yield client
+
+
+def add_run(database: Database, taken: Sequence[Sample] = (), status: str = "done", **fields: Any) -> str:
+    """A run of the first server and configuration with these samples; gives its public id."""
+    with database.write() as session:
+        server, config = session.exec(select(Server)).first(), session.exec(select(Config)).first()
+        assert server is not None
+        assert config is not None
+        begun = now() - timedelta(minutes=1)
+        values: dict[str, Any] = {
+            "machine_id": server.machine_id,
+            "server_id": config.server_id,
+            "config_id": config.id,
+            "suite_key": "triple",
+            "suite_sha256": "0" * 64,
+            "status": status,
+            "main_point_key": taken[0].point.key if taken else "512/128/1/0",
+            "samples_planned": 6,
+            "samples_done": len(taken),
+            "queued_at": begun,
+            "started_at": None if status == "queued" else begun,
+            "finished_at": None if status in ("queued", "running") else now(),
+        }
+        run = Run(**{**values, **fields})
+        _store(session, run, taken)
+        return run.public_id
+
+
+def _store(session: Session, run: Run, taken: Sequence[Sample]) -> None:
+    session.add(run)
+    session.flush()
+    assert run.id is not None
+    for sample in taken:
+        samples.add_sample(session, run.id, sample, now())
+    measurements.derive(session, run.id)

@@ -1,0 +1,230 @@
+"""The page of one run: every state, what is known, what is not and why."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from html import unescape
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.db import Database
+from app.metrics import flags_of
+from app.samples import Kind, Point, Sample, Status
+from app.settings import Settings
+from app.store import runs
+from tests.seed import made_sample, seed
+from tests.web.notebook import add_run, pages
+
+POINT = Point(512, 128)
+
+
+@pytest.fixture
+def client(settings: Settings, database: Database) -> Iterator[TestClient]:
+    with pages(settings) as client:
+        yield client
+
+
+@pytest.fixture
+def seeded(database: Database) -> list[str]:
+    with database.write() as session:
+        return seed(session, runs=12, detailed=3)
+
+
+def text_of(page: str) -> str:
+    """What a reader reads: no tags, single spaces."""
+    without_scripts = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", without_scripts)))
+
+
+def read(client: TestClient, public_id: str) -> str:
+    answer = client.get(f"/runs/{public_id}")
+    assert answer.status_code == 200
+    return text_of(answer.text)
+
+
+def sample(ordinal: int, is_warmup: bool = False, **trace: Any) -> Sample:
+    made = made_sample(ordinal, POINT, 500.0, 50.0, is_warmup)
+    made = replace(made, trace=replace(made.trace, **trace))
+    return replace(made, flags=flags_of(made))
+
+
+def test_an_unknown_run_is_a_sentence(client: TestClient) -> None:
+    answer = client.get("/runs/nonesuch")
+    assert answer.status_code == 404
+    assert "There is no run" in text_of(answer.text)
+
+
+def test_the_triple_with_spread_interval_count_and_sources(client: TestClient, seeded: list[str]) -> None:
+    said = read(client, seeded[-1])
+    assert re.search(r"TTFT [\d,.]+ ± [\d,.]+ ms 95 % interval [\d,.]+ to [\d,.]+ · 5 samples Timed by Roofmark", said)
+    assert re.search(r"Prefill [\d,.]+ ± [\d,.]+ tok/s .*? The server's own timing", said)
+    assert "Timed by Roofmark, a lower bound" in said
+    assert "Every sample has exactly 128 output tokens." in said
+    assert "No prompt token came from the server's cache." in said
+
+
+def test_charts_with_their_data(client: TestClient, seeded: list[str]) -> None:
+    page = client.get(f"/runs/{seeded[-1]}").text
+    assert page.count('<script type="application/json"') == 2
+    assert page.count("<summary>Data table</summary>") == 2
+    assert "style=" not in page
+
+
+def test_one_sample_has_no_interval(client: TestClient, database: Database, seeded: list[str]) -> None:
+    said = read(client, add_run(database, [sample(0, True), sample(1)]))
+    assert "One sample: no interval" in said
+    assert "±" not in said
+
+
+def test_bench512_says_how_to_compare(client: TestClient, database: Database, seeded: list[str]) -> None:
+    said = read(client, add_run(database, [sample(0)], suite_key="bench512"))
+    assert "llama-bench -p 512 -n 128 -d 512" in said
+
+
+def test_an_unknown_number_is_a_dash_with_its_reason(client: TestClient, database: Database, seeded: list[str]) -> None:
+    public_id = add_run(database, [sample(i, events=(), not_streamed=True, server=None) for i in range(3)])
+    page = client.get(f"/runs/{public_id}").text
+    said = text_of(page)
+    assert "TTFT – ms The server sent one piece of JSON instead of a stream." in said
+    assert '<abbr title="The server sent one piece of JSON instead of a stream.">–</abbr>' in page
+    assert "not streamed 3 of 3 samples" in said
+    assert "Without a stream there is no TTFT" in said
+    assert "application/json" not in page
+
+
+def test_samples_left_out_are_counted_and_explained(client: TestClient, database: Database, seeded: list[str]) -> None:
+    broken = sample(3, status=Status.INCOMPLETE, error="The stream broke.")
+    said = read(client, add_run(database, [sample(0, True), sample(1), sample(2), broken, sample(4)]))
+    assert "1 sample left out (incomplete: The stream had no proper end" in said
+    assert "The stream broke." in said
+    assert re.search(r" 1 warm-up ", said)
+
+
+def test_client_and_server_that_disagree_are_told(client: TestClient, database: Database, seeded: list[str]) -> None:
+    slow = [
+        replace(one, trace=replace(one.trace, server=replace(one.trace.server, decode_ms=3000.0)))
+        for one in (sample(1), sample(2), sample(3))
+        if one.trace.server is not None
+    ]
+    said = read(client, add_run(database, slow))
+    assert re.search(r"Roofmark timed [\d.]+ tok/s decode, the server states 42.3 tok/s: \d+% more\.", said)
+    assert "Likely causes" in said
+
+
+def test_bundled_events_are_the_named_cause(client: TestClient, database: Database, seeded: list[str]) -> None:
+    taken = []
+    for i in range(3):
+        one = sample(i)
+        kept = tuple(e for j, e in enumerate(one.trace.events) if e.kind is not Kind.ANSWER or j % 3 == 0)
+        assert one.trace.server is not None
+        taken.append(sample(i, events=kept, server=replace(one.trace.server, decode_ms=3500.0)))
+    said = read(client, add_run(database, taken))
+    assert "Events hold several tokens each" in said
+    assert "Chunk gap of sample" in said
+
+
+def test_counting_n_over_the_time_of_n_minus_1_is_recognised(database: Database) -> None:
+    from app.metrics import measure
+    from app.web.result import disagreement
+
+    point = Point(512, 11)
+    one = made_sample(0, point, 500.0, 50.0)
+    assert one.trace.server is not None
+    assert one.trace.server.decode_ms is not None
+    stated = replace(one.trace.server, decode_ms=one.trace.server.decode_ms * 10 / 11)
+    taken = [replace(one, trace=replace(one.trace, server=stated))]
+    warning = disagreement(measure(taken), taken)
+    assert warning is not None
+    assert "divide all tokens by the time of one interval less" in warning
+
+
+def test_several_points_stand_in_a_table(client: TestClient, seeded: list[str]) -> None:
+    lengths = seeded[10]
+    page = client.get(f"/runs/{lengths}").text
+    said = text_of(page)
+    assert "TTFT at 200 prompt tokens" in said
+    assert "Slope prefill tok/s" in said
+    assert "8,000 prompt tokens" in said
+    other = client.get(f"/runs/{lengths}?point=8000/128/1/0").text
+    assert re.search(r"point=8000%2F128%2F1%2F0[^>]*aria-current", other) or re.search(
+        r"point=8000/128/1/0[^>]*aria-current", other
+    )
+    refused = client.get(f"/runs/{lengths}?point=5")
+    assert refused.status_code == 422
+    assert "has no point" in text_of(refused.text)
+
+
+def test_points_left_out_and_warnings_are_said(client: TestClient, database: Database, seeded: list[str]) -> None:
+    evidence = {
+        "warnings": ["This machine was busy before the run."],
+        "left_out": [{"point": "8000/128/1/0", "reason": "It does not fit into 4,096 tokens."}],
+        "prompt_tokens_counted": {"512/128/1/0": 509},
+        "counters": {"llamacpp:prompt_tokens_total": 3054.0},
+    }
+    said = read(client, add_run(database, [sample(0)], evidence=evidence))
+    assert "This machine was busy before the run." in said
+    assert "The point of 8,000 prompt tokens was left out. It does not fit into 4,096 tokens." in said
+    assert "counts 509 tokens in the prompt of about 512" in said
+    assert "llamacpp:prompt_tokens_total grew by 3,054." in said
+
+
+def test_what_changed_in_words(client: TestClient, database: Database, seeded: list[str]) -> None:
+    first = read(client, seeded[0])
+    assert "This is the first configuration measured on this server." in first
+    everything = " ".join(read(client, public_id) for public_id in seeded)
+    assert "→" in everything
+
+
+@pytest.mark.parametrize("status", ["queued", "running"])
+def test_progress_streams_and_works_without_scripts(
+    client: TestClient, database: Database, seeded: list[str], status: str
+) -> None:
+    public_id = add_run(database, [sample(0)] if status == "running" else [], status, progress={"phase": "Measuring."})
+    page = client.get(f"/runs/{public_id}").text
+    assert f'hx-sse:connect="/runs/{public_id}/events"' in page
+    assert f'action="/runs/{public_id}/cancel"' in page
+    assert "<noscript>" in page
+    assert "Run again" not in page
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "sentence"),
+    [
+        ("failed", "The server needs an API key.", "The server needs an API key. What had been measured"),
+        ("cancelled", None, "The run was cancelled after 1 of 6 samples; they are kept below."),
+        ("interrupted", None, "The run was interrupted after 1 of 6 samples; they are kept below."),
+    ],
+)
+def test_runs_that_ended_early(
+    client: TestClient, database: Database, seeded: list[str], status: str, error: str | None, sentence: str
+) -> None:
+    public_id = add_run(database, [sample(0)], status, error=error)
+    assert sentence in read(client, public_id)
+    assert "hx-sse:connect" not in client.get(f"/runs/{public_id}").text
+
+
+def test_a_failed_run_without_samples_is_a_page(client: TestClient, database: Database, seeded: list[str]) -> None:
+    said = read(client, add_run(database, [], "failed", error="The server is not there.", config_id=None))
+    assert "The server is not there." in said
+    assert "The run ended before its configuration was known." in said
+
+
+def test_a_note_is_edited_in_place(client: TestClient, database: Database, seeded: list[str]) -> None:
+    public_id = seeded[-1]
+    answer = client.post(f"/runs/{public_id}/note", data={"note": "Fans at 80 %\n<b>loud</b>"}, follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/runs/{public_id}")
+    page = client.get(f"/runs/{public_id}").text
+    assert "Fans at 80 %" in page
+    assert "<b>loud" not in page
+    with database.read() as session:
+        assert runs.run(session, public_id).note.startswith("Fans at 80 %")
+
+
+def test_run_again_takes_server_and_suite_along(client: TestClient, seeded: list[str]) -> None:
+    page = client.get(f"/runs/{seeded[-1]}").text
+    link = re.search(r'href="(/runs/new\?[^"]*)"', page)
+    assert link is not None
+    assert "suite=triple" in link[1]
+    assert "server=" in link[1]
