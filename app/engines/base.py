@@ -121,6 +121,6 @@ class Engine(ABC):
         """Tokens that the prompt of `ask` will have, by the server's own tokenizer; None where it has none."""
         return None
 
-    def counters(self, client: ServerClient) -> dict[str, float] | None:
-        """The server's running totals (Prometheus names), to be compared before and after a run."""
+    def counters(self, client: ServerClient) -> Counters | None:
+        """To be compared before and after a run; None where the server counts nothing."""
         return None

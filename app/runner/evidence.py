@@ -37,8 +37,8 @@ def after(
         others = _of_others(complete, began, ended)
         if others > 0:
             warnings.append(
-                f"The server processed {plural(others, 'prompt token')} for somebody else during the run: measure again "
-                "while nobody else uses it."
+                f"The server processed {plural(others, 'prompt token')} for somebody else during the run: measure "
+                "again while nobody else uses it."
             )
         elif others == 0:
             checks.append("The server's own counters saw no other request during the run.")

@@ -204,7 +204,11 @@ def _rows() -> Any:
             Config.settings,
             Config.labels,
             Config.fingerprint,
-            *(column for each in (TTFT, PREFILL, DECODE) for column in (each.value, each.low, each.high, each.standard_deviation, each.source)),
+            *(
+                column
+                for each in (TTFT, PREFILL, DECODE)
+                for column in (each.value, each.low, each.high, each.standard_deviation, each.source)
+            ),
         )
     )
 

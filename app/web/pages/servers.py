@@ -139,14 +139,10 @@ def save_server(
 
 
 @router.post("/servers/{slug}/probe", name="probe_known_server")
-def probe_known_server(
-    request: Request, database: DatabaseDep, runner: RunnerDep, secrets: SecretsDep, slug: str
-) -> Response:
+def probe_known_server(request: Request, database: DatabaseDep, runner: RunnerDep, slug: str) -> Response:
+    runner.refresh(slug)
     with database.read() as session:
-        server = servers.server(session, slug)
-    key = server.api_key_encrypted
-    runner.refresh(server, secrets.decrypt(key) if key else None)
-    return _to(request, server)
+        return _to(request, servers.server(session, slug))
 
 
 @router.post("/servers/{slug}/archive", name="archive_server")
