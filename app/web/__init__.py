@@ -39,7 +39,6 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
     web = FastAPI(
         title="Roofmark",
         version=app.__version__,
-        root_path=settings.root_path,
         docs_url=None,  # both pages load from a CDN
         redoc_url=None,
         openapi_url="/api/v1/openapi.json",
@@ -59,9 +58,11 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
             secret_key=login.session_key(settings),
             session_cookie="roofmark",
             same_site="strict",
-            path=settings.root_path or "/",
+            path=settings.root_path.rstrip("/") or "/",
         )
-    web.add_middleware(Guard, hosts=allowed_hosts(settings), refuse=errors.response)
+    web.add_middleware(
+        Guard, hosts=allowed_hosts(settings), root_path=settings.root_path.rstrip("/"), refuse=errors.response
+    )
     return web
 
 

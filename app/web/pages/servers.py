@@ -139,14 +139,9 @@ def save_server(
 
 
 @router.post("/servers/{slug}/probe", name="probe_known_server")
-def probe_known_server(
-    request: Request, database: DatabaseDep, runner: RunnerDep, secrets: SecretsDep, slug: str
-) -> Response:
-    with database.read() as session:
-        server = servers.server(session, slug)
-    key = server.api_key_encrypted
-    runner.refresh(server, secrets.decrypt(key) if key else None)
-    return _to(request, server)
+def probe_known_server(request: Request, runner: RunnerDep, slug: str) -> Response:
+    runner.refresh(slug)
+    return RedirectResponse(path_for(request, "server", slug=slug), status_code=303)
 
 
 @router.post("/servers/{slug}/archive", name="archive_server")
