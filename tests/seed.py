@@ -3,6 +3,7 @@
 import random
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from sqlmodel import Session
 
@@ -85,17 +86,30 @@ def seed(session: Session, runs: int = 60, configs_used: int = 7, detailed: int 
 
 def _servers(session: Session) -> list[Server]:
     known = [
-        ("strix-halo", 8080, "llama.cpp", {"name": "Radeon 8060S", "count": 1, "memory_bytes": 96 * GB}),
-        ("2×3090", 8081, "llama.cpp", {"name": "RTX 3090", "count": 2, "memory_bytes": 24 * GB}),
-        ("m3-ultra", 8000, "openai", {"name": "M3 Ultra", "count": 1, "memory_bytes": 192 * GB}),
+        ("strix-halo", 8080, "llama.cpp", ("Radeon 8060S", 1, 96, 256)),
+        ("2×3090", 8081, "llama.cpp", ("RTX 3090", 2, 24, 936)),
+        ("m3-ultra", 8000, "openai", ("M3 Ultra", 1, 192, 819)),
     ]
     made = []
     for name, port, engine, accelerator in known:
-        machine: Machine = machines.add_machine(session, name, kind="desktop", accelerators=[accelerator])
+        machine: Machine = machines.add_machine(
+            session, name, kind="desktop", accelerators=[_accelerator(*accelerator)]
+        )
         assert machine.id is not None
         title = f"{name} {port}"
         made.append(servers.add_server(session, machine.id, title, engine, f"http://127.0.0.1:{port}"))
     return made
+
+
+def _accelerator(name: str, count: int, memory_gb: int, bandwidth_gb_per_s: int) -> dict[str, Any]:
+    return {
+        "name": name,
+        "count": count,
+        "memory_bytes": memory_gb * GB,
+        "bandwidth_bytes_per_s": bandwidth_gb_per_s * GB,
+        "compute_flops_per_s": None,
+        "source": "typed",
+    }
 
 
 def _run(server: Server, config_id: int | None, suite: Suite, started: datetime, public_id: str) -> Run:

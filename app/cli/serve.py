@@ -30,7 +30,6 @@ def show_dashboard(settings: Settings) -> None:
         timeout_graceful_shutdown=GRACE_S,
         log_config=None,
         access_log=False,
-        root_path=settings.root_path,
         server_header=False,
     )
     host, port = listener.getsockname()[:2]

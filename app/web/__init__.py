@@ -19,14 +19,14 @@ from app import files
 from app.db import Database, migrate
 from app.settings import Settings
 from app.web import api, errors, login, progress
-from app.web.pages import ROUTERS
+from app.web.pages import history, machines, overview, run, runs, servers, suites
 from app.web.security import Guard, allowed_hosts, check_listen
 
 if TYPE_CHECKING:
     from app.runner import Runner
 
-GRACEFUL_SHUTDOWN_S = 2
-"""For uvicorn's `timeout_graceful_shutdown`: an open progress stream would otherwise hold the process forever."""
+PAGES = (overview, runs, run, history, machines, servers, suites)
+"""In this order: `/runs/new` is no run."""
 
 
 def create_app(settings: Settings | None = None, runner: "Runner | None" = None) -> FastAPI:
@@ -39,7 +39,6 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
     web = FastAPI(
         title="Roofmark",
         version=app.__version__,
-        root_path=settings.root_path,
         docs_url=None,  # both pages load from a CDN
         redoc_url=None,
         openapi_url="/api/v1/openapi.json",
@@ -48,8 +47,8 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
     web.state.settings = settings
     web.state.database = Database(settings.effective_database_url)
     web.state.runner = cache(lambda: runner or _runner(web.state.database, settings))
-    for router in (login.router, api.router, progress.router, *ROUTERS):
-        web.include_router(router)
+    for part in (login, api, progress, *PAGES):
+        web.include_router(part.router)
     web.mount("/static", StaticFiles(directory=files.STATIC), name="static")
     errors.install(web)
     if settings.password is not None:  # middleware added last runs first
@@ -59,9 +58,11 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
             secret_key=login.session_key(settings),
             session_cookie="roofmark",
             same_site="strict",
-            path=settings.root_path or "/",
+            path=settings.root_path.rstrip("/") or "/",
         )
-    web.add_middleware(Guard, hosts=allowed_hosts(settings), refuse=errors.response)
+    web.add_middleware(
+        Guard, hosts=allowed_hosts(settings), root_path=settings.root_path.rstrip("/"), refuse=errors.response
+    )
     return web
 
 

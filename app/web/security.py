@@ -68,9 +68,10 @@ class Guard:
     An exception that nobody expected ends here as one sentence; its traceback goes to the log only.
     """
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str], refuse: Refuse) -> None:
+    def __init__(self, app: ASGIApp, hosts: frozenset[str], root_path: str, refuse: Refuse) -> None:
         self.app = app
         self.hosts = hosts
+        self.root_path = root_path
         self.refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,6 +82,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
         started = False
+        scope["root_path"] = self.root_path
 
         async def send_with_headers(message: Message) -> None:
             nonlocal started

@@ -139,10 +139,9 @@ def save_server(
 
 
 @router.post("/servers/{slug}/probe", name="probe_known_server")
-def probe_known_server(request: Request, database: DatabaseDep, runner: RunnerDep, slug: str) -> Response:
+def probe_known_server(request: Request, runner: RunnerDep, slug: str) -> Response:
     runner.refresh(slug)
-    with database.read() as session:
-        return _to(request, servers.server(session, slug))
+    return RedirectResponse(path_for(request, "server", slug=slug), status_code=303)
 
 
 @router.post("/servers/{slug}/archive", name="archive_server")

@@ -1,0 +1,46 @@
+"""The dashboard as a person starts it: its own process, a free port, a data folder of its own."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from tests.ports import free_port
+from tests.waiting import until
+
+
+@contextmanager
+def running_dashboard(data_dir: Path) -> Iterator[str]:
+    """Gives its address."""
+    port = free_port()
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("ROOFMARK_")},
+        "ROOFMARK_DATA_DIR": str(data_dir),
+    }
+    log = data_dir.parent / f"{data_dir.name}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "app", "serve", "--port", str(port)],
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        address = f"http://127.0.0.1:{port}"
+        try:
+            until(lambda: process.poll() is not None or _answers(address))
+            assert process.poll() is None, log.read_text()
+            yield address
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+
+
+def _answers(address: str) -> bool:
+    try:
+        return httpx.get(address).is_success
+    except httpx.TransportError:
+        return False

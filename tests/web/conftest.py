@@ -1,0 +1,57 @@
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.db import Database
+from app.runner import Runner
+from app.settings import Settings
+from app.store import machines, servers
+from app.web import create_app
+from tests.replay import Replay, capture, serve
+from tests.web.notebook import BASE_URL
+
+API_KEY = "sk-never-to-be-seen-1234567890"
+
+
+class WaitingRunner(Runner):
+    """The real one, but no worker ever starts: a queued run stays queued."""
+
+    def dispatch(self) -> None: ...
+
+    def watch(self) -> None: ...
+
+
+@contextmanager
+def browser(settings: Settings, database: Database, *, has_origin: bool = True) -> Iterator[TestClient]:
+    """A browser on Roofmark's own pages, or with `has_origin=False` a program."""
+    web = create_app(settings, WaitingRunner(database, settings))
+    headers = {"origin": BASE_URL, "sec-fetch-site": "same-origin"} if has_origin else {}
+    with TestClient(web, base_url=BASE_URL, headers=headers) as client:
+        yield client
+
+
+@pytest.fixture
+def client(settings: Settings, database: Database) -> Iterator[TestClient]:
+    with browser(settings, database) as client:
+        yield client
+
+
+@pytest.fixture
+def llama() -> Iterator[Replay]:
+    """A llama.cpp server as far as probing asks it."""
+    names = {"/props": "get_props", "/v1/models": "get_models", "/health": "get_health", "/slots": "get_slots_idle"}
+    with serve({path: capture("llama.cpp", name) for path, name in names.items()}) as replay:
+        yield replay
+
+
+@pytest.fixture
+def server(database: Database) -> str:
+    """Slug of a server with a context of 4,096 tokens; nothing listens at its address."""
+    with database.write() as session:
+        machine = machines.add_machine(session, "strix-halo")
+        assert machine.id is not None
+        facts = {"engine": "llama.cpp", "context_tokens": 4096, "models": [], "settings": {"context": 4096}}
+        added = servers.add_server(session, machine.id, "llama", "llama.cpp", "http://127.0.0.1:9", facts=facts)
+        return added.slug

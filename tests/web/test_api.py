@@ -1,0 +1,83 @@
+"""The JSON API: the same documents and rules as everywhere, errors as one sentence."""
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.db import Database
+from app.document import run_document
+from tests.seed import seed
+
+
+def message(answer: Any) -> str:
+    assert set(answer.json()) == {"error"}
+    return str(answer.json()["error"]["message"])
+
+
+def test_runs_are_filtered_and_paged(client: TestClient, database: Database) -> None:
+    with database.write() as session:
+        ids = seed(session, runs=12, detailed=1)
+    page = client.get("/api/v1/runs?per_page=5&page=3").json()
+    assert (page["total"], page["page"], page["per_page"]) == (12, 3, 5)
+    assert [run["id"] for run in page["runs"]] == ids[::-1][10:]
+    assert client.get("/api/v1/runs?status=failed").json()["total"] == 0
+
+
+def test_a_run_is_its_document(client: TestClient, database: Database) -> None:
+    with database.write() as session:
+        public_id = seed(session, runs=1, detailed=1)[0]
+    with database.read() as session:
+        assert client.get(f"/api/v1/runs/{public_id}").json() == run_document(session, public_id)
+
+
+def test_a_run_is_queued_and_cancelled(client: TestClient, server: str) -> None:
+    wanted = {"server": server, "suite": "triple", "repetitions": 2, "note": "by a program"}
+    made = client.post("/api/v1/runs", json=wanted)
+    assert made.status_code == 201
+    document = made.json()
+    assert made.headers["location"] == f"/api/v1/runs/{document['run']['id']}"
+    assert (document["run"]["status"], document["run"]["note"]) == ("queued", "by a program")
+    cancelled = client.post(f"{made.headers['location']}/cancel")
+    assert cancelled.json()["run"]["status"] == "cancelled"
+    again = client.post(f"{made.headers['location']}/cancel")
+    assert again.status_code == 409
+    assert "ended already" in message(again)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({}, 422, "Server: Field required."),
+        ({"server": "nonesuch"}, 404, "There is no server called"),
+        ({"server": "llama", "suite": "nonesuch"}, 422, "There is no suite called"),
+        ({"server": "llama", "repetitions": "many"}, 422, "Repetitions:"),
+        ({"server": "llama", "repetitions": 0}, 422, "Repetitions must be between"),
+        ({"server": "llama", "speed": 9}, 422, "Speed:"),
+        ([], 422, ""),
+        ("text", 422, ""),
+    ],
+)
+def test_bad_input_is_one_sentence(client: TestClient, server: str, body: Any, status: int, said: str) -> None:
+    answer = client.post("/api/v1/runs", json=body)
+    assert answer.status_code == status
+    assert said in message(answer)
+
+
+def test_what_is_no_json_is_one_sentence(client: TestClient) -> None:
+    answer = client.post("/api/v1/runs", content=b"{", headers={"content-type": "application/json"})
+    assert answer.status_code == 422
+    assert message(answer)
+
+
+@pytest.mark.parametrize("path", ["/api/v1/runs/nonesuch", "/api/v1/nonesuch", "/api/nonesuch"])
+def test_an_unknown_address_is_json_too(client: TestClient, path: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 404
+    assert message(answer)
+
+
+def test_the_openapi_document_is_there_and_no_page_of_a_cdn(client: TestClient) -> None:
+    assert "/api/v1/runs" in client.get("/api/v1/openapi.json").json()["paths"]
+    assert client.get("/docs").status_code == 404
+    assert client.get("/redoc").status_code == 404

@@ -1,0 +1,133 @@
+import re
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.db import Database
+from app.store import runs, servers
+from tests.seed import seed
+
+
+@pytest.fixture
+def seeded(database: Database) -> list[str]:
+    with database.write() as session:
+        return seed(session, runs=60, detailed=1)
+
+
+def listed(page: str) -> list[str]:
+    table = page.partition("<tbody>")[2].partition("</tbody>")[0]
+    return re.findall(r'<th scope="row"><a href="/runs/(\w+)"', table)
+
+
+def test_newest_first_and_paged(client: TestClient, seeded: list[str]) -> None:
+    newest = seeded[::-1]
+    assert listed(client.get("/runs").text) == newest[:50]
+    assert listed(client.get("/runs?page=2").text) == newest[50:]
+    assert listed(client.get("/runs?page=9").text) == []
+
+
+def test_sorted_both_ways(client: TestClient, seeded: list[str]) -> None:
+    slow = listed(client.get("/runs?sort=decode&order=asc").text)
+    fast = listed(client.get("/runs?sort=decode&order=desc").text)
+    assert slow[0] != fast[0]
+    answer = client.get("/api/v1/runs?sort=decode&descending=true&per_page=3").json()
+    assert [run["id"] for run in answer["runs"]] == fast[:3]
+
+
+def test_filtered_and_the_address_says_how(client: TestClient, seeded: list[str]) -> None:
+    answer = client.get("/runs?machine=m3-ultra&suite=triple&status=&text=&sort=queued&order=desc&page=1")
+    found = listed(answer.text)
+    assert 0 < len(found) < 60
+    assert answer.headers["hx-push-url"] == "/runs?machine=m3-ultra&suite=triple"
+    assert '<option value="m3-ultra" selected>' in answer.text
+    assert listed(client.get(f"/runs?text={seeded[7]}").text) == [seeded[7]]
+    nothing = client.get("/runs?text=%25nothing%25")
+    assert "No run matches" in nothing.text
+
+
+@pytest.mark.parametrize("query", ["sort=magic", "order=sideways", "page=0", "page=x", "status=lost"])
+def test_a_wrong_address_is_one_sentence(client: TestClient, query: str) -> None:
+    answer = client.get(f"/runs?{query}")
+    assert answer.status_code == 422
+    assert 'role="alert"' in answer.text
+    assert "Traceback" not in answer.text
+
+
+def test_hostile_text_stays_text(client: TestClient, database: Database, seeded: list[str]) -> None:
+    with database.write() as session:
+        runs.edit_note(session, seeded[-1], "<script>alert(1)</script>")
+    for page in ("/runs", f"/runs/{seeded[-1]}", '/runs?text="><script>'):
+        html = client.get(page).text
+        assert "<script>" not in html
+
+
+def test_the_form_offers_servers_suites_and_what_is_not_known(client: TestClient, server: str) -> None:
+    page = client.get("/runs/new").text
+    for wanted in (f'value="{server}" selected', 'value="triple" checked', "Lengths", "KV cache type K", "Say it once"):
+        assert wanted in page
+
+
+def test_a_suite_that_does_not_fit_says_so_before_it_runs(client: TestClient, server: str) -> None:
+    page = client.get(f"/runs/new/checks?server={server}&suite=lengths", headers={"hx-request": "true"}).text
+    assert "8,0" in page
+    assert "4,096" in page
+    assert "<html" not in page
+
+
+def test_several_models_are_a_choice(client: TestClient, database: Database, server: str) -> None:
+    names = ("a.gguf", "b.gguf")
+    facts = {"models": [{"id": name, "name": name.removesuffix(".gguf"), "quantization": None} for name in names]}
+    with database.write() as session:
+        servers.edit_server(session, server, facts=facts, model="b.gguf")
+    assert '<option value="b.gguf" selected>' in client.get("/runs/new").text
+
+
+def test_the_button_queues_a_run(client: TestClient, database: Database, server: str) -> None:
+    form = {"server": server, "suite": "triple", "repetitions": "2", "warmups": "", "note": " new driver "}
+    answer = client.post("/runs", data=form, follow_redirects=False)
+    assert answer.status_code == 303
+    public_id = answer.headers["location"].rpartition("/")[2]
+    with database.read() as session:
+        run = runs.run(session, public_id)
+    assert (run.status, run.note, run.samples_planned) == ("queued", "new driver", 3)
+    assert client.get(answer.headers["location"]).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status", "sentence"),
+    [
+        ({"server": ""}, 422, "The server is missing."),
+        ({"server": "nonesuch"}, 404, "There is no server called"),
+        ({"suite": "nonesuch"}, 422, "There is no suite called"),
+        ({"repetitions": "five"}, 422, "Repetitions must be a whole number"),
+        ({"repetitions": "0"}, 422, "Repetitions must be between 1 and 200."),
+        ({"warmups": "-1"}, 422, "Warm-ups must be between 0 and 200."),
+        ({"note": "x" * 10_001}, 422, "The note is longer than 10,000 characters."),
+    ],
+)
+def test_a_form_that_makes_no_sense_queues_nothing(
+    client: TestClient, database: Database, server: str, wrong: dict[str, str], status: int, sentence: str
+) -> None:
+    answer = client.post("/runs", data={"server": server, "suite": "triple", "note": "kept"} | wrong)
+    assert answer.status_code == status
+    assert sentence in answer.text
+    with database.read() as session:
+        assert not runs.counts_by_status(session)
+
+
+def test_overview_leads_a_newcomer_step_by_step(client: TestClient) -> None:
+    assert "Add this machine" in client.get("/").text
+    client.post("/machines", data={"name": "box"})
+    page = client.get("/").text
+    assert page.count('class="finished"') == 1
+    assert "Find servers" in page
+
+
+def test_overview_shows_the_newest_of_each_configuration(client: TestClient, seeded: list[str]) -> None:
+    page = client.get("/").text
+    ids = listed(page)
+    assert seeded[-1] in ids
+    assert len(ids) == len(set(ids)) < 20
+    for tile in ("Fastest decode", "Lowest TTFT", "100 % done", "Nothing is being measured"):
+        assert tile in page
+    assert '<svg class="sparkline"' in page

@@ -1,0 +1,175 @@
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.db import Database
+from app.models import Server
+from app.secrets import Secrets
+from app.settings import Settings
+from app.store import machines, servers
+from tests.ports import free_port
+from tests.replay import Replay, Script, serve
+from tests.web.conftest import API_KEY
+
+HTMX = {"hx-request": "true", "hx-request-type": "partial"}
+
+
+def stored(database: Database, slug: str) -> Server:
+    with database.read() as session:
+        return servers.server(session, slug)
+
+
+def form(url: str, **more: str) -> dict[str, str]:
+    return {"base_url": url, "name": "box", "machine": "@here", "engine": ""} | more
+
+
+@pytest.mark.parametrize("headers", [{}, HTMX])
+def test_a_probe_fills_the_form(client: TestClient, llama: Replay, headers: dict[str, str]) -> None:
+    answer = client.post("/servers/probe", data={"base_url": f"{llama.url}/v1/"}, headers=headers)
+    assert answer.status_code == 200
+    assert "llama.cpp b11434-sdist11434" in answer.text
+    assert "Q4_K_M · context 4,096 tokens" in answer.text
+    assert f'value="llama.cpp {llama.url.removeprefix("http://")}"' in answer.text
+    assert ("<html" in answer.text) == (not headers)
+
+
+def test_a_failed_probe_says_why_and_leaves_room_to_type(client: TestClient) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    answer = client.post("/servers/probe", data={"base_url": url}, headers=HTMX)
+    assert answer.status_code == 200
+    assert "the connection was refused" in answer.text
+    assert 'name="setting_cards"' in answer.text
+    assert client.post("/servers/probe", data={"base_url": url}).status_code == 502
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (Script.text("<html><body>It works!</body></html>", content_type="text/html"), "An HTML page came back"),
+        (Script.json({"error": "Unauthorized"}, status=401), "key"),
+    ],
+)
+def test_other_servers_are_told_apart(client: TestClient, script: Script, said: str) -> None:
+    paths = ("/", "/props", "/v1/models", "/health", "/api/version", "/version")
+    with serve(dict.fromkeys(paths, script)) as replay:
+        answer = client.post("/servers/probe", data={"base_url": replay.url}, headers=HTMX)
+    assert said in answer.text
+
+
+@pytest.mark.parametrize("url", ["", "ftp://x", "http://", "http://user:pw@host", "http://host:99999", "http://a b"])
+def test_what_is_no_url_is_one_sentence(client: TestClient, url: str) -> None:
+    for path in ("/servers/probe", "/servers"):
+        answer = client.post(path, data=form(url))
+        assert answer.status_code == 422
+        assert 'role="alert"' in answer.text
+
+
+def test_a_server_is_added_with_what_its_probe_found(client: TestClient, database: Database, llama: Replay) -> None:
+    said = form(llama.url, setting_cards="2", setting_kv_type_k="q8_0", setting_flags=" ", labels="night, new,")
+    answer = client.post("/servers", data=said, follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/servers/box")
+    server = stored(database, "box")
+    assert (server.engine, server.facts["engine_version"]) == ("llama.cpp", "b11434-sdist11434")
+    assert (server.settings, server.labels) == ({"cards": 2, "kv_type_k": "q8_0"}, ["night", "new"])
+    with database.read() as session:  # the form's choice "this machine"
+        assert len(machines.list_machines(session)) == 1
+    page = client.get("/servers/box").text
+    assert "4,096 tokens" in page
+    assert "q8_0" in page
+
+
+def test_a_server_that_is_down_is_added_all_the_same(client: TestClient, database: Database) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    answer = client.post("/servers", data=form(url, engine="llama.cpp", setting_quantization="Q8_0"))
+    assert "did not answer just now" in answer.text
+    server = stored(database, "box")
+    assert (server.engine, server.facts, server.settings) == ("llama.cpp", {}, {"quantization": "Q8_0"})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"name": ""}, "The name is missing."),
+        ({"setting_cards": "two"}, "Cards (cards) must be a whole number"),
+        ({"engine": "magic"}, "There is no engine"),
+    ],
+)
+def test_nothing_is_stored_of_a_form_that_makes_no_sense(
+    client: TestClient, database: Database, wrong: dict[str, str], sentence: str
+) -> None:
+    answer = client.post("/servers", data=form("http://127.0.0.1:9", labels="kept") | wrong)
+    assert answer.status_code == 422
+    assert sentence in answer.text
+    assert 'value="kept"' in answer.text
+    with database.read() as session:
+        assert not servers.list_servers(session)
+        assert not machines.list_machines(session)
+
+
+def test_an_api_key_is_kept_replaced_and_removed_and_stays_with_its_address(
+    client: TestClient, settings: Settings, database: Database, llama: Replay
+) -> None:
+    def key() -> str | None:
+        encrypted = stored(database, "box").api_key_encrypted
+        return Secrets(settings).decrypt(encrypted) if encrypted else None
+
+    client.post("/servers", data=form(llama.url, api_key=API_KEY))
+    assert key() == API_KEY
+    assert llama.requests[-1].headers["authorization"] == f"Bearer {API_KEY}"
+    page = client.get("/servers/box/edit").text
+    assert "(set)" in page
+    same: dict[str, Any] = form(llama.url, machine=machine_slug(database))
+    client.post("/servers/box", data=same)
+    assert key() == API_KEY
+    client.post("/servers/box", data=same | {"api_key": "another"})
+    assert key() == "another"
+    with serve({}) as elsewhere:
+        client.post("/servers/box", data=same | {"base_url": elsewhere.url})
+        assert key() is None
+        assert all("authorization" not in request.headers for request in elsewhere.requests)
+    client.post("/servers/box", data=same | {"api_key": API_KEY})
+    client.post("/servers/box", data=same | {"remove_key": "yes"})
+    assert key() is None
+
+
+def machine_slug(database: Database) -> str:
+    with database.read() as session:
+        return machines.list_machines(session)[0].slug
+
+
+def test_a_known_server_is_probed_again(client: TestClient, database: Database, llama: Replay) -> None:
+    client.post("/servers", data=form(f"http://127.0.0.1:{free_port()}", engine="llama.cpp"))
+    with database.write() as session:
+        servers.edit_server(session, "box", base_url=llama.url)
+    assert client.post("/servers/box/probe").status_code == 200
+    assert stored(database, "box").facts["context_tokens"] == 4096
+
+
+def test_a_probe_that_fails_changes_nothing(client: TestClient, database: Database, server: str) -> None:
+    before = stored(database, server).facts
+    answer = client.post(f"/servers/{server}/probe")
+    assert answer.status_code == 502
+    assert "<html" in answer.text
+    assert stored(database, server).facts == before
+
+
+def test_an_archived_server_cannot_be_measured(client: TestClient, server: str) -> None:
+    client.post(f"/servers/{server}/archive")
+    assert server not in client.get("/runs/new").text
+    answer = client.post("/runs", data={"server": server, "suite": "triple"})
+    assert answer.status_code == 409
+    assert "archived" in answer.text
+    client.post(f"/servers/{server}/restore")
+    assert client.post("/runs", data={"server": server, "suite": "triple"}).status_code == 200
+
+
+def test_discovery_offers_what_answers_here(client: TestClient, llama: Replay, monkeypatch: pytest.MonkeyPatch) -> None:
+    from app import engines
+
+    monkeypatch.setattr(engines, "_MORE_PORTS", (int(llama.url.rpartition(":")[2]),))
+    answer = client.get("/servers/discover", headers=HTMX)
+    assert llama.url in answer.text
+    assert "/servers/new?url=http%3A//127.0.0.1" in answer.text
+    client.post("/servers", data=form(llama.url))
+    assert "Known as box" in client.get("/servers/discover").text

@@ -1,0 +1,19 @@
+"""Every route of the application, with addresses that exist."""
+
+from collections.abc import Iterator
+
+from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
+
+UNSAFE = ("POST", "PUT", "PATCH", "DELETE")
+
+
+def addresses(web: FastAPI, **values: str) -> Iterator[tuple[str, str]]:
+    """Method and path of each route; `values` stand in for its parameters."""
+    for route in iter_route_contexts(web.routes):
+        path: str = getattr(route, "path", "")
+        methods = getattr(route, "methods", None) or {"GET"}
+        if path == "/static":
+            path, values = "/static/css/app.css", values
+        for method in sorted(methods - {"HEAD"}):
+            yield method, path.format(**values)
