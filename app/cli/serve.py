@@ -1,4 +1,3 @@
-import gc
 import socket
 
 import typer
@@ -59,7 +58,5 @@ class _Announcing(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        gc.freeze()  # what lives as long as the process need not be looked at again and again
-        gc.enable()
         if self.started:
             typer.echo(self._address)
