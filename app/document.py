@@ -85,7 +85,13 @@ def _time(moment: datetime | None) -> str | None:
 
 
 def _shown(shown: Shown) -> dict[str, Any]:
-    return {"value": shown.value, "low": shown.low, "high": shown.high, "source": shown.source}
+    return {
+        "value": shown.value,
+        "low": shown.low,
+        "high": shown.high,
+        "standard_deviation": shown.standard_deviation,
+        "source": shown.source,
+    }
 
 
 def _machine(machine: Machine) -> dict[str, Any]:

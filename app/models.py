@@ -211,8 +211,11 @@ class Measurement(SQLModel, table=True):
     value: float | None = None
     low: float | None = None
     high: float | None = None
-    spread: dict[str, Any] = _json(dict)
-    """minimum, maximum, standard_deviation, left_out."""
+    minimum: float | None = None
+    maximum: float | None = None
+    standard_deviation: float | None = None
+    left_out: dict[str, int] = _json(dict)
+    """How many samples were left out, by flag or status."""
     sample_count: int = 0
     null_reason: str | None = Field(default=None, max_length=60)
     formula_version: int = 1

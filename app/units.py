@@ -24,16 +24,16 @@ def number(value: float | None, digits: int = 3) -> str:
     return text
 
 
-def plus_minus(value: float | None, low: float | None, high: float | None) -> str:
-    """Half the width of an interval in the decimals of its value; empty where there is none.
+def plus_minus(value: float | None, spread: float | None) -> str:
+    """A spread in the decimals of its value; empty where there is none.
 
-    >>> number(72.4381), plus_minus(72.4381, 70.4, 74.2), plus_minus(72.4, None, None)
+    >>> number(72.4381), plus_minus(72.4381, 1.913), plus_minus(72.4, None)
     ('72.4', '± 1.9', '')
     """
-    if value is None or low is None or high is None:
+    if value is None or spread is None:
         return ""
     decimals = len(number(value).partition(".")[2])
-    return f"± {(high - low) / 2:,.{decimals}f}"
+    return f"± {spread:,.{decimals}f}"
 
 
 def duration(seconds: float | None) -> str:

@@ -153,12 +153,9 @@ def _triple(run: Run, case: Case, setup: _Setup, chance: random.Random) -> list[
             value=value,
             low=value * 0.985,
             high=value * 1.015,
-            spread={
-                "minimum": value * 0.98,
-                "maximum": value * 1.02,
-                "standard_deviation": value * 0.012,
-                "left_out": {},
-            },
+            minimum=value * 0.98,
+            maximum=value * 1.02,
+            standard_deviation=value * 0.012,
             sample_count=5,
         )
         for metric, source, unit, value in given

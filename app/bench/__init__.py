@@ -5,20 +5,21 @@
 
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from app.bench.checks import Limits, busy_machine_warning, wait_until_idle, wait_until_ready
+from app.bench.checks import Limits, busy_machine_warning, pause, wait_until_idle, wait_until_ready
 from app.bench.progress import Phase, Taken
 from app.bench.stop import Stop
 from app.engines.base import Ask, Engine
-from app.errors import BadInput
+from app.errors import BadInput, ServerProblem, Trouble
 from app.http import ServerClient
 from app.metrics import FLAGS, flags_of, is_usable
 from app.samples import CacheDefeat, Sample, Status
 from app.suites import Case, Suite
+from app.units import duration
 
 __all__ = [
     "Job",
@@ -92,18 +93,36 @@ def play(job: Job, prepared: Prepared, stop: Stop) -> Iterator[Phase | Taken]:
 
     Raises ServerProblem when going on is pointless, Cancelled when `stop` says so.
     """
-    ordinal = 0
+    ordinal, limits = 0, job.limits
     for case, counted in prepared.cases:
         for index in range(job.suite.warmups + job.suite.repetitions):
+            busy = yield from wait_until_idle(job.engine, job.client, limits, stop)
+            if busy:  # waited long enough once: the samples say that the server was busy
+                limits = replace(limits, busy_timeout_s=0)
             is_warmup = index < job.suite.warmups
-            busy = yield from wait_until_idle(job.engine, job.client, job.limits, stop)
-            taken, learned = _take(job, case, counted, ordinal, is_warmup, busy, stop)
+            taken, learned = yield from _take_when_loaded(job, case, counted, ordinal, is_warmup, busy, stop)
             if learned:
                 job = replace(job, capabilities={**job.capabilities, **learned})
             yield taken
             if taken.sample.trace.status is Status.FAILED:
                 return
             ordinal += 1
+
+
+def _take_when_loaded(
+    job: Job, case: Case, counted: int | None, ordinal: int, is_warmup: bool, busy: bool, stop: Stop
+) -> Generator[Phase, None, tuple[Taken, Mapping[str, Any]]]:
+    """Some servers say that they are loading only when they are asked to answer."""
+    begun = time.monotonic()
+    while True:
+        try:
+            return _take(job, case, counted, ordinal, is_warmup, busy, stop)
+        except ServerProblem as problem:
+            waited = time.monotonic() - begun
+            if problem.trouble is not Trouble.LOADING or waited > job.limits.loading_timeout_s:
+                raise
+            yield Phase(f"{problem} Waiting for {duration(waited)}.")
+            pause(stop)
 
 
 def _take(

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.bench.progress import Phase
 from app.bench.stop import Stop
@@ -23,32 +23,29 @@ class Limits:
 
 
 def wait_until_ready(engine: Engine, client: ServerClient, limits: Limits, stop: Stop) -> Iterator[Phase]:
-    """Until the model is loaded. Raises ServerProblem when it does not get ready, or is not there at all."""
+    """Until the model is loaded, busy or not. Raises ServerProblem when that takes too long, or nothing is there."""
+    yield from wait_until_idle(engine, client, replace(limits, busy_timeout_s=-1), stop)
+
+
+def wait_until_idle(engine: Engine, client: ServerClient, limits: Limits, stop: Stop) -> Generator[Phase, None, bool]:
+    """Until the model is loaded and no other request is being worked on, as far as the engine tells.
+
+    Asking keeps the connection warm besides. Returns (as the generator's value) whether the server is still busy after
+    `busy_timeout_s`: the sample is taken all the same, and says so.
+    """
     begun = time.monotonic()
-    while not (health := engine.health(client)).ready:
+    while True:
+        health = engine.health(client)
         waited = time.monotonic() - begun
-        if waited > limits.loading_timeout_s:
+        if not health.ready and waited > limits.loading_timeout_s:
             raise ServerProblem(
                 f"The server did not get ready within {duration(limits.loading_timeout_s)}: {health.detail}",
                 Trouble.LOADING,
             )
+        if health.ready and (not health.busy or waited > limits.busy_timeout_s):
+            return bool(health.busy)
         yield Phase(f"{health.detail} Waiting for {duration(waited)}.")
-        _sleep(stop)
-
-
-def wait_until_idle(engine: Engine, client: ServerClient, limits: Limits, stop: Stop) -> Generator[Phase, None, bool]:
-    """Until no other request is being worked on, as far as the engine tells; keeps the connection warm besides.
-
-    Returns (as the generator's value) whether the server is still busy after `busy_timeout_s`.
-    """
-    begun = time.monotonic()
-    while (health := engine.health(client)).busy or not health.ready:
-        waited = time.monotonic() - begun
-        if waited > limits.busy_timeout_s:
-            return True  # the sample is taken all the same, and says so
-        yield Phase(f"The server is busy with other requests. Waiting for {duration(waited)}.")
-        _sleep(stop)
-    return False
+        pause(stop)
 
 
 def busy_machine_warning() -> str | None:
@@ -62,6 +59,6 @@ def busy_machine_warning() -> str | None:
     )
 
 
-def _sleep(stop: Stop) -> None:
+def pause(stop: Stop) -> None:
     with stop.interruptible():
         time.sleep(POLL_S)

@@ -78,6 +78,16 @@ class Health:
     """Whether other requests are being worked on; None where the engine does not tell."""
 
 
+@dataclass(frozen=True)
+class Counters:
+    """A server's running totals at one moment; None where it does not count that."""
+
+    prompt_tokens: float | None = None
+    """Fresh ones: really processed."""
+    cached_prompt_tokens: float | None = None
+    output_tokens: float | None = None
+
+
 class Engine(ABC):
     key: ClassVar[str]
     """Stable name in the database, JSON and `--engine`."""
@@ -111,6 +121,6 @@ class Engine(ABC):
         """Tokens that the prompt of `ask` will have, by the server's own tokenizer; None where it has none."""
         return None
 
-    def counters(self, client: ServerClient) -> dict[str, float] | None:
-        """The server's running totals (Prometheus names), to be compared before and after a run."""
+    def counters(self, client: ServerClient) -> Counters | None:
+        """To be compared before and after a run; None where the server counts nothing."""
         return None

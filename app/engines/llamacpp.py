@@ -17,14 +17,11 @@ from typing import Any, ClassVar
 from app.engines import _prometheus
 from app.engines._chat import count
 from app.engines._models import quantization_in, quantization_of_ftype, shown_name
-from app.engines.base import Ask, Facts, Health, ModelFacts
+from app.engines.base import Ask, Counters, Facts, Health, ModelFacts
 from app.engines.openai import MODELS, OpenAI
 from app.errors import ServerProblem, Trouble
 from app.http import Answer, ServerClient
 from app.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, Trace
-
-# averages since the last scrape, not totals
-_GAUGES = frozenset({"llamacpp:prompt_tokens_seconds", "llamacpp:predicted_tokens_seconds"})
 
 
 class LlamaCpp(OpenAI):
@@ -91,12 +88,16 @@ class LlamaCpp(OpenAI):
         except (ServerProblem, KeyError, TypeError):
             return None
 
-    def counters(self, client: ServerClient) -> dict[str, float] | None:
+    def counters(self, client: ServerClient) -> Counters | None:
         answer = client.get("/metrics")
         if answer.status != 200:
             return None
         found = _prometheus.parse(answer.body.decode("utf-8", "replace"))
-        return {name: value for name, value in found.items() if name not in _GAUGES} or None
+        return Counters(
+            prompt_tokens=found.get("llamacpp:prompt_tokens_total"),
+            cached_prompt_tokens=found.get("llamacpp:prompt_tokens_cached_total"),
+            output_tokens=found.get("llamacpp:tokens_predicted_total"),
+        )
 
     def _fields(self, ask: Ask) -> dict[str, Any]:
         return {"cache_prompt": ask.reuse_cache, "ignore_eos": True}

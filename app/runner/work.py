@@ -3,19 +3,18 @@
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from app import bench, engines
 from app.bench import Job, Limits, Phase, Prepared, Stop, Taken
 from app.db import Database
-from app.engines.base import Engine, Facts
+from app.engines.base import Counters, Engine, Facts
 from app.errors import Cancelled, RoofmarkError, ServerProblem
 from app.http import ServerClient, is_loopback
 from app.metrics import triple_of
 from app.models import Run, Server
-from app.runner import workers
+from app.runner import evidence, workers
 from app.runner.facts import chosen_model, context_tokens, facts_json, geometry, snapshot
 from app.samples import Sample
 from app.secrets import Secrets
@@ -123,7 +122,7 @@ def _measure(m: _Measuring) -> str | None:
         )
         prepared = bench.prepare(job)
         _freeze(m, facts, prepared)
-        before = engine.counters(client)
+        before = _counters(engine, client)
         try:
             for step in bench.play(job, prepared, m.stop):
                 if isinstance(step, Phase):
@@ -132,7 +131,7 @@ def _measure(m: _Measuring) -> str | None:
                     _keep(m, step, prepared)
                 m.stop.check()
         finally:
-            _conclude(m, before, None if m.stop.requested else _quiet_counters(engine, client))
+            _conclude(m, before, None if m.stop.requested else _counters(engine, client))
     return bench.verdict([each.sample for each in m.taken])
 
 
@@ -149,11 +148,7 @@ def _freeze(m: _Measuring, facts: Facts, prepared: Prepared) -> None:
     warnings = list(facts.notes)
     if is_loopback(m.server.base_url) and (warning := bench.busy_machine_warning()):
         warnings.append(warning)
-    evidence = {
-        "warnings": warnings,
-        "left_out": [{"point": case.point.key, "reason": sentence} for case, sentence in prepared.left_out],
-        "prompt_tokens_counted": {case.point.key: counted for case, counted in prepared.cases},
-    }
+    found = evidence.before(prepared, warnings)
     m.planned = len(prepared.cases) * (m.suite.warmups + m.suite.repetitions)
     with m.database.write() as session:
         config = configs.freeze(
@@ -163,12 +158,12 @@ def _freeze(m: _Measuring, facts: Facts, prepared: Prepared) -> None:
             session,
             m.run_id,
             config_id=config.id,
-            evidence=evidence,
+            evidence=found,
             samples_planned=m.planned,
             main_point_key=prepared.cases[0][0].point.key,
             progress={"phase": "Measuring."},
         )
-    m.run.evidence = evidence
+    m.run.evidence = found
 
 
 def _tell(m: _Measuring, phase: Phase) -> None:
@@ -215,20 +210,17 @@ def _remaining_s(m: _Measuring, prepared: Prepared) -> float:
     return total
 
 
-def _quiet_counters(engine: Engine, client: ServerClient) -> Mapping[str, float] | None:
+def _conclude(m: _Measuring, before: Counters | None, after: Counters | None) -> None:
+    """Derives the numbers of whatever was measured, and what the server's own counters say about it."""
+    found = evidence.after(m.run.evidence, [each.sample for each in m.taken], before, after)
+    with m.database.write() as session:
+        measurements.derive(session, m.run_id)
+        runs.beat(session, m.run_id, evidence=found)
+
+
+def _counters(engine: Engine, client: ServerClient) -> Counters | None:
+    """A server that has just broken down has no counters, and its run an error already."""
     try:
         return engine.counters(client)
     except ServerProblem:
         return None
-
-
-def _conclude(m: _Measuring, before: Mapping[str, float] | None, after: Mapping[str, float] | None) -> None:
-    """Derives the numbers of whatever was measured, and what the server's own counters say about it."""
-    evidence: dict[str, Any] = dict(m.run.evidence)
-    if before and after:
-        evidence["counters"] = {
-            key: after[key] - before[key] for key in after if key in before and after[key] != before[key]
-        }
-    with m.database.write() as session:
-        measurements.derive(session, m.run_id)
-        runs.beat(session, m.run_id, evidence=evidence)

@@ -19,6 +19,7 @@ class Shown(NamedTuple):
     value: float | None
     low: float | None
     high: float | None
+    standard_deviation: float | None
     source: str | None
 
 
@@ -203,7 +204,11 @@ def _rows() -> Any:
             Config.settings,
             Config.labels,
             Config.fingerprint,
-            *(column for each in (TTFT, PREFILL, DECODE) for column in (each.value, each.low, each.high, each.source)),
+            *(
+                column
+                for each in (TTFT, PREFILL, DECODE)
+                for column in (each.value, each.low, each.high, each.standard_deviation, each.source)
+            ),
         )
     )
 
@@ -252,7 +257,8 @@ _PLAIN = len(Row._fields) - len(TRIPLE)
 
 
 def _row(row: Sequence[Any]) -> Row:
-    shown = [Shown(*row[start : start + 4]) for start in range(_PLAIN, len(row), 4)]
+    width = len(Shown._fields)
+    shown = [Shown(*row[start : start + width]) for start in range(_PLAIN, len(row), width)]
     return Row(*row[:_PLAIN], *shown)
 
 

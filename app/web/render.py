@@ -113,7 +113,7 @@ def engine_title(key: str) -> str:
 
 
 def _plus_minus(shown: Shown) -> str:
-    return units.plus_minus(shown.value, shown.low, shown.high)
+    return units.plus_minus(shown.value, shown.standard_deviation)
 
 
 def _code(text: str) -> Markup:

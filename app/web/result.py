@@ -1,9 +1,8 @@
 """A run's numbers in words: what its page says about each figure, where it comes from and what to make of it."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, Measured, is_usable, metrics, triple_of
 from app.metrics.base import Metric
@@ -117,20 +116,15 @@ def _unknown(key: str, reason: str) -> Reading:
 
 
 def _reading(each: Measured) -> Reading:
-    bounds = (each.value - each.standard_deviation, each.value + each.standard_deviation) if _has_spread(each) else None
     return Reading(
         metric=metrics()[each.metric],
         value=number(each.value),
-        spread=plus_minus(each.value, *bounds) if bounds else "",
+        spread=plus_minus(each.value, each.standard_deviation),
         interval=_interval(each),
         samples=each.samples,
         source=_source(each),
         reason=NULL_REASONS.get(each.null_reason or "", "") if each.value is None else "",
     )
-
-
-def _has_spread(each: Any) -> bool:
-    return each.value is not None and each.standard_deviation is not None
 
 
 def _source(each: Measured) -> str:
@@ -214,30 +208,3 @@ def _of_sample(sample: Sample, key: str) -> tuple[str, str]:
         return number(value), ""
     reasons = [reading.null_reason for reading in metrics()[key].read(sample) if reading.null_reason]
     return number(None), NULL_REASONS[reasons[0]] if reasons else ""
-
-
-# --- evidence --------------------------------------------------------------------------------------------------------
-
-
-def evidence_sentences(evidence: Mapping[str, Any], samples: Sequence[Sample]) -> list[str]:
-    """What was checked before and after the run. Warnings are not among them: a page shows those first."""
-    said = []
-    for key, counted in evidence.get("prompt_tokens_counted", {}).items():
-        if counted is not None:
-            nominal = Point.from_key(key).prompt_tokens
-            said.append(f"The server's tokenizer counts {counted:,} tokens in the prompt of about {nominal:,}.")
-    measured = [sample.trace for sample in samples if not sample.is_warmup and sample.trace.status is Status.OK]
-    cached = [trace.cached_tokens for trace in measured]
-    if cached and all(count is not None for count in cached):
-        total = sum(count or 0 for count in cached)
-        said.append(
-            f"{plural(total, 'prompt token')} came from the server's cache."
-            if total
-            else "No prompt token came from the server's cache."
-        )
-    lengths = {trace.output_tokens for trace in measured}
-    if len(lengths) == 1 and (length := lengths.pop()) is not None:
-        said.append(f"Every sample has exactly {plural(length, 'output token')}.")
-    counters = {name: grown for name, grown in evidence.get("counters", {}).items() if isinstance(grown, int | float)}
-    said += [f"The server's counter {name} grew by {grown:,.6g}." for name, grown in sorted(counters.items())]
-    return said

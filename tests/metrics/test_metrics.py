@@ -1,6 +1,7 @@
 """Each formula of METRICS, by hand-computed values, and each reason for a null."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -93,7 +94,7 @@ def test_a_hidden_token_is_the_first_one() -> None:
         ({"events": (Event(1, Kind.REASONING, 3),)}, "ttfa_ms", "no_answer_token"),
     ],
 )
-def test_a_null_has_a_reason(changes: dict[str, object], key: str, reason: str) -> None:
+def test_a_null_has_a_reason(changes: dict[str, Any], key: str, reason: str) -> None:
     assert read(key, sample(trace(**changes)))["client"] == reason
     assert NULL_REASONS[reason].endswith(".")
 
@@ -120,7 +121,8 @@ def test_statistics_take_only_usable_samples_and_say_what_they_left_out() -> Non
     warmup = sample(trace(stream(gap_ms=1)), ordinal=4, is_warmup=True)
     decode = measured([*good, broken, warmup])["decode_tokens_per_s", "client"]
     assert decode.value == pytest.approx(40)
-    assert (decode.minimum, decode.maximum) == (pytest.approx(25), pytest.approx(50))
+    assert decode.minimum == pytest.approx(25)
+    assert decode.maximum == pytest.approx(50)
     assert decode.samples == 3
     assert decode.left_out == {"incomplete": 1}
     assert decode.low is not None
@@ -175,7 +177,8 @@ def test_exactly_one_source_is_shown() -> None:
 def test_a_null_source_is_not_shown_where_another_has_a_value() -> None:
     found = measure([sample(trace(stream(gap_ms=0), server=figures()))])
     shown = next(each for each in found if each.metric == "decode_tokens_per_s" and each.is_shown)
-    assert (shown.source, shown.value) == ("server", pytest.approx(40))
+    assert shown.source == "server"
+    assert shown.value == pytest.approx(40)
 
 
 events = st.lists(

@@ -89,7 +89,8 @@ def test_a_dead_worker_leaves_an_interrupted_run_with_its_samples_and_the_next_o
     second = runner.queue(real, short_suite)
     assert status(database, second) == "queued"
     os.kill(run_named(database, first).worker_pid or 0, signal.SIGKILL)
-    until(lambda: not runner.dispatch() and status(database, first) == "interrupted")
+    runner.watch()
+    until(lambda: status(database, first) == "interrupted")
     run = run_named(database, first)
     assert run.error == "The worker process ended before the run did."
     with database.read() as session:

@@ -19,7 +19,7 @@ from app.store.configs import snapshot_of
 from app.web.deps import Reading
 from app.web.progress import progress_of
 from app.web.render import engine_titles, render
-from app.web.result import evidence_sentences, results, sample_lines
+from app.web.result import results, sample_lines
 
 router = APIRouter(include_in_schema=False)
 
@@ -52,7 +52,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         timeline=charts.timeline(at_point),
         gaps=charts.gaps(median) if median else None,
         changed=_changed(session, run),
-        evidence=evidence_sentences(run.evidence, taken),
+        checks=run.evidence.get("checks", []),
         too_long=[(Point.from_key(each["point"]), each["reason"]) for each in run.evidence.get("left_out", [])],
     )
 

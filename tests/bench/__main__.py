@@ -1,0 +1,17 @@
+import importlib
+import sys
+
+PARTS = ("fidelity", "startup", "pages")
+
+
+def main(wanted: list[str]) -> None:
+    for part in wanted or PARTS:
+        if part not in PARTS:
+            sys.exit(f"There is no benchmark {part!r}: there are {', '.join(PARTS)}.")
+        print(f"\n{part}", flush=True)
+        for figure in importlib.import_module(f"tests.bench.{part}").run():
+            print(figure, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,132 @@
+"""Does our reader see what a bare socket sees, and at what price? One replayed stream, read by both in turn."""
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from app.engines import find
+from app.engines._chat import is_token
+from app.engines._stream import record
+from app.engines.base import Ask
+from app.http import ServerClient
+from app.metrics.clock import first_token_ms, span_ms
+from app.settings import Settings
+from tests.bench.table import Figure, at_most, medians
+
+TTFT_MS = 40.0
+ROUNDS = 5
+RATES = {50: 100, 500: 1000, 2000: 4000}
+"""Events per second, and how many events."""
+
+SERVER = """
+import re, socket, sys, time
+rate, count, ttft_s, chunk = float(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]) / 1000, sys.argv[4].encode()
+chunk += b"\\n\\n"
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+def body(connection, kept=b""):
+    while b"\\r\\n\\r\\n" not in kept:
+        piece = connection.recv(65536)
+        if not piece: return None
+        kept += piece
+    head, _, rest = kept.partition(b"\\r\\n\\r\\n")
+    found = re.search(rb"content-length: *(\\d+)", head.lower())
+    while found and len(rest) < int(found[1]): rest += connection.recv(65536)
+    return head
+def write(connection, data): connection.sendall(b"%x\\r\\n%s\\r\\n" % (len(data), data))
+while True:
+    connection, _ = listener.accept()
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if body(connection) is None: continue
+    start = time.perf_counter() + ttft_s
+    head = b"HTTP/1.1 200 OK\\r\\ncontent-type: text/event-stream\\r\\ntransfer-encoding: chunked\\r\\n\\r\\n"
+    connection.sendall(head)
+    for index in range(count):
+        if (wait := start + index / rate - time.perf_counter()) > 0: time.sleep(wait)
+        write(connection, chunk)
+    usage = b'{"prompt_tokens": 512, "completion_tokens": %d}' % count
+    finish = b'{"index": 0, "delta": {}, "finish_reason": "length"}'
+    write(connection, b'data: {"choices": [%s], "usage": %s}\\n\\n' % (finish, usage))
+    write(connection, b"data: [DONE]\\n\\n")
+    connection.sendall(b"0\\r\\n\\r\\n")
+    connection.close()
+"""
+
+CHUNK = "data: " + json.dumps(
+    {
+        "choices": [{"finish_reason": None, "index": 0, "delta": {"content": " word"}}],
+        "created": 1780000000,
+        "id": "chatcmpl-eq68aJQeesvjtGIwu5UK7GCwfHaYootn",
+        "model": "gemma-3-270m",
+        "object": "chat.completion.chunk",
+    }
+)
+
+
+@contextmanager
+def server(rate: int, count: int) -> Iterator[int]:
+    """Plays the stream in a process of its own; gives its port."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVER, str(rate), str(count), str(TTFT_MS), CHUNK], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        yield int(process.stdout.readline())
+    finally:
+        process.kill()
+        process.wait()
+
+
+def bare(port: int, count: int) -> tuple[float, float, float]:
+    """TTFT in ms, decode in tok/s, CPU per event in us: a socket, recv, and the clock."""
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        body = b"{}"
+        rows: list[tuple[int, bytes]] = []
+        began = time.thread_time()
+        t0 = time.perf_counter_ns()
+        connection.sendall(b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
+        while piece := connection.recv(65536):
+            rows.append((time.perf_counter_ns(), piece))
+        cpu_us = (time.thread_time() - began) / count * 1e6
+    tokens = [at for at, piece in rows for _ in re.findall(rb'"content": ', piece)]
+    return (tokens[0] - t0) / 1e6, (count - 1) / (tokens[-1] - tokens[0]) * 1e9, cpu_us
+
+
+def ours(port: int, count: int) -> tuple[float, float]:
+    """TTFT in ms and decode in tok/s, by the very call that measures a server."""
+    with ServerClient(f"http://127.0.0.1:{port}", None, Settings()) as client:
+        trace = find("openai").play(client, Ask("hello", count, "gemma-3-270m"))
+    first, span = first_token_ms(trace), span_ms(trace)
+    assert first is not None, trace.error
+    assert span, trace.error
+    return first, (count - 1) / span * 1000
+
+
+def our_cpu_us(port: int, count: int) -> float:
+    """CPU per event of the timed loop, the part that could disturb the clock; parsing follows after the stream."""
+    with (
+        ServerClient(f"http://127.0.0.1:{port}", None, Settings()) as client,
+        client.stream("/v1/chat/completions", {}, first_byte_timeout_s=10) as exchange,
+    ):
+        began = time.thread_time()
+        record(exchange, is_token, first_token_timeout_s=10, idle_timeout_s=10, max_bytes=10**9)
+        return (time.thread_time() - began) / count * 1e6
+
+
+def run() -> Iterator[Figure]:
+    for rate, count in RATES.items():
+        with server(rate, count) as port:
+            bare(port, count), ours(port, count)
+            rows = [(*bare(port, count), *ours(port, count), our_cpu_us(port, count)) for _ in range(ROUNDS)]
+        ttft, decode, cpu, our_ttft, our_decode, our_cpu = medians(rows)
+        what = f"at {rate:,} events/s: "
+        yield Figure(f"{what}TTFT", our_ttft, ttft, "ms", "within 1 ms", abs(our_ttft - ttft) <= 1)
+        close = abs(our_decode / decode - 1) <= 0.005
+        yield Figure(f"{what}decode", our_decode, decode, "tok/s", "within 0.5 %", close)
+        yield at_most(f"{what}CPU per event", our_cpu, cpu, "us", 3.5)

@@ -1,0 +1,70 @@
+"""How long a person waits: `--help` beside a bare Typer program, the server beside its two largest imports."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+
+from tests.bench.table import Figure, at_most, in_turn
+from tests.ports import free_port
+
+ROOT = Path(__file__).parent.parent.parent
+ROUNDS = 9
+
+BARE_TYPER = """
+import typer
+app = typer.Typer()
+@app.command()
+def hello(name: str = typer.Option("you", help="Whom to greet.")) -> None:
+    "Greet somebody."
+@app.command()
+def bye() -> None:
+    "Say good-bye."
+app()
+"""
+
+
+def seconds(*arguments: str) -> float:
+    began = time.perf_counter()
+    subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - began
+
+
+def server_ready_s(folder: str) -> float:
+    """From starting the process until /health answers; the database is there already."""
+    port = free_port()
+    environment = {**os.environ, "ROOFMARK_DATA_DIR": folder, "ROOFMARK_LOG_LEVEL": "ERROR"}
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "app", "serve", "--port", str(port)],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        while True:
+            try:
+                httpx.get(f"http://127.0.0.1:{port}/health").raise_for_status()
+                return time.perf_counter() - began
+            except httpx.HTTPError:
+                time.sleep(0.005)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def run() -> Iterator[Figure]:
+    help_s, bare_s = in_turn(
+        lambda: seconds("-m", "app", "--help"), lambda: seconds("-c", BARE_TYPER + "#", "--help"), ROUNDS
+    )
+    yield at_most("roofmark --help, beside a bare Typer program", help_s, bare_s, "s", 1.5)
+    with tempfile.TemporaryDirectory() as folder:
+        ready_s, import_s = in_turn(
+            lambda: server_ready_s(folder), lambda: seconds("-c", "import fastapi, sqlmodel"), ROUNDS
+        )
+    yield at_most("server ready, beside importing FastAPI, SQLModel", ready_s, import_s, "s", 1.5)
