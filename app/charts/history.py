@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -31,9 +32,9 @@ class Panel:
 
 
 PANELS = (
-    Panel("TTFT", "TTFT", "ms", lambda p: p.ttft_ms, "y", (0.71, 1.0)),
-    Panel("Prefill", "prefill", "tok/s", lambda p: p.prefill_tokens_per_s, "y2", (0.355, 0.645)),
-    Panel("Decode", "decode", "tok/s", lambda p: p.decode_tokens_per_s, "y3", (0.0, 0.29)),
+    Panel("TTFT", "TTFT", "ms", attrgetter("ttft_ms"), "y", (0.71, 1.0)),
+    Panel("Prefill", "prefill", "tok/s", attrgetter("prefill_tokens_per_s"), "y2", (0.355, 0.645)),
+    Panel("Decode", "decode", "tok/s", attrgetter("decode_tokens_per_s"), "y3", (0.0, 0.29)),
 )
 
 
