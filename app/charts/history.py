@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -31,9 +32,9 @@ class Panel:
 
 
 PANELS = (
-    Panel("TTFT", "TTFT", "ms", lambda p: p.ttft_ms, "y", (0.71, 1.0)),
-    Panel("Prefill", "prefill", "tok/s", lambda p: p.prefill_tokens_per_s, "y2", (0.355, 0.645)),
-    Panel("Decode", "decode", "tok/s", lambda p: p.decode_tokens_per_s, "y3", (0.0, 0.29)),
+    Panel("TTFT", "TTFT", "ms", attrgetter("ttft_ms"), "y", (0.71, 1.0)),
+    Panel("Prefill", "prefill", "tok/s", attrgetter("prefill_tokens_per_s"), "y2", (0.355, 0.645)),
+    Panel("Decode", "decode", "tok/s", attrgetter("decode_tokens_per_s"), "y3", (0.0, 0.29)),
 )
 
 
@@ -64,7 +65,9 @@ def history(
     titles = distinct_titles({key: each for key, each in configs.items() if key in used}, engine_titles)
     series = _series(points, titles, configs)
     marks = _marks(points, configs, engine_titles)
-    drawn = [(each, panel, _with_value(each.points, panel)) for each in series for panel in PANELS]
+    drawn = [
+        (each, panel, [p for p in each.points if panel.value(p) is not None]) for each in series for panel in PANELS
+    ]
     limits = shares([len(known) for _, _, known in drawn])
     traces = [
         _trace(each, panel, known, limit, run_link)
@@ -109,28 +112,25 @@ def _series(
     return found
 
 
-def _with_value(points: Sequence[HistoryPoint], panel: Panel) -> list[tuple[HistoryPoint, float]]:
-    return [(point, value) for point in points if (value := panel.value(point)) is not None]
-
-
 def _trace(
     series: _Series,
     panel: Panel,
-    known: Sequence[tuple[HistoryPoint, float]],
+    known: Sequence[HistoryPoint],
     limit: int,
     run_link: Callable[[str], str],
 ) -> dict[str, Any]:
-    kept = [known[i] for i in reduce([value for _, value in known], limit)]
+    values = [value for point in known if (value := panel.value(point)) is not None]
+    kept = reduce(values, limit)
     return {
         "type": "scatter",
         # points of several configurations make no line
         "mode": "markers" if series.index is None else "lines+markers",
         "name": plain(series.title),
         "meta": {"series": series.index},
-        "x": [_stamp(point.started_at) for point, _ in kept],
-        "y": [round(value, 3) for _, value in kept],
+        "x": [_stamp(known[i].started_at) for i in kept],
+        "y": [round(values[i], 3) for i in kept],
         "yaxis": panel.y,
-        "customdata": [run_link(point.public_id) for point, _ in kept],
+        "customdata": [run_link(known[i].public_id) for i in kept],
         "hovertemplate": f"{plain(series.said)}<br>{panel.title} %{{y:,.4~r}} {panel.unit}<br>"
         "%{x|%d %b %Y, %H:%M}<extra></extra>",
         "showlegend": False,

@@ -19,6 +19,8 @@ MAX_OUTPUT_TOKENS = 100_000
 MAX_REPETITIONS = 200
 BYTES_PER_TOKEN = 4.95
 """Of the built-in English prose with Gemma 3's tokenizer; only for estimates before a run."""
+USUAL = "triple"
+"""The suite that is meant when none is named."""
 CONTINUE = " Continue this story in the same manner, sentence by sentence, for as long as you can."
 """Engines without a switch for the output length need a reason to go on."""
 

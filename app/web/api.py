@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from app.document import run_document, runs_document
 from app.store.listing import Filter, list_runs
+from app.suites import USUAL
 from app.web.deps import DatabaseDep, Reading, RunnerDep
 from app.web.render import path_for
 
@@ -23,7 +24,7 @@ class NewRun(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     server: str
-    suite: str = "triple"
+    suite: str = USUAL
     repetitions: int | None = None
     warmups: int | None = None
     model: str | None = None

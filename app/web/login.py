@@ -13,9 +13,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.settings import Settings
 from app.web import errors
-from app.web.render import local_path, path_for, render, route_path
+from app.web.render import is_inside, local_path, path_for, render, route_path
 
-OPEN_PATHS = ("/health", "/login", "/static/")
+OPEN_PATHS = frozenset({"/health", "/login"})
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.05, 3.0
 
 router = APIRouter(include_in_schema=False)
@@ -43,7 +43,8 @@ class Gate:
             return
         request = Request(scope)
         scope["passwords"] = self._passwords
-        if route_path(request).startswith(OPEN_PATHS) or request.session.get("is_in"):
+        path = route_path(request)
+        if path in OPEN_PATHS or path.startswith("/static/") or request.session.get("is_in"):
             await self.app(scope, receive, send)
             return
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -87,6 +88,8 @@ def _ask(request: Request) -> Response:
 
 @router.get("/login", name="login")
 def show_login(request: Request, next: str = "") -> Response:
+    if is_inside(request):
+        return RedirectResponse(local_path(next) or path_for(request, "overview"), status_code=303)
     return render(request, "login.html", next=next, wrong=False)
 
 

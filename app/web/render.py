@@ -86,7 +86,9 @@ def is_partial(request: Request) -> bool:
 
 def is_inside(request: Request) -> bool:
     """Whether the person may see the pages: without a password everybody may."""
-    return request.app.state.settings.password is None or bool(request.session.get("is_in"))
+    if request.app.state.settings.password is None:
+        return True
+    return bool(request.scope.get("session", {}).get("is_in"))  # refused before the session was read: not inside
 
 
 def is_within(request: Request, name: str) -> bool:

@@ -191,6 +191,14 @@ def test_programs_send_the_password_as_a_token(locked: TestClient) -> None:
     assert "message" in refused.json()["error"]
 
 
+@pytest.mark.parametrize("headers", [{"host": "evil.example"}, {"origin": "http://evil.example"}])
+def test_what_is_refused_before_a_session_is_read_is_a_page_too(locked: TestClient, headers: dict[str, str]) -> None:
+    answer = locked.post("/machines", headers=headers)
+    assert answer.status_code == 403
+    assert "Refused" in answer.text
+    assert "<nav" not in answer.text
+
+
 def test_a_session_of_another_password_or_none_is_worth_nothing(
     settings: Settings, database: Database, locked: TestClient
 ) -> None:

@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import pytest
@@ -136,6 +137,14 @@ def test_an_api_key_is_kept_replaced_and_removed_and_stays_with_its_address(
 def machine_slug(database: Database) -> str:
     with database.read() as session:
         return machines.list_machines(session)[0].slug
+
+
+def test_one_press_measures(client: TestClient, server: str) -> None:
+    page = client.get(f"/servers/{server}").text
+    form = page.partition('action="/runs"')[2].partition("</form>")[0]
+    values = dict(re.findall(r'name="(\w+)" value="([^"]*)"', form))
+    assert values == {"server": server, "suite": "triple"}
+    assert client.post("/runs", data=values, follow_redirects=False).status_code == 303
 
 
 def test_a_known_server_is_probed_again(client: TestClient, database: Database, llama: Replay) -> None:

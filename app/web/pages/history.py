@@ -10,10 +10,9 @@ from starlette.responses import Response
 from app import charts
 from app.store import configs, listing
 from app.store.listing import Filter
+from app.suites import USUAL
 from app.web.deps import Reading
 from app.web.render import engine_titles, path_for, render
-
-USUAL_SUITE = "triple"
 
 router = APIRouter(include_in_schema=False)
 
@@ -57,4 +56,4 @@ def show_history(
 
 def _usual(suites: Sequence[tuple[str, str]]) -> str:
     keys = [key for key, _ in suites]
-    return USUAL_SUITE if USUAL_SUITE in keys or not keys else keys[0]
+    return USUAL if USUAL in keys or not keys else keys[0]

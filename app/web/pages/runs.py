@@ -11,6 +11,7 @@ from app.configuration import SETTINGS
 from app.errors import RoofmarkError
 from app.models import Server
 from app.store import listing, servers, suites
+from app.suites import USUAL
 from app.web.deps import DatabaseDep, Form, Reading, RunnerDep
 from app.web.forms import Fields
 from app.web.progress import LONGEST_NOTE, progress_now
@@ -69,14 +70,14 @@ def list_runs(
 
 @router.get("/runs/new", name="new_run")
 def new_run(
-    request: Request, database: DatabaseDep, runner: RunnerDep, server: str = "", suite: str = "triple"
+    request: Request, database: DatabaseDep, runner: RunnerDep, server: str = "", suite: str = USUAL
 ) -> Response:
     return _form(request, database, runner, Fields([("server", server), ("suite", suite)]))
 
 
 @router.get("/runs/new/checks", name="run_checks")
 def check_run(
-    request: Request, database: DatabaseDep, runner: RunnerDep, server: str = "", suite: str = "triple"
+    request: Request, database: DatabaseDep, runner: RunnerDep, server: str = "", suite: str = USUAL
 ) -> Response:
     """The part of the form that depends on server and suite."""
     form = Fields([("server", server), ("suite", suite)])

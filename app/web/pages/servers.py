@@ -9,6 +9,7 @@ from sqlmodel import Session
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from app import suites
 from app.configuration import SETTINGS, clean_setting
 from app.errors import BadInput, RoofmarkError, ServerProblem
 from app.models import Machine, Server
@@ -97,6 +98,7 @@ def show_server(request: Request, session: Reading, slug: str, unreached: bool =
         machine=machine,
         rows=rows,
         total=total,
+        usual_suite=suites.USUAL,
         unreached=unreached,
     )
 
