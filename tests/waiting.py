@@ -1,7 +1,7 @@
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 
 
 def until(condition: Callable[[], object], patience_s: float = PATIENCE_S) -> None:

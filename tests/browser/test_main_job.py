@@ -14,7 +14,7 @@ from tests.engine_fixture import real_engine
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-PATIENCE_MS = 120_000
+PATIENCE_MS = 300_000
 
 
 @pytest.fixture(scope="module")

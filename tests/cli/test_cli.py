@@ -1,0 +1,199 @@
+"""The command line as a person and a script meet it: real processes, one sentence per error, exit codes, clean JSON."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.ports import free_port
+from tests.replay import Script, case, case_rows, serve
+
+ROOT = Path(__file__).parent.parent.parent
+Roofmark = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def roofmark(tmp_path: Path) -> Roofmark:
+    def call(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "app", *arguments],
+            cwd=ROOT,
+            env={**os.environ, "ROOFMARK_DATA_DIR": str(tmp_path / "data"), "NO_COLOR": "1", **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    return call
+
+
+def one_sentence(result: subprocess.CompletedProcess[str]) -> str:
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    (line,) = result.stderr.strip().splitlines()
+    assert line.startswith("roofmark: ")
+    return line
+
+
+MODELS = {"/v1/models": Script.json({"object": "list", "data": [{"id": "syn-1", "object": "model"}]})}
+STATUS = {"partial": "incomplete", "error": "failed"}
+
+
+@pytest.mark.parametrize("name", ["S01", "S03", "S07", "S14", "S16", "S17", "S18", "S19", "S20", "S23", "S24"])
+def test_a_case_from_its_bytes_to_the_document(roofmark: Roofmark, name: str) -> None:
+    _, expected = case_rows(name)
+    want = expected["expect"]
+    with serve({"/v1/chat/completions": case(name), **MODELS}) as replay:
+        result = roofmark("run", "--url", f"{replay.url}/v1/", "--reps", "1", "--warmup", "0", "--json")
+    document = json.loads(result.stdout)
+    assert document["schema"] == "roofmark.run/1"
+    assert "Traceback" not in result.stderr
+    (sample,) = document["samples"]
+    assert sample["status"] == STATUS.get(want["status"], want["status"])
+    assert sample["finish_reason"] == want["finish_reason"]
+    assert sample["prompt_tokens"] == want["prompt_tokens"]
+    assert (sample["ttft_ms"] is None) == (want["ttft_ms"] is None)
+    if want["completion_tokens"] is not None:
+        assert sample["output_tokens"] == want["completion_tokens"]
+    assert sample["text_sha256"] == hashlib.sha256(want["text"].encode()).hexdigest()
+    usable = want["status"] == "ok"
+    assert (result.returncode, document["run"]["status"]) == ((0, "done") if usable else (1, "failed"))
+    assert bool(document["run"]["error"]) is not usable
+    measured = {m["key"] for m in document["points"][0]["metrics"]}
+    assert ("decode_tokens_per_s" in measured) == (usable and want["decode_tps_client"] is not None)
+    assert document["run"]["config"]["fingerprint"]
+
+
+def test_progress_goes_to_standard_error_and_the_result_can_be_shown_again(roofmark: Roofmark) -> None:
+    with serve({"/v1/chat/completions": case("S01"), **MODELS}) as replay:
+        run = roofmark("run", "--url", replay.url, "--reps", "2", "--warmup", "1", "--note", "hello", "--json")
+    assert "1/3" in run.stderr
+    assert "3/3" in run.stderr
+    document = json.loads(run.stdout)
+    shown = roofmark("show", document["run"]["id"], "--json")
+    assert json.loads(shown.stdout) == document
+    assert document["run"]["note"] == "hello"
+    listed = json.loads(roofmark("runs", "--json").stdout)
+    assert [each["id"] for each in listed["runs"]] == [document["run"]["id"]]
+    text = roofmark("show", document["run"]["id"]).stdout
+    assert "TTFT" in text
+    assert "Prefill" in text
+    assert "Decode" in text
+
+
+def test_what_a_person_said_is_remembered_until_it_is_forgotten(roofmark: Roofmark) -> None:
+    def settings(*more: str) -> dict[str, Any]:
+        arguments = ("run", "--url", replay.url, "--reps", "1", "--warmup", "0", "--json", *more)
+        found: dict[str, Any] = json.loads(roofmark(*arguments).stdout)["run"]["config"]
+        return found
+
+    with serve({"/v1/chat/completions": case("S11"), **MODELS}) as replay:
+        first = settings("--set", "cards=2", "--set", "kv_type_k=q8_0", "--set", "quantization=Q4_K_M")
+        assert (first["settings"], first["quantization"]) == ({"cards": 2, "kv_type_k": "q8_0"}, "Q4_K_M")
+        assert settings() == first
+        assert settings("--set", "cards=")["settings"] == {"kv_type_k": "q8_0"}
+
+
+def test_a_loading_server_is_waited_for_visibly(roofmark: Roofmark) -> None:
+    asked = []
+
+    def answer(_: object) -> Script:
+        asked.append(1)
+        if len(asked) < 3:
+            return Script.json({"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}, 503)
+        return MODELS["/v1/models"]
+
+    with serve({"/v1/chat/completions": case("S11"), "/v1/models": answer}) as replay:
+        result = roofmark("run", "--url", replay.url, "--reps", "1", "--warmup", "0")
+    assert result.returncode == 0
+    assert "Waiting for" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["run"], 2, "Say it with --url"),
+        (["run", "--url", "ftp://x"], 2, "Only http"),
+        (["run", "--url", "{dead}"], 1, "refused"),
+        (["run", "--url", "{dead}", "--suite", "nope"], 2, "no suite called 'nope'"),
+        (["run", "--url", "{dead}", "--set", "cards"], 2, "key=value"),
+        (["run", "--url", "{dead}", "--set", "cards=two"], 2, "whole number"),
+        (["run", "--url", "{dead}", "--reps", "0"], 2, "between 1 and"),
+        (["run", "--url", "{dead}", "--engine", "nope"], 2, "no engine 'nope'"),
+        (["run", "--server", "nope"], 2, "no server called"),
+        (["run", "--server", "nope", "--url", "{dead}"], 2, "not both"),
+        (["run", "--url", "http://169.254.169.254/"], 1, "metadata"),
+        (["probe", "{dead}"], 1, "refused"),
+        (["show", "nope"], 2, "no run 'nope'"),
+        (["runs", "--status", "nope"], 2, "'nope' is not"),
+        (["runs", "--sort", "nope"], 2, "'nope' is not"),
+        (["migrate", "9999"], 2, "no revision 9999"),
+        (["serve", "--host", "0.0.0.0"], 2, "ROOFMARK_PASSWORD"),
+    ],
+)
+def test_every_wrong_thing_is_one_sentence(roofmark: Roofmark, arguments: list[str], code: int, said: str) -> None:
+    dead = f"127.0.0.1:{free_port()}"
+    result = roofmark(*(argument.format(dead=dead) for argument in arguments))
+    assert result.returncode == code
+    assert said in one_sentence(result)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Script.json({"error": "Unauthorized"}, 401), "API key"),
+        (Script.text("<html><body>Welcome</body></html>", content_type="text/html"), "HTML page"),
+        (Script.json({"hello": "world"}), "no LLM server"),
+        (Script.text("not json at all"), "not JSON"),
+    ],
+)
+def test_what_is_no_usable_server_is_said(roofmark: Roofmark, answer: Script, said: str) -> None:
+    with serve({"/v1/models": answer}) as replay:
+        result = roofmark("run", "--url", replay.url)
+    assert result.returncode == 1
+    assert said in one_sentence(result)
+
+
+def test_an_unknown_model_fails_the_run_and_names_those_there_are(roofmark: Roofmark) -> None:
+    with serve({"/v1/chat/completions": case("S01"), **MODELS}) as replay:
+        result = roofmark("run", "--url", replay.url, "--model", "gpt-17")
+    assert result.returncode == 1
+    assert "no model 'gpt-17'. It offers: syn-1." in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ROOFMARK_PORT", "many"), ("ROOFMARK_IDLE_TIMEOUT_S", "-1"), ("ROOFMARK_DATABASE_URL", "mysql://x/y")],
+)
+def test_a_bad_setting_is_one_sentence_that_names_it(roofmark: Roofmark, name: str, value: str) -> None:
+    assert name in one_sentence(roofmark("runs", **{name: value}))
+
+
+def test_a_data_folder_that_cannot_be_used_is_one_sentence(roofmark: Roofmark, tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    assert "cannot be" in one_sentence(roofmark("runs", ROOFMARK_DATA_DIR=str(blocked / "data")))
+
+
+def test_the_doctor_says_what_is_there(roofmark: Roofmark, tmp_path: Path) -> None:
+    with serve({"/v1/chat/completions": case("S11"), **MODELS}) as replay:
+        roofmark("run", "--url", replay.url, "--reps", "1", "--warmup", "0")
+        result = roofmark("doctor")
+    assert result.returncode == 0
+    assert str(tmp_path / "data") in result.stdout
+    assert "syn-1" in result.stdout
+    assert "Engines: llama.cpp, openai" in result.stdout
+
+
+def test_migrate_down_and_up(roofmark: Roofmark) -> None:
+    assert "none -> 0001" in roofmark("migrate").stdout
+    assert "0001 -> none" in roofmark("migrate", "base").stdout
+    assert roofmark("runs").returncode == 0
