@@ -7,6 +7,7 @@ import typer
 
 from app import engines
 from app.cli import app
+from app.engines.base import Engine
 from app.metrics import metrics
 from app.settings import Settings
 from app.suites import BUILT_IN
@@ -22,7 +23,7 @@ def test_every_setting_has_its_line(name: str) -> None:
 
 
 @pytest.mark.parametrize("engine", engines.all(), ids=lambda engine: engine.key)
-def test_every_engine_has_its_line(engine: engines.Engine) -> None:
+def test_every_engine_has_its_line(engine: Engine) -> None:
     assert [row for row in ROWS if row.startswith(f"| {engine.title} | `{engine.key}` |")]
 
 

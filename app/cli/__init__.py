@@ -4,6 +4,7 @@ Standard output carries results, standard error progress and errors. Exit codes:
 130 cancelled.
 """
 
+import gc
 import sys
 from typing import Annotated
 
@@ -72,6 +73,7 @@ def serve(
     ] = False,
 ) -> None:
     """Show the dashboard."""
+    gc.disable()  # nothing that is imported is garbage; switched on again when the server is up
     from app.cli.serve import serve as run_it
 
     run_it(host, port, allow_no_password)

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
@@ -76,6 +77,8 @@ def _runner(database: Database, settings: Settings) -> "Runner":
 async def _lifespan(web: FastAPI) -> AsyncIterator[None]:
     database: Database = web.state.database
     await run_in_threadpool(migrate, database, files.MIGRATIONS)
+    gc.freeze()  # what lives as long as the process need not be looked at again and again
+    gc.enable()  # the command line switches it off while it imports
     # pages are served while the engines are still being loaded
     watching = asyncio.create_task(run_in_threadpool(lambda: web.state.runner().watch()))
     try:

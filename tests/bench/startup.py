@@ -6,9 +6,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
-
-import httpx
 
 from tests.bench.table import Figure, at_most, in_turn
 from tests.ports import free_port
@@ -49,10 +48,14 @@ def server_ready_s(folder: str) -> float:
     try:
         while True:
             try:
-                httpx.get(f"http://127.0.0.1:{port}/health").raise_for_status()
-                return time.perf_counter() - began
-            except httpx.HTTPError:
+                connection = HTTPConnection("127.0.0.1", port)
+                connection.request("GET", "/health")
+                if connection.getresponse().status == 200:
+                    return time.perf_counter() - began
+            except OSError:
                 time.sleep(0.005)
+            finally:
+                connection.close()
     finally:
         process.terminate()
         process.wait()
