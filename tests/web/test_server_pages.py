@@ -35,6 +35,15 @@ def test_a_probe_fills_the_form(client: TestClient, llama: Replay, headers: dict
     assert ("<html" in answer.text) == (not headers)
 
 
+def test_another_url_is_probed_afresh(client: TestClient, llama: Replay) -> None:
+    with serve({"/v1/models": Script.json({"data": [{"id": "tiny"}]})}) as other:
+        before = {"name": "llama.cpp host", "suggested_name": "llama.cpp host", "engine": "llama.cpp"}
+        answer = client.post("/servers/probe", data={"base_url": other.url, **before}, headers=HTMX)
+        assert f'value="OpenAI-compatible {other.url.removeprefix("http://")}"' in answer.text
+        typed = client.post("/servers/probe", data={"base_url": other.url, **before, "name": "mine"}, headers=HTMX)
+        assert 'name="name" type="text" value="mine"' in typed.text
+
+
 def test_a_failed_probe_says_why_and_leaves_room_to_type(client: TestClient) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     answer = client.post("/servers/probe", data={"base_url": url}, headers=HTMX)
@@ -145,6 +154,19 @@ def test_one_press_measures(client: TestClient, server: str) -> None:
     values = dict(re.findall(r'name="(\w+)" value="([^"]*)"', form))
     assert values == {"server": server, "suite": "triple"}
     assert client.post("/runs", data=values, follow_redirects=False).status_code == 303
+
+
+def test_settings_that_came_from_elsewhere_are_shown_and_kept(
+    client: TestClient, database: Database, server: str
+) -> None:
+    with database.write() as session:
+        servers.edit_server(session, server, settings={"threads": 8, "tensor_split": "3,1", "cards": 2})
+    page = client.get(f"/servers/{server}/edit").text
+    assert 'name="setting_threads" type="text" value="8"' in page
+    assert 'name="setting_tensor_split" type="text" value="3,1"' in page
+    change = form("http://127.0.0.1:9", machine="strix-halo", setting_cards="", setting_threads="6")
+    client.post(f"/servers/{server}", data=change)
+    assert stored(database, server).settings == {"threads": 6, "tensor_split": "3,1"}
 
 
 def test_a_known_server_is_probed_again(client: TestClient, database: Database, llama: Replay) -> None:

@@ -1,6 +1,5 @@
 """Servers: found by probing, added with what the probe found, shown with what was measured."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -10,21 +9,18 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app import suites
-from app.configuration import SETTINGS, clean_setting
 from app.errors import BadInput, RoofmarkError, ServerProblem
-from app.models import Machine, Server
+from app.models import Server
 from app.store import machines, servers
 from app.store.listing import Filter, list_runs
+from app.web import server_form
 from app.web.deps import DatabaseDep, Form, Reading, RunnerDep, SecretsDep, Writing
 from app.web.forms import Fields
-from app.web.pages.machines import ensure_this_machine
 from app.web.render import engine_title, engine_titles, is_partial, path_for, render
 
 if TYPE_CHECKING:
     from app.engines.base import Facts
 
-HERE = "@here"
-"""In the form's choice of machines: the one that Roofmark runs on, added on saving. No slug has an @."""
 LATEST_RUNS = 10
 
 router = APIRouter(include_in_schema=False)
@@ -67,11 +63,11 @@ def probe_server(request: Request, database: DatabaseDep, runner: RunnerDep, for
 @router.post("/servers", name="add_server")
 def add_server(request: Request, database: DatabaseDep, runner: RunnerDep, secrets: SecretsDep, form: Form) -> Response:
     try:
-        values = _values(form)
+        values = server_form.meant(form)
         key = form.get("api_key").strip() or None
         facts, problem = _try_probe(runner, values["base_url"], key, values.pop("engine"))
         with database.write() as session:
-            machine = _machine(session, form)
+            machine = server_form.chosen_machine(session, form)
             assert machine.id is not None
             added = servers.add_server(
                 session,
@@ -107,7 +103,7 @@ def show_server(request: Request, session: Reading, slug: str, unreached: bool =
 def edit_server(request: Request, database: DatabaseDep, slug: str) -> Response:
     with database.read() as session:
         server, machine = servers.server_with_machine(session, slug)
-    return _form(request, database, _fields(server, machine), server=server)
+    return _form(request, database, server_form.stored(server, machine), server=server)
 
 
 @router.post("/servers/{slug}", name="save_server")
@@ -117,9 +113,9 @@ def save_server(
     with database.read() as session:
         server = servers.server(session, slug)
     try:
-        values = _values(form)
+        values = server_form.meant(form, server.settings)
         moved = values["base_url"] != server.base_url
-        encrypted = _kept_key(secrets, form, server, moved)
+        encrypted = server_form.kept_key(secrets, form, server, moved)
         key = secrets.decrypt(encrypted) if encrypted else None
         engine = values.pop("engine")
         facts, problem = _try_probe(runner, values["base_url"], key, engine)
@@ -127,7 +123,7 @@ def save_server(
             saved = servers.edit_server(
                 session,
                 slug,
-                machine_id=_machine(session, form).id,
+                machine_id=server_form.chosen_machine(session, form).id,
                 engine=facts.engine if facts else engine or server.engine,
                 api_key_encrypted=encrypted,
                 **({"facts": {}, "capabilities": {}, "probed_at": None} if moved else {}),
@@ -168,19 +164,21 @@ def _probed(request: Request, database: DatabaseDep, runner: RunnerDep, form: Fi
     """The form filled with what a probe found; what was typed before stays."""
     key = form.get("api_key").strip() or None
     try:
-        base_url = _address(form.get("base_url"))
-        facts, problem = runner.probe(base_url, key, form.get("engine") or None), None
+        base_url = server_form.address(form.get("base_url"))
+        facts = runner.probe(base_url, key)
     except (BadInput, ServerProblem) as error:
         return _form(request, database, form, error=error)
+    name, suggestion = form.get("name").strip(), _suggested_name(facts.engine, base_url)
     found = Fields(
         [
-            *form.items(without=("base_url", "name", "engine")),
+            *form.items(without=("base_url", "name", "suggested_name", "engine")),
             ("base_url", base_url),
-            ("name", form.get("name").strip() or _suggested_name(facts.engine, base_url)),
+            ("name", suggestion if name in ("", form.get("suggested_name")) else name),
+            ("suggested_name", suggestion),
             ("engine", facts.engine),
         ]
     )
-    return _form(request, database, found, facts=facts, error=problem)
+    return _form(request, database, found, facts=facts)
 
 
 def _try_probe(
@@ -196,12 +194,6 @@ def _try_probe(
 def _remember(session: Session, server_id: int, facts: "Facts | None") -> None:
     if facts is not None:
         servers.remember(session, server_id, facts=_told(facts), capabilities=facts.capabilities)
-
-
-def _address(text: str) -> str:
-    from app.http import normalise_base_url  # loads the HTTP client: not at start
-
-    return normalise_base_url(text)
 
 
 def _told(facts: "Facts") -> dict[str, Any]:
@@ -231,7 +223,6 @@ def _form(
     error: RoofmarkError | None = None,
 ) -> Response:
     from app.hardware import this_host
-    from app.runner.facts import OVERRIDES
 
     with database.read() as session:
         known = machines.list_machines(session)
@@ -244,72 +235,13 @@ def _form(
         "error": error,
         "step": "details",
         "machines": [(machine.slug, machine.name) for machine in known],
-        "here": None if here in (machine.name for machine in known) else (HERE, f"This machine ({here})"),
+        "here": None if here in (machine.name for machine in known) else (server_form.HERE, f"This machine ({here})"),
         "engines": list(engine_titles().items()),
         "models": told.get("models", []),
-        "asked": _asked(told),
-        "lacks": [key for key in OVERRIDES if not _tells(told, key)],
+        "asked": server_form.asked(told, server.settings if server else {}),
+        "lacks": server_form.lacks(told),
     }
     template = "server_edit.html" if server else "_server_fields.html" if is_partial(request) else "server_new.html"
     # in a piece of the page a failed probe is an answer like any other, and browsers log error states
     status = error.http_status if error and not is_partial(request) else 200
     return render(request, template, status=status, **context)
-
-
-def _asked(facts: dict[str, Any]) -> Sequence[Any]:
-    """The settings that a person is asked for: those that a probe cannot know and this one did not."""
-    told = facts.get("settings", {})
-    return [setting for setting in SETTINGS.values() if setting.asked and told.get(setting.key) is None]
-
-
-def _tells(facts: dict[str, Any], key: str) -> bool:
-    """Whether the probe told the engine's version, or the quantization of every model."""
-    if key == "engine_version":
-        return bool(facts.get("engine_version"))
-    models = facts.get("models", [])
-    return bool(models) and all(model.get(key) for model in models)
-
-
-def _fields(server: Server, machine: Machine) -> Fields:
-    return Fields(
-        [
-            ("name", server.name),
-            ("machine", machine.slug),
-            ("engine", server.engine),
-            ("base_url", server.base_url),
-            ("model", server.model or ""),
-            ("labels", ", ".join(server.labels)),
-            *((f"setting_{key}", str(value)) for key, value in server.settings.items()),
-        ]
-    )
-
-
-def _values(form: Fields) -> dict[str, Any]:
-    """Columns of a server, with `engine` None where the probe shall find it. Raises BadInput."""
-    base_url = _address(form.get("base_url"))
-    engine = form.get("engine") or None
-    if engine is not None and engine not in engine_titles():
-        raise BadInput(f"There is no engine {engine!r}.")
-    labels = dict.fromkeys(label.strip() for label in form.text("labels", "Labels", 500).split(","))
-    settings = {key: clean_setting(key, value) for key, value in form.starting_with("setting_").items()}
-    return {
-        "base_url": base_url,
-        "engine": engine,
-        "name": form.required("name", "The name", 120),
-        "model": form.text("model", "The model", 300) or None,
-        "labels": [label for label in labels if label],
-        "settings": {key: value for key, value in settings.items() if value is not None},
-    }
-
-
-def _machine(session: Session, form: Fields) -> Machine:
-    slug = form.required("machine", "The machine", 80)
-    return ensure_this_machine(session) if slug == HERE else machines.machine(session, slug)
-
-
-def _kept_key(secrets: SecretsDep, form: Fields, server: Server, moved: bool) -> str | None:
-    """A key belongs to the address it was entered for: it is never sent to another one unasked."""
-    typed = form.get("api_key").strip()
-    if typed:
-        return secrets.encrypt(typed)
-    return None if moved or form.get("remove_key") else server.api_key_encrypted

@@ -1,0 +1,98 @@
+"""The form of a server: what is asked, what was stored, and what the typed fields mean."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlmodel import Session
+
+from app.configuration import SETTINGS, Setting, clean_setting
+from app.errors import BadInput
+from app.models import Machine, Server
+from app.store import machines
+from app.web.deps import SecretsDep
+from app.web.forms import Fields
+from app.web.pages.machines import ensure_this_machine
+from app.web.render import engine_titles
+
+HERE = "@here"
+"""In the choice of machines: the one that Roofmark runs on, added on saving. No slug has an @."""
+
+
+def address(text: str) -> str:
+    from app.http import normalise_base_url  # loads the HTTP client: not at start
+
+    return normalise_base_url(text)
+
+
+def meant(form: Fields, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Columns of a server, with `engine` None where the probe shall find it. Raises BadInput.
+
+    Settings from `before` stay unless the form has a field for them.
+    """
+    base_url = address(form.get("base_url"))
+    engine = form.get("engine") or None
+    if engine is not None and engine not in engine_titles():
+        raise BadInput(f"There is no engine {engine!r}.")
+    labels = dict.fromkeys(label.strip() for label in form.text("labels", "Labels", 500).split(","))
+    typed = {key: clean_setting(key, value) for key, value in form.starting_with("setting_").items()}
+    settings = {**(before or {}), **typed}
+    return {
+        "base_url": base_url,
+        "engine": engine,
+        "name": form.required("name", "The name", 120),
+        "model": form.text("model", "The model", 300) or None,
+        "labels": [label for label in labels if label],
+        "settings": {key: value for key, value in settings.items() if value is not None},
+    }
+
+
+def chosen_machine(session: Session, form: Fields) -> Machine:
+    slug = form.required("machine", "The machine", 80)
+    return ensure_this_machine(session) if slug == HERE else machines.machine(session, slug)
+
+
+def kept_key(secrets: SecretsDep, form: Fields, server: Server, moved: bool) -> str | None:
+    """A key belongs to the address it was entered for: it is never sent to another one unasked."""
+    typed = form.get("api_key").strip()
+    if typed:
+        return secrets.encrypt(typed)
+    return None if moved or form.get("remove_key") else server.api_key_encrypted
+
+
+def stored(server: Server, machine: Machine) -> Fields:
+    return Fields(
+        [
+            ("name", server.name),
+            ("machine", machine.slug),
+            ("engine", server.engine),
+            ("base_url", server.base_url),
+            ("model", server.model or ""),
+            ("labels", ", ".join(server.labels)),
+            *((f"setting_{key}", str(value)) for key, value in server.settings.items()),
+        ]
+    )
+
+
+def asked(facts: Mapping[str, Any], said: Mapping[str, Any]) -> Sequence[Setting]:
+    """The settings to ask for: those that a probe cannot know and this one did not, and those `said` before."""
+    from app.runner.facts import OVERRIDES
+
+    told = facts.get("settings", {})
+    usual = [setting for setting in SETTINGS.values() if setting.asked and told.get(setting.key) is None]
+    more = said.keys() - {setting.key for setting in usual} - set(OVERRIDES)
+    return [*usual, *(SETTINGS.get(key) or Setting(key, key) for key in sorted(more))]
+
+
+def lacks(facts: Mapping[str, Any]) -> Sequence[str]:
+    """Which of quantization and engine version a person may state, since the probe did not tell them."""
+    from app.runner.facts import OVERRIDES
+
+    return [key for key in OVERRIDES if not _tells(facts, key)]
+
+
+def _tells(facts: Mapping[str, Any], key: str) -> bool:
+    """Whether the probe told the engine's version, or the quantization of every model."""
+    if key == "engine_version":
+        return bool(facts.get("engine_version"))
+    models = facts.get("models", [])
+    return bool(models) and all(model.get(key) for model in models)
