@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, metrics, preferred
-from app.units import DASH, number, plural
+from app.units import DASH, number, plural, plus_minus
 
 
 def run_text(document: dict[str, Any]) -> str:
@@ -39,11 +39,10 @@ def _metric_line(key: str, point: dict[str, Any]) -> str:
     if shown is None:
         reason = next((each["reason"] for each in point["nulls"] if each["key"] == key), None)
         return f"{title} {DASH}  {NULL_REASONS.get(reason, '') if reason else ''}".rstrip()
-    spread = shown["standard_deviation"]
-    value = f"{number(shown['value']):>7} {metric.unit:<5}" + (f" ± {number(spread)}" if spread is not None else "")
+    value = f"{number(shown['value']):>7} {metric.unit:<5} {plus_minus(shown['value'], shown['standard_deviation']):<8}"
     others = [f"{source} {number(each['value'])}" for source, each in found.items() if each is not shown]
     origin = "; ".join([f"{shown['source']}, {plural(shown['samples'], 'sample')}", *others])
-    return f"{title} {value}   ({origin})"
+    return f"{title} {value}  ({origin})"
 
 
 def _flag_lines(samples: Sequence[dict[str, Any]]) -> list[str]:

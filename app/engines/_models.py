@@ -15,11 +15,22 @@ _SIZES = {"Small": "_S", "Medium": "_M", "Large": "_L"}
 
 
 def shown_name(text: str) -> str:
-    """Without folders, `.gguf` and shard numbers.
+    """Without folders, `.gguf`, shard numbers, and the quantization at its end, which is a field of its own.
+
+    So another quantization of a model is another configuration of the same model, not another model.
 
     >>> shown_name("/models/gemma-3-270m-Q4_K_M-00001-of-00002.gguf")
-    'gemma-3-270m-Q4_K_M'
+    'gemma-3-270m'
     """
+    whole = file_stem(text)
+    for match in _QUANTIZATION.finditer(whole):
+        if match.end() == len(whole) and match.start() > 0:
+            return whole[: match.start()].removesuffix("-UD") or whole
+    return whole
+
+
+def file_stem(text: str) -> str:
+    """The last part of a path, without `.gguf` and shard numbers."""
     name = re.split(r"[/\\]", text.rstrip("/\\"))[-1]
     return _SHARD.sub("", _WEIGHT_FILE.sub("", name)) or text
 

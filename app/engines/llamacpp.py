@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from app.engines import _prometheus
 from app.engines._chat import count
-from app.engines._models import quantization_in, quantization_of_ftype, shown_name
+from app.engines._models import file_stem, quantization_in, quantization_of_ftype, shown_name
 from app.engines.base import Ask, Counters, Facts, Health, ModelFacts
 from app.engines.openai import MODELS, OpenAI
 from app.errors import ServerProblem, Trouble
@@ -145,12 +145,11 @@ def _listed(client: ServerClient) -> list[Mapping[str, Any]]:
 def _model(entry: Mapping[str, Any], props: Mapping[str, Any], context: int | None) -> ModelFacts:
     meta = entry["meta"] if isinstance(entry.get("meta"), dict) else {}
     path = _string(props.get("model_path"))
-    name = shown_name(entry["id"])
     ftype = _string(props.get("model_ftype")) or _string(meta.get("ftype")) or ""
     return ModelFacts(
         id=entry["id"],
-        name=name,
-        quantization=quantization_of_ftype(ftype) or quantization_in(shown_name(path or name)),
+        name=shown_name(entry["id"]),
+        quantization=quantization_of_ftype(ftype) or quantization_in(file_stem(path or entry["id"])),
         context_tokens=context or count(meta.get("n_ctx")),
         size_bytes=count(meta.get("size")),
         parameters=count(meta.get("n_params")),

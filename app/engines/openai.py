@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 from app.engines._chat import count, is_token, read_trace
-from app.engines._models import quantization_in, shown_name
+from app.engines._models import file_stem, quantization_in, shown_name
 from app.engines._refusals import fatal_problem, refused_fields
 from app.engines._stream import Recording, record
 from app.engines.base import Ask, Engine, Facts, Health, ModelFacts
@@ -149,6 +149,7 @@ def _listed(value: Any) -> list[Mapping[str, Any]] | None:
 
 def _model(entry: Mapping[str, Any]) -> ModelFacts:
     identifier: str = entry.get("id") or entry["name"]
-    name = shown_name(identifier)
     context = next((count(entry.get(key)) for key in _CONTEXT_KEYS if count(entry.get(key))), None)
-    return ModelFacts(identifier, name, quantization_in(name), context_tokens=context)
+    return ModelFacts(
+        identifier, shown_name(identifier), quantization_in(file_stem(identifier)), context_tokens=context
+    )

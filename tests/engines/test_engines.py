@@ -77,7 +77,9 @@ def test_quantization_in_a_name(name: str, quantization: str | None) -> None:
     ("path", "name"),
     [
         ("/models/a.gguf", "a"), ("C:\\llm\\a.gguf", "a"), ("org/Model-7B", "Model-7B"), ("gemma3:270m", "gemma3:270m"),
-        ("a-00001-of-00003.gguf", "a"), ("/", "/"),
+        ("a-00001-of-00003.gguf", "a"), ("/", "/"), ("gemma-3-270m-Q4_K_M.gguf", "gemma-3-270m"),
+        ("Qwen3-30B-A3B-UD-Q4_K_XL-00001-of-00002.gguf", "Qwen3-30B-A3B"), ("org/Qwen2.5-7B-AWQ", "Qwen2.5-7B"),
+        ("Q4_K_M.gguf", "Q4_K_M"), ("Model-Q4_K_M-instruct", "Model-Q4_K_M-instruct"),
     ],
 )  # fmt: skip
 def test_shown_names(path: str, name: str) -> None:

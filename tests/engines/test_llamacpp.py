@@ -41,7 +41,7 @@ def test_recognise(connect: Connect) -> None:
     assert (facts.engine, facts.engine_version) == ("llama.cpp", "b11434-sdist11434")
     assert (facts.context_tokens, facts.settings) == (4096, {"context": 4096, "parallel": 1})
     (model,) = facts.models
-    assert (model.id, model.name) == ("/opt/llm/gemma-3-270m-q4_k_m.gguf", "gemma-3-270m-q4_k_m")
+    assert (model.id, model.name) == ("/opt/llm/gemma-3-270m-q4_k_m.gguf", "gemma-3-270m")
     assert (model.quantization, model.parameters, model.size_bytes) == ("Q4_K_M", 268098176, 246587904)
     assert facts.model("gemma-3-270m-q4_k_m") is model
 

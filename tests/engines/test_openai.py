@@ -313,7 +313,7 @@ def test_probe_of_a_generic_server(connect: Connect) -> None:
     facts = probe(client)
     assert (facts.engine, facts.context_tokens, facts.settings) == ("openai", 2048, {"context": 2048})
     assert [(m.id, m.name, m.quantization) for m in facts.models] == [
-        ("/models/tiny-Q8_0.gguf", "tiny-Q8_0", "Q8_0"),
+        ("/models/tiny-Q8_0.gguf", "tiny", "Q8_0"),
         ("other", "other", None),
     ]
 
