@@ -1,11 +1,13 @@
 """What a run says about itself as a whole."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from app.bench import Prepared
 from app.engines.base import Counters
 from app.runner import evidence
-from app.samples import Status
+from app.samples import Sample, Status
 from app.suites import BUILT_IN
 from tests.traces import sample, trace
 
@@ -13,8 +15,8 @@ TAKEN = [sample(ordinal=0, is_warmup=True), sample(ordinal=1), sample(ordinal=2)
 BEGAN = Counters(prompt_tokens=1000, cached_prompt_tokens=0, output_tokens=50)
 
 
-def after(ended: Counters | None, taken: list[object] = TAKEN, began: Counters | None = BEGAN) -> dict[str, list[str]]:
-    return evidence.after({"warnings": ["first"]}, taken, began, ended)  # type: ignore[arg-type]  # samples
+def after(ended: Counters | None, taken: Sequence[Sample] = TAKEN) -> dict[str, list[str]]:
+    return evidence.after({"warnings": ["first"]}, taken, BEGAN, ended)
 
 
 def test_before_a_run() -> None:
