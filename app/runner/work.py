@@ -180,8 +180,7 @@ def _keep(m: _Measuring, taken: Taken, prepared: Prepared) -> None:
     m.taken.append(taken)
     last = triple_of(taken.sample)
     remaining_s = _remaining_s(m, prepared)
-    done = len(m.taken)
-    phase = f"Sample {done} of {m.planned} taken."
+    done, phase = len(m.taken), "Measuring."
     with m.database.write() as session:
         samples.add_sample(session, m.run_id, taken.sample, taken.started_at)
         if taken.sample.trace.learned:

@@ -32,7 +32,9 @@ def environment() -> "jinja2.Environment":
     env.globals.update(version=app.__version__, is_inside=is_inside, is_within=is_within)
     env.filters.update(
         number=units.number,
-        plus_minus=_plus_minus,
+        spread=_spread,
+        version=_version,
+        percent=units.percent,
         duration=units.duration,
         size=units.size,
         ago=units.ago,
@@ -114,8 +116,15 @@ def engine_title(key: str) -> str:
     return engine_titles().get(key, key)
 
 
-def _plus_minus(shown: Shown) -> str:
-    return units.plus_minus(shown.value, shown.standard_deviation)
+def _spread(shown: Shown) -> tuple[str, str]:
+    return units.spread(shown.value, shown.standard_deviation, shown.low, shown.high)
+
+
+def _version(engine_version: str | None) -> str:
+    """llama.cpp built without git calls its build b0-unknown."""
+    if engine_version and "unknown" in engine_version:
+        return "build unknown"
+    return engine_version or ""
 
 
 def _code(text: str) -> Markup:

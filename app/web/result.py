@@ -8,7 +8,7 @@ from app.metrics import FLAGS, NULL_REASONS, TRIPLE, Measured, is_usable, metric
 from app.metrics.base import Metric
 from app.metrics.summary import MIN_FOR_INTERVAL
 from app.samples import Point, Sample, Status
-from app.units import number, plural, plus_minus
+from app.units import number, plural, spread
 
 FURTHER = (
     "tpot_ms",
@@ -49,7 +49,8 @@ class Reading:
     metric: Metric
     value: str
     spread: str
-    """`± 1.9`, the sample standard deviation; empty for a single sample."""
+    """`± 1.9`, or for a very lopsided distribution the ends of the interval; empty for a single sample."""
+    spread_meaning: str
     interval: str
     samples: int
     source: str
@@ -112,14 +113,16 @@ def _headline(key: str, found: Sequence[Measured]) -> Headline:
 
 
 def _unknown(key: str, reason: str) -> Reading:
-    return Reading(metrics()[key], number(None), "", "", 0, "", NULL_REASONS[reason])
+    return Reading(metrics()[key], number(None), "", "", "", 0, "", NULL_REASONS[reason])
 
 
 def _reading(each: Measured) -> Reading:
+    text, meaning = spread(each.value, each.standard_deviation, each.low, each.high)
     return Reading(
         metric=metrics()[each.metric],
         value=number(each.value),
-        spread=plus_minus(each.value, each.standard_deviation),
+        spread=text,
+        spread_meaning=meaning,
         interval=_interval(each),
         samples=each.samples,
         source=_source(each),

@@ -4,8 +4,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.db import Database
+from app.samples import Point
 from app.store import runs, servers
-from tests.seed import seed
+from tests.seed import made_sample, seed
+from tests.web.notebook import add_run
 
 
 @pytest.fixture
@@ -128,6 +130,36 @@ def test_overview_shows_the_newest_of_each_configuration(client: TestClient, see
     ids = listed(page)
     assert seeded[-1] in ids
     assert len(ids) == len(set(ids)) < 20
-    for tile in ("Fastest decode", "Lowest TTFT", "100 % done", "Nothing is being measured"):
+    for tile in ("Fastest decode", "Lowest TTFT", "done</a>", "Nothing is being measured"):
         assert tile in page
     assert '<svg class="sparkline"' in page
+
+
+def test_tiles_compare_runs_of_one_suite_only(client: TestClient, database: Database, seeded: list[str]) -> None:
+    point = Point(200, 16)
+    quick = add_run(database, [made_sample(0, point, 1.0, 9000.0)], suite_key="lengths", suite_sha256="1" * 64)
+    page = client.get("/").text
+    tiles, _, table = page.partition("<table")
+    assert quick not in tiles
+    assert quick in table
+    assert "Fastest decode, suite triple" in tiles
+
+
+def test_rows_say_what_tells_configurations_apart(client: TestClient, seeded: list[str]) -> None:
+    for path in ("/", "/runs"):
+        page = client.get(path).text
+        assert "llama.cpp b6400 · KV cache type K q8_0" in page
+        assert re.search(r"OpenAI[^<]* · Context 32,768 · night", page)
+
+
+def test_a_row_says_which_of_several_points_it_shows(client: TestClient, database: Database, seeded: list[str]) -> None:
+    add_run(
+        database,
+        [made_sample(0, Point(200, 16), 100.0, 50.0)],
+        suite_key="lengths",
+        plan={"repetitions": 3, "warmups": 1},
+        samples_planned=8,
+        evidence={"left_out": [{"point": "8000/128/1/0", "reason": "too long"}]},
+    )
+    page = client.get("/runs").text
+    assert "at 200 prompt tokens · 2 of 3 points" in page

@@ -4,18 +4,16 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fastapi import APIRouter
-from sqlmodel import Session
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app import charts
-from app.configuration import changes
 from app.errors import BadInput
-from app.metrics import FLAGS
+from app.metrics import FLAGS, metrics
 from app.models import ENDED_STATES, Run
 from app.samples import Point, Sample
-from app.store import configs, measurements, runs, samples
-from app.store.configs import snapshot_of
+from app.store import measurements, runs, samples
+from app.store.previous import previous
 from app.web.deps import Reading
 from app.web.progress import progress_of
 from app.web.render import engine_titles, render
@@ -51,7 +49,8 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         flags=_flags(taken),
         timeline=charts.timeline(at_point),
         gaps=charts.gaps(median) if median else None,
-        changed=_changed(session, run),
+        previous=previous(session, run, engine_titles()),
+        metrics=metrics(),
         checks=run.evidence.get("checks", []),
         too_long=[(Point.from_key(each["point"]), each["reason"]) for each in run.evidence.get("left_out", [])],
     )
@@ -68,12 +67,3 @@ def _flags(taken: Sequence[Sample]) -> list[tuple[str, str, str, int]]:
     """Each flag there is: its name, sentence, advice and on how many samples."""
     counts = Counter(flag for sample in taken for flag in sample.flags)
     return [(key, flag.sentence, flag.advice, counts[key]) for key, flag in FLAGS.items() if counts[key]]
-
-
-def _changed(session: Session, run: Run) -> list[str] | None:
-    """What differs from the server's previous configuration; None when there was none before."""
-    _, _, config, model = runs.circumstances(session, run)
-    before = configs.previous_snapshot(session, run)
-    if before is None or config is None or model is None:
-        return None
-    return changes(before, snapshot_of(config, model), engine_titles())
