@@ -20,7 +20,11 @@ class Setting:
     asked: bool = False
     """Asked in the server's form, since hardly any probe can know it."""
     hint: str = ""
+    values: tuple[str, ...] = ()
+    """Usual ones, to choose from; others are possible."""
 
+
+KV_TYPES = ("f16", "bf16", "f32", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl", "fp8", "fp8_e4m3", "fp8_e5m2")
 
 SETTINGS = {
     setting.key: setting
@@ -28,14 +32,14 @@ SETTINGS = {
         Setting("context", "Context", int, hint="tokens one request may use"),
         Setting("parallel", "Parallel slots", int),
         Setting("cards", "Cards", int, asked=True, hint="accelerators that hold the model; 0 for CPU only"),
-        Setting("split_mode", "Split mode", asked=True, hint="layer, row, tensor, none"),
-        Setting("kv_type_k", "KV cache type K", asked=True, hint="f16, q8_0, q4_0, fp8"),
-        Setting("kv_type_v", "KV cache type V", asked=True, hint="f16, q8_0, q4_0, fp8"),
+        Setting("split_mode", "Split mode", asked=True, values=("layer", "row", "tensor", "none")),
+        Setting("kv_type_k", "KV cache type K", asked=True, hint="such as f16 or q8_0", values=KV_TYPES),
+        Setting("kv_type_v", "KV cache type V", asked=True, hint="such as f16 or q8_0", values=KV_TYPES),
         Setting("gpu_layers", "Layers on GPU", int, asked=True, hint="999 for all"),
         Setting("batch", "Batch", int),
         Setting("ubatch", "Micro-batch", int),
         Setting("threads", "Threads", int),
-        Setting("flash_attention", "Flash attention"),
+        Setting("flash_attention", "Flash attention", values=("on", "off", "auto")),
         Setting("flags", "Flags", asked=True, hint="further command-line flags of the engine"),
     )
 }
@@ -62,16 +66,16 @@ def clean_setting(key: str, value: str) -> Value | None:
     if not value:
         return None
     if len(value) > 500:
-        raise BadInput(f"The value of {key} is longer than 500 characters.")
+        raise BadInput(f"{setting_title(key)} is longer than 500 characters.")
     setting = SETTINGS.get(key)
     if setting is None or setting.type is str:
         return value
     try:
         number = int(value.replace(",", "").replace("_", ""))
     except ValueError as error:
-        raise BadInput(f"{setting.title} ({key}) must be a whole number, not {value!r}.") from error
+        raise BadInput(f"{setting.title} must be a whole number, not {value!r}.") from error
     if not 0 <= number < 2**53:
-        raise BadInput(f"{setting.title} ({key}) must not be negative or absurdly large.")
+        raise BadInput(f"{setting.title} must not be negative or absurdly large.")
     return number
 
 

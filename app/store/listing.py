@@ -68,6 +68,10 @@ class Row(NamedTuple):
         return played, played + len(self.left_out or [])
 
     @property
+    def has_figures(self) -> bool:
+        return any(each.value is not None for each in (self.ttft, self.prefill, self.decode))
+
+    @property
     def main_prompt_tokens(self) -> int:
         return Point.from_key(self.main_point_key).prompt_tokens
 

@@ -1,6 +1,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from sqlalchemy import ColumnElement
 from sqlmodel import Session, col, func, select
 
 from app.errors import BadInput, NotFound
@@ -12,9 +13,19 @@ from app.suites import BUILT_IN, Suite, own
 
 def list_suites(session: Session) -> list[Suite]:
     """The built-in suites, then the newest version of each of the person's own."""
-    newest = select(func.max(SuiteRow.id)).where(col(SuiteRow.archived_at).is_(None)).group_by(col(SuiteRow.key))
+    return [*BUILT_IN.values(), *_own(session, col(SuiteRow.archived_at).is_(None))]
+
+
+def archived_suites(session: Session) -> list[Suite]:
+    """The newest version of each suite that has no version in use."""
+    in_use = select(SuiteRow.key).where(col(SuiteRow.archived_at).is_(None))
+    return _own(session, col(SuiteRow.key).not_in(in_use))
+
+
+def _own(session: Session, where: ColumnElement[bool]) -> list[Suite]:
+    newest = select(func.max(SuiteRow.id)).where(where).group_by(col(SuiteRow.key))
     rows = session.exec(select(SuiteRow).where(col(SuiteRow.id).in_(newest)).order_by(SuiteRow.title)).all()
-    return [*BUILT_IN.values(), *(_suite(row) for row in rows)]
+    return [_suite(row) for row in rows]
 
 
 def suite(session: Session, key: str) -> Suite:
@@ -72,6 +83,16 @@ def archive_suite(session: Session, key: str) -> None:
     for row in session.exec(select(SuiteRow).where(SuiteRow.key == key, col(SuiteRow.archived_at).is_(None))).all():
         row.archived_at = now()
         session.add(row)
+
+
+def restore_suite(session: Session, key: str) -> None:
+    """The newest version comes back. Raises NotFound when there is nothing to restore."""
+    newest = select(SuiteRow).where(SuiteRow.key == key).order_by(col(SuiteRow.id).desc()).limit(1)
+    row = session.exec(newest).first()
+    if row is None:
+        raise NotFound(f"There is no suite called {key!r}.")
+    row.archived_at = None
+    session.add(row)
 
 
 def _suite(row: SuiteRow) -> Suite:

@@ -37,6 +37,7 @@ def environment() -> "jinja2.Environment":
         percent=units.percent,
         duration=units.duration,
         size=units.size,
+        plural=units.plural,
         ago=units.ago,
         iso=_iso,
         when=_when,
@@ -44,6 +45,7 @@ def environment() -> "jinja2.Environment":
         setting_title=configuration.setting_title,
         setting_value=configuration.show,
         code=_code,
+        first_sentence=_first_sentence,
     )
     return env
 
@@ -125,6 +127,12 @@ def _version(engine_version: str | None) -> str:
     if engine_version and "unknown" in engine_version:
         return "build unknown"
     return engine_version or ""
+
+
+def _first_sentence(said: object) -> tuple[str, str]:
+    """A sentence and the rest: it ends where a capital letter follows."""
+    first, *rest = re.split(r"(?<=[.!?]) (?=[A-Z])", str(said), maxsplit=1)
+    return first, "".join(rest)
 
 
 def _code(text: str) -> Markup:

@@ -60,7 +60,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Headline:
-    """One number of the triple, large, and the other sources' figures beside it."""
+    """One number of a metric, and the other sources' figures beside it."""
 
     shown: Reading
     others: tuple[Reading, ...]
@@ -72,7 +72,7 @@ class PointResult:
     triple: tuple[Headline, ...]
     slope: Reading | None
     """Prefill between this prompt length and the next shorter one."""
-    further: tuple[Reading, ...]
+    further: tuple[Headline, ...]
     warning: str | None
     left_out: tuple[str, ...]
 
@@ -93,7 +93,7 @@ def _result(point: Point, found: Sequence[Measured], samples: Sequence[Sample]) 
         point=point,
         triple=tuple(_headline(key, found) for key in TRIPLE),
         slope=next((_reading(each) for each in found if each.source == "slope"), None),
-        further=tuple(_reading(each) for key in _further_keys() for each in found if each.metric == key),
+        further=tuple(_headline(key, found) for key in _further_keys() if any(each.metric == key for each in found)),
         warning=disagreement(found, samples),
         left_out=_left_out(found),
     )

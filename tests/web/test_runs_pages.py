@@ -1,4 +1,5 @@
 import re
+from html import unescape
 
 import pytest
 from starlette.testclient import TestClient
@@ -122,7 +123,7 @@ def test_overview_leads_a_newcomer_step_by_step(client: TestClient) -> None:
     client.post("/machines", data={"name": "box"})
     page = client.get("/").text
     assert page.count('class="finished"') == 1
-    assert "Find servers" in page
+    assert "Add a server" in page
 
 
 def test_overview_shows_the_newest_of_each_configuration(client: TestClient, seeded: list[str]) -> None:
@@ -133,6 +134,15 @@ def test_overview_shows_the_newest_of_each_configuration(client: TestClient, see
     for tile in ("Fastest decode", "Lowest TTFT", "done</a>", "Nothing is being measured"):
         assert tile in page
     assert '<svg class="sparkline"' in page
+
+
+def test_running_again_keeps_what_was_asked_for(client: TestClient, database: Database, seeded: list[str]) -> None:
+    plan = {"repetitions": 7, "warmups": 2, "model": None}
+    page = client.get(f"/runs/{add_run(database, [made_sample(0, Point(512, 16), 100, 50)], plan=plan)}").text
+    (link,) = re.findall(r'href="(/runs/new\?[^"]*)">Run again', page)
+    again = client.get(unescape(link)).text
+    assert 'name="repetitions" inputmode="numeric" value="7"' in again
+    assert 'name="warmups" inputmode="numeric" value="2"' in again
 
 
 def test_tiles_compare_runs_of_one_suite_only(client: TestClient, database: Database, seeded: list[str]) -> None:

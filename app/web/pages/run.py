@@ -10,7 +10,7 @@ from starlette.responses import Response
 from app import charts
 from app.errors import BadInput
 from app.metrics import FLAGS, metrics
-from app.models import ENDED_STATES, Run
+from app.models import ENDED_STATES, Run, Server
 from app.samples import Point, Sample
 from app.store import measurements, runs, samples
 from app.store.previous import previous
@@ -29,10 +29,11 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
     assert run.id is not None
     machine, server, config, model = runs.circumstances(session, run)
     taken = samples.samples_of(session, run.id)
-    found = results(measurements.measurements_of(session, run.id), taken)
+    measured = measurements.measurements_of(session, run.id)
+    found = results(measured, taken)
     shown = _chosen(point, [each.point for each in found], run)
     at_point = [sample for sample in taken if sample.point == shown]
-    median = charts.median_sample(at_point)
+    typical = charts.typical_sample(at_point)
     return render(
         request,
         "run.html",
@@ -43,17 +44,26 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         model=model,
         progress=None if run.status in ENDED_STATES else progress_of(session, run),
         results=found,
+        has_result=bool(found) and (run.status == "done" or any(each.value is not None for each in measured)),
         main=next((each for each in found if each.point.key == run.main_point_key), found[0] if found else None),
         shown=shown,
         samples=sample_lines(taken),
         flags=_flags(taken),
         timeline=charts.timeline(at_point),
-        gaps=charts.gaps(median) if median else None,
+        gaps=charts.gaps(typical) if typical else None,
         previous=previous(session, run, engine_titles()),
         metrics=metrics(),
+        again=_again(run, server),
         checks=run.evidence.get("checks", []),
         too_long=[(Point.from_key(each["point"]), each["reason"]) for each in run.evidence.get("left_out", [])],
     )
+
+
+def _again(run: Run, server: Server) -> dict[str, str]:
+    """What the form needs to ask for the same run: only what is there."""
+    plan = {key: run.plan.get(key) for key in ("repetitions", "warmups", "model")}
+    asked = {"server": server.slug, "suite": run.suite_key, **plan}
+    return {key: str(value) for key, value in asked.items() if value is not None}
 
 
 def _chosen(wanted: str | None, points: Sequence[Point], run: Run) -> Point | None:
