@@ -47,10 +47,10 @@ def spread(
     """What to write behind a value, and what that is: the standard deviation, or for a wide interval its ends.
 
     >>> spread(72.4381, 1.913, 71, 74)[0], spread(40, 60.2, 9.1, 120)[0]
-    ('± 1.9', '9.10 to 120')
+    ('± 1.9', '(9.10 to 120)')
     """
     if value is not None and low is not None and high is not None and 0 < low * WIDE < high:
-        return f"{number(low)} to {number(high)}", "95 % interval: too lopsided for one ±"
+        return f"({number(low)} to {number(high)})", "95 % interval: too lopsided for one ±"
     return plus_minus(value, standard_deviation), "Standard deviation of the samples"
 
 
