@@ -6,11 +6,12 @@ Standard output carries results, standard error progress and errors. Exit codes:
 
 import gc
 import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
 
-from app.errors import RoofmarkError
+from app.errors import BadInput, RoofmarkError
 
 app = typer.Typer(
     name="roofmark",
@@ -30,7 +31,11 @@ EngineKey = Annotated[str | None, typer.Option("--engine", help="Engine, when it
 
 def main() -> None:
     """Entry point: every foreseen error is one sentence, everything else goes to the log with its traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character still shows the rest
     try:
+        _refuse_broken_text(sys.argv[1:])
         app()
     except RoofmarkError as error:
         typer.echo(f"roofmark: {error}", err=True)
@@ -45,6 +50,14 @@ def main() -> None:
 
         typer.echo(f"roofmark: Something went wrong inside Roofmark; {log_crash()} says what.", err=True)
         sys.exit(1)
+
+
+def _refuse_broken_text(arguments: list[str]) -> None:
+    for position, argument in enumerate(arguments, start=1):
+        try:
+            argument.encode()
+        except UnicodeEncodeError as error:
+            raise BadInput(f"Argument {position} is not valid UTF-8.") from error
 
 
 def _version(wanted: bool) -> None:
