@@ -228,7 +228,7 @@ def test_a_server_that_is_switched_off_is_no_fault_of_the_installation(roofmark:
         roofmark("run", "--url", replay.url, "--reps", "1", "--warmup", "0")
     result = roofmark("doctor")
     assert result.returncode == 0
-    assert "-- Server" in result.stdout
+    assert "--  Server" in result.stdout
 
 
 def test_what_is_stored_can_be_read_when_nothing_can_be_written(roofmark: Roofmark, tmp_path: Path) -> None:
