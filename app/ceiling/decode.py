@@ -126,9 +126,7 @@ def _words(step: Step, portions: Sequence[Portion], whole: float, split: Split, 
     times = f"{step.batch} x " if step.batch > 1 else ""
     if len(portions) == 1:
         return f"{number(ceiling)} tok/s = {times}{_gigabytes_per_s(portions[0].device)} / {size(step.n_bytes)}"
-    parts = [
-        f"{size(round(step.n_bytes * one.share / whole))} / {_gigabytes_per_s(one.device)}" for one in portions
-    ]
+    parts = [f"{size(round(step.n_bytes * one.share / whole))} / {_gigabytes_per_s(one.device)}" for one in portions]
     how = f"max({', '.join(parts)})" if split is Split.TENSOR else f"({' + '.join(parts)})"
     return f"{number(ceiling)} tok/s = {step.batch} / {how}"
 

@@ -8,6 +8,12 @@ from typing import Any
 
 from app.errors import BadInput
 
+MAX_BLOCKS = 10_000
+STATE_BYTES = 4
+"""Of an element of recurrent state: engines keep it in float32."""
+SHARED_KV = "layers that use another layer's KV cache are counted as reading nothing more"
+MLA = "MLA: the KV cache holds one latent and one rope part for each token"
+
 
 class Source(StrEnum):
     """Who told the geometry."""
@@ -40,7 +46,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """All weights by how a step uses them. Vision and audio parts and blocks that predict further tokens (MTP) are out."""
+    """All weights by how a step uses them, without vision and audio parts and blocks that predict further tokens (MTP)."""
 
     dense: Part
     """Read whole in each step: attention, dense and shared FFN, norms, routers."""

@@ -6,15 +6,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.ceiling.geometry import Attention, Geometry, Part, Source, Weights, together
+from app.ceiling.geometry import (
+    MAX_BLOCKS,
+    MLA,
+    SHARED_KV,
+    STATE_BYTES,
+    Attention,
+    Geometry,
+    Part,
+    Source,
+    Weights,
+    together,
+)
 from app.ceiling.gguf import Header, Tensor, read_header
+from app.ceiling.windows import slides_by_default, slides_by_period
 from app.errors import BadInput
 
-FULL_EVERY = {"gemma2": 2, "gemma3": 6, "gpt-oss": 2, "gptoss": 2, "cohere2": 4}
-"""Architectures whose files have a sliding window but no pattern: each n-th layer sees everything."""
-MAX_BLOCKS = 10_000
-STATE_BYTES = 4
-"""Of an element of recurrent state: engines keep it in float32."""
 
 _BLOCK = re.compile(r"blk\.(\d+)\.(.+)")
 _OTHER_PARTS = re.compile(r"(v|a|mm|resampler|enc|mtp)\.|blk\.\d+\.vis_")
@@ -120,9 +127,9 @@ class _Layers:
         self._windows = self._window_of_each()
         self._shared_from = keys.blocks - keys.number("attention.shared_kv_layers")
         if self._shared_from < keys.blocks:
-            self.assumptions.append("layers that use another layer's KV cache are counted as reading nothing more")
+            self.assumptions.append(SHARED_KV)
         if keys.number("attention.kv_lora_rank"):
-            self.assumptions.append("MLA: the KV cache holds one latent and one rope part for each token")
+            self.assumptions.append(MLA)
 
     def attention(self, index: int) -> Attention | None:
         keys = self._keys
@@ -162,7 +169,7 @@ class _Layers:
         return has_state and (self._keys.of_layer("attention.head_count_kv", index) == 0 or not self._attends(index))
 
     def state_bytes(self, index: int) -> int:
-        """The recurrent state of a layer, as llama.cpp keeps it: a short history for the convolution, and the state itself."""
+        """The recurrent state of a layer, as llama.cpp keeps it: what its convolution looks back at, and the rest."""
         if not self._is_recurrent(index):
             return 0
         number = self._keys.number
@@ -191,17 +198,11 @@ class _Layers:
                 raise BadInput(f"sliding_window_pattern has {len(pattern)} entries, fewer than there are layers.")
             return [window if slides else None for slides in pattern[:blocks]]
         if pattern is None:
-            every = FULL_EVERY.get(keys.architecture)
-            if every is None:
-                self.assumptions.append(
-                    f"there is a sliding window of {window:,} tokens but no pattern, so all layers count as seeing "
-                    "everything: the KV bytes are an upper bound of KV"
-                )
-                return [None] * blocks
-            self.assumptions.append(f"no pattern beside the sliding window: each {every}th layer sees everything")
+            slides, sentence = slides_by_default(keys.architecture, window, blocks)
+            self.assumptions.append(sentence)
         else:
-            every = keys.number("attention.sliding_window_pattern")
-        return [None if every and (index + 1) % every == 0 else window for index in range(blocks)]
+            slides = slides_by_period(keys.number("attention.sliding_window_pattern"), blocks)
+        return [window if one else None for one in slides]
 
 
 def _names_by_block(tensors: Iterable[Tensor]) -> dict[int, list[str]]:

@@ -1,7 +1,7 @@
 """Reads the header of a GGUF file, and of all shards of a split one: key-values and tensor table, never tensor data.
 
-The file may be hostile or broken. What a header may cost is bounded beforehand (bytes read, strings walked, entries), long
-values are skipped by seeking, and whatever is wrong becomes one BadInput.
+The file may be hostile or broken. What a header may cost is bounded beforehand (bytes read, strings walked, entries),
+long values are skipped by seeking, and whatever is wrong becomes one BadInput.
 """
 
 import re
@@ -277,8 +277,10 @@ class _Cursor:
         elif kind == _ARRAY and depth < MAX_DEPTH:
             for _ in range(count):
                 self._array(depth + 1)
+        elif kind == _ARRAY:
+            raise _Broken("its lists nest too deep")
         else:
-            raise _Broken(f"a list in it holds the unknown kind {kind}" if kind != _ARRAY else "its lists nest too deep")
+            raise _Broken(f"a list in it holds the unknown kind {kind}")
         return None
 
     def _skip_strings(self, count: int) -> None:

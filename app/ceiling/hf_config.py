@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.ceiling.geometry import Geometry, Part, Source, Weights, check_bits, together
+from app.ceiling.geometry import MLA, Geometry, Part, Source, Weights, check_bits, together
 from app.ceiling.hf_layers import (
     ATTENTION_WITH_GATE,
     FOUR_NORMS,
@@ -61,7 +61,7 @@ def from_config(document: Mapping[str, Any], bits: float | None = None) -> Geome
     except Missing as error:
         assumptions.append(f"config.json names no {error}, so the weights are unknown")
     if found and any(layers.v_elements == 0 and layers.k_elements for layers in found):
-        assumptions.append("MLA: the KV cache holds one latent and one rope part for each token")
+        assumptions.append(MLA)
     if config.experts_used > config.experts:
         raise BadInput(f"A token is said to use {config.experts_used} of {config.experts} experts.")
     return Geometry(
@@ -83,8 +83,9 @@ def language_part(document: Mapping[str, Any]) -> dict[str, Any]:
     while nested := next((inner[key] for key in NESTED if isinstance(inner.get(key), dict)), None):
         outer = inner
         inner = dict(nested)
-        if outer.get("tie_word_embeddings") is not None:
-            inner.setdefault("tie_word_embeddings", outer["tie_word_embeddings"])
+        for key in ("tie_word_embeddings", "torch_dtype", "dtype"):
+            if outer.get(key) is not None:
+                inner.setdefault(key, outer[key])
     return inner
 
 
@@ -94,7 +95,7 @@ def bits_by_role(document: Mapping[str, Any], bits: float | None) -> Bits:
         check_bits(bits)
         return Bits(bits, bits, bits, f"{bits:g} bits per weight, as given")
     inner = language_part(document)
-    dtype = str(inner.get("torch_dtype") or inner.get("dtype") or document.get("torch_dtype") or "").removeprefix("torch.")
+    dtype = str(inner.get("torch_dtype") or inner.get("dtype") or "").removeprefix("torch.")
     plain = DTYPE_BITS.get(dtype, 16.0)
     said = f"{plain:g} bits per weight" + (f", from its type {dtype}" if dtype in DTYPE_BITS else ", taken for granted")
     for key in ("quantization_config", "compression_config", "quantization"):
@@ -228,4 +229,3 @@ def _ffn_parameters(config: Config, ffn: Ffn) -> tuple[int, int]:
 def _architecture(document: Mapping[str, Any]) -> str:
     names = document.get("architectures")
     return str(names[0]) if isinstance(names, list) and names else ""
-

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from app.ceiling.geometry import Attention
-from app.ceiling.ggml_geometry import FULL_EVERY, MAX_BLOCKS, STATE_BYTES
+from app.ceiling.geometry import MAX_BLOCKS, SHARED_KV, STATE_BYTES, Attention
+from app.ceiling.windows import slides_by_default, slides_by_period
 from app.errors import BadInput
 
 
@@ -58,7 +58,19 @@ MIXER_NAMES = {
     "mamba": Mixer.MAMBA,
     "conv": Mixer.CONV,
 }
-UNGATED_FFN = {"bloom", "falcon", "gpt2", "gpt_neox", "gptj", "mpt", "nemotron", "nemotron_h", "opt", "phi", "starcoder2"}
+UNGATED_FFN = {
+    "bloom",
+    "falcon",
+    "gpt2",
+    "gpt_neox",
+    "gptj",
+    "mpt",
+    "nemotron",
+    "nemotron_h",
+    "opt",
+    "phi",
+    "starcoder2",
+}
 ATTENTION_WITH_GATE = ("qwen3_next", "qwen3_5")
 QKV_BIAS = ("qwen2",)
 QK_NORMS = ("qwen3", "gemma3", "gemma4")
@@ -134,13 +146,13 @@ def layers(config: Config) -> tuple[list[Layer], list[str]]:
     if isinstance(pattern, str):
         letters = pattern.replace("|", "")
         if not set(letters) <= set(HYBRID_LETTERS) or len(letters) != blocks:
-            raise BadInput(f"its layer pattern does not name {blocks} layers that Roofmark knows.")
+            raise BadInput(f"Its layer pattern does not name {blocks} layers that Roofmark knows.")
         return [HYBRID_LETTERS[letter] for letter in letters], []
     mixers, assumptions = _mixers(config, blocks, names)
     shared_from = blocks - config.count("num_kv_shared_layers", default=0)
     found = [Layer(mixer, _ffn(config, index), index >= shared_from) for index, mixer in enumerate(mixers)]
     if shared_from < blocks:
-        assumptions.append("layers that use another layer's KV cache are counted as reading nothing more")
+        assumptions.append(SHARED_KV)
     return found, assumptions
 
 
@@ -148,7 +160,9 @@ def _mixers(config: Config, blocks: int, names: list[Any] | None) -> tuple[list[
     if names:
         unknown = sorted({str(name) for name in names} - set(MIXER_NAMES))
         if unknown or len(names) != blocks:
-            raise BadInput(f"its layer types do not name {blocks} layers that Roofmark knows {unknown or ''}".strip() + ".")
+            raise BadInput(
+                f"its layer types do not name {blocks} layers that Roofmark knows {unknown or ''}".strip() + "."
+            )
         return [MIXER_NAMES[name] for name in names], []
     if config.is_of("falcon_h1"):
         return [Mixer.PARALLEL] * blocks, []
@@ -161,16 +175,12 @@ def _mixers(config: Config, blocks: int, names: list[Any] | None) -> tuple[list[
         return [Mixer.FULL if (index + 1) % every == 0 else Mixer.LINEAR for index in range(blocks)], []
     if not config.window or not config.flag("use_sliding_window", default=True):
         return [Mixer.FULL] * blocks, []
-    family = config.model_type.removesuffix("_text")
-    every = config.count("sliding_window_pattern", "_sliding_window_pattern", default=0)
-    assumptions = []
-    if not every:
-        every = FULL_EVERY.get(family) or FULL_EVERY.get(family.replace("_", "-")) or 0
-        if not every:
-            told = f"there is a sliding window of {config.window:,} tokens but no pattern, so all layers count as seeing"
-            return [Mixer.FULL] * blocks, [f"{told} everything: the KV bytes are an upper bound of KV"]
-        assumptions.append(f"no pattern beside the sliding window: each {every}th layer sees everything")
-    return [Mixer.FULL if (index + 1) % every == 0 else Mixer.SLIDING for index in range(blocks)], assumptions
+    if every := config.count("sliding_window_pattern", "_sliding_window_pattern", default=0):
+        slides, assumptions = slides_by_period(every, blocks), []
+    else:
+        slides, sentence = slides_by_default(config.model_type, config.window, blocks)
+        assumptions = [sentence]
+    return [Mixer.SLIDING if one else Mixer.FULL for one in slides], assumptions
 
 
 def _ffn(config: Config, index: int) -> Ffn:
