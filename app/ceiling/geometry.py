@@ -46,7 +46,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """All weights by how a step uses them, without vision and audio parts and blocks that predict further tokens (MTP)."""
+    """All weights by how a step uses them, without vision and audio parts and blocks for further tokens (MTP)."""
 
     dense: Part
     """Read whole in each step: attention, dense and shared FFN, norms, routers."""

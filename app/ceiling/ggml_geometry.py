@@ -22,7 +22,6 @@ from app.ceiling.gguf import Header, Tensor, read_header
 from app.ceiling.windows import slides_by_default, slides_by_period
 from app.errors import BadInput
 
-
 _BLOCK = re.compile(r"blk\.(\d+)\.(.+)")
 _OTHER_PARTS = re.compile(r"(v|a|mm|resampler|enc|mtp)\.|blk\.\d+\.vis_")
 _LOOK_UPS = re.compile(r"(token_embd|per_layer_token_embd|position_embd|token_types)\.weight")
