@@ -62,7 +62,7 @@ def from_config(document: Mapping[str, Any], bits: float | None = None) -> Geome
         assumptions.append(f"config.json names no {error}, so the weights are unknown")
     if found and any(layers.v_elements == 0 and layers.k_elements for layers in found):
         assumptions.append(MLA)
-    if config.experts_used > config.experts:
+    if config.experts_used > config.experts > 0:
         raise BadInput(f"A token is said to use {config.experts_used} of {config.experts} experts.")
     return Geometry(
         source=Source.CONFIG,
@@ -72,7 +72,7 @@ def from_config(document: Mapping[str, Any], bits: float | None = None) -> Geome
         blocks=len(plan),
         state_bytes=state,
         experts_total=config.experts if any(layer.ffn in (Ffn.ROUTED, Ffn.BOTH) for layer in plan) else 0,
-        experts_used=config.experts_used,
+        experts_used=config.experts_used if config.experts else 0,
         assumptions=tuple(assumptions),
     )
 
@@ -124,6 +124,8 @@ def _quantized(found: Mapping[str, Any], plain: float, said: str, has_plain_tabl
 
 
 def _weights(config: Config, plan: list[Layer], bits: Bits) -> Weights:
+    if config.experts_used and not config.experts:
+        raise Missing("num_experts")
     dense = routed = 0
     for layer in plan:
         dense += _mixer_parameters(config, layer)

@@ -158,11 +158,10 @@ def layers(config: Config) -> tuple[list[Layer], list[str]]:
 
 def _mixers(config: Config, blocks: int, names: list[Any] | None) -> tuple[list[Mixer], list[str]]:
     if names:
-        unknown = sorted({str(name) for name in names} - set(MIXER_NAMES))
-        if unknown or len(names) != blocks:
-            raise BadInput(
-                f"its layer types do not name {blocks} layers that Roofmark knows {unknown or ''}".strip() + "."
-            )
+        if unknown := sorted({str(name) for name in names} - set(MIXER_NAMES)):
+            raise BadInput(f"It has layers of unknown kinds: {', '.join(unknown)[:100]}.")
+        if len(names) != blocks:
+            raise BadInput(f"It names the kinds of {len(names)} layers, but does not name {blocks}.")
         return [MIXER_NAMES[name] for name in names], []
     if config.is_of("falcon_h1"):
         return [Mixer.PARALLEL] * blocks, []

@@ -1,7 +1,6 @@
 """The geometry of whatever file or text a person has at hand."""
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -49,6 +48,4 @@ def from_json(text: str | bytes, bits: float | None = None) -> Geometry:
 
 
 def from_document(document: Mapping[str, Any], bits: float | None = None) -> Geometry:
-    if bits is not None and not math.isfinite(bits):
-        raise BadInput("Bits per weight must be a number.")
     return ollama.from_show(document) if "model_info" in document else hf_config.from_config(document, bits)

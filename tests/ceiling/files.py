@@ -13,7 +13,11 @@ Shapes = Mapping[str, tuple[Sequence[int], str]]
 
 
 def write_gguf(
-    path: Path, architecture: str, keys: Mapping[str, Any], tensors: Shapes, order: gguf.GGUFEndian = gguf.GGUFEndian.LITTLE
+    path: Path,
+    architecture: str,
+    keys: Mapping[str, Any],
+    tensors: Shapes,
+    order: gguf.GGUFEndian = gguf.GGUFEndian.LITTLE,
 ) -> Path:
     """Keys without a dot get the architecture's name in front. Tensors get no data but their room."""
     writer = gguf.GGUFWriter(path, architecture, endianess=order)
@@ -49,7 +53,9 @@ def bytes_of(shape: Sequence[int], type_name: str) -> int:
     return int(numpy.prod(shape, dtype=object)) // elements * size
 
 
-def dense(blocks: int = 2, hidden: int = 256, ffn: int = 512, vocab: int = 512, q: int = 256, kv: int = 128) -> dict[str, Any]:
+def dense(
+    blocks: int = 2, hidden: int = 256, ffn: int = 512, vocab: int = 512, q: int = 256, kv: int = 128
+) -> dict[str, Any]:
     """A small llama: untied, mixed quantizations."""
     tensors: dict[str, Any] = {
         "token_embd.weight": ([hidden, vocab], "Q4_K"),

@@ -5,7 +5,9 @@ from typing import Any
 Shape = dict[str, Any]
 
 
-def shape(model_type: str, blocks: int, hidden: int, ffn: int, heads: int, kv_heads: int, vocab: int, **more: Any) -> Shape:
+def shape(
+    model_type: str, blocks: int, hidden: int, ffn: int, heads: int, kv_heads: int, vocab: int, **more: Any
+) -> Shape:
     return {
         "model_type": model_type,
         "num_hidden_layers": blocks,

@@ -1,4 +1,4 @@
-"""The GGUF header reader: what the `gguf` package writes it reads, and whatever is broken or hostile is one sentence."""
+"""Reading GGUF headers: all that the `gguf` package writes, and one sentence for whatever is broken or hostile."""
 
 import os
 import struct
@@ -21,9 +21,7 @@ U32, ARRAY, STRING = struct.pack("<I", 4), struct.pack("<I", 9), struct.pack("<I
 
 
 def test_block_sizes_are_ggmls() -> None:
-    assert {
-        kind.value: (kind.name, *gguf.GGML_QUANT_SIZES[kind]) for kind in gguf.GGMLQuantizationType
-    } == GGML_TYPES
+    assert {kind.value: (kind.name, *gguf.GGML_QUANT_SIZES[kind]) for kind in gguf.GGMLQuantizationType} == GGML_TYPES
     assert GGML_BLOCKS["Q4_K"] == (256, 144)
 
 
@@ -132,7 +130,8 @@ BROKEN = {
     "half a block": raw(tensors=tensor_info("t", [100], kind=12), n_tensors=1),
     "data beyond the file": raw(tensors=tensor_info("t", [1 << 20]), n_tensors=1),
     "an offset beyond the file": raw(tensors=tensor_info("t", [1], offset=1 << 63), n_tensors=1) + bytes(999),
-    "tensors on top of each other": raw(tensors=tensor_info("a", [64]) + tensor_info("b", [64]), n_tensors=2) + bytes(300),
+    "tensors on top of each other": raw(tensors=tensor_info("a", [64]) + tensor_info("b", [64]), n_tensors=2)
+    + bytes(300),
     "the same tensor twice": raw(tensors=tensor_info("a", [8]) * 2, n_tensors=2) + bytes(999),
     "65,000 tensors that are not there": raw(n_tensors=65_000) + bytes(100),
 }
