@@ -1,6 +1,6 @@
 """The roof: speeds that hardware cannot beat, each with its arithmetic in words.
 
-    sources    a file or text -> Geometry   (gguf, ggml_geometry, hf_config, hf_layers, windows, ollama)
+    sources    a file or text -> Geometry   (gguf, gguf_cursor, ggml_geometry, hf_config, hf_layers, windows, ollama)
     geometry   what is known of a model     (types: number formats)
     traffic    Geometry -> bytes of a step
     decode     bytes of a step, devices -> decode ceiling

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.errors import BadInput
 
-MAX_BLOCKS = 10_000
+MAX_BLOCKS = 2_000
 STATE_BYTES = 4
 """Of an element of recurrent state: engines keep it in float32."""
 SHARED_KV = "layers that use another layer's KV cache are counted as reading nothing more"
@@ -136,6 +136,11 @@ class Geometry:
             return cls(**fields)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BadInput("This is not the geometry of a model as Roofmark writes it.") from error
+
+
+def printable(text: str) -> str:
+    """A name out of a file, fit to be shown: short, and without control characters."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:60])
 
 
 def together(layers: Iterable[Attention]) -> tuple[Attention, ...]:

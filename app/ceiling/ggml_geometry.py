@@ -16,6 +16,7 @@ from app.ceiling.geometry import (
     Part,
     Source,
     Weights,
+    printable,
     together,
 )
 from app.ceiling.gguf import Header, Tensor, read_header
@@ -61,7 +62,7 @@ def geometry(header: Header, source: Source) -> Geometry:
         raise BadInput(f"a token is said to use {used} of {total} experts.")
     return Geometry(
         source=source,
-        architecture=keys.architecture,
+        architecture=printable(keys.architecture),
         weights=weights,
         attention=together(attention),
         blocks=len(own),

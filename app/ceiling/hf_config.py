@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.ceiling.geometry import MLA, Geometry, Part, Source, Weights, check_bits, together
+from app.ceiling.geometry import MLA, Geometry, Part, Source, Weights, check_bits, printable, together
 from app.ceiling.hf_layers import (
     ATTENTION_WITH_GATE,
     FOUR_NORMS,
@@ -66,7 +66,7 @@ def from_config(document: Mapping[str, Any], bits: float | None = None) -> Geome
         raise BadInput(f"A token is said to use {config.experts_used} of {config.experts} experts.")
     return Geometry(
         source=Source.CONFIG,
-        architecture=config.model_type or _architecture(document),
+        architecture=printable(config.model_type or _architecture(document)),
         weights=weights,
         attention=found,
         blocks=len(plan),
@@ -105,7 +105,7 @@ def bits_by_role(document: Mapping[str, Any], bits: float | None) -> Bits:
 
 
 def _quantized(found: Mapping[str, Any], plain: float, said: str, has_plain_tables: bool) -> Bits:
-    method = str(found.get("quant_method") or "")
+    method = printable(str(found.get("quant_method") or ""))
     if method == "mxfp4":
         return Bits(plain, 4.25, plain, f"experts at 4.25 bits per weight (mxfp4), the rest at {said}")
     bits: Any = {"fp8": 8, "fbgemm_fp8": 8}.get(method) or found.get("bits") or found.get("w_bit")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from app.ceiling.geometry import MAX_BLOCKS, SHARED_KV, STATE_BYTES, Attention
+from app.ceiling.geometry import MAX_BLOCKS, SHARED_KV, STATE_BYTES, Attention, printable
 from app.ceiling.windows import slides_by_default, slides_by_period
 from app.errors import BadInput
 
@@ -102,7 +102,11 @@ class Config:
 
     def list_of(self, name: str) -> list[Any] | None:
         value = self.values.get(name)
-        return value if isinstance(value, list) and value else None
+        if not isinstance(value, list) or not value:
+            return None
+        if len(value) > MAX_BLOCKS:
+            raise BadInput(f"{name} has {len(value):,} entries, more than any model has layers.")
+        return value
 
     def flag(self, name: str, default: bool = False) -> bool:
         value = self.values.get(name)
@@ -159,7 +163,7 @@ def layers(config: Config) -> tuple[list[Layer], list[str]]:
 def _mixers(config: Config, blocks: int, names: list[Any] | None) -> tuple[list[Mixer], list[str]]:
     if names:
         if unknown := sorted({str(name) for name in names} - set(MIXER_NAMES)):
-            raise BadInput(f"It has layers of unknown kinds: {', '.join(unknown)[:100]}.")
+            raise BadInput(f"It has layers of unknown kinds: {printable(', '.join(unknown))}.")
         if len(names) != blocks:
             raise BadInput(f"It names the kinds of {len(names)} layers, but does not name {blocks}.")
         return [MIXER_NAMES[name] for name in names], []

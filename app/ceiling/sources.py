@@ -9,7 +9,7 @@ from app.ceiling import ggml_geometry, gguf, hf_config, ollama
 from app.ceiling.geometry import Geometry
 from app.errors import BadInput, NotFound
 
-MAX_JSON_BYTES = 16 << 20
+MAX_JSON_BYTES = 4 << 20
 
 
 def from_path(path: Path, bits: float | None = None) -> Geometry:

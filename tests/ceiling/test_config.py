@@ -142,6 +142,7 @@ def test_other_hybrids_of_a_config() -> None:
         ({"vocab_size": 10**30}, "no count"),
         ({"layer_types": ["magic"] * 32}, "unknown kinds: magic"),
         ({"layer_types": ["full_attention"]}, "does not name 32"),
+        ({"num_experts": 8, "mlp_only_layers": [0] * 100_000}, "more than any model"),
         ({"hybrid_override_pattern": "M*X"}, "does not name 32"),
         ({"num_experts": 8, "num_experts_per_tok": 9}, "9 of 8"),
     ],
@@ -165,7 +166,7 @@ def test_configs_that_make_no_sense(more: dict[str, Any], why: str) -> None:
         ('{"model_info": 3}', "no model_info"),
         ('{"model_info": {"general.architecture": "x", "x.block_count": -1}}', "no count"),
         ('{"model_info": {"general.architecture": "x", "x.block_count": 1}, "tensors": [1]}', "tensors makes no sense"),
-        (" " * (17 << 20), "larger than any"),
+        (" " * (5 << 20), "larger than any"),
     ],
 )
 def test_texts_that_are_no_model(text: str, why: str) -> None:
@@ -218,6 +219,11 @@ def test_an_ollama_that_lists_no_tensors(tmp_path: Path) -> None:
     assert geometry.weights.bits_per_weight == pytest.approx(4.85, rel=0.001)
     assert kv_bytes_per_token(geometry) == 2 * 2 * 128 * 2
     assert "4.85 bits per weight" in geometry.assumptions[-1]
+
+
+def test_names_are_fit_to_be_shown() -> None:
+    geometry = from_json('{"model_type": "\\ud800\\u001b[31m", "num_hidden_layers": 1, "hidden_size": 8}')
+    assert geometry.architecture == "??[31m"
 
 
 def test_typed_by_hand() -> None:

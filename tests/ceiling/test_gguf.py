@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.ceiling.ggml_geometry import from_file
-from app.ceiling.gguf import MAX_STRINGS, read_header
+from app.ceiling.gguf import read_header
+from app.ceiling.gguf_cursor import MAX_STRINGS
 from app.ceiling.types import GGML_BLOCKS, GGML_TYPES
 from app.errors import BadInput
 from tests.ceiling.files import SMALL, bytes_of, dense, raw, tensor_info, text, write_gguf
@@ -116,6 +117,9 @@ BROKEN = {
     "a list that lies by a little": raw(text("k") + array(8, 100_000) + bytes(8 * 99_999), n_keys=1),
     "a text in a list longer than the file": raw(text("k") + array(8, 1) + struct.pack("<Q", 1 << 50), n_keys=1),
     "lists in lists": raw(text("k") + ARRAY + struct.pack("<IQ", 9, 1) * 5000, n_keys=1),
+    "numbers without end": raw(
+        b"".join(text(f"k{index}") + array(12, 4096) + bytes(8 * 4096) for index in range(100)), n_keys=100
+    ),
     "many lists in lists": raw(text("k") + array(9, 1 << 30) + array(9, 1 << 30)[4:], n_keys=1),
     "an unknown kind of value": raw(text("k") + struct.pack("<I", 99), n_keys=1),
     "an unknown kind in a list": raw(text("k") + array(99, 3), n_keys=1),
