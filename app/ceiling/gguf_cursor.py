@@ -15,7 +15,8 @@ NESTED_COST = 20
 """An array within an array costs as much as so many strings."""
 KEPT_STRING = 1_024
 KEPT_ARRAY = 4_096
-CHUNK = 1 << 20
+FIRST_CHUNK, LARGEST_CHUNK = 1 << 14, 1 << 20
+"""Read at once: little first, since most shards have a short header."""
 
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
@@ -61,6 +62,7 @@ class Cursor:
         self._formats = {code: struct.Struct(order + code) for code in _NUMBERS.values()}
         self._order = order
         self._chunk, self._chunk_at, self._offset = b"", position, 0
+        self._read_next = FIRST_CHUNK
 
     @property
     def position(self) -> int:
@@ -72,7 +74,8 @@ class Cursor:
         if count > self._size - position:
             raise Broken("it is cut short, or a length in it is a lie")
         self._file.seek(position)
-        chunk = self._file.read(max(count, CHUNK))
+        chunk = self._file.read(max(count, self._read_next))
+        self._read_next = min(4 * self._read_next, LARGEST_CHUNK)
         self._budget.spend_bytes(len(chunk))
         if len(chunk) < count:
             raise Broken("it ends within its header")

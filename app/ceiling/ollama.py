@@ -69,4 +69,5 @@ def _weights_by_label(keys: Keys, found: Geometry, label: str) -> tuple[Weights 
         head=Part.of(table, bits),
         unread=Part.of(table, bits),
     )
-    return weights, f"Ollama lists no tensors: {bits:g} bits per weight, usual for {label}, on all parameters"
+    words = f"Ollama lists no tensors: {bits:g} bits per weight, usual for {label}, on all parameters"
+    return weights, words if table else f"{words}, those of a table that is only looked up among them"

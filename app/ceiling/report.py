@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from app.ceiling.decode import DecodeCeiling, Device, decode_on
+from app.ceiling.decode import GIGA, TERA, DecodeCeiling, Device, decode_on
 from app.ceiling.geometry import Geometry
 from app.ceiling.prefill import PrefillCeiling, prefill
 from app.ceiling.traffic import F16, Step, kv_bytes, kv_bytes_per_token, step
 from app.ceiling.types import KvTypes
+from app.units import number
 
 USUAL_PROMPT = 512
 
@@ -42,6 +43,19 @@ class Report:
         }
 
 
+def compute_limit(geometry: Geometry, device: Device, decode_tokens_per_s: float) -> str | None:
+    """A sentence where a batch is so large that computing allows less than memory bandwidth does."""
+    if device.peak_flops is None or not geometry.params_active:
+        return None
+    limit = device.peak_flops / (2 * geometry.params_active)
+    if decode_tokens_per_s <= limit:
+        return None
+    return (
+        f"computing allows decode no more than {number(limit)} tok/s: "
+        f"{number(device.peak_flops / TERA)} TFLOP/s / (2 x {number(geometry.params_active / GIGA)} B parameters)"
+    )
+
+
 def report(geometry: Geometry, device: Device, context: int = 0, kv: KvTypes = F16, batch: int = 1) -> Report:
     """Decode with `context` tokens in the cache; prefill of a prompt of that length, or of 512 tokens without one."""
     one_step = step(geometry, context, kv, batch)
@@ -53,6 +67,8 @@ def report(geometry: Geometry, device: Device, context: int = 0, kv: KvTypes = F
         assumptions.append("without the weights there is no ceiling")
     else:
         assumptions += decode.assumptions
+        if (words := compute_limit(geometry, device, decode.tokens_per_s)) is not None:
+            assumptions.append(words)
     if whole is not None:
         assumptions += [f"prefill of {prompt_tokens:,} tokens into an empty cache", *whole.assumptions]
     elif decode is not None:

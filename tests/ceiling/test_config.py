@@ -219,6 +219,7 @@ def test_an_ollama_that_lists_no_tensors(tmp_path: Path) -> None:
     assert geometry.weights.bits_per_weight == pytest.approx(4.85, rel=0.001)
     assert kv_bytes_per_token(geometry) == 2 * 2 * 128 * 2
     assert "4.85 bits per weight" in geometry.assumptions[-1]
+    assert "only looked up" in geometry.assumptions[-1]
 
 
 def test_names_are_fit_to_be_shown() -> None:
