@@ -7,6 +7,7 @@ Standard output carries results, standard error progress and errors. Exit codes:
 import gc
 import sys
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -172,6 +173,25 @@ def show(run_id: Annotated[str, typer.Argument(help="Id of a run.")], as_json: J
     from app.cli.show import show as run_it
 
     run_it(run_id, as_json)
+
+
+@app.command()
+def ceiling(
+    file: Annotated[Path, typer.Argument(help="A GGUF file (any shard), or a config.json.")],
+    bandwidth: Annotated[str, typer.Option("--bandwidth", help="Memory bandwidth of the device in GB/s.")],
+    teraflops: Annotated[
+        float | None, typer.Option("--tflops", help="Dense peak of the device in TFLOP/s; prefill needs it.")
+    ] = None,
+    context: Annotated[int, typer.Option("--context", help="Tokens in the cache, and the length of the prompt.")] = 0,
+    kv: Annotated[str, typer.Option("--kv", help="Type of the KV cache, such as q8_0 or q8_0/f16.")] = "f16",
+    batch: Annotated[int, typer.Option("--batch", help="Sequences at once.")] = 1,
+    bits: Annotated[float | None, typer.Option("--bits", help="Bits per weight for a config.json.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Compute what hardware allows a model at most: decode, prefill and TTFT, with the arithmetic."""
+    from app.cli.ceiling import ceiling as run_it
+
+    run_it(file, bandwidth, teraflops, context, kv, batch, bits, as_json)
 
 
 @app.command()
