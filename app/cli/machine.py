@@ -71,7 +71,7 @@ def list_devices(text: str, as_json: bool) -> None:
     for device in found:
         figures = [
             f"{number(device.bandwidth_bytes_per_s / 1e9):>5} GB/s",
-            f"{_gib(device.memory_bytes):>8}",
+            f"{size(device.memory_bytes):>8}",
             f"{_tera(device.compute_flops_per_s):>5} TFLOP/s",
         ]
         typer.echo("  ".join([f"{device.name:<44}", *figures, device.source]))
@@ -97,12 +97,12 @@ def _profile_lines(slug: str, profile: Profile) -> list[str]:
     cores = f"{profile.physical_cores or DASH} cores, {profile.logical_cores or DASH} threads"
     lines = [
         f"{slug}: {profile.host.os}",
-        f"Processor    {profile.host.cpu}, {cores}, last-level cache {_mib(profile.llc_bytes)}",
+        f"Processor    {profile.host.cpu}, {cores}, last-level cache {size(profile.llc_bytes)}",
         "Memory       "
         + ", ".join(filter(None, [size(profile.host.ram_bytes), ram.kind, rate, width, bandwidth_text])),
     ]
     for card in profile.accelerators:
-        parts = [f"{card.count} x {card.name}", _gib(card.memory_bytes)]
+        parts = [f"{card.count} x {card.name}", size(card.memory_bytes)]
         if card.bandwidth_bytes_per_s:
             parts.append(f"{number(card.bandwidth_bytes_per_s / 1e9)} GB/s ({card.source})")
         if card.compute_flops_per_s:
@@ -119,7 +119,7 @@ def _probe_lines(slug: str, row: BandwidthProbe) -> list[str]:
     return [
         f"{slug} reads its memory with at least {number(row.best_bytes_per_s / 1e9)} GB/s.",
         f"Best of {record['samples']} samples, median {number(row.median_bytes_per_s / 1e9)} GB/s, "
-        f"threads {row.threads}, buffer {size(record['buffer_bytes'])}. A lower bound: the hardware can do this or more.",
+        f"threads {row.threads}, buffer {size(record['buffer_bytes'])}. A lower bound: the hardware does this or more.",
         *record["remarks"],
     ]
 
@@ -132,14 +132,6 @@ def _machine_lines(machine: Machine, parts: Sequence[MachineDevice]) -> list[str
         name = f"{part.count} x {part.name}" if part.kind == "accelerator" else part.name
         lines.append(f"  {name}: {', '.join(figures)}")
     return lines
-
-
-def _gib(n_bytes: int | None) -> str:
-    return f"{number(n_bytes / (1 << 30))} GiB" if n_bytes else DASH
-
-
-def _mib(n_bytes: int | None) -> str:
-    return f"{number(n_bytes / (1 << 20))} MiB" if n_bytes else DASH
 
 
 def _tera(value: float | None) -> str:

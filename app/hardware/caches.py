@@ -33,10 +33,10 @@ def from_sysfs(cpus: Path) -> int | None:
 def from_lscpu(text: str) -> int:
     """`lscpu --caches --json --bytes`. Raises NoAnswer."""
     document = json_of(text, "lscpu")
-    rows = document.get("caches", []) if isinstance(document, dict) else []
+    rows = document.get("caches") if isinstance(document, dict) else None
     sizes = {
         int(level): int(size)
-        for row in rows
+        for row in (rows if isinstance(rows, list) else [])
         if isinstance(row, dict)
         and row.get("type") != "Instruction"
         and (level := number(row.get("level")))

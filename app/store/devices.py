@@ -30,11 +30,11 @@ def save_device(session: Session, name: str, **fields: Any) -> Device:
     return found
 
 
-def remove_device(session: Session, device_id: int) -> None:
+def remove_device(session: Session, name: str) -> None:
     """The built-in device of its name, if there is one, comes back. Raises NotFound."""
-    found = session.get(Device, device_id)
+    found = session.exec(select(Device).where(Device.name == name)).first()
     if found is None:
-        raise NotFound("There is no such device: it may have been removed already.")
+        raise NotFound(f"You have no device called {name!r}: it may have been removed already.")
     session.delete(found)
 
 

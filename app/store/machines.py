@@ -1,5 +1,6 @@
 """Machines, and the devices of a machine that hold models: its memory and its accelerators."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -158,9 +159,10 @@ def _ram(session: Session, machine: Machine) -> MachineDevice:
 
 def _arithmetic(machine: Machine) -> str:
     rate, bits = machine.ram_data_rate_mt_per_s, machine.ram_bus_bits
-    if not rate or not bits or machine.ram_bandwidth_bytes_per_s != memory.bandwidth_bytes_per_s(rate, bits):
+    stated = machine.ram_bandwidth_bytes_per_s or 0
+    if not rate or not bits or not math.isclose(stated, memory.bandwidth_bytes_per_s(rate, bits), rel_tol=1e-5):
         return ""
-    return f"{rate:,.0f} MT/s x {bits // 8} B"
+    return f"{rate:,.0f} MT/s × {bits // 8} B"
 
 
 def _accelerator(card: dict[str, Any]) -> MachineDevice:

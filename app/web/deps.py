@@ -8,6 +8,7 @@ from sqlmodel import Session
 from starlette.requests import Request
 
 from app.db import Database
+from app.settings import Settings
 from app.web.forms import Fields
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ def _secrets(request: Request) -> Secrets:
     return Secrets(request.app.state.settings)
 
 
+def _settings(request: Request) -> Settings:
+    settings: Settings = request.app.state.settings
+    return settings
+
+
 def _reading(request: Request) -> Iterator[Session]:
     with _database(request).read() as session:
         yield session
@@ -53,5 +59,6 @@ Reading = Annotated[Session, Depends(_reading, scope="function")]
 Writing = Annotated[Session, Depends(_writing, scope="function")]
 DatabaseDep = Annotated[Database, Depends(_database)]
 RunnerDep = Annotated[Runner, Depends(_runner)]
+SettingsDep = Annotated[Settings, Depends(_settings)]
 SecretsDep = Annotated[Secrets, Depends(_secrets)]
 Form = Annotated[Fields, Depends(_fields)]
