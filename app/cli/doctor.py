@@ -20,7 +20,7 @@ from app.settings import Settings
 from app.store import servers
 from app.units import size
 
-EXTRAS = {"demo": "xllamacpp", "postgres": "psycopg"}
+EXTRAS = {"demo": "xllamacpp", "nvidia": "pynvml", "postgres": "psycopg"}
 
 
 def migrate(revision: str) -> None:

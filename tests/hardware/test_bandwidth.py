@@ -1,5 +1,7 @@
 """The read probe: what it reads and what it says, with a tiny buffer; never how fast."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -103,3 +105,9 @@ def test_measuring_looks_at_idleness_and_memory_first(monkeypatch: pytest.Monkey
     with pytest.raises(Conflict):
         bandwidth.measure(None, steps.append)
     assert steps == ["Looking whether the machine is idle."]
+
+
+def test_neither_the_pages_nor_the_command_line_load_numpy() -> None:
+    """It would cost each start a tenth of a second, and its library reads once how many threads it may use."""
+    code = "import sys, app.web, app.cli.machine, app.hardware.bandwidth; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

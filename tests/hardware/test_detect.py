@@ -223,14 +223,12 @@ def test_nvml_tells_memory_and_bandwidth() -> None:
 
 
 def test_nvml_that_fails_is_a_reason() -> None:
-    nvml = Nvml()
+    class Broken(Nvml):
+        def nvmlInit(self) -> None:
+            raise NvmlError("Driver Not Loaded")
 
-    def broken() -> None:
-        raise NvmlError("Driver Not Loaded")
-
-    nvml.nvmlInit = broken
     with pytest.raises(NoAnswer, match="NVML says: Driver Not Loaded"):
-        nvidia.from_nvml(nvml)
+        nvidia.from_nvml(Broken())
 
 
 def test_nvidia_smi_tells_names_and_memory() -> None:
@@ -349,7 +347,7 @@ def test_without_any_tool_everything_else_is_told_and_each_lack_has_its_reason(
 def test_a_chip_with_shared_memory_gives_its_processor_the_bandwidth_that_its_cores_reach(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(detect.platform, "system", lambda: "Linux")
+    monkeypatch.setattr("platform.system", lambda: "Linux")
     monkeypatch.setattr(dmi, "read", lambda: (Ram(), []))
     monkeypatch.setattr(nvidia, "read", lambda: _silent("nvidia-smi"))
     monkeypatch.setattr(amd, "read", lambda: [Accelerator("AMD Radeon 8060S Graphics", memory_bytes=512 << 20)])
@@ -360,7 +358,7 @@ def test_a_chip_with_shared_memory_gives_its_processor_the_bandwidth_that_its_co
 
 
 def test_a_mac_is_asked_with_its_own_tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(detect.platform, "system", lambda: "Darwin")
+    monkeypatch.setattr("platform.system", lambda: "Darwin")
     monkeypatch.setattr(apple, "read_cpu", lambda: apple.AppleCpu("Apple M3 Max", 32 << 20))
     monkeypatch.setattr(apple, "read_gpus", lambda: [Accelerator("Apple M3 Max (40-core GPU)")])
     profile = detect.detect()

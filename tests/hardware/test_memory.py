@@ -96,4 +96,5 @@ def test_a_width_no_bus_has_is_refused(bits: int) -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     with suppress(BadInput):
         kind, rate = parse_speed(text)
-        assert rate is None or check_data_rate(rate, kind) is None
+        if rate is not None:
+            check_data_rate(rate, kind)

@@ -29,7 +29,12 @@ def here(database: Database) -> str:
 @pytest.fixture(autouse=True)
 def _measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "hold_blas_to_one_thread", lambda: None)
-    _measuring(monkeypatch, lambda llc_bytes, say: (say("Reading."), CALM)[1])
+    _measuring(monkeypatch, _calm)
+
+
+def _calm(llc_bytes: int | None, say: Callable[[str], None]) -> probe.Reading:
+    say("Reading.")
+    return CALM
 
 
 def _measuring(monkeypatch: pytest.MonkeyPatch, measure: Measure) -> None:
@@ -65,9 +70,10 @@ def test_a_second_measurement_is_refused_while_one_runs(
     database: Database, settings: Settings, here: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def meanwhile(llc_bytes: int | None, say: Callable[[str], None]) -> probe.Reading:
-        for attempt in (measuring.start, lambda *given: measuring.perform(*given, print)):
-            with pytest.raises(Conflict, match="being measured already"):
-                attempt(database, settings, here)
+        with pytest.raises(Conflict, match="being measured already"):
+            measuring.start(database, settings, here)
+        with pytest.raises(Conflict, match="being measured already"):
+            measuring.perform(database, settings, here, print)
         assert newest(database, here).status == "running"
         return CALM
 
@@ -106,8 +112,7 @@ def test_what_goes_wrong_is_told_and_the_next_one_may_begin(
         row = newest(database, here)
         assert (row.status, row.error) == ("failed", told)
         assert row.finished_at is not None
-    _measures_again = CALM
-    _measuring(monkeypatch, lambda llc_bytes, say: _measures_again)
+    _measuring(monkeypatch, _calm)
     assert measuring.perform(database, settings, here, print).status == "done"
 
 
