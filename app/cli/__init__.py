@@ -175,6 +175,46 @@ def show(run_id: Annotated[str, typer.Argument(help="Id of a run.")], as_json: J
     run_it(run_id, as_json)
 
 
+machine_app = typer.Typer(name="machine", help="What the machines are made of.", no_args_is_help=True)
+app.add_typer(machine_app)
+
+
+@machine_app.command("detect")
+def machine_detect(as_json: Json = False) -> None:
+    """Find out what this machine is made of, and fill its profile."""
+    from app.cli.machine import detect
+
+    detect(as_json)
+
+
+@machine_app.command("bandwidth")
+def machine_bandwidth(
+    slug: Annotated[str | None, typer.Argument(help="This machine, by its slug.")] = None, as_json: Json = False
+) -> None:
+    """Measure how fast this machine reads its memory; takes about three seconds and all of its cores."""
+    from app.cli.machine import bandwidth
+
+    bandwidth(slug, as_json)
+
+
+@machine_app.command("list")
+def machine_list(as_json: Json = False) -> None:
+    """List the machines with their memory and accelerators."""
+    from app.cli.machine import list_them
+
+    list_them(as_json)
+
+
+@machine_app.command("devices")
+def machine_devices(
+    text: Annotated[str, typer.Argument(help="Words of a name, such as 'rtx 3090'.")] = "", as_json: Json = False
+) -> None:
+    """Look into the catalogue of devices."""
+    from app.cli.machine import list_devices
+
+    list_devices(text, as_json)
+
+
 @app.command()
 def ceiling(
     file: Annotated[Path, typer.Argument(help="A GGUF file (any shard), or a config.json.")],

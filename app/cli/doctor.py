@@ -22,7 +22,7 @@ from app.units import size
 
 OK, ABSENT, BROKEN = "ok ", "-- ", "!! "
 """The second: not there, but no fault of this installation."""
-EXTRAS = {"demo": "xllamacpp", "postgres": "psycopg"}
+EXTRAS = {"demo": "xllamacpp", "nvidia": "pynvml", "postgres": "psycopg"}
 
 
 def migrate(revision: str) -> None:

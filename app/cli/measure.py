@@ -147,10 +147,10 @@ def _probe_patiently(runner: Runner, settings: Settings, base_url: str, request:
 def _add_server(database: Database, settings: Settings, base_url: str, facts: Facts, api_key: str | None) -> str:
     with database.write() as session:
         machine = _machine_at(database, base_url)
-        if machine is None:
-            host = this_host()
-            fields = {"os": host.os, "cpu": host.cpu, "ram_bytes": host.ram_bytes} if is_loopback(base_url) else {}
-            machine = machines.add_machine(session, _machine_name(base_url), **fields)
+        if machine is None and is_loopback(base_url):
+            machine = machines.ensure_here(session)
+        elif machine is None:
+            machine = machines.add_machine(session, _machine_name(base_url))
         assert machine.id is not None
         where = urlsplit(base_url)
         path = where.path.strip("/").replace("/", " ")

@@ -72,8 +72,8 @@ def instance_id(settings: Settings) -> str:
         raise StorageProblem("The data folder cannot be written: check its permissions.") from error
 
 
-def start(settings: Settings, public_id: str) -> subprocess.Popen[bytes]:
-    """Starts `roofmark work PUBLIC_ID` as a process of its own session, so that it outlives its starter."""
+def start(settings: Settings, name: str, *command: str) -> subprocess.Popen[bytes]:
+    """Starts `roofmark COMMAND` as a process of its own session, so that it outlives its starter; `name` its log."""
     folder = _folder(settings, "logs")
     for old in sorted(folder.glob("run-*.log"), key=lambda path: path.stat().st_mtime)[:-KEEP_LOGS]:
         old.unlink(missing_ok=True)
@@ -82,9 +82,9 @@ def start(settings: Settings, public_id: str) -> subprocess.Popen[bytes]:
         **settings.as_environment(),
         "PYTHONPATH": os.pathsep.join(filter(None, [str(Path(app.__file__).parent.parent), os.getenv("PYTHONPATH")])),
     }
-    with (folder / f"run-{public_id}.log").open("ab") as output:
+    with (folder / f"{name}.log").open("ab") as output:
         return subprocess.Popen(  # noqa: S603  # our own interpreter and module
-            [sys.executable, "-m", "app", "work", public_id],
+            [sys.executable, "-m", "app", *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

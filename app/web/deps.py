@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from app.db import Database
 from app.errors import Forbidden
+from app.settings import Settings
 from app.web.forms import Fields
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ def _secrets(request: Request) -> Secrets:
     from app.secrets import Secrets
 
     return Secrets(request.app.state.settings)
+
+
+def _settings(request: Request) -> Settings:
+    settings: Settings = request.app.state.settings
+    return settings
 
 
 def _reading(request: Request) -> Iterator[Session]:
@@ -60,6 +66,7 @@ Reading = Annotated[Session, Depends(_reading, scope="function")]
 Writing = Annotated[Session, Depends(_writing, scope="function")]
 DatabaseDep = Annotated[Database, Depends(_database)]
 RunnerDep = Annotated[Runner, Depends(_runner)]
+SettingsDep = Annotated[Settings, Depends(_settings)]
 SecretsDep = Annotated[Secrets, Depends(_secrets)]
 Form = Annotated[Fields, Depends(_fields)]
 OwnPagesOnly = Depends(_own_pages_only)

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from app import files
+from app.db import revisions
 from tests.ports import free_port
 from tests.replay import Script, case, case_rows, serve
 
@@ -195,8 +197,9 @@ def test_the_doctor_says_what_is_there(roofmark: Roofmark, tmp_path: Path) -> No
 
 
 def test_migrate_down_and_up(roofmark: Roofmark) -> None:
-    assert "none -> 0001" in roofmark("migrate").stdout
-    assert "0001 -> none" in roofmark("migrate", "base").stdout
+    newest = revisions(files.MIGRATIONS)[-1]
+    assert f"none -> {newest}" in roofmark("migrate").stdout
+    assert f"{newest} -> none" in roofmark("migrate", "base").stdout
     assert roofmark("runs").returncode == 0
 
 

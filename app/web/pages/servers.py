@@ -226,8 +226,8 @@ def _form(
 
     with database.read() as session:
         known = machines.list_machines(session)
+        is_here_known = machines.here(session) is not None
     told = _told(facts) if facts else (server.facts if server else {})
-    here = this_host().name
     context = {
         "form": form,
         "server": server,
@@ -235,7 +235,7 @@ def _form(
         "error": error,
         "step": "details",
         "machines": [(machine.slug, machine.name) for machine in known],
-        "here": None if here in (machine.name for machine in known) else (server_form.HERE, f"This machine ({here})"),
+        "here": None if is_here_known else (server_form.HERE, f"This machine ({this_host().name})"),
         "engines": list(engine_titles().items()),
         "models": told.get("models", []),
         "asked": server_form.asked(told, server.settings if server else {}),
