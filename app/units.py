@@ -1,6 +1,7 @@
 """Numbers and times as a person reads them. Units live at the edge only: everything inside is SI and bytes."""
 
 import math
+import re
 from datetime import UTC, datetime
 
 DASH = "–"
@@ -34,6 +35,21 @@ def plus_minus(value: float | None, spread: float | None) -> str:
         return ""
     decimals = len(number(value).partition(".")[2])
     return f"± {spread:,.{decimals}f}"
+
+
+_NUMBER = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d*)?(e[+-]?\d+)?", re.IGNORECASE)
+
+
+def read_number(text: str) -> float:
+    """A number as typed; commas may only separate thousands. Raises ValueError, also for a decimal comma.
+
+    >>> read_number("131,072"), read_number("936.2")
+    (131072.0, 936.2)
+    """
+    plain = text.strip().replace("_", "")
+    if not _NUMBER.fullmatch(plain) or not math.isfinite(value := float(plain.replace(",", ""))):
+        raise ValueError(text)
+    return value
 
 
 def duration(seconds: float | None) -> str:

@@ -6,11 +6,13 @@ Standard output carries results, standard error progress and errors. Exit codes:
 
 import gc
 import sys
+from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from app.errors import RoofmarkError
+from app.errors import BadInput, RoofmarkError
 
 app = typer.Typer(
     name="roofmark",
@@ -30,7 +32,11 @@ EngineKey = Annotated[str | None, typer.Option("--engine", help="Engine, when it
 
 def main() -> None:
     """Entry point: every foreseen error is one sentence, everything else goes to the log with its traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character still shows the rest
     try:
+        _refuse_broken_text(sys.argv[1:])
         app()
     except RoofmarkError as error:
         typer.echo(f"roofmark: {error}", err=True)
@@ -45,6 +51,14 @@ def main() -> None:
 
         typer.echo(f"roofmark: Something went wrong inside Roofmark; {log_crash()} says what.", err=True)
         sys.exit(1)
+
+
+def _refuse_broken_text(arguments: list[str]) -> None:
+    for position, argument in enumerate(arguments, start=1):
+        try:
+            argument.encode()
+        except UnicodeEncodeError as error:
+            raise BadInput(f"Argument {position} is not valid UTF-8.") from error
 
 
 def _version(wanted: bool) -> None:
@@ -199,6 +213,25 @@ def machine_devices(
     from app.cli.machine import list_devices
 
     list_devices(text, as_json)
+
+
+@app.command()
+def ceiling(
+    file: Annotated[Path, typer.Argument(help="A GGUF file (any shard), or a config.json.")],
+    bandwidth: Annotated[str, typer.Option("--bandwidth", help="Memory bandwidth of the device in GB/s.")],
+    teraflops: Annotated[
+        float | None, typer.Option("--tflops", help="Dense peak of the device in TFLOP/s; prefill needs it.")
+    ] = None,
+    context: Annotated[int, typer.Option("--context", help="Tokens in the cache, and the length of the prompt.")] = 0,
+    kv: Annotated[str, typer.Option("--kv", help="Type of the KV cache, such as q8_0 or q8_0/f16.")] = "f16",
+    batch: Annotated[int, typer.Option("--batch", help="Sequences at once.")] = 1,
+    bits: Annotated[float | None, typer.Option("--bits", help="Bits per weight for a config.json.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Compute what hardware allows a model at most: decode, prefill and TTFT, with the arithmetic."""
+    from app.cli.ceiling import ceiling as run_it
+
+    run_it(file, bandwidth, teraflops, context, kv, batch, bits, as_json)
 
 
 @app.command()

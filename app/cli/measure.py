@@ -10,7 +10,7 @@ import typer
 from app import engines
 from app.cli.common import log_to_file, log_to_stderr, open_database, print_json
 from app.cli.text import run_text
-from app.configuration import parse_setting
+from app.configuration import doubt, parse_setting
 from app.db import Database
 from app.document import run_document
 from app.engines.base import Facts
@@ -46,6 +46,9 @@ class Request:
 def measure(request: Request, as_json: bool) -> None:
     """Measures in this process and exits with the run's code."""
     given = dict(parse_setting(text) for text in request.settings)
+    for key, value in given.items():
+        if value is not None and (sentence := doubt(key, value)):
+            typer.echo(f"Note: {sentence}", err=True)
     settings = Settings()
     log_to_file(settings)
     database = open_database(settings)
@@ -104,6 +107,9 @@ def _server_slug(database: Database, settings: Settings, runner: Runner, request
         facts = _probe_patiently(runner, settings, base_url, request)
         return _add_server(database, settings, base_url, facts, request.api_key)
     with database.write() as session:
+        if known.archived_at is not None:
+            servers.archive_server(session, known.slug, archived=False)
+            typer.echo(f"The server {known.name} was archived and is in use again.", err=True)
         if request.engine is not None:
             servers.edit_server(session, known.slug, engine=engines.find(request.engine).key)
         if request.api_key is not None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from app.engines._models import file_stem
 from app.http import ServerClient
 from app.samples import CacheDefeat, Trace
 
@@ -45,10 +46,10 @@ class Facts:
     """Sentences worth showing to the person."""
 
     def model(self, wanted: str | None) -> ModelFacts | None:
-        """The model with that id or shown name; without a wish, the first."""
+        """The model with that id, file name or shown name; without a wish, the first."""
         if wanted is None:
             return self.models[0] if self.models else None
-        return next((m for m in self.models if wanted in (m.id, m.name)), None)
+        return next((m for m in self.models if wanted in (m.id, file_stem(m.id), m.name)), None)
 
 
 @dataclass(frozen=True)

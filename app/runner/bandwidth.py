@@ -6,7 +6,6 @@ The lock file tells whether the process lives, as it does for runs.
 from collections.abc import Callable
 from datetime import timedelta
 
-from filelock import Timeout
 from sqlmodel import Session
 
 from app.db import Database
@@ -36,11 +35,10 @@ def perform(database: Database, settings: Settings, slug: str, say: Say) -> Band
 
     Raises Conflict for another machine, one that is in use, and too little memory.
     """
-    try:
-        with workers.lock(settings, _name(slug)):
-            return _perform(database, slug, say)
-    except Timeout as error:
-        raise Conflict(bandwidth.BEING_MEASURED) from error
+    with workers.hold(settings, _name(slug)) as is_ours:
+        if not is_ours:
+            raise Conflict(bandwidth.BEING_MEASURED)
+        return _perform(database, slug, say)
 
 
 def _perform(database: Database, slug: str, say: Say) -> BandwidthProbe:

@@ -11,6 +11,8 @@ import os
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -22,27 +24,40 @@ from app.settings import Settings
 log = logging.getLogger(__name__)
 
 KEEP_LOGS = 200
+LOOK_S = 2.0
 
 
-def lock(settings: Settings, public_id: str) -> FileLock:
-    """The lock of one run's worker, not yet acquired."""
-    return FileLock(_folder(settings, "workers") / f"{public_id}.lock", timeout=0)
+@contextmanager
+def hold(settings: Settings, public_id: str) -> Iterator[bool]:
+    """Holds the lock of one run's worker; gives False where another process has it.
+
+    Only its holder ever removes the file: whoever merely looked could remove one that was taken a moment later.
+    """
+    lock = _lock(settings, public_id)
+    try:
+        lock.acquire(timeout=LOOK_S)  # somebody may be looking at this very moment
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
 
 
 def is_held(settings: Settings, public_id: str) -> bool:
-    probe = lock(settings, public_id)
+    lock = _lock(settings, public_id)
     try:
-        with probe:
-            pass
+        lock.acquire(timeout=0)
     except Timeout:
         return True
-    forget(settings, public_id)
+    lock.release()
     return False
 
 
-def forget(settings: Settings, public_id: str) -> None:
-    """Removes the lock file of a run that has ended."""
-    (_folder(settings, "workers") / f"{public_id}.lock").unlink(missing_ok=True)
+def _lock(settings: Settings, public_id: str) -> FileLock:
+    return FileLock(_folder(settings, "workers") / f"{public_id}.lock")
 
 
 def instance_id(settings: Settings) -> str:

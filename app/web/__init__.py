@@ -8,6 +8,7 @@ import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
+from threading import Event
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
@@ -47,12 +48,14 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
     )
     web.state.settings = settings
     web.state.database = Database(settings.effective_database_url)
+    web.state.stopping = Event()  # set by whoever serves: open streams would keep a stopping server
     web.state.runner = cache(lambda: runner or _runner(web.state.database, settings))
     for part in (login, api, progress, *PAGES):
         web.include_router(part.router)
     web.mount("/static", StaticFiles(directory=files.STATIC), name="static")
     errors.install(web)
     if settings.password is not None:  # middleware added last runs first
+        web.state.sessions = login.Sessions(settings)
         web.add_middleware(login.Gate, password=settings.password.get_secret_value())
         web.add_middleware(
             SessionMiddleware,

@@ -8,6 +8,7 @@ from sqlmodel import Session
 from starlette.requests import Request
 
 from app.db import Database
+from app.errors import Forbidden
 from app.settings import Settings
 from app.web.forms import Fields
 
@@ -49,6 +50,12 @@ def _writing(request: Request) -> Iterator[Session]:
         yield session
 
 
+def _own_pages_only(request: Request) -> None:
+    """For a GET that sends something on to other machines: no foreign page may set it off."""
+    if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+        raise Forbidden("This works only from Roofmark's own pages.")
+
+
 async def _fields(request: Request) -> Fields:
     async with request.form() as form:
         return Fields([(key, value) for key, value in form.multi_items() if isinstance(value, str)])
@@ -62,3 +69,4 @@ RunnerDep = Annotated[Runner, Depends(_runner)]
 SettingsDep = Annotated[Settings, Depends(_settings)]
 SecretsDep = Annotated[Secrets, Depends(_secrets)]
 Form = Annotated[Fields, Depends(_fields)]
+OwnPagesOnly = Depends(_own_pages_only)

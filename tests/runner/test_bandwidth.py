@@ -129,7 +129,7 @@ def test_a_process_that_dies_is_noticed(database: Database, settings: Settings, 
         row = session.get_one(BandwidthProbe, probe_row.id)
         row.started_at = now() - timedelta(minutes=5)
         session.add(row)
-    with workers.lock(settings, f"bandwidth-{here}"):
+    with workers.hold(settings, f"bandwidth-{here}"):
         found = measuring.current(database, settings, machine)
         assert found is not None
         assert found.status == "running"

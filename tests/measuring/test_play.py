@@ -1,0 +1,181 @@
+"""Playing a suite: waiting for a server, counting prompts, learning from refusals, stopping; over real sockets."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+import pytest
+
+from app import bench, engines
+from app.bench import Job, Limits, Phase, Stop, Taken
+from app.errors import BadInput, Cancelled, ServerProblem, Trouble
+from app.samples import CacheDefeat
+from app.settings import Settings
+from app.suites import BUILT_IN, Suite, own
+from tests.replay import Answerer, Script, capture, case, serve
+
+MODELS = Script.json({"data": [{"id": "syn-1"}]})
+CHAT = "/v1/chat/completions"
+READY = Script.json({"status": "ok"})
+LOADING = Script.json({"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}, 503)
+IDLE = Script.json([{"id": 0, "is_processing": False}])
+BUSY = capture("llama.cpp", "get_slots_busy")
+SUITE = own({"prompt": "word " * 400, "output_tokens": 7, "repetitions": 2, "warmups": 1}, "mine", "Mine")
+
+
+def in_order(*scripts: Script) -> Answerer:
+    """The answers one after the other; the last one for ever."""
+    turn = count()
+    return lambda _request: scripts[min(next(turn), len(scripts) - 1)]
+
+
+@contextmanager
+def job(
+    routes: dict[str, Any], engine: str = "openai", suite: Suite = SUITE, **changes: Any
+) -> Iterator[tuple[Job, Any]]:
+    with serve(routes, pace=0.02) as replay, engines.open_client(replay.url, None, Settings()) as client:
+        values = {"model_id": "syn-1", "context_tokens": None, "limits": Limits(5, 5), **changes}
+        yield Job(engine=engines.find(engine), client=client, suite=suite, **values), replay
+
+
+def played(made: Job, stop: Stop | None = None) -> list[Phase | Taken]:
+    return list(bench.play(made, bench.prepare(made), stop or Stop()))
+
+
+def samples(steps: list[Phase | Taken]) -> list[Any]:
+    return [step.sample for step in steps if isinstance(step, Taken)]
+
+
+def test_warmups_come_first_and_each_request_has_its_own_nonce() -> None:
+    with job({CHAT: case("S23"), "/v1/models": MODELS}) as (made, replay):
+        found = samples(played(made))
+    assert [(sample.ordinal, sample.is_warmup) for sample in found] == [(0, True), (1, False), (2, False)]
+    assert all(sample.cache_defeat is CacheDefeat.NONCE for sample in found)
+    prompts = [body["messages"][0]["content"] for body in replay.posted()]
+    assert len(set(prompts)) == 3
+    assert len({len(prompt) for prompt in prompts}) == 1
+    assert all(prompt.endswith(SUITE.cases[0].prompt) for prompt in prompts)
+
+
+def test_what_one_request_learned_the_next_one_knows() -> None:
+    with job({CHAT: case("S16"), "/v1/models": MODELS}) as (made, replay):
+        found = samples(played(made))
+    assert len(replay.posted()) == 4  # refused once, then three requests without the refused field
+    assert found[0].trace.learned["refused_fields"] == ["stream_options"]
+    assert all("stream_options" not in body for body in replay.posted()[1:])
+
+
+def test_a_loading_and_then_a_busy_server_is_waited_for() -> None:
+    routes = {
+        "/health": in_order(LOADING, READY),
+        "/slots": in_order(BUSY, IDLE),
+        CHAT: capture("llama.cpp", "chat_stream_usage_cache_prompt_false"),
+    }
+    with job(routes, "llama.cpp") as (made, _):
+        steps = played(made)
+    phases = [step.sentence for step in steps if isinstance(step, Phase)]
+    assert len(phases) == 2
+    assert "oading" in phases[0]
+    assert "working on 1 other request" in phases[1]
+    assert all(sample.flags == () or "concurrent" not in sample.flags for sample in samples(steps))
+
+
+def test_a_server_that_stays_busy_is_measured_and_flagged() -> None:
+    routes = {"/health": READY, "/slots": BUSY, CHAT: capture("llama.cpp", "chat_stream_usage_cache_prompt_false")}
+    with job(routes, "llama.cpp", limits=Limits(5, 0)) as (made, _):
+        found = samples(played(made))
+    assert all("concurrent" in sample.flags for sample in found)
+    assert "working for somebody else" in (bench.verdict(found) or "")
+
+
+def test_a_server_that_never_gets_ready_is_given_up() -> None:
+    with job({"/health": LOADING}, "llama.cpp", limits=Limits(0, 0)) as (made, _):
+        with pytest.raises(ServerProblem) as problem:
+            list(bench.wait_until_ready(made.engine, made.client, made.limits, Stop()))
+        assert problem.value.trouble is Trouble.LOADING
+
+
+def test_a_server_that_says_it_is_loading_only_when_asked_is_waited_for() -> None:
+    turn = count()
+    stream = case("S23")
+
+    def chat(request: Any) -> Script:
+        return LOADING if next(turn) < 2 else stream(request)
+
+    with job({CHAT: chat, "/v1/models": MODELS}) as (made, _):
+        steps = played(made)
+    assert len([step for step in steps if isinstance(step, Phase)]) == 2
+    assert len(samples(steps)) == 3
+
+
+def test_playing_ends_with_the_first_failure_and_keeps_what_was_taken() -> None:
+    turn = count()
+    good, bad = case("S23"), case("S17")
+
+    def chat(request: Any) -> Script:
+        return (good if next(turn) < 2 else bad)(request)
+
+    with job({CHAT: chat, "/v1/models": MODELS}, suite=SUITE.with_counts(10, 0)) as (made, _):
+        found = samples(played(made))
+    assert [sample.trace.status for sample in found] == ["ok", "ok", "failed"]
+    assert "out of memory" in (bench.verdict(found) or "")
+
+
+def test_a_broken_stream_is_no_reason_to_stop() -> None:
+    turn = count()
+    good, broken = case("S23"), case("S19")
+
+    def chat(request: Any) -> Script:
+        return (broken if next(turn) == 1 else good)(request)
+
+    with job({CHAT: chat, "/v1/models": MODELS}) as (made, _):
+        found = samples(played(made))
+    assert [sample.trace.status for sample in found] == ["ok", "incomplete", "ok"]
+    assert bench.verdict(found) is None
+
+
+def test_no_usable_sample_is_a_reason() -> None:
+    with job({CHAT: case("S18"), "/v1/models": MODELS}) as (made, _):
+        found = samples(played(made))
+    assert (bench.verdict(found) or "").startswith("No sample was complete: The stream ended")
+
+
+def test_a_stop_between_samples() -> None:
+    stop = Stop()
+    with job({CHAT: case("S23"), "/v1/models": MODELS}) as (made, _):
+        steps = bench.play(made, bench.prepare(made), stop)
+        assert isinstance(next(steps), Taken)
+        stop.request()
+        with pytest.raises(Cancelled):
+            list(steps)
+
+
+def test_points_that_do_not_fit_are_left_out_with_a_sentence() -> None:
+    with job({"/v1/models": MODELS}, suite=BUILT_IN["lengths"], context_tokens=4096) as (made, _):
+        prepared = bench.prepare(made)
+    assert [case.point.prompt_tokens for case, _ in prepared.cases] == [200, 2000]
+    ((left_out, sentence),) = prepared.left_out
+    assert left_out.point.prompt_tokens == 8000
+    assert "do not fit into the server's context of 4,096 tokens" in sentence
+
+
+def test_nothing_fits_is_said_before_anything_is_sent() -> None:
+    with job({"/v1/models": MODELS}, context_tokens=256) as (made, replay), pytest.raises(BadInput, match="do not fit"):
+        bench.prepare(made)
+    assert replay.posted() == []
+
+
+def test_the_servers_own_tokenizer_decides_where_there_is_one() -> None:
+    routes = {
+        "/apply-template": Script.json({"prompt": "x"}),
+        "/tokenize": Script.json({"tokens": list(range(505))}),
+    }
+    with job(routes, "llama.cpp", context_tokens=512) as (made, replay):
+        prepared = bench.prepare(made)
+        ((_, counted),) = prepared.cases
+    assert counted == 505
+    assert json.dumps(SUITE.cases[0].prompt) in json.dumps(replay.posted()[0])
+    with job(routes, "llama.cpp", context_tokens=511) as (made, _), pytest.raises(BadInput, match="505 tokens"):
+        bench.prepare(made)

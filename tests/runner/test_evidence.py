@@ -1,0 +1,59 @@
+"""What a run says about itself as a whole."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from app.bench import Prepared
+from app.engines.base import Counters
+from app.runner import evidence
+from app.samples import Sample, Status
+from app.suites import BUILT_IN
+from tests.traces import sample, trace
+
+TAKEN = [sample(ordinal=0, is_warmup=True), sample(ordinal=1), sample(ordinal=2)]
+BEGAN = Counters(prompt_tokens=1000, cached_prompt_tokens=0, output_tokens=50)
+
+
+def after(ended: Counters | None, taken: Sequence[Sample] = TAKEN) -> dict[str, list[str]]:
+    return evidence.after({"warnings": ["first"]}, taken, BEGAN, ended)
+
+
+def test_before_a_run() -> None:
+    fits, too_long = BUILT_IN["lengths"].cases[0], BUILT_IN["lengths"].cases[2]
+    known = evidence.before(Prepared(((fits, 225),), ((too_long, "It does not fit."),)), ["busy"])
+    assert known["warnings"] == ["busy"]
+    assert known["left_out"] == [{"point": "8000/128/1/0", "reason": "It does not fit."}]
+    assert known["checks"] == ["The server's tokenizer counts 225 tokens in the prompt of about 200."]
+
+
+def test_a_clean_run_passes_its_checks() -> None:
+    found = after(Counters(prompt_tokens=1000 + 3 * 512, cached_prompt_tokens=0, output_tokens=83))
+    assert found["warnings"] == ["first"]
+    assert found["checks"] == [
+        "No prompt token came from the server's cache.",
+        "Every sample has exactly the asked output length.",
+        "The server's own counters saw no other request during the run.",
+    ]
+
+
+def test_somebody_elses_prompts_are_noticed() -> None:
+    (_, warning) = after(Counters(prompt_tokens=1000 + 4 * 512, cached_prompt_tokens=100))["warnings"]
+    assert "processed 612 prompt tokens for somebody else" in warning
+
+
+@pytest.mark.parametrize("ended", [None, Counters(), Counters(prompt_tokens=10)])
+def test_without_counters_or_after_a_restart_nothing_is_claimed(ended: Counters | None) -> None:
+    found = after(ended)
+    assert found["warnings"] == ["first"]
+    assert not [check for check in found["checks"] if "counters" in check]
+
+
+def test_an_incomplete_sample_makes_the_counters_unusable() -> None:
+    broken = sample(trace(status=Status.INCOMPLETE), ordinal=3)
+    assert len(after(Counters(prompt_tokens=9000), [*TAKEN, broken])["warnings"]) == 1
+
+
+def test_no_claim_about_a_cache_that_is_not_reported() -> None:
+    found = after(None, [sample(trace(cached_tokens=None)), sample(trace(output_tokens=9))])
+    assert found["checks"] == []
