@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from app.engines import _prometheus
-from app.engines._chat import count
+from app.engines._chunk import count
 from app.engines._models import file_stem, quantization_in, quantization_of_ftype, shown_name
 from app.engines.base import Ask, Counters, Facts, Health, ModelFacts
 from app.engines.openai import MODELS, OpenAI

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
-from app.engines._chat import count, is_token, read_trace
+from app.engines._chat import is_alive, is_token, read_trace
+from app.engines._chunk import count
 from app.engines._models import file_stem, quantization_in, shown_name
 from app.engines._refusals import fatal_problem, refused_fields
 from app.engines._stream import Recording, record
@@ -17,11 +18,15 @@ MODELS = "/v1/models"
 
 # statuses with which a server may answer that has chat completions, but no list of models
 _NO_LIST = frozenset({404, 405, 500, 501})
+_NO_BODY = frozenset({204, 205})
 _LIMITS = frozenset({"max_tokens", "max_completion_tokens"})
 _CONTEXT_KEYS = ("max_model_len", "context_length", "max_context_length", "context_window", "n_ctx")
 # bytes of stream per output token asked for; real servers stay far below it
 _BYTES_PER_TOKEN = 16 * 1024
 _BYTES_BESIDE = 4 * 1024 * 1024
+# token events per output token asked for: a server that goes on far beyond ignores the limit, and may never end
+_TOKENS_PER_TOKEN = 4
+_TOKENS_BESIDE = 64
 
 
 class OpenAI(Engine):
@@ -83,13 +88,16 @@ class OpenAI(Engine):
         """The recorded stream, or the answer that came in its place. Raises ServerProblem when there is none."""
         settings = client.settings
         with client.stream(CHAT, body, first_byte_timeout_s=settings.first_byte_timeout_s) as exchange:
-            if exchange.status != 200:
-                return exchange.answer(settings.probe_timeout_s)
+            if not 200 <= exchange.status < 300 or exchange.status in _NO_BODY:
+                exchange.deadline.set(settings.probe_timeout_s)
+                return exchange.answer()
             return record(
                 exchange,
                 is_token,
+                is_alive,
                 first_token_timeout_s=settings.first_byte_timeout_s,
                 idle_timeout_s=settings.idle_timeout_s,
+                max_tokens=_TOKENS_BESIDE + _TOKENS_PER_TOKEN * ask.output_tokens,
                 max_bytes=_BYTES_BESIDE + _BYTES_PER_TOKEN * ask.output_tokens,
             )
 

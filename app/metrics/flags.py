@@ -61,7 +61,7 @@ def _unseen_tokens(sample: Sample) -> int:
 
 
 def _visible_chars(sample: Sample) -> int:
-    return sum(event.chars for event in clock.token_events(sample.trace))
+    return sum(event.size_bytes for event in clock.token_events(sample.trace))
 
 
 def _bundled(sample: Sample) -> bool:

@@ -44,8 +44,8 @@ CASES: dict[str, list[Sample]] = {
         sample(trace(stream(tokens=7), output_tokens=7, count_source=CountSource.EVENTS, finish_reason="stop")),
     ],
     "over": [sample(trace(output_tokens=12))],
-    "bundled": [sample(trace(stream(tokens=4, chars=12), output_tokens=11))],
-    "hidden_tokens": [sample(trace(stream(tokens=3, chars=1), output_tokens=11))],
+    "bundled": [sample(trace(stream(tokens=4, size_bytes=12), output_tokens=11))],
+    "hidden_tokens": [sample(trace(stream(tokens=3, size_bytes=1), output_tokens=11))],
     "token_count_estimated": [sample(trace(count_source=CountSource.EVENTS))],
     "unit_mismatch": [
         sample(trace(server=figures(prompt_ms=0.79, decode_ms=0.25))),

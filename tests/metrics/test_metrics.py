@@ -186,7 +186,7 @@ events = st.lists(
         Event,
         at_ms=st.floats(0, 1e7),
         kind=st.sampled_from(Kind),
-        chars=st.integers(0, 100),
+        size_bytes=st.integers(0, 100),
         tokens=st.none() | st.integers(0, 1000),
     ),
     max_size=30,
