@@ -144,9 +144,7 @@ def _listed(client: ServerClient) -> dict[str, Mapping[str, Any]]:
     return listed_models(client.get_json(MODELS)) or {}
 
 
-def _model(
-    identifier: str, entry: Mapping[str, Any], props: Mapping[str, Any], context: int | None
-) -> ModelFacts:
+def _model(identifier: str, entry: Mapping[str, Any], props: Mapping[str, Any], context: int | None) -> ModelFacts:
     meta = mapping(entry.get("meta"))
     path = _string(props.get("model_path"))
     ftype = _string(props.get("model_ftype")) or _string(meta.get("ftype")) or ""

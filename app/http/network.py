@@ -128,9 +128,7 @@ class SocketStream(httpcore.NetworkStream):
     ) -> "SocketStream":
         try:
             self._set_timeout(timeout)
-            return SocketStream(
-                ssl_context.wrap_socket(self._socket, server_hostname=server_hostname), self._deadline
-            )
+            return SocketStream(ssl_context.wrap_socket(self._socket, server_hostname=server_hostname), self._deadline)
         except OSError as error:
             self.close()
             raise _tls_problem(error) from error
