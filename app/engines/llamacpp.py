@@ -9,7 +9,7 @@ the evidence of the very answer:
   the finish event, which then comes a decode step after the last text; the server's decode time runs until there.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -25,14 +25,12 @@ from app.http import Answer, ServerClient
 from app.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, Trace
 
 
-_SWITCH = "cache_prompt"
-
-
 class LlamaCpp(OpenAI):
     key: ClassVar[str] = "llama.cpp"
     title: ClassVar[str] = "llama.cpp"
     default_ports: ClassVar[tuple[int, ...]] = (8080,)
     rank: ClassVar[int] = 20
+    cache_switch: ClassVar[str] = "cache_prompt"
 
     def recognise(self, client: ServerClient) -> Facts | None:
         answer = client.get("/props")
@@ -98,13 +96,8 @@ class LlamaCpp(OpenAI):
             output_tokens=found.get("llamacpp:tokens_predicted_total"),
         )
 
-    def _defeat(self, ask: Ask, refused: Collection[str]) -> CacheDefeat:
-        if ask.reuse_cache or _SWITCH in refused:
-            return super()._defeat(ask, refused)
-        return CacheDefeat.SWITCH
-
     def _fields(self, ask: Ask) -> dict[str, Any]:
-        return {_SWITCH: ask.reuse_cache, "ignore_eos": True}
+        return {self.cache_switch: ask.reuse_cache, "ignore_eos": True}
 
     def _refine(self, trace: Trace) -> Trace:
         return replace(trace, events=_with_hidden_tokens(trace))

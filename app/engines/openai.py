@@ -35,6 +35,8 @@ class OpenAI(Engine):
     title: ClassVar[str] = "OpenAI-compatible"
     default_ports: ClassVar[tuple[int, ...]] = (8000, 8080, 8081, 1234, 30000, 5000, 5001, 3000, 11434)
     rank: ClassVar[int] = 0
+    cache_switch: ClassVar[str | None] = None
+    """The field that turns the prompt cache off, where there is one."""
 
     def recognise(self, client: ServerClient) -> Facts | None:
         answer = client.get(MODELS)
@@ -97,8 +99,12 @@ class OpenAI(Engine):
             )
 
     def _defeat(self, ask: Ask, refused: Collection[str]) -> CacheDefeat:
-        """What this request does against the prompt cache: the nonce, unless an engine knows better."""
-        return CacheDefeat.NONE if ask.reuse_cache or ask.nonce is None else CacheDefeat.NONCE
+        """What this request does against the prompt cache: the switch, and the nonce where there is none."""
+        if ask.reuse_cache:
+            return CacheDefeat.NONE
+        if self.cache_switch is not None and self.cache_switch not in refused:
+            return CacheDefeat.SWITCH
+        return CacheDefeat.NONE if ask.nonce is None else CacheDefeat.NONCE
 
     def _required(self, ask: Ask, defeat: CacheDefeat) -> dict[str, Any]:
         prompt = f"{ask.nonce}\n{ask.prompt}" if defeat is CacheDefeat.NONCE else ask.prompt
