@@ -1,5 +1,6 @@
 """What shapes a result besides the prompt: the settings of a configuration, its fingerprint, and changes in words."""
 
+import difflib
 import hashlib
 import json
 import re
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.errors import BadInput
+from app.units import read_number
 
 Value = str | int | float | bool
 
@@ -20,8 +22,8 @@ class Setting:
     asked: bool = False
     """Asked in the server's form, since hardly any probe can know it."""
     hint: str = ""
-    values: tuple[str, ...] = ()
-    """Usual ones, to choose from; others are possible."""
+    choices: tuple[str, ...] = ()
+    """The usual values; others are kept too."""
 
 
 KV_TYPES = ("f16", "bf16", "f32", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl", "fp8", "fp8_e4m3", "fp8_e5m2")
@@ -32,14 +34,14 @@ SETTINGS = {
         Setting("context", "Context", int, hint="tokens one request may use"),
         Setting("parallel", "Parallel slots", int),
         Setting("cards", "Cards", int, asked=True, hint="accelerators that hold the model; 0 for CPU only"),
-        Setting("split_mode", "Split mode", asked=True, values=("layer", "row", "tensor", "none")),
-        Setting("kv_type_k", "KV cache type K", asked=True, hint="such as f16 or q8_0", values=KV_TYPES),
-        Setting("kv_type_v", "KV cache type V", asked=True, hint="such as f16 or q8_0", values=KV_TYPES),
+        Setting("split_mode", "Split mode", asked=True, choices=("layer", "row", "tensor", "none")),
+        Setting("kv_type_k", "KV cache type K", asked=True, choices=KV_TYPES),
+        Setting("kv_type_v", "KV cache type V", asked=True, choices=KV_TYPES),
         Setting("gpu_layers", "Layers on GPU", int, asked=True, hint="999 for all"),
         Setting("batch", "Batch", int),
         Setting("ubatch", "Micro-batch", int),
         Setting("threads", "Threads", int),
-        Setting("flash_attention", "Flash attention", values=("on", "off", "auto")),
+        Setting("flash_attention", "Flash attention", choices=("on", "off", "auto")),
         Setting("flags", "Flags", asked=True, hint="further command-line flags of the engine"),
     )
 }
@@ -71,12 +73,26 @@ def clean_setting(key: str, value: str) -> Value | None:
     if setting is None or setting.type is str:
         return value
     try:
-        number = int(value.replace(",", "").replace("_", ""))
+        number = read_number(value)
     except ValueError as error:
         raise BadInput(f"{setting.title} must be a whole number, not {value!r}.") from error
-    if not 0 <= number < 2**53:
-        raise BadInput(f"{setting.title} must not be negative or absurdly large.")
-    return number
+    if number != int(number) or not 0 <= number < 2**53:
+        raise BadInput(f"{setting.title} must be a whole number, neither negative nor absurdly large.")
+    return int(number)
+
+
+def doubt(key: str, value: Value) -> str | None:
+    """One sentence when a setting looks like a slip of the pen: it is kept as typed all the same."""
+    setting = SETTINGS.get(key)
+    if setting is None:
+        close = difflib.get_close_matches(key, SETTINGS, n=1)
+        meant = f"; did you mean {close[0]}?" if close else f". Known are {', '.join(SETTINGS)}."
+        return f"{key} is kept as a setting of your own{meant}"
+    if setting.choices and value not in setting.choices:
+        close = difflib.get_close_matches(str(value), setting.choices, n=1)
+        meant = f"did you mean {close[0]}?" if close else f"known are {', '.join(setting.choices)}."
+        return f"{setting.title} {value} is kept as typed; {meant}"
+    return None
 
 
 @dataclass(frozen=True)

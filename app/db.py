@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlmodel import Session
 
-from app.errors import BadInput, StorageProblem
+from app.errors import BadInput, Busy, StorageProblem
 
 log = logging.getLogger(__name__)
 
@@ -63,13 +63,14 @@ class Database:
 
 # --- what went wrong, in one sentence --------------------------------------------------------------------------------
 
+_BUSY = "The database is busy: others hold it. Try again in a moment."
 _SENTENCES = (
     (
         r"disk is full|no space left|disk I/O error|quota exceeded",
         "The disk is full or failing: nothing was stored, what was there before is unharmed.",
     ),
     (r"readonly|read-only", "The database is read-only: check who owns the data folder."),
-    (r"locked|too many clients|QueuePool", "The database is busy: others hold it. Try again in a moment."),
+    (r"locked|too many clients|QueuePool", _BUSY),
     (r"unable to open", "The database file cannot be opened: check the data folder and its permissions."),
     (
         r"malformed|not a database",
@@ -93,8 +94,11 @@ def explained() -> Iterator[None]:
         yield
     except IntegrityError:
         raise
+    except UnicodeEncodeError as error:  # a lone surrogate: half a character
+        raise BadInput("The text holds a broken character that cannot be stored.") from error
     except (DBAPIError, sqlite3.Error, PoolTimeout) as error:  # sqlite3's own: from the pragmas of a new connection
-        raise StorageProblem(_sentence(error)) from error
+        sentence = _sentence(error)
+        raise (Busy if sentence == _BUSY else StorageProblem)(sentence) from error
 
 
 def _sentence(error: Exception, otherwise: str = "The database did not do what was asked; the log says why.") -> str:
@@ -166,6 +170,8 @@ def migrate(database: Database, scripts: Path, revision: str = "head") -> str | 
     target = {"head": known[-1], "base": None}.get(revision, revision)
     if target not in (None, *known):
         raise BadInput(f"There is no revision {revision}: known are {', '.join(known)}, head and base.")
+    if current_revision(database) == target:
+        return None  # without the lock: a database on a full or read-only disk can still be read
     with _migration_lock(database):
         if database.is_sqlite:
             _use_wal(database)

@@ -3,9 +3,11 @@
 * RoofmarkError
   * BadInput          what was asked for makes no sense (HTTP 422, exit code 2)
   * NotFound          the thing named does not exist (HTTP 404, exit code 2)
+  * Forbidden         not from there (HTTP 403)
   * Conflict          it exists, but its state forbids this (HTTP 409, exit code 1)
   * ServerProblem     the measured server does not answer as it should (HTTP 502, exit code 1)
   * StorageProblem    the database or the data folder cannot be used (HTTP 503, exit code 1)
+    * Busy            it is in use right now; the same thing may work in a moment
   * Cancelled         the person stopped it (exit code 130)
 
 `str(error)` is one clear sentence for the person. The cause travels as `__cause__` and goes to the log only.
@@ -27,6 +29,10 @@ class BadInput(RoofmarkError):
 class NotFound(RoofmarkError):
     http_status = 404
     exit_code = 2
+
+
+class Forbidden(RoofmarkError):
+    http_status = 403
 
 
 class Conflict(RoofmarkError):
@@ -59,6 +65,10 @@ class ServerProblem(RoofmarkError):
 
 class StorageProblem(RoofmarkError):
     http_status = 503
+
+
+class Busy(StorageProblem):
+    pass
 
 
 class Cancelled(RoofmarkError):

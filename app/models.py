@@ -42,16 +42,70 @@ class Machine(SQLModel, table=True):
     name: str = Field(max_length=120)
     kind: str = Field(default="", max_length=40)
     accelerators: list[dict[str, Any]] = _json(list)
-    """Each: name, count, memory_bytes, bandwidth_bytes_per_s, compute_flops_per_s, source."""
+    """Each as hardware.profile.Accelerator: name, count, memory_bytes, bandwidth_bytes_per_s, source, ..."""
     ram_bytes: int | None = Field(default=None, sa_type=BigInteger)
+    ram_kind: str | None = Field(default=None, max_length=20)
+    ram_data_rate_mt_per_s: float | None = None
+    ram_bus_bits: int | None = None
     ram_bandwidth_bytes_per_s: float | None = None
+    """As stated; what was measured stands in `bandwidth_probe` and outranks it (store.machines.devices)."""
     ram_bandwidth_source: str | None = Field(default=None, max_length=20)
-    """measured, catalogue or typed."""
+    """sensor, catalogue or typed."""
     os: str = Field(default="", max_length=120)
     cpu: str = Field(default="", max_length=120)
+    physical_cores: int | None = None
+    llc_bytes: int | None = Field(default=None, sa_type=BigInteger)
+    """All last-level caches together."""
+    hostname: str | None = Field(default=None, max_length=255)
+    """Of a machine that Roofmark was told it runs on."""
     notes: str = ""
     created_at: datetime = Field(default_factory=now)
     archived_at: datetime | None = None
+
+
+class BandwidthProbe(SQLModel, table=True):
+    """One measurement of a machine's memory bandwidth; while it runs, the channel from its process to the pages."""
+
+    __tablename__ = "bandwidth_probe"
+    __table_args__ = (
+        CheckConstraint("status IN ('running','done','failed')", name="status"),
+        # as of runs: one at a time, whoever starts a second one
+        Index(
+            "uq_bandwidth_probe_machine_running",
+            "machine_id",
+            unique=True,
+            sqlite_where=text("status = 'running'"),
+            postgresql_where=text("status = 'running'"),
+        ),
+        Index("ix_bandwidth_probe_machine_id_started_at", "machine_id", "started_at"),
+    )
+
+    id: int | None = Field(default=None, primary_key=True)
+    machine_id: int = Field(foreign_key="machine.id", ondelete="CASCADE")
+    status: str = Field(default="running", max_length=12)
+    phase: str = ""
+    best_bytes_per_s: float | None = None
+    median_bytes_per_s: float | None = None
+    threads: int | None = None
+    record: dict[str, Any] = _json(dict)
+    """How it was measured: samples, buffer_bytes, sweep, plateau_ratio, busy_share, remarks."""
+    started_at: datetime = Field(default_factory=now)
+    finished_at: datetime | None = None
+    error: str | None = None
+
+
+class Device(SQLModel, table=True):
+    """A device that a person added to the catalogue, or corrected; see hardware.catalogue.Device."""
+
+    id: int | None = Field(default=None, primary_key=True)
+    name: str = Field(unique=True, max_length=120)
+    kind: str = Field(default="gpu", max_length=10)
+    memory_bytes: int | None = Field(default=None, sa_type=BigInteger)
+    bandwidth_bytes_per_s: float
+    compute_flops_per_s: float | None = None
+    fastest_flops_per_s: float | None = None
+    source: str = Field(default="", max_length=300)
+    created_at: datetime = Field(default_factory=now)
 
 
 class Server(SQLModel, table=True):

@@ -11,6 +11,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.errors import BadInput
 
+LONGEST_TIMEOUT_S = 7 * 24 * 3600.0
+
 
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="ROOFMARK_", extra="ignore", env_ignore_empty=True)
@@ -33,12 +35,24 @@ class Settings(BaseSettings):
     secret_key: SecretStr | None = Field(
         None, description="Key that encrypts API keys of servers; without it, one is made in the data folder."
     )
-    connect_timeout_s: float = Field(5.0, gt=0, description="How long to wait for a connection to a server.")
-    probe_timeout_s: float = Field(5.0, gt=0, description="How long to wait for each answer while probing a server.")
-    first_byte_timeout_s: float = Field(900.0, gt=0, description="How long a prefill may take without any token.")
-    idle_timeout_s: float = Field(60.0, gt=0, description="How long a stream may pause after its first token.")
-    loading_timeout_s: float = Field(900.0, ge=0, description="How long to wait while a server loads its model.")
-    busy_timeout_s: float = Field(60.0, ge=0, description="How long to wait for a server that is busy with others.")
+    connect_timeout_s: float = Field(
+        5.0, gt=0, le=LONGEST_TIMEOUT_S, description="How long to wait for a connection to a server."
+    )
+    probe_timeout_s: float = Field(
+        5.0, gt=0, le=LONGEST_TIMEOUT_S, description="How long to wait for each answer while probing a server."
+    )
+    first_byte_timeout_s: float = Field(
+        900.0, gt=0, le=LONGEST_TIMEOUT_S, description="How long a prefill may take without any token."
+    )
+    idle_timeout_s: float = Field(
+        60.0, gt=0, le=LONGEST_TIMEOUT_S, description="How long a stream may pause after its first token."
+    )
+    loading_timeout_s: float = Field(
+        900.0, ge=0, le=LONGEST_TIMEOUT_S, description="How long to wait while a server loads its model."
+    )
+    busy_timeout_s: float = Field(
+        60.0, ge=0, le=LONGEST_TIMEOUT_S, description="How long to wait for a server that is busy with others."
+    )
     log_level: str = Field("INFO", description="Level of the log on standard error.")
 
     @cached_property
@@ -58,6 +72,11 @@ class Settings(BaseSettings):
             first = error.errors()[0]
             name = "ROOFMARK_" + "_".join(str(part) for part in first["loc"]).upper()
             raise BadInput(f"Setting {name} is not usable: {first['msg']}.") from error
+
+    @field_validator("root_path")
+    @classmethod
+    def from_the_root(cls, value: str) -> str:
+        return f"/{value.strip('/')}" if value.strip("/") else ""
 
     @field_validator("allowed_hosts", mode="before")
     @classmethod

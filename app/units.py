@@ -1,6 +1,7 @@
 """Numbers and times as a person reads them. Units live at the edge only: everything inside is SI and bytes."""
 
 import math
+import re
 from datetime import UTC, datetime
 
 DASH = "–"
@@ -52,6 +53,21 @@ def spread(
     if value is not None and low is not None and high is not None and 0 < low * WIDE < high:
         return f"({number(low)} to {number(high)})", "95 % interval: too lopsided for one ±"
     return plus_minus(value, standard_deviation), "Standard deviation of the samples"
+
+
+_NUMBER = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d*)?(e[+-]?\d+)?", re.IGNORECASE)
+
+
+def read_number(text: str) -> float:
+    """A number as typed; commas may only separate thousands. Raises ValueError, also for a decimal comma.
+
+    >>> read_number("131,072"), read_number("936.2")
+    (131072.0, 936.2)
+    """
+    plain = text.strip().replace("_", "")
+    if not _NUMBER.fullmatch(plain) or not math.isfinite(value := float(plain.replace(",", ""))):
+        raise ValueError(text)
+    return value
 
 
 def duration(seconds: float | None) -> str:

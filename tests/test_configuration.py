@@ -26,7 +26,7 @@ def test_settings_as_typed(text: str, parsed: tuple[str, object]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["cards", "=2", "cards=two", "cards=-1", "cards=1e3", "9x=1", "a b=1", "x=" + "y" * 600]
+    "text", ["cards", "=2", "cards=two", "cards=-1", "cards=1.5", "cards=1,5", "9x=1", "a b=1", "x=" + "y" * 600]
 )
 def test_malformed_settings_are_one_sentence(text: str) -> None:
     with pytest.raises(BadInput) as error:

@@ -77,6 +77,23 @@ def test_other_counts_are_no_new_version(database: Database) -> None:
     assert (again.version, again.sha256, again.repetitions, again.title) == (1, first.sha256, 9, "Renamed")
 
 
+def test_going_back_to_an_earlier_prompt_makes_it_current_again(database: Database) -> None:
+    with database.write() as session:
+        first = stored.save_suite(session, "Mine", {"prompt": "One."})
+        stored.save_suite(session, "Mine", {"prompt": "Two."}, key=first.key)
+        again = stored.save_suite(session, "Mine", {"prompt": "One.", "repetitions": 2}, key=first.key)
+    with database.read() as session:
+        current = stored.suite(session, "mine")
+    assert (current.sha256, current.repetitions, current.version) == (first.sha256, 2, 3)
+    assert again == current
+
+
+def test_a_title_that_is_taken_gets_a_key_of_its_own(database: Database) -> None:
+    with database.write() as session:
+        keys = [stored.save_suite(session, title, {"prompt": title}).key for title in ("Mine", "mine!", "日本", "中文")]
+    assert keys == ["mine", "mine-2", "unnamed", "unnamed-2"]
+
+
 def test_built_in_names_are_taken(database: Database) -> None:
     with pytest.raises(BadInput, match="built-in"), database.write() as session:
         stored.save_suite(session, "Triple", {"prompt": "One."})
@@ -96,3 +113,7 @@ def test_an_archived_suite_is_not_offered_but_its_runs_can_be_repeated(database:
     with database.read() as session:
         assert made.key not in [suite.key for suite in stored.list_suites(session)]
         assert stored.suite_by_sha256(session, made.key, made.sha256) == made
+        assert [suite.key for suite in stored.list_suites(session, archived=True)] == [made.key]
+    with database.write() as session:
+        stored.archive_suite(session, made.key, archived=False)
+        assert stored.suite(session, made.key) == made

@@ -6,11 +6,13 @@ Standard output carries results, standard error progress and errors. Exit codes:
 
 import gc
 import sys
+from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from app.errors import RoofmarkError
+from app.errors import BadInput, RoofmarkError
 
 app = typer.Typer(
     name="roofmark",
@@ -30,7 +32,11 @@ EngineKey = Annotated[str | None, typer.Option("--engine", help="Engine, when it
 
 def main() -> None:
     """Entry point: every foreseen error is one sentence, everything else goes to the log with its traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character still shows the rest
     try:
+        _refuse_broken_text(sys.argv[1:])
         app()
     except RoofmarkError as error:
         typer.echo(f"roofmark: {error}", err=True)
@@ -45,6 +51,14 @@ def main() -> None:
 
         typer.echo(f"roofmark: Something went wrong inside Roofmark; {log_crash()} says what.", err=True)
         sys.exit(1)
+
+
+def _refuse_broken_text(arguments: list[str]) -> None:
+    for position, argument in enumerate(arguments, start=1):
+        try:
+            argument.encode()
+        except UnicodeEncodeError as error:
+            raise BadInput(f"Argument {position} is not valid UTF-8.") from error
 
 
 def _version(wanted: bool) -> None:
@@ -159,6 +173,65 @@ def show(run_id: Annotated[str, typer.Argument(help="Id of a run.")], as_json: J
     from app.cli.show import show as run_it
 
     run_it(run_id, as_json)
+
+
+machine_app = typer.Typer(name="machine", help="What the machines are made of.", no_args_is_help=True)
+app.add_typer(machine_app)
+
+
+@machine_app.command("detect")
+def machine_detect(as_json: Json = False) -> None:
+    """Find out what this machine is made of, and fill its profile."""
+    from app.cli.machine import detect
+
+    detect(as_json)
+
+
+@machine_app.command("bandwidth")
+def machine_bandwidth(
+    slug: Annotated[str | None, typer.Argument(help="This machine, by its slug.")] = None, as_json: Json = False
+) -> None:
+    """Measure how fast this machine reads its memory; takes about three seconds and all of its cores."""
+    from app.cli.machine import bandwidth
+
+    bandwidth(slug, as_json)
+
+
+@machine_app.command("list")
+def machine_list(as_json: Json = False) -> None:
+    """List the machines with their memory and accelerators."""
+    from app.cli.machine import list_them
+
+    list_them(as_json)
+
+
+@machine_app.command("devices")
+def machine_devices(
+    text: Annotated[str, typer.Argument(help="Words of a name, such as 'rtx 3090'.")] = "", as_json: Json = False
+) -> None:
+    """Look into the catalogue of devices."""
+    from app.cli.machine import list_devices
+
+    list_devices(text, as_json)
+
+
+@app.command()
+def ceiling(
+    file: Annotated[Path, typer.Argument(help="A GGUF file (any shard), or a config.json.")],
+    bandwidth: Annotated[str, typer.Option("--bandwidth", help="Memory bandwidth of the device in GB/s.")],
+    teraflops: Annotated[
+        float | None, typer.Option("--tflops", help="Dense peak of the device in TFLOP/s; prefill needs it.")
+    ] = None,
+    context: Annotated[int, typer.Option("--context", help="Tokens in the cache, and the length of the prompt.")] = 0,
+    kv: Annotated[str, typer.Option("--kv", help="Type of the KV cache, such as q8_0 or q8_0/f16.")] = "f16",
+    batch: Annotated[int, typer.Option("--batch", help="Sequences at once.")] = 1,
+    bits: Annotated[float | None, typer.Option("--bits", help="Bits per weight for a config.json.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Compute what hardware allows a model at most: decode, prefill and TTFT, with the arithmetic."""
+    from app.cli.ceiling import ceiling as run_it
+
+    run_it(file, bandwidth, teraflops, context, kv, batch, bits, as_json)
 
 
 @app.command()

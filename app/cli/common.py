@@ -22,15 +22,26 @@ def open_database(settings: Settings) -> Database:
     return database
 
 
+def notice_dead_workers(database: Database, settings: Settings) -> None:
+    """Before runs are shown; what cannot be written must not keep anybody from reading."""
+    from app.runner import Runner
+
+    try:
+        Runner(database, settings).dispatch()
+    except StorageProblem as error:
+        typer.echo(f"roofmark: {error}", err=True)
+
+
 def log_to_file(settings: Settings) -> None:
     """A person's terminal shows sentences only; causes and tracebacks go to `logs/roofmark.log` in the data folder."""
+    folder = settings.data_dir / "logs"
     try:
-        folder = settings.data_dir / "logs"
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageProblem(f"The data folder {settings.data_dir} cannot be made: {error.strerror}.") from error
-    handler = RotatingFileHandler(folder / "roofmark.log", maxBytes=1_000_000, backupCount=2, delay=True)
-    _set_up(settings, handler)
+        handler = RotatingFileHandler(folder / "roofmark.log", maxBytes=1_000_000, backupCount=2)
+    except OSError:  # what is stored can be read all the same
+        _set_up(settings, logging.NullHandler())
+    else:
+        _set_up(settings, handler)
 
 
 def log_to_stderr(settings: Settings) -> None:
@@ -39,6 +50,7 @@ def log_to_stderr(settings: Settings) -> None:
 
 
 def _set_up(settings: Settings, handler: logging.Handler) -> None:
+    logging.raiseExceptions = False  # a full disk must not print tracebacks over a person's terminal
     level = logging.getLevelNamesMapping().get(settings.log_level.upper(), logging.INFO)
     logging.basicConfig(
         level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", handlers=[handler], force=True
@@ -65,4 +77,4 @@ def log_crash() -> Path:
 def print_json(document: dict[str, Any]) -> None:
     import json
 
-    typer.echo(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False))
+    typer.echo(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False).encode())

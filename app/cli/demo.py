@@ -8,7 +8,6 @@ from app.demo import start_engine
 from app.document import run_document
 from app.engines.base import Facts
 from app.errors import BadInput
-from app.hardware import this_host
 from app.runner import Runner, facts_json
 from app.settings import Settings
 from app.store import machines, servers
@@ -37,17 +36,12 @@ def demo(once: bool) -> None:
 
 def _register(database: Database, base_url: str, facts: Facts) -> str:
     """This machine and the demo's server, both only once however often the demo runs."""
-    host = this_host()
     with database.write() as session:
         known = next((s for s in servers.list_servers(session) if s.name == SERVER_NAME), None)
         if known is not None:
             servers.edit_server(session, known.slug, base_url=base_url, facts=facts_json(facts))
             return known.slug
-        machine = next((m for m in machines.list_machines(session) if m.name == host.name), None)
-        if machine is None:
-            machine = machines.add_machine(
-                session, host.name, os=host.os, cpu=host.cpu, ram_bytes=host.ram_bytes, kind="this machine"
-            )
+        machine = machines.ensure_here(session)
         assert machine.id is not None
         added = servers.add_server(
             session,

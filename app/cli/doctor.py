@@ -20,7 +20,9 @@ from app.settings import Settings
 from app.store import servers
 from app.units import size
 
-EXTRAS = {"demo": "xllamacpp", "postgres": "psycopg"}
+OK, ABSENT, BROKEN = "ok ", "-- ", "!! "
+"""The second: not there, but no fault of this installation."""
+EXTRAS = {"demo": "xllamacpp", "nvidia": "pynvml", "postgres": "psycopg"}
 
 
 def migrate(revision: str) -> None:
@@ -42,29 +44,30 @@ def migrate(revision: str) -> None:
 def doctor() -> None:
     """Prints one line per check; exits with 1 when something keeps Roofmark from working."""
     broken = False
-    for good, line in _checks(Settings()):
-        typer.echo(f"{'ok ' if good else '!! '} {line}")
-        broken = broken or not good
+    for mark, line in _checks(Settings()):
+        typer.echo(f"{mark} {line}")
+        broken = broken or mark == BROKEN
     if broken:
         raise typer.Exit(1)
 
 
-def _checks(settings: Settings) -> Iterator[tuple[bool, str]]:
+def _checks(settings: Settings) -> Iterator[tuple[str, str]]:
     yield (
-        True,
+        OK,
         f"Roofmark {__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}",
     )
     for extra, module in EXTRAS.items():
         there = importlib.util.find_spec(module) is not None
-        yield True, f"Extra {extra}: {'installed' if there else 'not installed (only needed for what its name says)'}"
+        needed = "installed" if there else "not installed (only needed for what its name says)"
+        yield OK if there else ABSENT, f"Extra {extra}: {needed}"
     try:
         settings.data_dir.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=settings.data_dir) as file:
             file.write(b"x")
         free = shutil.disk_usage(settings.data_dir).free
-        yield free > 100_000_000, f"Data folder {settings.data_dir}: writable, {size(free)} free"
+        yield OK if free > 100_000_000 else BROKEN, f"Data folder {settings.data_dir}: writable, {size(free)} free"
     except OSError as error:
-        yield False, f"Data folder {settings.data_dir}: {error.strerror}"
+        yield BROKEN, f"Data folder {settings.data_dir}: {error.strerror}"
         return
     try:
         log_to_file(settings)
@@ -72,20 +75,20 @@ def _checks(settings: Settings) -> Iterator[tuple[bool, str]]:
         with database.read() as session:
             known = servers.list_servers(session)
         where = database.url.render_as_string(hide_password=True)
-        yield True, f"Database {where}: layout {current_revision(database)}"
+        yield OK, f"Database {where}: layout {current_revision(database)}"
         Secrets(settings).encrypt("")
-        yield True, "Key for stored API keys: usable"
+        yield OK, "Key for stored API keys: usable"
     except RoofmarkError as error:
-        yield False, str(error)
+        yield BROKEN, str(error)
         return
     runner = Runner(database, settings)
     for server in known:
         try:
-            yield True, f"Server {server.slug}: " + facts_text(server.base_url, runner.refresh(server.slug))
+            yield OK, f"Server {server.slug}: " + facts_text(server.base_url, runner.refresh(server.slug))
         except RoofmarkError as error:  # a server that is switched off is no fault of this installation
-            yield True, f"Server {server.slug}: {error}"
+            yield ABSENT, f"Server {server.slug}: {error}"
     addresses = {server.base_url for server in known}
     for base_url, facts in runner.discover():
         if base_url not in addresses:
-            yield True, f"Not yet added: {facts_text(base_url, facts)}"
-    yield True, f"Engines: {', '.join(engine.key for engine in engines.all())}"
+            yield OK, f"Not yet added: {facts_text(base_url, facts)}"
+    yield OK, f"Engines: {', '.join(engine.key for engine in engines.all())}"

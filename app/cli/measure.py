@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import typer
+from sqlmodel import Session
 
 from app import engines
 from app.cli.common import log_to_file, log_to_stderr, open_database, print_json
 from app.cli.text import run_text
-from app.configuration import parse_setting
+from app.configuration import doubt, parse_setting
 from app.db import Database
 from app.document import run_document
 from app.engines.base import Facts
 from app.errors import BadInput, ServerProblem, Trouble
-from app.hardware import this_host
 from app.http import is_loopback, normalise_base_url
 from app.models import Machine
 from app.runner import Progress, Runner, facts_json
@@ -46,6 +46,9 @@ class Request:
 def measure(request: Request, as_json: bool) -> None:
     """Measures in this process and exits with the run's code."""
     given = dict(parse_setting(text) for text in request.settings)
+    for key, value in given.items():
+        if value is not None and (sentence := doubt(key, value)):
+            typer.echo(f"Note: {sentence}", err=True)
     settings = Settings()
     log_to_file(settings)
     database = open_database(settings)
@@ -104,6 +107,9 @@ def _server_slug(database: Database, settings: Settings, runner: Runner, request
         facts = _probe_patiently(runner, settings, base_url, request)
         return _add_server(database, settings, base_url, facts, request.api_key)
     with database.write() as session:
+        if known.archived_at is not None:
+            servers.archive_server(session, known.slug, archived=False)
+            typer.echo(f"The server {known.name} was archived and is in use again.", err=True)
         if request.engine is not None:
             servers.edit_server(session, known.slug, engine=engines.find(request.engine).key)
         if request.api_key is not None:
@@ -140,11 +146,7 @@ def _probe_patiently(runner: Runner, settings: Settings, base_url: str, request:
 
 def _add_server(database: Database, settings: Settings, base_url: str, facts: Facts, api_key: str | None) -> str:
     with database.write() as session:
-        machine = _machine_at(database, base_url)
-        if machine is None:
-            host = this_host()
-            fields = {"os": host.os, "cpu": host.cpu, "ram_bytes": host.ram_bytes} if is_loopback(base_url) else {}
-            machine = machines.add_machine(session, _machine_name(base_url), **fields)
+        machine = _machine_at(session, base_url)
         assert machine.id is not None
         where = urlsplit(base_url)
         path = where.path.strip("/").replace("/", " ")
@@ -161,21 +163,18 @@ def _add_server(database: Database, settings: Settings, base_url: str, facts: Fa
         return added.slug
 
 
-def _machine_name(base_url: str) -> str:
-    return this_host().name if is_loopback(base_url) else (urlsplit(base_url).hostname or base_url)
-
-
-def _machine_at(database: Database, base_url: str) -> Machine | None:
-    """The machine whose servers have the same host, else one of that name."""
-    host = urlsplit(base_url).hostname
-    name = _machine_name(base_url)
-    with database.read() as session:
-        known = {machine.id: machine for machine in machines.list_machines(session)}
-        for server in servers.list_servers(session):
-            here = is_loopback(server.base_url) and is_loopback(base_url)
-            if server.machine_id in known and (here or urlsplit(server.base_url).hostname == host):
-                return known[server.machine_id]
-        return next((machine for machine in known.values() if machine.name == name), None)
+def _machine_at(session: Session, base_url: str) -> Machine:
+    """The machine whose servers have the same host; else this machine, or one named after the host, made if need be."""
+    host, is_here = urlsplit(base_url).hostname or base_url, is_loopback(base_url)
+    known = {machine.id: machine for machine in machines.list_machines(session)}
+    for server in servers.list_servers(session):
+        same = is_loopback(server.base_url) if is_here else urlsplit(server.base_url).hostname == host
+        if same and server.machine_id in known:
+            return known[server.machine_id]
+    if is_here:
+        return machines.ensure_here(session)
+    named = next((machine for machine in known.values() if machine.name == host), None)
+    return named or machines.add_machine(session, host)
 
 
 # --- progress --------------------------------------------------------------------------------------------------------

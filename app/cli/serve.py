@@ -1,4 +1,5 @@
 import socket
+from threading import Event
 
 import typer
 import uvicorn
@@ -25,8 +26,9 @@ def serve(host: str | None, port: int | None, allow_no_password: bool) -> None:
 def show_dashboard(settings: Settings) -> None:
     """Serves until a signal comes; its address is printed when it answers. Raises BadInput when it cannot listen."""
     listener = listen(settings)
+    web = create_app(settings)
     config = uvicorn.Config(
-        create_app(settings),
+        web,
         timeout_graceful_shutdown=GRACE_S,
         log_config=None,
         access_log=False,
@@ -34,7 +36,8 @@ def show_dashboard(settings: Settings) -> None:
     )
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    _Announcing(config, f"http://{shown}:{port}{settings.root_path}/").run(sockets=[listener])
+    address = f"http://{shown}:{port}{settings.root_path}/"
+    _Announcing(config, address, web.state.stopping).run(sockets=[listener])
 
 
 def listen(settings: Settings) -> socket.socket:
@@ -52,9 +55,14 @@ def listen(settings: Settings) -> socket.socket:
 
 
 class _Announcing(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, address: str) -> None:
+    def __init__(self, config: uvicorn.Config, address: str, stopping: Event) -> None:
         super().__init__(config)
         self._address = address
+        self._stopping = stopping
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._stopping.set()
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

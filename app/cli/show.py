@@ -2,10 +2,9 @@ from textwrap import shorten
 
 import typer
 
-from app.cli.common import log_to_file, open_database, print_json
+from app.cli.common import log_to_file, notice_dead_workers, open_database, print_json
 from app.cli.text import run_text
 from app.document import run_document, runs_document
-from app.runner import Runner
 from app.settings import Settings
 from app.store.listing import Filter, Row, list_runs
 from app.units import ago, number
@@ -15,7 +14,7 @@ def show(public_id: str, as_json: bool) -> None:
     settings = Settings()
     log_to_file(settings)
     database = open_database(settings)
-    Runner(database, settings).dispatch()
+    notice_dead_workers(database, settings)
     with database.read() as session:
         document = run_document(session, public_id)
     if as_json:
@@ -28,7 +27,7 @@ def list_them(where: Filter, sort: str, descending: bool, page: int, per_page: i
     settings = Settings()
     log_to_file(settings)
     database = open_database(settings)
-    Runner(database, settings).dispatch()
+    notice_dead_workers(database, settings)
     with database.read() as session:
         rows, total = list_runs(session, where, sort, descending, page, per_page)
     if as_json:

@@ -1,56 +1,23 @@
-"""What machine Roofmark runs on, as far as it can be told without rights and in no time."""
+"""The machine: what it is made of (`detect`), what devices are known to do (`catalogue`), and how fast its memory is
+read (`bandwidth`). This module holds what costs nothing to know; the rest is imported where it is used.
+"""
 
-import os
-import platform
-import socket
-from dataclasses import dataclass
-from pathlib import Path
+from app.hardware.host import (
+    Host,
+    available_ram_bytes,
+    cpu_load_share,
+    in_container,
+    logical_cores,
+    physical_cores,
+    this_host,
+)
 
-import psutil
-
-
-@dataclass(frozen=True)
-class Host:
-    name: str
-    os: str
-    cpu: str
-    ram_bytes: int
-
-
-def this_host() -> Host:
-    return Host(
-        name=socket.gethostname().split(".")[0] or "this machine",
-        os=_os_name(),
-        cpu=_cpu_name(),
-        ram_bytes=psutil.virtual_memory().total,
-    )
-
-
-def cpu_load_share(seconds: float = 0.2) -> float:
-    """Share of all cores that is busy, watched for `seconds`."""
-    return psutil.cpu_percent(interval=seconds) / 100
-
-
-def physical_cores() -> int:
-    return psutil.cpu_count(logical=False) or os.cpu_count() or 1
-
-
-def in_container() -> bool:
-    return Path("/.dockerenv").exists() or Path("/run/.containerenv").exists()
-
-
-def _os_name() -> str:
-    try:
-        return platform.freedesktop_os_release()["PRETTY_NAME"]
-    except (OSError, KeyError):
-        return f"{platform.system()} {platform.release()}"
-
-
-def _cpu_name() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.lower().startswith(("model name", "hardware")):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
+__all__ = [
+    "Host",
+    "available_ram_bytes",
+    "cpu_load_share",
+    "in_container",
+    "logical_cores",
+    "physical_cores",
+    "this_host",
+]

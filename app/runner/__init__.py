@@ -6,15 +6,14 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
-
-from filelock import Timeout
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from app import bench, engines
 from app.bench import Stop
 from app.db import Database
 from app.engines.base import Facts
-from app.errors import BadInput, Cancelled, Conflict, RoofmarkError
+from app.errors import BadInput, Busy, Cancelled, Conflict, RoofmarkError
 from app.models import Run, new_public_id
 from app.runner import workers
 from app.runner.facts import facts_json
@@ -29,6 +28,7 @@ __all__ = ["Listener", "Progress", "Runner", "facts_json"]
 log = logging.getLogger(__name__)
 
 WATCH_S = 2.0
+PROBES_AT_ONCE = 4
 
 
 class Runner:
@@ -39,6 +39,7 @@ class Runner:
         self._settings = settings
         self._started: dict[str, subprocess.Popen[bytes]] = {}
         self._lock = threading.Lock()
+        self._probes = threading.BoundedSemaphore(PROBES_AT_ONCE)
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -78,13 +79,12 @@ class Runner:
         A run that is cancelled, even while it waits, ends in that state; nothing is raised for it.
         """
         public_id = new_public_id()
-        with workers.lock(self._settings, public_id):  # held from the start, so that no dispatcher takes it
+        with workers.hold(self._settings, public_id):  # from the start, so that no dispatcher takes it
             with self._database.write() as session:
                 suite = suites.suite(session, suite_key).with_counts(repetitions, warmups)
                 server = servers.server(session, server_slug)
                 runs.add_run(session, server, suite, model=model, note=note.strip(), public_id=public_id)
             self._take_turn(public_id, listen)
-        workers.forget(self._settings, public_id)
         self.dispatch()
         return public_id
 
@@ -107,13 +107,11 @@ class Runner:
 
     def work(self, public_id: str, listen: Listener) -> None:
         """What a worker process does: measure one run, if it is still to be had, then start the next."""
-        try:
-            with workers.lock(self._settings, public_id):
-                done = work(self._database, self._settings, public_id, listen, Stop())
-        except Timeout:
-            return  # somebody else works on it
-        if done is not None:
-            workers.forget(self._settings, public_id)
+        with self._database.read() as session:
+            runs.run(session, public_id)  # Raises NotFound
+        with workers.hold(self._settings, public_id) as is_ours:
+            if is_ours:
+                work(self._database, self._settings, public_id, listen, Stop())
         self.dispatch()
 
     def cancel(self, public_id: str) -> None:
@@ -152,7 +150,9 @@ class Runner:
             for run in queued:
                 if run is None or run.public_id in self._started or workers.is_held(self._settings, run.public_id):
                     continue  # a terminal waits with it, or its worker is starting
-                self._started[run.public_id] = workers.start(self._settings, run.public_id)
+                self._started[run.public_id] = workers.start(
+                    self._settings, f"run-{run.public_id}", "work", run.public_id
+                )
 
     def _mark_interrupted(self) -> None:
         instance = workers.instance_id(self._settings)
@@ -195,13 +195,24 @@ class Runner:
     # --- servers ---
 
     def probe(self, base_url: str, api_key: str | None, engine: str | None = None) -> Facts:
-        """What the server at `base_url` is. Raises ServerProblem, BadInput."""
-        with engines.open_client(base_url, api_key, self._settings) as client:
+        """What the server at `base_url` is. Raises ServerProblem, BadInput, Busy."""
+        with self._reaching_out(), engines.open_client(base_url, api_key, self._settings) as client:
             return engines.probe(client, engine)
 
     def discover(self) -> Sequence[tuple[str, Facts]]:
-        """Servers on the well-known ports of this machine."""
-        return engines.discover(self._settings)
+        """Servers on the well-known ports of this machine. Raises Busy."""
+        with self._reaching_out():
+            return engines.discover(self._settings)
+
+    @contextmanager
+    def _reaching_out(self) -> Iterator[None]:
+        """Slow servers must not take all threads of the web process."""
+        if not self._probes.acquire(blocking=False):
+            raise Busy("Several servers are being probed at this moment: try again when that is over.")
+        try:
+            yield
+        finally:
+            self._probes.release()
 
     def refresh(self, server_slug: str) -> Facts:
         """Probes a known server again and remembers what it said. Raises ServerProblem, NotFound."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from app.configuration import Snapshot
+from app.configuration import Snapshot, setting_title, show
 from app.engines.base import Facts, ModelFacts
 from app.errors import ServerProblem, Trouble
 from app.models import Server
@@ -47,6 +47,15 @@ def snapshot(server: Server, facts: Facts, model: ModelFacts | None) -> Snapshot
         settings=dict(sorted({**said, **told}.items())),
         labels=sorted(server.labels),
     )
+
+
+def contradictions(server: Server, frozen: Snapshot) -> list[str]:
+    """What a person once said and the server tells otherwise: the server's word counts."""
+    return [
+        f"{setting_title(key)} is {show(frozen.settings[key])} as the server says, not {show(said)} as it was stated."
+        for key, said in server.settings.items()
+        if key in frozen.settings and frozen.settings[key] != said
+    ]
 
 
 def context_tokens(facts: Facts, model: ModelFacts | None) -> int | None:

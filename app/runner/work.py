@@ -5,17 +5,20 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+from sqlmodel import Session
 
 from app import bench, engines
 from app.bench import Job, Limits, Phase, Prepared, Stop, Taken
 from app.db import Database
 from app.engines.base import Counters, Engine, Facts
-from app.errors import Cancelled, RoofmarkError, ServerProblem
+from app.errors import Busy, Cancelled, RoofmarkError, ServerProblem
 from app.http import ServerClient, is_loopback
 from app.metrics import triple_of
 from app.models import Run, Server
 from app.runner import evidence, workers
-from app.runner.facts import chosen_model, context_tokens, facts_json, geometry, snapshot
+from app.runner.facts import chosen_model, context_tokens, contradictions, facts_json, geometry, snapshot
 from app.samples import Sample
 from app.secrets import Secrets
 from app.settings import Settings
@@ -23,6 +26,9 @@ from app.store import configs, measurements, runs, samples, servers, suites
 from app.suites import Suite
 
 log = logging.getLogger(__name__)
+
+Found = TypeVar("Found")
+BUSY_DATABASE_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -84,8 +90,8 @@ def _measured(
     try:
         with database.read() as session:
             run = runs.run(session, public_id)
-            server = session.get(Server, run.server_id)
-            assert server is not None, "a foreign key holds it"
+            machine, server, _, _ = runs.circumstances(session, run)
+            runs.refuse_archived(server, machine)
             suite = suites.suite_by_sha256(session, run.suite_key, run.suite_sha256)
         suite = suite.with_counts(run.plan["repetitions"], run.plan["warmups"])
         measuring = _Measuring(database, settings, run, server, suite, stop, listen, suite.sample_count)
@@ -145,15 +151,14 @@ def _probed(m: _Measuring, client: ServerClient) -> Facts:
 
 def _freeze(m: _Measuring, facts: Facts, prepared: Prepared) -> None:
     model = chosen_model(facts, m.run.plan.get("model"))
-    warnings = list(facts.notes)
+    frozen = snapshot(m.server, facts, model)
+    warnings = [*facts.notes, *contradictions(m.server, frozen)]
     if is_loopback(m.server.base_url) and (warning := bench.busy_machine_warning()):
         warnings.append(warning)
     found = evidence.before(prepared, warnings)
     m.planned = len(prepared.cases) * (m.suite.warmups + m.suite.repetitions)
     with m.database.write() as session:
-        config = configs.freeze(
-            session, m.run.server_id, snapshot(m.server, facts, model), geometry(model), source=m.server.engine
-        )
+        config = configs.freeze(session, m.run.server_id, frozen, geometry(model), source=m.server.engine)
         runs.beat(
             session,
             m.run_id,
@@ -166,11 +171,24 @@ def _freeze(m: _Measuring, facts: Facts, prepared: Prepared) -> None:
     m.run.evidence = found
 
 
+def _write(m: _Measuring, change: Callable[[Session], Found]) -> Found:
+    """Writes, and waits for a database that others hold: what was measured is not lost for that."""
+    deadline = time.monotonic() + BUSY_DATABASE_S
+    while True:
+        try:
+            with m.database.write() as session:
+                return change(session)
+        except Busy:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
 def _tell(m: _Measuring, phase: Phase) -> None:
     last = triple_of(m.taken[-1].sample) if m.taken else None
-    with m.database.write() as session:
-        if not runs.beat(session, m.run_id, progress={"phase": phase.sentence, "last": last}):
-            m.stop.request()
+    progress = {"phase": phase.sentence, "last": last}
+    if not _write(m, lambda session: runs.beat(session, m.run_id, progress=progress)):
+        m.stop.request()
     m.listen(Progress(phase.sentence, len(m.taken), m.planned, last))
     m.stop.check()
 
@@ -181,16 +199,15 @@ def _keep(m: _Measuring, taken: Taken, prepared: Prepared) -> None:
     last = triple_of(taken.sample)
     remaining_s = _remaining_s(m, prepared)
     done, phase = len(m.taken), "Measuring."
-    with m.database.write() as session:
+    progress = {"phase": phase, "last": last, "remaining_s": remaining_s, "at": time.time()}
+
+    def keep(session: Session) -> bool:
         samples.add_sample(session, m.run_id, taken.sample, taken.started_at)
         if taken.sample.trace.learned:
             servers.remember(session, m.run.server_id, capabilities=taken.sample.trace.learned)
-        alive = runs.beat(
-            session,
-            m.run_id,
-            samples_done=done,
-            progress={"phase": phase, "last": last, "remaining_s": remaining_s, "at": time.time()},
-        )
+        return runs.beat(session, m.run_id, samples_done=done, progress=progress)
+
+    alive = _write(m, keep)
     m.listen(Progress(phase, done, m.planned, last, remaining_s, taken.sample))
     if not alive:
         m.stop.request()
@@ -212,9 +229,12 @@ def _remaining_s(m: _Measuring, prepared: Prepared) -> float:
 def _conclude(m: _Measuring, before: Counters | None, after: Counters | None) -> None:
     """Derives the numbers of whatever was measured, and what the server's own counters say about it."""
     found = evidence.after(m.run.evidence, [each.sample for each in m.taken], before, after)
-    with m.database.write() as session:
+
+    def conclude(session: Session) -> None:
         measurements.derive(session, m.run_id)
         runs.beat(session, m.run_id, evidence=found)
+
+    _write(m, conclude)
 
 
 def _counters(engine: Engine, client: ServerClient) -> Counters | None:

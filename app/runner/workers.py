@@ -11,6 +11,8 @@ import os
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -22,27 +24,40 @@ from app.settings import Settings
 log = logging.getLogger(__name__)
 
 KEEP_LOGS = 200
+LOOK_S = 2.0
 
 
-def lock(settings: Settings, public_id: str) -> FileLock:
-    """The lock of one run's worker, not yet acquired."""
-    return FileLock(_folder(settings, "workers") / f"{public_id}.lock", timeout=0)
+@contextmanager
+def hold(settings: Settings, public_id: str) -> Iterator[bool]:
+    """Holds the lock of one run's worker; gives False where another process has it.
+
+    Only its holder ever removes the file: whoever merely looked could remove one that was taken a moment later.
+    """
+    lock = _lock(settings, public_id)
+    try:
+        lock.acquire(timeout=LOOK_S)  # somebody may be looking at this very moment
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
 
 
 def is_held(settings: Settings, public_id: str) -> bool:
-    probe = lock(settings, public_id)
+    lock = _lock(settings, public_id)
     try:
-        with probe:
-            pass
+        lock.acquire(timeout=0)
     except Timeout:
         return True
-    forget(settings, public_id)
+    lock.release()
     return False
 
 
-def forget(settings: Settings, public_id: str) -> None:
-    """Removes the lock file of a run that has ended."""
-    (_folder(settings, "workers") / f"{public_id}.lock").unlink(missing_ok=True)
+def _lock(settings: Settings, public_id: str) -> FileLock:
+    return FileLock(_folder(settings, "workers") / f"{public_id}.lock")
 
 
 def instance_id(settings: Settings) -> str:
@@ -57,8 +72,8 @@ def instance_id(settings: Settings) -> str:
         raise StorageProblem("The data folder cannot be written: check its permissions.") from error
 
 
-def start(settings: Settings, public_id: str) -> subprocess.Popen[bytes]:
-    """Starts `roofmark work PUBLIC_ID` as a process of its own session, so that it outlives its starter."""
+def start(settings: Settings, name: str, *command: str) -> subprocess.Popen[bytes]:
+    """Starts `roofmark COMMAND` as a process of its own session, so that it outlives its starter; `name` its log."""
     folder = _folder(settings, "logs")
     for old in sorted(folder.glob("run-*.log"), key=lambda path: path.stat().st_mtime)[:-KEEP_LOGS]:
         old.unlink(missing_ok=True)
@@ -67,9 +82,9 @@ def start(settings: Settings, public_id: str) -> subprocess.Popen[bytes]:
         **settings.as_environment(),
         "PYTHONPATH": os.pathsep.join(filter(None, [str(Path(app.__file__).parent.parent), os.getenv("PYTHONPATH")])),
     }
-    with (folder / f"run-{public_id}.log").open("ab") as output:
+    with (folder / f"{name}.log").open("ab") as output:
         return subprocess.Popen(  # noqa: S603  # our own interpreter and module
-            [sys.executable, "-m", "app", "work", public_id],
+            [sys.executable, "-m", "app", *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -1,10 +1,18 @@
+"""Machines, and the devices of a machine that hold models: its memory and its accelerators."""
+
+import math
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlmodel import Session, col, select
 
 from app.errors import NotFound
+from app.hardware import memory, this_host
+from app.hardware.profile import MEASURED, SENSOR, TYPED, Profile
 from app.models import Machine, now
+from app.store import bandwidth
 from app.store.slugs import free_slug
 
 
@@ -43,3 +51,130 @@ def edit_machine(session: Session, slug: str, **fields: Any) -> Machine:
 
 def archive_machine(session: Session, slug: str, archived: bool = True) -> Machine:
     return edit_machine(session, slug, archived_at=now() if archived else None)
+
+
+# --- this machine ----------------------------------------------------------------------------------------------------
+
+
+def is_here(machine: Machine) -> bool:
+    """Whether Roofmark runs on it, as it was told; a machine of this host's name is taken for this one."""
+    return this_host().name == (machine.hostname or machine.name)
+
+
+def here(session: Session) -> Machine | None:
+    """The machine that Roofmark runs on: the one that was said to be, before one that only has its name."""
+    found = [machine for machine in list_machines(session) if is_here(machine)]
+    return next((machine for machine in found if machine.hostname), found[0] if found else None)
+
+
+def ensure_here(session: Session) -> Machine:
+    """The machine that Roofmark runs on, added with what costs nothing to know unless it is there."""
+    found = here(session)
+    if found is not None:
+        return found
+    host = this_host()
+    return add_machine(session, host.name, os=host.os, cpu=host.cpu, ram_bytes=host.ram_bytes, hostname=host.name)
+
+
+def fill(session: Session, slug: str, profile: Profile) -> Machine:
+    """Takes over what was detected; what a person typed and detection does not know stays."""
+    return edit_machine(session, slug, **detected_fields(profile, machine(session, slug)))
+
+
+def detected_fields(profile: Profile, before: Machine | None = None) -> dict[str, Any]:
+    """Columns of a machine as detected. What a person typed about a bandwidth or a card stays as it was typed."""
+    fields: dict[str, Any] = {
+        "os": profile.host.os,
+        "cpu": profile.host.cpu,
+        "ram_bytes": profile.host.ram_bytes,
+        "hostname": profile.host.name,
+        "physical_cores": profile.physical_cores,
+        "llc_bytes": profile.llc_bytes,
+        "ram_kind": profile.ram.kind or None,
+        "ram_data_rate_mt_per_s": profile.ram.data_rate_mt_per_s,
+        "ram_bus_bits": profile.ram.bus_bits,
+    }
+    if before is None or before.ram_bandwidth_source != TYPED:
+        fields["ram_bandwidth_bytes_per_s"] = profile.ram_bandwidth_bytes_per_s
+        fields["ram_bandwidth_source"] = profile.ram_bandwidth_source
+    known = {key: value for key, value in fields.items() if value is not None}
+    typed = [card for card in before.accelerators if card.get("source") == TYPED] if before else []
+    names = {card["name"] for card in typed}
+    found = [asdict(card) for card in profile.accelerators if card.name not in names]
+    kept = typed if found else (before.accelerators if before else [])
+    return known | {"accelerators": found + list(kept)}
+
+
+# --- its devices -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A bandwidth with where it comes from: measured, sensor, catalogue or typed."""
+
+    bytes_per_s: float
+    source: str
+    note: str = ""
+    at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class MachineDevice:
+    """What holds a model, or a part of one: the memory, or `count` equal accelerators with the figures of one."""
+
+    name: str
+    kind: str
+    """ram or accelerator."""
+    count: int
+    memory_bytes: int | None
+    bandwidths: Sequence[Stated]
+    """The best source first: the first one counts, the others stay in sight."""
+    compute_flops_per_s: float | None = None
+    fastest_flops_per_s: float | None = None
+    llc_bytes: int | None = None
+
+    @property
+    def bandwidth_bytes_per_s(self) -> float | None:
+        return self.bandwidths[0].bytes_per_s if self.bandwidths else None
+
+
+def devices(session: Session, machine: Machine) -> Sequence[MachineDevice]:
+    """The memory first, then the accelerators as they are listed."""
+    return [_ram(session, machine), *map(_accelerator, machine.accelerators)]
+
+
+def _ram(session: Session, machine: Machine) -> MachineDevice:
+    rate = machine.ram_data_rate_mt_per_s
+    speed = f"{machine.ram_kind or ''}-{rate:.0f}".lstrip("-") if rate else machine.ram_kind or ""
+    measured = bandwidth.counting(session, machine)
+    found = []
+    if measured is not None and measured.best_bytes_per_s is not None:
+        found.append(Stated(measured.best_bytes_per_s, MEASURED, "a lower bound", measured.finished_at))
+    if machine.ram_bandwidth_bytes_per_s is not None:
+        note = _arithmetic(machine) if machine.ram_bandwidth_source in (SENSOR, TYPED) else ""
+        found.append(Stated(machine.ram_bandwidth_bytes_per_s, machine.ram_bandwidth_source or TYPED, note))
+    name = " ".join(filter(None, ["Memory", speed]))
+    return MachineDevice(name, "ram", 1, machine.ram_bytes, found, llc_bytes=machine.llc_bytes)
+
+
+def _arithmetic(machine: Machine) -> str:
+    rate, bits = machine.ram_data_rate_mt_per_s, machine.ram_bus_bits
+    stated = machine.ram_bandwidth_bytes_per_s or 0
+    if not rate or not bits or not math.isclose(stated, memory.bandwidth_bytes_per_s(rate, bits), rel_tol=1e-5):
+        return ""
+    return f"{rate:,.0f} MT/s × {bits // 8} B"
+
+
+def _accelerator(card: dict[str, Any]) -> MachineDevice:
+    value = card.get("bandwidth_bytes_per_s")
+    stated = [Stated(value, card.get("source") or TYPED, card.get("note") or "")] if value else []
+    return MachineDevice(
+        name=card["name"],
+        kind="accelerator",
+        count=card["count"],
+        memory_bytes=card.get("memory_bytes"),
+        bandwidths=stated,
+        compute_flops_per_s=card.get("compute_flops_per_s"),
+        fastest_flops_per_s=card.get("fastest_flops_per_s"),
+        llc_bytes=card.get("llc_bytes"),
+    )

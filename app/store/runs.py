@@ -6,9 +6,12 @@ from typing import Any
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, func, select, update
 
-from app.errors import Conflict, NotFound
+from app.errors import BadInput, Conflict, NotFound
 from app.models import ENDED_STATES, Config, Machine, Model, Run, Server, new_public_id, now
 from app.suites import Suite
+
+MAX_NOTE_CHARS = 10_000
+MAX_MODEL_CHARS = 300
 
 
 def add_run(
@@ -20,8 +23,13 @@ def add_run(
     note: str = "",
     public_id: str | None = None,
 ) -> Run:
-    if server.archived_at is not None:
-        raise Conflict(f"The server {server.name!r} is archived: restore it before measuring.")
+    machine = session.get(Machine, server.machine_id)
+    assert machine is not None, "a foreign key holds it"
+    refuse_archived(server, machine)
+    if len(note) > MAX_NOTE_CHARS:
+        raise BadInput(f"The note is longer than {MAX_NOTE_CHARS:,} characters.")
+    if model is not None and len(model) > MAX_MODEL_CHARS:
+        raise BadInput(f"The model's name is longer than {MAX_MODEL_CHARS} characters.")
     assert server.id is not None
     run = Run(
         public_id=public_id or new_public_id(),
@@ -37,6 +45,13 @@ def add_run(
     session.add(run)
     session.flush()
     return run
+
+
+def refuse_archived(server: Server, machine: Machine) -> None:
+    """Asked when a run is queued, and again when its turn has come. Raises Conflict."""
+    for what, found in (("server", server), ("machine", machine)):
+        if found.archived_at is not None:
+            raise Conflict(f"The {what} {found.name!r} is archived: restore it before measuring.")
 
 
 def run(session: Session, public_id: str) -> Run:
@@ -91,6 +106,8 @@ def _change(session: Session, run_id: int, from_states: tuple[str, ...], **field
 
 
 def edit_note(session: Session, public_id: str, note: str) -> Run:
+    if len(note) > MAX_NOTE_CHARS:
+        raise BadInput(f"The note is longer than {MAX_NOTE_CHARS:,} characters.")
     found = run(session, public_id)
     found.note = note
     session.add(found)

@@ -37,9 +37,9 @@ def server_with_machine(session: Session, slug: str) -> tuple[Server, Machine]:
 
 
 def server_at(session: Session, base_url: str) -> Server | None:
-    """The server in use at that address, the newest if there are several."""
-    query = select(Server).where(Server.base_url == base_url, col(Server.archived_at).is_(None))
-    return session.exec(query.order_by(col(Server.id).desc())).first()
+    """The server at that address, the newest if there are several; an archived one only where none is in use."""
+    query = select(Server).where(Server.base_url == base_url)
+    return session.exec(query.order_by(col(Server.archived_at).is_not(None), col(Server.id).desc())).first()
 
 
 def add_server(session: Session, machine_id: int, name: str, engine: str, base_url: str, **fields: Any) -> Server:

@@ -17,7 +17,7 @@ def slugify(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60] or "unnamed"
 
 
-RESERVED = frozenset({"new", "probe", "discover"})
+RESERVED = frozenset({"new", "probe", "discover", "accelerators", "devices"})
 
 
 def free_slug(session: Session, table: type[Machine] | type[Server], name: str) -> str:

@@ -1,7 +1,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement
 from sqlmodel import Session, col, func, select
 
 from app.errors import BadInput, NotFound
@@ -11,21 +10,19 @@ from app.store.slugs import slugify
 from app.suites import BUILT_IN, Suite, own
 
 
-def list_suites(session: Session) -> list[Suite]:
-    """The built-in suites, then the newest version of each of the person's own."""
-    return [*BUILT_IN.values(), *_own(session, col(SuiteRow.archived_at).is_(None))]
+def list_suites(session: Session, archived: bool = False) -> list[Suite]:
+    """The built-in suites, then the current version of each of the person's own; or only the archived ones."""
+    current = _current(session)
+    mine = sorted((row for row in current if (row.archived_at is not None) is archived), key=lambda row: row.title)
+    return [*([] if archived else BUILT_IN.values()), *(_suite(row) for row in mine)]
 
 
-def archived_suites(session: Session) -> list[Suite]:
-    """The newest version of each suite that has no version in use."""
-    in_use = select(SuiteRow.key).where(col(SuiteRow.archived_at).is_(None))
-    return _own(session, col(SuiteRow.key).not_in(in_use))
-
-
-def _own(session: Session, where: ColumnElement[bool]) -> list[Suite]:
-    newest = select(func.max(SuiteRow.id)).where(where).group_by(col(SuiteRow.key))
-    rows = session.exec(select(SuiteRow).where(col(SuiteRow.id).in_(newest)).order_by(SuiteRow.title)).all()
-    return [_suite(row) for row in rows]
+def _current(session: Session) -> list[SuiteRow]:
+    """The row of the highest version of each key."""
+    newest: dict[str, SuiteRow] = {}
+    for row in session.exec(select(SuiteRow).order_by(col(SuiteRow.version))).all():
+        newest[row.key] = row
+    return list(newest.values())
 
 
 def suite(session: Session, key: str) -> Suite:
@@ -53,23 +50,23 @@ def save_suite(session: Session, title: str, definition: Mapping[str, Any], key:
     title = title.strip()
     if not title:
         raise BadInput("The suite needs a title.")
-    key = key or slugify(title)
-    if key in BUILT_IN or key == "new":
-        raise BadInput(f"{key!r} is the name of a built-in suite: choose another title.")
-    newest = session.exec(select(func.max(SuiteRow.version)).where(SuiteRow.key == key)).one()
-    version = (newest or 0) + 1
-    made = own(definition, key, title, version)
+    if (key or slugify(title)) in BUILT_IN:
+        raise BadInput(f"{title!r} is the name of a built-in suite: choose another title.")
+    key = key or _free_key(session, title)
+    newest = session.exec(select(func.max(SuiteRow.version)).where(SuiteRow.key == key)).one() or 0
+    made = own(definition, key, title, newest + 1)
     same = session.exec(select(SuiteRow).where(SuiteRow.sha256 == made.sha256)).first()
     if same is not None and same.key != key:
         raise BadInput(f"The suite {same.title!r} has this very prompt and length already.")
-    if same is not None:  # only counts or title changed: the identity, and so the version, stays
+    if same is not None:  # an identity that was there before is current again; its runs stay its runs
         same.title, same.definition, same.archived_at = title, _definition(made), None
+        same.version = same.version if same.version == newest else newest + 1
         session.add(same)
         return _suite(same)
     session.add(
         SuiteRow(
             key=key,
-            version=version,
+            version=made.version,
             title=title,
             definition=_definition(made),
             sha256=made.sha256,
@@ -79,20 +76,20 @@ def save_suite(session: Session, title: str, definition: Mapping[str, Any], key:
     return made
 
 
-def archive_suite(session: Session, key: str) -> None:
-    for row in session.exec(select(SuiteRow).where(SuiteRow.key == key, col(SuiteRow.archived_at).is_(None))).all():
-        row.archived_at = now()
+def archive_suite(session: Session, key: str, archived: bool = True) -> None:
+    """All versions of it. Raises NotFound."""
+    rows = session.exec(select(SuiteRow).where(SuiteRow.key == key)).all()
+    if not rows:
+        raise NotFound(f"There is no suite of your own called {key!r}.")
+    for row in rows:
+        row.archived_at = now() if archived else None
         session.add(row)
 
 
-def restore_suite(session: Session, key: str) -> None:
-    """The newest version comes back. Raises NotFound when there is nothing to restore."""
-    newest = select(SuiteRow).where(SuiteRow.key == key).order_by(col(SuiteRow.id).desc()).limit(1)
-    row = session.exec(newest).first()
-    if row is None:
-        raise NotFound(f"There is no suite called {key!r}.")
-    row.archived_at = None
-    session.add(row)
+def _free_key(session: Session, title: str) -> str:
+    base = slugify(title)
+    taken = {*session.exec(select(SuiteRow.key)).all(), "new"}
+    return next(key for n in range(1, len(taken) + 2) if (key := base if n == 1 else f"{base}-{n}") not in taken)
 
 
 def _suite(row: SuiteRow) -> Suite:

@@ -112,8 +112,8 @@ BUILT_IN = {
         Suite(
             key="bench512",
             title="pp512 / tg128",
-            about="The lengths of llama-bench's defaults. Compare with `llama-bench -p 512 -n 128 -d 512`: a server "
-            "decodes behind its prompt, plain tg128 starts at an empty context.",
+            about="The lengths of llama-bench's defaults. Compare prefill with `llama-bench -p 512`, and decode with "
+            "`llama-bench -n 128 -d 512`: a server decodes behind its prompt, plain tg128 starts at an empty context.",
             cases=(_prose_case(512, 128, start=77),),
         ),
     )

@@ -8,6 +8,7 @@ import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
+from threading import Event
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
@@ -20,14 +21,14 @@ from app import files
 from app.db import Database, migrate
 from app.settings import Settings
 from app.web import api, errors, login, progress
-from app.web.pages import history, machines, overview, run, runs, servers, suites
+from app.web.pages import devices, history, machines, overview, run, runs, servers, suites
 from app.web.security import Guard, allowed_hosts, check_listen
 
 if TYPE_CHECKING:
     from app.runner import Runner
 
-PAGES = (overview, runs, run, history, machines, servers, suites)
-"""In this order: `/runs/new` is no run."""
+PAGES = (overview, runs, run, history, devices, machines, servers, suites)
+"""In this order: `/runs/new` is no run, and `/machines/devices` no machine."""
 
 
 def create_app(settings: Settings | None = None, runner: "Runner | None" = None) -> FastAPI:
@@ -47,12 +48,14 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
     )
     web.state.settings = settings
     web.state.database = Database(settings.effective_database_url)
+    web.state.stopping = Event()  # set by whoever serves: open streams would keep a stopping server
     web.state.runner = cache(lambda: runner or _runner(web.state.database, settings))
     for part in (login, api, progress, *PAGES):
         web.include_router(part.router)
     web.mount("/static", StaticFiles(directory=files.STATIC), name="static")
     errors.install(web)
     if settings.password is not None:  # middleware added last runs first
+        web.state.sessions = login.Sessions(settings)
         web.add_middleware(login.Gate, password=settings.password.get_secret_value())
         web.add_middleware(
             SessionMiddleware,

@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -15,6 +15,18 @@ from app.web.render import path_for
 
 LARGEST_PAGE = 500
 
+
+def _whole_characters(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("holds a broken character") from error
+    return text
+
+
+Text = Annotated[str, AfterValidator(_whole_characters)]
+"""JSON can spell half a character, which nothing can store."""
+
 router = APIRouter(prefix="/api/v1", tags=["runs"])
 
 
@@ -23,12 +35,12 @@ class NewRun(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    server: str
-    suite: str = USUAL
+    server: Text
+    suite: Text = USUAL
     repetitions: int | None = None
     warmups: int | None = None
-    model: str | None = None
-    note: str = ""
+    model: Text | None = None
+    note: Text = ""
 
 
 @router.get("/runs", name="api_runs")

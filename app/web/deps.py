@@ -8,6 +8,8 @@ from sqlmodel import Session
 from starlette.requests import Request
 
 from app.db import Database
+from app.errors import Forbidden
+from app.settings import Settings
 from app.web.forms import Fields
 
 if TYPE_CHECKING:
@@ -33,6 +35,11 @@ def _secrets(request: Request) -> Secrets:
     return Secrets(request.app.state.settings)
 
 
+def _settings(request: Request) -> Settings:
+    settings: Settings = request.app.state.settings
+    return settings
+
+
 def _reading(request: Request) -> Iterator[Session]:
     with _database(request).read() as session:
         yield session
@@ -41,6 +48,12 @@ def _reading(request: Request) -> Iterator[Session]:
 def _writing(request: Request) -> Iterator[Session]:
     with _database(request).write() as session:
         yield session
+
+
+def _own_pages_only(request: Request) -> None:
+    """For a GET that sends something on to other machines: no foreign page may set it off."""
+    if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+        raise Forbidden("This works only from Roofmark's own pages.")
 
 
 async def _fields(request: Request) -> Fields:
@@ -53,5 +66,7 @@ Reading = Annotated[Session, Depends(_reading, scope="function")]
 Writing = Annotated[Session, Depends(_writing, scope="function")]
 DatabaseDep = Annotated[Database, Depends(_database)]
 RunnerDep = Annotated[Runner, Depends(_runner)]
+SettingsDep = Annotated[Settings, Depends(_settings)]
 SecretsDep = Annotated[Secrets, Depends(_secrets)]
 Form = Annotated[Fields, Depends(_fields)]
+OwnPagesOnly = Depends(_own_pages_only)

@@ -3,8 +3,11 @@
 from collections.abc import Collection, Iterable
 
 from app.errors import BadInput
+from app.units import read_number
 
 GIGA = 1e9
+LARGEST = 2.0**62
+"""What fits into a column of whole numbers with room to spare."""
 
 
 class WrongField(BadInput):
@@ -56,13 +59,15 @@ class Fields:
 
 def whole(text: str, title: str) -> int | None:
     """A whole number; None when nothing was typed."""
-    text = text.strip()
-    if not text:
+    if not text.strip():
         return None
     try:
-        return int(text)
+        value = read_number(text)
     except ValueError as error:
-        raise BadInput(f"{title} must be a whole number, not {text[:40]!r}.") from error
+        raise BadInput(f"{title} must be a whole number, not {text.strip()[:40]!r}.") from error
+    if value != int(value) or abs(value) >= 2**53:
+        raise BadInput(f"{title} must be a whole number, not {text.strip()[:40]!r}.")
+    return int(value)
 
 
 def typed(value: float | None, factor: float = GIGA) -> str:
@@ -72,13 +77,13 @@ def typed(value: float | None, factor: float = GIGA) -> str:
 
 def quantity(text: str, title: str, factor: float = GIGA) -> float | None:
     """A positive number in units of `factor`; None when nothing was typed."""
-    text = text.strip().replace(",", "")
-    if not text:
+    if not text.strip():
         return None
     try:
-        value = float(text) * factor
+        value = read_number(text) * factor
     except ValueError as error:
-        raise BadInput(f"{title} must be a number, not {text[:40]!r}.") from error
-    if not 0 < value < 1e24:
+        hint = " (with a point for decimals)" if "," in text else ""
+        raise BadInput(f"{title} must be a number{hint}, not {text.strip()[:40]!r}.") from error
+    if not 0 < value < LARGEST:
         raise BadInput(f"{title} must be more than zero and not absurdly large.")
     return value

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import hmac
+import secrets
 from typing import Annotated
 from urllib.parse import quote
 
@@ -11,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.errors import StorageProblem
 from app.settings import Settings
 from app.web import errors
 from app.web.render import is_inside, local_path, path_for, render, route_path
@@ -30,6 +32,27 @@ def session_key(settings: Settings) -> str:
     return Secrets(settings).derive(f"session {hashlib.sha256(password.encode()).hexdigest()}")
 
 
+class Sessions:
+    """One token is in every session; logging out renews it, which ends them all, stolen cookies included."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._path = settings.data_dir / "sessions"
+        try:
+            self.token = self._path.read_text(encoding="ascii")
+        except OSError:
+            self.token = ""
+        if not self.token:
+            self.renew()
+
+    def renew(self) -> None:
+        self.token = secrets.token_urlsafe(16)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.write_text(self.token, encoding="ascii")
+        except OSError as error:
+            raise StorageProblem(f"The file {self._path} cannot be written: {error.strerror}.") from error
+
+
 class Gate:
     """Pure ASGI, inside the session: lets nobody in who has not shown the password."""
 
@@ -44,11 +67,11 @@ class Gate:
         request = Request(scope)
         scope["passwords"] = self._passwords
         path = route_path(request)
-        if path in OPEN_PATHS or path.startswith("/static/") or request.session.get("is_in"):
+        if path in OPEN_PATHS or path.startswith("/static/") or is_inside(request):
             await self.app(scope, receive, send)
             return
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and await self._passwords.match(token.strip()):
+        if scheme.lower() == "bearer" and await self._passwords.match(token.strip().encode("latin-1")):
             await self.app(scope, receive, send)
             return
         await _ask(request)(scope, receive, send)
@@ -62,8 +85,8 @@ class Passwords:
         self._failures = 0
         self._queue = asyncio.Lock()
 
-    async def match(self, guess: str) -> bool:
-        if hmac.compare_digest(hashlib.sha256(guess.encode()).digest(), self._digest):
+    async def match(self, guess: bytes) -> bool:
+        if hmac.compare_digest(hashlib.sha256(guess).digest(), self._digest):
             self._failures = 0
             return True
         async with self._queue:
@@ -101,9 +124,9 @@ async def log_in(
     passwords: Passwords | None = request.scope.get("passwords")
     if passwords is None:  # no password is set
         return RedirectResponse(home, status_code=303)
-    if not await passwords.match(password):
+    if not await passwords.match(password.encode()):
         return render(request, "login.html", status=401, next=next, wrong=True)
-    request.session["is_in"] = True
+    request.session["token"] = request.app.state.sessions.token
     return RedirectResponse(local_path(next) or home, status_code=303)
 
 
@@ -111,6 +134,7 @@ async def log_in(
 def log_out(request: Request) -> Response:
     if "session" in request.scope:
         request.session.clear()
+        request.app.state.sessions.renew()
     return RedirectResponse(path_for(request, "login"), status_code=303)
 
 

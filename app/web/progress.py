@@ -138,6 +138,8 @@ async def _events(request: Request, database: Database, progress: Progress) -> A
             yield _message(progress.status, event="done")
             return
         await asyncio.sleep(POLL_S)
+        if request.app.state.stopping.is_set():  # the browser comes back when the server does
+            return
         silent_s += POLL_S
         progress = await run_in_threadpool(_snapshot, database, progress.public_id)
 

@@ -92,7 +92,8 @@ def is_inside(request: Request) -> bool:
     """Whether the person may see the pages: without a password everybody may."""
     if request.app.state.settings.password is None:
         return True
-    return bool(request.scope.get("session", {}).get("is_in"))  # refused before the session was read: not inside
+    session = request.scope.get("session", {})  # refused before the session was read: not inside
+    return bool(session) and session.get("token") == request.app.state.sessions.token
 
 
 def is_within(request: Request, name: str) -> bool:

@@ -38,7 +38,6 @@ _DISAGREEMENT_CAUSES = {
     "token_count_estimated": "The server gives no token count, so events were counted, and an event may hold several.",
     "hidden_tokens": "The server counts tokens that never showed in the stream.",
     "bundled": "Events hold several tokens each, so the first and the last event are not the first and last token.",
-    "unit_mismatch": "The server's durations are in another unit than they should be.",
 }
 
 
@@ -185,6 +184,8 @@ def _why(key: str) -> str:
     if key in FLAGS:
         of = "" if FLAGS[key].disqualifies else "of the timings it spoils "
         return f"{of}({key.replace('_', ' ')}: {FLAGS[key].sentence.rstrip('.')})"
+    if key in NULL_REASONS:
+        return f"of a number it does not give ({NULL_REASONS[key].rstrip('.')})"
     return "(the request failed)" if key == Status.FAILED else f"({key})"
 
 

@@ -91,6 +91,10 @@ class Guard:
                 _set_headers(MutableHeaders(scope=message))
             await send(message)
 
+        async def send_unless_too_large(message: Message) -> None:
+            if not body.is_too_large:  # frameworks answer 400 to any trouble with a body
+                await send_with_headers(message)
+
         request = Request(scope)
         refusal = self._refusal(scope)
         if refusal is not None:
@@ -98,14 +102,15 @@ class Guard:
             return
         body = _LimitedBody(receive)
         try:
-            await self.app(scope, body, send_with_headers)
-        except Exception as error:
-            if not isinstance(error, _TooLarge):
+            await self.app(scope, body, send_unless_too_large)
+        except Exception:
+            if not body.is_too_large:
                 log.exception("%s %s failed", scope["method"], scope["path"])
-            if started:
-                raise
-            status, sentence = (413, _TOO_LARGE) if isinstance(error, _TooLarge) else (500, _UNEXPECTED)
-            await self.refuse(request, status, sentence)(scope, receive, send_with_headers)
+                if started:
+                    raise
+                await self.refuse(request, 500, _UNEXPECTED)(scope, receive, send_with_headers)
+        if body.is_too_large and not started:
+            await self.refuse(request, 413, _TOO_LARGE)(scope, receive, send_with_headers)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = Headers(scope=scope)
@@ -136,11 +141,13 @@ class _LimitedBody:
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
         self._n_bytes = 0
+        self.is_too_large = False
 
     async def __call__(self) -> Message:
         message = await self._receive()
         self._n_bytes += len(message.get("body", b""))
         if self._n_bytes > MAX_BODY_BYTES:
+            self.is_too_large = True
             raise _TooLarge
         return message
 

@@ -11,7 +11,6 @@ from app.models import Machine, Server
 from app.store import machines
 from app.web.deps import SecretsDep
 from app.web.forms import Fields, WrongField
-from app.web.pages.machines import ensure_this_machine
 from app.web.render import engine_titles
 
 HERE = "@here"
@@ -55,7 +54,7 @@ def _setting(key: str, value: str) -> Value | None:
 
 def chosen_machine(session: Session, form: Fields) -> Machine:
     slug = form.required("machine", "The machine", 80)
-    return ensure_this_machine(session) if slug == HERE else machines.machine(session, slug)
+    return machines.ensure_here(session) if slug == HERE else machines.machine(session, slug)
 
 
 def kept_key(secrets: SecretsDep, form: Fields, server: Server, moved: bool) -> str | None:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from app import files
+from app.db import revisions
 from tests.ports import free_port
 from tests.replay import Script, case, case_rows, serve
 
@@ -194,6 +197,50 @@ def test_the_doctor_says_what_is_there(roofmark: Roofmark, tmp_path: Path) -> No
 
 
 def test_migrate_down_and_up(roofmark: Roofmark) -> None:
-    assert "none -> 0001" in roofmark("migrate").stdout
-    assert "0001 -> none" in roofmark("migrate", "base").stdout
+    newest = revisions(files.MIGRATIONS)[-1]
+    assert f"none -> {newest}" in roofmark("migrate").stdout
+    assert f"{newest} -> none" in roofmark("migrate", "base").stdout
     assert roofmark("runs").returncode == 0
+
+
+def test_a_terminal_without_the_characters_still_shows_the_result(roofmark: Roofmark) -> None:
+    with serve({"/v1/chat/completions": case("S11"), **MODELS}) as replay:
+        arguments = ("run", "--url", replay.url, "--reps", "1", "--warmup", "0", "--note", "日本", "--json")
+        run = roofmark(*arguments, PYTHONIOENCODING="latin-1")
+    assert json.loads(run.stdout)["run"]["note"] == "日本"
+    assert roofmark("runs", PYTHONIOENCODING="latin-1").returncode == 0
+
+
+def test_an_argument_that_is_no_text_is_bad_usage(roofmark: Roofmark) -> None:
+    result = roofmark("runs", "--model", "\udcff")
+    assert result.returncode == 2
+    assert "not valid UTF-8" in one_sentence(result)
+
+
+def test_slips_of_the_pen_are_pointed_out_but_kept(roofmark: Roofmark) -> None:
+    with serve({"/v1/chat/completions": case("S11"), **MODELS}) as replay:
+        arguments = ("run", "--url", replay.url, "--reps", "1", "--warmup", "0", "--json")
+        result = roofmark(*arguments, "--set", "kv_type_k=q80", "--set", "card=2", "--set", "kv_type_v=q8_0")
+    assert "KV cache type K q80 is kept as typed; did you mean q8_0?" in result.stderr
+    assert "card is kept as a setting of your own; did you mean cards?" in result.stderr
+    assert json.loads(result.stdout)["run"]["config"]["settings"]["kv_type_k"] == "q80"
+
+
+def test_a_server_that_is_switched_off_is_no_fault_of_the_installation(roofmark: Roofmark) -> None:
+    with serve({"/v1/chat/completions": case("S11"), **MODELS}) as replay:
+        roofmark("run", "--url", replay.url, "--reps", "1", "--warmup", "0")
+    result = roofmark("doctor")
+    assert result.returncode == 0
+    assert "--  Server" in result.stdout
+
+
+def test_what_is_stored_can_be_read_when_nothing_can_be_written(roofmark: Roofmark, tmp_path: Path) -> None:
+    with serve({"/v1/chat/completions": case("S11"), **MODELS}) as replay:
+        roofmark("run", "--url", replay.url, "--reps", "1", "--warmup", "0")
+    shutil.rmtree(tmp_path / "data" / "workers")
+    (tmp_path / "data" / "workers").write_text("in the way of every lock")
+    shutil.rmtree(tmp_path / "data" / "logs")
+    (tmp_path / "data" / "logs").write_text("in the way of every log")
+    result = roofmark("runs")
+    assert "syn-1" in result.stdout
+    assert "Traceback" not in result.stderr

@@ -285,12 +285,22 @@ def _migrate_in_processes(database: Database, scripts: Path, count: int = 3) -> 
         assert process.returncode == 0, errors.decode()
 
 
-def test_a_lock_that_never_comes_free_is_one_sentence(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_never_comes_free_is_one_sentence(
+    empty_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from filelock import FileLock
 
     monkeypatch.setattr("app.db.MIGRATION_TIMEOUT_S", 0.05)
-    with FileLock(f"{database.url.database}.migrating"), pytest.raises(StorageProblem, match="still migrating"):
-        migrate(database, files.MIGRATIONS)
+    with FileLock(f"{empty_database.url.database}.migrating"), pytest.raises(StorageProblem, match="still migrating"):
+        migrate(empty_database, files.MIGRATIONS)
+
+
+def test_a_current_database_needs_no_lock(database: Database) -> None:
+    """It could not be taken on a full or read-only disk, and there is nothing to do."""
+    from filelock import FileLock
+
+    with FileLock(f"{database.url.database}.migrating"):
+        assert migrate(database, files.MIGRATIONS) is None
 
 
 def test_a_file_that_is_no_database_is_named_and_left_alone(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The JSON API: the same documents and rules as everywhere, errors as one sentence."""
 
+import json
 from typing import Any
 
 import pytest
@@ -81,3 +82,18 @@ def test_the_openapi_document_is_there_and_no_page_of_a_cdn(client: TestClient) 
     assert "/api/v1/runs" in client.get("/api/v1/openapi.json").json()["paths"]
     assert client.get("/docs").status_code == 404
     assert client.get("/redoc").status_code == 404
+
+
+@pytest.mark.parametrize("field", ["server", "suite", "model", "note"])
+def test_half_a_character_is_refused(client: TestClient, server: str, field: str) -> None:
+    body = json.dumps({"server": server, field: "\ud800"})
+    answer = client.post("/api/v1/runs", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 422
+    assert "broken character" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(("field", "length"), [("note", 10_001), ("model", 301)])
+def test_texts_have_a_longest_length(client: TestClient, server: str, field: str, length: int) -> None:
+    answer = client.post("/api/v1/runs", json={"server": server, field: "x" * length})
+    assert answer.status_code == 422
+    assert "longer than" in answer.json()["error"]["message"]

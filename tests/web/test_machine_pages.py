@@ -1,10 +1,15 @@
+import re
+from dataclasses import asdict, replace
+
 import pytest
 from starlette.testclient import TestClient
 
 from app.db import Database
 from app.document import run_document
 from app.hardware import this_host
-from app.store import machines
+from app.hardware.profile import Accelerator, Profile, Ram, Unknown
+from app.store import bandwidth, machines
+from tests.hardware.test_bandwidth import CALM
 from tests.seed import seed
 
 FORM = {
@@ -34,7 +39,10 @@ def test_a_machine_is_added_shown_and_edited(client: TestClient, database: Datab
             "memory_bytes": 96_000_000_000,
             "bandwidth_bytes_per_s": None,
             "compute_flops_per_s": 59.4e12,
+            "fastest_flops_per_s": None,
+            "llc_bytes": None,
             "source": "typed",
+            "note": "",
         }
     ]
     assert "2 × Radeon 8060S" in client.get("/machines/strix-halo").text
@@ -45,18 +53,92 @@ def test_a_machine_is_added_shown_and_edited(client: TestClient, database: Datab
     assert (machine.name, machine.ram_bytes) == ("Halo", None)
 
 
-def test_a_measured_bandwidth_stays_measured_when_something_else_is_edited(
-    client: TestClient, database: Database
-) -> None:
-    with database.write() as session:
-        machines.add_machine(
-            session, "box", ram_bandwidth_bytes_per_s=51_234_567_890.5, ram_bandwidth_source="measured"
-        )
-    form = {"name": "box", "ram_bandwidth": "51.2346", "notes": "new"}
-    client.post("/machines/box", data=form)
+def test_a_figure_keeps_its_source_until_another_one_is_typed(client: TestClient, database: Database) -> None:
+    form = {"name": "box", "ram_bandwidth": "51.2", "ram_bandwidth_source": "sensor", "ram_bandwidth_sourced": "51.2"}
+    client.post("/machines", data=form)
+    for typed, expected in (("51.2", (51.2e9, "sensor")), ("48", (48e9, "typed")), ("", (None, None))):
+        client.post("/machines/box", data=form | {"ram_bandwidth": typed})
+        with database.read() as session:
+            machine = machines.machine(session, "box")
+        assert (machine.ram_bandwidth_bytes_per_s, machine.ram_bandwidth_source) == expected
+
+
+def test_speed_and_width_make_the_bandwidth_of_the_memory(client: TestClient, database: Database) -> None:
+    client.post("/machines", data={"name": "box", "ram_speed": "DDR5-6000", "ram_bus_bits": "128"})
     with database.read() as session:
         machine = machines.machine(session, "box")
-    assert (machine.ram_bandwidth_bytes_per_s, machine.ram_bandwidth_source) == (51_234_567_890.5, "measured")
+    assert (machine.ram_kind, machine.ram_data_rate_mt_per_s, machine.ram_bus_bits) == ("DDR5", 6000, 128)
+    assert (machine.ram_bandwidth_bytes_per_s, machine.ram_bandwidth_source) == (96e9, "typed")
+    page = client.get("/machines/box").text
+    assert "Memory DDR5-6000" in page
+    assert "6,000 MT/s × 16 B" in page
+    # the form leaves to arithmetic what is arithmetic: another speed makes another bandwidth
+    form = client.get("/machines/box/edit").text
+    assert 'name="ram_bandwidth" type="text" value=""' in form
+    assert 'name="ram_speed" type="text" value="DDR5-6000"' in form
+
+
+@pytest.mark.parametrize("name", ["RTX 3090", "NVIDIA GeForce RTX 3090"])
+def test_a_name_that_the_catalogue_knows_fills_what_was_left_empty(
+    client: TestClient, database: Database, name: str
+) -> None:
+    client.post("/machines", data={"name": "box", "accelerator_name": name, "accelerator_count": "2"})
+    with database.read() as session:
+        (card,) = machines.machine(session, "box").accelerators
+    assert (card["name"], card["count"]) == (name, 2)
+    assert card["memory_bytes"] == pytest.approx(24 << 30, rel=1e-5)
+    assert (card["bandwidth_bytes_per_s"], card["source"]) == (936e9, "catalogue")
+    assert card["compute_flops_per_s"] < card["fastest_flops_per_s"]
+    assert card["note"]
+    assert card["note"] in client.get("/machines/box").text
+
+
+def rows_of(html: str) -> list[tuple[str, str]]:
+    """Name and bandwidth of each row of the form."""
+    names = re.findall(r'name="accelerator_name" value="([^"]*)"', html)
+    bandwidths = re.findall(r'name="accelerator_bandwidth" value="([^"]*)"', html)
+    return list(zip(names, bandwidths, strict=True))
+
+
+@pytest.mark.parametrize("partial", [True, False])
+def test_rows_of_accelerators_come_and_go_and_nothing_is_stored(
+    client: TestClient, database: Database, partial: bool
+) -> None:
+    def change(**more: object) -> str:
+        headers = {"hx-request": "true"} if partial else {}
+        form = {"name": "box", "accelerator_name": ["RTX 3090", "My own", ""], "accelerator_bandwidth": ["", "5", ""]}
+        answer = client.post("/machines/accelerators", data=form | more, headers=headers)
+        assert answer.status_code == 200
+        assert ("<html" in answer.text) != partial
+        return answer.text
+
+    assert rows_of(change()) == [("RTX 3090", "936"), ("My own", "5"), ("", "")]
+    assert rows_of(change(remove="1")) == [("My own", "5"), ("", "")]
+    another = change(
+        accelerator_name=["Tesla P40"],
+        accelerator_bandwidth=["936"],
+        accelerator_source=["catalogue"],
+        accelerator_sourced=["936"],
+    )
+    assert rows_of(another) == [("Tesla P40", "347.1"), ("", "")]
+    assert "GeForce RTX 4060 Ti 16GB." in change(accelerator_name=["RTX 4060 Ti"], accelerator_bandwidth=[""])
+    with database.read() as session:
+        assert not machines.list_machines(session)
+
+
+def test_what_a_sensor_told_is_not_overwritten_by_the_catalogue(client: TestClient, database: Database) -> None:
+    form = {
+        "name": "box",
+        "accelerator_name": "RTX 3090",
+        "accelerator_bandwidth": "900",
+        "accelerator_source": "sensor",
+        "accelerator_sourced": "900",
+        "accelerator_note": "NVML",
+    }
+    client.post("/machines", data=form)
+    with database.read() as session:
+        (card,) = machines.machine(session, "box").accelerators
+    assert (card["bandwidth_bytes_per_s"], card["source"], card["note"]) == (900e9, "sensor", "NVML")
 
 
 @pytest.mark.parametrize(
@@ -65,10 +147,16 @@ def test_a_measured_bandwidth_stays_measured_when_something_else_is_edited(
         ({"name": " "}, "The name is missing."),
         ({"ram": "lots"}, "Memory must be a number, not &#39;lots&#39;."),
         ({"ram": "-1"}, "Memory must be more than zero and not absurdly large."),
-        ({"ram": "nan"}, "Memory must be more than zero and not absurdly large."),
+        ({"ram": "nan"}, "Memory must be a number, not &#39;nan&#39;."),
+        ({"ram": "1e13"}, "Memory must be more than zero and not absurdly large."),
+        ({"ram": "936,2"}, "Memory must be a number (with a point for decimals), not &#39;936,2&#39;."),
         ({"accelerator_count": ["many", ""]}, "How many of Radeon 8060S must be a whole number"),
         ({"accelerator_count": ["0", ""]}, "must be between 1 and 1,024"),
         ({"accelerator_name": ["", ""]}, "An accelerator needs a name."),
+        ({"ram_speed": "3000 MHz"}, "give the data rate in MT/s."),
+        ({"ram_speed": "DDR5-3000"}, "looks like its clock in MHz"),
+        ({"ram_bus_bits": "100"}, "multiple of 16 bits"),
+        ({"cores": "0"}, "The number of cores must be between 1 and 100,000."),
         ({"kind": "x" * 41}, "The kind is longer than 40 characters."),
     ],
 )
@@ -83,9 +171,122 @@ def test_what_makes_no_sense_is_one_sentence_and_nothing_typed_is_lost(
         assert not machines.list_machines(session)
 
 
-def test_this_machine_is_filled_in(client: TestClient) -> None:
+# --- this machine ----------------------------------------------------------------------------------------------------
+
+PROFILE = Profile(
+    host=replace(this_host(), cpu="Detected 9000"),
+    physical_cores=8,
+    logical_cores=16,
+    llc_bytes=64 << 20,
+    ram=Ram("DDR5", 5600, 128),
+    ram_bandwidth_bytes_per_s=89.6e9,
+    ram_bandwidth_source="sensor",
+    accelerators=(Accelerator("NVIDIA GeForce RTX 3090", 2, 24 << 30, 936.1e9, source="sensor", note="NVML"),),
+    unknowns=(Unknown("AMD cards", "amd-smi is not installed"),),
+)
+
+
+@pytest.fixture
+def detected(monkeypatch: pytest.MonkeyPatch) -> Profile:
+    monkeypatch.setattr("app.hardware.detect.detect", lambda catalogue: PROFILE)
+    return PROFILE
+
+
+@pytest.mark.usefixtures("detected")
+def test_this_machine_is_filled_in_with_what_it_tells_and_what_it_does_not(
+    client: TestClient, database: Database
+) -> None:
     page = client.get("/machines/new?here=true").text
     assert f'value="{this_host().name}"' in page
+    assert 'value="Detected 9000"' in page
+    assert 'value="DDR5-5600"' in page
+    assert rows_of(page) == [("NVIDIA GeForce RTX 3090", "936.1"), ("", "")]
+    assert "amd-smi is not installed" in page
+    with database.read() as session:
+        assert not machines.list_machines(session)
+
+
+@pytest.mark.usefixtures("detected")
+def test_detecting_keeps_what_a_person_typed(client: TestClient, database: Database) -> None:
+    typed = asdict(Accelerator("Homemade", 1, 1 << 30, 5e9, source="typed"))
+    with database.write() as session:
+        machines.add_machine(
+            session,
+            "My box",
+            hostname=this_host().name,
+            notes="water-cooled",
+            cpu="old",
+            accelerators=[typed],
+            ram_bandwidth_bytes_per_s=77e9,
+            ram_bandwidth_source="typed",
+        )
+    assert "Detect this machine" in client.get("/machines/my-box").text
+    page = client.get("/machines/my-box/edit?detect=true").text
+    assert rows_of(page) == [("NVIDIA GeForce RTX 3090", "936.1"), ("Homemade", "5"), ("", "")]
+    for kept in ('value="My box"', "water-cooled", 'value="Detected 9000"', 'value="77"'):
+        assert kept in page
+
+
+def test_another_machine_is_neither_detected_nor_measured(
+    client: TestClient, database: Database, started: list[str]
+) -> None:
+    client.post("/machines", data={"name": "far-away"})
+    page = client.get("/machines/far-away").text
+    assert "Detect this machine" not in page
+    assert "Measure bandwidth" not in page
+    assert 'name="cpu" type="text" value=""' in client.get("/machines/far-away/edit?detect=true").text
+    answer = client.post("/machines/far-away/bandwidth")
+    assert answer.status_code == 409
+    assert "another machine than this one" in answer.text
+    assert started == []
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Commands that would have been started as processes."""
+    commands: list[str] = []
+    monkeypatch.setattr(
+        "app.runner.workers.start", lambda _settings, _name, *command: commands.append(" ".join(command))
+    )
+    return commands
+
+
+def test_measuring_is_watched_and_its_end_shows_the_page_again(
+    client: TestClient, database: Database, started: list[str]
+) -> None:
+    client.post("/machines", data={"name": "box", "here": "yes", "ram_bandwidth": "96"})
+    assert "Not measured yet" in client.get("/machines/box").text
+    assert client.post("/machines/box/bandwidth", follow_redirects=False).headers["location"] == "/machines/box"
+    assert started == ["machine bandwidth box"]
+    assert client.post("/machines/box/bandwidth").status_code == 409
+    watched = client.get("/machines/box/bandwidth", headers={"hx-request": "true"})
+    assert "Starting." in watched.text
+    assert "hx-refresh" not in watched.headers
+    with database.write() as session:
+        probe = bandwidth.running(session, machines.machine(session, "box"))
+        assert probe is not None
+        assert probe.id is not None
+        bandwidth.finish(session, probe.id, replace(CALM, median_bytes_per_s=10e9))
+    ended = client.get("/machines/box/bandwidth", headers={"hx-request": "true"})
+    assert ended.headers["hx-refresh"] == "true"
+    page = client.get("/machines/box").text
+    for told in ("measured", "typed", "a lower bound", "31.2&nbsp;% of what is stated", "Unstable"):
+        assert told in page
+    assert "so the one before it counts" not in page
+
+
+def test_a_doubtful_measurement_after_a_sound_one_is_told_and_does_not_count(
+    client: TestClient, database: Database
+) -> None:
+    with database.write() as session:
+        machine = machines.add_machine(session, "box")
+        for reading in (CALM, replace(CALM, best_bytes_per_s=15e9, median_bytes_per_s=5e9)):
+            probe = bandwidth.add_probe(session, machine)
+            assert probe.id is not None
+            bandwidth.finish(session, probe.id, reading)
+    page = client.get("/machines/box").text
+    assert "best 30.0 GB/s" in page
+    assert "The newest measurement, 15.0 GB/s just now, is doubtful, so the one before it counts." in page
 
 
 def test_an_archived_machine_leaves_the_lists_and_keeps_its_runs(client: TestClient, database: Database) -> None:

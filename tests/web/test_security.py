@@ -245,3 +245,41 @@ def test_it_listens_to_others_only_when_told_so(settings: Settings, values: dict
     else:
         with pytest.raises(BadInput, match="ROOFMARK_PASSWORD"):
             check_listen(wanted)
+
+
+def test_logging_out_ends_a_stolen_session_too(locked: TestClient) -> None:
+    locked.post("/login", data={"password": PASSWORD})
+    stolen = dict(locked.cookies)
+    assert locked.get("/runs", follow_redirects=False).status_code == 200
+    locked.post("/logout")
+    locked.cookies.clear()
+    locked.cookies.update(stolen)
+    assert locked.get("/runs", follow_redirects=False).status_code == 303
+
+
+def test_a_password_may_hold_any_character(settings: Settings, database: Database) -> None:
+    with browser(settings.model_copy(update={"password": SecretStr("pässwörd")}), database) as client:
+        token = "Bearer pässwörd".encode()
+        assert client.get("/api/v1/runs", headers={b"authorization": token}).status_code == 200
+        assert client.get("/api/v1/runs", headers={"authorization": "Bearer password"}).status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/suites", "/api/v1/runs", "/machines"])
+def test_a_body_without_a_length_is_bounded_too(client: TestClient, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.setattr(security, "MAX_BODY_BYTES", 1000)
+
+    def pieces() -> Iterator[bytes]:
+        for _ in range(30):
+            yield b"title=" + b"x" * 100
+
+    answer = client.post(path, content=pieces(), headers={"content-type": "application/x-www-form-urlencoded"})
+    assert answer.status_code == 413
+    assert "larger than" in answer.text
+
+
+@pytest.mark.parametrize("path", ["/servers/new?url=http://127.0.0.1:9", "/servers/discover"])
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_no_foreign_page_makes_roofmark_reach_out(client: TestClient, path: str, site: str) -> None:
+    answer = client.get(path, headers={"sec-fetch-site": site})
+    assert answer.status_code == 403
+    assert "only from Roofmark's own pages" in answer.text.replace("&#39;", "'")

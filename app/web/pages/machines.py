@@ -1,56 +1,72 @@
-from typing import Any
-
 from fastapi import APIRouter
-from sqlmodel import Session
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app.errors import BadInput
+from app.errors import BadInput, RoofmarkError
 from app.models import Machine
-from app.store import machines, servers
+from app.store import bandwidth, devices, machines, servers
 from app.store.listing import Filter, latest_per_config
-from app.web.deps import Form, Reading, Writing
-from app.web.forms import GIGA, Fields, quantity, typed, whole
-from app.web.render import path_for, render
-
-TERA = 1e12
+from app.web import machine_form
+from app.web.deps import DatabaseDep, Form, Reading, SettingsDep, Writing
+from app.web.forms import Fields
+from app.web.render import is_partial, path_for, render
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.get("/machines", name="machines")
 def list_machines(request: Request, session: Reading) -> Response:
-    counts = servers.counts_by_machine(session)
+    known = machines.list_machines(session)
     return render(
         request,
         "machines.html",
-        machines=machines.list_machines(session),
+        machines=known,
         archived=machines.list_machines(session, archived=True),
-        server_counts=counts,
+        server_counts=servers.counts_by_machine(session),
+        is_here_known=any(machines.is_here(machine) for machine in known),
     )
 
 
 @router.get("/machines/new", name="new_machine")
-def new_machine(request: Request, here: bool = False) -> Response:
-    return _form(request, _this_machine() if here else Fields())
+def new_machine(request: Request, database: DatabaseDep, here: bool = False) -> Response:
+    """With `here`, everything that this machine tells of itself is filled in."""
+    return _detected(request, database) if here else _form(request, database, Fields())
 
 
 @router.post("/machines", name="add_machine")
-def add_machine(request: Request, session: Writing, form: Form) -> Response:
+def add_machine(request: Request, database: DatabaseDep, form: Form) -> Response:
     try:
-        values = _values(form)
+        with database.write() as session:
+            added = machines.add_machine(session, **machine_form.meant(form, devices.load_catalogue(session)))
     except BadInput as error:
-        return _form(request, form, error=error)
-    return _to(request, machines.add_machine(session, **values))
+        return _form(request, database, form, error=error)
+    return _to(request, added)
+
+
+@router.post("/machines/accelerators", name="accelerators")
+def change_accelerators(request: Request, database: DatabaseDep, form: Form) -> Response:
+    """The form with one row more, one less, or what the catalogue knows filled in; nothing is stored."""
+    with database.read() as session:
+        slug = form.get("slug")
+        machine = machines.machine(session, slug) if slug else None
+    return _form(request, database, form, machine=machine)
 
 
 @router.get("/machines/{slug}", name="machine")
-def show_machine(request: Request, session: Reading, slug: str) -> Response:
+def show_machine(
+    request: Request, session: Reading, database: DatabaseDep, settings: SettingsDep, slug: str
+) -> Response:
+    from app.runner import bandwidth as measuring
+
     machine = machines.machine(session, slug)
     return render(
         request,
         "machine.html",
         machine=machine,
+        devices=machines.devices(session, machine),
+        is_here=machines.is_here(machine),
+        probe=measuring.current(database, settings, machine),
+        measured=bandwidth.counting(session, machine),
         servers=servers.list_servers(session, machine_id=machine.id),
         archived_servers=servers.list_servers(session, archived=True, machine_id=machine.id),
         rows=latest_per_config(session, Filter(machine=slug)),
@@ -58,19 +74,24 @@ def show_machine(request: Request, session: Reading, slug: str) -> Response:
 
 
 @router.get("/machines/{slug}/edit", name="edit_machine")
-def edit_machine(request: Request, session: Reading, slug: str) -> Response:
-    machine = machines.machine(session, slug)
-    return _form(request, _fields(machine), machine=machine)
+def edit_machine(request: Request, database: DatabaseDep, slug: str, detect: bool = False) -> Response:
+    """With `detect`, what this machine tells of itself stands in the form; saving takes it over."""
+    with database.read() as session:
+        machine = machines.machine(session, slug)
+    if detect and machines.is_here(machine):
+        return _detected(request, database, machine)
+    return _form(request, database, machine_form.stored(machine, machines.is_here(machine)), machine=machine)
 
 
 @router.post("/machines/{slug}", name="save_machine")
-def save_machine(request: Request, session: Writing, form: Form, slug: str) -> Response:
-    machine = machines.machine(session, slug)
+def save_machine(request: Request, database: DatabaseDep, form: Form, slug: str) -> Response:
     try:
-        values = _values(form, machine)
+        with database.write() as session:
+            machine = machines.machine(session, slug)
+            values = machine_form.meant(form, devices.load_catalogue(session))
+            return _to(request, machines.edit_machine(session, slug, **values))
     except BadInput as error:
-        return _form(request, form, machine=machine, error=error)
-    return _to(request, machines.edit_machine(session, slug, **values))
+        return _form(request, database, form, machine=machine, error=error)
 
 
 @router.post("/machines/{slug}/archive", name="archive_machine")
@@ -83,11 +104,30 @@ def restore_machine(request: Request, session: Writing, slug: str) -> Response:
     return _to(request, machines.archive_machine(session, slug, archived=False))
 
 
-def ensure_this_machine(session: Session) -> Machine:
-    """The machine that Roofmark runs on, added as it is unless one of its name is there."""
-    values = _values(_this_machine())
-    known = next((each for each in machines.list_machines(session) if each.name == values["name"]), None)
-    return known or machines.add_machine(session, **values)
+@router.post("/machines/{slug}/bandwidth", name="measure_bandwidth")
+def measure_bandwidth(request: Request, database: DatabaseDep, settings: SettingsDep, slug: str) -> Response:
+    """Starts the process that measures; this one only watches."""
+    from app.runner import bandwidth as measuring
+
+    measuring.start(database, settings, slug)
+    with database.read() as session:
+        return _to(request, machines.machine(session, slug))
+
+
+@router.get("/machines/{slug}/bandwidth", name="bandwidth")
+def show_bandwidth(request: Request, database: DatabaseDep, settings: SettingsDep, slug: str) -> Response:
+    """How far a measurement is; the page as a whole is shown again when it has ended."""
+    from app.runner import bandwidth as measuring
+
+    with database.read() as session:
+        machine = machines.machine(session, slug)
+    if not is_partial(request):
+        return _to(request, machine)
+    probe = measuring.current(database, settings, machine)
+    answer = render(request, "_bandwidth.html", machine=machine, probe=probe)
+    if probe is None or probe.status != "running":
+        answer.headers["HX-Refresh"] = "true"
+    return answer
 
 
 def _to(request: Request, machine: Machine) -> Response:
@@ -97,92 +137,37 @@ def _to(request: Request, machine: Machine) -> Response:
 # --- the form --------------------------------------------------------------------------------------------------------
 
 
-def _form(request: Request, form: Fields, machine: Machine | None = None, error: BadInput | None = None) -> Response:
-    names = form.all("accelerator_name")
-    columns = ("name", "count", "memory", "bandwidth", "compute")
-    rows = [{column: form.nth(f"accelerator_{column}", n) for column in columns} for n in range(len(names) + 1)]
+def _form(
+    request: Request,
+    database: DatabaseDep,
+    form: Fields,
+    *,
+    machine: Machine | None = None,
+    error: RoofmarkError | None = None,
+    unknowns: object = (),
+) -> Response:
+    with database.read() as session:
+        catalogue = devices.load_catalogue(session)
+    rows = machine_form.completed_rows(form, catalogue)
     return render(
         request,
-        "machine_form.html",
+        "_accelerators.html" if is_partial(request) else "machine_form.html",
         status=error.http_status if error else 200,
         form=form,
-        accelerators=[row for row in rows if any(row.values())] + [dict.fromkeys(columns, "")],
+        accelerators=[(row, machine_form.candidates(row, catalogue)) for row in rows] + [(machine_form.Row(), [])],
+        device_names=[device.name for device in catalogue.devices if device.kind != "ram"],
         machine=machine,
         error=error,
+        unknowns=unknowns,
     )
 
 
-def _this_machine() -> Fields:
-    from app.hardware import this_host
+def _detected(request: Request, database: DatabaseDep, machine: Machine | None = None) -> Response:
+    from app.hardware.detect import detect
 
-    host = this_host()
-    return Fields([("name", host.name), ("os", host.os), ("cpu", host.cpu), ("ram", typed(host.ram_bytes, GIGA))])
-
-
-def _fields(machine: Machine) -> Fields:
-    items = [
-        ("name", machine.name),
-        ("kind", machine.kind),
-        ("os", machine.os),
-        ("cpu", machine.cpu),
-        ("ram", typed(machine.ram_bytes, GIGA)),
-        ("ram_bandwidth", typed(machine.ram_bandwidth_bytes_per_s, GIGA)),
-        ("notes", machine.notes),
-    ]
-    for each in machine.accelerators:
-        items += [
-            ("accelerator_name", each["name"]),
-            ("accelerator_count", str(each["count"])),
-            ("accelerator_memory", typed(each.get("memory_bytes"), GIGA)),
-            ("accelerator_bandwidth", typed(each.get("bandwidth_bytes_per_s"), GIGA)),
-            ("accelerator_compute", typed(each.get("compute_flops_per_s"), TERA)),
-        ]
-    return Fields(items)
-
-
-def _values(form: Fields, before: Machine | None = None) -> dict[str, Any]:
-    """Columns of a machine. Raises BadInput."""
-    bandwidth = quantity(form.get("ram_bandwidth"), "Memory bandwidth")
-    is_same = before is not None and form.get("ram_bandwidth") == typed(before.ram_bandwidth_bytes_per_s, GIGA)
-    if before is not None and is_same:  # what was measured or looked up stays so, in full precision
-        bandwidth, source = before.ram_bandwidth_bytes_per_s, before.ram_bandwidth_source
-    else:
-        source = "typed" if bandwidth is not None else None
-    ram = quantity(form.get("ram"), "Memory")
-    return {
-        "name": form.required("name", "The name", 120),
-        "kind": form.text("kind", "The kind", 40),
-        "os": form.text("os", "The operating system", 120),
-        "cpu": form.text("cpu", "The processor", 120),
-        "notes": form.text("notes", "The notes", 10_000),
-        "ram_bytes": int(ram) if ram is not None else None,
-        "ram_bandwidth_bytes_per_s": bandwidth,
-        "ram_bandwidth_source": source,
-        "accelerators": _accelerators(form),
-    }
-
-
-def _accelerators(form: Fields) -> list[dict[str, Any]]:
-    found = []
-    for n, typed_name in enumerate(form.all("accelerator_name")):
-        name = typed_name.strip()
-        cells = {key: form.nth(f"accelerator_{key}", n) for key in ("count", "memory", "bandwidth", "compute")}
-        if not name:
-            if cells["memory"] or cells["bandwidth"] or cells["compute"]:
-                raise BadInput("An accelerator needs a name.")
-            continue
-        count = whole(cells["count"], f"How many of {name}")
-        if count is not None and not 1 <= count <= 1024:
-            raise BadInput(f"How many of {name} must be between 1 and 1,024.")
-        memory = quantity(cells["memory"], f"Memory of {name}")
-        found.append(
-            {
-                "name": name[:120],
-                "count": count or 1,
-                "memory_bytes": int(memory) if memory is not None else None,
-                "bandwidth_bytes_per_s": quantity(cells["bandwidth"], f"Bandwidth of {name}"),
-                "compute_flops_per_s": quantity(cells["compute"], f"Compute of {name}", TERA),
-                "source": "typed",
-            }
-        )
-    return found
+    with database.read() as session:
+        profile = detect(devices.load_catalogue(session))
+    fields = machines.detected_fields(profile, machine)
+    shown = Machine(**{**(machine.model_dump() if machine else {"slug": "", "name": profile.host.name}), **fields})
+    form = machine_form.stored(shown, is_here=True)
+    return _form(request, database, form, machine=machine, unknowns=profile.unknowns)

@@ -14,7 +14,7 @@ from app.models import Server
 from app.store import machines, servers
 from app.store.listing import Filter, list_runs
 from app.web import server_form
-from app.web.deps import DatabaseDep, Form, Reading, RunnerDep, SecretsDep, Writing
+from app.web.deps import DatabaseDep, Form, OwnPagesOnly, Reading, RunnerDep, SecretsDep, Writing
 from app.web.forms import Fields, WrongField
 from app.web.render import engine_title, engine_titles, is_partial, path_for, render
 
@@ -38,14 +38,14 @@ def list_servers(request: Request, session: Reading) -> Response:
     )
 
 
-@router.get("/servers/new", name="new_server")
+@router.get("/servers/new", name="new_server", dependencies=[OwnPagesOnly])
 def new_server(request: Request, database: DatabaseDep, runner: RunnerDep, url: str = "") -> Response:
     """With `url`, as a link from a discovered server has it, the probe is made at once."""
     form = Fields([("base_url", url)])
     return _probed(request, database, runner, form) if url else render(request, "server_new.html", form=form, step=None)
 
 
-@router.get("/servers/discover", name="discover_servers")
+@router.get("/servers/discover", name="discover_servers", dependencies=[OwnPagesOnly])
 def discover_servers(request: Request, database: DatabaseDep, runner: RunnerDep) -> Response:
     """What answers on well-known ports of this machine; takes up to a second, so pages ask for it afterwards."""
     from app.engines import well_known_ports
@@ -257,8 +257,8 @@ def _form(
 
     with database.read() as session:
         known = machines.list_machines(session)
+        is_here_known = machines.here(session) is not None
     told = _told(facts) if facts else (server.facts if server else {})
-    here = this_host().name
     context = {
         "form": form,
         "server": server,
@@ -268,7 +268,7 @@ def _form(
         "is_piece": is_partial(request),
         "step": "details",
         "machines": [(machine.slug, machine.name) for machine in known],
-        "here": None if here in (machine.name for machine in known) else (server_form.HERE, f"This machine ({here})"),
+        "here": None if is_here_known else (server_form.HERE, f"This machine ({this_host().name})"),
         "engines": list(engine_titles().items()),
         "models": told.get("models", []),
         "asked": server_form.asked(told, server.settings if server else {}),

@@ -18,7 +18,7 @@ def list_suites(request: Request, session: Reading) -> Response:
         request,
         "suites.html",
         suites=suites.list_suites(session),
-        archived=suites.archived_suites(session),
+        archived=suites.list_suites(session, archived=True),
         built_in=BUILT_IN,
     )
 
@@ -40,7 +40,7 @@ def add_suite(request: Request, session: Writing, form: Form) -> Response:
 
 @router.get("/suites/{key}", name="suite")
 def show_suite(request: Request, session: Reading, key: str) -> Response:
-    archived = next((each for each in suites.archived_suites(session) if each.key == key), None)
+    archived = next((each for each in suites.list_suites(session, archived=True) if each.key == key), None)
     suite = archived or _suite(session, key)
     return render(request, "suite.html", suite=suite, is_own=key not in BUILT_IN, is_archived=archived is not None)
 
@@ -79,7 +79,7 @@ def archive_suite(request: Request, session: Writing, key: str) -> Response:
 
 @router.post("/suites/{key}/restore", name="restore_suite")
 def restore_suite(request: Request, session: Writing, key: str) -> Response:
-    suites.restore_suite(session, key)
+    suites.archive_suite(session, key, archived=False)
     return _to(request, key)
 
 

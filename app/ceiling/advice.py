@@ -1,0 +1,80 @@
+"""What would it take: the same run with fewer bytes, or on another device."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from app.ceiling.decode import Device, decode_on
+from app.ceiling.fit import Fit
+from app.ceiling.geometry import Geometry
+from app.ceiling.traffic import step
+from app.ceiling.types import KV_BITS, USUAL_BITS, KvTypes
+from app.units import number
+
+LADDER = ("F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M", "Q2_K")
+STEP_DOWN = 0.92
+"""The next quantization must save at least this much to be one."""
+LEAST_GAIN = 0.55
+"""Published gains of F16 to Q4_K_M are 1.9 to 2.6 times, with 3.2 times fewer bytes: at least 3.2 ^ 0.55."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What was measured."""
+
+    geometry: Geometry
+    device: Device
+    kv: KvTypes
+    context: int
+    """Mean context during decode: prompt + half of the output."""
+    tokens_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    change: str
+    ceiling_tokens_per_s: float
+    low_tokens_per_s: float
+    high_tokens_per_s: float
+    """Low and high: from the least gain seen in published results to the run's own share of the roof."""
+    words: str
+
+
+def mean_context(prompt_tokens: int, output_tokens: int) -> int:
+    """Tokens in the cache during a decode, on average."""
+    return prompt_tokens + output_tokens // 2
+
+
+def advise(run: Run, others: Iterable[Device] = (), fitted: Fit | None = None) -> list[Advice]:
+    """`others`: devices to compare with. Empty where the weights are unknown."""
+    changes: list[tuple[str, Run]] = []
+    weights = run.geometry.weights
+    if weights is None:
+        return []
+    if (label := next_quantization(weights.bits_per_weight)) is not None:
+        smaller = replace(run.geometry, weights=weights.scaled(USUAL_BITS[label] / weights.bits_per_weight))
+        changes.append((f"{label} weights", replace(run, geometry=smaller)))
+    if run.geometry.attention and min(KV_BITS[run.kv.k], KV_BITS[run.kv.v]) > KV_BITS["q8_0"]:
+        changes.append(("q8_0 KV cache", replace(run, kv=KvTypes("q8_0", "q8_0"))))
+    changes += [(other.name, replace(run, device=other)) for other in others]
+    return [advice for name, changed in changes if (advice := _predict(name, run, changed, fitted)) is not None]
+
+
+def next_quantization(bits_per_weight: float) -> str | None:
+    """The largest usual quantization that is clearly smaller; None below the last."""
+    return next((label for label in LADDER if USUAL_BITS[label] < STEP_DOWN * bits_per_weight), None)
+
+
+def _predict(name: str, run: Run, changed: Run, fitted: Fit | None) -> Advice | None:
+    now, then = (step(one.geometry, one.context, one.kv) for one in (run, changed))
+    if now is None or then is None:
+        return None
+    ceiling_now = decode_on(now, run.device).tokens_per_s
+    ceiling_then = decode_on(then, changed.device)
+    ratio = ceiling_then.tokens_per_s / ceiling_now
+    guesses = [run.tokens_per_s * ratio, run.tokens_per_s * ratio**LEAST_GAIN]
+    if fitted is not None and run.geometry.blocks and changed.device == run.device:
+        guesses.append(fitted.tokens_per_s(then.n_bytes, run.geometry.blocks))
+    low, high = min(guesses), max(guesses)
+    words = f"{name}: {number(low)} to {number(high)} tok/s instead of {number(run.tokens_per_s)}"
+    words += f"; ceiling {ceiling_then.words}"
+    return Advice(name, ceiling_then.tokens_per_s, low, high, words)

@@ -1,0 +1,135 @@
+"""The decode ceiling: output tokens per second that memory bandwidth allows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from app.ceiling.traffic import Step
+from app.errors import BadInput
+from app.units import number, size
+
+GIGA = 1e9
+TERA = 1e12
+USUAL_SHARE = (0.60, 0.85)
+"""Where most good results stand below the ceiling."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A memory with something that computes beside it: a card, or a processor with its RAM."""
+
+    name: str
+    bandwidth_bytes_per_s: float
+    peak_flops: float | None = None
+    """Dense operations per second on the fastest usable path; None: unknown."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.bandwidth_bytes_per_s < 1e18:
+            raise BadInput(f"A bandwidth of {self.bandwidth_bytes_per_s / GIGA:g} GB/s makes no sense.")
+        if self.peak_flops is not None and not 0 < self.peak_flops < 1e21:
+            raise BadInput(f"{self.peak_flops / TERA:g} TFLOP/s make no sense.")
+
+    @classmethod
+    def of(cls, name: str, gigabytes_per_s: float, teraflops: float | None = None) -> "Device":
+        return cls(name, gigabytes_per_s * GIGA, None if teraflops is None else teraflops * TERA)
+
+    @property
+    def critical_intensity(self) -> float | None:
+        """Tokens at once above which computing takes longer than reading 16 bit weights; FLOP per byte."""
+        return None if self.peak_flops is None else self.peak_flops / self.bandwidth_bytes_per_s
+
+
+class Split(StrEnum):
+    LAYER = "layer"
+    """Layers one after the other on several devices, or on a card and the processor: their times add."""
+    TENSOR = "tensor"
+    """Each layer divided over all devices: the slowest share decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """A device and its share of the bytes of a step; shares are relative to each other."""
+
+    device: Device
+    share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeCeiling:
+    tokens_per_s: float
+    expected_tokens_per_s: float
+    """With several sequences on a model with routed experts: what to expect, no bound. Otherwise the same."""
+    words: str
+    assumptions: tuple[str, ...] = ()
+
+
+def decode(step: Step, portions: Sequence[Portion], split: Split = Split.LAYER) -> DecodeCeiling:
+    """All sequences of the batch together. Raises BadInput when the portions make no sense."""
+    whole = sum(portion.share for portion in portions)
+    if not portions or whole <= 0 or any(portion.share < 0 for portion in portions):
+        raise BadInput("The shares of the devices must be numbers above zero.")
+
+    def seconds(n_bytes: int) -> float:
+        times = [n_bytes * one.share / whole / one.device.bandwidth_bytes_per_s for one in portions]
+        return max(times) if split is Split.TENSOR else sum(times)
+
+    if not step.n_bytes:
+        raise BadInput("A model that reads no bytes has no ceiling.")
+    ceiling = step.batch / seconds(step.n_bytes)
+    expected = step.batch / seconds(step.expected_bytes)
+    assumptions = []
+    if len(portions) > 1 and split is Split.TENSOR:
+        assumptions.append("tensor parallel: the slowest share decides, and links between the devices cost nothing")
+    elif len(portions) > 1:
+        assumptions.append("split by layers: the devices work one after the other, so their times add")
+    if expected < ceiling:
+        assumptions.append(
+            f"batch of {step.batch}: the bound takes it that all sequences use the same experts; "
+            f"by chance they read {size(step.expected_bytes)}, which gives {number(expected)} tok/s"
+        )
+    return DecodeCeiling(ceiling, expected, _words(step, portions, whole, split, ceiling), tuple(assumptions))
+
+
+def decode_on(step: Step, device: Device) -> DecodeCeiling:
+    return decode(step, [Portion(device)])
+
+
+def offload_experts(step: Step, routed_bytes: int, card: Device, processor: Device) -> list[Portion]:
+    """Routed experts in the processor's RAM, everything else on the card. `routed_bytes`: those that a step reads."""
+    if not 0 <= routed_bytes <= step.n_bytes:
+        raise BadInput("The experts cannot be more than a step reads.")
+    return [Portion(card, step.n_bytes - routed_bytes), Portion(processor, routed_bytes)]
+
+
+def speculative(step: Step, draft: Step, device: Device, drafted: int, accepted: float) -> DecodeCeiling:
+    """A draft model proposes `drafted` tokens, of which `accepted` are right on average; one pass checks them all.
+
+    `step` is the model's with one sequence: the strict bound reads one token's experts even for several tokens.
+    """
+    if drafted < 1 or not 0 <= accepted <= drafted:
+        raise BadInput("Accepted tokens must be between none and the drafted ones, of which there is at least one.")
+    n_bytes = step.n_bytes + drafted * draft.n_bytes
+    ceiling = (1 + accepted) * device.bandwidth_bytes_per_s / n_bytes
+    words = (
+        f"{number(ceiling)} tok/s = (1 + {accepted:g}) x {_gigabytes_per_s(device)} / "
+        f"({size(step.n_bytes)} + {drafted} x {size(draft.n_bytes)})"
+    )
+    return DecodeCeiling(ceiling, ceiling, words, (f"{accepted:g} of {drafted} drafted tokens are accepted",))
+
+
+def usual_range(ceiling_tokens_per_s: float) -> tuple[float, float]:
+    low, high = USUAL_SHARE
+    return ceiling_tokens_per_s * low, ceiling_tokens_per_s * high
+
+
+def _words(step: Step, portions: Sequence[Portion], whole: float, split: Split, ceiling: float) -> str:
+    times = f"{step.batch} x " if step.batch > 1 else ""
+    if len(portions) == 1:
+        return f"{number(ceiling)} tok/s = {times}{_gigabytes_per_s(portions[0].device)} / {size(step.n_bytes)}"
+    parts = [f"{size(round(step.n_bytes * one.share / whole))} / {_gigabytes_per_s(one.device)}" for one in portions]
+    how = f"max({', '.join(parts)})" if split is Split.TENSOR else f"({' + '.join(parts)})"
+    return f"{number(ceiling)} tok/s = {step.batch} / {how}"
+
+
+def _gigabytes_per_s(device: Device) -> str:
+    return f"{number(device.bandwidth_bytes_per_s / GIGA)} GB/s"

@@ -1,0 +1,73 @@
+"""How much of the roof a measured speed reaches, and what it means when that is more than all of it."""
+
+from app.ceiling.geometry import Geometry
+from app.ceiling.traffic import Step
+from app.units import number, size
+
+CACHE_FACTOR = 10
+PUBLISHED_SHARES: dict[str, tuple[int, str]] = {
+    "all": (73, "all published results"),
+    "geforce": (71, "GeForce cards with 4 bit dense models"),
+    "apple": (73, "Apple processors"),
+    "strix_halo": (82, "Strix Halo"),
+    "dgx_spark": (75, "DGX Spark"),
+    "datacenter": (43, "A100 and H100 with models of 7 to 8 B"),
+    "amd_discrete": (46, "discrete AMD cards"),
+}
+"""Median MBU in percent of published llama.cpp results by kind of device; all of them lie between 21 and 87 %."""
+
+
+def mbu(tokens_per_s: float, ceiling_tokens_per_s: float) -> float:
+    """Model bandwidth utilisation as a share of 1, never clamped: a decode speed over its ceiling."""
+    return tokens_per_s / ceiling_tokens_per_s
+
+
+def mfu(tokens_per_s: float, tokens: int, flops: float, peak_flops: float) -> float:
+    """Model FLOP utilisation as a share of 1, never clamped, of a prefill of `tokens` tokens that takes `flops`."""
+    return tokens_per_s / tokens * flops / peak_flops
+
+
+def share_words(share: float, tokens_per_s: float, ceiling_tokens_per_s: float) -> str:
+    """`80.9 % = 84 tok/s / 104 tok/s`"""
+    return f"{number(share * 100)} % = {number(tokens_per_s)} tok/s / {number(ceiling_tokens_per_s)} tok/s"
+
+
+def why_above_all(
+    share: float,
+    geometry: Geometry,
+    step: Step,
+    is_bandwidth_measured: bool,
+    cache_bytes: int | None = None,
+    is_speculative: bool | None = None,
+) -> tuple[str, ...]:
+    """Which assumption must be wrong when a run is faster than its ceiling, likeliest first; empty when it is not.
+
+    `cache_bytes`: the last-level cache; `is_speculative`: whether a draft helped; None: unknown.
+    """
+    if share <= 1:
+        return ()
+    reasons = []
+    if words := cache_guard(step, cache_bytes):
+        reasons.append(words)
+    if is_speculative:
+        reasons.append("speculative decoding makes several tokens with one reading of the weights")
+    if is_bandwidth_measured:
+        reasons.append("the measured bandwidth is a lower bound; a busy machine measures it too low")
+    else:
+        reasons.append("the bandwidth taken for this machine is too low")
+    if is_speculative is None:
+        reasons.append("speculative decoding may be on, which makes several tokens with one reading of the weights")
+    if geometry.experts_total:
+        reasons.append("the experts that were used may have been cached")
+    reasons.append("the server may run another model file or quantization than the one the ceiling was computed for")
+    return tuple(reasons)
+
+
+def cache_guard(step: Step, cache_bytes: int | None) -> str | None:
+    """A sentence where so much fits the last-level cache that the ceiling is no hard line; None where it is one."""
+    if cache_bytes is None or step.n_bytes >= CACHE_FACTOR * cache_bytes:
+        return None
+    return (
+        f"cache may help: a token reads {size(step.n_bytes)}, less than {CACHE_FACTOR} x the last-level cache of "
+        f"{size(cache_bytes)}, so the ceiling is no hard line"
+    )

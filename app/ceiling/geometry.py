@@ -1,0 +1,173 @@
+"""What must be known of a model to tell how many bytes and operations one token costs it."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from app.errors import BadInput
+
+MAX_BLOCKS = 2_000
+STATE_BYTES = 4
+"""Of an element of recurrent state: engines keep it in float32."""
+SHARED_KV = "layers that use another layer's KV cache are counted as reading nothing more"
+MLA = "MLA: the KV cache holds one latent and one rope part for each token"
+
+
+class Source(StrEnum):
+    """Who told the geometry."""
+
+    GGUF = "gguf"
+    CONFIG = "config.json"
+    OLLAMA = "ollama"
+    LLAMA_CPP = "llama.cpp"
+    TYPED = "typed"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of a model's weights."""
+
+    parameters: int = 0
+    n_bytes: int = 0
+
+    def __add__(self, other: "Part") -> "Part":
+        return Part(self.parameters + other.parameters, self.n_bytes + other.n_bytes)
+
+    def scaled(self, factor: float) -> "Part":
+        """The same parameters in `factor` times the bytes."""
+        return Part(self.parameters, round(self.n_bytes * factor))
+
+    @classmethod
+    def of(cls, parameters: float, bits: float) -> "Part":
+        return cls(round(parameters), round(parameters * bits / 8))
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """All weights by how a step uses them, without vision and audio parts and blocks for further tokens (MTP)."""
+
+    dense: Part
+    """Read whole in each step: attention, dense and shared FFN, norms, routers."""
+    routed: Part = Part()
+    """All routed experts, of which a token uses some."""
+    head: Part = Part()
+    """The output head; a tied embedding table is the head."""
+    unread: Part = Part()
+    """Held in memory but not read in a step: tables that are only looked up, or experts where only totals are known."""
+
+    @property
+    def total(self) -> Part:
+        return self.dense + self.routed + self.head + self.unread
+
+    @property
+    def bits_per_weight(self) -> float:
+        return self.total.n_bytes * 8 / self.total.parameters
+
+    def scaled(self, factor: float) -> "Weights":
+        return Weights(*(part.scaled(factor) for part in (self.dense, self.routed, self.head, self.unread)))
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Some layers that are alike."""
+
+    layers: int
+    k_elements: int
+    """Elements that the K cache gains with each token, in one layer; the latent and rope part of MLA."""
+    v_elements: int
+    """The same of the V cache; 0 where V is a view of K (MLA). Both are 0 where another layer's cache is used."""
+    q_heads: int
+    qk_dim: int
+    """Per query head, in prefill."""
+    v_dim: int
+    window: int | None = None
+    """Tokens that these layers see; None sees all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    source: Source
+    architecture: str
+    weights: Weights | None
+    """None: unknown, `assumptions` say why."""
+    attention: tuple[Attention, ...] | None
+    """Layers with attention, alike ones together. None: unknown."""
+    blocks: int | None = None
+    state_bytes: int = 0
+    """Recurrent state of one sequence (SSM, linear attention, short convolutions)."""
+    experts_total: int = 0
+    experts_used: int = 0
+    assumptions: tuple[str, ...] = ()
+    """What was taken for granted, in words."""
+
+    @property
+    def expert_share(self) -> float:
+        """Share of the routed experts that one token uses."""
+        return self.experts_used / self.experts_total if self.experts_total else 0.0
+
+    @property
+    def params_total(self) -> int | None:
+        return self.weights.total.parameters if self.weights else None
+
+    @property
+    def params_active(self) -> int | None:
+        """Parameters that one token uses; tables that are only looked up are not among them."""
+        if self.weights is None:
+            return None
+        routed = round(self.weights.routed.parameters * self.expert_share)
+        return self.weights.dense.parameters + self.weights.head.parameters + routed
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "Geometry":
+        """The inverse of `to_json`. Raises BadInput when the document is none of ours."""
+        try:
+            fields = dict(document)
+            if (weights := fields["weights"]) is not None:
+                fields["weights"] = Weights(**{role: Part(**part) for role, part in weights.items()})
+            if (attention := fields["attention"]) is not None:
+                fields["attention"] = tuple(Attention(**layers) for layers in attention)
+            fields["source"] = Source(fields["source"])
+            fields["assumptions"] = tuple(fields["assumptions"])
+            return cls(**fields)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise BadInput("This is not the geometry of a model as Roofmark writes it.") from error
+
+
+def printable(text: str) -> str:
+    """A name out of a file, fit to be shown: short, and without control characters."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:60])
+
+
+def together(layers: Iterable[Attention]) -> tuple[Attention, ...]:
+    """Single layers (`layers` = 1), alike ones put together."""
+    return tuple(
+        Attention(count, one.k_elements, one.v_elements, one.q_heads, one.qk_dim, one.v_dim, one.window)
+        for one, count in Counter(layers).items()
+    )
+
+
+def typed(params_total: float, params_active: float, bits: float) -> Geometry:
+    """A model of which only parameter counts and bits per weight are known. Raises BadInput."""
+    if not 0 < params_active <= params_total <= 1e15:
+        raise BadInput("Active parameters must be more than none and no more than all parameters.")
+    check_bits(bits)
+    return Geometry(
+        source=Source.TYPED,
+        architecture="",
+        weights=Weights(dense=Part.of(params_active, bits), unread=Part.of(params_total - params_active, bits)),
+        attention=None,
+        assumptions=(
+            f"parameter counts and {bits:g} bits per weight were typed by hand",
+            "layers are unknown, so KV cache and attention are left out",
+        ),
+    )
+
+
+def check_bits(bits: float) -> None:
+    if not 0 < bits <= 64:
+        raise BadInput(f"{bits:g} bits per weight make no sense; typical are 4.85 (Q4_K_M), 8.5 (Q8_0) and 16.")

@@ -1,0 +1,73 @@
+"""Geometry from Ollama's `/api/show`: `model_info` holds a GGUF file's key-values, `tensors` its tensor table."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from app.ceiling.geometry import Geometry, Part, Source, Weights
+from app.ceiling.ggml_geometry import Keys, geometry
+from app.ceiling.gguf import Header, Tensor
+from app.ceiling.types import GGML_BLOCKS, USUAL_BITS
+from app.errors import BadInput
+
+MAX_TENSORS = 65_536
+
+
+def from_show(document: Mapping[str, Any]) -> Geometry:
+    """An older Ollama lists no tensors; then the weights follow from the label of the quantization. Raises BadInput."""
+    info, details = document.get("model_info"), document.get("details")
+    if not isinstance(info, dict) or not info:
+        raise BadInput("Ollama's answer has no model_info.")
+    tensors = _tensors(document.get("tensors"))
+    try:
+        found = geometry(Header(info, tensors), Source.OLLAMA)
+    except BadInput as error:
+        raise BadInput(f"What Ollama says of the model makes no sense: {error}") from error
+    if tensors:
+        return found
+    label = str(details.get("quantization_level") or "") if isinstance(details, dict) else ""
+    weights, words = _weights_by_label(Keys(info), found, label)
+    return replace(found, weights=weights, assumptions=(*found.assumptions, words))
+
+
+def _tensors(rows: object) -> tuple[Tensor, ...]:
+    if rows is None:
+        return ()
+    try:
+        if not isinstance(rows, list) or len(rows) > MAX_TENSORS:
+            raise ValueError("not a list of tensors")
+        return tuple(_tensor(row) for row in rows)
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadInput("Ollama's list of tensors makes no sense.") from error
+
+
+def _tensor(row: Mapping[str, Any]) -> Tensor:
+    type_name = str(row["type"]).upper()
+    shape = tuple(int(size) for size in row["shape"])
+    block_elements, block_bytes = GGML_BLOCKS[type_name]
+    tensor = Tensor(str(row["name"]), type_name, shape, 0)
+    if not 0 < tensor.elements < 1 << 60 or min(shape) < 1:
+        raise ValueError("impossible shape")
+    return replace(tensor, n_bytes=tensor.elements * block_bytes // block_elements)
+
+
+def _weights_by_label(keys: Keys, found: Geometry, label: str) -> tuple[Weights | None, str]:
+    count = keys.metadata.get("general.parameter_count")
+    bits = USUAL_BITS.get(label.upper())
+    if not isinstance(count, int) or isinstance(count, bool) or count <= 0 or bits is None:
+        return None, "Ollama lists no tensors, and the quantization's label is unknown, so the weights are unknown"
+    width, vocabulary = keys.number("embedding_length"), keys.number("vocab_size")
+    routed = 0
+    if found.experts_total:
+        layers = (found.blocks or 0) - keys.number("leading_dense_block_count")
+        routed = 3 * width * keys.number("expert_feed_forward_length") * found.experts_total * layers
+        routed = min(max(routed, 0), count)
+    table = min(width * vocabulary, (count - routed) // 2)
+    weights = Weights(
+        dense=Part.of(count - routed - 2 * table, bits),
+        routed=Part.of(routed, bits),
+        head=Part.of(table, bits),
+        unread=Part.of(table, bits),
+    )
+    words = f"Ollama lists no tensors: {bits:g} bits per weight, usual for {label}, on all parameters"
+    return weights, words if table else f"{words}, those of a table that is only looked up among them"

@@ -1,0 +1,96 @@
+"""The prefill ceiling and the floor of TTFT: computing against reading, whichever takes longer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from app.ceiling.decode import GIGA, TERA, Device
+from app.ceiling.geometry import Geometry
+from app.ceiling.traffic import F16, check_tokens, expected_expert_share, kv_bytes
+from app.ceiling.types import KvTypes
+from app.errors import BadInput
+from app.units import number, size
+
+
+class Bound(StrEnum):
+    COMPUTE = "compute"
+    MEMORY = "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillCeiling:
+    tokens: int
+    flops: float
+    tokens_per_s: float
+    ttft_floor_ms: float
+    bound: Bound
+    words: str
+    assumptions: tuple[str, ...] = ()
+
+
+def prefill_flops(geometry: Geometry, tokens: int, start: int = 0) -> float | None:
+    """Operations for `tokens` prompt tokens after `start` cached ones; None where the weights are unknown.
+
+    2 x (active - head) x tokens + 2 x head + 2 x pairs x query heads x (qk + v), summed over layers. The head works for
+    the last token only. Where layers are unknown, attention is left out.
+    """
+    check_tokens(tokens)
+    check_tokens(start)
+    active = geometry.params_active
+    if geometry.weights is None or active is None:
+        return None
+    head = geometry.weights.head.parameters
+    attention = sum(
+        layers.layers * 2 * causal_pairs(tokens, start, layers.window) * layers.q_heads * (layers.qk_dim + layers.v_dim)
+        for layers in geometry.attention or ()
+    )
+    return float(2 * (active - head) * tokens + 2 * head + attention)
+
+
+def causal_pairs(tokens: int, start: int = 0, window: int | None = None) -> int:
+    """How many (query, key) pairs there are: token i sees itself and all before it, no more than `window` of them."""
+    end = start + tokens
+    growing = end if window is None else max(min(end, window), start)
+    pairs = growing * (growing + 1) // 2 - start * (start + 1) // 2
+    return pairs + (end - growing) * (window or 0)
+
+
+def prefill(
+    geometry: Geometry, devices: Sequence[Device], tokens: int, start: int = 0, kv: KvTypes = F16
+) -> PrefillCeiling | None:
+    """For one prompt on devices that work at the same time. None where weights or a device's peak are unknown."""
+    if tokens < 1:
+        raise BadInput("A prompt has at least one token.")
+    flops = prefill_flops(geometry, tokens, start)
+    peaks = [device.peak_flops for device in devices if device.peak_flops is not None]
+    if flops is None or geometry.weights is None or len(peaks) != len(devices) or not devices:
+        return None
+    peak, bandwidth = sum(peaks), sum(device.bandwidth_bytes_per_s for device in devices)
+    weights = geometry.weights
+    experts = expected_expert_share(geometry, tokens)
+    n_bytes = round(weights.dense.n_bytes + weights.head.n_bytes + weights.routed.n_bytes * experts)
+    n_bytes += kv_bytes(geometry, start, kv) or 0  # what this prompt itself adds need not be read back from memory
+    compute_s, memory_s = flops / peak, n_bytes / bandwidth
+    bound = Bound.COMPUTE if compute_s >= memory_s else Bound.MEMORY
+    seconds = max(compute_s, memory_s)
+    if bound is Bound.COMPUTE:
+        work = f"{number(flops / TERA)} TFLOP / {number(peak / TERA)} TFLOP/s"
+    else:
+        work = f"{size(n_bytes)} / {number(bandwidth / GIGA)} GB/s"
+    assumptions = []
+    if weights.routed.n_bytes:
+        assumptions.append(
+            f"prefill of {tokens:,} tokens reads {number(experts * 100)} % of the routed experts: what to expect "
+            "when each token picks by chance"
+        )
+    if len(devices) > 1:
+        assumptions.append("prefill: the devices work at the same time")
+    return PrefillCeiling(
+        tokens=tokens,
+        flops=flops,
+        tokens_per_s=tokens / seconds,
+        ttft_floor_ms=seconds * 1000,
+        bound=bound,
+        words=f"{number(tokens / seconds)} tok/s = {tokens:,} tokens / ({work}); {bound} binds",
+        assumptions=tuple(assumptions),
+    )

@@ -1,0 +1,76 @@
+"""One model on one device: everything that a ceiling says, and its JSON."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from app.ceiling.decode import GIGA, TERA, DecodeCeiling, Device, decode_on
+from app.ceiling.geometry import Geometry
+from app.ceiling.prefill import PrefillCeiling, prefill
+from app.ceiling.traffic import F16, Step, kv_bytes, kv_bytes_per_token, step
+from app.ceiling.types import KvTypes
+from app.units import number
+
+USUAL_PROMPT = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    geometry: Geometry
+    device: Device
+    kv: KvTypes
+    context: int
+    prompt_tokens: int
+    step: Step | None
+    decode: DecodeCeiling | None
+    prefill: PrefillCeiling | None
+    assumptions: tuple[str, ...]
+    """Of the geometry and of both ceilings, and why something is unknown."""
+
+    def to_json(self) -> dict[str, Any]:
+        step, decode, prefill = self.step, self.decode, self.prefill
+        return {
+            "weight_bytes_per_token": step and step.weight_bytes,
+            "kv_bytes_per_token": kv_bytes_per_token(self.geometry, self.kv),
+            "kv_bytes": kv_bytes(self.geometry, self.context, self.kv),
+            "step_bytes": step and step.n_bytes,
+            "decode_ceiling_tokens_per_s": decode and decode.tokens_per_s,
+            "prefill_ceiling_tokens_per_s": prefill and prefill.tokens_per_s,
+            "ttft_floor_ms": prefill and prefill.ttft_floor_ms,
+            "bound": prefill and prefill.bound,
+            "params_total": self.geometry.params_total,
+            "params_active": self.geometry.params_active,
+            "assumptions": list(self.assumptions),
+        }
+
+
+def compute_limit(geometry: Geometry, device: Device, decode_tokens_per_s: float) -> str | None:
+    """A sentence where a batch is so large that computing allows less than memory bandwidth does."""
+    if device.peak_flops is None or not geometry.params_active:
+        return None
+    limit = device.peak_flops / (2 * geometry.params_active)
+    if decode_tokens_per_s <= limit:
+        return None
+    return (
+        f"computing allows decode no more than {number(limit)} tok/s: "
+        f"{number(device.peak_flops / TERA)} TFLOP/s / (2 x {number(geometry.params_active / GIGA)} B parameters)"
+    )
+
+
+def report(geometry: Geometry, device: Device, context: int = 0, kv: KvTypes = F16, batch: int = 1) -> Report:
+    """Decode with `context` tokens in the cache; prefill of a prompt of that length, or of 512 tokens without one."""
+    one_step = step(geometry, context, kv, batch)
+    decode = decode_on(one_step, device) if one_step else None
+    prompt_tokens = context or USUAL_PROMPT
+    whole = prefill(geometry, [device], prompt_tokens, kv=kv)
+    assumptions = [*geometry.assumptions]
+    if decode is None:
+        assumptions.append("without the weights there is no ceiling")
+    else:
+        assumptions += decode.assumptions
+        if (words := compute_limit(geometry, device, decode.tokens_per_s)) is not None:
+            assumptions.append(words)
+    if whole is not None:
+        assumptions += [f"prefill of {prompt_tokens:,} tokens into an empty cache", *whole.assumptions]
+    elif decode is not None:
+        assumptions.append("the device's peak FLOP/s are unknown, so there is no prefill ceiling and no TTFT floor")
+    return Report(geometry, device, kv, context, prompt_tokens, one_step, decode, whole, tuple(assumptions))

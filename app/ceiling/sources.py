@@ -1,0 +1,51 @@
+"""The geometry of whatever file or text a person has at hand."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from app.ceiling import ggml_geometry, gguf, hf_config, ollama
+from app.ceiling.geometry import Geometry
+from app.errors import BadInput, NotFound
+
+MAX_JSON_BYTES = 4 << 20
+
+
+def from_path(path: Path, bits: float | None = None) -> Geometry:
+    """A GGUF file (any shard of it), a config.json, or an answer of Ollama's /api/show. Raises BadInput, NotFound."""
+    try:
+        if not path.is_file():
+            raise NotFound(f"There is no file {path}.")
+        with path.open("rb") as file:
+            start = file.read(len(gguf.MAGIC))
+            if gguf.is_gguf(start):
+                if bits is not None:
+                    raise BadInput("A GGUF file says itself how many bits each weight has; leave --bits out.")
+                return ggml_geometry.from_file(path)
+            rest = file.read(MAX_JSON_BYTES + 1)
+    except OSError as error:
+        raise BadInput(f"{path.name} cannot be read: {error.strerror}.") from error
+    if path.suffix.lower() == ".gguf":
+        raise BadInput(f"{path.name} is not a sound GGUF file: it does not begin with the letters GGUF.")
+    try:
+        return from_json(start + rest, bits)
+    except BadInput as error:
+        raise BadInput(f"{path.name}: {error}") from error
+
+
+def from_json(text: str | bytes, bits: float | None = None) -> Geometry:
+    """A config.json, or an answer of Ollama's /api/show, as text. Raises BadInput."""
+    if len(text) > MAX_JSON_BYTES:
+        raise BadInput("It is larger than any config.json.")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadInput("It is neither GGUF nor sound JSON.") from error
+    if not isinstance(document, dict):
+        raise BadInput("It is JSON, but no config.json of a model.")
+    return from_document(document, bits)
+
+
+def from_document(document: Mapping[str, Any], bits: float | None = None) -> Geometry:
+    return ollama.from_show(document) if "model_info" in document else hf_config.from_config(document, bits)

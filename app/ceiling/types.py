@@ -1,0 +1,100 @@
+"""Number formats: ggml's block types, the types of a KV cache, and usual bits per weight."""
+
+from dataclasses import dataclass
+
+from app.errors import BadInput
+
+GGML_TYPES: dict[int, tuple[str, int, int]] = {
+    0: ("F32", 1, 4),
+    1: ("F16", 1, 2),
+    2: ("Q4_0", 32, 18),
+    3: ("Q4_1", 32, 20),
+    6: ("Q5_0", 32, 22),
+    7: ("Q5_1", 32, 24),
+    8: ("Q8_0", 32, 34),
+    9: ("Q8_1", 32, 40),
+    10: ("Q2_K", 256, 84),
+    11: ("Q3_K", 256, 110),
+    12: ("Q4_K", 256, 144),
+    13: ("Q5_K", 256, 176),
+    14: ("Q6_K", 256, 210),
+    15: ("Q8_K", 256, 292),
+    16: ("IQ2_XXS", 256, 66),
+    17: ("IQ2_XS", 256, 74),
+    18: ("IQ3_XXS", 256, 98),
+    19: ("IQ1_S", 256, 50),
+    20: ("IQ4_NL", 32, 18),
+    21: ("IQ3_S", 256, 110),
+    22: ("IQ2_S", 256, 82),
+    23: ("IQ4_XS", 256, 136),
+    24: ("I8", 1, 1),
+    25: ("I16", 1, 2),
+    26: ("I32", 1, 4),
+    27: ("I64", 1, 8),
+    28: ("F64", 1, 8),
+    29: ("IQ1_M", 256, 56),
+    30: ("BF16", 1, 2),
+    34: ("TQ1_0", 256, 54),
+    35: ("TQ2_0", 256, 66),
+    39: ("MXFP4", 32, 17),
+    40: ("NVFP4", 64, 36),
+    41: ("Q1_0", 128, 18),
+}
+"""Number in a GGUF file -> (name, elements of a block, bytes of a block)."""
+
+GGML_BLOCKS: dict[str, tuple[int, int]] = {name: (elements, size) for name, elements, size in GGML_TYPES.values()}
+
+USUAL_BITS: dict[str, float] = {
+    "F32": 32,
+    "F16": 16,
+    "BF16": 16,
+    "Q8_0": 8.5,
+    "Q6_K": 6.56,
+    "Q5_K_M": 5.68,
+    "Q5_K_S": 5.52,
+    "Q4_K_M": 4.85,
+    "Q4_K_S": 4.58,
+    "Q4_0": 4.5,
+    "IQ4_XS": 4.25,
+    "MXFP4": 4.25,
+    "Q3_K_M": 3.91,
+    "Q2_K": 3.0,
+}
+"""Bits per weight of a whole model under its label, as a rule; a real file differs."""
+
+KV_BITS: dict[str, float] = {
+    "f32": 32,
+    "f16": 16,
+    "bf16": 16,
+    "q8_0": 8.5,
+    "fp8": 8,
+    "fp8_e4m3": 8,
+    "fp8_e5m2": 8,
+    "q5_1": 6,
+    "q5_0": 5.5,
+    "q4_1": 5,
+    "q4_0": 4.5,
+    "iq4_nl": 4.5,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KvTypes:
+    """Types of the K and the V cache, keys of KV_BITS."""
+
+    k: str = "f16"
+    v: str = "f16"
+
+    def __post_init__(self) -> None:
+        for name in (self.k, self.v):
+            if name not in KV_BITS:
+                raise BadInput(f"{name!r} is no KV cache type that Roofmark knows; known are {', '.join(KV_BITS)}.")
+
+    def __str__(self) -> str:
+        return self.k if self.k == self.v else f"{self.k}/{self.v}"
+
+    @classmethod
+    def parse(cls, text: str) -> "KvTypes":
+        """`q8_0`, or `q8_0/f16` where K and V differ. Raises BadInput."""
+        k, _, v = text.strip().lower().partition("/")
+        return cls(k, v or k)

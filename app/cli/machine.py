@@ -1,0 +1,174 @@
+"""`roofmark machine`: what the machines are made of, and how fast this one reads its memory."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import typer
+
+from app.cli.common import log_to_file, open_database, print_json
+from app.db import Database
+from app.hardware.detect import detect as detect_profile
+from app.hardware.profile import Profile
+from app.models import BandwidthProbe, Machine
+from app.runner import bandwidth as measuring
+from app.settings import Settings
+from app.store import devices, machines
+from app.store.machines import MachineDevice
+from app.units import DASH, number, size
+
+
+def detect(as_json: bool) -> None:
+    """Prints what this machine is made of, and fills its profile with it; the machine is added when it is new."""
+    database, _ = _open()
+    with database.read() as session:
+        catalogue = devices.load_catalogue(session)
+    profile = detect_profile(catalogue)
+    with database.write() as session:
+        slug = machines.fill(session, machines.ensure_here(session).slug, profile).slug
+    with database.read() as session:
+        machine = machines.machine(session, slug)
+        document = _machine_json(machine, machines.devices(session, machine))
+    if as_json:
+        unknowns = [asdict(unknown) for unknown in profile.unknowns]
+        print_json({"schema": "roofmark.machine/1", "machine": document, "unknowns": unknowns})
+    else:
+        typer.echo("\n".join(_profile_lines(slug, profile)))
+
+
+def bandwidth(slug: str | None, as_json: bool) -> None:
+    database, settings = _open()
+    if slug is None:
+        with database.write() as session:
+            slug = machines.ensure_here(session).slug
+    row = measuring.perform(database, settings, slug, lambda phase: typer.echo(phase, err=True))
+    if as_json:
+        print_json({"schema": "roofmark.bandwidth/1", "machine": slug, **_probe_json(row)})
+    else:
+        typer.echo("\n".join(_probe_lines(slug, row)))
+
+
+def list_them(as_json: bool) -> None:
+    database, _ = _open()
+    with database.read() as session:
+        found = [(machine, machines.devices(session, machine)) for machine in machines.list_machines(session)]
+    if as_json:
+        document = [_machine_json(machine, parts) for machine, parts in found]
+        print_json({"schema": "roofmark.machines/1", "machines": document})
+    elif found:
+        typer.echo("\n".join(line for machine, parts in found for line in _machine_lines(machine, parts)))
+    else:
+        typer.echo("No machine yet: `roofmark machine detect` adds this one.")
+
+
+def list_devices(text: str, as_json: bool) -> None:
+    database, _ = _open()
+    with database.read() as session:
+        found = devices.load_catalogue(session).search(text)
+    if as_json:
+        print_json({"schema": "roofmark.devices/1", "devices": [asdict(device) for device in found]})
+        return
+    for device in found:
+        figures = [
+            f"{number(device.bandwidth_bytes_per_s / 1e9):>5} GB/s",
+            f"{size(device.memory_bytes):>8}",
+            f"{_tera(device.compute_flops_per_s):>5} TFLOP/s",
+        ]
+        typer.echo("  ".join([f"{device.name:<44}", *figures, device.source]))
+    if not found:
+        typer.echo(f"The catalogue has no device of the name {text!r}.")
+
+
+def _open() -> tuple[Database, Settings]:
+    settings = Settings()
+    log_to_file(settings)
+    return open_database(settings), settings
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
+def _profile_lines(slug: str, profile: Profile) -> list[str]:
+    ram = profile.ram
+    rate = f"{ram.data_rate_mt_per_s:,.0f} MT/s" if ram.data_rate_mt_per_s else ""
+    width = f"{ram.bus_bits} bit" if ram.bus_bits else ""
+    stated = profile.ram_bandwidth_bytes_per_s
+    bandwidth_text = f"{number(stated / 1e9)} GB/s ({profile.ram_bandwidth_source})" if stated else ""
+    cores = f"{profile.physical_cores or DASH} cores, {profile.logical_cores or DASH} threads"
+    lines = [
+        f"{slug}: {profile.host.os}",
+        f"Processor    {profile.host.cpu}, {cores}, last-level cache {size(profile.llc_bytes)}",
+        "Memory       "
+        + ", ".join(filter(None, [size(profile.host.ram_bytes), ram.kind, rate, width, bandwidth_text])),
+    ]
+    for card in profile.accelerators:
+        parts = [f"{card.count} x {card.name}", size(card.memory_bytes)]
+        if card.bandwidth_bytes_per_s:
+            parts.append(f"{number(card.bandwidth_bytes_per_s / 1e9)} GB/s ({card.source})")
+        if card.compute_flops_per_s:
+            parts.append(f"{_tera(card.compute_flops_per_s)} TFLOP/s FP16")
+        lines.append("Accelerator  " + ", ".join(parts))
+    lines += [f"Unknown      {unknown.what}: {unknown.reason}." for unknown in profile.unknowns]
+    return lines
+
+
+def _probe_lines(slug: str, row: BandwidthProbe) -> list[str]:
+    assert row.best_bytes_per_s is not None
+    assert row.median_bytes_per_s is not None
+    record = row.record
+    return [
+        f"{slug} reads its memory with at least {number(row.best_bytes_per_s / 1e9)} GB/s.",
+        f"Best of {record['samples']} samples, median {number(row.median_bytes_per_s / 1e9)} GB/s, "
+        f"threads {row.threads}, buffer {size(record['buffer_bytes'])}. A lower bound: the hardware does this or more.",
+        *record["remarks"],
+    ]
+
+
+def _machine_lines(machine: Machine, parts: Sequence[MachineDevice]) -> list[str]:
+    lines = [f"{machine.slug}: " + ", ".join(filter(None, [machine.cpu, machine.os]))]
+    for part in parts:
+        figures = [size(part.memory_bytes)]
+        figures += [f"{number(each.bytes_per_s / 1e9)} GB/s {each.source}" for each in part.bandwidths]
+        name = f"{part.count} x {part.name}" if part.kind == "accelerator" else part.name
+        lines.append(f"  {name}: {', '.join(figures)}")
+    return lines
+
+
+def _tera(value: float | None) -> str:
+    return number(value / 1e12) if value else DASH
+
+
+# --- JSON ------------------------------------------------------------------------------------------------------------
+
+
+def _machine_json(machine: Machine, parts: Sequence[MachineDevice]) -> dict[str, Any]:
+    return {
+        "slug": machine.slug,
+        "name": machine.name,
+        "kind": machine.kind,
+        "os": machine.os,
+        "cpu": machine.cpu,
+        "physical_cores": machine.physical_cores,
+        "llc_bytes": machine.llc_bytes,
+        "ram_bytes": machine.ram_bytes,
+        "ram_kind": machine.ram_kind,
+        "ram_data_rate_mt_per_s": machine.ram_data_rate_mt_per_s,
+        "ram_bus_bits": machine.ram_bus_bits,
+        "devices": [_device_json(part) for part in parts],
+    }
+
+
+def _device_json(part: MachineDevice) -> dict[str, Any]:
+    bandwidths = [asdict(each) | {"at": each.at.isoformat() if each.at else None} for each in part.bandwidths]
+    return asdict(part) | {"bandwidth_bytes_per_s": part.bandwidth_bytes_per_s, "bandwidths": bandwidths}
+
+
+def _probe_json(row: BandwidthProbe) -> dict[str, Any]:
+    return {
+        "best_bytes_per_s": row.best_bytes_per_s,
+        "median_bytes_per_s": row.median_bytes_per_s,
+        "threads": row.threads,
+        "is_lower_bound": True,
+        **row.record,
+        "measured_at": row.finished_at.isoformat() if row.finished_at else None,
+    }

@@ -1,0 +1,270 @@
+"""How fast this machine reads its memory, measured: float32 matrix-vector products over more than any cache holds.
+
+Reading is what decoding does, and nothing is written, so there is no doubt about what a written byte costs. The figure
+is a lower bound: what another program, or a neighbour of a virtual machine, takes at the same time is missing in it.
+"""
+
+import math
+import os
+import statistics
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from app.errors import Conflict
+from app.hardware.host import available_ram_bytes, logical_cores, physical_cores
+from app.units import number, size
+
+if TYPE_CHECKING:
+    import numpy as np
+
+MIB = 1 << 20
+USUAL_BUFFER_BYTES = 1024 * MIB
+SMALLEST_BUFFER_BYTES = 512 * MIB
+POOR_BUFFER_BYTES = 64 * MIB  # of a machine with little memory, where its cache is small enough
+CACHES = 4  # a buffer of so many last-level caches is not read from them
+COLUMNS = 4096  # the vector stays in the first-level cache
+CHUNK_ROWS = 1024  # 16 MiB between two looks at the clock
+SAMPLE_S = 0.1
+SWEEP_SAMPLES = 3
+FINAL_SAMPLES = 10
+PLATEAU_RATIO = 1.15
+STABLE_SHARE = 0.85
+IDLE_S = 0.5
+BUSY_CORES = 0.25  # busy with something else, from which on it is said
+_BLAS = ("OPENBLAS", "OMP", "MKL", "BLIS", "VECLIB")
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one number of threads reached."""
+
+    threads: int
+    rates_bytes_per_s: tuple[float, ...]
+
+    @property
+    def best_bytes_per_s(self) -> float:
+        return max(self.rates_bytes_per_s)
+
+
+@dataclass(frozen=True)
+class Reading:
+    best_bytes_per_s: float
+    median_bytes_per_s: float
+    threads: int
+    samples: int
+    buffer_bytes: int
+    sweep: tuple[Step, ...]
+    plateau_ratio: float
+    """Half of the buffer against all of it: about 1, unless a cache helps the half."""
+    busy_share: float
+    """Of all cores, before it began."""
+
+    @property
+    def is_stable(self) -> bool:
+        return self.median_bytes_per_s >= STABLE_SHARE * self.best_bytes_per_s
+
+    @property
+    def is_plateau(self) -> bool:
+        return 1 / PLATEAU_RATIO <= self.plateau_ratio <= PLATEAU_RATIO
+
+    @property
+    def was_idle(self) -> bool:
+        return self.busy_share * logical_cores() < BUSY_CORES
+
+
+def measure(llc_bytes: int | None, say: Say) -> Reading:
+    """Measures for about three seconds. `say` gets a sentence at each step. Raises Conflict: too little memory.
+
+    Runs in a process of its own: it takes a buffer of 1 GiB and every core.
+    """
+    say("Looking whether the machine is idle.")
+    busy_share = _busy_share(IDLE_S)
+    buffer_bytes = buffer_size(llc_bytes, available_ram_bytes())
+    say(f"Filling {size(buffer_bytes)} of memory.")
+    counts = thread_counts(physical_cores(), logical_cores())
+    return read_at(buffer_bytes, counts, say, busy_share=busy_share)
+
+
+def buffer_size(llc_bytes: int | None, available_bytes: int) -> int:
+    """Bytes of the larger of the two buffers, a power of two; half of it must be beyond the caches too.
+
+    At most half of the available memory is taken. Raises Conflict when that is too little.
+    """
+    enough = CACHES * (llc_bytes or 0)
+    wanted = _power_of_two(max(USUAL_BUFFER_BYTES, 2 * enough))
+    needed = _power_of_two(max(2 * POOR_BUFFER_BYTES, 2 * enough))
+    while wanted > needed and 2 * wanted > available_bytes:
+        wanted //= 2
+    if 2 * wanted > available_bytes:
+        raise Conflict(
+            f"Measuring needs {size(2 * wanted)} of free memory on this machine, and there are {size(available_bytes)}."
+        )
+    return wanted
+
+
+def thread_counts(physical: int, logical: int) -> list[int]:
+    """
+    >>> thread_counts(8, 16), thread_counts(1, 1), thread_counts(64, 8)
+    ([1, 4, 8, 16], [1], [1, 4, 8])
+    """
+    physical = min(physical, logical)
+    return sorted({1, max(1, physical // 2), physical, logical})
+
+
+def read_at(
+    buffer_bytes: int,
+    counts: Sequence[int],
+    say: Say,
+    *,
+    busy_share: float = 0.0,
+    sample_s: float = SAMPLE_S,
+) -> Reading:
+    matrix = _filled(buffer_bytes, max(counts))
+    sweep = []
+    for threads in counts:
+        step = _step(matrix, threads, sample_s)
+        sweep.append(step)
+        say(f"{_threads(threads)}: {number(step.best_bytes_per_s / 1e9)} GB/s.")
+    best = max(sweep, key=lambda step: step.best_bytes_per_s)
+    say(f"Reading with {_threads(best.threads)}.")
+    whole, half = _readers(matrix, best.threads), _readers(matrix[: len(matrix) // 2], best.threads)
+    rates = list(best.rates_bytes_per_s)
+    half_rates = []
+    for turn in range(FINAL_SAMPLES):  # in turns, so that what disturbs one disturbs both
+        rates.append(_sample(whole, sample_s))
+        if turn % 2:
+            half_rates.append(_sample(half, sample_s))
+    return Reading(
+        best_bytes_per_s=max(rates),
+        median_bytes_per_s=statistics.median(rates),
+        threads=best.threads,
+        samples=len(rates),
+        buffer_bytes=matrix.nbytes,
+        sweep=tuple(sweep),
+        plateau_ratio=max(half_rates) / max(rates),
+        busy_share=busy_share,
+    )
+
+
+def remarks(reading: Reading) -> list[str]:
+    """What a person must know to trust the figure, in sentences."""
+    told = []
+    if not reading.was_idle:
+        told.append(
+            f"The machine was not idle before it began ({reading.busy_share:.0%} of its processor was busy): "
+            "other programs take their share of the bandwidth, so measure again when they are done."
+        )
+    if not reading.is_stable:
+        told.append(
+            "Unstable: the median is below 85 % of the best, so something else read memory at times; measure again."
+        )
+    if reading.plateau_ratio < 1 / PLATEAU_RATIO:
+        told.append(
+            "Half of the buffer was read more slowly than all of it: something else read memory; measure again."
+        )
+    if reading.plateau_ratio > PLATEAU_RATIO:
+        told.append(
+            f"Half of the buffer was read {reading.plateau_ratio:.2g} times as fast as all of it: a cache larger than "
+            "the system tells takes part, and the true figure may be lower."
+        )
+    if reading.buffer_bytes < SMALLEST_BUFFER_BYTES:
+        told.append(f"Memory was short, so only {size(reading.buffer_bytes)} were read.")
+    return told
+
+
+def hold_blas_to_one_thread() -> None:
+    """Must be said before numpy is imported: its library reads this once."""
+    for library in _BLAS:
+        os.environ[f"{library}_NUM_THREADS"] = "1"
+    os.environ["VECLIB_MAXIMUM_THREADS"] = "1"
+
+
+def _busy_share(seconds: float) -> float:
+    """Of all cores; what the host of a virtual machine takes away counts too."""
+    times = psutil.cpu_times_percent(interval=seconds)
+    return min(1.0, max(0.0, (100 - times.idle - getattr(times, "iowait", 0.0)) / 100))
+
+
+def _filled(buffer_bytes: int, threads: int) -> "np.ndarray[Any, np.dtype[np.float32]]":
+    """Rows of COLUMNS float32, first written by as many threads as will read: memory lies near who writes it first."""
+    import numpy as np
+
+    rows = max(2 * threads, buffer_bytes // (4 * COLUMNS))
+    matrix = np.empty((rows, COLUMNS), dtype=np.float32)
+    _in_threads([partial(part.fill, 1.0) for part in np.array_split(matrix, threads)])
+    return matrix
+
+
+def _step(matrix: Any, threads: int, sample_s: float) -> Step:
+    readers = _readers(matrix, threads)
+    return Step(threads, tuple(_sample(readers, sample_s) for _ in range(SWEEP_SAMPLES)))
+
+
+def _readers(matrix: Any, threads: int) -> list["_Reader"]:
+    import numpy as np
+
+    return [_Reader(part) for part in np.array_split(matrix, threads)]
+
+
+def _sample(readers: Sequence["_Reader"], seconds: float) -> float:
+    """Bytes a second of all readers together, each reading for `seconds` from the same moment on."""
+    start = threading.Barrier(len(readers))
+    rates = [0.0] * len(readers)
+
+    def read(place: int) -> None:
+        start.wait()
+        rates[place] = readers[place].read(seconds)
+
+    _in_threads([partial(read, place) for place in range(len(readers))])
+    return sum(rates)
+
+
+class _Reader:
+    """One thread's share of the matrix, read on and on from where it stopped."""
+
+    def __init__(self, rows: Any) -> None:
+        import numpy as np
+
+        self._chunks = [rows[first : first + CHUNK_ROWS] for first in range(0, len(rows), CHUNK_ROWS)]
+        self._vector = np.ones(COLUMNS, dtype=np.float32)
+        self._results = [np.empty(len(chunk), dtype=np.float32) for chunk in self._chunks]
+        self._next = 0
+
+    def read(self, seconds: float) -> float:
+        """Bytes a second."""
+        import numpy as np
+
+        done, begun = 0, time.perf_counter()
+        while True:
+            place = self._next
+            np.dot(self._chunks[place], self._vector, out=self._results[place])
+            self._next = (place + 1) % len(self._chunks)
+            done += self._chunks[place].nbytes
+            elapsed = time.perf_counter() - begun
+            if elapsed >= seconds:
+                return float(done / elapsed)
+
+
+def _in_threads(tasks: Sequence[Callable[[], None]]) -> None:
+    started = [threading.Thread(target=task) for task in tasks]
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()
+
+
+def _power_of_two(n_bytes: int) -> int:
+    """The next one upwards."""
+    return 1 << math.ceil(math.log2(n_bytes))
+
+
+def _threads(count: int) -> str:
+    return "1 thread" if count == 1 else f"{count} threads"

@@ -1,0 +1,168 @@
+"""What devices are known to do: `devices.csv`, one line a device with its source, and a person's own devices.
+
+Names are compared by their words: `RTX 3090`, `GeForce RTX 3090` and `NVIDIA GeForce RTX 3090` are one device, while
+`RTX 4090 Laptop GPU` is not the RTX 4090. Where a name fits several devices they are candidates, and none is taken.
+"""
+
+import csv
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from app.hardware.profile import CATALOGUE, Accelerator
+
+GIB = 1 << 30
+BUILT_IN = Path(__file__).with_name("devices.csv")
+
+# words that tell no two devices apart
+_NOISE = re.compile(
+    r"\b(?:nvidia|geforce|tesla|gtx|rtx|amd|ati|radeon|rx|instinct|intel|arc|apple|graphics|gpu|core)(?![a-z])"
+)
+_SIZE = re.compile(r"\b(\d+)\s*(?:gb|gib)\b")
+_MEMORY_TOLERANCE = 0.12  # what a driver keeps for itself, and GB against GiB
+
+
+@dataclass(frozen=True)
+class Device:
+    name: str
+    vendor: str
+    kind: str
+    """gpu; apu: shares the memory of its processor; ram: memory modules."""
+    bandwidth_bytes_per_s: float
+    source: str
+    memory_bytes: int | None = None
+    """The largest it is sold with."""
+    compute_flops_per_s: float | None = None
+    """Dense FP16 with FP32 accumulate."""
+    fastest_flops_per_s: float | None = None
+    compute_source: str = ""
+    memory_kind: str = ""
+    bus_bits: int | None = None
+    data_rate_mt_per_s: float | None = None
+    cpu_bandwidth_bytes_per_s: float | None = None
+    """What the processor's cores reach where that is less than the whole."""
+    llc_bytes: int | None = None
+    year: int | None = None
+    aliases: tuple[str, ...] = ()
+    is_own: bool = False
+    """Added or corrected by a person."""
+
+    def accelerator(self, count: int = 1) -> Accelerator:
+        return Accelerator(
+            name=self.name,
+            count=count,
+            memory_bytes=self.memory_bytes if self.kind == "gpu" else None,
+            bandwidth_bytes_per_s=self.bandwidth_bytes_per_s,
+            compute_flops_per_s=self.compute_flops_per_s,
+            fastest_flops_per_s=self.fastest_flops_per_s,
+            llc_bytes=self.llc_bytes,
+            source=CATALOGUE,
+            note=self.source,
+        )
+
+
+@dataclass(frozen=True)
+class Match:
+    device: Device | None
+    candidates: Sequence[Device] = ()
+    """Several that the name fits, when it is not one."""
+
+
+class Catalogue:
+    def __init__(self, devices: Iterable[Device]) -> None:
+        self.devices: Sequence[Device] = tuple(devices)
+        self._words = [
+            (device, frozenset(_words(name))) for device in self.devices for name in (device.name, *device.aliases)
+        ]
+
+    def with_own(self, own: Iterable[Device]) -> "Catalogue":
+        """A person's device stands before everything else, and in the place of one of its name."""
+        first = [replace(device, is_own=True) for device in own]
+        names = {device.name.casefold() for device in first}
+        return Catalogue([*first, *(device for device in self.devices if device.name.casefold() not in names)])
+
+    def find(self, name: str, memory_bytes: int | None = None) -> Match:
+        """The device that `name` means; its memory tells variants apart."""
+        words = frozenset(_words(name))
+        if not words:
+            return Match(None)
+        memory_bytes = memory_bytes or _named_memory(name)
+        same = _unique(device for device, known in self._words if known == words)
+        wider = _unique(device for device, known in self._words if known > words)
+        for found in (same, wider):
+            fitting = [device for device in found if _has_memory(device, memory_bytes)] if memory_bytes else found
+            if len(fitting) == 1 and (found is same or memory_bytes):
+                return Match(fitting[0])
+            if found:
+                return Match(None, fitting or found)
+        return Match(None)
+
+    def search(self, text: str) -> Sequence[Device]:
+        """Devices in whose vendor and names each word of `text` begins a word, for a list that a person reads."""
+        starts = [re.compile(rf"(?<![a-z0-9]){re.escape(word)}") for word in text.casefold().split()]
+        return [device for device in self.devices if all(start.search(_all_names(device)) for start in starts)]
+
+
+@cache
+def built_in() -> Catalogue:
+    with BUILT_IN.open(encoding="utf-8", newline="") as file:
+        return Catalogue(_device(row) for row in csv.DictReader(file))
+
+
+def _device(row: Mapping[str, str]) -> Device:
+    return Device(
+        name=row["name"],
+        vendor=row["vendor"],
+        kind=row["kind"],
+        bandwidth_bytes_per_s=float(row["bandwidth_gb_s"]) * 1e9,
+        source=row["source"],
+        memory_bytes=_whole(row["memory_gib"], GIB),
+        compute_flops_per_s=_scaled(row["fp16_tflops"], 1e12),
+        fastest_flops_per_s=_scaled(row["fastest_tflops"], 1e12),
+        compute_source=row["compute_source"],
+        memory_kind=row["memory_kind"],
+        bus_bits=_whole(row["bus_bits"]),
+        data_rate_mt_per_s=_scaled(row["data_rate_mt_s"]),
+        cpu_bandwidth_bytes_per_s=_scaled(row["cpu_bandwidth_gb_s"], 1e9),
+        llc_bytes=_whole(row["llc_mib"], 1 << 20),
+        year=_whole(row["year"]),
+        aliases=tuple(alias for part in row["aliases"].split(";") if (alias := part.strip())),
+    )
+
+
+def _scaled(text: str, factor: float = 1.0) -> float | None:
+    return float(text) * factor if text else None
+
+
+def _whole(text: str, factor: int = 1) -> int | None:
+    return round(float(text) * factor) if text else None
+
+
+def _words(name: str) -> list[str]:
+    """
+    >>> _words("NVIDIA GeForce RTX3090 24GB"), _words("Intel(R) Arc(TM) A770 Graphics")
+    (['3090'], ['a', '770'])
+    """
+    text = re.sub(r"\((?:r|tm|c)\)|[®™]|\bw/", " ", name.casefold())
+    return re.findall(r"[a-z]+|\d+", _NOISE.sub(" ", _SIZE.sub(" ", text)))
+
+
+def _all_names(device: Device) -> str:
+    return " ".join((device.vendor, device.name, *device.aliases)).casefold()
+
+
+def _named_memory(name: str) -> int | None:
+    found = _SIZE.search(name.casefold())
+    return int(found[1]) * GIB if found else None
+
+
+def _has_memory(device: Device, memory_bytes: int) -> bool:
+    if device.memory_bytes is None or device.kind != "gpu":
+        return True
+    return abs(memory_bytes / device.memory_bytes - 1) <= _MEMORY_TOLERANCE
+
+
+def _unique(devices: Iterable[Device]) -> list[Device]:
+    return list(dict.fromkeys(devices))

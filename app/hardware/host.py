@@ -1,0 +1,79 @@
+"""What can be told of this machine without rights, without other programs and in no time."""
+
+import os
+import platform
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+
+@dataclass(frozen=True)
+class Host:
+    name: str
+    os: str
+    cpu: str
+    ram_bytes: int
+
+
+def this_host() -> Host:
+    return Host(
+        name=socket.gethostname().split(".")[0] or "this machine",
+        os=_os_name(),
+        cpu=_cpu_name(),
+        ram_bytes=psutil.virtual_memory().total,
+    )
+
+
+def cpu_load_share(seconds: float = 0.2) -> float:
+    """Share of all cores that is busy, watched for `seconds`."""
+    return psutil.cpu_percent(interval=seconds) / 100
+
+
+def physical_cores() -> int:
+    return psutil.cpu_count(logical=False) or logical_cores()
+
+
+def logical_cores() -> int:
+    """Hardware threads that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS and Windows
+        return os.cpu_count() or 1
+
+
+def in_container() -> bool:
+    return Path("/.dockerenv").exists() or Path("/run/.containerenv").exists()
+
+
+def available_ram_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+    """Memory that may still be taken: what the system has left, and what a container's limit leaves of it."""
+    left = psutil.virtual_memory().available
+    pairs = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
+    for limit, used in pairs:
+        try:
+            numbers = [int((cgroup / name).read_text()) for name in (limit, used)]
+        except (OSError, ValueError):  # no such group, or "max"
+            continue
+        left = min(left, max(0, numbers[0] - numbers[1]))
+    return left
+
+
+def _os_name() -> str:
+    if platform.system() == "Darwin":
+        return f"macOS {platform.mac_ver()[0]}"
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return f"{platform.system()} {platform.release()}"
+
+
+def _cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.lower().startswith(("model name", "hardware")):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

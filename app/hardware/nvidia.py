@@ -1,0 +1,89 @@
+"""NVIDIA cards, by NVML (the extra `nvidia`), else by `nvidia-smi`, which tells no bus width."""
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from app.hardware.profile import SENSOR, Accelerator
+from app.hardware.tools import NoAnswer, ask, number
+
+MIB = 1 << 20
+QUERY = ("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
+
+
+def read() -> Sequence[Accelerator]:
+    """One for each card. Raises NoAnswer."""
+    try:
+        return from_nvml(_nvml())
+    except NoAnswer as reason:
+        try:
+            return from_nvidia_smi(ask("nvidia-smi", *QUERY))
+        except NoAnswer as second:
+            raise NoAnswer(f"{reason}; {second}") from second
+
+
+def _nvml() -> Any:
+    try:
+        import pynvml
+    except ImportError as error:
+        raise NoAnswer("nvidia-ml-py is not installed (pip install 'roofmark[nvidia]')") from error
+    return pynvml
+
+
+def from_nvml(nvml: Any) -> Sequence[Accelerator]:
+    """`nvml` is the module pynvml. Raises NoAnswer."""
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError as error:
+        raise NoAnswer(f"NVML says: {error}") from error
+    try:
+        handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
+        return [_card(nvml, handle) for handle in handles]
+    except nvml.NVMLError as error:
+        raise NoAnswer(f"NVML says: {error}") from error
+    finally:
+        nvml.nvmlShutdown()
+
+
+def _card(nvml: Any, handle: Any) -> Accelerator:
+    name = nvml.nvmlDeviceGetName(handle)
+    memory = _asked(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total)
+    bandwidth = bandwidth_bytes_per_s(
+        _asked(nvml, lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM)),
+        _asked(nvml, lambda: nvml.nvmlDeviceGetMemoryBusWidth(handle)),
+    )
+    return Accelerator(
+        name=name.decode() if isinstance(name, bytes) else name,
+        memory_bytes=int(memory) if memory else None,
+        bandwidth_bytes_per_s=bandwidth,
+        source=SENSOR if bandwidth else "",
+        note="NVML: 2 x memory clock x bus width" if bandwidth else "",
+    )
+
+
+def bandwidth_bytes_per_s(clock_mhz: float | None, bus_bits: float | None) -> float | None:
+    """The same for every kind of memory, as NVML counts clocks. A GB10 reports a width of 0, which is unknown.
+
+    >>> bandwidth_bytes_per_s(9751, 384) / 1e9
+    936.096
+    """
+    return 2 * clock_mhz * 1e6 * bus_bits / 8 if clock_mhz and bus_bits else None
+
+
+def _asked(nvml: Any, question: Any) -> float | None:
+    try:
+        return number(question())
+    except nvml.NVMLError:  # this card does not tell that
+        return None
+
+
+def from_nvidia_smi(text: str) -> Sequence[Accelerator]:
+    """Lines of `name, MiB`. Raises NoAnswer."""
+    rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if len(row) == 2]
+    if not rows:
+        raise NoAnswer("nvidia-smi lists no card")
+    return [
+        Accelerator(name=name, memory_bytes=int(memory * MIB) if (memory := number(size)) else None)
+        for name, size in rows
+    ]

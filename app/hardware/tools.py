@@ -1,0 +1,61 @@
+"""Asking other programs. A program that is missing, fails or hangs is a reason, never an error."""
+
+import json
+import shutil
+import subprocess
+from typing import Any
+
+TIMEOUT_S = 15.0
+
+
+class NoAnswer(Exception):
+    """`str(error)` is the reason, the end of a sentence such as `GPUs are unknown: ...`."""
+
+
+def ask(*command: str, timeout_s: float = TIMEOUT_S) -> str:
+    """Standard output of a program. Raises NoAnswer."""
+    name = command[0]
+    path = shutil.which(name)
+    if path is None:
+        raise NoAnswer(f"{name} is not installed")
+    try:
+        done = subprocess.run(  # noqa: S603  # fixed commands, nothing typed by anyone
+            [path, *command[1:]],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise NoAnswer(f"{name} did not answer within {timeout_s:.0f} s") from error
+    except OSError as error:
+        raise NoAnswer(f"{name} cannot be run: {error.strerror}") from error
+    text = done.stdout.decode("utf-8", "replace")
+    if done.returncode and not text.strip():
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise NoAnswer(f"{name} says: {said[0][:200]}" if said else f"{name} failed with code {done.returncode}")
+    return text
+
+
+def json_of(text: str, name: str) -> Any:
+    """The JSON document in a program's output; some print warnings before it. Raises NoAnswer."""
+    starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
+    for start in sorted(starts):
+        try:
+            return json.JSONDecoder().raw_decode(text[start:])[0]
+        except (ValueError, RecursionError):
+            continue
+    raise NoAnswer(f"{name} printed no JSON")
+
+
+def number(value: object) -> float | None:
+    """A number as tools write it: 24576, "24576", {"value": 24576, "unit": "MB"}; None for N/A and the like."""
+    if isinstance(value, dict):
+        value = value.get("value")
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        found = float(value)
+    except ValueError:
+        return None
+    return found if 0 < found < 1e18 else None

@@ -1,0 +1,77 @@
+"""Measurements of memory bandwidth: the row is how the measuring process tells the pages what it does."""
+
+from dataclasses import asdict
+
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import Session, col, select
+
+from app.errors import Conflict
+from app.hardware.bandwidth import Reading, remarks
+from app.models import BandwidthProbe, Machine, now
+
+REMEMBERED = 50
+_NEWEST_FIRST = (col(BandwidthProbe.started_at).desc(), col(BandwidthProbe.id).desc())
+
+BEING_MEASURED = "The memory of this machine is being measured already."
+
+
+def add_probe(session: Session, machine: Machine) -> BandwidthProbe:
+    """Raises Conflict when one of this machine runs already."""
+    assert machine.id is not None
+    added = BandwidthProbe(machine_id=machine.id, phase="Starting.")
+    try:
+        with session.begin_nested():
+            session.add(added)
+    except IntegrityError as error:
+        raise Conflict(BEING_MEASURED) from error
+    return added
+
+
+def running(session: Session, machine: Machine) -> BandwidthProbe | None:
+    found = select(BandwidthProbe).where(
+        BandwidthProbe.machine_id == machine.id, col(BandwidthProbe.status) == "running"
+    )
+    return session.exec(found).first()
+
+
+def latest(session: Session, machine: Machine) -> BandwidthProbe | None:
+    """In whatever state."""
+    newest = select(BandwidthProbe).where(BandwidthProbe.machine_id == machine.id).order_by(*_NEWEST_FIRST).limit(1)
+    return session.exec(newest).first()
+
+
+def counting(session: Session, machine: Machine) -> BandwidthProbe | None:
+    """The measurement that counts: the newest without a remark, so that one beside other work undoes no sound one."""
+    done = select(BandwidthProbe).where(BandwidthProbe.machine_id == machine.id, BandwidthProbe.status == "done")
+    found = session.exec(done.order_by(*_NEWEST_FIRST).limit(REMEMBERED)).all()
+    return next((probe for probe in found if not probe.record["remarks"]), found[0] if found else None)
+
+
+def say(session: Session, probe_id: int, phase: str) -> None:
+    probe = _probe(session, probe_id)
+    probe.phase = phase
+    session.add(probe)
+
+
+def finish(session: Session, probe_id: int, reading: Reading) -> None:
+    probe = _probe(session, probe_id)
+    probe.status, probe.phase, probe.finished_at = "done", "", now()
+    probe.best_bytes_per_s = reading.best_bytes_per_s
+    probe.median_bytes_per_s = reading.median_bytes_per_s
+    probe.threads = reading.threads
+    record = asdict(reading)
+    for column in ("best_bytes_per_s", "median_bytes_per_s", "threads"):
+        del record[column]
+    probe.record = {**record, "is_stable": reading.is_stable, "remarks": remarks(reading)}
+    session.add(probe)
+
+
+def fail(session: Session, probe_id: int, error: str) -> None:
+    probe = _probe(session, probe_id)
+    if probe.status == "running":
+        probe.status, probe.phase, probe.finished_at, probe.error = "failed", "", now(), error
+        session.add(probe)
+
+
+def _probe(session: Session, probe_id: int) -> BandwidthProbe:
+    return session.get_one(BandwidthProbe, probe_id)

@@ -1,0 +1,208 @@
+"""The form of a machine: what is stored or detected as typed texts, and typed texts as columns.
+
+A figure that detection or the catalogue filled in keeps its source through the form, beside its text in a hidden field:
+whoever types another figure has typed it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from app.errors import BadInput
+from app.hardware import memory, this_host
+from app.hardware.catalogue import Catalogue
+from app.hardware.profile import TYPED, Accelerator
+from app.models import Machine
+from app.web.forms import GIGA, Fields, quantity, typed, whole
+
+MEGA, TERA = 1e6, 1e12
+PREFIX = "accelerator_"
+MOST_CARDS = 1024
+
+
+@dataclass(frozen=True)
+class Row:
+    """One accelerator as texts; each is a field of the form, `accelerator_name` and so on."""
+
+    name: str = ""
+    count: str = ""
+    memory: str = ""
+    bandwidth: str = ""
+    compute: str = ""
+    fastest: str = ""
+    cache: str = ""
+    source: str = ""
+    note: str = ""
+    sourced: str = ""
+    """The bandwidth that `source` gave."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not any((self.name, self.memory, self.bandwidth, self.compute, self.fastest))
+
+    @property
+    def is_untouched(self) -> bool:
+        """Nothing but what a source filled in."""
+        figures = (self.memory, self.bandwidth, self.compute, self.fastest)
+        return not any(figures) or (bool(self.source) and self.source != TYPED and self.bandwidth == self.sourced)
+
+
+# --- into the form ---------------------------------------------------------------------------------------------------
+
+
+def stored(machine: Machine, is_here: bool) -> Fields:
+    bandwidth = typed(machine.ram_bandwidth_bytes_per_s, GIGA)
+    rate = machine.ram_data_rate_mt_per_s
+    items = [
+        ("name", machine.name),
+        ("kind", machine.kind),
+        ("here", "yes" if is_here else ""),
+        ("os", machine.os),
+        ("cpu", machine.cpu),
+        ("cores", str(machine.physical_cores or "")),
+        ("llc", typed(machine.llc_bytes, MEGA)),
+        ("ram", typed(machine.ram_bytes, GIGA)),
+        ("ram_speed", "-".join(filter(None, [machine.ram_kind, f"{rate:g}" if rate else ""]))),
+        ("ram_bus_bits", str(machine.ram_bus_bits or "")),
+        ("ram_bandwidth", "" if bandwidth == _arithmetic(rate, machine.ram_bus_bits) else bandwidth),
+        ("ram_bandwidth_source", machine.ram_bandwidth_source or ""),
+        ("ram_bandwidth_sourced", bandwidth),
+        ("notes", machine.notes),
+    ]
+    names = {field.name for field in fields(Accelerator)}
+    cards = [
+        Accelerator(**{key: value for key, value in card.items() if key in names}) for card in machine.accelerators
+    ]
+    return Fields(items + _items(_row(card) for card in cards))
+
+
+def _row(card: Accelerator) -> Row:
+    bandwidth = typed(card.bandwidth_bytes_per_s, GIGA)
+    return Row(
+        name=card.name,
+        count=str(card.count),
+        memory=typed(card.memory_bytes, GIGA),
+        bandwidth=bandwidth,
+        compute=typed(card.compute_flops_per_s, TERA),
+        fastest=typed(card.fastest_flops_per_s, TERA),
+        cache=typed(card.llc_bytes, MEGA),
+        source=card.source,
+        note=card.note,
+        sourced=bandwidth,
+    )
+
+
+def rows(form: Fields) -> list[Row]:
+    """As the form has them: without empty ones, and without the one whose button was pressed."""
+    names = [field.name for field in fields(Row)]
+    kept = [n for n in range(len(form.all(f"{PREFIX}name"))) if form.get("remove") != str(n + 1)]
+    found = [Row(**{name: form.nth(f"{PREFIX}{name}", n) for name in names}) for n in kept]
+    return [row for row in found if not row.is_empty]
+
+
+def completed_rows(form: Fields, catalogue: Catalogue) -> list[Row]:
+    """With what the catalogue knows of those whose figures nobody typed."""
+    return [_completed(row, catalogue) for row in rows(form)]
+
+
+def _items(found: Iterable[Row]) -> list[tuple[str, str]]:
+    return [(f"{PREFIX}{key}", value) for row in found for key, value in asdict(row).items()]
+
+
+def _completed(row: Row, catalogue: Catalogue) -> Row:
+    """A row of a known name whose figures nobody typed takes those of the catalogue; sensors know better."""
+    if not row.is_untouched or row.source == "sensor":
+        return row
+    device = catalogue.find(row.name, _memory(row)).device
+    if device is None:
+        return row
+    return replace(_row(device.accelerator()), name=row.name, count=row.count)
+
+
+def _memory(row: Row) -> int | None:
+    """What was typed, to tell variants apart; what the catalogue filled in says nothing about another name."""
+    if row.source:
+        return None
+    try:
+        value = quantity(row.memory, "Memory")
+    except BadInput:
+        return None
+    return int(value) if value else None
+
+
+def candidates(row: Row, catalogue: Catalogue) -> Sequence[str]:
+    """Names of devices that a row may mean, when it may mean several."""
+    return [] if row.bandwidth else [device.name for device in catalogue.find(row.name, _memory(row)).candidates]
+
+
+# --- out of the form -------------------------------------------------------------------------------------------------
+
+
+def meant(form: Fields, catalogue: Catalogue) -> dict[str, Any]:
+    """Columns of a machine. Raises BadInput."""
+    ram = quantity(form.get("ram"), "Memory")
+    cache = quantity(form.get("llc"), "The last-level cache", MEGA)
+    cores = form.whole("cores", "The number of cores")
+    if cores is not None and not 1 <= cores <= 100_000:
+        raise BadInput("The number of cores must be between 1 and 100,000.")
+    return {
+        "name": form.required("name", "The name", 120),
+        "kind": form.text("kind", "The kind", 40),
+        "os": form.text("os", "The operating system", 120),
+        "cpu": form.text("cpu", "The processor", 120),
+        "notes": form.text("notes", "The notes", 10_000),
+        "hostname": this_host().name if form.get("here") else None,
+        "physical_cores": cores,
+        "llc_bytes": int(cache) if cache is not None else None,
+        "ram_bytes": int(ram) if ram is not None else None,
+        **_ram(form),
+        "accelerators": [_card(row) for row in completed_rows(form, catalogue)],
+    }
+
+
+def _ram(form: Fields) -> dict[str, Any]:
+    """Speed and width, and the bandwidth as typed, as its source gave it, or as the two make it."""
+    kind, rate = memory.parse_speed(form.text("ram_speed", "The memory speed", 40))
+    bits = form.whole("ram_bus_bits", "The width of the memory bus")
+    if bits is not None:
+        memory.check_bus_bits(bits)
+    text = form.get("ram_bandwidth").strip() or _arithmetic(rate, bits)
+    bandwidth = quantity(text, "Memory bandwidth")
+    source = form.get("ram_bandwidth_source") if text == form.get("ram_bandwidth_sourced") else ""
+    return {
+        "ram_kind": kind or None,
+        "ram_data_rate_mt_per_s": rate,
+        "ram_bus_bits": bits,
+        "ram_bandwidth_bytes_per_s": bandwidth,
+        "ram_bandwidth_source": (source[:20] or TYPED) if bandwidth is not None else None,
+    }
+
+
+def _arithmetic(rate: float | None, bits: int | None) -> str:
+    """The bandwidth that speed and width make, as typed; nothing where one is unknown."""
+    return typed(memory.bandwidth_bytes_per_s(rate, bits), GIGA) if rate and bits else ""
+
+
+def _card(row: Row) -> dict[str, Any]:
+    if not row.name:
+        raise BadInput("An accelerator needs a name.")
+    count = whole(row.count, f"How many of {row.name}")
+    if count is not None and not 1 <= count <= MOST_CARDS:
+        raise BadInput(f"How many of {row.name} must be between 1 and {MOST_CARDS:,}.")
+    size = quantity(row.memory, f"Memory of {row.name}")
+    cache = quantity(row.cache, f"Cache of {row.name}", MEGA)
+    is_sourced = bool(row.source) and row.bandwidth == row.sourced
+    bandwidth = quantity(row.bandwidth, f"Bandwidth of {row.name}")
+    return asdict(
+        Accelerator(
+            name=row.name[:120],
+            count=count or 1,
+            memory_bytes=int(size) if size is not None else None,
+            bandwidth_bytes_per_s=bandwidth,
+            compute_flops_per_s=quantity(row.compute, f"Compute of {row.name}", TERA),
+            fastest_flops_per_s=quantity(row.fastest, f"Fastest compute of {row.name}", TERA),
+            llc_bytes=int(cache) if cache is not None else None,
+            source=row.source[:20] if is_sourced else TYPED,
+            note=row.note[:300] if is_sourced else "",
+        )
+    )

@@ -1,0 +1,98 @@
+"""The catalogue of devices: looked through, added to and corrected."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from app.errors import BadInput
+from app.hardware.catalogue import Device
+from app.store import devices
+from app.web.deps import DatabaseDep, Form, Writing
+from app.web.forms import GIGA, Fields, quantity, typed
+from app.web.machine_form import TERA
+from app.web.render import path_for, render
+
+KINDS = {"gpu": "card with its own memory", "apu": "shares the processor's memory", "ram": "memory modules"}
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/machines/devices", name="devices")
+def list_devices(request: Request, database: DatabaseDep, q: str = "", correct: str = "") -> Response:
+    """With `correct`, the name of a device, its figures stand in the form."""
+    with database.read() as session:
+        known = devices.load_catalogue(session).devices
+    found = next((device for device in known if device.name == correct), None)
+    return _page(request, database, _fields(found) if found else Fields(), q)
+
+
+@router.post("/machines/devices", name="save_device")
+def save_device(request: Request, database: DatabaseDep, form: Form) -> Response:
+    try:
+        values = _values(form)
+        with database.write() as session:
+            devices.save_device(session, **values)
+    except BadInput as error:
+        return _page(request, database, form, "", error)
+    return RedirectResponse(path_for(request, "devices"), status_code=303)
+
+
+@router.post("/machines/devices/remove", name="remove_device")
+def remove_device(request: Request, session: Writing, form: Form) -> Response:
+    devices.remove_device(session, form.get("name"))
+    return RedirectResponse(path_for(request, "devices"), status_code=303)
+
+
+def _page(request: Request, database: DatabaseDep, form: Fields, text: str, error: BadInput | None = None) -> Response:
+    with database.read() as session:
+        found = devices.load_catalogue(session).search(text)
+    return render(
+        request,
+        "devices.html",
+        status=error.http_status if error else 200,
+        devices=found,
+        form=form,
+        kinds=KINDS,
+        q=text,
+        error=error,
+    )
+
+
+def _fields(device: Device) -> Fields:
+    return Fields(
+        [
+            ("name", device.name),
+            ("kind", device.kind),
+            ("memory", typed(device.memory_bytes, GIGA)),
+            ("bandwidth", typed(device.bandwidth_bytes_per_s, GIGA)),
+            ("compute", typed(device.compute_flops_per_s, TERA)),
+            ("fastest", typed(device.fastest_flops_per_s, TERA)),
+            ("source", device.source),
+        ]
+    )
+
+
+def _values(form: Fields) -> dict[str, Any]:
+    """Columns of a device. Raises BadInput."""
+    memory = quantity(form.get("memory"), "The memory")
+    bandwidth = quantity(form.get("bandwidth"), "The bandwidth")
+    if bandwidth is None:
+        raise BadInput("The bandwidth is missing: it is what a device is looked up for.")
+    kind = form.get("kind", "gpu")
+    if kind not in KINDS:
+        raise BadInput(f"The kind must be one of {', '.join(KINDS)}.")
+    compute = quantity(form.get("compute"), "FP16 compute", TERA)
+    fastest = quantity(form.get("fastest"), "The fastest compute", TERA)
+    if compute is not None and fastest is not None and fastest < compute:
+        raise BadInput("The fastest compute is below that of FP16: FP16 itself is then the fastest.")
+    return {
+        "name": form.required("name", "The name", 120),
+        "kind": kind,
+        "memory_bytes": int(memory) if memory is not None else None,
+        "bandwidth_bytes_per_s": bandwidth,
+        "compute_flops_per_s": compute,
+        "fastest_flops_per_s": fastest,
+        "source": form.text("source", "The source", 300),
+    }

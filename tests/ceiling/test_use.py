@@ -1,0 +1,124 @@
+"""What a ceiling is for: the share of it that a run reaches, where its time goes, what would make it faster."""
+
+import pytest
+
+from app.ceiling.advice import Run, advise, mean_context, next_quantization
+from app.ceiling.curve import against_context
+from app.ceiling.decode import Device, decode_on, usual_range
+from app.ceiling.efficiency import cache_guard, mbu, mfu, share_words, why_above_all
+from app.ceiling.fit import Fit, Observation, fit, waterfall
+from app.ceiling.hf_config import from_config
+from app.ceiling.prefill import prefill
+from app.ceiling.types import KvTypes
+from tests.ceiling.models import MODELS
+from tests.ceiling.test_arithmetic import H100, LLAMA_8B, of_bytes, stepped
+
+
+def test_utilisation_of_the_peak() -> None:
+    ceiling = prefill(LLAMA_8B, [H100], 4096)
+    assert ceiling is not None
+    assert mfu(ceiling.tokens_per_s / 2, 4096, ceiling.flops, 989e12) == pytest.approx(0.5)
+
+
+def test_above_all_is_shown_and_explained() -> None:
+    one = stepped(LLAMA_8B)
+    assert why_above_all(0.99, LLAMA_8B, one, is_bandwidth_measured=False) == ()
+    typed_in = why_above_all(1.2, LLAMA_8B, one, is_bandwidth_measured=False)
+    assert typed_in[0] == "the bandwidth taken for this machine is too low"
+    assert any("speculative" in reason for reason in typed_in)
+    moe = from_config(MODELS["Qwen3-30B-A3B"], 4.85)
+    told = why_above_all(1.2, moe, stepped(moe), True, cache_bytes=1 << 30, is_speculative=False)
+    assert told[0].startswith("cache may help")
+    assert any("experts" in reason for reason in told)
+    assert not any("speculative" in reason for reason in told)
+    assert share_words(1.2, 120, 100) == "120 % = 120 tok/s / 100 tok/s"
+
+
+def test_weights_that_may_fit_the_cache() -> None:
+    small = of_bytes(247e6)
+    assert cache_guard(small, 32 << 20) is not None
+    assert cache_guard(small, 16 << 20) is None
+    assert cache_guard(small, None) is None
+
+
+def test_a_fit_recovers_what_made_the_runs() -> None:
+    made = Fit(bandwidth_bytes_per_s=800e9, layer_s=50e-6)
+    runs = [Observation(n_bytes, 32, made.tokens_per_s(n_bytes, 32)) for n_bytes in (5_000_000_000, 15_000_000_000)]
+    found = fit(runs[0], runs[1], Device.of("", 1000))
+    assert isinstance(found, Fit)
+    assert found.bandwidth_bytes_per_s == pytest.approx(800e9)
+    assert found.layer_s == pytest.approx(50e-6)
+    assert found.notes == ()
+    slower = fit(runs[0], runs[1], Device.of("", 700))
+    assert isinstance(slower, Fit)
+    assert "limited by computing" in slower.notes[0]
+
+
+def test_runs_that_tell_nothing_apart() -> None:
+    alike = [Observation(5_000_000_000, 32, speed) for speed in (70.0, 71.0)]
+    assert "cannot be told apart" in str(fit(alike[0], alike[1], Device.of("", 1000)))
+    backwards = [Observation(5_000_000_000, 32, 50.0), Observation(15_000_000_000, 32, 60.0)]
+    assert "was not slower" in str(fit(backwards[0], backwards[1], Device.of("", 1000)))
+
+
+def test_a_waterfall_adds_up_to_the_token() -> None:
+    hybrid = from_config(MODELS["Qwen3.5-35B-A3B"], 4.85)
+    shares = waterfall(stepped(hybrid, 8192), Device.of("", 1008), 300, hybrid.blocks, Fit(900e9, 10e-6))
+    assert [share.key for share in shares] == ["weights", "kv", "state", "layers", "loss"]
+    assert sum(share.ms for share in shares) == pytest.approx(1000 / 300)
+    assert shares[3].ms == pytest.approx(0.4)
+    faster = waterfall(stepped(LLAMA_8B), Device.of("", 1008), 100, 32, None)
+    assert [share.key for share in faster] == ["weights", "loss"]
+    assert faster[-1].ms < 0
+
+
+def test_what_it_would_take() -> None:
+    run = Run(LLAMA_8B, Device.of("RTX 4090", 1008), KvTypes(), 8192, 50.0)
+    quantized, cached, moved = advise(run, [Device.of("RTX 5090", 1792)])
+    assert quantized.change == "Q8_0 weights"
+    assert quantized.low_tokens_per_s < quantized.high_tokens_per_s < quantized.ceiling_tokens_per_s
+    share = mbu(50, decode_on(stepped(LLAMA_8B, 8192), run.device).tokens_per_s)
+    assert quantized.high_tokens_per_s == pytest.approx(share * quantized.ceiling_tokens_per_s)
+    assert cached.change == "q8_0 KV cache"
+    assert 50 < cached.high_tokens_per_s < 55
+    assert moved.high_tokens_per_s == pytest.approx(50 * 1792 / 1008)
+    (slower,) = advise(Run(LLAMA_8B, run.device, KvTypes("q4_0", "q4_0"), 0, 50.0), [Device.of("RAM", 89.6)])[1:]
+    assert slower.low_tokens_per_s == pytest.approx(50 * 89.6 / 1008)
+
+
+def test_the_range_holds_what_was_published() -> None:
+    """F16 to Q4_K_M cuts bytes 3.2 times and made published runs 1.9 to 2.6 times faster."""
+    advice = advise(Run(LLAMA_8B, Device.of("", 100), KvTypes("q8_0", "q8_0"), 0, 1.0), [Device.of("faster", 320)])[-1]
+    assert advice.low_tokens_per_s == pytest.approx(1.9, abs=0.01)
+    assert advice.high_tokens_per_s > 2.6
+
+
+def test_next_quantization_is_clearly_smaller() -> None:
+    assert [next_quantization(bits) for bits in (32, 16, 8.5, 7.36, 4.85, 4.5, 3.0)] == [
+        "F16",
+        "Q8_0",
+        "Q6_K",
+        "Q6_K",
+        "Q3_K_M",
+        "Q3_K_M",
+        None,
+    ]
+
+
+def test_advice_needs_weights() -> None:
+    unknown = from_config({"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64})
+    assert advise(Run(unknown, H100, KvTypes(), 0, 10.0), [H100]) == []
+    assert against_context(unknown, H100) == []
+
+
+def test_decode_against_context() -> None:
+    points = against_context(from_config(MODELS["Llama-3.1-8B"], 4.85), Device.of("", 256))
+    speeds = [point.ceiling_tokens_per_s for point in points]
+    assert speeds == sorted(speeds, reverse=True)
+    assert points[0].kv_share == 0
+    assert points[-1].kv_share > 0.75
+    assert (points[0].low_tokens_per_s, points[0].high_tokens_per_s) == usual_range(speeds[0])
+
+
+def test_mean_context_of_a_decode() -> None:
+    assert mean_context(512, 128) == 576

@@ -1,0 +1,52 @@
+"""`roofmark machine` as processes."""
+
+import json
+
+from app.hardware import this_host
+from tests.cli.test_cli import Roofmark, one_sentence, roofmark
+
+__all__ = ["roofmark"]  # the fixture
+
+
+def test_this_machine_is_detected_listed_and_not_added_twice(roofmark: Roofmark) -> None:
+    assert "roofmark machine detect" in roofmark("machine", "list").stdout
+    told = roofmark("machine", "detect")
+    assert told.returncode == 0
+    assert "Processor" in told.stdout
+    assert "Traceback" not in told.stderr
+    document = json.loads(roofmark("machine", "detect", "--json").stdout)
+    assert document["schema"] == "roofmark.machine/1"
+    assert document["machine"]["name"] == this_host().name
+    assert document["machine"]["ram_bytes"] > 0
+    assert document["machine"]["devices"][0]["kind"] == "ram"
+    assert all(unknown["what"] and unknown["reason"] for unknown in document["unknowns"])
+    listed = json.loads(roofmark("machine", "list", "--json").stdout)
+    assert [machine["slug"] for machine in listed["machines"]] == [document["machine"]["slug"]]
+    assert document["machine"]["slug"] in roofmark("machine", "list").stdout
+
+
+def test_the_catalogue_is_read(roofmark: Roofmark) -> None:
+    told = roofmark("machine", "devices", "rtx 3090").stdout
+    assert "GeForce RTX 3090 Ti" in told
+    (device,) = json.loads(roofmark("machine", "devices", "tesla p40", "--json").stdout)["devices"]
+    assert (device["name"], device["bandwidth_bytes_per_s"]) == ("Tesla P40", 347.1e9)
+    assert "no device" in roofmark("machine", "devices", "voodoo").stdout
+
+
+def test_a_machine_that_is_not_there_is_one_sentence(roofmark: Roofmark) -> None:
+    result = roofmark("machine", "bandwidth", "nonesuch")
+    assert result.returncode == 2
+    assert one_sentence(result) == "roofmark: There is no machine called 'nonesuch'."
+
+
+def test_the_memory_is_measured_and_the_result_is_json(roofmark: Roofmark) -> None:
+    result = roofmark("machine", "bandwidth", "--json")
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert document["schema"] == "roofmark.bandwidth/1"
+    assert document["is_lower_bound"] is True
+    assert 0 < document["median_bytes_per_s"] <= document["best_bytes_per_s"]
+    assert document["threads"] in [step["threads"] for step in document["sweep"]]
+    (machine,) = json.loads(roofmark("machine", "list", "--json").stdout)["machines"]
+    (stated,) = [each for each in machine["devices"][0]["bandwidths"] if each["source"] == "measured"]
+    assert stated["bytes_per_s"] == document["best_bytes_per_s"]

@@ -1,0 +1,113 @@
+"""The read probe: what it reads and what it says, with a tiny buffer; never how fast."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from app.errors import Conflict
+from app.hardware import bandwidth
+from app.hardware.bandwidth import MIB, Reading, Step, buffer_size, read_at, remarks, thread_counts
+
+GIB = 1024 * MIB
+CALM = Reading(
+    best_bytes_per_s=30e9,
+    median_bytes_per_s=29e9,
+    threads=2,
+    samples=13,
+    buffer_bytes=GIB,
+    sweep=(Step(1, (20e9, 21e9)), Step(2, (30e9, 29e9))),
+    plateau_ratio=1.02,
+    busy_share=0.0,
+)
+
+
+def test_a_reading_has_a_sweep_a_best_and_a_median_of_all_samples() -> None:
+    said: list[str] = []
+    reading = read_at(8 * MIB, [1, 2], said.append, sample_s=0.001)
+    assert [step.threads for step in reading.sweep] == [1, 2]
+    assert reading.threads in (1, 2)
+    assert reading.samples == bandwidth.SWEEP_SAMPLES + bandwidth.FINAL_SAMPLES
+    assert reading.buffer_bytes == 8 * MIB
+    assert 0 < reading.median_bytes_per_s <= reading.best_bytes_per_s
+    assert reading.best_bytes_per_s >= max(step.best_bytes_per_s for step in reading.sweep)
+    assert reading.plateau_ratio > 0
+    assert len(said) == 3
+
+
+def test_the_whole_buffer_is_read_before_any_of_it_is_read_again() -> None:
+    matrix = bandwidth._filled(3 * bandwidth.CHUNK_ROWS * bandwidth.COLUMNS * 4, threads=1)
+    (reader,) = bandwidth._readers(matrix, 1)
+    places = []
+    for _ in range(6):
+        places.append(reader._next)
+        reader.read(0)
+    assert places == [0, 1, 2, 0, 1, 2]
+    assert (matrix == 1).all()
+    assert all((result == bandwidth.COLUMNS).all() for result in reader._results)
+
+
+@pytest.mark.parametrize(
+    ("llc_mib", "available_mib", "buffer_mib"),
+    [
+        (32, 24_000, 1024),
+        (None, 24_000, 1024),
+        (32, 1500, 512),
+        (8, 300, 128),
+        (1152, 96_000, 16_384),  # half of it is still four caches
+        (128, 2500, 1024),
+    ],
+)
+def test_the_buffer_is_beyond_the_cache_and_within_half_of_the_memory(
+    llc_mib: int | None, available_mib: int, buffer_mib: int
+) -> None:
+    chosen = buffer_size(llc_mib * MIB if llc_mib else None, available_mib * MIB)
+    assert chosen == buffer_mib * MIB
+    assert chosen // 2 >= 4 * (llc_mib or 0) * MIB
+
+
+@pytest.mark.parametrize(("llc_mib", "available_mib"), [(1152, 16_000), (0, 100), (256, 3000)])
+def test_too_little_memory_is_one_sentence(llc_mib: int, available_mib: int) -> None:
+    with pytest.raises(Conflict, match=r"Measuring needs .* of free memory on this machine, and there are .*\.$"):
+        buffer_size(llc_mib * MIB, available_mib * MIB)
+
+
+@pytest.mark.parametrize(
+    ("physical", "logical", "counts"),
+    [(2, 2, [1, 2]), (8, 16, [1, 4, 8, 16]), (1, 1, [1]), (1, 2, [1, 2]), (96, 4, [1, 2, 4])],
+)
+def test_the_sweep_is_one_half_all_cores_and_all_threads(physical: int, logical: int, counts: list[int]) -> None:
+    assert thread_counts(physical, logical) == counts
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, None),
+        ({"median_bytes_per_s": 25e9}, "Unstable"),
+        ({"busy_share": 0.9}, "90% of its processor was busy"),
+        ({"plateau_ratio": 1.5}, "a cache larger than the system tells"),
+        ({"plateau_ratio": 0.5}, "more slowly than all of it"),
+        ({"buffer_bytes": 256 * MIB}, "only 268 MB were read"),
+    ],
+)
+def test_what_makes_a_reading_doubtful_is_said(change: dict[str, float], said: str | None) -> None:
+    told = remarks(replace(CALM, **change))  # type: ignore[arg-type]  # one field of its own type
+    assert len(told) == (said is not None)
+    assert said is None or said in told[0]
+
+
+def test_measuring_looks_at_idleness_and_memory_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    monkeypatch.setattr(bandwidth, "IDLE_S", 0.01)
+    monkeypatch.setattr(bandwidth, "available_ram_bytes", lambda: 0)
+    with pytest.raises(Conflict):
+        bandwidth.measure(None, steps.append)
+    assert steps == ["Looking whether the machine is idle."]
+
+
+def test_neither_the_pages_nor_the_command_line_load_numpy() -> None:
+    """It would cost each start a tenth of a second, and its library reads once how many threads it may use."""
+    code = "import sys, app.web, app.cli.machine, app.hardware.bandwidth; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
