@@ -13,6 +13,7 @@ from app.configuration import changes
 from app.errors import BadInput
 from app.metrics import FLAGS
 from app.models import ENDED_STATES, Run
+from app.roof import run_roof
 from app.samples import Point, Sample
 from app.store import configs, measurements, runs, samples
 from app.store.configs import snapshot_of
@@ -31,7 +32,8 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
     assert run.id is not None
     machine, server, config, model = runs.circumstances(session, run)
     taken = samples.samples_of(session, run.id)
-    found = results(measurements.measurements_of(session, run.id), taken)
+    measured = measurements.measurements_of(session, run.id)
+    found = results(measured, taken)
     shown = _chosen(point, [each.point for each in found], run)
     at_point = [sample for sample in taken if sample.point == shown]
     median = charts.median_sample(at_point)
@@ -47,6 +49,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         results=found,
         main=next((each for each in found if each.point.key == run.main_point_key), found[0] if found else None),
         shown=shown,
+        roof=run_roof(session, machine, config, model, measured) if measured else None,
         samples=sample_lines(taken),
         flags=_flags(taken),
         timeline=charts.timeline(at_point),
