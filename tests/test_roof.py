@@ -4,18 +4,22 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from sqlmodel import select
 
 from app.ceiling.decode import Split
 from app.ceiling.geometry import Attention, Geometry, Part, Source, Weights
+from app.ceiling.hf_config import from_config
 from app.cli.text import run_text
 from app.db import Database
 from app.document import run_document
+from app.hardware.catalogue import built_in
 from app.metrics import Measured
-from app.models import FULL_GEOMETRY, BandwidthProbe, Config, Machine, Model, now
-from app.roof import Foundation, Unknown, foundation, roofs
+from app.models import FULL_GEOMETRY, BandwidthProbe, Config, Machine, Measurement, Model, Run, now
+from app.roof import Foundation, Insight, RunRoof, Unknown, foundation, insight, roofs, run_roof
 from app.samples import Point
-from app.store import machines
+from app.store import machines, measurements, runs
 from app.store.machines import MachineDevice, Stated
+from tests.ceiling.models import MODELS
 from tests.seed import seed
 
 GEOMETRY = Geometry(
@@ -190,3 +194,110 @@ def test_the_measured_bandwidth_outranks_and_unknown_is_said(database: Database)
     with database.read() as session:
         known = run_document(session, public_id)["points"][0]["ceiling"]
     assert [each["bandwidth_source"] for each in known["devices"]] == ["measured"]
+
+
+# --- where the time goes ---------------------------------------------------------------------------------------------
+
+
+def explained(database: Database, public_id: str) -> Insight:
+    with database.read() as session:
+        run = runs.run(session, public_id)
+        assert run.id is not None
+        machine, _, config, model = runs.circumstances(session, run)
+        roof = run_roof(session, machine, config, model, measurements.measurements_of(session, run.id))
+        assert isinstance(roof, RunRoof)
+        assert config is not None
+        found = insight(session, machine, config, roof, roof.points[0])
+    assert found is not None
+    return found
+
+
+def copy_to(database: Database, model: Model, decode: float) -> None:
+    """A done run of `model` on the first run's server."""
+    with database.write() as session:
+        first = session.get_one(Run, 1)
+        session.add(model)
+        session.flush()
+        assert model.id is not None
+        config = Config(
+            server_id=1, model_id=model.id, engine="llama.cpp", settings={"cards": 1}, fingerprint=model.name
+        )
+        session.add(config)
+        session.flush()
+        values = first.model_dump(exclude={"id", "public_id", "config_id"})
+        run = Run(**values, config_id=config.id)
+        session.add(run)
+        session.flush()
+        session.add(
+            Measurement(
+                run_id=run.id or 0,
+                point_key=first.main_point_key,
+                metric="decode_tokens_per_s",
+                source="client",
+                unit="tok/s",
+                is_shown=True,
+                value=decode,
+                sample_count=5,
+            )
+        )
+
+
+@pytest.fixture
+def first_run(database: Database) -> str:
+    """Qwen3-30B-A3B Q8_0 with about 45 tok/s at 256 GB/s."""
+    with database.write() as session:
+        return seed(session, runs=1, configs_used=1, detailed=1)[0]
+
+
+def test_the_parts_of_a_token_add_up(database: Database, first_run: str) -> None:
+    found = explained(database, first_run)
+    (top,) = found.reached
+    assert top.decode_tokens_per_s is not None
+    assert sum(share.ms for share in found.waterfall) == pytest.approx(1000 / top.decode_tokens_per_s)
+    assert [share.key for share in found.waterfall] == ["weights", "kv", "loss"]
+    assert found.fit_words[0].startswith("A run of another model or quantization")
+
+
+def test_two_runs_tell_the_fixed_cost_of_a_layer(database: Database, first_run: str) -> None:
+    smaller = from_config(MODELS["Qwen3-30B-A3B"], 4.85)
+    model = Model(name="smaller", geometry={FULL_GEOMETRY: smaller.to_json()}, geometry_sha256="s")
+    copy_to(database, model, 66.0)
+    found = explained(database, first_run)
+    assert [share.key for share in found.waterfall] == ["weights", "kv", "layers", "loss"]
+    assert found.fit_words[0] == "The fixed cost of a layer comes from this run and that of smaller."
+
+
+def test_the_same_weights_twice_tell_nothing(database: Database, first_run: str) -> None:
+    same = from_config(MODELS["Qwen3-30B-A3B"], 8.5)
+    copy_to(database, Model(name="same", geometry={FULL_GEOMETRY: same.to_json()}, geometry_sha256="s"), 66.0)
+    assert explained(database, first_run).fit_words[0].startswith("A run of another model or quantization")
+
+
+def test_advice_names_devices_that_hold_the_model_and_are_faster(database: Database, first_run: str) -> None:
+    found = explained(database, first_run)
+    assert [each.change for each in found.advice][:2] == ["Q6_K weights", "q8_0 KV cache"]
+    others = [built_in().find(each.change).device for each in found.advice[2:]]
+    assert len(others) == 3
+    for device in others:
+        assert device is not None
+        assert device.bandwidth_bytes_per_s > 1.5 * 256e9
+        assert (device.memory_bytes or 0) > 32e9
+
+
+def test_the_curve_reaches_as_far_as_the_servers_context(database: Database, first_run: str) -> None:
+    curve = explained(database, first_run).curve
+    assert (curve[0].context, curve[-1].context) == (0, 4096)
+
+
+def test_nothing_measured_is_nothing_explained(database: Database, first_run: str) -> None:
+    with database.write() as session:
+        for row in session.exec(select(Measurement)).all():
+            row.value = None
+            session.add(row)
+    with database.read() as session:
+        run = runs.run(session, first_run)
+        machine, _, config, model = runs.circumstances(session, run)
+        roof = run_roof(session, machine, config, model, measurements.measurements_of(session, 1))
+        assert isinstance(roof, RunRoof)
+        assert config is not None
+        assert insight(session, machine, config, roof, roof.points[0]) is None

@@ -77,3 +77,10 @@ def test_more_than_all_is_shown_and_explained(client: TestClient, database: Data
     assert float(share[1]) > 100
     assert "Faster than its ceiling: one of these must be wrong" in said
     assert "the bandwidth taken for this machine is too low" in said
+
+
+def test_where_the_time_goes_and_what_would_it_take(client: TestClient, run: str) -> None:
+    said = read(client, run)
+    assert re.search(r"One token's [\d.]+ ms .* Weights [\d.]+ ms .* KV cache [\d.]+ ms .* Remaining loss", said)
+    assert re.search(r"Q6_K weights [\d.]+ [\d.]+ to [\d.]+", said)
+    assert "Decode against context The ceiling is" in said
