@@ -27,7 +27,7 @@
       const none = { width: 0 };
       return { ...trace, line: none, fill: "tonexty", fillcolor: look("band"), hoverinfo: "skip", hovertemplate: undefined };
     }
-    if (role === "roof") return { ...trace, hoverlabel, line: { color: look("muted"), width: 1.5, dash: "dash" } };
+    if (role === "roof") return { ...trace, hoverlabel, line: { color: series === null ? look("muted") : color, width: series === null ? 1.5 : 1, dash: "5px,4px" } };
     if (trace.type === "bar") return { ...trace, marker: { color }, hoverlabel };
     const many = trace.x.length > 60;
     return {

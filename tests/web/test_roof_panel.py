@@ -84,3 +84,19 @@ def test_where_the_time_goes_and_what_would_it_take(client: TestClient, run: str
     assert re.search(r"One token's [\d.]+ ms .* Weights [\d.]+ ms .* KV cache [\d.]+ ms .* Remaining loss", said)
     assert re.search(r"Q6_K weights [\d.]+ [\d.]+ to [\d.]+", said)
     assert "Decode against context The ceiling is" in said
+
+
+def test_lists_show_the_share_of_the_ceiling(client: TestClient, run: str) -> None:
+    for path in ("/", "/machines/strix-halo"):
+        page = client.get(path).text
+        assert "of ceiling" in page
+        assert re.search(rf'href="/runs/{run}#roof-title" title="[\d.]+ tok/s = 256 GB/s / [\d.]+ GB"', page)
+    assert '"role":"roof"' in client.get("/history").text
+
+
+def test_without_any_ceiling_lists_have_no_column_for_it(client: TestClient, database: Database, run: str) -> None:
+    with database.write() as session:
+        model = session.get_one(Model, 1)
+        model.geometry = {}
+        session.add(model)
+    assert "of ceiling" not in client.get("/").text

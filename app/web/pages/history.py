@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app import charts
+from app.roof import config_roofs
 from app.store import configs, listing
 from app.store.listing import Filter
 from app.suites import USUAL
@@ -39,6 +40,11 @@ def show_history(
         run_link=lambda public_id: run_path + public_id,
         config_link=lambda fingerprint: f"{path}?{urlencode({'suite': chosen, 'config': fingerprint})}",
         engine_titles=engine_titles(),
+        roofs={
+            config_id: roof.ceiling.tokens_per_s
+            for (config_id, suite_key), roof in config_roofs(session).items()
+            if suite_key == chosen
+        },
     )
     response = render(
         request,

@@ -2,6 +2,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.roof import config_roofs
 from app.store import machines, runs, servers
 from app.store.listing import decode_trends, latest_per_config
 from app.web.deps import Reading
@@ -23,6 +24,7 @@ def show_overview(request: Request, session: Reading) -> Response:
         request,
         "overview.html",
         trends=decode_trends(session) if rows else {},
+        roofs=config_roofs(session) if rows else {},
         sparkline=sparkline,
         rows=rows,
         fastest=max(with_decode, key=lambda row: row.decode.value or 0, default=None),
