@@ -9,6 +9,7 @@ from sqlmodel import Session
 from app.metrics import Measured, metrics
 from app.metrics.clock import first_token_ms
 from app.models import Config, Machine, Model, Run
+from app.roof import Holder, RunRoof, Unknown, run_roof
 from app.samples import Point, Sample
 from app.store import measurements, runs, samples
 from app.store.listing import Row, Shown
@@ -49,7 +50,7 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
             "warnings": run.evidence.get("warnings", []),
             "error": run.error,
         },
-        "points": _points(run, measured),
+        "points": _points(run, measured, run_roof(session, machine, config, model, measured)),
         "samples": [_sample(sample) for sample in taken],
     }
 
@@ -151,7 +152,7 @@ def _previous(before: Previous | None) -> dict[str, Any] | None:
     }
 
 
-def _points(run: Run, measured: Sequence[Measured]) -> list[dict[str, Any]]:
+def _points(run: Run, measured: Sequence[Measured], roof: RunRoof | Unknown | None) -> list[dict[str, Any]]:
     by_point: dict[Point, list[Measured]] = {}
     for each in measured:
         by_point.setdefault(each.point, []).append(each)
@@ -160,14 +161,52 @@ def _points(run: Run, measured: Sequence[Measured]) -> list[dict[str, Any]]:
             "point": _point(point),
             "metrics": [_metric(each) for each in found if each.value is not None],
             "nulls": _nulls(found),
+            "ceiling": _ceiling(roof, point),
         }
         for point, found in by_point.items()
     ]
     for left_out in run.evidence.get("left_out", []):
         point = Point.from_key(left_out["point"])
         nulls = [{"key": key, "reason": "exceeds_context"} for key in ("ttft_ms", *_TIMED)]
-        points.append({"point": _point(point), "metrics": [], "nulls": nulls})
+        points.append({"point": _point(point), "metrics": [], "nulls": nulls, "ceiling": None})
     return points
+
+
+def _ceiling(roof: RunRoof | Unknown | None, point: Point) -> dict[str, Any] | None:
+    """What the hardware allows at this point and which share of it was reached; or the reason why that is unknown."""
+    if isinstance(roof, Unknown):
+        return {"reason": f"{roof.reason} {roof.remedy}"}
+    found = roof.at(point) if roof else None
+    if roof is None or found is None:
+        return None
+    prefill = found.prefill
+    return {
+        "step_bytes": found.step.n_bytes,
+        "context": found.context,
+        "decode_tokens_per_s": found.decode.tokens_per_s,
+        "decode_words": found.decode.words,
+        "mbu": found.mbu,
+        "prefill_tokens_per_s": prefill and prefill.tokens_per_s,
+        "prefill_words": prefill and prefill.words,
+        "ttft_floor_ms": prefill and prefill.ttft_floor_ms,
+        "bound": prefill and prefill.bound,
+        "mfu": found.mfu,
+        "devices": [_holder(holder) for holder in roof.foundation.holders],
+        "geometry_source": roof.foundation.geometry.source,
+        "kv_type": str(roof.foundation.kv),
+        "cache_guard": found.cache,
+        "above": list(found.above),
+        "assumptions": list(found.assumptions),
+    }
+
+
+def _holder(holder: Holder) -> dict[str, Any]:
+    return {
+        "name": holder.device.name,
+        "bandwidth_bytes_per_s": holder.device.bandwidth_bytes_per_s,
+        "bandwidth_source": holder.stated.source,
+        "peak_flops": holder.device.peak_flops,
+    }
 
 
 _TIMED = ("prefill_tokens_per_s", "decode_tokens_per_s")

@@ -130,6 +130,10 @@ class Server(SQLModel, table=True):
     archived_at: datetime | None = None
 
 
+FULL_GEOMETRY = "full"
+"""In `Model.geometry`: everything of ceiling.geometry.Geometry, where a file or a person told it."""
+
+
 class Model(SQLModel, table=True):
     __table_args__ = (UniqueConstraint("name", "quantization", "geometry_sha256"),)
 
@@ -137,6 +141,7 @@ class Model(SQLModel, table=True):
     name: str = Field(max_length=300)
     quantization: str = Field(default="", max_length=60)
     geometry: dict[str, Any] = _json(dict)
+    """parameters and size_bytes as the server tells them, and FULL_GEOMETRY."""
     geometry_sha256: str = Field(max_length=64)
     source: str = Field(default="", max_length=300)
 

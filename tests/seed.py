@@ -7,12 +7,16 @@ from typing import Any
 
 from sqlmodel import Session
 
+from app.ceiling.hf_config import from_config
+from app.ceiling.types import USUAL_BITS
 from app.configuration import Snapshot
+from app.hardware.profile import CATALOGUE
 from app.metrics import flags_of
-from app.models import Machine, Measurement, Run, Server
+from app.models import FULL_GEOMETRY, Machine, Measurement, Run, Server
 from app.samples import CacheDefeat, CountSource, Event, Kind, Point, Sample, ServerFigures, Status, Trace
 from app.store import configs, machines, measurements, samples, servers
 from app.suites import BUILT_IN, Case, Suite
+from tests.ceiling.models import MODELS
 
 START = datetime(2026, 8, 1, 9, 30, tzinfo=UTC)
 DAYS = 110
@@ -57,7 +61,8 @@ def seed(session: Session, runs: int = 60, configs_used: int = 7, detailed: int 
     setups = _setups()[:configs_used]
     places = _servers(session)
     rows = {
-        i: configs.freeze(session, places[each.server].id or 0, each.snapshot, {}, "") for i, each in enumerate(setups)
+        i: configs.freeze(session, places[each.server].id or 0, each.snapshot, _geometry(each.snapshot), "")
+        for i, each in enumerate(setups)
     }
     ids = []
     step = timedelta(days=DAYS) / max(1, runs)
@@ -84,11 +89,16 @@ def seed(session: Session, runs: int = 60, configs_used: int = 7, detailed: int 
     return ids
 
 
+def _geometry(snapshot: Snapshot) -> dict[str, Any]:
+    bits = USUAL_BITS[snapshot.quantization or "F16"]
+    return {FULL_GEOMETRY: from_config(MODELS[snapshot.model], bits).to_json()}
+
+
 def _servers(session: Session) -> list[Server]:
     known = [
-        ("strix-halo", 8080, "llama.cpp", ("Radeon 8060S", 1, 96, 256)),
-        ("2×3090", 8081, "llama.cpp", ("RTX 3090", 2, 24, 936)),
-        ("m3-ultra", 8000, "openai", ("M3 Ultra", 1, 192, 819)),
+        ("strix-halo", 8080, "llama.cpp", ("Radeon 8060S", 1, 96, 256, 59)),
+        ("2×3090", 8081, "llama.cpp", ("RTX 3090", 2, 24, 936, 142)),
+        ("m3-ultra", 8000, "openai", ("M3 Ultra", 1, 192, 819, None)),
     ]
     made = []
     for name, port, engine, accelerator in known:
@@ -101,14 +111,16 @@ def _servers(session: Session) -> list[Server]:
     return made
 
 
-def _accelerator(name: str, count: int, memory_gb: int, bandwidth_gb_per_s: int) -> dict[str, Any]:
+def _accelerator(
+    name: str, count: int, memory_gb: int, bandwidth_gb_per_s: int, teraflops: int | None
+) -> dict[str, Any]:
     return {
         "name": name,
         "count": count,
         "memory_bytes": memory_gb * GB,
         "bandwidth_bytes_per_s": bandwidth_gb_per_s * GB,
-        "compute_flops_per_s": None,
-        "source": "typed",
+        "compute_flops_per_s": teraflops and teraflops * 10**12,
+        "source": CATALOGUE,
     }
 
 

@@ -1,11 +1,11 @@
 """Decode against context: is a slowdown the KV cache's, or something else's?"""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from app.ceiling.decode import Device, decode_on, usual_range
+from app.ceiling.decode import DecodeCeiling, usual_range
 from app.ceiling.geometry import Geometry
-from app.ceiling.traffic import F16, step
+from app.ceiling.traffic import F16, Step, step
 from app.ceiling.types import KvTypes
 
 CONTEXTS = (0, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
@@ -23,13 +23,23 @@ class CurvePoint:
 
 
 def against_context(
-    geometry: Geometry, device: Device, kv: KvTypes = F16, contexts: Iterable[int] = CONTEXTS
+    geometry: Geometry,
+    allowed: Callable[[Step], DecodeCeiling],
+    kv: KvTypes = F16,
+    contexts: Iterable[int] = CONTEXTS,
+    batch: int = 1,
 ) -> list[CurvePoint]:
-    """Empty where the weights are unknown."""
+    """`allowed`: what the devices allow for a step. Empty where the weights are unknown."""
     points = []
     for context in contexts:
-        if (one := step(geometry, context, kv)) is None:
+        if (one := step(geometry, context, kv, batch)) is None:
             return []
-        ceiling = decode_on(one, device).tokens_per_s
-        points.append(CurvePoint(context, ceiling, *usual_range(ceiling), (one.kv_bytes or 0) / one.n_bytes))
+        ceiling = allowed(one).tokens_per_s
+        kv_share = batch * (one.kv_bytes or 0) / one.n_bytes
+        points.append(CurvePoint(context, ceiling, *usual_range(ceiling), kv_share))
     return points
+
+
+def contexts_up_to(longest: int, pieces: int = 32) -> list[int]:
+    """From none to `longest`, closer together at the beginning, where a curve bends most."""
+    return sorted({round(longest * (piece / pieces) ** 2) for piece in range(pieces + 1)})

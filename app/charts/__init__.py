@@ -6,7 +6,20 @@ colour, dash and marker, so that light and dark need no second figure.
 
 from app.charts.base import MAX_SERIES, Figure, Key, Table
 from app.charts.history import history
+from app.charts.roof import Reached, against_context
 from app.charts.sparkline import sparkline
 from app.charts.tokens import gaps, timeline, typical_sample
 
-__all__ = ["MAX_SERIES", "Figure", "Key", "Table", "gaps", "history", "sparkline", "timeline", "typical_sample"]
+__all__ = [
+    "MAX_SERIES",
+    "Figure",
+    "Key",
+    "Reached",
+    "Table",
+    "against_context",
+    "gaps",
+    "history",
+    "sparkline",
+    "timeline",
+    "typical_sample",
+]

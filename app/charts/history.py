@@ -55,11 +55,13 @@ def history(
     config_link: Callable[[str], str] | None = None,
     engine_titles: Mapping[str, str] = MappingProxyType({}),
     intervals: Mapping[tuple[str, str], tuple[float, float]] = MappingProxyType({}),
+    roofs: Mapping[int, float] = MappingProxyType({}),
 ) -> Figure | None:
     """One series per configuration; those with the newest runs are drawn distinctly, the others in the background.
 
-    `points` in order of time; `intervals` are the ends of the 95 % intervals to draw, by public id and metric;
-    `run_link` and `config_link` give the paths for a public id and a fingerprint. None when there is nothing to draw.
+    `points` in order of time; `intervals` are the ends of the 95 % intervals to draw, by public id and metric; `roofs`
+    are decode ceilings by configuration, in tok/s; `run_link` and `config_link` give the paths for a public id and a
+    fingerprint. None when there is nothing to draw.
     """
     if not points:
         return None
@@ -76,6 +78,7 @@ def history(
         for (each, panel, known), limit in zip(drawn, limits, strict=True)
         if known
     ]
+    traces += _roofs(series, roofs, _pad(points))
     legend = tuple(
         Key(
             each.index,
@@ -90,7 +93,7 @@ def history(
     return Figure(
         data=traces,
         layout=_layout(points, marks),
-        summary=_summary(points, configs),
+        summary=_summary(points, configs, roofs.get(points[-1].config_id)),
         table=_table(points, titles, run_link),
         legend=legend,
         marks=tuple(f"{_day(mark.at)}, {mark.text}" for mark in marks),
@@ -170,6 +173,29 @@ def _error_bars(known: Sequence[tuple[float, tuple[float, float] | None]]) -> di
     }
 
 
+def _roofs(series: Sequence[_Series], roofs: Mapping[int, float], pad: timedelta) -> list[dict[str, Any]]:
+    """A dashed line over the decode speeds of each configuration, as long as it was in use."""
+    traces = []
+    for each in series:
+        ceiling = roofs.get(each.points[0].config_id)
+        if each.index is None or ceiling is None:
+            continue
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": plain(each.title),
+                "meta": {"series": each.index, "role": "roof"},
+                "x": [_stamp(each.points[0].started_at - pad / 2), _stamp(each.points[-1].started_at + pad / 2)],
+                "y": [round(ceiling, 3)] * 2,
+                "yaxis": PANELS[-1].y,
+                "hovertemplate": f"{plain(each.title)}<br>Ceiling %{{y:,.4~r}} tok/s<extra></extra>",
+                "showlegend": False,
+            }
+        )
+    return traces
+
+
 def _table(points: Sequence[HistoryPoint], titles: Mapping[int, str], run_link: Callable[[str], str]) -> Table:
     newest = points[: -MAX_ROWS - 1 : -1]
     rest = len(points) - len(newest)
@@ -221,7 +247,7 @@ def _words(then: Described, today: Described, engine_titles: Mapping[str, str]) 
 
 def _layout(points: Sequence[HistoryPoint], marks: Sequence[_Mark]) -> dict[str, Any]:
     first, last = points[0].started_at, points[-1].started_at
-    pad = max((last - first) * 0.03, timedelta(minutes=10))
+    pad = _pad(points)
     layout: dict[str, Any] = {
         "xaxis": {
             "title": {"text": "Started, UTC"},
@@ -262,7 +288,11 @@ def _layout(points: Sequence[HistoryPoint], marks: Sequence[_Mark]) -> dict[str,
     return layout
 
 
-def _summary(points: Sequence[HistoryPoint], configs: Mapping[int, Described]) -> str:
+def _pad(points: Sequence[HistoryPoint]) -> timedelta:
+    return max((points[-1].started_at - points[0].started_at) * 0.03, timedelta(minutes=10))
+
+
+def _summary(points: Sequence[HistoryPoint], configs: Mapping[int, Described], roof: float | None) -> str:
     used = {point.config_id for point in points}
     said = f"{plural(len(points), 'run')} of {plural(len(used), 'configuration')}"
     first, last = points[0].started_at, points[-1].started_at
@@ -270,7 +300,8 @@ def _summary(points: Sequence[HistoryPoint], configs: Mapping[int, Described]) -
     newest = points[-1]
     figures = ", ".join(f"{p.said} {number(value)} {p.unit}" for p in PANELS if (value := p.value(newest)) is not None)
     model = _named(configs[newest.config_id].snapshot)
-    return f"{said} {when}; the newest, {model}, has {figures or 'no figures'}."
+    ceiling = f"; its decode ceiling, dashed, is {number(roof)} tok/s" if roof else ""
+    return f"{said} {when}; the newest, {model}, has {figures or 'no figures'}{ceiling}."
 
 
 def _named(snapshot: Snapshot) -> str:

@@ -16,6 +16,7 @@ def run_text(document: dict[str, Any]) -> str:
         if len(document["points"]) > 1:
             lines.append(f"\nAbout {point['prompt_tokens']:,} prompt tokens, {point['output_tokens']:,} output tokens")
         lines += [_metric_line(key, each) for key in TRIPLE]
+        lines += _roof_lines(each["ceiling"])
     lines += _change_lines(run)
     lines += [f"Warning: {warning}" for warning in run["warnings"]]
     lines += _flag_lines(document["samples"])
@@ -74,6 +75,17 @@ def _metric_line(key: str, point: dict[str, Any]) -> str:
     others = [f"{source} {number(each['value'])}" for source, each in found.items() if each is not shown]
     origin = "; ".join([f"{shown['source']}, {plural(shown['samples'], 'sample')}", *others])
     return f"{title} {value}  ({origin})"
+
+
+def _roof_lines(ceiling: dict[str, Any] | None) -> list[str]:
+    if ceiling is None:
+        return []
+    if "reason" in ceiling:
+        return [f"{'Roof':<8} {DASH:>7}  {ceiling['reason']}"]
+    reached = f"; reached {number(ceiling['mbu'] * 100)} %" if ceiling["mbu"] is not None else ""
+    lines = [f"{'Roof':<8} {ceiling['decode_words']}{reached}"]
+    doubts = ceiling["above"] or [ceiling["cache_guard"]]
+    return lines + [f"{'':<8} {sentence}" for sentence in doubts if sentence]
 
 
 def _flag_lines(samples: Sequence[dict[str, Any]]) -> list[str]:

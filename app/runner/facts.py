@@ -1,13 +1,18 @@
 """From what a server tells and what a person said to the snapshot that a run freezes."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
+from app.ceiling import ggml_geometry
+from app.ceiling.geometry import Source
 from app.configuration import Snapshot, setting_title, show
 from app.engines.base import Facts, ModelFacts
-from app.errors import ServerProblem, Trouble
-from app.models import Server
+from app.errors import BadInput, ServerProblem, Trouble
+from app.http import is_loopback
+from app.models import FULL_GEOMETRY, Server
 
 OVERRIDES = ("quantization", "engine_version")
 """Settings that a person may state where the server does not tell; they are no settings of their own."""
@@ -62,9 +67,24 @@ def context_tokens(facts: Facts, model: ModelFacts | None) -> int | None:
     return facts.context_tokens or (model.context_tokens if model else None)
 
 
-def geometry(model: ModelFacts | None) -> dict[str, Any]:
-    """What the server tells of the model's shape."""
+def geometry(server: Server, model: ModelFacts | None) -> tuple[dict[str, Any], list[str]]:
+    """What is known of the model's shape, and warnings: what the server tells and, of a file on this machine, all."""
     if model is None:
-        return {}
+        return {}, []
     told = {"parameters": model.parameters, "size_bytes": model.size_bytes}
-    return {key: value for key, value in told.items() if value is not None}
+    known: dict[str, Any] = {key: value for key, value in told.items() if value is not None}
+    if not model.file_path or not is_loopback(server.base_url) or not _is_readable(model.file_path):
+        return known, []
+    try:
+        full = ggml_geometry.from_file(Path(model.file_path), Source.LLAMA_CPP)
+    except BadInput as error:
+        return known, [f"The model's file could not be understood, so there is no ceiling: {error}"]
+    return {**known, FULL_GEOMETRY: full.to_json()}, []
+
+
+def _is_readable(path: str) -> bool:
+    """A server in a container, or behind a tunnel, names a path that is not of this machine."""
+    try:
+        return Path(path).is_file() and os.access(path, os.R_OK)
+    except (OSError, ValueError):
+        return False

@@ -152,13 +152,14 @@ def _probed(m: _Measuring, client: ServerClient) -> Facts:
 def _freeze(m: _Measuring, facts: Facts, prepared: Prepared) -> None:
     model = chosen_model(facts, m.run.plan.get("model"))
     frozen = snapshot(m.server, facts, model)
-    warnings = [*facts.notes, *contradictions(m.server, frozen)]
+    shape, doubts = geometry(m.server, model)
+    warnings = [*facts.notes, *contradictions(m.server, frozen), *doubts]
     if is_loopback(m.server.base_url) and (warning := bench.busy_machine_warning()):
         warnings.append(warning)
     found = evidence.before(prepared, warnings)
     m.planned = len(prepared.cases) * (m.suite.warmups + m.suite.repetitions)
     with m.database.write() as session:
-        config = configs.freeze(session, m.run.server_id, frozen, geometry(model), source=m.server.engine)
+        config = configs.freeze(session, m.run.server_id, frozen, shape, source=m.server.engine)
         runs.beat(
             session,
             m.run_id,

@@ -1,4 +1,4 @@
-"""Frozen configurations: rows are found by fingerprint or inserted, never changed."""
+"""Frozen configurations: rows are found by fingerprint or inserted; only what is known of a model may grow."""
 
 import hashlib
 import json
@@ -9,14 +9,16 @@ from typing import Any, NamedTuple
 from sqlmodel import Session, col, select
 
 from app.configuration import Snapshot, told_apart
-from app.models import Config, Model, Server
+from app.models import FULL_GEOMETRY, Config, Model, Server
 
 
 def freeze(session: Session, server_id: int, snapshot: Snapshot, geometry: Mapping[str, Any], source: str) -> Config:
     """The configuration row for `snapshot`, made when it is new for this server."""
     fingerprint = snapshot.fingerprint
     found = session.exec(select(Config).where(Config.server_id == server_id, Config.fingerprint == fingerprint)).first()
-    if found is None:
+    if found is not None:
+        _learn(session, found, geometry, source)
+    else:
         model = _model(session, snapshot, geometry, source)
         assert model.id is not None
         found = Config(
@@ -31,6 +33,16 @@ def freeze(session: Session, server_id: int, snapshot: Snapshot, geometry: Mappi
         session.add(found)
         session.flush()
     return found
+
+
+def _learn(session: Session, config: Config, geometry: Mapping[str, Any], source: str) -> None:
+    """A model's geometry that was unknown when the configuration was frozen: the configuration stays what it is."""
+    model = session.get_one(Model, config.model_id)
+    if FULL_GEOMETRY in geometry and FULL_GEOMETRY not in model.geometry:
+        better = _model(session, snapshot_of(config, model), geometry, source)
+        assert better.id is not None
+        config.model_id = better.id
+        session.add(config)
 
 
 def _model(session: Session, snapshot: Snapshot, geometry: Mapping[str, Any], source: str) -> Model:

@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, Response
 import app
 from app import configuration, files, units
 from app.store.listing import Shown
+from app.web import roof
 
 if TYPE_CHECKING:
     import jinja2
@@ -46,6 +47,8 @@ def environment() -> "jinja2.Environment":
         setting_value=configuration.show,
         code=_code,
         first_sentence=_first_sentence,
+        stated_words=roof.stated_words,
+        geometry_words=roof.geometry_words,
     )
     return env
 

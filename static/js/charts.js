@@ -20,6 +20,13 @@
     const own = series === null ? "series-other" : `series-${series + 1}`;
     const color = look(own);
     const hoverlabel = { bordercolor: color };
+    const role = trace.meta ? trace.meta.role : undefined;
+    if (role === "edge") return { ...trace, line: { width: 0 }, hoverinfo: "skip", hovertemplate: undefined };
+    if (role === "band") {
+      const none = { width: 0 };
+      return { ...trace, line: none, fill: "tonexty", fillcolor: look("band"), hoverinfo: "skip", hovertemplate: undefined };
+    }
+    if (role === "roof") return { ...trace, hoverlabel, line: { color: series === null ? look("muted") : color, width: series === null ? 1.5 : 1, dash: "5px,4px" } };
     if (trace.type === "bar") return { ...trace, marker: { color }, hoverlabel };
     const many = trace.x.length > 60;
     return {

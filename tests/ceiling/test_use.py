@@ -1,5 +1,7 @@
 """What a ceiling is for: the share of it that a run reaches, where its time goes, what would make it faster."""
 
+from functools import partial
+
 import pytest
 
 from app.ceiling.advice import Run, advise, mean_context, next_quantization
@@ -108,11 +110,11 @@ def test_next_quantization_is_clearly_smaller() -> None:
 def test_advice_needs_weights() -> None:
     unknown = from_config({"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64})
     assert advise(Run(unknown, H100, KvTypes(), 0, 10.0), [H100]) == []
-    assert against_context(unknown, H100) == []
+    assert against_context(unknown, partial(decode_on, device=H100)) == []
 
 
 def test_decode_against_context() -> None:
-    points = against_context(from_config(MODELS["Llama-3.1-8B"], 4.85), Device.of("", 256))
+    points = against_context(from_config(MODELS["Llama-3.1-8B"], 4.85), partial(decode_on, device=Device.of("", 256)))
     speeds = [point.ceiling_tokens_per_s for point in points]
     assert speeds == sorted(speeds, reverse=True)
     assert points[0].kv_share == 0

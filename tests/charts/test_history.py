@@ -147,3 +147,16 @@ def test_the_summary_is_one_sentence() -> None:
         "2 runs of 1 configuration from 1 September 2026 to 3 September 2026; "
         "the newest, Qwen3-8B Q4_K_M, has TTFT 500 ms, prefill 1,000 tok/s."
     )
+
+
+def test_the_ceiling_lies_over_its_own_configuration() -> None:
+    points = [point(0), point(1, config_id=2), point(2)]
+    configs = {1: described(), 2: described(quantization="Q8_0")}
+    figure = history(points, configs, str, roofs={1: 84.2})
+    assert figure is not None
+    go.Figure(data=figure.data, layout=figure.layout)
+    (roof,) = [trace for trace in figure.data if trace["meta"].get("role") == "roof"]
+    assert (roof["y"], roof["yaxis"], roof["mode"]) == ([84.2, 84.2], "y3", "lines")
+    assert roof["meta"]["series"] == next(t["meta"]["series"] for t in figure.data if t["name"] == roof["name"])
+    assert roof["x"][0] < "2026-09-01 12:00:00"
+    assert roof["x"][1] > "2026-09-01 14:00:00"

@@ -5,10 +5,12 @@ import signal
 
 import pytest
 
+from app.ceiling.geometry import Geometry
 from app.db import Database
 from app.demo import DemoEngine
 from app.document import run_document
 from app.errors import BadInput, Conflict
+from app.models import FULL_GEOMETRY
 from app.runner import Progress, Runner
 from app.settings import Settings
 from app.store import measurements, runs, samples, servers, suites
@@ -43,6 +45,11 @@ def test_a_run_goes_from_the_queue_to_its_numbers(
     assert run["config"]["engine"] == "llama.cpp"
     assert run["config"]["quantization"] == "Q4_K_M"
     assert run["config"]["settings"]["context"] == 4096
+    with database.read() as session:
+        _, _, _, model = runs.circumstances(session, runs.run(session, public_id))
+    assert model is not None
+    read = Geometry.from_json(model.geometry[FULL_GEOMETRY])
+    assert (read.architecture, read.params_total) == ("gemma3", 268_098_176)
     assert [sample["warmup"] for sample in document["samples"]] == [True, False, False, False]
     for sample in document["samples"]:
         assert (sample["status"], sample["output_tokens"], sample["cached_tokens"]) == ("ok", 12, 0)

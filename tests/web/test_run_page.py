@@ -69,8 +69,8 @@ def test_the_triple_with_spread_interval_count_and_sources(client: TestClient, s
 
 def test_charts_with_their_data(client: TestClient, seeded: list[str]) -> None:
     page = client.get(f"/runs/{seeded[-1]}").text
-    assert page.count('<script type="application/json"') == 2
-    assert page.count("<summary>Data table</summary>") == 2
+    assert page.count('<script type="application/json"') == 3
+    assert page.count("<summary>Data table</summary>") == 3
     assert "style=" not in page
 
 

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app import charts
+from app.roof import config_roofs
 from app.store import configs, listing, measurements
 from app.store.listing import Filter
 from app.suites import USUAL
@@ -47,6 +48,11 @@ def show_history(
         config_link=lambda fingerprint: f"{path}?{urlencode({'suite': chosen, 'config': fingerprint})}",
         engine_titles=engine_titles(),
         intervals=measurements.shown_intervals(session, few) if few else {},
+        roofs={
+            config_id: roof.ceiling.tokens_per_s
+            for (config_id, suite_key), roof in config_roofs(session).items()
+            if suite_key == chosen
+        },
     )
     response = render(
         request,

@@ -4,6 +4,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app.errors import BadInput, RoofmarkError
 from app.models import Machine
+from app.roof import config_roofs
 from app.store import bandwidth, devices, machines, servers
 from app.store.listing import Filter, latest_per_config
 from app.web import machine_form
@@ -70,6 +71,7 @@ def show_machine(
         servers=servers.list_servers(session, machine_id=machine.id),
         archived_servers=servers.list_servers(session, archived=True, machine_id=machine.id),
         rows=latest_per_config(session, Filter(machine=slug)),
+        roofs=config_roofs(session, machine.id),
     )
 
 

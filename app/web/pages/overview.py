@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.roof import config_roofs
 from app.store import machines, runs, servers
 from app.store.listing import Row, decode_trends, latest_per_config
 from app.suites import USUAL
@@ -29,6 +30,7 @@ def show_overview(request: Request, session: Reading) -> Response:
         request,
         "overview.html",
         trends=decode_trends(session) if rows else {},
+        roofs=config_roofs(session) if rows else {},
         sparkline=sparkline,
         rows=rows,
         archived_rows=latest_per_config(session, archived=True),

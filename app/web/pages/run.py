@@ -11,6 +11,7 @@ from app import charts
 from app.errors import BadInput
 from app.metrics import FLAGS, metrics
 from app.models import ENDED_STATES, Run, Server
+from app.roof import Insight, RunRoof, insight, run_roof
 from app.samples import Point, Sample
 from app.store import measurements, runs, samples
 from app.store.previous import previous
@@ -34,6 +35,9 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
     shown = _chosen(point, [each.point for each in found], run)
     at_point = [sample for sample in taken if sample.point == shown]
     typical = charts.typical_sample(at_point)
+    roof = run_roof(session, machine, config, model, measured) if measured else None
+    top = roof.at(shown) if isinstance(roof, RunRoof) else None
+    explained = insight(session, machine, config, roof, top) if isinstance(roof, RunRoof) and config and top else None
     return render(
         request,
         "run.html",
@@ -47,6 +51,9 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         has_result=bool(found) and (run.status == "done" or any(each.value is not None for each in measured)),
         main=next((each for each in found if each.point.key == run.main_point_key), found[0] if found else None),
         shown=shown,
+        roof=roof,
+        insight=explained,
+        roof_figure=charts.against_context(explained.curve, _reached(explained)) if explained else None,
         samples=sample_lines(taken),
         flags=_flags(taken),
         timeline=charts.timeline(at_point),
@@ -71,6 +78,14 @@ def _chosen(wanted: str | None, points: Sequence[Point], run: Run) -> Point | No
     if wanted is not None and wanted not in by_key:
         raise BadInput(f"This run has no point {wanted!r}.")
     return by_key.get(wanted or run.main_point_key) or (points[0] if points else None)
+
+
+def _reached(found: Insight) -> list[charts.Reached]:
+    return [
+        charts.Reached(each.context, each.decode_tokens_per_s)
+        for each in found.reached
+        if each.decode_tokens_per_s is not None
+    ]
 
 
 def _flags(taken: Sequence[Sample]) -> list[tuple[str, str, str, int]]:

@@ -1,0 +1,28 @@
+"""A run under its ceiling: from stored rows and measured numbers to what the hardware allows and how much was reached.
+
+foundation  a configuration -> what it stands on: a model's bytes and the devices that hold them
+points      the ceiling over each measured point
+insight     where a token's time goes, how it changes with context, what would make it faster
+"""
+
+from app.roof.configs import ConfigRoof, config_roofs
+from app.roof.foundation import Foundation, Holder, Unknown, foundation, geometry_of
+from app.roof.insight import Insight, insight
+from app.roof.points import PointRoof, RunRoof, context_of, roofs, run_roof
+
+__all__ = [
+    "ConfigRoof",
+    "Foundation",
+    "Holder",
+    "Insight",
+    "PointRoof",
+    "RunRoof",
+    "Unknown",
+    "config_roofs",
+    "context_of",
+    "foundation",
+    "geometry_of",
+    "insight",
+    "roofs",
+    "run_roof",
+]

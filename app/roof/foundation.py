@@ -1,0 +1,184 @@
+"""What a configuration stands on: a model's bytes and the devices that hold it, or why that is unknown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from app.ceiling.decode import DecodeCeiling, Device, Portion, Split, decode
+from app.ceiling.geometry import Geometry
+from app.ceiling.traffic import Step
+from app.ceiling.types import KV_BITS, KvTypes
+from app.errors import BadInput
+from app.hardware.profile import MEASURED
+from app.models import FULL_GEOMETRY, Config, Model
+from app.store.machines import MachineDevice, Stated
+
+TENSOR_SPLITS = ("tensor", "row")
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Why there is no ceiling, in one sentence each, and what to do about it."""
+
+    reason: str
+    remedy: str
+    about: str
+    """machine, model or configuration: where the remedy is."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """One device that holds the model or a part of it, and where its bandwidth comes from."""
+
+    device: Device
+    stated: Stated
+    is_ram: bool
+    llc_bytes: int | None
+    memory_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Foundation:
+    geometry: Geometry
+    kv: KvTypes
+    holders: tuple[Holder, ...]
+    """Cards before memory; equal cards one by one."""
+    split: Split
+    layers_on_cards: int | None
+    """Where the rest is in memory; None: all are on the same kind of device."""
+    assumptions: tuple[str, ...]
+
+    def portions(self, step: Step) -> list[Portion]:
+        """Which device reads how much of a step."""
+        cards = [holder for holder in self.holders if not holder.is_ram]
+        blocks = self.geometry.blocks
+        if self.layers_on_cards is None or not blocks or self.geometry.weights is None:
+            return _shared(self.holders, 1.0)
+        head = self.geometry.weights.head.n_bytes  # the head follows the last layer, as a layer of its own
+        on_cards = (step.n_bytes - head) * self.layers_on_cards / blocks
+        rest = Portion(self.holders[-1].device, step.n_bytes - on_cards)
+        return [*_shared(cards, on_cards), rest]
+
+    def decode(self, step: Step) -> DecodeCeiling:
+        return decode(step, self.portions(step), self.split)
+
+    @property
+    def device(self) -> Device | None:
+        """What all holders together are like where one device stands for them: a single one, or equal ones."""
+        first = self.holders[0].device
+        if any(holder.device != first for holder in self.holders):
+            return None
+        many = len(self.holders) if self.split is Split.TENSOR else 1
+        name = first.name if len(self.holders) == 1 else f"{len(self.holders)} × {first.name}"
+        peak = first.peak_flops and first.peak_flops * many
+        return Device(name, first.bandwidth_bytes_per_s * many, peak)
+
+    @property
+    def is_measured(self) -> bool:
+        return any(holder.stated.source == MEASURED for holder in self.holders)
+
+    @property
+    def llc_bytes(self) -> int | None:
+        return sum(holder.llc_bytes or 0 for holder in self.holders) or None
+
+
+def foundation(held: Sequence[MachineDevice], config: Config, model: Model) -> Foundation | Unknown:
+    """`held`: the devices of the machine as it is known today."""
+    geometry = geometry_of(model)
+    if geometry is None or geometry.weights is None:
+        return Unknown(
+            "How many bytes the model reads for a token is unknown, because its server names no model file that can "
+            "be read here.",
+            "The calculator takes its config.json, or its parameters and bits per weight.",
+            "model",
+        )
+    chosen = _chosen(held, config, geometry)
+    if isinstance(chosen, Unknown):
+        return chosen
+    owners, layers_on_cards, assumptions = chosen
+    holders = []
+    for owner in owners:
+        if not owner.bandwidths:
+            what = "memory" if owner.kind == "ram" else owner.name
+            remedy = "Measure it, or type it." if owner.kind == "ram" else "Pick the device from the catalogue."
+            return Unknown(f"The bandwidth of the machine's {what} is unknown.", remedy, "machine")
+        stated = owner.bandwidths[0]
+        peak = owner.fastest_flops_per_s or owner.compute_flops_per_s
+        device = Device(owner.name, stated.bytes_per_s, peak)
+        holders.append(Holder(device, stated, owner.kind == "ram", owner.llc_bytes, owner.memory_bytes))
+    kv, doubt = _kv_types(config)
+    return Foundation(
+        geometry=geometry,
+        kv=kv,
+        holders=tuple(holders),
+        split=_split(config, layers_on_cards),
+        layers_on_cards=layers_on_cards,
+        assumptions=(*assumptions, *doubt),
+    )
+
+
+def geometry_of(model: Model) -> Geometry | None:
+    full = model.geometry.get(FULL_GEOMETRY)
+    try:
+        return Geometry.from_json(full) if full else None
+    except BadInput:  # of another version: the next run reads the file anew
+        return None
+
+
+def _chosen(
+    held: Sequence[MachineDevice], config: Config, geometry: Geometry
+) -> tuple[list[MachineDevice], int | None, list[str]] | Unknown:
+    """The devices that hold the model, how many layers are on cards where some are not, and assumptions."""
+    ram = [device for device in held if device.kind == "ram"]
+    cards = [replace(device, count=1) for device in held if device.kind != "ram" for _ in range(device.count)]
+    stated, on_cards = _whole(config, "cards"), _whole(config, "gpu_layers")
+    if stated == 0 or on_cards == 0 or (stated is None and not cards):
+        return ram, None, []
+    if stated is not None and stated > len(cards):
+        return Unknown(
+            f"The configuration uses {stated} cards, and the machine is known to have {len(cards)}.",
+            "Add its cards, or correct the number of cards that the server uses.",
+            "machine",
+        )
+    cards.sort(key=lambda card: card.bandwidth_bytes_per_s or 0, reverse=True)
+    used = cards[: 1 if config.settings.get("split_mode") == "none" else stated]
+    said = []
+    if stated is None:
+        said.append("the number of cards is not stated, so all of the machine's are taken")
+    if on_cards is not None and geometry.blocks and on_cards < geometry.blocks:
+        said.append(f"{on_cards} of {geometry.blocks} layers are on cards, the others and the head in memory")
+        return [*used, *ram], on_cards, said
+    if len(used) > 1 and config.settings.get("split_mode") is None:
+        said.append("the split mode is not stated, so a split by layers is taken")
+    return used, None, said
+
+
+def _split(config: Config, layers_on_cards: int | None) -> Split:
+    is_tensor = config.settings.get("split_mode") in TENSOR_SPLITS and layers_on_cards is None
+    return Split.TENSOR if is_tensor else Split.LAYER
+
+
+def _shared(holders: Sequence[Holder], whole: float) -> list[Portion]:
+    """By the size of their memories, as engines do; in equal parts where one of them is unknown."""
+    sizes = [holder.memory_bytes or 0 for holder in holders]
+    if not all(sizes):
+        sizes = [1] * len(holders)
+    return [Portion(holder.device, whole * size / sum(sizes)) for holder, size in zip(holders, sizes, strict=True)]
+
+
+def _kv_types(config: Config) -> tuple[KvTypes, list[str]]:
+    said = [config.settings.get(key) for key in ("kv_type_k", "kv_type_v")]
+    known = [str(each).lower() if str(each).lower() in KV_BITS else "f16" for each in said]
+    doubts = []
+    if None in said:
+        doubts.append("the type of the KV cache is not stated, so f16 is counted")
+    doubts += [
+        f"the size of a KV cache of type {each} is unknown, so f16 is counted"
+        for each in dict.fromkeys(said)
+        if each is not None and str(each).lower() not in KV_BITS
+    ]
+    return KvTypes(*known), doubts
+
+
+def _whole(config: Config, key: str) -> int | None:
+    value = config.settings.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -1,0 +1,133 @@
+"""Where a token's time goes, how decode falls with context, and what would make it faster."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlmodel import Session
+
+from app.ceiling.advice import Advice, Run, advise
+from app.ceiling.curve import CurvePoint, against_context, contexts_up_to
+from app.ceiling.decode import Device
+from app.ceiling.fit import Fit, Observation, Share, fit, waterfall
+from app.ceiling.traffic import step
+from app.hardware.catalogue import Catalogue
+from app.models import Config, Machine
+from app.roof.foundation import Foundation, foundation
+from app.roof.points import PointRoof, RunRoof, context_of
+from app.store.decodes import Decode, newest_decodes
+from app.store.devices import load_catalogue
+from app.store.machines import devices
+
+SHORTEST_CURVE = 8_192
+LONGEST_CURVE = 131_072
+FASTER = (1.5, 2.5, 5.0)
+"""Devices to compare with: the slowest ones of the catalogue that read at least so many times faster."""
+
+
+@dataclass(frozen=True)
+class Insight:
+    curve: tuple[CurvePoint, ...]
+    reached: tuple[PointRoof, ...]
+    """Measured points that belong on the curve."""
+    waterfall: tuple[Share, ...]
+    """The milliseconds of one token; empty where several unlike devices share them."""
+    fit_words: tuple[str, ...]
+    """From which two runs the fixed cost of a layer comes, or why it is unknown."""
+    advice: tuple[Advice, ...]
+
+
+def insight(session: Session, machine: Machine, config: Config, roof: RunRoof, top: PointRoof) -> Insight | None:
+    """`top`: the point to explain. None when no decode was measured there."""
+    if not top.decode_tokens_per_s:
+        return None
+    found = roof.foundation
+    curve = against_context(
+        found.geometry, found.decode, found.kv, contexts_up_to(_longest(config, roof)), top.point.concurrency
+    )
+    alike = [each for each in roof.points if each.point.concurrency == top.point.concurrency]
+    reached = tuple(each for each in alike if each.decode_tokens_per_s)
+    device = found.device
+    if device is None:
+        return Insight(tuple(curve), reached, (), (), ())
+    others = [one for one in newest_decodes(session, machine.id) if one.config.id != config.id]
+    fitted, words = _fit(session, machine, found, device, top, others)
+    parts = waterfall(top.step, device, top.decode_tokens_per_s, found.geometry.blocks, fitted)
+    return Insight(
+        curve=tuple(curve),
+        reached=reached,
+        waterfall=tuple(parts),
+        fit_words=words,
+        advice=tuple(_advice(load_catalogue(session), found, device, top, fitted)),
+    )
+
+
+def _longest(config: Config, roof: RunRoof) -> int:
+    """The server's context where it is known, so that the curve shows what may be asked of it."""
+    stated = config.settings.get("context")
+    measured = max(each.context for each in roof.points)
+    wanted = stated if isinstance(stated, int) else max(SHORTEST_CURVE, 2 * measured)
+    return max(min(wanted, LONGEST_CURVE), measured)
+
+
+def _fit(
+    session: Session,
+    machine: Machine,
+    found: Foundation,
+    device: Device,
+    top: PointRoof,
+    others: Sequence[Decode],
+) -> tuple[Fit | None, tuple[str, ...]]:
+    """With the run of another model or quantization on the same devices whose bytes differ most."""
+    layers = found.geometry.blocks
+    if top.point.concurrency != 1 or not layers or not top.decode_tokens_per_s:
+        return None, ()
+    here = Observation(top.step.n_bytes, layers, top.decode_tokens_per_s)
+    held = devices(session, machine)
+    candidates: list[tuple[float, Observation, str]] = []
+    for one in others:
+        theirs = foundation(held, one.config, one.model)
+        if not isinstance(theirs, Foundation) or (theirs.holders, theirs.split) != (found.holders, found.split):
+            continue
+        if theirs.geometry.weights == found.geometry.weights:
+            continue
+        read = step(theirs.geometry, context_of(one.point), theirs.kv)
+        if one.point.concurrency != 1 or read is None or not theirs.geometry.blocks:
+            continue
+        there = Observation(read.n_bytes, theirs.geometry.blocks, one.tokens_per_s)
+        difference = abs(there.n_bytes / there.layers - here.n_bytes / here.layers)
+        candidates.append((difference, there, f"{one.model.name} {one.model.quantization}".strip()))
+    if not candidates:
+        return None, ("A run of another model or quantization on this machine would tell the fixed cost of a layer.",)
+    _, there, name = max(candidates, key=lambda each: each[0])
+    result = fit(here, there, device)
+    if isinstance(result, str):
+        return None, (f"With {name}, {result}.",)
+    return result, (f"The fixed cost of a layer comes from this run and that of {name}.", *result.notes)
+
+
+def _advice(
+    catalogue: Catalogue, found: Foundation, device: Device, top: PointRoof, fitted: Fit | None
+) -> list[Advice]:
+    if top.point.concurrency != 1 or top.decode_tokens_per_s is None:
+        return []
+    run = Run(found.geometry, device, found.kv, top.context, top.decode_tokens_per_s)
+    return advise(run, _faster(catalogue, found, device, top), fitted)
+
+
+def _faster(catalogue: Catalogue, found: Foundation, device: Device, top: PointRoof) -> list[Device]:
+    """Single devices that hold the model and its cache."""
+    assert found.geometry.weights is not None, "a foundation has weights"
+    needed = found.geometry.weights.total.n_bytes + (top.step.kv_bytes or 0)
+    fitting = sorted(
+        (one for one in catalogue.devices if one.kind != "ram" and (one.memory_bytes or 0) >= needed),
+        key=lambda one: (one.bandwidth_bytes_per_s, -(one.year or 0)),
+    )
+    picked = [
+        next((one for one in fitting if one.bandwidth_bytes_per_s >= factor * device.bandwidth_bytes_per_s), None)
+        for factor in FASTER
+    ]
+    return [
+        Device(one.name, one.bandwidth_bytes_per_s, one.fastest_flops_per_s or one.compute_flops_per_s)
+        for one in dict.fromkeys(picked)
+        if one is not None
+    ]

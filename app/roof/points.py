@@ -1,0 +1,124 @@
+"""Each measured point of a run under its ceiling."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlmodel import Session
+
+from app.ceiling.advice import mean_context
+from app.ceiling.decode import DecodeCeiling
+from app.ceiling.efficiency import cache_guard, mbu, mfu, why_above_all
+from app.ceiling.prefill import PrefillCeiling, prefill
+from app.ceiling.traffic import Step, step
+from app.metrics import Measured
+from app.models import Config, Machine, Model
+from app.roof.foundation import Foundation, Unknown, foundation
+from app.samples import Point
+from app.store.machines import devices
+
+
+@dataclass(frozen=True)
+class PointRoof:
+    """One measured point under its ceiling. Shares are of 1 and never clamped; None is unknown."""
+
+    point: Point
+    context: int
+    """Mean context during decode."""
+    step: Step
+    decode: DecodeCeiling
+    decode_tokens_per_s: float | None
+    """Measured, all streams together."""
+    mbu: float | None
+    above: tuple[str, ...]
+    """Which assumption must be wrong when more than all was reached."""
+    cache: str | None
+    prefill: PrefillCeiling | None
+    why_no_prefill: str
+    prefill_tokens_per_s: float | None
+    ttft_ms: float | None
+    mfu: float | None
+    assumptions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RunRoof:
+    foundation: Foundation
+    points: tuple[PointRoof, ...]
+
+    def at(self, point: Point | None) -> PointRoof | None:
+        return next((each for each in self.points if each.point == point), None)
+
+
+def run_roof(
+    session: Session, machine: Machine, config: Config | None, model: Model | None, measured: Sequence[Measured]
+) -> RunRoof | Unknown | None:
+    """None for a run whose configuration was never known."""
+    if config is None or model is None:
+        return None
+    found = foundation(devices(session, machine), config, model)
+    return found if isinstance(found, Unknown) else RunRoof(found, roofs(found, measured))
+
+
+def roofs(found: Foundation, measured: Sequence[Measured]) -> tuple[PointRoof, ...]:
+    """Of each point in the order measured."""
+    points = dict.fromkeys(each.point for each in measured)
+    shown = {(each.point, each.metric): each.value for each in measured if each.is_shown}
+    return tuple(
+        _roof(
+            found,
+            point,
+            shown.get((point, "decode_tokens_per_s")),
+            shown.get((point, "prefill_tokens_per_s")),
+            shown.get((point, "ttft_ms")),
+        )
+        for point in points
+    )
+
+
+def context_of(point: Point) -> int:
+    return point.depth + mean_context(point.prompt_tokens, point.output_tokens)
+
+
+def _roof(
+    found: Foundation, point: Point, stream_tokens_per_s: float | None, prefill_now: float | None, ttft_ms: float | None
+) -> PointRoof:
+    context = context_of(point)
+    one = step(found.geometry, context, found.kv, point.concurrency)
+    assert one is not None, "a foundation has weights"
+    ceiling = found.decode(one)
+    now = stream_tokens_per_s and stream_tokens_per_s * point.concurrency
+    share = mbu(now, ceiling.tokens_per_s) if now else None
+    whole, why = _prefill(found, point)
+    peak = sum(holder.device.peak_flops or 0 for holder in found.holders)
+    return PointRoof(
+        point=point,
+        context=context,
+        step=one,
+        decode=ceiling,
+        decode_tokens_per_s=now,
+        mbu=share,
+        above=why_above_all(share, found.geometry, one, found.is_measured, found.llc_bytes) if share else (),
+        cache=cache_guard(one, found.llc_bytes),
+        prefill=whole,
+        why_no_prefill=why,
+        prefill_tokens_per_s=prefill_now,
+        ttft_ms=ttft_ms,
+        mfu=mfu(prefill_now, point.prompt_tokens, whole.flops, peak) if whole and prefill_now else None,
+        assumptions=(
+            *found.geometry.assumptions,
+            *found.assumptions,
+            *ceiling.assumptions,
+            *(whole.assumptions if whole else ()),
+        ),
+    )
+
+
+def _prefill(found: Foundation, point: Point) -> tuple[PrefillCeiling | None, str]:
+    """And why there is none."""
+    if point.concurrency > 1:
+        return None, "Several streams ran at once, which share what computing there is."
+    without = next((holder.device.name for holder in found.holders if holder.device.peak_flops is None), None)
+    if without is not None:
+        return None, f"The peak compute of {without} is unknown, so there is no prefill ceiling and no TTFT floor."
+    held = [holder.device for holder in found.holders]
+    return prefill(found.geometry, held, point.prompt_tokens, point.depth, found.kv), ""

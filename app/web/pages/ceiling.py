@@ -1,0 +1,69 @@
+"""The calculator: what some hardware allows some model. Needs no run."""
+
+from urllib.parse import urlencode
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from app.ceiling.types import KV_BITS, USUAL_BITS
+from app.errors import BadInput
+from app.hardware.catalogue import Catalogue
+from app.store import devices
+from app.web.calculator import EXAMPLE, calculate, packed
+from app.web.deps import DatabaseDep, Form, Reading
+from app.web.forms import Fields
+from app.web.render import path_for, render
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/ceiling", name="ceiling")
+def show_ceiling(request: Request, session: Reading) -> Response:
+    """All of its state is in the address; without any it shows an example."""
+    form = Fields(request.query_params.multi_items())
+    return _page(request, devices.load_catalogue(session), form if form.items() else EXAMPLE, not form.items())
+
+
+@router.post("/ceiling", name="read_config")
+def read_config(request: Request, database: DatabaseDep, form: Form) -> Response:
+    """A pasted config.json becomes a part of the address."""
+    try:
+        link = packed(form.get("text"))
+    except BadInput as error:
+        with database.read() as session:
+            known = devices.load_catalogue(session)
+        return _page(request, known, form, False, error)
+    kept = [(key, value) for key, value in form.items(without=("text", "config", *_MODEL)) if value.strip()]
+    return RedirectResponse(f"{path_for(request, 'ceiling')}?{urlencode([*kept, ('config', link)])}", status_code=303)
+
+
+_MODEL = ("total", "active", "layers", "kv_heads", "head_dim")
+
+
+def _page(
+    request: Request, catalogue: Catalogue, form: Fields, is_example: bool, error: BadInput | None = None
+) -> Response:
+    from app import charts  # loads the figures: not at start
+
+    found = None
+    if error is None:
+        try:
+            found = calculate(form, catalogue)
+        except BadInput as problem:
+            error = problem
+    typed_instead = urlencode(form.items(without=("config", "bits", "text")))
+    return render(
+        request,
+        "ceiling.html",
+        status=error.http_status if error else 200,
+        form=form,
+        found=found,
+        figure=charts.against_context(found.curve) if found else None,
+        error=error,
+        is_example=is_example,
+        device_names=[device.name for device in catalogue.devices],
+        quantizations=list(USUAL_BITS),
+        kv_types=list(KV_BITS),
+        typed_instead=typed_instead,
+    )

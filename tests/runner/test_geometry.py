@@ -1,0 +1,63 @@
+"""What a run learns of its model's shape: from the file, when the server runs on this machine and names one."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.ceiling.geometry import Geometry, Source
+from app.configuration import Snapshot
+from app.db import Database
+from app.engines.base import ModelFacts
+from app.models import FULL_GEOMETRY, Model, Server
+from app.runner.facts import geometry
+from app.store import configs
+from tests.ceiling.files import SMALL, dense, write_gguf
+from tests.runner.conftest import add_server
+
+HERE = Server(machine_id=1, slug="s", name="s", engine="llama.cpp", base_url="http://127.0.0.1:8080")
+ELSEWHERE = Server(machine_id=1, slug="s", name="s", engine="llama.cpp", base_url="http://192.0.2.1:8080")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> ModelFacts:
+    path = write_gguf(tmp_path / "m.gguf", "llama", SMALL, dense())
+    return ModelFacts("m", "m", size_bytes=5, parameters=7, file_path=str(path))
+
+
+def test_a_local_file_tells_all_beside_what_the_server_tells(model: ModelFacts) -> None:
+    known, warnings = geometry(HERE, model)
+    full = Geometry.from_json(known[FULL_GEOMETRY])
+    assert (known["parameters"], known["size_bytes"], warnings) == (7, 5, [])
+    assert (full.source, full.architecture, full.blocks) == (Source.LLAMA_CPP, "llama", 2)
+
+
+def test_a_file_of_another_machine_is_not_looked_for(model: ModelFacts) -> None:
+    assert geometry(ELSEWHERE, model) == ({"parameters": 7, "size_bytes": 5}, [])
+
+
+@pytest.mark.parametrize("path", ["/models/in/a/container.gguf", "nul\0byte", ".", "x" * 5000])
+def test_a_path_that_leads_to_no_file_here_is_no_trouble(model: ModelFacts, path: str) -> None:
+    assert geometry(HERE, replace(model, file_path=path)) == ({"parameters": 7, "size_bytes": 5}, [])
+
+
+def test_a_broken_file_is_a_warning(model: ModelFacts, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF and then nothing of sense")
+    known, [warning] = geometry(HERE, replace(model, file_path=str(broken)))
+    assert known == {"parameters": 7, "size_bytes": 5}
+    assert warning.startswith("The model's file could not be understood, so there is no ceiling: broken.gguf")
+
+
+def test_a_known_configuration_learns_the_geometry_and_stays_itself(database: Database, model: ModelFacts) -> None:
+    add_server(database, HERE.base_url, "llama.cpp")
+    snapshot = Snapshot("llama.cpp", "b1", "m", "Q4_K_M", {})
+    known, _ = geometry(HERE, model)
+    with database.write() as session:
+        first = configs.freeze(session, 1, snapshot, {"parameters": 7}, "llama.cpp").id
+    with database.write() as session:
+        again = configs.freeze(session, 1, snapshot, known, "llama.cpp")
+        assert again.id == first
+    with database.write() as session:  # what is known once is not forgotten
+        config = configs.freeze(session, 1, snapshot, {}, "llama.cpp")
+        assert FULL_GEOMETRY in session.get_one(Model, config.model_id).geometry

@@ -1,0 +1,303 @@
+"""A stored run under its ceiling: which devices hold the model, how much was reached, and why there is no ceiling."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from sqlmodel import select
+
+from app.ceiling.decode import Split
+from app.ceiling.geometry import Attention, Geometry, Part, Source, Weights
+from app.ceiling.hf_config import from_config
+from app.cli.text import run_text
+from app.db import Database
+from app.document import run_document
+from app.hardware.catalogue import built_in
+from app.metrics import Measured
+from app.models import FULL_GEOMETRY, BandwidthProbe, Config, Machine, Measurement, Model, Run, now
+from app.roof import Foundation, Insight, RunRoof, Unknown, foundation, insight, roofs, run_roof
+from app.samples import Point
+from app.store import machines, measurements, runs
+from app.store.machines import MachineDevice, Stated
+from tests.ceiling.models import MODELS
+from tests.seed import seed
+
+GEOMETRY = Geometry(
+    source=Source.GGUF,
+    architecture="llama",
+    weights=Weights(dense=Part(7_000_000_000, 9_000_000_000), head=Part(500_000_000, 1_000_000_000)),
+    attention=(Attention(10, 1000, 1000, 32, 128, 128),),
+    blocks=10,
+)
+KV_PER_TOKEN = 10 * 2000 * 2
+POINT = Point(512, 128)
+RAM = MachineDevice("Memory", "ram", 1, None, [Stated(50e9, "measured")], llc_bytes=32 << 20)
+
+
+def card(
+    bandwidth: float | None = 1000e9, count: int = 1, memory: int = 24, peak: float | None = None
+) -> MachineDevice:
+    stated = [Stated(bandwidth, "catalogue")] if bandwidth else []
+    return MachineDevice("Card", "accelerator", count, memory << 30, stated, peak, None, 64 << 20)
+
+
+def found(held: Sequence[MachineDevice], geometry: Geometry | None = GEOMETRY, **settings: Any) -> Foundation | Unknown:
+    config = Config(server_id=1, model_id=1, engine="llama.cpp", settings=settings, fingerprint="f")
+    known = {FULL_GEOMETRY: geometry.to_json()} if geometry else {"parameters": 5, "size_bytes": 7}
+    return foundation(held, config, Model(name="m", geometry=known, geometry_sha256=""))
+
+
+def ceiling(held: Sequence[MachineDevice], **settings: Any) -> tuple[float, Foundation]:
+    """Decode at 576 tokens, without its KV cache for round numbers, and what it stands on."""
+    stands = found(held, **{"kv_type_k": "f16", "kv_type_v": "f16", **settings})
+    assert isinstance(stands, Foundation)
+    (roof,) = roofs(stands, [measured("decode_tokens_per_s", 5.0)])
+    assert roof.step.n_bytes == 10_000_000_000 + 576 * KV_PER_TOKEN
+    return roof.decode.tokens_per_s * roof.step.n_bytes / 1e9, stands
+
+
+def measured(metric: str, value: float, point: Point = POINT) -> Measured:
+    return Measured(point, metric, "client", "tok/s", value, samples=5, is_shown=True)
+
+
+@pytest.mark.parametrize("settings", [{"cards": 0}, {"gpu_layers": 0}, {"cards": 1, "gpu_layers": 0}])
+def test_without_cards_the_memory_counts(settings: dict[str, Any]) -> None:
+    assert ceiling([RAM, card()], **settings)[0] == pytest.approx(50)
+
+
+def test_a_machine_without_accelerators_runs_on_its_memory() -> None:
+    assert ceiling([RAM])[0] == pytest.approx(50)
+
+
+def test_equal_cards_in_series_are_as_fast_as_one() -> None:
+    assert ceiling([RAM, card(count=2)], cards=2, split_mode="layer")[0] == pytest.approx(1000)
+
+
+@pytest.mark.parametrize("mode", ["tensor", "row"])
+def test_cards_in_parallel_add_up(mode: str) -> None:
+    value, stands = ceiling([RAM, card(count=2)], cards=2, split_mode=mode)
+    assert value == pytest.approx(2000)
+    assert stands.split is Split.TENSOR
+
+
+def test_unequal_cards_in_series_take_shares_by_their_memory() -> None:
+    value, stands = ceiling([RAM, card(1000e9, memory=24), card(500e9, memory=8)], cards=2)
+    assert value == pytest.approx(1 / (0.75 / 1000 + 0.25 / 500))
+    assert "the split mode is not stated, so a split by layers is taken" in stands.assumptions
+
+
+def test_fewer_cards_than_there_are_are_the_fastest() -> None:
+    assert ceiling([RAM, card(500e9), card(1000e9)], cards=1)[0] == pytest.approx(1000)
+    assert ceiling([RAM, card(500e9), card(1000e9)], cards=2, split_mode="none")[0] == pytest.approx(1000)
+
+
+def test_cards_not_stated_are_all_taken_and_said() -> None:
+    value, stands = ceiling([RAM, card(count=2)], split_mode="tensor")
+    assert value == pytest.approx(2000)
+    assert "the number of cards is not stated, so all of the machine's are taken" in stands.assumptions
+
+
+def test_layers_in_memory_add_their_time() -> None:
+    value, stands = ceiling([RAM, card()], gpu_layers=4)
+    kv = 576 * KV_PER_TOKEN
+    on_card = (9e9 + kv) * 0.4
+    assert value == pytest.approx((10e9 + kv) / 1e9 / (on_card / 1000e9 + (10e9 + kv - on_card) / 50e9))
+    assert [holder.is_ram for holder in stands.holders] == [False, True]
+    assert ceiling([RAM, card()], gpu_layers=99)[0] == pytest.approx(1000)
+
+
+@pytest.mark.parametrize(
+    ("held", "settings", "about", "said"),
+    [
+        ([MachineDevice("Memory", "ram", 1, None, [])], {}, "machine", "The bandwidth of the machine's memory"),
+        ([RAM, card(None)], {}, "machine", "The bandwidth of the machine's Card is unknown."),
+        ([RAM], {"cards": 2}, "machine", "The configuration uses 2 cards, and the machine is known to have 0."),
+    ],
+)
+def test_why_there_is_no_ceiling(
+    held: Sequence[MachineDevice], settings: dict[str, Any], about: str, said: str
+) -> None:
+    unknown = found(held, **settings)
+    assert isinstance(unknown, Unknown)
+    assert unknown.about == about
+    assert said in unknown.reason
+    assert unknown.remedy
+
+
+def test_totals_alone_make_no_ceiling() -> None:
+    unknown = found([RAM], geometry=None)
+    assert isinstance(unknown, Unknown)
+    assert unknown.about == "model"
+
+
+def test_kv_types_not_stated_or_not_known_are_said() -> None:
+    stands = found([RAM], kv_type_k="q8_0", kv_type_v="turbo9")
+    assert isinstance(stands, Foundation)
+    assert str(stands.kv) == "q8_0/f16"
+    assert "the size of a KV cache of type turbo9 is unknown, so f16 is counted" in stands.assumptions
+
+
+def test_shares_are_not_clamped_and_explained() -> None:
+    stands = found([RAM, card(peak=100e12)])
+    assert isinstance(stands, Foundation)
+    numbers = [measured("decode_tokens_per_s", 150.0), measured("prefill_tokens_per_s", 2000.0)]
+    (roof,) = roofs(stands, numbers)
+    assert roof.mbu is not None
+    assert roof.mbu == pytest.approx(150 / roof.decode.tokens_per_s)
+    assert roof.mbu > 1
+    assert "the bandwidth taken for this machine is too low" in roof.above
+    assert roof.prefill is not None
+    assert roof.mfu == pytest.approx(2000 / 512 * roof.prefill.flops / 100e12)
+
+
+def test_a_model_that_fits_the_cache_is_told_so() -> None:
+    tiny = Geometry(Source.GGUF, "tiny", Weights(Part(250_000_000, 200_000_000)), ())
+    stands = found([RAM], geometry=tiny)
+    assert isinstance(stands, Foundation)
+    (roof,) = roofs(stands, [measured("decode_tokens_per_s", 100.0)])
+    assert roof.cache is not None
+    assert roof.cache.startswith("cache may help")
+
+
+def test_several_streams_share_a_reading_of_the_weights() -> None:
+    stands = found([RAM])
+    assert isinstance(stands, Foundation)
+    (roof,) = roofs(stands, [measured("decode_tokens_per_s", 4.0, point=Point(512, 128, concurrency=4))])
+    assert roof.decode_tokens_per_s == 16
+    assert roof.step.batch == 4
+
+
+def test_the_document_and_its_text(database: Database) -> None:
+    with database.write() as session:
+        public_id = seed(session, runs=1, configs_used=1, detailed=1)[0]
+    with database.read() as session:
+        document = run_document(session, public_id)
+    assert document["points"][0]["ceiling"]["mbu"] is not None
+    assert "Roof     " in run_text(document)
+    assert "; reached " in run_text(document)
+
+
+def test_the_measured_bandwidth_outranks_and_unknown_is_said(database: Database) -> None:
+    with database.write() as session:
+        public_id = seed(session, runs=1, configs_used=1, detailed=1)[0]
+        machine = machines.edit_machine(session, "strix-halo", accelerators=[])
+        config = session.get_one(Config, 1)
+        config.settings = {}
+        session.add(config)
+    with database.read() as session:
+        unknown = run_document(session, public_id)["points"][0]["ceiling"]
+    assert unknown == {"reason": "The bandwidth of the machine's memory is unknown. Measure it, or type it."}
+    with database.write() as session:
+        machine = session.get_one(Machine, machine.id)
+        assert machine.id is not None
+        session.add(BandwidthProbe(machine_id=machine.id, status="done", best_bytes_per_s=90e9, finished_at=now()))
+    with database.read() as session:
+        known = run_document(session, public_id)["points"][0]["ceiling"]
+    assert [each["bandwidth_source"] for each in known["devices"]] == ["measured"]
+
+
+# --- where the time goes ---------------------------------------------------------------------------------------------
+
+
+def explained(database: Database, public_id: str) -> Insight:
+    with database.read() as session:
+        run = runs.run(session, public_id)
+        assert run.id is not None
+        machine, _, config, model = runs.circumstances(session, run)
+        roof = run_roof(session, machine, config, model, measurements.measurements_of(session, run.id))
+        assert isinstance(roof, RunRoof)
+        assert config is not None
+        found = insight(session, machine, config, roof, roof.points[0])
+    assert found is not None
+    return found
+
+
+def copy_to(database: Database, model: Model, decode: float) -> None:
+    """A done run of `model` on the first run's server."""
+    with database.write() as session:
+        first = session.get_one(Run, 1)
+        session.add(model)
+        session.flush()
+        assert model.id is not None
+        config = Config(
+            server_id=1, model_id=model.id, engine="llama.cpp", settings={"cards": 1}, fingerprint=model.name
+        )
+        session.add(config)
+        session.flush()
+        values = first.model_dump(exclude={"id", "public_id", "config_id"})
+        run = Run(**values, config_id=config.id)
+        session.add(run)
+        session.flush()
+        session.add(
+            Measurement(
+                run_id=run.id or 0,
+                point_key=first.main_point_key,
+                metric="decode_tokens_per_s",
+                source="client",
+                unit="tok/s",
+                is_shown=True,
+                value=decode,
+                sample_count=5,
+            )
+        )
+
+
+@pytest.fixture
+def first_run(database: Database) -> str:
+    """Qwen3-30B-A3B Q8_0 with about 45 tok/s at 256 GB/s."""
+    with database.write() as session:
+        return seed(session, runs=1, configs_used=1, detailed=1)[0]
+
+
+def test_the_parts_of_a_token_add_up(database: Database, first_run: str) -> None:
+    found = explained(database, first_run)
+    (top,) = found.reached
+    assert top.decode_tokens_per_s is not None
+    assert sum(share.ms for share in found.waterfall) == pytest.approx(1000 / top.decode_tokens_per_s)
+    assert [share.key for share in found.waterfall] == ["weights", "kv", "loss"]
+    assert found.fit_words[0].startswith("A run of another model or quantization")
+
+
+def test_two_runs_tell_the_fixed_cost_of_a_layer(database: Database, first_run: str) -> None:
+    smaller = from_config(MODELS["Qwen3-30B-A3B"], 4.85)
+    model = Model(name="smaller", geometry={FULL_GEOMETRY: smaller.to_json()}, geometry_sha256="s")
+    copy_to(database, model, 66.0)
+    found = explained(database, first_run)
+    assert [share.key for share in found.waterfall] == ["weights", "kv", "layers", "loss"]
+    assert found.fit_words[0] == "The fixed cost of a layer comes from this run and that of smaller."
+
+
+def test_the_same_weights_twice_tell_nothing(database: Database, first_run: str) -> None:
+    same = from_config(MODELS["Qwen3-30B-A3B"], 8.5)
+    copy_to(database, Model(name="same", geometry={FULL_GEOMETRY: same.to_json()}, geometry_sha256="s"), 66.0)
+    assert explained(database, first_run).fit_words[0].startswith("A run of another model or quantization")
+
+
+def test_advice_names_devices_that_hold_the_model_and_are_faster(database: Database, first_run: str) -> None:
+    found = explained(database, first_run)
+    assert [each.change for each in found.advice][:2] == ["Q6_K weights", "q8_0 KV cache"]
+    others = [built_in().find(each.change).device for each in found.advice[2:]]
+    assert len(others) == 3
+    for device in others:
+        assert device is not None
+        assert device.bandwidth_bytes_per_s > 1.5 * 256e9
+        assert (device.memory_bytes or 0) > 32e9
+
+
+def test_the_curve_reaches_as_far_as_the_servers_context(database: Database, first_run: str) -> None:
+    curve = explained(database, first_run).curve
+    assert (curve[0].context, curve[-1].context) == (0, 4096)
+
+
+def test_nothing_measured_is_nothing_explained(database: Database, first_run: str) -> None:
+    with database.write() as session:
+        for row in session.exec(select(Measurement)).all():
+            row.value = None
+            session.add(row)
+    with database.read() as session:
+        run = runs.run(session, first_run)
+        machine, _, config, model = runs.circumstances(session, run)
+        roof = run_roof(session, machine, config, model, measurements.measurements_of(session, 1))
+        assert isinstance(roof, RunRoof)
+        assert config is not None
+        assert insight(session, machine, config, roof, roof.points[0]) is None

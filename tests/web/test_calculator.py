@@ -1,0 +1,139 @@
+"""The calculator: everything in the address, one sentence for everything that makes no sense."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.db import Database
+from app.errors import BadInput
+from app.hardware.catalogue import built_in
+from app.settings import Settings
+from app.web.calculator import calculate, packed
+from app.web.forms import Fields
+from tests.ceiling.models import MODELS
+from tests.web.notebook import pages
+from tests.web.test_run_page import text_of
+
+TYPED = {"bandwidth": "100", "total": "8", "bits": "8"}
+
+
+@pytest.fixture
+def client(settings: Settings, database: Database) -> Iterator[TestClient]:
+    with pages(settings) as client:
+        yield client
+
+
+def ask(client: TestClient, query: Mapping[str, str], status: int = 200) -> str:
+    answer = client.get("/ceiling", params=query)
+    assert answer.status_code == status
+    return text_of(answer.text)
+
+
+def test_without_anything_it_shows_an_example(client: TestClient) -> None:
+    said = ask(client, {})
+    assert "An example" in said
+    assert re.search(r"192 tok/s = 936 GB/s / 4.87 GB", said)
+
+
+def test_typed_figures(client: TestClient) -> None:
+    said = ask(client, TYPED)
+    assert "12.5 tok/s = 100 GB/s / 8.00 GB" in said
+    assert "The device's peak TFLOP/s are unknown" in said
+    assert "as typed" in said
+
+
+def test_what_is_typed_stands_before_the_catalogue(client: TestClient) -> None:
+    said = ask(client, {**TYPED, "device": "rtx 3090", "bandwidth": "800"})
+    assert "100 tok/s = 800 GB/s / 8.00 GB" in said
+    assert "corrected as typed" in said
+
+
+def test_kv_type_and_batch(client: TestClient) -> None:
+    layers = {"layers": "32", "kv_heads": "8", "head_dim": "128"}
+    assert "9.07 GB = 8.00 GB weights + 1.07 GB KV cache" in ask(client, {**TYPED, **layers})
+    assert "+ 4 x 570 MB KV cache" in ask(client, {**TYPED, **layers, "kv": "q8_0", "batch": "4"})
+
+
+def test_a_model_larger_than_the_device_is_said(client: TestClient) -> None:
+    said = ask(client, {"device": "rtx 3090", "total": "70", "bits": "16"})
+    assert "The weights are 140 GB, and GeForce RTX 3090 holds 25.8 GB" in said
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"bandwidth": ""}, "Pick a device or type a bandwidth"),
+        ({"bandwidth": "fast"}, "The bandwidth must be a number"),
+        ({"bandwidth": "1e30"}, "absurdly large"),
+        ({"device": "m3 max"}, "may be several devices"),
+        ({"device": "abacus 9"}, "The catalogue has no device 'abacus 9'"),
+        ({"total": ""}, "Type the model's parameters, or paste its config.json."),
+        ({"active": "9"}, "Active parameters must be"),
+        ({"bits": ""}, "Bits per weight are missing"),
+        ({"bits": "Q99"}, "Bits per weight must be a number"),
+        ({"bits": "4000"}, "bits per weight make no sense"),
+        ({"kv": "f7"}, "is no KV cache type"),
+        ({"batch": "-1"}, "makes no sense"),
+        ({"layers": "0", "kv_heads": "8", "head_dim": "1"}, "must be numbers above zero"),
+        ({"config": "x"}, "The link is damaged"),
+    ],
+)
+def test_what_makes_no_sense_is_one_sentence(client: TestClient, changed: dict[str, str], said: str) -> None:
+    assert said in ask(client, {**TYPED, **changed}, 422)
+
+
+def test_a_pasted_config_becomes_a_part_of_the_address(client: TestClient) -> None:
+    config = {**MODELS["Qwen3-30B-A3B"], "_name_or_path": "somebody/private", "eos_token_id": [1, 2]}
+    sent = {"text": json.dumps(config), "device": "strix halo", "kv": "f16", "total": "8"}
+    answer = client.post("/ceiling", data=sent, follow_redirects=False)
+    assert answer.status_code == 303
+    query = {key: values[0] for key, values in parse_qs(urlsplit(answer.headers["location"]).query).items()}
+    assert set(query) == {"device", "kv", "config"}
+    said = ask(client, {**query, "bits": "Q4_K_M"})
+    assert "qwen3_moe 30.5 B parameters, 3.04 B active" in said
+    assert "139 tok/s = 256 GB/s / 1.84 GB" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "This is not sound JSON"),
+        ("[" * 100_000, "This is not sound JSON"),
+        ("[1]", "It is JSON, but no config.json"),
+        ('{"a": 1}', "This is not the config.json of a language model"),
+        (" " * 300_000, "It is larger than any config.json"),
+    ],
+)
+def test_what_is_no_config_is_one_sentence_and_stays(client: TestClient, text: str, said: str) -> None:
+    answer = client.post("/ceiling", data={"text": text})
+    assert answer.status_code == 422
+    assert said in text_of(answer.text)
+
+
+def test_a_bomb_in_a_link_is_refused() -> None:
+    import base64
+    import zlib
+
+    bomb = base64.urlsafe_b64encode(zlib.compress(b" " * 3_000_000, 9)).decode()
+    with pytest.raises(BadInput, match="not whole"):
+        calculate(Fields([("bandwidth", "1"), ("config", bomb)]), built_in())
+
+
+@given(st.dictionaries(st.sampled_from(["device", "bandwidth", "tflops", "total", "bits", "kv", "batch", "config",
+       "layers", "kv_heads", "head_dim", "active"]), st.text(max_size=12) | st.integers().map(str)))  # fmt: skip
+def test_any_address_gives_ceilings_or_one_sentence(query: dict[str, str]) -> None:
+    with suppress(BadInput):
+        calculate(Fields([*query.items()]), built_in())
+
+
+def test_every_worked_model_fits_a_link() -> None:
+    shapes: list[dict[str, Any]] = list(MODELS.values())
+    assert all(len(packed(json.dumps(shape))) < 1000 for shape in shapes)
