@@ -121,6 +121,8 @@ def test_a_new_process_leaves_a_running_run_alone_and_resumes_the_queue(
     restarted.cancel(first)
     until(lambda: status(database, second) == "done")
     restarted.stop_watching()
+    for worker in restarted.workers():
+        worker.wait()
     assert status(database, first) == "cancelled"
 
 
