@@ -41,7 +41,7 @@ SETTINGS = {
         Setting("batch", "Batch", int),
         Setting("ubatch", "Micro-batch", int),
         Setting("threads", "Threads", int),
-        Setting("flash_attention", "Flash attention"),
+        Setting("flash_attention", "Flash attention", choices=("on", "off", "auto")),
         Setting("flags", "Flags", asked=True, hint="further command-line flags of the engine"),
     )
 }
@@ -68,7 +68,7 @@ def clean_setting(key: str, value: str) -> Value | None:
     if not value:
         return None
     if len(value) > 500:
-        raise BadInput(f"The value of {key} is longer than 500 characters.")
+        raise BadInput(f"{setting_title(key)} is longer than 500 characters.")
     setting = SETTINGS.get(key)
     if setting is None or setting.type is str:
         return value
@@ -152,6 +152,31 @@ def changes(old: Snapshot, new: Snapshot, engine_titles: Mapping[str, str] | Non
     gone, come = set(old.labels) - set(new.labels), set(new.labels) - set(old.labels)
     said += [f"label {label} removed" for label in sorted(gone)] + [f"label {label} added" for label in sorted(come)]
     return said
+
+
+def told_apart(configs: Mapping[int, Snapshot], engine_titles: Mapping[str, str] | None = None) -> dict[int, list[str]]:
+    """For configurations that stand side by side, what each has that not all of them have in common.
+
+    >>> a = Snapshot("llama.cpp", "b6301", "Qwen3-8B", "Q4_K_M", {"context": 4096, "cards": 2})
+    >>> b = Snapshot("llama.cpp", "b6400", "Qwen3-8B", "Q4_K_M", {"context": 8192, "cards": 2})
+    >>> told_apart({1: a, 2: b})
+    {1: ['llama.cpp b6301', 'Context 4,096'], 2: ['llama.cpp b6400', 'Context 8,192']}
+    """
+    details = {key: _details(each, engine_titles or {}) for key, each in configs.items()}
+    names = {name for each in details.values() for name in each}
+    differing = {name for name in names if len({each.get(name) for each in details.values()}) > 1}
+    return {key: [each[name] for name in each if name in differing] for key, each in details.items()}
+
+
+def _details(snapshot: Snapshot, engine_titles: Mapping[str, str]) -> dict[str, str]:
+    engine = engine_titles.get(snapshot.engine, snapshot.engine)
+    details = {"engine": f"{engine} {snapshot.engine_version or ''}".strip()}
+    known = [key for key in SETTINGS if key in snapshot.settings]
+    for key in known + sorted(set(snapshot.settings) - set(SETTINGS)):
+        details[key] = f"{setting_title(key)} {show(snapshot.settings[key])}"
+    if snapshot.labels:
+        details["labels"] = ", ".join(sorted(snapshot.labels))
+    return details
 
 
 def setting_title(key: str) -> str:

@@ -13,18 +13,22 @@ from app.roof import Holder, RunRoof, Unknown, run_roof
 from app.samples import Point, Sample
 from app.store import measurements, runs, samples
 from app.store.listing import Row, Shown
+from app.store.previous import Previous, previous
 
 RUN_SCHEMA = "roofmark.run/1"
 RUNS_SCHEMA = "roofmark.runs/1"
 
 
 def run_document(session: Session, public_id: str) -> dict[str, Any]:
-    """Raises NotFound."""
+    """`changes` and `previous` are null for the first configuration of a server. Raises NotFound."""
     run = runs.run(session, public_id)
     assert run.id is not None
     machine, server, config, model = runs.circumstances(session, run)
     taken = samples.samples_of(session, run.id)
     measured = measurements.measurements_of(session, run.id)
+    from app import engines  # loads every engine: not at start
+
+    before = previous(session, run, {engine.key: engine.title for engine in engines.all()})
     return {
         "schema": RUN_SCHEMA,
         "run": {
@@ -39,6 +43,8 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
             "machine": _machine(machine),
             "server": {"slug": server.slug, "name": server.name},
             "config": _config(config, model),
+            "changes": list(before.changes) if before else None,
+            "previous": _previous(before),
             "samples_done": run.samples_done,
             "samples_planned": run.samples_planned,
             "warnings": run.evidence.get("warnings", []),
@@ -71,6 +77,8 @@ def runs_document(rows: Sequence[Row], total: int, page: int, per_page: int) -> 
                 "engine_version": row.engine_version,
                 "model": row.model,
                 "quantization": row.quantization,
+                "settings": row.settings,
+                "labels": row.labels,
                 "fingerprint": row.fingerprint,
                 "ttft_ms": _shown(row.ttft),
                 "prefill_tokens_per_s": _shown(row.prefill),
@@ -118,6 +126,29 @@ def _config(config: Config | None, model: Model | None) -> dict[str, Any] | None
         "settings": config.settings,
         "labels": config.labels,
         "fingerprint": config.fingerprint,
+    }
+
+
+def _previous(before: Previous | None) -> dict[str, Any] | None:
+    """The newest run of the server's previous configuration with the same suite, at the same point."""
+    if before is None or before.public_id is None:
+        return None
+    return {
+        "id": before.public_id,
+        "triple": {
+            each.metric: {key: value for key, value in _metric(each).items() if key != "key"} for each in before.triple
+        },
+        "steps": [
+            {
+                "key": step.metric,
+                "source": step.source,
+                "then": step.then,
+                "now": step.today,
+                "change": step.change,
+                "within_spread": step.is_within_spread,
+            }
+            for step in before.steps
+        ],
     }
 
 

@@ -37,8 +37,8 @@ TOKEN_KINDS = frozenset({Kind.ANSWER, Kind.REASONING, Kind.TOOL, Kind.HIDDEN})
 class Event:
     at_ms: float
     kind: Kind
-    chars: int = 0
-    """Characters of token text."""
+    size_bytes: int = 0
+    """Bytes of token text, UTF-8: a token has at least one, while a character may have several tokens."""
     tokens: int | None = None
     """Output tokens so far, where the server says so in this very event."""
 
@@ -112,6 +112,10 @@ class Trace:
     output_tokens: int | None = None
     count_source: CountSource | None = None
     finish_reason: str | None = None
+    model: str | None = None
+    """The model that the server says has answered."""
+    cache_defeat: CacheDefeat = CacheDefeat.NONE
+    """What the request that was answered did against the prompt cache."""
     text_sha256: str | None = None
     """SHA-256 of the answer text (without reasoning and tool calls), UTF-8."""
     text_chars: int = 0

@@ -28,13 +28,31 @@ def number(value: float | None, digits: int = 3) -> str:
 def plus_minus(value: float | None, spread: float | None) -> str:
     """A spread in the decimals of its value; empty where there is none.
 
-    >>> number(72.4381), plus_minus(72.4381, 1.913), plus_minus(72.4, None)
-    ('72.4', '± 1.9', '')
+    >>> number(72.4381), plus_minus(72.4381, 1.913), plus_minus(72.4, None), plus_minus(1288.2, 0.31)
+    ('72.4', '± 1.9', '', '± 0.3')
     """
     if value is None or spread is None:
         return ""
     decimals = len(number(value).partition(".")[2])
-    return f"± {spread:,.{decimals}f}"
+    text = f"{spread:,.{decimals}f}"
+    return f"± {text}" if float(text.replace(",", "")) else f"± {number(spread, 1)}"
+
+
+WIDE = 3.0
+"""An interval whose ends differ by more than this factor is far from symmetric: one ± would mislead."""
+
+
+def spread(
+    value: float | None, standard_deviation: float | None, low: float | None, high: float | None
+) -> tuple[str, str]:
+    """What to write behind a value, and what that is: the standard deviation, or for a wide interval its ends.
+
+    >>> spread(72.4381, 1.913, 71, 74)[0], spread(40, 60.2, 9.1, 120)[0]
+    ('± 1.9', '(9.10 to 120)')
+    """
+    if value is not None and low is not None and high is not None and 0 < low * WIDE < high:
+        return f"({number(low)} to {number(high)})", "95 % interval: too lopsided for one ±"
+    return plus_minus(value, standard_deviation), "Standard deviation of the samples"
 
 
 _NUMBER = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d*)?(e[+-]?\d+)?", re.IGNORECASE)
@@ -54,11 +72,13 @@ def read_number(text: str) -> float:
 
 def duration(seconds: float | None) -> str:
     """
-    >>> duration(0.42), duration(42), duration(194), duration(7300)
-    ('0.4 s', '42 s', '3 min 14 s', '2 h 1 min')
+    >>> duration(0.01), duration(0.42), duration(42), duration(194), duration(7300)
+    ('less than 0.1 s', '0.4 s', '42 s', '3 min 14 s', '2 h 1 min')
     """
     if seconds is None or not math.isfinite(seconds):
         return DASH
+    if seconds < 0.05:
+        return "less than 0.1 s"
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -91,6 +111,19 @@ def plural(count: int, noun: str) -> str:
     ('1 run', '3 runs')
     """
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def percent(fraction: float) -> str:
+    """A relative change with its sign.
+
+    >>> percent(0.034), percent(-0.12), percent(0.0001), percent(1.5)
+    ('+3.4 %', '−12 %', '±0 %', '+150 %')
+    """
+    size = abs(100 * fraction)
+    text = f"{size:.1f}" if size < 9.95 else f"{size:,.0f}"
+    if text == "0.0":
+        return "±0 %"
+    return f"{'+' if fraction > 0 else '−'}{text} %"
 
 
 def ago(then: datetime | None, now: datetime | None = None) -> str:

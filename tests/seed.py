@@ -203,7 +203,7 @@ def made_sample(
     gap = 1000 / decode_tokens_per_s
     events, at = [Event(0.4 * ttft_ms, Kind.ROLE)], ttft_ms
     for _ in range(point.output_tokens):
-        events.append(Event(round(at, 3), Kind.ANSWER, chars=4))
+        events.append(Event(round(at, 3), Kind.ANSWER, size_bytes=4))
         at += gap * (chance.lognormvariate(0, 0.08) + (1.5 if chance.random() < 0.02 else 0))
     last = events[-1].at_ms
     events += [Event(last + 0.1, Kind.FINISH), Event(last + 0.2, Kind.USAGE), Event(last + 0.3, Kind.DONE)]

@@ -8,12 +8,12 @@ from app.samples import CacheDefeat, CountSource, Event, Kind, Point, Sample, Se
 POINT = Point(prompt_tokens=512, output_tokens=11)
 
 
-def stream(first_ms: float = 800, gap_ms: float = 25, tokens: int = 11, chars: int = 5) -> tuple[Event, ...]:
+def stream(first_ms: float = 800, gap_ms: float = 25, tokens: int = 11, size_bytes: int = 5) -> tuple[Event, ...]:
     """A role chunk, evenly spaced answer tokens, and a finish."""
     times = [first_ms + gap_ms * index for index in range(tokens)]
     return (
         Event(5, Kind.ROLE),
-        *(Event(at, Kind.ANSWER, chars) for at in times),
+        *(Event(at, Kind.ANSWER, size_bytes) for at in times),
         Event((times or [first_ms])[-1] + 1, Kind.FINISH),
     )
 

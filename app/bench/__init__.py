@@ -17,7 +17,7 @@ from app.engines.base import Ask, Engine
 from app.errors import BadInput, ServerProblem, Trouble
 from app.http import ServerClient
 from app.metrics import FLAGS, flags_of, is_usable
-from app.samples import CacheDefeat, Sample, Status
+from app.samples import Sample, Status
 from app.suites import Case, Suite
 from app.units import duration
 
@@ -128,9 +128,7 @@ def _take_when_loaded(
 def _take(
     job: Job, case: Case, counted: int | None, ordinal: int, is_warmup: bool, busy: bool, stop: Stop
 ) -> tuple[Taken, Mapping[str, Any]]:
-    reuse = job.suite.cache == "reuse"
-    defeat = CacheDefeat.NONE if reuse else job.engine.cache_defeat
-    nonce = secrets.token_hex(NONCE_BYTES // 2) if defeat is CacheDefeat.NONCE else None
+    nonce = secrets.token_hex(NONCE_BYTES // 2)
     started_at, begun = datetime.now(UTC), time.monotonic()
     with stop.interruptible():
         trace = job.engine.play(job.client, _ask(job, case, nonce, counted))
@@ -138,7 +136,7 @@ def _take(
         ordinal=ordinal,
         point=case.point,
         is_warmup=is_warmup,
-        cache_defeat=defeat,
+        cache_defeat=trace.cache_defeat,
         trace=trace,
         expected_prompt_tokens=counted,
         sensors={"server_was_busy": True} if busy else {},

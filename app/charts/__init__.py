@@ -8,7 +8,7 @@ from app.charts.base import MAX_SERIES, Figure, Key, Table
 from app.charts.history import history
 from app.charts.roof import Reached, against_context
 from app.charts.sparkline import sparkline
-from app.charts.tokens import gaps, median_sample, timeline
+from app.charts.tokens import gaps, timeline, typical_sample
 
 __all__ = [
     "MAX_SERIES",
@@ -19,7 +19,7 @@ __all__ = [
     "against_context",
     "gaps",
     "history",
-    "median_sample",
     "sparkline",
     "timeline",
+    "typical_sample",
 ]

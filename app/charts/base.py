@@ -20,6 +20,8 @@ class Key:
     """None: drawn in the background."""
     title: str
     link: str | None = None
+    mode: str = "lines+markers"
+    """What of it is drawn: lines, markers, or both."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,11 @@ class Table:
     links: tuple[str, ...] = ()
     """Where the first cell of each row leads."""
     caption: str = ""
+    texts: int = 0
+    """How many columns at the beginning hold words; numbers follow."""
+
+    def is_text(self, column: int) -> bool:
+        return column < self.texts
 
 
 @dataclass(frozen=True)

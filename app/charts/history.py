@@ -1,10 +1,9 @@
 """TTFT, prefill and decode over time: three small multiples on one x axis."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
-from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -26,15 +25,19 @@ class Panel:
     said: str
     """The title within a sentence."""
     unit: str
-    value: Callable[[HistoryPoint], float | None]
+    metric: str
     y: str
     domain: tuple[float, float]
 
+    def value(self, point: HistoryPoint) -> float | None:
+        found: float | None = getattr(point, self.metric)
+        return found
+
 
 PANELS = (
-    Panel("TTFT", "TTFT", "ms", attrgetter("ttft_ms"), "y", (0.71, 1.0)),
-    Panel("Prefill", "prefill", "tok/s", attrgetter("prefill_tokens_per_s"), "y2", (0.355, 0.645)),
-    Panel("Decode", "decode", "tok/s", attrgetter("decode_tokens_per_s"), "y3", (0.0, 0.29)),
+    Panel("TTFT", "TTFT", "ms", "ttft_ms", "y", (0.71, 1.0)),
+    Panel("Prefill", "prefill", "tok/s", "prefill_tokens_per_s", "y2", (0.355, 0.645)),
+    Panel("Decode", "decode", "tok/s", "decode_tokens_per_s", "y3", (0.0, 0.29)),
 )
 
 
@@ -42,8 +45,6 @@ PANELS = (
 class _Series:
     index: int | None
     title: str
-    said: str
-    """The title where there is little room."""
     points: Sequence[HistoryPoint]
 
 
@@ -53,25 +54,27 @@ def history(
     run_link: Callable[[str], str],
     config_link: Callable[[str], str] | None = None,
     engine_titles: Mapping[str, str] = MappingProxyType({}),
+    intervals: Mapping[tuple[str, str], tuple[float, float]] = MappingProxyType({}),
     roofs: Mapping[int, float] = MappingProxyType({}),
 ) -> Figure | None:
     """One series per configuration; those with the newest runs are drawn distinctly, the others in the background.
 
-    `points` in order of time; `roofs` are decode ceilings by configuration, in tok/s; `run_link` and `config_link` give
-    the paths for a public id and a fingerprint. None when there is nothing to draw.
+    `points` in order of time; `intervals` are the ends of the 95 % intervals to draw, by public id and metric; `roofs`
+    are decode ceilings by configuration, in tok/s; `run_link` and `config_link` give the paths for a public id and a
+    fingerprint. None when there is nothing to draw.
     """
     if not points:
         return None
     used = {point.config_id for point in points}
     titles = distinct_titles({key: each for key, each in configs.items() if key in used}, engine_titles)
-    series = _series(points, titles, configs)
+    series = _series(points, titles)
     marks = _marks(points, configs, engine_titles)
     drawn = [
         (each, panel, [p for p in each.points if panel.value(p) is not None]) for each in series for panel in PANELS
     ]
     limits = shares([len(known) for _, _, known in drawn])
     traces = [
-        _trace(each, panel, known, limit, run_link)
+        _trace(each, panel, known, limit, run_link, titles, intervals)
         for (each, panel, known), limit in zip(drawn, limits, strict=True)
         if known
     ]
@@ -83,6 +86,7 @@ def history(
             config_link(configs[each.points[0].config_id].snapshot.fingerprint)
             if config_link and each.index is not None
             else None,
+            mode=_mode(each),
         )
         for each in series
     )
@@ -92,26 +96,37 @@ def history(
         summary=_summary(points, configs, roofs.get(points[-1].config_id)),
         table=_table(points, titles, run_link),
         legend=legend,
-        marks=tuple(mark.text for mark in marks),
+        marks=tuple(f"{_day(mark.at)}, {mark.text}" for mark in marks),
     )
 
 
-def _series(
-    points: Sequence[HistoryPoint], titles: Mapping[int, str], configs: Mapping[int, Described]
-) -> list[_Series]:
+def _series(points: Sequence[HistoryPoint], titles: Mapping[int, str]) -> list[_Series]:
     by_config: dict[int, list[HistoryPoint]] = {}
     for point in points:
         by_config.setdefault(point.config_id, []).append(point)
     newest_first = sorted(by_config, key=lambda config: by_config[config][-1].started_at, reverse=True)
     distinct, others = newest_first[:MAX_SERIES], set(newest_first[MAX_SERIES:])
-    found = [
-        _Series(i, titles[config], _named(configs[config].snapshot), by_config[config])
-        for i, config in enumerate(distinct)
-    ]
+    places = _places(sorted(by_config), distinct)
+    found = [_Series(places[config], titles[config], by_config[config]) for config in distinct]
     if others:
         title = plural(len(others), "older configuration")
-        found.append(_Series(None, title, title, [point for point in points if point.config_id in others]))
+        found.append(_Series(None, title, [point for point in points if point.config_id in others]))
     return found
+
+
+def _places(all_configs: Sequence[int], distinct: Collection[int]) -> dict[int, int]:
+    """Which of the looks each configuration has: by its age among all, so that it keeps it when others come."""
+    places: dict[int, int] = {}
+    for age, config in enumerate(all_configs):
+        if config in distinct:
+            free = [place % MAX_SERIES for place in range(age, age + MAX_SERIES)]
+            places[config] = next(place for place in free if place not in places.values())
+    return places
+
+
+def _mode(series: _Series) -> str:
+    """Points of several configurations make no line."""
+    return "markers" if series.index is None else "lines+markers"
 
 
 def _trace(
@@ -120,21 +135,26 @@ def _trace(
     known: Sequence[HistoryPoint],
     limit: int,
     run_link: Callable[[str], str],
+    titles: Mapping[int, str],
+    intervals: Mapping[tuple[str, str], tuple[float, float]],
 ) -> dict[str, Any]:
     values = [value for point in known if (value := panel.value(point)) is not None]
     kept = reduce(values, limit)
+    is_one = series.index is not None
+    name = plain(series.title) if is_one else "%{hovertext}"
     return {
         "type": "scatter",
-        # points of several configurations make no line
-        "mode": "markers" if series.index is None else "lines+markers",
+        "mode": _mode(series),
         "name": plain(series.title),
         "meta": {"series": series.index},
         "x": [_stamp(known[i].started_at) for i in kept],
         "y": [round(values[i], 3) for i in kept],
         "yaxis": panel.y,
         "customdata": [run_link(known[i].public_id) for i in kept],
-        "hovertemplate": f"{plain(series.said)}<br>{panel.title} %{{y:,.4~r}} {panel.unit}<br>"
-        "%{x|%d %b %Y, %H:%M}<extra></extra>",
+        "text": [number(values[i]) for i in kept],
+        **({} if is_one else {"hovertext": [plain(titles[known[i].config_id]) for i in kept]}),
+        **_error_bars([(values[i], intervals.get((known[i].public_id, panel.metric))) for i in kept]),
+        "hovertemplate": f"{name}<br>{panel.title} %{{text}} {panel.unit}<br>%{{x|%d %b %Y, %H:%M}} UTC<extra></extra>",
         "showlegend": False,
     }
 
@@ -155,17 +175,32 @@ def _roofs(series: Sequence[_Series], roofs: Mapping[int, float], pad: timedelta
                 "x": [_stamp(each.points[0].started_at - pad / 2), _stamp(each.points[-1].started_at + pad / 2)],
                 "y": [round(ceiling, 3)] * 2,
                 "yaxis": PANELS[-1].y,
-                "hovertemplate": f"{plain(each.said)}<br>Ceiling %{{y:,.4~r}} tok/s<extra></extra>",
+                "hovertemplate": f"{plain(each.title)}<br>Ceiling %{{y:,.4~r}} tok/s<extra></extra>",
                 "showlegend": False,
             }
         )
     return traces
 
 
+def _error_bars(known: Sequence[tuple[float, tuple[float, float] | None]]) -> dict[str, Any]:
+    """Of values with the ends of their intervals; nothing where no value has one."""
+    if not any(ends for _, ends in known):
+        return {}
+    filled = [(value, ends or (value, value)) for value, ends in known]
+    return {
+        "error_y": {
+            "symmetric": False,
+            "array": [round(max(0.0, high - value), 3) for value, (_, high) in filled],
+            "arrayminus": [round(max(0.0, value - low), 3) for value, (low, _) in filled],
+        }
+    }
+
+
 def _table(points: Sequence[HistoryPoint], titles: Mapping[int, str], run_link: Callable[[str], str]) -> Table:
     newest = points[: -MAX_ROWS - 1 : -1]
     rest = len(points) - len(newest)
     return Table(
+        texts=2,
         columns=("Started, UTC", "Configuration", *(f"{panel.title} {panel.unit}" for panel in PANELS)),
         rows=tuple(
             (
@@ -214,7 +249,12 @@ def _layout(points: Sequence[HistoryPoint], marks: Sequence[_Mark]) -> dict[str,
     first, last = points[0].started_at, points[-1].started_at
     pad = _pad(points)
     layout: dict[str, Any] = {
-        "xaxis": {"type": "date", "range": [_stamp(first - pad), _stamp(last + pad)], "anchor": "y3"},
+        "xaxis": {
+            "title": {"text": "Started, UTC"},
+            "type": "date",
+            "range": [_stamp(first - pad), _stamp(last + pad)],
+            "anchor": "y3",
+        },
         "hovermode": "closest",
         "dragmode": "zoom",
         "shapes": [

@@ -1,6 +1,7 @@
 """One run's tokens: when they came, and the pauses between them."""
 
 from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 from app.charts.base import MAX_POINTS, Figure, Key, Table, axis, reduce
@@ -12,12 +13,15 @@ from app.units import number, plural
 PERCENTILES = (50, 90, 99)
 
 
-def median_sample(samples: Sequence[Sample]) -> Sample | None:
-    """The sample that stands in the middle by decode speed, of those that statistics may take (else of all)."""
+def typical_sample(samples: Sequence[Sample]) -> Sample | None:
+    """The usable sample whose decode speed is nearest to the median of them; without a usable one, the longest."""
     streamed = [sample for sample in samples if len(clock.token_events(sample.trace)) > 1 and not sample.is_warmup]
-    usable = [sample for sample in streamed if is_usable(sample)] or streamed
-    ranked = sorted(usable, key=lambda sample: triple_of(sample)["decode_tokens_per_s"] or 0)
-    return ranked[(len(ranked) - 1) // 2] if ranked else None
+    usable = [sample for sample in streamed if is_usable(sample)]
+    if not usable:
+        return max(streamed, key=lambda sample: len(sample.trace.events), default=None)
+    speeds = [triple_of(sample)["decode_tokens_per_s"] or 0.0 for sample in usable]
+    middle = median(speeds)
+    return min(zip(usable, speeds, strict=True), key=lambda pair: abs(pair[1] - middle))[0]
 
 
 def timeline(samples: Sequence[Sample]) -> Figure | None:
@@ -25,19 +29,18 @@ def timeline(samples: Sequence[Sample]) -> Figure | None:
 
     The flat beginning is the prefill. None when no sample has two token events.
     """
-    median = median_sample(samples)
-    if median is None:
+    typical = typical_sample(samples)
+    if typical is None:
         return None
     shown = [s for s in samples if not s.is_warmup and len(clock.token_events(s.trace)) > 1]
     limit = max(30, MAX_POINTS // len(shown))
     # the emphasised line last, so that it lies on top
-    ordered = sorted(shown, key=lambda sample: sample is median)
-    traces = [_line(sample, 0 if sample is median else None, limit) for sample in ordered]
-    ttft = clock.first_token_ms(median.trace)
-    last = clock.last_token_ms(median.trace)
-    assert ttft is not None
+    ordered = sorted(shown, key=lambda sample: sample is typical)
+    traces = [_line(sample, 0 if sample is typical else None, limit) for sample in ordered]
+    last = clock.last_token_ms(typical.trace)
     assert last is not None
-    tokens = _tokens_so_far(median)[-1]
+    tokens = _tokens_so_far(typical)[-1]
+    ttft, whose = _ttft(shown, typical)
     layout = {
         "xaxis": axis("Time since the request was sent, ms"),
         "yaxis": axis("Output tokens"),
@@ -52,21 +55,33 @@ def timeline(samples: Sequence[Sample]) -> Figure | None:
                 "yref": "paper",
                 "xanchor": "left",
                 "yanchor": "top",
-                "text": f"TTFT {number(ttft)} ms",
+                "text": f"{whose} {number(ttft)} ms",
                 "showarrow": False,
                 "xshift": 4,
             }
         ],
     }
     others = len(shown) - 1
-    legend = [Key(0, f"Sample {median.ordinal + 1}, the median" if others else f"Sample {median.ordinal + 1}")]
+    name = f"Sample {typical.ordinal + 1}"
+    said = f"{name}, {'a typical one' if is_usable(typical) else 'left out of the figures'}" if others else name
+    legend = [Key(0, said, mode="lines")]
     if others:
-        legend.append(Key(None, plural(others, "other sample")))
+        legend.append(Key(None, plural(others, "other sample"), mode="lines"))
     summary = (
-        f"The median sample's first token came after {number(ttft)} ms; "
-        f"its {round(tokens):,} tokens were complete after {number(last)} ms."
+        f"The first token came after {number(ttft)} ms{' (the median)' if whose != 'TTFT' else ''}; "
+        f"the {round(tokens):,} tokens of sample {typical.ordinal + 1} were complete after {number(last)} ms."
     )
-    return Figure(traces, layout, summary, _milestones(median), tuple(legend))
+    return Figure(traces, layout, summary, _milestones(typical), tuple(legend))
+
+
+def _ttft(shown: Sequence[Sample], typical: Sample) -> tuple[float, str]:
+    """What the result states as TTFT, and its name: of several usable samples their median."""
+    known = [ttft for each in shown if is_usable(each) and (ttft := triple_of(each)["ttft_ms"]) is not None]
+    if len(known) > 1:
+        return median(known), "Median TTFT"
+    first = clock.first_token_ms(typical.trace)
+    assert first is not None
+    return first, "TTFT"
 
 
 def _milestones(sample: Sample) -> Table:
@@ -76,7 +91,7 @@ def _milestones(sample: Sample) -> Table:
     places = sorted({0, *(max(0, round(len(tokens) * tenth / 10) - 1) for tenth in range(1, 11))})
     return Table(
         columns=("Output tokens", "After ms"),
-        rows=tuple((f"{tokens[i]:,.0f}", number(times[i], 4)) for i in places),
+        rows=tuple((f"{tokens[i]:,.0f}", number(times[i])) for i in places),
         caption=f"Sample {sample.ordinal + 1}.",
     )
 
@@ -92,7 +107,7 @@ def _line(sample: Sample, series: int | None, limit: int) -> dict[str, Any]:
         "meta": {"series": series},
         "x": [0.0, round(times[0], 3), *(round(times[i], 3) for i in kept)],
         "y": [0.0, 0.0, *(round(tokens[i], 2) for i in kept)],
-        "hovertemplate": f"Sample {sample.ordinal + 1}<br>%{{y:.0f}} tokens after %{{x:,.0f}} ms<extra></extra>",
+        "hovertemplate": f"Sample {sample.ordinal + 1}<br>%{{y:,.0f}} tokens after %{{x:,.0f}} ms<extra></extra>",
         "showlegend": False,
     }
 
@@ -136,7 +151,8 @@ def gaps(sample: Sample) -> Figure | None:
         "x": [i + 2 for i in kept],
         "y": [round(found[i], 3) for i in kept],
         "width": 0.75 * len(found) / len(kept),
-        "hovertemplate": f"{unit} %{{x}}, after a pause of %{{y:,.4~r}} ms<extra></extra>",
+        "hovertext": [number(found[i]) for i in kept],
+        "hovertemplate": f"{unit} %{{x}}, after a pause of %{{hovertext}} ms<extra></extra>",
         "showlegend": False,
     }
     said = ", ".join(f"p{percent} {number(value)} ms" for percent, value in marks)
@@ -145,7 +161,7 @@ def gaps(sample: Sample) -> Figure | None:
         data=[trace],
         layout=layout,
         summary=f"{what} of sample {sample.ordinal + 1}: {said}, longest {number(max(found))} ms.",
-        table=Table((what, "ms"), tuple((name, number(value)) for name, value in named)),
+        table=Table((what, "ms"), tuple((name, number(value)) for name, value in named), texts=1),
     )
 
 

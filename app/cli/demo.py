@@ -41,7 +41,7 @@ def _know_this_machine(database: Database, settings: Settings) -> None:
     """What the result's ceiling needs, found out once and while nothing else keeps the memory busy."""
     with database.read() as session:
         known = machines.here(session)
-        if known is not None and bandwidth.latest(session, known, "done") is not None:
+        if known is not None and bandwidth.counting(session, known) is not None:
             return
     profile = detect()
     with database.write() as session:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import typer
+from sqlmodel import Session
 
 from app import engines
 from app.cli.common import log_to_file, log_to_stderr, open_database, print_json
@@ -15,7 +16,6 @@ from app.db import Database
 from app.document import run_document
 from app.engines.base import Facts
 from app.errors import BadInput, ServerProblem, Trouble
-from app.hardware import this_host
 from app.http import is_loopback, normalise_base_url
 from app.models import Machine
 from app.runner import Progress, Runner, facts_json
@@ -146,11 +146,7 @@ def _probe_patiently(runner: Runner, settings: Settings, base_url: str, request:
 
 def _add_server(database: Database, settings: Settings, base_url: str, facts: Facts, api_key: str | None) -> str:
     with database.write() as session:
-        machine = _machine_at(database, base_url)
-        if machine is None and is_loopback(base_url):
-            machine = machines.ensure_here(session)
-        elif machine is None:
-            machine = machines.add_machine(session, _machine_name(base_url))
+        machine = _machine_at(session, base_url)
         assert machine.id is not None
         where = urlsplit(base_url)
         path = where.path.strip("/").replace("/", " ")
@@ -167,21 +163,18 @@ def _add_server(database: Database, settings: Settings, base_url: str, facts: Fa
         return added.slug
 
 
-def _machine_name(base_url: str) -> str:
-    return this_host().name if is_loopback(base_url) else (urlsplit(base_url).hostname or base_url)
-
-
-def _machine_at(database: Database, base_url: str) -> Machine | None:
-    """The machine whose servers have the same host, else one of that name."""
-    host = urlsplit(base_url).hostname
-    name = _machine_name(base_url)
-    with database.read() as session:
-        known = {machine.id: machine for machine in machines.list_machines(session)}
-        for server in servers.list_servers(session):
-            here = is_loopback(server.base_url) and is_loopback(base_url)
-            if server.machine_id in known and (here or urlsplit(server.base_url).hostname == host):
-                return known[server.machine_id]
-        return next((machine for machine in known.values() if machine.name == name), None)
+def _machine_at(session: Session, base_url: str) -> Machine:
+    """The machine whose servers have the same host; else this machine, or one named after the host, made if need be."""
+    host, is_here = urlsplit(base_url).hostname or base_url, is_loopback(base_url)
+    known = {machine.id: machine for machine in machines.list_machines(session)}
+    for server in servers.list_servers(session):
+        same = is_loopback(server.base_url) if is_here else urlsplit(server.base_url).hostname == host
+        if same and server.machine_id in known:
+            return known[server.machine_id]
+    if is_here:
+        return machines.ensure_here(session)
+    named = next((machine for machine in known.values() if machine.name == host), None)
+    return named or machines.add_machine(session, host)
 
 
 # --- progress --------------------------------------------------------------------------------------------------------

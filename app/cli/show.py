@@ -1,3 +1,5 @@
+from textwrap import shorten
+
 import typer
 
 from app.cli.common import log_to_file, notice_dead_workers, open_database, print_json
@@ -36,28 +38,42 @@ def list_them(where: Filter, sort: str, descending: bool, page: int, per_page: i
         typer.echo(_table(rows))
 
 
+_NUMERIC = ("TTFT ms", "Prefill tok/s", "Decode tok/s")
+LONGEST_NOTE = 40
+
+
+def _suite(row: Row) -> str:
+    """With the point that the numbers are of, where a suite has several."""
+    played, there = row.points
+    if there == 1:
+        return row.suite_key
+    some = f", {played} of {there} points" if played < there else ""
+    return f"{row.suite_key} at {row.main_prompt_tokens:,}{some}"
+
+
 def _table(rows: list[Row]) -> str:
-    head = ("Run", "When", "State", "Model", "Server", "Suite", "TTFT ms", "Prefill tok/s", "Decode tok/s")
+    head = ("Run", "When", "State", "Model", "Configuration", "Server", "Suite", *_NUMERIC, "Note")
     body = [
         (
             row.public_id,
             ago(row.started_at or row.queued_at),
             row.status,
             " ".join(filter(None, [row.model, row.quantization])),
+            " · ".join(filter(None, [row.engine, row.engine_version, row.particulars])),
             row.server,
-            row.suite_key,
+            _suite(row),
             number(row.ttft.value),
             number(row.prefill.value),
             number(row.decode.value),
+            shorten(row.note, LONGEST_NOTE, placeholder=" …"),
         )
         for row in rows
     ]
     widths = [max(len(line[column]) for line in [head, *body]) for column in range(len(head))]
-    numeric = len(head) - 3
     return "\n".join(
         "  ".join(
-            cell.rjust(width) if column >= numeric else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+            cell.rjust(width) if title in _NUMERIC else cell.ljust(width)
+            for title, cell, width in zip(head, line, widths, strict=True)
         ).rstrip()
         for line in [head, *body]
     )

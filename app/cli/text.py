@@ -3,23 +3,27 @@
 from collections.abc import Sequence
 from typing import Any
 
+from app.configuration import setting_title, show
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, metrics, preferred
-from app.units import DASH, number, plural, plus_minus
+from app.units import DASH, number, percent, plural, spread
 
 
 def run_text(document: dict[str, Any]) -> str:
     run = document["run"]
-    lines = [_title(run)]
+    lines = [_title(run), *_config_lines(run)]
     for each in document["points"]:
         point = each["point"]
         if len(document["points"]) > 1:
             lines.append(f"\nAbout {point['prompt_tokens']:,} prompt tokens, {point['output_tokens']:,} output tokens")
         lines += [_metric_line(key, each) for key in TRIPLE]
         lines += _roof_lines(each["ceiling"])
-    lines += [f"Note: {warning}" for warning in run["warnings"]]
+    lines += _change_lines(run)
+    lines += [f"Warning: {warning}" for warning in run["warnings"]]
     lines += _flag_lines(document["samples"])
     if run["error"]:
         lines.append(f"Error: {run['error']}")
+    if run["note"]:
+        lines.append(f"Note: {run['note']}")
     return "\n".join(lines)
 
 
@@ -32,6 +36,32 @@ def _title(run: dict[str, Any]) -> str:
     return " · ".join(parts)
 
 
+def _config_lines(run: dict[str, Any]) -> list[str]:
+    config = run["config"]
+    if not config:
+        return []
+    said = [f"{setting_title(key)} {show(value)}" for key, value in config["settings"].items()]
+    said += [f"label {label}" for label in config["labels"]]
+    return [f"Configuration: {', '.join(said)}"] if said else []
+
+
+def _change_lines(run: dict[str, Any]) -> list[str]:
+    """What is different from the server's previous configuration, and the triple then and now."""
+    if not run["changes"]:
+        return []
+    lines = [f"Changed: {'; '.join(run['changes'])}"]
+    previous = run["previous"]
+    if previous is None:
+        return lines
+    for step in previous["steps"]:
+        metric = metrics()[step["key"]]
+        said = [f"{number(step['then'])} → {number(step['now'])} {metric.unit}"]
+        said += [percent(step["change"])] if step["change"] is not None else []
+        said += ["within the spread"] if step["within_spread"] else []
+        lines.append(f"  {metric.title:<8} {', '.join(said)}")
+    return [*lines, f"  compared with run {previous['id']}"]
+
+
 def _metric_line(key: str, point: dict[str, Any]) -> str:
     metric = metrics()[key]
     found = {each["source"]: each for each in point["metrics"] if each["key"] == key}
@@ -40,7 +70,8 @@ def _metric_line(key: str, point: dict[str, Any]) -> str:
     if shown is None:
         reason = next((each["reason"] for each in point["nulls"] if each["key"] == key), None)
         return f"{title} {DASH}  {NULL_REASONS.get(reason, '') if reason else ''}".rstrip()
-    value = f"{number(shown['value']):>7} {metric.unit:<5} {plus_minus(shown['value'], shown['standard_deviation']):<8}"
+    spread_text, _ = spread(shown["value"], shown["standard_deviation"], shown["low"], shown["high"])
+    value = f"{number(shown['value']):>7} {metric.unit:<5} {spread_text:<8}"
     others = [f"{source} {number(each['value'])}" for source, each in found.items() if each is not shown]
     origin = "; ".join([f"{shown['source']}, {plural(shown['samples'], 'sample')}", *others])
     return f"{title} {value}  ({origin})"
@@ -64,7 +95,8 @@ def _flag_lines(samples: Sequence[dict[str, Any]]) -> list[str]:
         for flag in sample["flags"]:
             counts[flag] = counts.get(flag, 0) + 1
     return [
-        f"Flag {flag} on {count} of {plural(len(measured), 'sample')}: {FLAGS[flag].sentence} {FLAGS[flag].advice}"
+        f"{flag.replace('_', ' ').capitalize()} ({count} of {plural(len(measured), 'sample')}): "
+        f"{FLAGS[flag].sentence} {FLAGS[flag].advice}"
         for flag, count in counts.items()
         if flag in FLAGS
     ]

@@ -57,10 +57,13 @@ def probe(client: ServerClient, engine: str | None = None) -> Facts:
     raise ServerProblem(f"{client.base_url} answers, but not like {title}.", Trouble.NOT_LLM)
 
 
+def well_known_ports() -> list[int]:
+    return list(dict.fromkeys((*(port for engine in all() for port in engine.default_ports), *_MORE_PORTS)))
+
+
 def discover(settings: Settings) -> list[tuple[str, Facts]]:
     """The servers on well-known ports of this machine: base URL and what was found, in a fixed order."""
-    ports = dict.fromkeys((*(port for engine in all() for port in engine.default_ports), *_MORE_PORTS))
-    urls = [f"http://127.0.0.1:{port}" for port in ports if port != settings.port]
+    urls = [f"http://127.0.0.1:{port}" for port in well_known_ports() if port != settings.port]
     hasty = settings.model_copy(
         update={"connect_timeout_s": _DISCOVERY_CONNECT_S, "probe_timeout_s": _DISCOVERY_ANSWER_S}
     )

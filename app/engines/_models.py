@@ -1,6 +1,8 @@
-"""Names of models as people read them."""
+"""Models as servers list them, and their names as people read them."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 _SHARD = re.compile(r"-\d{5}-of-\d{5}$")
 # at the end of a file name or of one of its parts: Q4_K_M, IQ3_XXS, UD-Q4_K_XL, MXFP4, BF16, ...
@@ -55,3 +57,23 @@ def quantization_of_ftype(text: str) -> str | None:
     head, _, tail = words.partition(" - ")
     name = _FTYPES.get(words) or _FTYPES.get(head) or head + _SIZES.get(tail, "")
     return name if re.fullmatch(r"[A-Z]+\d+[A-Z0-9_]*", name) else None
+
+
+def listed_models(value: Any) -> dict[str, Mapping[str, Any]] | None:
+    """A model list in one of its shapes (`data`, `models`, or a bare list): each id with its entry.
+
+    None when it is no list; entries without an id are dropped.
+    """
+    entries = value.get("data", value.get("models")) if isinstance(value, dict) else value
+    if not isinstance(entries, list):
+        return None
+    found: dict[str, Mapping[str, Any]] = {}
+    for entry in entries:
+        if isinstance(entry, dict) and (identifier := _identifier(entry)):
+            found.setdefault(identifier, entry)
+    return found
+
+
+def _identifier(entry: Mapping[str, Any]) -> str | None:
+    named = (entry.get(key) for key in ("id", "name"))
+    return next((name for name in named if isinstance(name, str) and name.strip()), None)

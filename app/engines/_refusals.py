@@ -6,7 +6,7 @@ from typing import Any
 
 from app.errors import ServerProblem, Trouble
 from app.http import Answer
-from app.http.problems import load_json
+from app.http.text import parse_json
 
 _TOO_LONG = re.compile(
     r"exceed_context_size|context[ _]?(length|size|window)|max_model_len|maximum (input|prompt|sequence) length"
@@ -41,7 +41,7 @@ def refused_fields(answer: Answer, sent: Collection[str]) -> set[str]:
     if not 400 <= answer.status < 500:
         return set()
     try:
-        pointed = set(_pointed(load_json(answer.body))) & set(sent)
+        pointed = set(_pointed(parse_json(answer.body))) & set(sent)
     except ValueError:
         pointed = set()
     if pointed:
@@ -69,7 +69,7 @@ def _pointed(value: Any, depth: int = 5) -> Iterator[str]:
 def _codes(answer: Answer) -> str:
     """Type and code of an OpenAI-style error, each followed by a space."""
     try:
-        value = load_json(answer.body)
+        value = parse_json(answer.body)
     except ValueError:
         return ""
     error = value.get("error") if isinstance(value, dict) else None

@@ -5,7 +5,7 @@ The parser reads Server-Sent Events, and JSON lines among them, from any cutting
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from time import perf_counter_ns
 from typing import NamedTuple
@@ -14,7 +14,7 @@ import httpcore
 import httpx
 
 from app.http import Exchange
-from app.http.problems import load_json
+from app.http.text import ServerText, parse_json
 
 Row = tuple[int, bytes]
 """Arrival (`perf_counter_ns`) and bytes of one piece."""
@@ -25,6 +25,9 @@ _DONE_REACH = 32
 _BOM = b"\xef\xbb\xbf"
 # how long a server may take to end the response after its last line, so that the connection can be used again
 _CLOSING_S = 0.25
+# from this size on it is worth a look whether a stream holds far more tokens than were asked for
+_LOOK_BYTES_PER_TOKEN = 128
+_LOOK_BYTES_BESIDE = 16 * 1024
 
 
 class Frame(NamedTuple):
@@ -60,6 +63,7 @@ class Recording:
     end_ns: int
     connect_ms: float | None = None
     content_type: str = ""
+    text: ServerText = field(default_factory=ServerText)
 
     @property
     def body(self) -> bytes:
@@ -73,19 +77,24 @@ class Recording:
 def record(
     exchange: Exchange,
     is_token: Callable[[Frame], bool],
+    is_alive: Callable[[Frame], bool],
     *,
     first_token_timeout_s: float,
     idle_timeout_s: float,
+    max_tokens: int,
     max_bytes: int,
 ) -> Recording:
     """Reads the body until it ends, breaks, pauses too long or grows too large: `Recording.end` says which.
 
-    Only until the first token the bytes are parsed while they arrive; from then on a pause is bounded more tightly.
+    Only until the first token the bytes are parsed while they arrive. From then on a pause is bounded more tightly, and
+    nothing but an event that `is_alive` ends it: the clock of a stream of keep-alives runs out.
     """
     rows: list[Row] = []
-    socket = exchange.socket
-    first_token_ns, idle_ns, closing_ns = (int(s * 1e9) for s in (first_token_timeout_s, idle_timeout_s, _CLOSING_S))
+    socket, deadline = exchange.socket, exchange.deadline
+    deadline.at_ns = exchange.t0_ns + int(first_token_timeout_s * 1e9)
+    idle_ns = int(idle_timeout_s * 1e9)
     is_waiting, parsed, size, active_ns, done_ns = True, 0, 0, 0, 0
+    look_at_size = min(max_bytes, _LOOK_BYTES_BESIDE + _LOOK_BYTES_PER_TOKEN * max_tokens)
     end = End.CLOSED
     try:
         for piece in exchange.pieces():
@@ -93,30 +102,28 @@ def record(
             rows.append((now, piece))
             size += len(piece)
             # the last line is short: where it was cut, its rest is a short piece
-            if (DONE in piece or len(piece) < _DONE_REACH) and _is_done(rows):
-                done_ns = done_ns or now
-                socket.read_timeout_s = _CLOSING_S
-            if is_waiting:
+            if not done_ns and (DONE in piece or len(piece) < _DONE_REACH) and _is_done(rows):
+                done_ns = now
+                deadline.set(_CLOSING_S)
+            elif is_waiting:
                 # an event is complete with its line, so that a piece without a line's end needs no look
                 if (b"\n" in piece or b"\r" in piece) and any(map(is_token, frames(rows[parsed:]))):
                     is_waiting, active_ns = False, now
-                    socket.read_timeout_s = _CLOSING_S if done_ns else idle_timeout_s
-                elif now - exchange.t0_ns > first_token_ns:
-                    end = End.FIRST_TOKEN_TIMEOUT
-                    break
+                    if not done_ns:
+                        deadline.at_ns = None
+                        socket.read_timeout_s = idle_timeout_s
                 if piece.endswith((b"\n\n", b"\r\n\r\n", b"\r\r")):
                     parsed = len(rows)
-            elif piece[:1] != b":":
-                active_ns = now
             elif now - active_ns > idle_ns:
-                # comments keep the connection alive, not the answer
-                end = End.IDLE_TIMEOUT
-                break
-            if size > max_bytes:
-                end = End.TOO_LARGE
-                break
-            if done_ns and now - done_ns > closing_ns:
-                break
+                active_ns = _last_alive_ns(rows, is_alive, active_ns)
+                if now - active_ns > idle_ns:
+                    end = End.IDLE_TIMEOUT
+                    break
+            if size > look_at_size:
+                if size > max_bytes or _are_more_tokens(rows, is_token, max_tokens):
+                    end = End.TOO_LARGE
+                    break
+                look_at_size = min(max_bytes, 2 * size)
     except httpcore.ReadTimeout:
         end = End.FIRST_TOKEN_TIMEOUT if is_waiting else End.IDLE_TIMEOUT
     except (httpcore.NetworkError, httpcore.ProtocolError, httpx.DecodingError):
@@ -132,7 +139,26 @@ def record(
         stopped_ns,
         exchange.connect_ms,
         exchange.headers.get("content-type", ""),
+        exchange.text,
     )
+
+
+def _last_alive_ns(rows: Sequence[Row], is_alive: Callable[[Frame], bool], since_ns: int) -> int:
+    """When the last live event after `since_ns` came, else `since_ns`; looks from the end, where it mostly is."""
+    reach = 1
+    while True:
+        alive = [frame.at_ns for frame in frames(rows[-reach:]) if is_alive(frame)]
+        if alive:
+            return max(since_ns, alive[-1])
+        if reach >= len(rows) or rows[-reach][0] <= since_ns:
+            return since_ns
+        reach *= 2
+
+
+def _are_more_tokens(rows: Sequence[Row], is_token: Callable[[Frame], bool], max_tokens: int) -> bool:
+    """Whether there are more token events; counts lines first, which costs next to nothing."""
+    lines = sum(piece.count(b"\n") + piece.count(b"\r") for _, piece in rows)
+    return lines > max_tokens and sum(map(is_token, frames(rows))) > max_tokens
 
 
 def _is_done(rows: Sequence[Row]) -> bool:
@@ -210,7 +236,7 @@ def _events(lines: Sequence[tuple[int, bytes]], event: bytes) -> list[Frame]:
 
 def _is_json(data: bytes) -> bool:
     try:
-        load_json(data)
+        parse_json(data)
     except ValueError:
         return False
     return True

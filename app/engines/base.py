@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from app.engines._models import file_stem
 from app.http import ServerClient
-from app.samples import CacheDefeat, Trace
+from app.samples import Trace
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Ask:
     model: str | None
     """Model id to send; None when the server told none."""
     nonce: str | None = None
-    """A text of constant length for the start of the prompt, used where the engine has no cache switch."""
+    """A text of constant length for the start of the prompt, used where the server has no cache switch."""
     reuse_cache: bool = False
     expected_prompt_tokens: int | None = None
     capabilities: Mapping[str, Any] = field(default_factory=dict)
@@ -94,7 +94,6 @@ class Engine(ABC):
     """Stable name in the database, JSON and `--engine`."""
     title: ClassVar[str]
     default_ports: ClassVar[tuple[int, ...]] = ()
-    cache_defeat: ClassVar[CacheDefeat] = CacheDefeat.NONCE
     rank: ClassVar[int] = 0
     """Engines are tried from the highest rank down; the generic one comes last."""
 
@@ -113,7 +112,8 @@ class Engine(ABC):
     def play(self, client: ServerClient, ask: Ask) -> Trace:
         """Sends one request and reads its stream to the end.
 
-        Whatever the server does becomes a `Trace` with a status and one sentence in `error`. Raises ServerProblem
+        Whatever the server does becomes a `Trace` with a status and one sentence in `error`; its `cache_defeat` is what
+        was really sent, by switch, nonce, or neither. Raises ServerProblem
         only with the troubles that the next request would meet as well: needs a key, unknown model, prompt too long,
         forbidden address; and LOADING, after which `health` tells when to try again. Lets Cancelled pass.
         """

@@ -15,8 +15,9 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from app.engines import _prometheus
-from app.engines._chat import count
-from app.engines._models import file_stem, quantization_in, quantization_of_ftype, shown_name
+from app.engines._chunk import count, mapping
+from app.engines._health import health_of
+from app.engines._models import file_stem, listed_models, quantization_in, quantization_of_ftype, shown_name
 from app.engines.base import Ask, Counters, Facts, Health, ModelFacts
 from app.engines.openai import MODELS, OpenAI
 from app.errors import ServerProblem, Trouble
@@ -28,8 +29,8 @@ class LlamaCpp(OpenAI):
     key: ClassVar[str] = "llama.cpp"
     title: ClassVar[str] = "llama.cpp"
     default_ports: ClassVar[tuple[int, ...]] = (8080,)
-    cache_defeat: ClassVar[CacheDefeat] = CacheDefeat.SWITCH
     rank: ClassVar[int] = 20
+    cache_switch: ClassVar[str] = "cache_prompt"
 
     def recognise(self, client: ServerClient) -> Facts | None:
         answer = client.get("/props")
@@ -51,36 +52,32 @@ class LlamaCpp(OpenAI):
             return None
         return self._facts(props, _listed(client))
 
-    def _facts(self, props: Mapping[str, Any], listed: list[Mapping[str, Any]]) -> Facts:
-        defaults = props.get("default_generation_settings")
-        context = count(defaults.get("n_ctx")) if isinstance(defaults, dict) else None
-        slots = count(props.get("total_slots"))
+    def _facts(self, props: Mapping[str, Any], listed: Mapping[str, Mapping[str, Any]]) -> Facts:
+        context = count(mapping(props.get("default_generation_settings")).get("n_ctx")) or None
+        slots = count(props.get("total_slots")) or None
         settings = {"context": context, "parallel": slots}
         return Facts(
             engine=self.key,
             engine_version=_string(props.get("build_info")),
-            models=tuple(_model(entry, props, context) for entry in listed),
+            models=tuple(_model(identifier, entry, props, context) for identifier, entry in listed.items()),
             context_tokens=context,
             settings={key: value for key, value in settings.items() if value is not None},
             notes=() if listed else ("The server has no model loaded.",),
         )
 
     def health(self, client: ServerClient) -> Health:
-        answer = client.get("/health")
-        if answer.status >= 400:
-            problem = answer.problem()
-            if problem.trouble is Trouble.NEEDS_KEY:
-                raise problem
-            return Health(ready=False, detail=str(problem))
+        health = health_of(client.get("/health"))
+        if not health.ready:
+            return health
         busy = _busy_slots(client.get("/slots"))
         if busy:
             return Health(
                 ready=True, detail=f"The server is working on {busy} other request{'s' * (busy > 1)}.", busy=True
             )
-        return Health(ready=True, detail="The server is ready.", busy=None if busy is None else False)
+        return replace(health, busy=None if busy is None else False)
 
     def prompt_tokens(self, client: ServerClient, ask: Ask) -> int | None:
-        messages = self._required(ask)["messages"]
+        messages = self._required(ask, CacheDefeat.SWITCH)["messages"]
         try:
             prompt = client.post_json("/apply-template", {"messages": messages})["prompt"]
             tokens = client.post_json("/tokenize", {"content": prompt, "add_special": True, "parse_special": True})
@@ -100,7 +97,7 @@ class LlamaCpp(OpenAI):
         )
 
     def _fields(self, ask: Ask) -> dict[str, Any]:
-        return {"cache_prompt": ask.reuse_cache, "ignore_eos": True}
+        return {self.cache_switch: ask.reuse_cache, "ignore_eos": True}
 
     def _refine(self, trace: Trace) -> Trace:
         return replace(trace, events=_with_hidden_tokens(trace))
@@ -136,20 +133,18 @@ def _is_llamacpp(answer: Answer) -> bool:
     return answer.headers.get("server", "").lower().startswith("llama.cpp")
 
 
-def _listed(client: ServerClient) -> list[Mapping[str, Any]]:
-    value = client.get_json(MODELS)
-    entries = value.get("data") if isinstance(value, dict) else None
-    return [e for e in entries if isinstance(e, dict) and _string(e.get("id"))] if isinstance(entries, list) else []
+def _listed(client: ServerClient) -> dict[str, Mapping[str, Any]]:
+    return listed_models(client.get_json(MODELS)) or {}
 
 
-def _model(entry: Mapping[str, Any], props: Mapping[str, Any], context: int | None) -> ModelFacts:
-    meta = entry["meta"] if isinstance(entry.get("meta"), dict) else {}
+def _model(identifier: str, entry: Mapping[str, Any], props: Mapping[str, Any], context: int | None) -> ModelFacts:
+    meta = mapping(entry.get("meta"))
     path = _string(props.get("model_path"))
     ftype = _string(props.get("model_ftype")) or _string(meta.get("ftype")) or ""
     return ModelFacts(
-        id=entry["id"],
-        name=shown_name(entry["id"]),
-        quantization=quantization_of_ftype(ftype) or quantization_in(file_stem(path or entry["id"])),
+        id=identifier,
+        name=shown_name(identifier),
+        quantization=quantization_of_ftype(ftype) or quantization_in(file_stem(path or identifier)),
         context_tokens=context or count(meta.get("n_ctx")),
         size_bytes=count(meta.get("size")),
         parameters=count(meta.get("n_params")),

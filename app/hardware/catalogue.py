@@ -100,13 +100,9 @@ class Catalogue:
         return Match(None)
 
     def search(self, text: str) -> Sequence[Device]:
-        """Devices whose name, vendor or other names hold every word of `text`, for a list that a person reads."""
-        words = text.casefold().split()
-        return [
-            device
-            for device in self.devices
-            if all(word in " ".join((device.vendor, device.name, *device.aliases)).casefold() for word in words)
-        ]
+        """Devices in whose vendor and names each word of `text` begins a word, for a list that a person reads."""
+        starts = [re.compile(rf"(?<![a-z0-9]){re.escape(word)}") for word in text.casefold().split()]
+        return [device for device in self.devices if all(start.search(_all_names(device)) for start in starts)]
 
 
 @cache
@@ -151,6 +147,10 @@ def _words(name: str) -> list[str]:
     """
     text = re.sub(r"\((?:r|tm|c)\)|[®™]|\bw/", " ", name.casefold())
     return re.findall(r"[a-z]+|\d+", _NOISE.sub(" ", _SIZE.sub(" ", text)))
+
+
+def _all_names(device: Device) -> str:
+    return " ".join((device.vendor, device.name, *device.aliases)).casefold()
 
 
 def _named_memory(name: str) -> int | None:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from time import monotonic, perf_counter_ns
+from time import perf_counter_ns
 from types import TracebackType
 from typing import Any, Self, cast
 
@@ -13,7 +13,8 @@ import httpx
 
 from app.errors import BadInput, ServerProblem, Trouble
 from app.http import problems
-from app.http.network import GuardedBackend, SocketStream
+from app.http.network import Deadline, GuardedBackend, SocketStream
+from app.http.text import ServerText, is_html
 from app.http.url import normalise_base_url
 from app.settings import Settings
 
@@ -28,7 +29,8 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     body: bytes
-    has_key: bool
+    """As it came: what is shown or kept of it goes through `text`."""
+    text: ServerText
 
     @property
     def content_type(self) -> str:
@@ -37,19 +39,19 @@ class Answer:
     @property
     def message(self) -> str | None:
         """The server's own short message, when this is an error answer."""
-        return problems.message_of(self.body, self.content_type)
+        return self.text.message_of(self.body, self.content_type)
 
     def problem(self) -> ServerProblem:
-        return problems.status_problem(self.status, self.content_type, self.body, path=self.path, has_key=self.has_key)
+        return problems.status_problem(self.status, self.content_type, self.body, path=self.path, text=self.text)
 
     def json(self) -> Any:
         """The JSON value. Raises ServerProblem for an error status, an HTML page, and what is not JSON."""
         if self.status >= 300:
             raise self.problem()
         try:
-            return problems.load_json(self.body)
+            return self.text.load_json(self.body)
         except ValueError as error:
-            html = problems.is_html(self.content_type, self.body)
+            html = is_html(self.content_type, self.body)
             sentence = problems.HTML_PAGE if html else f"The answer to {self.path} is not JSON."
             raise ServerProblem(sentence, Trouble.NOT_LLM) from error
 
@@ -57,7 +59,9 @@ class Answer:
 class Exchange:
     """A response whose body is still arriving. Times are `perf_counter_ns`."""
 
-    def __init__(self, path: str, response: httpx.Response, marks: Mapping[str, int], has_key: bool) -> None:
+    def __init__(
+        self, path: str, response: httpx.Response, marks: Mapping[str, int], text: ServerText, deadline: Deadline
+    ) -> None:
         self.path = path
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
@@ -66,8 +70,10 @@ class Exchange:
         self.connect_ms = _connect_ms(marks)
         self.socket: SocketStream = response.extensions["network_stream"]
         """Its `read_timeout_s` may be changed at any time; its `received_ns` is the arrival of the last piece."""
+        self.text = text
+        self.deadline = deadline
+        """Set while the exchange lasts; may be moved at any time."""
         self._response = response
-        self._has_key = has_key
 
     def pieces(self) -> Iterator[bytes]:
         """The body as it arrives, decompressed. Raises httpcore's and httpx's errors."""
@@ -76,20 +82,17 @@ class Exchange:
         # `iter_raw` would give the same, for a third more processor time
         return iter(cast(httpx.SyncByteStream, self._response.stream))
 
-    def answer(self, deadline_s: float) -> Answer:
-        """The whole body, bounded in size and time."""
-        body, until = bytearray(), monotonic() + deadline_s
-        self.socket.read_timeout_s = deadline_s
+    def answer(self) -> Answer:
+        """The whole body, bounded in size, and in time by the deadline."""
+        body = bytearray()
         try:
             for piece in self.pieces():
                 body += piece
                 if len(body) > MAX_ANSWER_BYTES:
                     raise ServerProblem(f"The answer to {self.path} is too large.", Trouble.NOT_LLM)
-                if monotonic() > until:
-                    raise httpcore.ReadTimeout
         except (httpcore.ProtocolError, httpcore.NetworkError, httpcore.TimeoutException, httpx.DecodingError) as error:
             raise problems.broken_answer(error, self.path) from error
-        return Answer(self.path, self.status, self.headers, bytes(body), self._has_key)
+        return Answer(self.path, self.status, self.headers, bytes(body), self.text)
 
 
 class ServerClient:
@@ -102,7 +105,8 @@ class ServerClient:
     def __init__(self, base_url: str, api_key: str | None, settings: Settings) -> None:
         self.base_url = normalise_base_url(base_url)
         self.settings = settings
-        self.has_key = bool(api_key)
+        self.text = ServerText(api_key)
+        self._deadline = Deadline()
         headers = {"accept-encoding": "identity", "user-agent": "roofmark", "accept": "*/*"}
         if api_key:
             if not api_key.isascii() or not api_key.isprintable():
@@ -111,7 +115,7 @@ class ServerClient:
         pool = httpcore.ConnectionPool(
             ssl_context=_ssl_context() if self.base_url.startswith("https:") else None,
             keepalive_expiry=300.0,
-            network_backend=GuardedBackend(own_port=settings.port),
+            network_backend=GuardedBackend(settings.port, self._deadline),
         )
         self._http = httpx.Client(
             base_url=self.base_url, headers=headers, transport=_Transport(pool), trust_env=False, follow_redirects=False
@@ -154,11 +158,13 @@ class ServerClient:
     def _whole(self, method: str, path: str, body: Any) -> Answer:
         timeout_s = self.settings.probe_timeout_s
         with self._exchange(method, path, body, timeout_s) as exchange:
-            return exchange.answer(timeout_s)
+            return exchange.answer()
 
     @contextmanager
-    def _exchange(self, method: str, path: str, body: Any, read_timeout_s: float) -> Iterator[Exchange]:
-        exchange, response = self._send(method, path, body, read_timeout_s)
+    def _exchange(self, method: str, path: str, body: Any, timeout_s: float) -> Iterator[Exchange]:
+        """`timeout_s` bounds everything from here on, until somebody moves the deadline."""
+        self._deadline.set(timeout_s)
+        exchange, response = self._send(method, path, body, timeout_s)
         try:
             yield exchange
         finally:
@@ -166,7 +172,7 @@ class ServerClient:
             exchange.socket.read_timeout_s = None
             response.close()
 
-    def _send(self, method: str, path: str, body: Any, read_timeout_s: float) -> tuple[Exchange, httpx.Response]:
+    def _send(self, method: str, path: str, body: Any, timeout_s: float) -> tuple[Exchange, httpx.Response]:
         content = None if body is None else json.dumps(body).encode()
         for is_retry in (False, True):
             marks: dict[str, int] = {}
@@ -179,18 +185,20 @@ class ServerClient:
                 path,
                 content=content,
                 headers={} if content is None else {"content-type": "application/json"},
-                timeout=httpx.Timeout(read_timeout_s, connect=self.settings.connect_timeout_s),
+                timeout=httpx.Timeout(timeout_s, connect=self.settings.connect_timeout_s),
                 extensions={"trace": mark},
             )
             try:
                 response = self._http.send(request, stream=True)
             except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
-                # a kept connection may have been closed by the server just now: that says nothing about the server
+                # a kept connection may have been closed by the server just now: that says nothing about the server,
+                # but what was sent whole may be at work there, and must not be sent twice
                 was_kept = "connection.connect_tcp.started" not in marks
-                if was_kept and not is_retry and not isinstance(error, httpcore.TimeoutException):
+                was_sent = content is not None and "http11.send_request_body.complete" in marks
+                if was_kept and not was_sent and not is_retry and not isinstance(error, httpcore.TimeoutException):
                     continue
-                raise problems.transport_problem(error, read_timeout_s) from error
-            return Exchange(path, response, marks, self.has_key), response
+                raise problems.transport_problem(error, timeout_s) from error
+            return Exchange(path, response, marks, self.text, self._deadline), response
         raise AssertionError("unreachable")
 
 

@@ -53,6 +53,23 @@ def in_container() -> bool:
     return "container" in os.environ or any(Path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv"))
 
 
+class Deadline:
+    """Until when the server may go on answering; without it, a byte now and then would renew any timeout for ever."""
+
+    at_ns: int | None = None
+    """`perf_counter_ns`; None for no limit."""
+
+    def set(self, seconds: float) -> None:
+        self.at_ns = perf_counter_ns() + int(seconds * 1e9)
+
+    def left_s(self) -> float:
+        """Raises httpcore.ReadTimeout when nothing is left."""
+        left_ns = 0 if self.at_ns is None else self.at_ns - perf_counter_ns()
+        if left_ns <= 0:
+            raise httpcore.ReadTimeout("the deadline has passed")
+        return left_ns / 1e9
+
+
 class SocketStream(httpcore.NetworkStream):
     """One connected socket."""
 
@@ -61,14 +78,18 @@ class SocketStream(httpcore.NetworkStream):
     received_ns = 0
     """When the last `recv` returned (`perf_counter_ns`)."""
 
-    def __init__(self, connected: socket.socket) -> None:
+    def __init__(self, connected: socket.socket, deadline: Deadline) -> None:
         self._socket = connected
+        self._deadline = deadline
         self._timeout_s = connected.gettimeout()
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         limit = self.read_timeout_s
         if limit is None:
             limit = timeout
+        if self._deadline.at_ns is not None:
+            left_s = self._deadline.left_s()
+            limit = left_s if limit is None else min(limit, left_s)
         try:
             # setting it anew for every read would cost a system call each
             if limit != self._timeout_s:
@@ -107,7 +128,7 @@ class SocketStream(httpcore.NetworkStream):
     ) -> "SocketStream":
         try:
             self._set_timeout(timeout)
-            return SocketStream(ssl_context.wrap_socket(self._socket, server_hostname=server_hostname))
+            return SocketStream(ssl_context.wrap_socket(self._socket, server_hostname=server_hostname), self._deadline)
         except OSError as error:
             self.close()
             raise _tls_problem(error) from error
@@ -130,8 +151,9 @@ class GuardedBackend(httpcore.NetworkBackend):
     Raises ServerProblem itself: what went wrong while connecting is best known here.
     """
 
-    def __init__(self, own_port: int) -> None:
+    def __init__(self, own_port: int, deadline: Deadline) -> None:
         self._own_port = own_port
+        self._deadline = deadline
         self._pinned: tuple[str, Address] | None = None
 
     def connect_tcp(
@@ -154,7 +176,7 @@ class GuardedBackend(httpcore.NetworkBackend):
                 connected.close()
                 raise ServerProblem("That is the address of Roofmark itself.", Trouble.FORBIDDEN_ADDRESS)
             self._pinned = (host, address)
-            return SocketStream(connected)
+            return SocketStream(connected, self._deadline)
         raise _connect_problem(host, port, fault) from fault
 
     def _addresses(self, host: str, port: int) -> list[Address]:

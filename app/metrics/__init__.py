@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import median
 
 from app.metrics import clock
-from app.metrics.base import NULL_REASONS, Metric, Source
+from app.metrics.base import NULL_REASONS, Metric, Reading, Source, null
 from app.metrics.flags import FLAGS, flags_of, is_usable
 from app.metrics.prefill import MIN_FRESH_TOKENS, fresh_prompt_tokens
 from app.metrics.summary import difference_interval, summarise
@@ -51,7 +51,7 @@ class Measured:
     standard_deviation: float | None = None
     samples: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
-    """How many samples were left out, by flag or status."""
+    """How many samples were left out, by flag, status, or (beside those that have a value) null reason."""
     null_reason: str | None = None
     is_shown: bool = False
     """The source that is shown where only one has room."""
@@ -100,25 +100,31 @@ def _at(point: Point, taken: Sequence[Sample], metric: Metric) -> list[Measured]
     values: dict[Source, list[float]] = {}
     reasons: dict[Source, Counter[str]] = {}
     left_out: Counter[str] = Counter()
+    read: list[Sequence[Reading]] = []
     for sample in taken:
         if not is_usable(sample):
             left_out.update(_disqualifications(sample))
-            continue
-        if spoilers := [flag for flag in sample.flags if flag in metric.spoiled_by]:
+        elif spoilers := _spoilers(metric, sample):
             left_out.update(spoilers[:1])
-            continue
-        for reading in metric.read(sample):
+        else:
+            read.append(metric.read(sample))
+    for source in dict.fromkeys(reading.source for readings in read for reading in readings):
+        values[source], reasons[source] = [], Counter()
+        for readings in read:
+            reading = next((each for each in readings if each.source == source), null(source, "not_stated"))
             if reading.value is not None:
-                values.setdefault(reading.source, []).append(reading.value)
-            elif reading.null_reason:
-                reasons.setdefault(reading.source, Counter()).update([reading.null_reason])
-    if not values and not reasons and left_out and metric.key in TRIPLE:
+                values[source].append(reading.value)
+            else:
+                reasons[source].update([reading.null_reason or "not_stated"])
+    if not values and left_out and metric.key in TRIPLE:
         spoiled = left_out.most_common(1)[0][0]
+        values["client"] = []
         reasons["client"] = Counter([spoiled if spoiled in NULL_REASONS else "no_usable_sample"])
-    return [
-        _summarised(point, metric, source, values.get(source, []), reasons.get(source, Counter()), dict(left_out))
-        for source in dict.fromkeys([*values, *reasons])
-    ]
+    return [_summarised(point, metric, source, values[source], reasons[source], left_out) for source in values]
+
+
+def _spoilers(metric: Metric, sample: Sample) -> list[str]:
+    return [flag for flag in sample.flags if flag in metric.spoiled_by]
 
 
 def _disqualifications(sample: Sample) -> list[str]:
@@ -132,8 +138,9 @@ def _summarised(
     source: Source,
     values: Sequence[float],
     reasons: Counter[str],
-    left_out: dict[str, int],
+    left_out: Counter[str],
 ) -> Measured:
+    """`left_out` tells of whole samples, `reasons` of those that had no value from this source."""
     if not values:
         return Measured(
             point,
@@ -141,7 +148,7 @@ def _summarised(
             source,
             metric.unit,
             None,
-            left_out=left_out,
+            left_out=dict(left_out),
             null_reason=reasons.most_common(1)[0][0],
             formula_version=metric.formula_version,
         )
@@ -158,7 +165,7 @@ def _summarised(
         maximum=summary.maximum,
         standard_deviation=summary.standard_deviation,
         samples=summary.count,
-        left_out=left_out,
+        left_out=dict(left_out + reasons),
         formula_version=metric.formula_version,
     )
 
@@ -168,9 +175,10 @@ def _slopes(by_point: dict[Point, list[Sample]]) -> list[Measured]:
 
     The value stands at the longer of the two lengths.
     """
+    ttft_ms = metrics()["ttft_ms"]
     lengths: list[tuple[float, Point, list[float]]] = []
     for point, taken in by_point.items():
-        usable = [s for s in taken if is_usable(s) and "cached" not in s.flags and point.concurrency == 1]
+        usable = [s for s in taken if is_usable(s) and not _spoilers(ttft_ms, s) and point.concurrency == 1]
         pairs = [
             (fresh, ttft)
             for s in usable

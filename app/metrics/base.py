@@ -4,6 +4,7 @@ One metric (or one family of them) is one module of this package with its `Metri
 `app.metrics` finds it.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -30,11 +31,29 @@ class Metric:
     better: Literal["higher", "lower"]
     explanation: str
     """What it is, in one plain sentence for a page."""
-    read: Callable[[Sample], Sequence[Reading]]
-    """Every source's reading of one sample: at least one, a null with a reason where there is no number."""
+    formula: Callable[[Sample], Sequence[Reading]]
+    """What `read` gives, without its checks."""
     spoiled_by: frozenset[str] = frozenset()
     """Flags that make this metric, but not the whole sample, worthless."""
+    server_spoiled_by: frozenset[str] = frozenset({"unit_mismatch", "implausible"})
+    """Flags that make only the server's reading worthless; each is a null reason too."""
     formula_version: int = 1
+
+    def read(self, sample: Sample) -> list[Reading]:
+        """Every source's reading of one sample: at least one, a null with a reason where there is no sound number."""
+        return [self._checked(reading, sample) for reading in self.formula(sample)]
+
+    def _checked(self, reading: Reading, sample: Sample) -> Reading:
+        if reading.value is None:
+            return reading
+        if reading.source == "server":
+            for flag in sample.flags:
+                if flag in self.server_spoiled_by:
+                    return null("server", flag)
+        is_speed = self.unit.endswith("/s")
+        if not math.isfinite(reading.value) or (is_speed and reading.value <= 0):
+            return null(reading.source, "not_finite")
+        return reading
 
 
 NULL_REASONS = {
@@ -55,6 +74,10 @@ NULL_REASONS = {
     "no_slope": "TTFT did not grow with the prompt.",
     "no_duration": "The server states no duration.",
     "concurrent_streams": "Several streams ran at once.",
+    "unit_mismatch": "The server's durations are in another unit than they should be.",
+    "implausible": "The server's figures cannot be those of this answer.",
+    "not_finite": "The figures give no number that makes sense.",
+    "not_stated": "The server did not state it.",
     "few_gaps": "Fewer than two tokens arrived, so there is no gap.",
 }
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from app.metrics import clock
+from app.metrics import clock, plausible
 from app.metrics.base import Metric, Reading, Source, null
 from app.samples import Sample
 
@@ -30,6 +30,8 @@ def _client(sample: Sample) -> tuple[Source, int, float] | Reading:
         return null("client", "no_token")
     if n < 2:
         return null("client", "one_token")
+    if plausible.is_output_count_absurd(sample):
+        return null("client", "implausible")
     if clock.arrives_in_bursts(trace):
         return null("client", "buffered")
     return ("client", n - 1, span) if span > 0 else null("client", "zero_span")
@@ -52,7 +54,7 @@ METRICS = (
         unit="tok/s",
         better="higher",
         explanation="Generation speed of one stream after its first token: (n - 1) tokens over the time they took.",
-        read=read_decode,
+        formula=read_decode,
     ),
     Metric(
         key="tpot_ms",
@@ -60,6 +62,6 @@ METRICS = (
         unit="ms",
         better="lower",
         explanation="Time per output token after the first: the inverse of decode speed.",
-        read=read_tpot,
+        formula=read_tpot,
     ),
 )

@@ -19,6 +19,7 @@ METRICS = (
         unit="share",
         better="higher",
         explanation="Speculative decoding: the share of drafted tokens that the model accepted.",
-        read=read_draft_acceptance,
+        formula=read_draft_acceptance,
+        server_spoiled_by=frozenset(),
     ),
 )

@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 
-from app.metrics import clock
+from app.metrics import clock, plausible
 from app.metrics.base import Metric, Reading, null
 from app.samples import Sample
 
@@ -20,6 +20,8 @@ def read_throughput(sample: Sample) -> Sequence[Reading]:
         return [null("client", "concurrent_streams")]
     e2e = read_e2e(sample)[0].value
     tokens = sample.trace.output_tokens
+    if plausible.is_output_count_absurd(sample):
+        return [null("client", "implausible")]
     return [Reading("client", tokens / e2e * 1000) if e2e and tokens else null("client", "no_token")]
 
 
@@ -30,7 +32,7 @@ METRICS = (
         unit="ms",
         better="lower",
         explanation="From sending the request until the last token: TTFT plus all of the decode time.",
-        read=read_e2e,
+        formula=read_e2e,
         spoiled_by=frozenset({"cached", "cold"}),
     ),
     Metric(
@@ -39,7 +41,7 @@ METRICS = (
         unit="tok/s",
         better="higher",
         explanation="All output tokens over the whole time, prefill included.",
-        read=read_throughput,
+        formula=read_throughput,
         spoiled_by=frozenset({"cached", "cold"}),
     ),
 )

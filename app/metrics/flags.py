@@ -3,12 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from app.metrics import clock
+from app.metrics import clock, plausible
 from app.samples import CacheDefeat, CountSource, Sample, Status
 
 COLD_LOAD_MS = 100.0
 CACHED_SHARE = 0.02
-MILLISECONDS_PER_SECOND = 1000
 
 
 @dataclass(frozen=True)
@@ -54,14 +53,13 @@ def _truncated(sample: Sample) -> bool:
 def _unseen_tokens(sample: Sample) -> int:
     """Output tokens that the server counted beyond one per token event."""
     trace = sample.trace
-    events = clock.token_events(trace)
-    if trace.output_tokens is None or trace.count_source is CountSource.EVENTS or not events:
+    if trace.output_tokens is None or trace.not_streamed or trace.count_source is CountSource.EVENTS:
         return 0
-    return trace.output_tokens - len(events)
+    return trace.output_tokens - len(clock.token_events(trace))
 
 
-def _visible_chars(sample: Sample) -> int:
-    return sum(event.chars for event in clock.token_events(sample.trace))
+def _visible_bytes(sample: Sample) -> int:
+    return sum(event.size_bytes for event in clock.token_events(sample.trace))
 
 
 def _bundled(sample: Sample) -> bool:
@@ -70,21 +68,23 @@ def _bundled(sample: Sample) -> bool:
 
 
 def _hidden_tokens(sample: Sample) -> bool:
-    """More tokens than characters: their text cannot have been in the stream."""
+    """More tokens than bytes: their text cannot have been in the stream."""
     n = sample.trace.output_tokens or 0
-    return _unseen_tokens(sample) > max(1, 0.05 * n) and _visible_chars(sample) < n
+    return _unseen_tokens(sample) > max(1, 0.05 * n) and _visible_bytes(sample) < n
 
 
-def _unit_mismatch(sample: Sample) -> bool:
-    """The server's durations against our own clock: about a thousand times too long or too short."""
-    server, e2e = sample.trace.server, clock.last_token_ms(sample.trace)
-    if server is None or not e2e:
-        return False
-    stated = (server.prompt_ms or 0) + (server.decode_ms or 0)
-    if stated <= 0:
-        return False
-    ratio = stated / e2e
-    return ratio > MILLISECONDS_PER_SECOND / 3 or ratio < 3 / MILLISECONDS_PER_SECOND
+def _empty(sample: Sample) -> bool:
+    trace = sample.trace
+    is_seen = trace.not_streamed or clock.token_events(trace)
+    return trace.status is Status.OK and not is_seen and not _hidden_tokens(sample)
+
+
+def _implausible(sample: Sample) -> bool:
+    return (
+        plausible.is_output_count_absurd(sample)
+        or plausible.is_prompt_count_absurd(sample)
+        or plausible.are_durations_absurd(sample)
+    )
 
 
 FLAGS = {
@@ -102,7 +102,7 @@ FLAGS = {
             "The server answered properly, but without a single token.",
             "Try the prompt by hand; a chat template or a stop word may end the answer at once.",
             True,
-            lambda s: s.trace.status is Status.OK and not s.trace.not_streamed and not clock.token_events(s.trace),
+            _empty,
         ),
         Flag(
             "not_streamed",
@@ -184,9 +184,16 @@ FLAGS = {
         Flag(
             "unit_mismatch",
             "The server's own durations are off by about a factor of a thousand.",
-            "Its figures are in another unit than stated: trust the client's.",
+            "Its figures are in another unit than stated and are left out: the client's stand.",
             False,
-            _unit_mismatch,
+            plausible.is_unit_mismatch,
+        ),
+        Flag(
+            "implausible",
+            "The server's own figures cannot be those of this answer.",
+            "Counts or durations contradict what was asked for and seen, and are left out: the client's stand.",
+            False,
+            _implausible,
         ),
         Flag(
             "concurrent",

@@ -36,7 +36,7 @@ def _metric(suffix: str, title: str, choose: Callable[[Sequence[float]], float])
         unit="ms",
         better="lower",
         explanation="Inter-token latency: the pause between one token and the next, as a reader sees it.",
-        read=_reader(choose),
+        formula=_reader(choose),
     )
 
 

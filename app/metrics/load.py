@@ -17,6 +17,6 @@ METRICS = (
         unit="ms",
         better="lower",
         explanation="How long the server took to load the model before it could begin.",
-        read=read_load,
+        formula=read_load,
     ),
 )

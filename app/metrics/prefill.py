@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from app.metrics import clock
+from app.metrics import clock, plausible
 from app.metrics.base import Metric, Reading, null
 from app.samples import CacheDefeat, Sample
 
@@ -12,7 +12,9 @@ MIN_FRESH_TOKENS = 32
 def fresh_prompt_tokens(sample: Sample) -> int | None:
     """Prompt tokens that had to be processed; None where that cannot be known."""
     trace = sample.trace
-    if trace.server is not None and trace.server.prompt_tokens is not None:
+    if plausible.is_prompt_count_absurd(sample):
+        return None
+    if trace.server is not None and trace.server.prompt_tokens:
         return trace.server.prompt_tokens
     total = trace.prompt_tokens if trace.prompt_tokens is not None else sample.expected_prompt_tokens
     if total is None or (trace.cached_tokens is None and sample.cache_defeat is CacheDefeat.NONE):
@@ -23,7 +25,7 @@ def fresh_prompt_tokens(sample: Sample) -> int | None:
 def read_prefill(sample: Sample) -> Sequence[Reading]:
     readings = [_client(sample)]
     server = sample.trace.server
-    if server is not None and server.prompt_tokens is not None:
+    if server is not None and server.prompt_tokens:
         if reason := _too_few(sample, server.prompt_tokens):
             readings.insert(0, null("server", reason))
         elif not server.prompt_ms:
@@ -41,6 +43,8 @@ def _client(sample: Sample) -> Reading:
     ttft = clock.first_token_ms(trace)
     if not ttft:
         return null("client", "no_token")
+    if plausible.is_prompt_count_absurd(sample):
+        return null("client", "implausible")
     fresh = fresh_prompt_tokens(sample)
     if fresh is None:
         known = trace.prompt_tokens is not None or sample.expected_prompt_tokens is not None
@@ -63,6 +67,6 @@ METRICS = (
         unit="tok/s",
         better="higher",
         explanation="Prompt processing speed: how many prompt tokens the server works through per second.",
-        read=read_prefill,
+        formula=read_prefill,
     ),
 )

@@ -2,10 +2,12 @@
 
 import math
 import statistics
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 MIN_FOR_INTERVAL = 3
+_LOG_SMALLEST, _LOG_LARGEST = math.log(sys.float_info.min), math.log(sys.float_info.max)
 
 # two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom
 _T = (
@@ -46,27 +48,51 @@ def summarise(values: Sequence[float]) -> Summary:
     """Of at least one finite value.
 
     The interval is Student's on logarithms where all values are positive: timings are skewed to the right, and a
-    speed and its inverse then have the same verdict.
+    speed and its inverse then have the same verdict. It is an interval of the mean, and widened where needed to hold
+    the median, beside which it is shown. Numbers that no float can hold become the largest one.
     """
     count = len(values)
+    middle = _median(values)
     low = high = None
     if count >= MIN_FOR_INTERVAL:
         logs = min(values) > 0
         scale = [math.log(value) for value in values] if logs else list(values)
-        half = t_quantile(count - 1) * statistics.stdev(scale) / math.sqrt(count)
-        centre = statistics.fmean(scale)
+        half = t_quantile(count - 1) * _deviation(scale) / math.sqrt(count)
+        centre = _mean(scale)
         low, high = centre - half, centre + half
         if logs:
-            low, high = math.exp(low), math.exp(high)
+            low, high = math.exp(max(low, _LOG_SMALLEST)), math.exp(min(high, _LOG_LARGEST))
+        low, high = _bounded(min(low, middle)), _bounded(max(high, middle))
     return Summary(
-        median=statistics.median(values),
+        median=middle,
         minimum=min(values),
         maximum=max(values),
-        standard_deviation=statistics.stdev(values) if count > 1 else None,
+        standard_deviation=_deviation(values) if count > 1 else None,
         low=low,
         high=high,
         count=count,
     )
+
+
+def _median(values: Sequence[float]) -> float:
+    """Half of the sum of the middle ones, whose sum may be too large."""
+    return statistics.median_low(values) / 2 + statistics.median_high(values) / 2
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(value / len(values) for value in values)
+
+
+def _deviation(values: Sequence[float]) -> float:
+    """The sample standard deviation; in units of the largest value, so that no square is too large."""
+    unit = max(map(abs, values))
+    if unit == 0:
+        return 0.0
+    return _bounded(unit * statistics.stdev(value / unit for value in values))
+
+
+def _bounded(value: float) -> float:
+    return max(-sys.float_info.max, min(sys.float_info.max, value))
 
 
 def difference_interval(smaller: Sequence[float], larger: Sequence[float]) -> tuple[float, float] | None:

@@ -32,7 +32,7 @@ METRICS = (
         unit="ms",
         better="lower",
         explanation="Time to first token: from sending the request until the first token of any kind arrives.",
-        read=read_ttft,
+        formula=read_ttft,
         spoiled_by=frozenset({"cached", "cold"}),
     ),
     Metric(
@@ -41,7 +41,7 @@ METRICS = (
         unit="ms",
         better="lower",
         explanation="Until the first token of the answer itself; a reasoning model thinks before it.",
-        read=read_ttfa,
+        formula=read_ttfa,
         spoiled_by=frozenset({"cached", "cold"}),
     ),
 )

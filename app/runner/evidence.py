@@ -33,6 +33,11 @@ def after(
         checks.append("No prompt token came from the server's cache.")
     if measured and all(sample.trace.output_tokens == sample.point.output_tokens for sample in measured):
         checks.append("Every sample has exactly the asked output length.")
+    models = list(dict.fromkeys(sample.trace.model for sample in taken if sample.trace.model))
+    if len(models) > 1:
+        warnings.append(
+            f"The server answered with different models during the run: {', '.join(models)}. Measure each by itself."
+        )
     if began and ended and len(complete) == len(taken):
         others = _of_others(complete, began, ended)
         if others > 0:

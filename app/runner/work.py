@@ -199,8 +199,7 @@ def _keep(m: _Measuring, taken: Taken, prepared: Prepared) -> None:
     m.taken.append(taken)
     last = triple_of(taken.sample)
     remaining_s = _remaining_s(m, prepared)
-    done = len(m.taken)
-    phase = f"Sample {done} of {m.planned} taken."
+    done, phase = len(m.taken), "Measuring."
     progress = {"phase": phase, "last": last, "remaining_s": remaining_s, "at": time.time()}
 
     def keep(session: Session) -> bool:

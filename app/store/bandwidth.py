@@ -9,6 +9,9 @@ from app.errors import Conflict
 from app.hardware.bandwidth import Reading, remarks
 from app.models import BandwidthProbe, Machine, now
 
+REMEMBERED = 50
+_NEWEST_FIRST = (col(BandwidthProbe.started_at).desc(), col(BandwidthProbe.id).desc())
+
 BEING_MEASURED = "The memory of this machine is being measured already."
 
 
@@ -31,12 +34,17 @@ def running(session: Session, machine: Machine) -> BandwidthProbe | None:
     return session.exec(found).first()
 
 
-def latest(session: Session, machine: Machine, status: str | None = None) -> BandwidthProbe | None:
-    found = select(BandwidthProbe).where(BandwidthProbe.machine_id == machine.id)
-    if status is not None:
-        found = found.where(BandwidthProbe.status == status)
-    newest = found.order_by(col(BandwidthProbe.started_at).desc(), col(BandwidthProbe.id).desc()).limit(1)
+def latest(session: Session, machine: Machine) -> BandwidthProbe | None:
+    """In whatever state."""
+    newest = select(BandwidthProbe).where(BandwidthProbe.machine_id == machine.id).order_by(*_NEWEST_FIRST).limit(1)
     return session.exec(newest).first()
+
+
+def counting(session: Session, machine: Machine) -> BandwidthProbe | None:
+    """The measurement that counts: the newest without a remark, so that one beside other work undoes no sound one."""
+    done = select(BandwidthProbe).where(BandwidthProbe.machine_id == machine.id, BandwidthProbe.status == "done")
+    found = session.exec(done.order_by(*_NEWEST_FIRST).limit(REMEMBERED)).all()
+    return next((probe for probe in found if not probe.record["remarks"]), found[0] if found else None)
 
 
 def say(session: Session, probe_id: int, phase: str) -> None:

@@ -2,13 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sqlmodel import Session, col, select
 
-from app.configuration import Snapshot
-from app.models import FULL_GEOMETRY, Config, Model, Run, Server
+from app.configuration import Snapshot, told_apart
+from app.models import FULL_GEOMETRY, Config, Model, Server
 
 
 def freeze(session: Session, server_id: int, snapshot: Snapshot, geometry: Mapping[str, Any], source: str) -> Config:
@@ -76,21 +77,6 @@ def snapshot_of(config: Config, model: Model) -> Snapshot:
     )
 
 
-def previous_snapshot(session: Session, run: Run) -> Snapshot | None:
-    """The configuration of this server's last run before `run` whose configuration differs; None for the first."""
-    if run.config_id is None or run.started_at is None:
-        return None
-    row = session.exec(
-        select(Config, Model)
-        .join(Run, col(Run.config_id) == Config.id)
-        .join(Model, col(Model.id) == Config.model_id)
-        .where(Run.server_id == run.server_id, col(Run.started_at) < run.started_at, Run.config_id != run.config_id)
-        .order_by(col(Run.started_at).desc())
-        .limit(1)
-    ).first()
-    return snapshot_of(*row) if row else None
-
-
 class Described(NamedTuple):
     """A configuration and the name of its server."""
 
@@ -98,11 +84,27 @@ class Described(NamedTuple):
     snapshot: Snapshot
 
 
-def describe(session: Session) -> dict[int, Described]:
-    """Every configuration by its id."""
-    rows = session.exec(
+def describe(session: Session, server_slugs: Collection[str] | None = None) -> dict[int, Described]:
+    """Every configuration by its id, or those of some servers."""
+    query = (
         select(Config, Model, Server.name)
         .join(Model, col(Model.id) == Config.model_id)
         .join(Server, col(Server.id) == Config.server_id)
-    ).all()
+        .order_by(col(Config.id))
+    )
+    if server_slugs is not None:
+        query = query.where(col(Server.slug).in_(server_slugs))
+    rows = session.exec(query).all()
     return {config.id: Described(name, snapshot_of(config, model)) for config, model, name in rows if config.id}
+
+
+def particulars(session: Session, server_slugs: Collection[str]) -> dict[int, str]:
+    """Of each configuration of these servers, the settings and labels in which its model's configurations differ there.
+
+    Empty where there is nothing to tell apart, or only the engine, which lists name anyway.
+    """
+    groups: dict[tuple[str, str, str | None], dict[int, Snapshot]] = {}
+    for key, (server, snapshot) in describe(session, server_slugs).items():
+        bare = replace(snapshot, engine="", engine_version=None)
+        groups.setdefault((server, snapshot.model, snapshot.quantization), {})[key] = bare
+    return {key: " · ".join(said) for group in groups.values() for key, said in told_apart(group).items()}

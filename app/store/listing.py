@@ -1,4 +1,4 @@
-"""Runs with their circumstances and shown triple, as lists, overviews and histories need them: one query each."""
+"""Runs with their circumstances and shown triple, as lists, overviews and histories need them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -6,11 +6,13 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy.orm import aliased
-from sqlmodel import Session, col, func, select
+from sqlmodel import Session, col, func, not_, select
 
 from app.errors import BadInput
 from app.metrics import TRIPLE
 from app.models import RUN_STATES, Config, Machine, Measurement, Model, Run, Server
+from app.samples import Point
+from app.store.configs import particulars
 
 
 class Shown(NamedTuple):
@@ -27,6 +29,11 @@ class Row(NamedTuple):
     public_id: str
     status: str
     suite_key: str
+    suite_sha256: str
+    main_point_key: str
+    plan: dict[str, Any]
+    left_out: list[dict[str, Any]] | None
+    """Points that did not fit, each with its reason."""
     note: str
     error: str | None
     queued_at: datetime
@@ -50,6 +57,23 @@ class Row(NamedTuple):
     ttft: Shown
     prefill: Shown
     decode: Shown
+    particulars: str
+    """What tells its configuration apart from others of the same model on the same server; often empty."""
+
+    @property
+    def points(self) -> tuple[int, int]:
+        """How many points the run plays, and how many its suite has."""
+        per_point = self.plan.get("repetitions", 0) + self.plan.get("warmups", 0)
+        played = self.samples_planned // per_point if per_point else 1
+        return played, played + len(self.left_out or [])
+
+    @property
+    def has_figures(self) -> bool:
+        return any(each.value is not None for each in (self.ttft, self.prefill, self.decode))
+
+    @property
+    def main_prompt_tokens(self) -> int:
+        return Point.from_key(self.main_point_key).prompt_tokens
 
 
 @dataclass(frozen=True)
@@ -107,7 +131,7 @@ def list_runs(
     query = _filtered(_rows(), where).order_by(order, col(Run.id).desc())
     page = max(1, page)
     rows = session.execute(query.limit(per_page).offset((page - 1) * per_page)).all()
-    return [_row(row) for row in rows], count_runs(session, where)
+    return _made(session, rows), count_runs(session, where)
 
 
 def count_runs(session: Session, where: Filter) -> int:
@@ -123,17 +147,18 @@ def count_runs(session: Session, where: Filter) -> int:
     return found
 
 
-def latest_per_config(session: Session, where: Filter | None = None) -> list[Row]:
-    """The newest done run of each configuration and suite, newest first; archived servers left out."""
+def latest_per_config(session: Session, where: Filter | None = None, archived: bool | None = None) -> list[Row]:
+    """The newest done run of each configuration and suite, newest first; of archived servers only, without, or all."""
     newest = (
         select(func.max(Run.id))
         .where(Run.status == "done", col(Run.config_id).is_not(None))
         .group_by(col(Run.config_id), col(Run.suite_key))
     )
-    query = _filtered(_rows(), where or Filter()).where(
-        col(Run.id).in_(newest), col(Server.archived_at).is_(None), col(Machine.archived_at).is_(None)
-    )
-    return [_row(row) for row in session.execute(query.order_by(col(Run.started_at).desc())).all()]
+    query = _filtered(_rows(), where or Filter()).where(col(Run.id).in_(newest))
+    if archived is not None:
+        is_archived = col(Server.archived_at).is_not(None) | col(Machine.archived_at).is_not(None)
+        query = query.where(is_archived if archived else not_(is_archived))
+    return _made(session, session.execute(query.order_by(col(Run.started_at).desc())).all())
 
 
 def decode_trends(session: Session, per_config: int = 20) -> dict[tuple[int, str], list[float]]:
@@ -151,12 +176,6 @@ def decode_trends(session: Session, per_config: int = 20) -> dict[tuple[int, str
     for config_id, suite_key, value in session.execute(wanted.order_by(newest.c.age.desc())):
         found.setdefault((config_id, suite_key), []).append(value)
     return found
-
-
-def unfinished(session: Session) -> list[Row]:
-    """Running, then queued runs in their order."""
-    query = _rows().where(col(Run.status).in_(("running", "queued")))
-    return [_row(row) for row in session.execute(query.order_by(col(Run.status).desc(), col(Run.id))).all()]
 
 
 class HistoryPoint(NamedTuple):
@@ -186,6 +205,10 @@ def _rows() -> Any:
             Run.public_id,
             Run.status,
             Run.suite_key,
+            Run.suite_sha256,
+            Run.main_point_key,
+            Run.plan,
+            Run.evidence["left_out"],
             Run.note,
             Run.error,
             Run.queued_at,
@@ -255,13 +278,17 @@ def _filtered(query: Any, where: Filter) -> Any:
     return query
 
 
-_PLAIN = len(Row._fields) - len(TRIPLE)
+_PLAIN = Row._fields.index("ttft")
 
 
-def _row(row: Sequence[Any]) -> Row:
-    width = len(Shown._fields)
-    shown = [Shown(*row[start : start + width]) for start in range(_PLAIN, len(row), width)]
-    return Row(*row[:_PLAIN], *shown)
+def _made(session: Session, rows: Sequence[Sequence[Any]]) -> list[Row]:
+    width, server, config = len(Shown._fields), Row._fields.index("server_slug"), Row._fields.index("config_id")
+    known = particulars(session, {row[server] for row in rows}) if rows else {}
+    found = []
+    for row in rows:
+        shown = [Shown(*row[start : start + width]) for start in range(_PLAIN, len(row), width)]
+        found.append(Row._make([*row[:_PLAIN], *shown, known.get(row[config], "")]))
+    return found
 
 
 def filter_choices(session: Session) -> dict[str, list[tuple[str, str]]]:

@@ -146,7 +146,7 @@ def devices(session: Session, machine: Machine) -> Sequence[MachineDevice]:
 def _ram(session: Session, machine: Machine) -> MachineDevice:
     rate = machine.ram_data_rate_mt_per_s
     speed = f"{machine.ram_kind or ''}-{rate:.0f}".lstrip("-") if rate else machine.ram_kind or ""
-    measured = bandwidth.latest(session, machine, "done")
+    measured = bandwidth.counting(session, machine)
     found = []
     if measured is not None and measured.best_bytes_per_s is not None:
         found.append(Stated(measured.best_bytes_per_s, MEASURED, "a lower bound", measured.finished_at))

@@ -41,7 +41,6 @@ def add_run(
         plan={"repetitions": suite.repetitions, "warmups": suite.warmups, "model": model or server.model},
         samples_planned=suite.sample_count,
         note=note,
-        progress={"phase": "Waiting for its turn."},
     )
     session.add(run)
     session.flush()

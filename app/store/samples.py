@@ -73,12 +73,14 @@ def to_sample(row: SampleRow) -> Sample:
 def _trace(row: SampleRow, stored: Mapping[str, Any]) -> Trace:
     values = dict(stored)
     server, count_source = values.pop("server"), values.pop("count_source")
+    cache_defeat = CacheDefeat(values.pop("cache_defeat"))
     return Trace(
         **values,
         status=Status(row.status),
         events=unpack_events(row.events),
         server=ServerFigures(**server) if server is not None else None,
         count_source=CountSource(count_source) if count_source else None,
+        cache_defeat=cache_defeat,
         error=row.error,
     )
 
@@ -88,7 +90,7 @@ def pack_events(events: Sequence[Event]) -> bytes:
     columns = {
         "at_us": [round(event.at_ms * MICROSECONDS_PER_MS) for event in events],
         "kind": [event.kind.value for event in events],
-        "chars": [event.chars for event in events],
+        "size_bytes": [event.size_bytes for event in events],
         "tokens": [event.tokens for event in events],
     }
     return zlib.compress(json.dumps(columns, separators=(",", ":")).encode())
@@ -97,8 +99,8 @@ def pack_events(events: Sequence[Event]) -> bytes:
 def unpack_events(packed: bytes) -> tuple[Event, ...]:
     columns = json.loads(zlib.decompress(packed))
     return tuple(
-        Event(at_us / MICROSECONDS_PER_MS, Kind(kind), chars, tokens)
-        for at_us, kind, chars, tokens in zip(
-            columns["at_us"], columns["kind"], columns["chars"], columns["tokens"], strict=True
+        Event(at_us / MICROSECONDS_PER_MS, Kind(kind), size_bytes, tokens)
+        for at_us, kind, size_bytes, tokens in zip(
+            columns["at_us"], columns["kind"], columns["size_bytes"], columns["tokens"], strict=True
         )
     )

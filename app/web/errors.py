@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.errors import RoofmarkError
+from app.errors import NotFound, RoofmarkError
 from app.web.render import is_partial, render, route_path
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ def response(request: Request, status: int, sentence: str) -> Response:
 
 def _known(request: Request, error: Exception) -> Response:
     assert isinstance(error, RoofmarkError)
-    if error.__cause__ is not None:
+    if error.__cause__ is not None and not isinstance(error, NotFound):  # an address that names nothing is no event
         log.warning("%s", error, exc_info=error)
     return response(request, error.http_status, str(error))
 

@@ -10,6 +10,14 @@ LARGEST = 2.0**62
 """What fits into a column of whole numbers with room to spare."""
 
 
+class WrongField(BadInput):
+    """BadInput of one field, by its name in the form."""
+
+    def __init__(self, sentence: str, field: str) -> None:
+        super().__init__(sentence)
+        self.field = field
+
+
 class Fields:
     """What a browser sent: texts by name, several of a name in their order."""
 
@@ -36,13 +44,13 @@ class Fields:
     def text(self, name: str, title: str, longest: int) -> str:
         value = self.get(name).strip()
         if len(value) > longest:
-            raise BadInput(f"{title} is longer than {longest:,} characters.")
+            raise WrongField(f"{title} is longer than {longest:,} characters.", name)
         return value
 
     def required(self, name: str, title: str, longest: int) -> str:
         value = self.text(name, title, longest)
         if not value:
-            raise BadInput(f"{title} is missing.")
+            raise WrongField(f"{title} is missing.", name)
         return value
 
     def whole(self, name: str, title: str) -> int | None:

@@ -17,6 +17,7 @@ from app.db import Database
 from app.metrics import TRIPLE
 from app.models import ENDED_STATES, Run
 from app.store import runs
+from app.units import plural
 from app.web.deps import Form, Reading, RunnerDep, Writing
 from app.web.render import is_partial, path_for, render, render_text
 
@@ -34,6 +35,9 @@ class Progress:
     public_id: str
     status: str
     phase: str
+    steps: str
+    """Which sample is being taken, warm-ups counted apart; empty before it is known."""
+    has_config: bool
     samples_done: int
     samples_planned: int
     last: dict[str, float | None]
@@ -56,7 +60,9 @@ def progress_of(session: Session, run: Run) -> Progress:
     return Progress(
         public_id=run.public_id,
         status=run.status,
-        phase=told.get("phase", ""),
+        phase="Waiting for its turn." if run.status == "queued" else told.get("phase", "Starting."),
+        steps=_steps(run),
+        has_config=run.config_id is not None,
         samples_done=run.samples_done,
         samples_planned=run.samples_planned,
         last={key: last.get(key) for key in TRIPLE} if last else {},
@@ -71,6 +77,20 @@ def progress_of(session: Session, run: Run) -> Progress:
 def progress_now(session: Session) -> list[Progress]:
     """Of every running run."""
     return [progress_of(session, run) for run in runs.running(session)]
+
+
+def _steps(run: Run) -> str:
+    """Samples are taken point by point, each point's warm-ups first."""
+    warmups, repetitions = run.plan.get("warmups", 0), run.plan.get("repetitions", 0)
+    per_point = warmups + repetitions
+    if not per_point or not run.samples_planned:
+        return ""
+    done, points = run.samples_done, run.samples_planned // per_point
+    if run.status != "running" or done >= run.samples_planned:
+        return f"{done} of {plural(run.samples_planned, 'sample')} taken"
+    point, place = divmod(done, per_point)
+    which = f"warm-up {place + 1} of {warmups}" if place < warmups else f"sample {place - warmups + 1} of {repetitions}"
+    return f"{which}, point {point + 1} of {points}" if points > 1 else which
 
 
 def _remaining_s(told: Mapping[str, Any]) -> float | None:
@@ -101,8 +121,8 @@ async def stream_progress(request: Request, public_id: str) -> Response:
 
 
 async def _events(request: Request, database: Database, progress: Progress) -> AsyncIterator[str]:
-    """One snapshot at once, then each change; after the last one a single `done`, and the stream ends."""
-    sent, silent_s = "", 0.0
+    """One snapshot at once, then each change; `frozen` once when the configuration is; at the end a single `done`."""
+    sent, silent_s, is_frozen = "", 0.0, False
     while True:
         text = render_text(request, "_progress.html", {"progress": progress})
         if text != sent:
@@ -111,6 +131,9 @@ async def _events(request: Request, database: Database, progress: Progress) -> A
         elif silent_s >= KEEP_ALIVE_S:
             yield ": still here\n\n"
             silent_s = 0.0
+        if progress.has_config and not is_frozen and not progress.is_over:
+            yield _message(progress.public_id, event="frozen")
+            is_frozen = True
         if progress.is_over:
             yield _message(progress.status, event="done")
             return

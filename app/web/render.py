@@ -33,9 +33,12 @@ def environment() -> "jinja2.Environment":
     env.globals.update(version=app.__version__, is_inside=is_inside, is_within=is_within)
     env.filters.update(
         number=units.number,
-        plus_minus=_plus_minus,
+        spread=_spread,
+        version=_version,
+        percent=units.percent,
         duration=units.duration,
         size=units.size,
+        plural=units.plural,
         ago=units.ago,
         iso=_iso,
         when=_when,
@@ -45,6 +48,7 @@ def environment() -> "jinja2.Environment":
         code=_code,
         stated_words=roof.stated_words,
         geometry_words=roof.geometry_words,
+        first_sentence=_first_sentence,
     )
     return env
 
@@ -118,8 +122,21 @@ def engine_title(key: str) -> str:
     return engine_titles().get(key, key)
 
 
-def _plus_minus(shown: Shown) -> str:
-    return units.plus_minus(shown.value, shown.standard_deviation)
+def _spread(shown: Shown) -> tuple[str, str]:
+    return units.spread(shown.value, shown.standard_deviation, shown.low, shown.high)
+
+
+def _version(engine_version: str | None) -> str:
+    """llama.cpp built without git calls its build b0-unknown."""
+    if engine_version and "unknown" in engine_version:
+        return "build unknown"
+    return engine_version or ""
+
+
+def _first_sentence(said: object) -> tuple[str, str]:
+    """A sentence and the rest: it ends where a capital letter follows."""
+    first, *rest = re.split(r"(?<=[.!?]) (?=[A-Z])", str(said), maxsplit=1)
+    return first, "".join(rest)
 
 
 def _code(text: str) -> Markup:

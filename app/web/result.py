@@ -8,7 +8,7 @@ from app.metrics import FLAGS, NULL_REASONS, TRIPLE, Measured, is_usable, metric
 from app.metrics.base import Metric
 from app.metrics.summary import MIN_FOR_INTERVAL
 from app.samples import Point, Sample, Status
-from app.units import number, plural, plus_minus
+from app.units import number, plural, spread
 
 FURTHER = (
     "tpot_ms",
@@ -38,7 +38,6 @@ _DISAGREEMENT_CAUSES = {
     "token_count_estimated": "The server gives no token count, so events were counted, and an event may hold several.",
     "hidden_tokens": "The server counts tokens that never showed in the stream.",
     "bundled": "Events hold several tokens each, so the first and the last event are not the first and last token.",
-    "unit_mismatch": "The server's durations are in another unit than they should be.",
 }
 
 
@@ -49,7 +48,8 @@ class Reading:
     metric: Metric
     value: str
     spread: str
-    """`± 1.9`, the sample standard deviation; empty for a single sample."""
+    """`± 1.9`, or for a very lopsided distribution the ends of the interval; empty for a single sample."""
+    spread_meaning: str
     interval: str
     samples: int
     source: str
@@ -59,7 +59,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Headline:
-    """One number of the triple, large, and the other sources' figures beside it."""
+    """One number of a metric, and the other sources' figures beside it."""
 
     shown: Reading
     others: tuple[Reading, ...]
@@ -71,7 +71,7 @@ class PointResult:
     triple: tuple[Headline, ...]
     slope: Reading | None
     """Prefill between this prompt length and the next shorter one."""
-    further: tuple[Reading, ...]
+    further: tuple[Headline, ...]
     warning: str | None
     left_out: tuple[str, ...]
 
@@ -92,7 +92,7 @@ def _result(point: Point, found: Sequence[Measured], samples: Sequence[Sample]) 
         point=point,
         triple=tuple(_headline(key, found) for key in TRIPLE),
         slope=next((_reading(each) for each in found if each.source == "slope"), None),
-        further=tuple(_reading(each) for key in _further_keys() for each in found if each.metric == key),
+        further=tuple(_headline(key, found) for key in _further_keys() if any(each.metric == key for each in found)),
         warning=disagreement(found, samples),
         left_out=_left_out(found),
     )
@@ -112,14 +112,16 @@ def _headline(key: str, found: Sequence[Measured]) -> Headline:
 
 
 def _unknown(key: str, reason: str) -> Reading:
-    return Reading(metrics()[key], number(None), "", "", 0, "", NULL_REASONS[reason])
+    return Reading(metrics()[key], number(None), "", "", "", 0, "", NULL_REASONS[reason])
 
 
 def _reading(each: Measured) -> Reading:
+    text, meaning = spread(each.value, each.standard_deviation, each.low, each.high)
     return Reading(
         metric=metrics()[each.metric],
         value=number(each.value),
-        spread=plus_minus(each.value, each.standard_deviation),
+        spread=text,
+        spread_meaning=meaning,
         interval=_interval(each),
         samples=each.samples,
         source=_source(each),
@@ -182,6 +184,8 @@ def _why(key: str) -> str:
     if key in FLAGS:
         of = "" if FLAGS[key].disqualifies else "of the timings it spoils "
         return f"{of}({key.replace('_', ' ')}: {FLAGS[key].sentence.rstrip('.')})"
+    if key in NULL_REASONS:
+        return f"of a number it does not give ({NULL_REASONS[key].rstrip('.')})"
     return "(the request failed)" if key == Status.FAILED else f"({key})"
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from sqlmodel import Session
 
-from app.configuration import SETTINGS, Setting, clean_setting
+from app.configuration import SETTINGS, Setting, Value, clean_setting
 from app.errors import BadInput
 from app.models import Machine, Server
 from app.store import machines
 from app.web.deps import SecretsDep
-from app.web.forms import Fields
+from app.web.forms import Fields, WrongField
 from app.web.render import engine_titles
 
 HERE = "@here"
@@ -33,7 +33,7 @@ def meant(form: Fields, before: Mapping[str, Any] | None = None) -> dict[str, An
     if engine is not None and engine not in engine_titles():
         raise BadInput(f"There is no engine {engine!r}.")
     labels = dict.fromkeys(label.strip() for label in form.text("labels", "Labels", 500).split(","))
-    typed = {key: clean_setting(key, value) for key, value in form.starting_with("setting_").items()}
+    typed = {key: _setting(key, value) for key, value in form.starting_with("setting_").items()}
     settings = {**(before or {}), **typed}
     return {
         "base_url": base_url,
@@ -43,6 +43,13 @@ def meant(form: Fields, before: Mapping[str, Any] | None = None) -> dict[str, An
         "labels": [label for label in labels if label],
         "settings": {key: value for key, value in settings.items() if value is not None},
     }
+
+
+def _setting(key: str, value: str) -> Value | None:
+    try:
+        return clean_setting(key, value)
+    except BadInput as error:
+        raise WrongField(str(error), f"setting_{key}") from None
 
 
 def chosen_machine(session: Session, form: Fields) -> Machine:

@@ -5,11 +5,10 @@
 
 (() => {
   const CONFIG = {
-    displaylogo: false,
+    displayModeBar: false, // a drag zooms, a double click shows everything again
     showSendToCloud: false,
     plotlyServerURL: "",
     responsive: true,
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"],
   };
   const CHARACTER_WIDTH = 6.4; // of the 11 px labels, roughly: only decides whether a label gets its words
   const coarse = matchMedia("(pointer: coarse)");
@@ -33,6 +32,7 @@
     return {
       ...trace,
       hoverlabel,
+      ...(trace.error_y ? { error_y: { ...trace.error_y, type: "data", color, thickness: 1, width: 3 } } : {}),
       opacity: series === null ? 0.5 : 1,
       line: { color, width: series === null ? 1 : 2, dash: look(`${own}-dash`) },
       marker: { color, symbol: look(`${own}-marker`), size: many ? 4 : 7 },
@@ -89,7 +89,6 @@
         align: "left",
         namelength: -1,
       },
-      modebar: { bgcolor: "rgba(0,0,0,0)", color: muted, activecolor: text },
     };
   }
 

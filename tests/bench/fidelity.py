@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from app.engines import find
-from app.engines._chat import is_token
+from app.engines._chat import is_alive, is_token
 from app.engines._stream import record
 from app.engines.base import Ask
 from app.http import ServerClient
@@ -115,7 +115,15 @@ def our_cpu_us(port: int, count: int) -> float:
         client.stream("/v1/chat/completions", {}, first_byte_timeout_s=10) as exchange,
     ):
         began = time.thread_time()
-        record(exchange, is_token, first_token_timeout_s=10, idle_timeout_s=10, max_bytes=10**9)
+        record(
+            exchange,
+            is_token,
+            is_alive,
+            first_token_timeout_s=10,
+            idle_timeout_s=10,
+            max_tokens=10**6,
+            max_bytes=10**9,
+        )
         return (time.thread_time() - began) / count * 1e6
 
 

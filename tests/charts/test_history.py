@@ -69,18 +69,40 @@ def test_the_newest_configurations_are_distinct_and_the_others_stay_behind() -> 
     count = MAX_SERIES + 3
     configs = {i: described(engine_version=f"b{i}") for i in range(count)}
     figure = drawn([point(i, config_id=i) for i in range(count)], configs)
-    assert [key.series for key in figure.legend] == [0, 1, 2, 3, 4, 5, None]
+    assert [key.series for key in figure.legend] == [2, 1, 0, 5, 4, 3, None]
     assert figure.legend[0].title == f"Qwen3-8B Q4_K_M · llama.cpp b{count - 1}"
     assert figure.legend[-1].title == "3 older configurations"
     assert figure.data[-1]["meta"] == {"series": None}
     assert figure.data[-1]["mode"] == "markers"
 
 
+def test_a_configuration_keeps_its_look_when_others_come() -> None:
+    configs = {i: described(engine_version=f"b{i}") for i in range(5)}
+
+    def looks(count: int) -> dict[str, int | None]:
+        figure = drawn([point(i, config_id=i) for i in range(count)], configs)
+        return {key.title: key.series for key in figure.legend}
+
+    few, more = looks(3), looks(5)
+    assert few == {title: more[title] for title in few}
+    assert len(set(more.values())) == 5
+
+
+def test_intervals_are_drawn_where_they_are_known() -> None:
+    known = {("run0", "decode_tokens_per_s"): (58.0, 63.0)}
+    figure = history([point(0), point(1)], {1: described()}, str, intervals=known)
+    assert figure is not None
+    go.Figure(data=figure.data, layout=figure.layout)
+    ttft, _, decode = figure.data
+    assert "error_y" not in ttft
+    assert (decode["error_y"]["array"], decode["error_y"]["arrayminus"]) == ([3, 0], [2, 0])
+
+
 def test_changes_are_marked_per_server_in_words() -> None:
     configs = {1: described(), 2: described(quantization="Q8_0"), 3: described(model="Other")}
     runs = [point(0, 1), point(1, 3, server_id=2), point(2, 1), point(3, 2), point(4, 2), point(5, 3, server_id=2)]
     figure = drawn(runs, configs)
-    assert figure.marks == ("box: Q4_K_M → Q8_0",)
+    assert figure.marks == ("1 September 2026, box: Q4_K_M → Q8_0",)
     (mark,) = figure.layout["annotations"]
     assert (mark["x"], mark["text"], mark["hovertext"]) == ("2026-09-01 15:00:00", "1", "box: Q4_K_M → Q8_0")
     assert len(figure.layout["shapes"]) == 1

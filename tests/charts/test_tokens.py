@@ -5,7 +5,7 @@ from dataclasses import replace
 import plotly.graph_objects as go
 import pytest
 
-from app.charts import Figure, gaps, median_sample, timeline
+from app.charts import Figure, gaps, timeline, typical_sample
 from app.charts.base import MAX_POINTS
 from app.metrics import clock, flags_of
 from app.samples import Event, Kind, Point, Sample
@@ -32,16 +32,22 @@ def test_the_median_stands_in_the_middle_by_decode_and_is_usable() -> None:
     warm = sample(0, 55, is_warmup=True)
     spoiled = replace(sample(1, 52), flags=("incomplete",))
     taken = [warm, spoiled, sample(2, 40), sample(3, 50), sample(4, 60)]
-    found = median_sample(taken)
+    found = typical_sample(taken)
     assert found is not None
     assert found.ordinal == 3
-    assert median_sample([warm]) is None
-    assert median_sample([without_tokens(sample(1))]) is None
+    assert typical_sample([warm]) is None
+    assert typical_sample([without_tokens(sample(1))]) is None
 
 
 def test_without_a_usable_sample_the_median_is_one_of_the_others() -> None:
     spoiled = replace(sample(1, 52), flags=("incomplete",))
-    assert median_sample([spoiled]) is spoiled
+    assert typical_sample([spoiled]) is spoiled
+
+
+def test_the_headline_median_is_what_the_timeline_states() -> None:
+    figure = valid(timeline([sample(0, 10), sample(2, 50), sample(10, 90), replace(sample(99), flags=("incomplete",))]))
+    assert figure.layout["annotations"][0]["text"] == "Median TTFT 402 ms"
+    assert figure.legend[0].title == "Sample 3, a typical one"
 
 
 def test_the_timeline_starts_with_the_prefill_and_ends_with_all_tokens() -> None:
@@ -54,7 +60,7 @@ def test_the_timeline_starts_with_the_prefill_and_ends_with_all_tokens() -> None
     assert line["x"][:2] == [0, first]
     assert line["y"][:3] == [0, 0, 1]
     assert line["y"][-1] == 64
-    assert [key.title for key in figure.legend] == ["Sample 3, the median", "2 other samples"]
+    assert [key.title for key in figure.legend] == ["Sample 3, a typical one", "2 other samples"]
     assert figure.layout["shapes"][0]["x1"] == first
 
 

@@ -12,10 +12,12 @@ from app.engines.base import Ask, Counters
 from app.engines.llamacpp import LlamaCpp
 from app.errors import ServerProblem, Trouble
 from app.http import ServerClient
-from app.samples import TOKEN_KINDS, Event, Kind, Status, Trace
+from app.metrics import flags_of
+from app.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, Point, Status, Trace
 from tests.engines.conftest import Connect
 from tests.engines.test_stream import chunk, sse
-from tests.replay import Answerer, Script, capture
+from tests.replay import Answerer, Request, Script, capture
+from tests.traces import sample
 
 CHAT = "/v1/chat/completions"
 SERVER = {"server": "llama.cpp"}
@@ -110,11 +112,28 @@ def test_counters_are_totals(connect: Connect) -> None:
 
 def test_what_is_sent(connect: Connect) -> None:
     replay, client = connect({CHAT: capture("llama.cpp", "chat_stream_max1")}, pace=0.01)
-    play(client, nonce="x")
-    play(client, reuse_cache=True)
+    assert play(client, nonce="x").cache_defeat is CacheDefeat.SWITCH
+    assert play(client, nonce="x", reuse_cache=True).cache_defeat is CacheDefeat.NONE
     first, second = replay.posted()
     assert (first["cache_prompt"], second["cache_prompt"], first["ignore_eos"]) == (False, True, True)
     assert first["messages"][0]["content"] == "hello"
+
+
+def test_a_refused_switch_gives_way_to_the_nonce(connect: Connect) -> None:
+    stream = capture("llama.cpp", "chat_stream_max1")
+
+    def answer(request: Request) -> Script:
+        refusal = Script.json({"error": {"message": "Unsupported", "param": "cache_prompt"}}, 400)
+        return refusal if "cache_prompt" in request.json() else stream
+
+    replay, client = connect({CHAT: answer}, pace=0.01)
+    trace = play(client, nonce="x")
+    assert (trace.status, trace.cache_defeat) == (Status.OK, CacheDefeat.NONCE)
+    assert [body["messages"][0]["content"] for body in replay.posted()] == ["hello", "x\nhello"]
+    assert play(client, nonce="y", capabilities=trace.learned).cache_defeat is CacheDefeat.NONCE
+    assert play(client, nonce="y", reuse_cache=True, capabilities=trace.learned).cache_defeat is CacheDefeat.NONE
+    assert play(client, capabilities=trace.learned).cache_defeat is CacheDefeat.NONE
+    assert "cache_prompt" not in replay.posted()[-1]
 
 
 def recorded(name: str) -> Trace:
@@ -147,6 +166,13 @@ def test_tokens_without_text(name: str, first_ms: float, last_ms: float | None, 
     if last_ms is not None:
         assert tokens(trace)[-1].at_ms == pytest.approx(last_ms)
     assert sum(event.kind is Kind.HIDDEN for event in trace.events) == hidden
+
+
+def test_text_held_back_until_a_character_is_whole_hides_no_token() -> None:
+    trace = recorded("chat_stream_utf8_holdback")
+    assert trace.output_tokens is not None
+    flags = flags_of(sample(trace, point=Point(trace.prompt_tokens or 0, trace.output_tokens)))
+    assert not {"hidden_tokens", "implausible", "unit_mismatch"} & set(flags)
 
 
 @pytest.mark.parametrize("name", ["chat_stream_natural_stop_eos", "chat_stream_utf8_holdback", "reasoning_chat_stream"])

@@ -32,7 +32,7 @@ def read(*pieces: bytes, end: End = End.CLOSED, content_type: str = "text/event-
 
 
 def seen(trace: Trace) -> list[tuple[Kind, int]]:
-    return [(event.kind, event.chars) for event in trace.events]
+    return [(event.kind, event.size_bytes) for event in trace.events]
 
 
 EXPECTED = [(Kind.ANSWER, 3), (Kind.ANSWER, 4), (Kind.FINISH, 0), (Kind.DONE, 0)]

@@ -148,5 +148,7 @@ def test_own_devices_stand_before_the_built_in_ones_and_in_their_place() -> None
 
 def test_search_is_for_reading_and_finds_parts_of_names() -> None:
     assert len(built_in().search("rtx 40")) >= 8
+    assert {device.vendor for device in built_in().search("m3")} == {"apple"}  # not the H100's HBM3
+    assert [device.name for device in built_in().search("AMD max+")] == ["Strix Halo (Ryzen AI Max+ 395)"]
     assert len(built_in().search("")) == len(DEVICES)
     assert Catalogue([]).search("x") == []

@@ -3,7 +3,7 @@
 import pytest
 
 from app.metrics import FLAGS, flags_of, is_usable
-from app.samples import CacheDefeat, CountSource, Event, Kind, Sample, Status
+from app.samples import CacheDefeat, CountSource, Event, Kind, Point, Sample, Status
 from tests.traces import POINT, figures, sample, stream, trace
 
 CLEAN = [
@@ -44,12 +44,22 @@ CASES: dict[str, list[Sample]] = {
         sample(trace(stream(tokens=7), output_tokens=7, count_source=CountSource.EVENTS, finish_reason="stop")),
     ],
     "over": [sample(trace(output_tokens=12))],
-    "bundled": [sample(trace(stream(tokens=4, chars=12), output_tokens=11))],
-    "hidden_tokens": [sample(trace(stream(tokens=3, chars=1), output_tokens=11))],
+    "bundled": [sample(trace(stream(tokens=4, size_bytes=12), output_tokens=11))],
+    "hidden_tokens": [sample(trace(stream(tokens=3, size_bytes=1), output_tokens=11))],
     "token_count_estimated": [sample(trace(count_source=CountSource.EVENTS))],
     "unit_mismatch": [
         sample(trace(server=figures(prompt_ms=0.79, decode_ms=0.25))),
         sample(trace(server=figures(prompt_ms=790_000, decode_ms=250_000))),
+    ],
+    "implausible": [
+        sample(trace(output_tokens=999_999_999_999)),
+        sample(trace(prompt_tokens=999_999_999_999)),
+        sample(trace(server=figures(prompt_tokens=10**9))),
+        sample(trace(server=figures(prompt_ms=0.01))),
+        sample(trace(server=figures(prompt_ms=7900, decode_ms=2500))),
+        sample(trace(server=figures(prompt_ms=79, decode_ms=25))),
+        sample(trace(server=figures(decode_ms=3000))),
+        sample(trace(server=figures(prompt_ms=790, decode_ms=2.5))),
     ],
     "concurrent": [sample(sensors={"server_was_busy": True})],
 }
@@ -96,3 +106,17 @@ def test_a_disqualifying_flag_keeps_a_sample_out(flag: str) -> None:
 @pytest.mark.parametrize("flag", [key for key, flag in FLAGS.items() if not flag.disqualifies])
 def test_other_flags_do_not(flag: str) -> None:
     assert is_usable(sample(flags=(flag,)))
+
+
+def test_an_answer_without_visible_tokens_is_empty_only_if_nothing_was_counted() -> None:
+    hidden = sample(trace((Event(900, Kind.FINISH),), output_tokens=128))
+    assert "hidden_tokens" in flags_of(hidden)
+    assert "empty" not in flags_of(hidden)
+    for n in (None, 0, 1):  # one is the end token
+        assert "empty" in flags_of(sample(trace((Event(900, Kind.FINISH),), output_tokens=n)))
+
+
+def test_characters_of_several_tokens_hide_none() -> None:
+    emoji = sample(trace(stream(tokens=20, size_bytes=4), output_tokens=60), point=Point(512, 60))
+    assert "hidden_tokens" not in flags_of(emoji)
+    assert "bundled" in flags_of(emoji)

@@ -181,12 +181,55 @@ def test_a_null_source_is_not_shown_where_another_has_a_value() -> None:
     assert shown.value == pytest.approx(40)
 
 
+@pytest.mark.parametrize("duration", [1e-320, 1e-308, 1e308])
+def test_a_reading_that_is_no_number_is_null(duration: float) -> None:
+    taken = sample(trace(server=figures(prompt_ms=duration, decode_ms=duration)))
+    for key in ("prefill_tokens_per_s", "decode_tokens_per_s", "tpot_ms"):
+        for reading in metrics()[key].read(taken):
+            assert reading.value is None or 0 <= reading.value < float("inf")
+            assert reading.value is not None or reading.null_reason in NULL_REASONS
+
+
+def test_fresh_tokens_fall_back_where_the_server_states_none() -> None:
+    for stated in (0, None):
+        found = read("prefill_tokens_per_s", sample(trace(server=figures(prompt_tokens=stated))))
+        assert found == {"client": pytest.approx(640)}
+
+
+def test_each_source_counts_the_samples_that_it_has_no_value_of() -> None:
+    clear = [sample(trace(server=figures()), ordinal=ordinal) for ordinal in range(2)]
+    buffered = [
+        sample(trace(stream(gap_ms=0), server=figures()), ordinal=2),
+        sample(trace(stream(gap_ms=0)), ordinal=3),
+    ]
+    broken = sample(trace(status=Status.INCOMPLETE), ordinal=4)
+    found = measured([*clear, *buffered, broken])
+    client, server = (found["decode_tokens_per_s", source] for source in ("client", "server"))
+    assert (client.samples, client.left_out) == (2, {"incomplete": 1, "buffered": 2})
+    assert (server.samples, server.left_out) == (3, {"incomplete": 1, "not_stated": 1})
+    assert set(server.left_out) - {"incomplete"} <= NULL_REASONS.keys()
+
+
+@pytest.mark.parametrize("spoiler", [{"server": figures(load_ms=4000)}, {"cached_tokens": 100}])
+def test_a_slope_takes_no_ttft_that_a_flag_has_spoiled(spoiler: dict[str, Any]) -> None:
+    spoiled = sample(trace(stream(first_ms=5000), prompt_tokens=200, **spoiler), point=Point(200, 11))
+    long = sample(trace(prompt_tokens=2000), point=Point(2000, 11), ordinal=1)
+    found = measure([replace(s, flags=flags_of(s)) for s in (spoiled, long)])
+    assert not [each for each in found if each.source == "slope"]
+
+
+def test_hidden_tokens_alone_give_no_time() -> None:
+    found = measured([sample(trace((Event(900, Kind.FINISH),), output_tokens=128))])
+    assert found["ttft_ms", "client"].null_reason == "no_token"
+    assert found["decode_tokens_per_s", "client"].null_reason == "no_token"
+
+
 events = st.lists(
     st.builds(
         Event,
         at_ms=st.floats(0, 1e7),
         kind=st.sampled_from(Kind),
-        chars=st.integers(0, 100),
+        size_bytes=st.integers(0, 100),
         tokens=st.none() | st.integers(0, 1000),
     ),
     max_size=30,
@@ -205,9 +248,9 @@ events = st.lists(
     | st.builds(
         figures,
         prompt_tokens=st.none() | st.integers(0, 10**6),
-        prompt_ms=st.none() | st.floats(0, 1e9),
+        prompt_ms=st.none() | st.floats(0, allow_nan=False),
         output_tokens=st.none() | st.integers(0, 10**6),
-        decode_ms=st.none() | st.floats(0, 1e9),
+        decode_ms=st.none() | st.floats(0, allow_nan=False),
         load_ms=st.none() | st.floats(0, 1e9),
     ),
 )

@@ -61,6 +61,26 @@ def test_the_interval_covers_the_truth_in_95_of_100_cases(repetitions: int, skew
     assert 0.93 <= hits / rounds <= 0.97
 
 
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=12))
+def test_no_values_are_too_large_or_too_small(found: list[float]) -> None:
+    summary = summarise(found)
+    numbers = [summary.median, summary.low, summary.high, summary.standard_deviation]
+    assert all(number is None or math.isfinite(number) for number in numbers)
+
+
+@given(values.filter(lambda found: len(found) >= 3) | st.floats(1e-3, 1e6).map(lambda value: [value] * 5))
+def test_the_interval_holds_the_median(found: list[float]) -> None:
+    summary = summarise(found)
+    assert summary.low is not None
+    assert summary.high is not None
+    assert summary.low <= summary.median <= summary.high
+
+
+def test_a_median_far_from_the_mean_is_inside_too() -> None:
+    summary = summarise([100.0] * 60 + [400.0] * 40)
+    assert summary.low == summary.median == 100
+
+
 def test_a_difference_has_welchs_interval() -> None:
     # computed by hand: variances 1 and 4, n = 3 each, so the error is sqrt(5/3) and the freedom 2.94
     low, high = difference_interval([9, 10, 11], [18, 20, 22]) or (0, 0)

@@ -1,7 +1,9 @@
 """Measuring the memory of this machine: one process at a time, told through the database, in every way it can end."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -145,6 +147,24 @@ def test_a_failed_measurement_leaves_the_one_before_in_force(database: Database,
     with database.read() as session:
         (ram,) = machines.devices(session, machines.machine(session, here))
     assert ram.bandwidth_bytes_per_s == 30e9
+
+
+def test_a_doubtful_measurement_undoes_no_sound_one(
+    database: Database, settings: Settings, here: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def counts() -> float | None:
+        with database.read() as session:
+            return machines.devices(session, machines.machine(session, here))[0].bandwidth_bytes_per_s
+
+    for reading, expected in (
+        (replace(CALM, best_bytes_per_s=12e9, busy_share=0.9), 12e9),  # better than none
+        (CALM, 30e9),
+        (replace(CALM, best_bytes_per_s=15e9, busy_share=0.9), 30e9),
+        (replace(CALM, best_bytes_per_s=32e9), 32e9),
+    ):
+        monkeypatch.setattr(probe, "measure", partial(lambda reading, *_: reading, reading))
+        measuring.perform(database, settings, here, print)
+        assert counts() == expected
 
 
 def test_only_this_machine_and_only_when_no_run_is_measured_on_it(

@@ -54,6 +54,13 @@ def test_an_incomplete_sample_makes_the_counters_unusable() -> None:
     assert len(after(Counters(prompt_tokens=9000), [*TAKEN, broken])["warnings"]) == 1
 
 
+def test_a_model_that_changes_during_a_run_is_told() -> None:
+    first, second, unnamed = (sample(trace(model=model)) for model in ("syn-1", "other-70b", None))
+    assert after(None, [first, unnamed, first])["warnings"] == ["first"]
+    (_, warning) = after(None, [first, unnamed, second, first])["warnings"]
+    assert "different models during the run: syn-1, other-70b." in warning
+
+
 def test_no_claim_about_a_cache_that_is_not_reported() -> None:
     found = after(None, [sample(trace(cached_tokens=None)), sample(trace(output_tokens=9))])
     assert found["checks"] == []

@@ -272,15 +272,33 @@ def test_measuring_is_watched_and_its_end_shows_the_page_again(
     page = client.get("/machines/box").text
     for told in ("measured", "typed", "a lower bound", "31.2&nbsp;% of what is stated", "Unstable"):
         assert told in page
+    assert "so the one before it counts" not in page
+
+
+def test_a_doubtful_measurement_after_a_sound_one_is_told_and_does_not_count(
+    client: TestClient, database: Database
+) -> None:
+    with database.write() as session:
+        machine = machines.add_machine(session, "box")
+        for reading in (CALM, replace(CALM, best_bytes_per_s=15e9, median_bytes_per_s=5e9)):
+            probe = bandwidth.add_probe(session, machine)
+            assert probe.id is not None
+            bandwidth.finish(session, probe.id, reading)
+    page = client.get("/machines/box").text
+    assert "best 30.0 GB/s" in page
+    assert "The newest measurement, 15.0 GB/s just now, is doubtful, so the one before it counts." in page
 
 
 def test_an_archived_machine_leaves_the_lists_and_keeps_its_runs(client: TestClient, database: Database) -> None:
     with database.write() as session:
         public_id = seed(session, runs=4, configs_used=1, detailed=1)[-1]
         slug = run_document(session, public_id)["run"]["machine"]["slug"]
-    assert public_id in client.get("/").text
+    assert "Results of archived servers" not in client.get("/").text
     client.post(f"/machines/{slug}/archive")
-    assert public_id not in client.get("/").text
+    in_use, _, archived = client.get("/").text.partition("Results of archived servers")
+    assert public_id not in in_use
+    assert public_id in archived
+    assert public_id in client.get(f"/machines/{slug}").text
     assert client.get(f"/runs/{public_id}").status_code == 200
     assert client.get(f"/api/v1/runs/{public_id}").status_code == 200
     assert public_id in client.get("/runs").text

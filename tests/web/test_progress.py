@@ -7,8 +7,9 @@ import time
 import pytest
 from starlette.testclient import TestClient
 
+from app.configuration import Snapshot
 from app.db import Database
-from app.store import runs
+from app.store import configs, runs
 from tests.waiting import until
 
 
@@ -44,14 +45,53 @@ def messages(stream: str) -> list[tuple[str, str]]:
 
 def test_a_running_run_says_where_it_is(client: TestClient, database: Database, queued: str) -> None:
     last = {"ttft_ms": 512.3, "prefill_tokens_per_s": 998.7, "decode_tokens_per_s": None}
-    start(database, queued, phase="Sample 2 of 6 taken.", last=last, remaining_s=75.0, at=time.time())
+    start(database, queued, phase="Measuring.", last=last, remaining_s=75.0, at=time.time())
     page = client.get(f"/runs/{queued}/progress").text
     assert '<progress max="6" value="2"' in page
-    for wanted in ("sample 2 of 6", "Sample 2 of 6 taken.", "TTFT 512 ms", "decode – tok/s", "1 min 1", "so far"):
+    for wanted in ("sample 2 of 5", "Measuring.", "TTFT 512 ms", "decode – tok/s", "1 min 1", "so far"):
         assert wanted in page
     assert f'action="/runs/{queued}/cancel"' in page
     assert queued in client.get("/").text
-    assert "sample 2 of 6" in client.get("/runs").text
+    assert "sample 2 of 5" in client.get("/runs").text
+
+
+def test_warm_ups_are_counted_apart(client: TestClient, database: Database, queued: str) -> None:
+    run_id = start(database, queued)
+    page = f"/runs/{queued}/progress"
+    for done, said in ((0, "warm-up 1 of 1"), (1, "sample 1 of 5"), (5, "sample 5 of 5")):
+        with database.write() as session:
+            runs.beat(session, run_id, samples_done=done)
+        assert said in client.get(page).text
+
+
+def test_a_running_run_is_not_said_to_wait(client: TestClient, database: Database, queued: str) -> None:
+    page = f"/runs/{queued}/progress"
+    assert "Waiting for its turn." in client.get(page).text
+    with database.write() as session:
+        run = runs.run(session, queued)
+        assert run.id is not None
+        runs.claim(session, run.id, 1, "elsewhere")
+    assert "Waiting for its turn." not in client.get(page).text
+
+
+def test_the_page_learns_when_the_configuration_is_frozen(
+    client: TestClient, database: Database, server: str, queued: str
+) -> None:
+    assert "frozen from:#progress" in client.get(f"/runs/{queued}").text
+    run_id = start(database, queued, phase="Measuring.")
+    with database.write() as session:
+        run = runs.run(session, queued)
+        snapshot = Snapshot("llama.cpp", "b1", "Qwen3-8B", "Q4_K_M", {})
+        runs.beat(session, run_id, config_id=configs.freeze(session, run.server_id, snapshot, {}, "").id)
+    page = client.get(f"/runs/{queued}").text
+    assert "Qwen3-8B" in page
+    assert "frozen from:#progress" not in page
+    ending = threading.Timer(1, end, (database, run_id))
+    ending.start()
+    names = [name for name, _ in messages(client.get(f"/runs/{queued}/events").text)]
+    assert names.count("frozen") == 1
+    assert names[-1] == "done"
+    ending.join()
 
 
 def test_a_queued_run_says_how_many_come_before(client: TestClient, server: str, queued: str) -> None:

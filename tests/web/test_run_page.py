@@ -3,17 +3,21 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from html import unescape
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlmodel import select
 
 from app.db import Database
 from app.metrics import flags_of
+from app.models import Config, Model
 from app.samples import Kind, Point, Sample, Status
 from app.settings import Settings
-from app.store import runs
+from app.store import configs, runs
+from app.store.configs import snapshot_of
 from tests.seed import made_sample, seed
 from tests.web.notebook import add_run, pages
 
@@ -168,9 +172,30 @@ def test_points_left_out_and_warnings_are_said(client: TestClient, database: Dat
 
 def test_what_changed_in_words(client: TestClient, database: Database, seeded: list[str]) -> None:
     first = read(client, seeded[0])
-    assert "This is the first configuration measured on this server." in first
+    assert "this is the first configuration measured on this server." in first
     everything = " ".join(read(client, public_id) for public_id in seeded)
     assert "→" in everything
+
+
+def test_a_change_is_set_beside_the_run_before(client: TestClient, database: Database, seeded: list[str]) -> None:
+    with database.write() as session:
+        config = session.exec(select(Config)).first()
+        assert config is not None
+        model = session.get(Model, config.model_id)
+        assert model is not None
+        larger = replace(snapshot_of(config, model), settings={**config.settings, "context": 65536})
+        other = configs.freeze(session, config.server_id, larger, {}, "").id
+    old = add_run(database, [made_sample(n, POINT, 500.0, 50.0) for n in range(3)], suite_sha256="a" * 64)
+    now = datetime.now(UTC)
+    taken = [made_sample(n, POINT, 400.0, 50.0) for n in range(3)]
+    new = add_run(database, taken, suite_sha256="a" * 64, config_id=other, started_at=now)
+    said = read(client, new)
+    assert "Context 4,096 → 65,536" in said
+    assert re.search(r"TTFT 500 → 400 ms −20 % ", said)
+    assert re.search(r"Decode [\d.]+ → [\d.]+ tok/s ±0 %, within the spread", said)
+    assert f'href="/runs/{old}"' in client.get(f"/runs/{new}").text
+    alone = read(client, add_run(database, taken, suite_sha256="b" * 64, config_id=other, started_at=now))
+    assert "was not measured with this suite" in alone
 
 
 @pytest.mark.parametrize("status", ["queued", "running"])

@@ -1,11 +1,14 @@
 import re
+from html import unescape
 
 import pytest
 from starlette.testclient import TestClient
 
 from app.db import Database
+from app.samples import Point
 from app.store import runs, servers
-from tests.seed import seed
+from tests.seed import made_sample, seed
+from tests.web.notebook import add_run
 
 
 @pytest.fixture
@@ -120,7 +123,7 @@ def test_overview_leads_a_newcomer_step_by_step(client: TestClient) -> None:
     client.post("/machines", data={"name": "box"})
     page = client.get("/").text
     assert page.count('class="finished"') == 1
-    assert "Find servers" in page
+    assert "Add a server" in page
 
 
 def test_overview_shows_the_newest_of_each_configuration(client: TestClient, seeded: list[str]) -> None:
@@ -128,6 +131,45 @@ def test_overview_shows_the_newest_of_each_configuration(client: TestClient, see
     ids = listed(page)
     assert seeded[-1] in ids
     assert len(ids) == len(set(ids)) < 20
-    for tile in ("Fastest decode", "Lowest TTFT", "100 % done", "Nothing is being measured"):
+    for tile in ("Fastest decode", "Lowest TTFT", "done</a>", "Nothing is being measured"):
         assert tile in page
     assert '<svg class="sparkline"' in page
+
+
+def test_running_again_keeps_what_was_asked_for(client: TestClient, database: Database, seeded: list[str]) -> None:
+    plan = {"repetitions": 7, "warmups": 2, "model": None}
+    page = client.get(f"/runs/{add_run(database, [made_sample(0, Point(512, 16), 100, 50)], plan=plan)}").text
+    (link,) = re.findall(r'href="(/runs/new\?[^"]*)">Run again', page)
+    again = client.get(unescape(link)).text
+    assert 'name="repetitions" inputmode="numeric" value="7"' in again
+    assert 'name="warmups" inputmode="numeric" value="2"' in again
+
+
+def test_tiles_compare_runs_of_one_suite_only(client: TestClient, database: Database, seeded: list[str]) -> None:
+    point = Point(200, 16)
+    quick = add_run(database, [made_sample(0, point, 1.0, 9000.0)], suite_key="lengths", suite_sha256="1" * 64)
+    page = client.get("/").text
+    tiles, _, table = page.partition("<table")
+    assert quick not in tiles
+    assert quick in table
+    assert "Fastest decode, suite triple" in tiles
+
+
+def test_rows_say_what_tells_configurations_apart(client: TestClient, seeded: list[str]) -> None:
+    for path in ("/", "/runs"):
+        page = client.get(path).text
+        assert "llama.cpp b6400 · KV cache type K q8_0" in page
+        assert re.search(r"OpenAI[^<]* · Context 32,768 · night", page)
+
+
+def test_a_row_says_which_of_several_points_it_shows(client: TestClient, database: Database, seeded: list[str]) -> None:
+    add_run(
+        database,
+        [made_sample(0, Point(200, 16), 100.0, 50.0)],
+        suite_key="lengths",
+        plan={"repetitions": 3, "warmups": 1},
+        samples_planned=8,
+        evidence={"left_out": [{"point": "8000/128/1/0", "reason": "too long"}]},
+    )
+    page = client.get("/runs").text
+    assert "at 200 prompt tokens · 2 of 3 points" in page

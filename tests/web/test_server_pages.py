@@ -181,8 +181,33 @@ def test_a_probe_that_fails_changes_nothing(client: TestClient, database: Databa
     before = stored(database, server).facts
     answer = client.post(f"/servers/{server}/probe")
     assert answer.status_code == 502
-    assert "<html" in answer.text
+    assert f'action="/servers/{server}/probe"' in answer.text
+    said = answer.text.partition('role="alert"><p>')[2].partition("</p>")[0]
+    assert said.count(".") - said.count("127.0.0.1") * 3 == 1, "the first sentence alone; advice is smaller"
     assert stored(database, server).facts == before
+
+
+def test_archiving_asks_first_and_says_what_goes_with_it(client: TestClient, server: str) -> None:
+    assert f'href="/servers/{server}/archive"' in client.get(f"/servers/{server}").text
+    asked = client.get(f"/servers/{server}/archive").text
+    assert "was never measured" in asked
+    client.post("/runs", data={"server": server, "suite": "triple"})
+    assert "Its run stays" in client.get(f"/servers/{server}/archive").text
+    assert "Archived" not in client.get(f"/servers/{server}").text
+
+
+def test_a_wrong_field_loses_nothing_and_is_pointed_at(client: TestClient, llama: Replay) -> None:
+    typed = form(llama.url, suggested_name="llama.cpp there", setting_cards="two", engine="llama.cpp")
+    page = client.post("/servers", data=typed).text
+    assert 'id="setting_cards" name="setting_cards" type="text" value="two" aria-invalid="true" autofocus' in page
+    assert "answers." in page
+    assert "(cards)" not in page
+
+
+def test_usual_values_are_suggested(client: TestClient, llama: Replay) -> None:
+    page = client.post("/servers/probe", data=form(llama.url)).text
+    assert 'list="setting_kv_type_k-options"' in page
+    assert '<option value="q8_0">' in page
 
 
 def test_an_archived_server_cannot_be_measured(client: TestClient, server: str) -> None:

@@ -27,8 +27,21 @@ def test_an_own_suite_gets_versions_and_an_end(client: TestClient) -> None:
     assert "walls" in page
     assert "version 2" in client.get("/suites").text
     client.post("/suites/my-essay/archive")
-    assert "My essay" not in client.get("/suites").text
-    assert client.get("/suites/my-essay").status_code == 404
+    in_use, _, archived = client.get("/suites").text.partition("<h2>Archived</h2>")
+    assert "My essay" not in in_use
+    assert "My essay" in archived
+    assert "my-essay" not in client.get("/runs/new").text
+    page = client.get("/suites/my-essay").text
+    assert "walls" in page
+    assert "New version" not in page
+    client.post("/suites/my-essay/restore")
+    page = client.get("/suites").text
+    assert "version 2" in page
+    assert "<h2>Archived</h2>" not in page
+
+
+def test_nothing_is_restored_that_never_was(client: TestClient) -> None:
+    assert client.post("/suites/nonesuch/restore").status_code == 404
 
 
 @pytest.mark.parametrize(

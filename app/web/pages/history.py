@@ -9,11 +9,16 @@ from starlette.responses import Response
 
 from app import charts
 from app.roof import config_roofs
-from app.store import configs, listing
+from app.store import configs, listing, measurements
 from app.store.listing import Filter
 from app.suites import USUAL
 from app.web.deps import Reading
 from app.web.render import engine_titles, path_for, render
+
+FEW_POINTS = 40
+"""So many have room for their 95 % intervals."""
+SHORT_POINTS = 4
+"""So few need no tall chart."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -34,12 +39,15 @@ def show_history(
     where = Filter("done", machine or None, server or None, model or None, chosen, config or None)
     path = path_for(request, "history")
     run_path = path_for(request, "run", public_id="0").removesuffix("0")  # once, not for thousands of points
+    points = listing.history(session, where)
+    few = {point.public_id for point in points} if len(points) <= FEW_POINTS else set()
     figure = charts.history(
-        listing.history(session, where),
+        points,
         configs.describe(session),
         run_link=lambda public_id: run_path + public_id,
         config_link=lambda fingerprint: f"{path}?{urlencode({'suite': chosen, 'config': fingerprint})}",
         engine_titles=engine_titles(),
+        intervals=measurements.shown_intervals(session, few) if few else {},
         roofs={
             config_id: roof.ceiling.tokens_per_s
             for (config_id, suite_key), roof in config_roofs(session).items()
@@ -53,6 +61,7 @@ def show_history(
         choices={name: choices[name] for name in ("machine", "server", "model", "suite")},
         chosen={"machine": machine, "server": server, "model": model, "suite": chosen},
         config=config,
+        is_short=len(points) <= SHORT_POINTS,
         is_filtered=bool(machine or server or model or suite or config),
     )
     # the address of what is shown, for whom scripts do the choosing

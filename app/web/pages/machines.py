@@ -67,7 +67,7 @@ def show_machine(
         devices=machines.devices(session, machine),
         is_here=machines.is_here(machine),
         probe=measuring.current(database, settings, machine),
-        measured=bandwidth.latest(session, machine, "done"),
+        measured=bandwidth.counting(session, machine),
         servers=servers.list_servers(session, machine_id=machine.id),
         archived_servers=servers.list_servers(session, archived=True, machine_id=machine.id),
         rows=latest_per_config(session, Filter(machine=slug)),

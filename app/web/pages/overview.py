@@ -1,10 +1,15 @@
+"""The newest figures at a glance."""
+
+from collections.abc import Sequence
+
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app.roof import config_roofs
 from app.store import machines, runs, servers
-from app.store.listing import decode_trends, latest_per_config
+from app.store.listing import Row, decode_trends, latest_per_config
+from app.suites import USUAL
 from app.web.deps import Reading
 from app.web.progress import progress_now
 from app.web.render import render
@@ -14,10 +19,11 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/", name="overview")
 def show_overview(request: Request, session: Reading) -> Response:
-    rows = latest_per_config(session)
+    rows = latest_per_config(session, archived=False)
     counts = runs.counts_by_status(session)
-    with_decode = [row for row in rows if row.decode.value is not None]
-    with_ttft = [row for row in rows if row.ttft.value is not None]
+    comparable = _comparable(rows)
+    with_decode = [row for row in comparable if row.decode.value is not None]
+    with_ttft = [row for row in comparable if row.ttft.value is not None]
     from app.charts import sparkline  # loads the figures: not at start
 
     return render(
@@ -27,6 +33,7 @@ def show_overview(request: Request, session: Reading) -> Response:
         roofs=config_roofs(session) if rows else {},
         sparkline=sparkline,
         rows=rows,
+        archived_rows=latest_per_config(session, archived=True),
         fastest=max(with_decode, key=lambda row: row.decode.value or 0, default=None),
         quickest=min(with_ttft, key=lambda row: row.ttft.value or 0, default=None),
         counts=counts,
@@ -35,3 +42,9 @@ def show_overview(request: Request, session: Reading) -> Response:
         has_machine=bool(machines.list_machines(session)),
         servers=servers.list_servers(session),
     )
+
+
+def _comparable(rows: Sequence[Row]) -> list[Row]:
+    """Of rows, newest first, those of one prompt: speeds at different lengths are different things."""
+    reference = next((row for row in rows if row.suite_key == USUAL), rows[0] if rows else None)
+    return [row for row in rows if reference and row.suite_sha256 == reference.suite_sha256]

@@ -4,19 +4,17 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fastapi import APIRouter
-from sqlmodel import Session
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app import charts
-from app.configuration import changes
 from app.errors import BadInput
-from app.metrics import FLAGS
-from app.models import ENDED_STATES, Run
+from app.metrics import FLAGS, metrics
+from app.models import ENDED_STATES, Run, Server
 from app.roof import Insight, RunRoof, insight, run_roof
 from app.samples import Point, Sample
-from app.store import configs, measurements, runs, samples
-from app.store.configs import snapshot_of
+from app.store import measurements, runs, samples
+from app.store.previous import previous
 from app.web.deps import Reading
 from app.web.progress import progress_of
 from app.web.render import engine_titles, render
@@ -36,7 +34,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
     found = results(measured, taken)
     shown = _chosen(point, [each.point for each in found], run)
     at_point = [sample for sample in taken if sample.point == shown]
-    median = charts.median_sample(at_point)
+    typical = charts.typical_sample(at_point)
     roof = run_roof(session, machine, config, model, measured) if measured else None
     top = roof.at(shown) if isinstance(roof, RunRoof) else None
     explained = insight(session, machine, config, roof, top) if isinstance(roof, RunRoof) and config and top else None
@@ -50,6 +48,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         model=model,
         progress=None if run.status in ENDED_STATES else progress_of(session, run),
         results=found,
+        has_result=bool(found) and (run.status == "done" or any(each.value is not None for each in measured)),
         main=next((each for each in found if each.point.key == run.main_point_key), found[0] if found else None),
         shown=shown,
         roof=roof,
@@ -58,11 +57,20 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         samples=sample_lines(taken),
         flags=_flags(taken),
         timeline=charts.timeline(at_point),
-        gaps=charts.gaps(median) if median else None,
-        changed=_changed(session, run),
+        gaps=charts.gaps(typical) if typical else None,
+        previous=previous(session, run, engine_titles()),
+        metrics=metrics(),
+        again=_again(run, server),
         checks=run.evidence.get("checks", []),
         too_long=[(Point.from_key(each["point"]), each["reason"]) for each in run.evidence.get("left_out", [])],
     )
+
+
+def _again(run: Run, server: Server) -> dict[str, str]:
+    """What the form needs to ask for the same run: only what is there."""
+    plan = {key: run.plan.get(key) for key in ("repetitions", "warmups", "model")}
+    asked = {"server": server.slug, "suite": run.suite_key, **plan}
+    return {key: str(value) for key, value in asked.items() if value is not None}
 
 
 def _chosen(wanted: str | None, points: Sequence[Point], run: Run) -> Point | None:
@@ -84,12 +92,3 @@ def _flags(taken: Sequence[Sample]) -> list[tuple[str, str, str, int]]:
     """Each flag there is: its name, sentence, advice and on how many samples."""
     counts = Counter(flag for sample in taken for flag in sample.flags)
     return [(key, flag.sentence, flag.advice, counts[key]) for key, flag in FLAGS.items() if counts[key]]
-
-
-def _changed(session: Session, run: Run) -> list[str] | None:
-    """What differs from the server's previous configuration; None when there was none before."""
-    _, _, config, model = runs.circumstances(session, run)
-    before = configs.previous_snapshot(session, run)
-    if before is None or config is None or model is None:
-        return None
-    return changes(before, snapshot_of(config, model), engine_titles())

@@ -70,9 +70,18 @@ def list_runs(
 
 @router.get("/runs/new", name="new_run")
 def new_run(
-    request: Request, database: DatabaseDep, runner: RunnerDep, server: str = "", suite: str = USUAL
+    request: Request,
+    database: DatabaseDep,
+    runner: RunnerDep,
+    server: str = "",
+    suite: str = USUAL,
+    repetitions: str = "",
+    warmups: str = "",
+    model: str = "",
 ) -> Response:
-    return _form(request, database, runner, Fields([("server", server), ("suite", suite)]))
+    """The form with what the address says filled in; the note is always a new one."""
+    given = {"server": server, "suite": suite, "repetitions": repetitions, "warmups": warmups, "model": model}
+    return _form(request, database, runner, Fields(given.items()))
 
 
 @router.get("/runs/new/checks", name="run_checks")

@@ -15,7 +15,7 @@ from app.store import machines, servers
 from app.store.listing import Filter, list_runs
 from app.web import server_form
 from app.web.deps import DatabaseDep, Form, OwnPagesOnly, Reading, RunnerDep, SecretsDep, Writing
-from app.web.forms import Fields
+from app.web.forms import Fields, WrongField
 from app.web.render import engine_title, engine_titles, is_partial, path_for, render
 
 if TYPE_CHECKING:
@@ -48,11 +48,13 @@ def new_server(request: Request, database: DatabaseDep, runner: RunnerDep, url: 
 @router.get("/servers/discover", name="discover_servers", dependencies=[OwnPagesOnly])
 def discover_servers(request: Request, database: DatabaseDep, runner: RunnerDep) -> Response:
     """What answers on well-known ports of this machine; takes up to a second, so pages ask for it afterwards."""
+    from app.engines import well_known_ports
+
     found = runner.discover()
     with database.read() as session:
         known = {server.base_url: server for server in servers.list_servers(session)}
     template = "_discovered.html" if is_partial(request) else "discovered.html"
-    return render(request, template, found=found, known=known)
+    return render(request, template, found=found, known=known, ports=sorted(well_known_ports()))
 
 
 @router.post("/servers/probe", name="probe_server")
@@ -79,17 +81,25 @@ def add_server(request: Request, database: DatabaseDep, runner: RunnerDep, secre
             assert added.id is not None
             _remember(session, added.id, facts)
     except BadInput as error:
-        return _form(request, database, form, error=error)
+        return _form(request, database, form, facts=_seen(runner, form), error=error)
     return _to(request, added, problem)
 
 
 @router.get("/servers/{slug}", name="server")
 def show_server(request: Request, session: Reading, slug: str, unreached: bool = False) -> Response:
+    return _page(request, session, slug, unreached=unreached)
+
+
+def _page(
+    request: Request, session: Session, slug: str, *, unreached: bool = False, error: RoofmarkError | None = None
+) -> Response:
     server, machine = servers.server_with_machine(session, slug)
     rows, total = list_runs(session, Filter(server=slug), per_page=LATEST_RUNS)
     return render(
         request,
         "server.html",
+        status=error.http_status if error else 200,
+        error=error,
         server=server,
         machine=machine,
         rows=rows,
@@ -137,9 +147,19 @@ def save_server(
 
 
 @router.post("/servers/{slug}/probe", name="probe_known_server")
-def probe_known_server(request: Request, runner: RunnerDep, slug: str) -> Response:
-    runner.refresh(slug)
+def probe_known_server(request: Request, database: DatabaseDep, runner: RunnerDep, slug: str) -> Response:
+    try:
+        runner.refresh(slug)
+    except ServerProblem as problem:
+        with database.read() as session:
+            return _page(request, session, slug, error=problem)
     return RedirectResponse(path_for(request, "server", slug=slug), status_code=303)
+
+
+@router.get("/servers/{slug}/archive", name="confirm_archive_server")
+def confirm_archive_server(request: Request, session: Reading, slug: str) -> Response:
+    _, n_runs = list_runs(session, Filter(server=slug), per_page=1)
+    return render(request, "server_archive.html", server=servers.server(session, slug), n_runs=n_runs)
 
 
 @router.post("/servers/{slug}/archive", name="archive_server")
@@ -191,6 +211,17 @@ def _try_probe(
         return None, problem
 
 
+def _seen(runner: RunnerDep, form: Fields) -> "Facts | None":
+    """What the probe before had found, asked once more, so that a wrong field does not lose it."""
+    if not form.get("suggested_name"):
+        return None
+    try:
+        base_url = server_form.address(form.get("base_url"))
+    except BadInput:
+        return None
+    return _try_probe(runner, base_url, form.get("api_key").strip() or None, None)[0]
+
+
 def _remember(session: Session, server_id: int, facts: "Facts | None") -> None:
     if facts is not None:
         servers.remember(session, server_id, facts=_told(facts), capabilities=facts.capabilities)
@@ -233,6 +264,8 @@ def _form(
         "server": server,
         "facts": facts,
         "error": error,
+        "wrong": error.field if isinstance(error, WrongField) else "",
+        "is_piece": is_partial(request),
         "step": "details",
         "machines": [(machine.slug, machine.name) for machine in known],
         "here": None if is_here_known else (server_form.HERE, f"This machine ({this_host().name})"),

@@ -14,7 +14,13 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/suites", name="suites")
 def list_suites(request: Request, session: Reading) -> Response:
-    return render(request, "suites.html", suites=suites.list_suites(session), built_in=BUILT_IN)
+    return render(
+        request,
+        "suites.html",
+        suites=suites.list_suites(session),
+        archived=suites.list_suites(session, archived=True),
+        built_in=BUILT_IN,
+    )
 
 
 @router.get("/suites/new", name="new_suite")
@@ -34,7 +40,9 @@ def add_suite(request: Request, session: Writing, form: Form) -> Response:
 
 @router.get("/suites/{key}", name="suite")
 def show_suite(request: Request, session: Reading, key: str) -> Response:
-    return render(request, "suite.html", suite=_suite(session, key), is_own=key not in BUILT_IN)
+    archived = next((each for each in suites.list_suites(session, archived=True) if each.key == key), None)
+    suite = archived or _suite(session, key)
+    return render(request, "suite.html", suite=suite, is_own=key not in BUILT_IN, is_archived=archived is not None)
 
 
 @router.get("/suites/{key}/edit", name="edit_suite")
@@ -67,6 +75,12 @@ def save_suite(request: Request, session: Writing, form: Form, key: str) -> Resp
 def archive_suite(request: Request, session: Writing, key: str) -> Response:
     suites.archive_suite(session, _own_suite(session, key).key)
     return RedirectResponse(path_for(request, "suites"), status_code=303)
+
+
+@router.post("/suites/{key}/restore", name="restore_suite")
+def restore_suite(request: Request, session: Writing, key: str) -> Response:
+    suites.archive_suite(session, key, archived=False)
+    return _to(request, key)
 
 
 def _to(request: Request, key: str) -> Response:

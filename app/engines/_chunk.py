@@ -1,0 +1,159 @@
+"""One JSON value of an OpenAI-style answer: what it carries, whatever else it may hold."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from app.http.text import ServerText
+from app.samples import TOKEN_KINDS, Kind, ServerFigures
+
+_ANSWER_FIELDS = ("content", "text", "response")
+_REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")
+_FAULT_FIELDS = ("detail", "message", "msg", "code")
+_SHORTEST_MS = 0.001
+
+
+class Texts:
+    """Token text of one chunk, and what kind of event that makes it."""
+
+    __slots__ = ("answer", "kind", "size_bytes")
+
+    def __init__(self, chunk: Mapping[str, Any]) -> None:
+        source = first_choice(chunk) or chunk
+        for key in ("delta", "message"):
+            if isinstance(source.get(key), dict):
+                source = source[key]
+                break
+        self.answer = next(filter(None, (_text(source.get(key)) for key in _ANSWER_FIELDS)), "")
+        reasoning = next(filter(None, (_text(source.get(key)) for key in _REASONING_FIELDS)), "")
+        tool = _tool_text(source.get("tool_calls")) or _function_text(source.get("function_call"))
+        self.size_bytes = sum(len(text.encode("utf-8", "replace")) for text in (self.answer, reasoning, tool))
+        self.kind = Kind.ANSWER if self.answer else Kind.REASONING if reasoning else Kind.TOOL if tool else Kind.EMPTY
+
+
+def has_token(chunk: Mapping[str, Any]) -> bool:
+    return Texts(chunk).kind in TOKEN_KINDS
+
+
+def is_answer(value: Any) -> bool:
+    """Whether it is an answer or a part of one that says something: token text, a finish reason, or usage."""
+    return isinstance(value, dict) and (
+        has_token(value) or finish_reason(value) is not None or bool(usage_of(value)) or bool(timings_of(value))
+    )
+
+
+def is_error(value: Any) -> bool:
+    """Whether it reports a fault: it says so, or it has a message where an answer should be."""
+    if isinstance(value, list):
+        return any(is_error(item) for item in value if isinstance(item, dict))
+    if not isinstance(value, dict):
+        return False
+    if value.get("error") or "error" in (value.get("object"), value.get("type")):
+        return True
+    if isinstance(value.get("choices"), list) or is_answer(value):
+        return False
+    return ServerText().message({key: value[key] for key in _FAULT_FIELDS if key in value}) is not None
+
+
+def first_choice(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The choice with index 0, wherever it stands; one was asked for."""
+    choices = chunk.get("choices")
+    if not isinstance(choices, list) or not choices:
+        return {}
+    return next((choice for choice in choices if mapping(choice).get("index") == 0), mapping(choices[0]))
+
+
+def finish_reason(chunk: Mapping[str, Any]) -> str | None:
+    reason = first_choice(chunk).get("finish_reason")
+    return reason if isinstance(reason, str) and reason.lower() not in ("", "null", "none") else None
+
+
+def usage_of(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Empty where there is none; one of zeros only is a placeholder."""
+    return _unless_zero(chunk.get("usage"), "prompt_tokens", "completion_tokens")
+
+
+def timings_of(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
+    """As `usage_of`."""
+    return _unless_zero(chunk.get("timings"), "prompt_n", "cache_n", "prompt_ms", "predicted_n", "predicted_ms")
+
+
+def prompt_tokens(usage: Mapping[str, Any], timings: Mapping[str, Any]) -> int | None:
+    """All of them; a prompt of none does not exist."""
+    fresh, cached = count(timings.get("prompt_n")), count(timings.get("cache_n"))
+    return count(usage.get("prompt_tokens")) or (None if fresh is None else fresh + (cached or 0)) or None
+
+
+def cached_tokens(usage: Mapping[str, Any], timings: Mapping[str, Any]) -> int | None:
+    """None where the server does not say, or says more than the prompt has."""
+    stated = (
+        count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens")),
+        count(usage.get("cached_tokens")),
+        count(timings.get("cache_n")),
+    )
+    cached = next((value for value in stated if value is not None), None)
+    total = prompt_tokens(usage, timings)
+    return None if cached is not None and total is not None and cached > total else cached
+
+
+def figures(timings: Mapping[str, Any], text: ServerText) -> ServerFigures:
+    """llama.cpp's `timings`: `prompt_n` without cached tokens, `predicted_ms` from the first to the last token."""
+    return ServerFigures(
+        prompt_tokens=count(timings.get("prompt_n")) or None,
+        prompt_ms=milliseconds(timings.get("prompt_ms")),
+        output_tokens=count(timings.get("predicted_n")) or None,
+        decode_ms=milliseconds(timings.get("predicted_ms")),
+        draft_tokens=count(timings.get("draft_n")),
+        draft_accepted_tokens=count(timings.get("draft_n_accepted")),
+        raw=text.clean({key: value for key, value in timings.items() if _is_plain(value)}),
+    )
+
+
+def count(value: Any) -> int | None:
+    """A count as servers send it; whatever is none is None."""
+    number = _number(value)
+    return None if number is None else int(number)
+
+
+def milliseconds(value: Any) -> float | None:
+    """A duration; what is shorter than a microsecond was never measured."""
+    number = _number(value)
+    return None if number is None or number < _SHORTEST_MS else number
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
+        return None
+    return float(value)
+
+
+def _unless_zero(value: Any, *keys: str) -> Mapping[str, Any]:
+    found = mapping(value)
+    return found if any(_number(found.get(key)) for key in keys) else {}
+
+
+def _text(value: Any) -> str:
+    """A text field: a string, or a list of parts with a `text` each."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "".join(_text(mapping(part).get("text")) for part in value)
+    return ""
+
+
+def _tool_text(calls: Any) -> str:
+    if not isinstance(calls, list):
+        return ""
+    return "".join(_function_text(mapping(call).get("function")) for call in calls)
+
+
+def _function_text(function: Any) -> str:
+    return _text(mapping(function).get("name")) + _text(mapping(function).get("arguments"))
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value))

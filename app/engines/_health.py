@@ -1,0 +1,25 @@
+"""What an answer to a question after a server's health means; one rule for every engine."""
+
+from collections.abc import Collection
+
+from app.engines.base import Health
+from app.errors import Trouble
+from app.http import Answer
+
+NO_ENDPOINT = frozenset({404, 405, 501})
+
+
+def health_of(answer: Answer, cannot_tell: Collection[int] = NO_ENDPOINT) -> Health:
+    """Only a server that is loading is worth waiting for; one that cannot tell (by status) is taken to be ready.
+
+    Raises ServerProblem for any other fault.
+    """
+    if answer.status < 300:
+        return Health(ready=True, detail="The server is ready.")
+    if answer.status in cannot_tell:
+        return Health(ready=True, detail="The server does not tell how it is.")
+    problem = answer.problem()
+    # a 503 without a word comes from what starts the server, or stands before it
+    if problem.trouble is Trouble.LOADING or (answer.status == 503 and answer.message is None):
+        return Health(ready=False, detail=str(problem))
+    raise problem

@@ -1,0 +1,112 @@
+"""What a server says, as text that may be kept and shown: a short message, without our own key, and valid Unicode."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+HIDDEN_KEY = "[API key]"
+_MESSAGE_CHARS = 300
+_PLAIN_TEXT_CHARS = 80
+_MESSAGE_KEYS = ("error", "detail", "message", "msg", "error_description", "title")
+# shorter keys are mostly placeholders, and parts of ordinary words
+_SECRET_CHARS = 8
+# neither UTF-8 nor every database can hold them
+_NO_TEXT = re.compile("[\x00\ud800-\udfff]")
+
+
+def is_html(content_type: str, body: bytes) -> bool:
+    head = body[:512].lstrip().lower()
+    return "html" in content_type.lower() or head.startswith((b"<!doctype", b"<html", b"<head", b"<body"))
+
+
+def parse_json(data: bytes) -> Any:
+    """The JSON value as it stands; broken UTF-8 becomes U+FFFD. Raises ValueError for everything that is not JSON."""
+    try:
+        return json.loads(data.decode("utf-8-sig", "replace"))
+    except RecursionError as error:
+        raise ValueError("JSON nested too deeply") from error
+
+
+@dataclass(frozen=True)
+class ServerText:
+    """The one way by which words of a server get in. It knows our key for it, since some servers echo the key."""
+
+    api_key: str | None = field(default=None, repr=False)
+
+    @cached_property
+    def _key(self) -> re.Pattern[str] | None:
+        if not self.api_key:
+            return None
+        key = re.escape(self.api_key)
+        return re.compile(key if len(self.api_key) >= _SECRET_CHARS else rf"(?<![\w/-]){key}(?![\w/:-])")
+
+    def clean(self, value: Any) -> Any:
+        """Any JSON value, its texts without our key, lone surrogates and NUL."""
+        if isinstance(value, str):
+            text = _NO_TEXT.sub("\ufffd", value)
+            return self._key.sub(HIDDEN_KEY, text) if self._key else text
+        if isinstance(value, list):
+            return [self.clean(item) for item in value]
+        if isinstance(value, dict):
+            return {self.clean(name): self.clean(item) for name, item in value.items()}
+        return value
+
+    def load_json(self, data: bytes) -> Any:
+        """The JSON value, cleaned. Raises ValueError for everything that is not JSON."""
+        try:
+            return self.clean(parse_json(data))
+        except RecursionError as error:
+            raise ValueError("JSON nested too deeply") from error
+
+    def message_of(self, body: bytes, content_type: str = "") -> str | None:
+        """The server's own short message in an error body: `error` or `detail` in any of their shapes, or text."""
+        if is_html(content_type, body):
+            return None
+        # an error may wear the clothes of an event stream
+        body = body.strip().removeprefix(b"data:")
+        try:
+            return self.message(parse_json(body))
+        except ValueError:
+            # what is no message by its form may be any page's text: no more than a status line's worth of it
+            line = body.decode("utf-8", "replace").strip().partition("\n")[0]
+            return self.message(self.clean(line)[:_PLAIN_TEXT_CHARS])
+
+    def message(self, value: Any) -> str | None:
+        """The message in an error value: an object, a text, JSON inside a text, or a list of those."""
+        text = self.clean("; ".join(dict.fromkeys(_messages(value))))
+        text = " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", text).split())
+        if not text:
+            return None
+        return text if len(text) <= _MESSAGE_CHARS else text[: _MESSAGE_CHARS - 1] + "…"
+
+
+def _messages(value: Any, depth: int = 8) -> Iterator[str]:
+    if depth == 0:
+        return
+    if isinstance(value, str):
+        if value.lstrip()[:1] in ("{", "[") and (inner := _parsed(value)) is not None:
+            yield from _messages(inner, depth - 1)
+        elif value.strip():
+            yield value.strip()
+    elif isinstance(value, list):
+        for item in value[:5]:
+            yield from _messages(item, depth - 1)
+    elif isinstance(value, dict):
+        place = value.get("loc")
+        for key in _MESSAGE_KEYS:
+            if value.get(key) not in (None, "", [], {}) and not isinstance(value[key], bool | int | float):
+                prefix = f"{'.'.join(map(str, place))}: " if isinstance(place, list) else ""
+                yield from (prefix + text for text in _messages(value[key], depth - 1))
+                return
+        if (code := value.get("code")) and isinstance(code, str | int):
+            yield f"code {code}"
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return parse_json(text.encode("utf-8", "replace"))
+    except ValueError:
+        return None

@@ -1,0 +1,91 @@
+"""A run beside the configuration that its server had before: what changed, and what that did to the triple."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlmodel import Session, col, select
+
+from app.configuration import Snapshot, changes
+from app.metrics import TRIPLE, Measured
+from app.models import Config, Model, Run
+from app.store.configs import snapshot_of
+from app.store.measurements import measurements_of
+
+
+@dataclass(frozen=True)
+class Step:
+    """One metric of the triple before and now, both from the same source."""
+
+    metric: str
+    source: str
+    then: float
+    today: float
+    is_within_spread: bool | None
+    """Whether the 95 % intervals overlap; None where one is missing."""
+
+    @property
+    def change(self) -> float | None:
+        """Relative: 0.03 is 3 % more."""
+        return self.today / self.then - 1 if self.then else None
+
+
+@dataclass(frozen=True)
+class Previous:
+    changes: Sequence[str]
+    public_id: str | None
+    """The newest run of the previous configuration with the very same suite; None if there is none."""
+    triple: Sequence[Measured]
+    """Of that run, at this run's main point, as lists show it."""
+    steps: Sequence[Step]
+
+
+def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None = None) -> Previous | None:
+    """None for a run without a configuration and for the first configuration of a server."""
+    if run.config_id is None or run.started_at is None:
+        return None
+    before = select(Run).where(Run.server_id == run.server_id, col(Run.started_at) < run.started_at)
+    newest_first = before.order_by(col(Run.started_at).desc(), col(Run.id).desc()).limit(1)
+    last = session.exec(newest_first.where(Run.config_id != run.config_id)).first()
+    if last is None:
+        return None
+    comparable = session.exec(
+        newest_first.where(Run.config_id == last.config_id, Run.suite_sha256 == run.suite_sha256, Run.status == "done")
+    ).first()
+    then = _main_point(session, comparable, run.main_point_key) if comparable else []
+    today = _main_point(session, run, run.main_point_key)
+    return Previous(
+        changes=changes(_snapshot(session, last), _snapshot(session, run), engine_titles),
+        public_id=comparable.public_id if comparable else None,
+        triple=[each for each in then if each.is_shown],
+        steps=_steps(then, today),
+    )
+
+
+def _snapshot(session: Session, run: Run) -> Snapshot:
+    config, model = session.exec(
+        select(Config, Model).join(Model, col(Model.id) == Config.model_id).where(Config.id == run.config_id)
+    ).one()
+    return snapshot_of(config, model)
+
+
+def _main_point(session: Session, run: Run, point_key: str) -> list[Measured]:
+    assert run.id is not None
+    found = measurements_of(session, run.id)
+    return [each for each in found if each.metric in TRIPLE and each.point.key == point_key]
+
+
+def _steps(then: Sequence[Measured], today: Sequence[Measured]) -> list[Step]:
+    before = {(each.metric, each.source): each for each in then}
+    pairs = [(before.get((each.metric, each.source)), each) for each in today if each.is_shown]
+    pairs.sort(key=lambda pair: TRIPLE.index(pair[1].metric))
+    return [
+        Step(now.metric, now.source, old.value, now.value, _overlap(old, now))
+        for old, now in pairs
+        if old is not None and old.value is not None and now.value is not None
+    ]
+
+
+def _overlap(one: Measured, other: Measured) -> bool | None:
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return None
+    return one.low <= other.high and other.low <= one.high

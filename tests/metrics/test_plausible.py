@@ -1,0 +1,56 @@
+"""Figures that cannot be spoil only what they belong to; honest ones, however far apart, spoil nothing."""
+
+from dataclasses import replace
+
+import pytest
+
+from app.metrics import flags_of, triple_of
+from app.samples import Point, Sample
+from tests.metrics.test_metrics import measured
+from tests.traces import figures, sample, stream, trace
+
+IMPOSSIBLE = {
+    "seconds": figures(prompt_ms=0.79, decode_ms=0.25),
+    "microseconds": figures(prompt_ms=790_000, decode_ms=250_000),
+    "a tenth": figures(prompt_ms=79, decode_ms=25),
+    "prefill of another request": figures(prompt_ms=0.01),
+    "decode of another request": figures(decode_ms=9000),
+}
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_impossible_durations_of_the_server_leave_the_clients_numbers(name: str) -> None:
+    taken = [sample(trace(server=IMPOSSIBLE[name]), ordinal=ordinal) for ordinal in range(3)]
+    found = measured(taken)
+    for key in ("prefill_tokens_per_s", "decode_tokens_per_s"):
+        assert found[key, "server"].value is None
+        assert found[key, "server"].null_reason in ("unit_mismatch", "implausible")
+        assert found[key, "client"].is_shown
+    flagged = replace(taken[0], flags=flags_of(taken[0]))
+    assert triple_of(flagged)["prefill_tokens_per_s"] == pytest.approx(640)
+
+
+def test_impossible_counts_spoil_what_is_computed_of_them() -> None:
+    many_out = measured([sample(trace(output_tokens=10**9))])
+    assert many_out["decode_tokens_per_s", "client"].null_reason == "implausible"
+    assert many_out["output_tokens_per_s", "client"].null_reason == "implausible"
+    assert many_out["ttft_ms", "client"].value == 800
+    many_in = measured([sample(trace(prompt_tokens=10**9))])
+    assert many_in["prefill_tokens_per_s", "client"].null_reason == "implausible"
+    assert many_in["decode_tokens_per_s", "client"].value == pytest.approx(40)
+
+
+SOUND = [
+    sample(trace(server=figures(prompt_ms=20.0))),  # most of TTFT is network, queue and set-up
+    sample(trace(server=figures(prompt_tokens=40, prompt_ms=0.5), prompt_tokens=40), point=Point(40, 11)),
+    sample(trace(server=figures(decode_ms=500.0))),  # tokens before the first visible one
+    sample(trace(stream(gap_ms=0), server=figures())),  # held back by a proxy: the server is right
+    sample(trace(stream(tokens=30), output_tokens=100)),  # the limit is ignored, the reasoning hidden
+    sample(trace(prompt_tokens=2000), point=Point(16, 11)),  # a long chat template
+    sample(trace((), not_streamed=True, end_ms=1050, server=figures())),
+]
+
+
+@pytest.mark.parametrize("taken", SOUND)
+def test_honest_figures_are_plausible(taken: Sample) -> None:
+    assert not {"implausible", "unit_mismatch"} & set(flags_of(taken))
