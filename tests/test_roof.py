@@ -190,7 +190,11 @@ def test_the_measured_bandwidth_outranks_and_unknown_is_said(database: Database)
     with database.write() as session:
         machine = session.get_one(Machine, machine.id)
         assert machine.id is not None
-        session.add(BandwidthProbe(machine_id=machine.id, status="done", best_bytes_per_s=90e9, finished_at=now()))
+        session.add(
+            BandwidthProbe(
+                machine_id=machine.id, status="done", best_bytes_per_s=90e9, record={"remarks": []}, finished_at=now()
+            )
+        )
     with database.read() as session:
         known = run_document(session, public_id)["points"][0]["ceiling"]
     assert [each["bandwidth_source"] for each in known["devices"]] == ["measured"]

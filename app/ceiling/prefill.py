@@ -21,6 +21,8 @@ class Bound(StrEnum):
 class PrefillCeiling:
     tokens: int
     flops: float
+    n_bytes: int
+    """Read from memory once for the whole prompt."""
     tokens_per_s: float
     ttft_floor_ms: float
     bound: Bound
@@ -88,6 +90,7 @@ def prefill(
     return PrefillCeiling(
         tokens=tokens,
         flops=flops,
+        n_bytes=n_bytes,
         tokens_per_s=tokens / seconds,
         ttft_floor_ms=seconds * 1000,
         bound=bound,

@@ -6,7 +6,7 @@ colour, dash and marker, so that light and dark need no second figure.
 
 from app.charts.base import MAX_SERIES, Figure, Key, Table
 from app.charts.history import history
-from app.charts.roof import Reached, against_context
+from app.charts.roof import Reached, Work, against_context, roofline
 from app.charts.sparkline import sparkline
 from app.charts.tokens import gaps, timeline, typical_sample
 
@@ -16,9 +16,11 @@ __all__ = [
     "Key",
     "Reached",
     "Table",
+    "Work",
     "against_context",
     "gaps",
     "history",
+    "roofline",
     "sparkline",
     "timeline",
     "typical_sample",

@@ -159,20 +159,6 @@ def _trace(
     }
 
 
-def _error_bars(known: Sequence[tuple[float, tuple[float, float] | None]]) -> dict[str, Any]:
-    """Of values with the ends of their intervals; nothing where no value has one."""
-    if not any(ends for _, ends in known):
-        return {}
-    filled = [(value, ends or (value, value)) for value, ends in known]
-    return {
-        "error_y": {
-            "symmetric": False,
-            "array": [round(max(0.0, high - value), 3) for value, (_, high) in filled],
-            "arrayminus": [round(max(0.0, value - low), 3) for value, (low, _) in filled],
-        }
-    }
-
-
 def _roofs(series: Sequence[_Series], roofs: Mapping[int, float], pad: timedelta) -> list[dict[str, Any]]:
     """A dashed line over the decode speeds of each configuration, as long as it was in use."""
     traces = []
@@ -194,6 +180,20 @@ def _roofs(series: Sequence[_Series], roofs: Mapping[int, float], pad: timedelta
             }
         )
     return traces
+
+
+def _error_bars(known: Sequence[tuple[float, tuple[float, float] | None]]) -> dict[str, Any]:
+    """Of values with the ends of their intervals; nothing where no value has one."""
+    if not any(ends for _, ends in known):
+        return {}
+    filled = [(value, ends or (value, value)) for value, ends in known]
+    return {
+        "error_y": {
+            "symmetric": False,
+            "array": [round(max(0.0, high - value), 3) for value, (_, high) in filled],
+            "arrayminus": [round(max(0.0, value - low), 3) for value, (low, _) in filled],
+        }
+    }
 
 
 def _table(points: Sequence[HistoryPoint], titles: Mapping[int, str], run_link: Callable[[str], str]) -> Table:

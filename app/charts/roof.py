@@ -1,9 +1,11 @@
-"""Ceilings: decode against context, and one token's milliseconds."""
+"""Ceilings: decode against context, and the roofline."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from app.ceiling.curve import CurvePoint
+from app.ceiling.decode import TERA, Device
 from app.charts.base import Figure, Key, Table, axis
 from app.units import number
 
@@ -52,14 +54,79 @@ def against_context(curve: Sequence[CurvePoint], reached: Sequence[Reached] = ()
     )
 
 
-def _line(name: str, x: Sequence[int], y: Sequence[float], role: str) -> dict[str, Any]:
+class Work(NamedTuple):
+    """What was done in one phase of a run."""
+
+    title: str
+    flops_per_byte: float
+    flops_per_s: float
+
+
+def roofline(device: Device, work: Sequence[Work]) -> Figure | None:
+    """What computing and memory allow for so many operations on each byte, with what was reached; both axes in powers
+    of ten. None where the device's peak is unknown."""
+    peak, ridge = device.peak_flops, device.critical_intensity
+    if peak is None or ridge is None or not work:
+        return None
+    low = 10 ** math.floor(math.log10(min(0.5, *(each.flops_per_byte for each in work))))
+    high = 10 ** math.ceil(math.log10(max(4 * ridge, *(each.flops_per_byte for each in work))))
+    roof = [low * device.bandwidth_bytes_per_s, peak, peak]
+    traces = [_line("What the device allows", [low, ridge, high], [value / TERA for value in roof], "roof")]
+    traces[0]["hovertemplate"] = "%{y:,.3~r} TFLOP/s with %{x:,.3~r} FLOP/byte<extra></extra>"
+    lowest = min(roof[0], *(each.flops_per_s for each in work)) / TERA
+    for place, each in enumerate(work):
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": each.title,
+                "meta": {"series": place},
+                "x": [round(each.flops_per_byte, 4)],
+                "y": [round(each.flops_per_s / TERA, 6)],
+                "hovertemplate": f"{each.title}<br>%{{y:,.3~r}} TFLOP/s with %{{x:,.3~r}} FLOP/byte<extra></extra>",
+                "showlegend": False,
+            }
+        )
+    return Figure(
+        data=traces,
+        layout={
+            "xaxis": _powers("FLOP for each byte read", low, high),
+            "yaxis": _powers("TFLOP/s", 10 ** math.floor(math.log10(lowest)), 10 ** math.ceil(math.log10(peak / TERA))),
+            "hovermode": "closest",
+        },
+        summary=(
+            f"Below {number(ridge)} FLOP for each byte memory binds, above it computing: "
+            f"{number(peak / TERA)} TFLOP/s / {number(device.bandwidth_bytes_per_s / 1e9)} GB/s."
+        ),
+        table=Table(
+            columns=("Phase", "FLOP/byte", "TFLOP/s reached", "TFLOP/s allowed"),
+            rows=tuple(
+                (
+                    each.title,
+                    number(each.flops_per_byte),
+                    number(each.flops_per_s / TERA),
+                    number(min(peak, each.flops_per_byte * device.bandwidth_bytes_per_s) / TERA),
+                )
+                for each in work
+            ),
+        ),
+        legend=tuple(Key(place, each.title) for place, each in enumerate(work)),
+    )
+
+
+def _powers(title: str, low: float, high: float) -> dict[str, Any]:
+    ends = [round(math.log10(low), 3), round(math.log10(high) + 0.1, 3)]
+    return {"title": {"text": title}, "type": "log", "range": ends, "dtick": 1, "tickformat": ",~g"}
+
+
+def _line(name: str, x: Sequence[float], y: Sequence[float], role: str) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "lines",
         "name": name,
         "meta": {"series": None, "role": role},
         "x": list(x),
-        "y": [round(value, 3) for value in y],
+        "y": [round(value, 4) for value in y],
         "hovertemplate": f"{name}<br>%{{y:,.3~r}} tok/s with %{{x:,}} tokens<extra></extra>",
         "showlegend": False,
     }

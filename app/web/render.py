@@ -46,9 +46,9 @@ def environment() -> "jinja2.Environment":
         setting_title=configuration.setting_title,
         setting_value=configuration.show,
         code=_code,
-        first_sentence=_first_sentence,
         stated_words=roof.stated_words,
         geometry_words=roof.geometry_words,
+        first_sentence=_first_sentence,
     )
     return env
 
