@@ -131,20 +131,27 @@
     if (typeof path === "string" && path.startsWith("/")) location.assign(path);
   }
 
-  // Arrow keys walk along a series and between them, Enter opens the run.
+  // Arrow keys walk along a series and between them, Enter opens the run. What was measured comes before ceilings.
   function walkable(plot) {
-    let trace = 0;
+    const role = (trace) => Number(Boolean((trace.meta || {}).role));
+    const order = plot.data
+      .map((trace, place) => place)
+      .filter((place) => plot.data[place].hoverinfo !== "skip")
+      .sort((one, other) => role(plot.data[one]) - role(plot.data[other]));
+    let at = 0;
     let index = null;
     plot.addEventListener("keydown", (event) => {
+      const trace = plot.data[order[at]];
       const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
       if (step) {
         event.preventDefault();
-        trace = (trace + step[0] + plot.data.length) % plot.data.length;
-        const last = plot.data[trace].x.length - 1;
+        at = (at + step[0] + order.length) % order.length;
+        const next = plot.data[order[at]];
+        const last = next.x.length - 1;
         index = index === null ? last : Math.max(0, Math.min(last, index + step[1]));
-        Plotly.Fx.hover(plot, [{ curveNumber: trace, pointNumber: index }], subplotOf(plot.data[trace]));
+        Plotly.Fx.hover(plot, [{ curveNumber: order[at], pointNumber: index }], subplotOf(next));
       } else if (event.key === "Enter" && index !== null) {
-        visit({ customdata: (plot.data[trace].customdata || [])[index] });
+        visit({ customdata: (trace.customdata || [])[index] });
       } else if (event.key === "Escape") {
         Plotly.Fx.unhover(plot);
       }
