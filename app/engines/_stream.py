@@ -3,6 +3,7 @@
 The parser reads Server-Sent Events, and JSON lines among them, from any cutting of the same bytes.
 """
 
+import gc
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -96,6 +97,8 @@ def record(
     is_waiting, parsed, size, active_ns, done_ns = True, 0, 0, 0, 0
     look_at_size = min(max_bytes, _LOOK_BYTES_BESIDE + _LOOK_BYTES_PER_TOKEN * max_tokens)
     end = End.CLOSED
+    collects = gc.isenabled()
+    gc.disable()  # a collection would keep the reader from the socket for milliseconds
     try:
         for piece in exchange.pieces():
             now = socket.received_ns
@@ -128,6 +131,9 @@ def record(
         end = End.FIRST_TOKEN_TIMEOUT if is_waiting else End.IDLE_TIMEOUT
     except (httpcore.NetworkError, httpcore.ProtocolError, httpx.DecodingError):
         end = End.LOST
+    finally:
+        if collects:
+            gc.enable()
     stopped_ns = perf_counter_ns()
     if done_ns:
         end, stopped_ns = End.CLOSED, done_ns
