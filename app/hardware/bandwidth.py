@@ -72,10 +72,6 @@ class Reading:
         return self.median_bytes_per_s >= STABLE_SHARE * self.best_bytes_per_s
 
     @property
-    def is_plateau(self) -> bool:
-        return 1 / PLATEAU_RATIO <= self.plateau_ratio <= PLATEAU_RATIO
-
-    @property
     def was_idle(self) -> bool:
         return self.busy_share * logical_cores() < BUSY_CORES
 

@@ -43,10 +43,6 @@ def logical_cores() -> int:
         return os.cpu_count() or 1
 
 
-def in_container() -> bool:
-    return Path("/.dockerenv").exists() or Path("/run/.containerenv").exists()
-
-
 def available_ram_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
     """Memory that may still be taken: what the system has left, and what a container's limit leaves of it."""
     left = psutil.virtual_memory().available

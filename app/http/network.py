@@ -34,7 +34,7 @@ _FORBIDDEN_NETWORKS = tuple(
 )
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _FORBIDDEN_NAMES = frozenset({"metadata.google.internal", "metadata.goog", "metadata"})
-_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104
+_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104  # compared with, never bound
 
 
 def is_forbidden(address: Address) -> bool:
@@ -161,8 +161,8 @@ class GuardedBackend(httpcore.NetworkBackend):
         host: str,
         port: int,
         timeout: float | None = None,
-        local_address: str | None = None,  # noqa: ARG002
-        socket_options: Iterable[Any] | None = None,  # noqa: ARG002
+        local_address: str | None = None,  # noqa: ARG002  # httpcore's signature
+        socket_options: Iterable[Any] | None = None,  # noqa: ARG002  # as above
     ) -> SocketStream:
         fault = OSError("no address")
         for address in self._addresses(host, port):

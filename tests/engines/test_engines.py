@@ -1,6 +1,7 @@
 """The set of engines, and what they share."""
 
 import doctest
+from types import ModuleType
 
 import pytest
 
@@ -43,8 +44,8 @@ def test_discover(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("module", [_models, _prometheus, url])
-def test_examples_in_docstrings(module: object) -> None:
-    assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
+def test_examples_in_docstrings(module: ModuleType) -> None:
+    assert doctest.testmod(module).failed == 0
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pytest
 
 from app.metrics import FLAGS, flags_of, is_usable
+from app.metrics.flags import Flag
 from app.samples import CacheDefeat, CountSource, Event, Kind, Point, Sample, Status
 from tests.traces import POINT, figures, sample, stream, trace
 
@@ -75,9 +76,9 @@ def test_a_flag_fires(flag: str, taken: Sample) -> None:
 
 
 @pytest.mark.parametrize("flag", FLAGS.values(), ids=FLAGS.keys())
-def test_a_flag_explains_itself_and_advises(flag: object) -> None:
-    assert FLAGS[flag.key].sentence.endswith(".")  # type: ignore[attr-defined]
-    assert FLAGS[flag.key].advice.endswith(".")  # type: ignore[attr-defined]
+def test_a_flag_explains_itself_and_advises(flag: Flag) -> None:
+    assert flag.sentence.endswith(".")
+    assert flag.advice.endswith(".")
 
 
 def test_small_bursts_of_a_speculating_server_are_not_buffering() -> None:
