@@ -159,6 +159,8 @@ class Config(SQLModel, table=True):
     settings: dict[str, Any] = _json(dict)
     labels: list[str] = _json(list)
     fingerprint: str = Field(max_length=64, index=True)
+    note: str = ""
+    """A person's remark; no part of what is frozen."""
     created_at: datetime = Field(default_factory=now)
 
 
@@ -207,6 +209,13 @@ class Run(SQLModel, table=True):
     import_digest: str | None = Field(default=None, unique=True, max_length=64)
     status: str = Field(default="queued", max_length=12)
     note: str = ""
+    labels: list[str] = _json(list)
+    """A person's own words for this run; those of its configuration are frozen with it."""
+    hardware: list[dict[str, Any]] = _json(list)
+    """The devices of the machine as they were known when the run started; see store.machines.MachineDevice."""
+    hidden_at: datetime | None = None
+    """Since when it is left out of histories and statistics."""
+    hidden_reason: str = ""
     main_point_key: str = Field(default="", max_length=60)
     """The suite's first point: what lists and histories show."""
     samples_planned: int = 0
@@ -278,3 +287,31 @@ class Measurement(SQLModel, table=True):
     sample_count: int = 0
     null_reason: str | None = Field(default=None, max_length=60)
     formula_version: int = 1
+
+
+class Baseline(SQLModel, table=True):
+    """The run that every later one of this machine, model (in whatever quantization) and suite is compared with."""
+
+    __table_args__ = (UniqueConstraint("machine_id", "model_name", "suite_key"),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    machine_id: int = Field(foreign_key="machine.id", ondelete="CASCADE")
+    model_name: str = Field(max_length=300)
+    suite_key: str = Field(max_length=60)
+    run_id: int = Field(foreign_key="run.id", ondelete="CASCADE", index=True)
+    created_at: datetime = Field(default_factory=now)
+
+
+class Share(SQLModel, table=True):
+    """What somebody with the link may read: a snapshot, which nothing that happens later changes."""
+
+    id: int | None = Field(default=None, primary_key=True)
+    slug: str = Field(unique=True, max_length=40)
+    """128 random bits."""
+    kind: str = Field(max_length=20)
+    """run, comparison, explorer or ceiling."""
+    title: str = Field(max_length=200)
+    snapshot: dict[str, Any] = _json(dict)
+    schema_version: int = 1
+    created_at: datetime = Field(default_factory=now)
+    revoked_at: datetime | None = None

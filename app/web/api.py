@@ -11,7 +11,7 @@ from app.document import run_document, runs_document
 from app.store.listing import Filter, list_runs
 from app.suites import USUAL
 from app.web.deps import DatabaseDep, Reading, RunnerDep
-from app.web.render import path_for
+from app.web.paths import path_for
 
 LARGEST_PAGE = 500
 

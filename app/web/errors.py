@@ -10,7 +10,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.errors import NotFound, RoofmarkError
-from app.web.render import is_partial, render, route_path
+from app.web.paths import route_path
+from app.web.render import is_partial, render
 
 log = logging.getLogger(__name__)
 

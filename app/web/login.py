@@ -15,7 +15,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.errors import StorageProblem
 from app.settings import Settings
 from app.web import errors
-from app.web.render import is_inside, local_path, path_for, render, route_path
+from app.web.paths import local_path, path_for, route_path
+from app.web.render import is_inside, render
 
 OPEN_PATHS = frozenset({"/health", "/login"})
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.05, 3.0

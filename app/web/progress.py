@@ -19,7 +19,8 @@ from app.models import ENDED_STATES, Run
 from app.store import runs
 from app.units import plural
 from app.web.deps import Form, Reading, RunnerDep, Writing
-from app.web.render import is_partial, path_for, render, render_text
+from app.web.paths import path_for
+from app.web.render import is_partial, render, render_text
 
 POLL_S = 0.5
 KEEP_ALIVE_S = 15.0

@@ -1,4 +1,4 @@
-"""Templates and the addresses in them. Every address is made by route name and holds the sub-path, never a host."""
+"""Templates, and the words and numbers in them."""
 
 import re
 from collections.abc import Mapping
@@ -14,6 +14,8 @@ import app
 from app import configuration, files, units
 from app.store.listing import Shown
 from app.web import roof
+from app.web.menu import menu
+from app.web.paths import path_for
 
 if TYPE_CHECKING:
     import jinja2
@@ -30,7 +32,7 @@ def environment() -> "jinja2.Environment":
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    env.globals.update(version=app.__version__, is_inside=is_inside, is_within=is_within)
+    env.globals.update(version=app.__version__, is_inside=is_inside, menu=menu)
     env.filters.update(
         number=units.number,
         spread=_spread,
@@ -73,19 +75,6 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
     return HTMLResponse(render_text(request, template, context), status_code=status)
 
 
-def path_for(request: Request, name: str, /, **path_params: Any) -> str:
-    """The path of a route with the sub-path before it."""
-    root: str = request.scope.get("root_path", "").rstrip("/")
-    return f"{root}{request.app.url_path_for(name, **path_params)}"
-
-
-def route_path(request: Request) -> str:
-    """The path without the sub-path, whether or not the proxy in front has cut it off."""
-    path: str = request.scope["path"]
-    root: str = request.scope.get("root_path", "").rstrip("/")
-    return path.removeprefix(root) if root and path.startswith(f"{root}/") else path
-
-
 def is_partial(request: Request) -> bool:
     """Whether htmx asks for a piece of a page and not for a page to cut a piece from."""
     return request.headers.get("hx-request") == "true" and request.headers.get("hx-request-type") != "full"
@@ -97,18 +86,6 @@ def is_inside(request: Request) -> bool:
         return True
     session = request.scope.get("session", {})  # refused before the session was read: not inside
     return bool(session) and session.get("token") == request.app.state.sessions.token
-
-
-def is_within(request: Request, name: str) -> bool:
-    """Whether the request is for the named page or one below it."""
-    home, path = request.app.url_path_for(name), route_path(request)
-    return path == home or (home != "/" and path.startswith(f"{home}/"))
-
-
-def local_path(target: str) -> str | None:
-    """`target` if it is a path of this site: browsers read `//x` and `/\\x` as another site."""
-    is_local = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
-    return target if is_local else None
 
 
 @cache

@@ -13,7 +13,8 @@ from app.store import devices
 from app.web.calculator import EXAMPLE, calculate, packed
 from app.web.deps import DatabaseDep, Form, Reading
 from app.web.forms import Fields
-from app.web.render import path_for, render
+from app.web.paths import path_for
+from app.web.render import render
 
 router = APIRouter(include_in_schema=False)
 

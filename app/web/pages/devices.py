@@ -12,7 +12,8 @@ from app.store import devices
 from app.web.deps import DatabaseDep, Form, Writing
 from app.web.forms import GIGA, Fields, quantity, typed
 from app.web.machine_form import TERA
-from app.web.render import path_for, render
+from app.web.paths import path_for
+from app.web.render import render
 
 KINDS = {"gpu": "card with its own memory", "apu": "shares the processor's memory", "ram": "memory modules"}
 

@@ -13,7 +13,8 @@ from app.store import configs, listing, measurements
 from app.store.listing import Filter
 from app.suites import USUAL
 from app.web.deps import Reading
-from app.web.render import engine_titles, path_for, render
+from app.web.paths import path_for
+from app.web.render import engine_titles, render
 
 FEW_POINTS = 40
 """So many have room for their 95 % intervals."""

@@ -10,7 +10,8 @@ from app.store.listing import Filter, latest_per_config
 from app.web import machine_form
 from app.web.deps import DatabaseDep, Form, Reading, SettingsDep, Writing
 from app.web.forms import Fields
-from app.web.render import is_partial, path_for, render
+from app.web.paths import path_for
+from app.web.render import is_partial, render
 
 router = APIRouter(include_in_schema=False)
 

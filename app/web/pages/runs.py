@@ -14,8 +14,9 @@ from app.store import listing, servers, suites
 from app.suites import USUAL
 from app.web.deps import DatabaseDep, Form, Reading, RunnerDep
 from app.web.forms import Fields
+from app.web.paths import path_for
 from app.web.progress import LONGEST_NOTE, progress_now
-from app.web.render import path_for, render
+from app.web.render import render
 
 PER_PAGE = 50
 DEFAULT_SORT = "queued"

@@ -16,7 +16,8 @@ from app.store.listing import Filter, list_runs
 from app.web import server_form
 from app.web.deps import DatabaseDep, Form, OwnPagesOnly, Reading, RunnerDep, SecretsDep, Writing
 from app.web.forms import Fields, WrongField
-from app.web.render import engine_title, engine_titles, is_partial, path_for, render
+from app.web.paths import path_for
+from app.web.render import engine_title, engine_titles, is_partial, render
 
 if TYPE_CHECKING:
     from app.engines.base import Facts

@@ -7,7 +7,8 @@ from app.store import suites
 from app.suites import BUILT_IN, Suite
 from app.web.deps import Form, Reading, Writing
 from app.web.forms import Fields
-from app.web.render import path_for, render
+from app.web.paths import path_for
+from app.web.render import render
 
 router = APIRouter(include_in_schema=False)
 

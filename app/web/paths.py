@@ -1,0 +1,30 @@
+"""Addresses. Each is made by the name of its route and holds the sub-path, never a host."""
+
+from typing import Any
+
+from starlette.requests import Request
+
+
+def path_for(request: Request, name: str, /, **path_params: Any) -> str:
+    """The path of a route with the sub-path before it."""
+    root: str = request.scope.get("root_path", "").rstrip("/")
+    return f"{root}{request.app.url_path_for(name, **path_params)}"
+
+
+def route_path(request: Request) -> str:
+    """The path without the sub-path, whether or not the proxy in front has cut it off."""
+    path: str = request.scope["path"]
+    root: str = request.scope.get("root_path", "").rstrip("/")
+    return path.removeprefix(root) if root and path.startswith(f"{root}/") else path
+
+
+def is_within(request: Request, name: str) -> bool:
+    """Whether the request is for the named page or one below it."""
+    home, path = request.app.url_path_for(name), route_path(request)
+    return path == home or (home != "/" and path.startswith(f"{home}/"))
+
+
+def local_path(target: str) -> str | None:
+    """`target` if it is a path of this site: browsers read `//x` and `/\\x` as another site."""
+    is_local = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
+    return target if is_local else None
