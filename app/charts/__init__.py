@@ -6,7 +6,7 @@ colour, dash and marker, so that light and dark need no second figure.
 
 from app.charts.base import MAX_SERIES, Figure, Key, Table
 from app.charts.history import history
-from app.charts.roof import Reached, Work, against_context, roofline
+from app.charts.roof import Reached, Work, against_context, reached, roofline, run_roofline
 from app.charts.sparkline import sparkline
 from app.charts.tokens import gaps, timeline, typical_sample
 
@@ -20,7 +20,9 @@ __all__ = [
     "against_context",
     "gaps",
     "history",
+    "reached",
     "roofline",
+    "run_roofline",
     "sparkline",
     "timeline",
     "typical_sample",

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from app.ceiling.curve import CurvePoint
 from app.ceiling.decode import TERA, Device
 from app.charts.base import Figure, Key, Table, axis
+from app.roof import Foundation, Insight, PointRoof
 from app.units import number
 
 
@@ -54,12 +55,34 @@ def against_context(curve: Sequence[CurvePoint], reached: Sequence[Reached] = ()
     )
 
 
+def reached(found: Insight) -> list[Reached]:
+    """The measured points of a run that belong on its curve."""
+    return [
+        Reached(each.context, each.decode_tokens_per_s)
+        for each in found.reached
+        if each.decode_tokens_per_s is not None
+    ]
+
+
 class Work(NamedTuple):
     """What was done in one phase of a run."""
 
     title: str
     flops_per_byte: float
     flops_per_s: float
+
+
+def run_roofline(found: Foundation, top: PointRoof) -> Figure | None:
+    """Decode and prefill of a point; attention, which decode hardly feels, is left out of its operations."""
+    active, device = found.geometry.params_active, found.device
+    work = []
+    if active and top.decode_tokens_per_s:
+        flops = 2 * active * top.point.concurrency
+        work.append(Work("Decode", flops / top.step.n_bytes, 2 * active * top.decode_tokens_per_s))
+    if top.prefill and top.prefill_tokens_per_s:
+        per_s = top.prefill.flops / top.prefill.tokens * top.prefill_tokens_per_s
+        work.append(Work("Prefill", top.prefill.flops / top.prefill.n_bytes, per_s))
+    return roofline(device, work) if device else None
 
 
 def roofline(device: Device, work: Sequence[Work]) -> Figure | None:

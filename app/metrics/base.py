@@ -5,13 +5,20 @@ One metric (or one family of them) is one module of this package with its `Metri
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from app.samples import Sample
 
 Source = Literal["client", "server", "slope", "import"]
+SOURCES: Mapping[Source, str] = {
+    "client": "Timed by Roofmark",
+    "server": "The server's own timing",
+    "slope": "Slope between two prompt lengths",
+    "import": "Imported",
+}
+"""In a reader's words."""
 
 
 @dataclass(frozen=True)

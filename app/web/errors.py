@@ -1,4 +1,4 @@
-"""Every error becomes one sentence: a page, an htmx fragment, or JSON under /api."""
+"""Every error becomes one sentence: a page, an htmx fragment, or JSON under /api and for the twin of a share."""
 
 import logging
 from http import HTTPStatus
@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.errors import NotFound, RoofmarkError
-from app.web.paths import route_path
+from app.web.paths import is_public, route_path
 from app.web.render import is_partial, render
 
 log = logging.getLogger(__name__)
@@ -30,13 +30,13 @@ def install(web: FastAPI) -> None:
 
 def wants_json(request: Request) -> bool:
     path = route_path(request)
-    return path == "/api" or path.startswith("/api/")
+    return path == "/api" or path.startswith("/api/") or (is_public(request) and path.endswith(".json"))
 
 
 def response(request: Request, status: int, sentence: str) -> Response:
     if wants_json(request):
         return JSONResponse({"error": {"message": sentence}}, status_code=status)
-    template = "_error.html" if is_partial(request) else "error.html"
+    template = "share_error.html" if is_public(request) else "_error.html" if is_partial(request) else "error.html"
     return render(request, template, status=status, sentence=sentence, heading=_HEADINGS.get(status, "Not possible"))
 
 

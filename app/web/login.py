@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.errors import StorageProblem
 from app.settings import Settings
 from app.web import errors
-from app.web.paths import local_path, path_for, route_path
+from app.web.paths import is_public, local_path, path_for, route_path
 from app.web.render import is_inside, render
 
 OPEN_PATHS = frozenset({"/health", "/login"})
@@ -68,7 +68,7 @@ class Gate:
         request = Request(scope)
         scope["passwords"] = self._passwords
         path = route_path(request)
-        if path in OPEN_PATHS or path.startswith("/static/") or is_inside(request):
+        if path in OPEN_PATHS or path.startswith("/static/") or is_public(request) or is_inside(request):
             await self.app(scope, receive, send)
             return
         scheme, _, token = request.headers.get("authorization", "").partition(" ")

@@ -1,4 +1,4 @@
-"""Addresses. Each is made by the name of its route and holds the sub-path, never a host."""
+"""Addresses. Each is made by the name of its route and holds the sub-path; only links for elsewhere hold a host."""
 
 from typing import Any
 
@@ -16,6 +16,19 @@ def route_path(request: Request) -> str:
     path: str = request.scope["path"]
     root: str = request.scope.get("root_path", "").rstrip("/")
     return path.removeprefix(root) if root and path.startswith(f"{root}/") else path
+
+
+PUBLIC = "/s/"
+"""Below it is what everybody with a link may read, without the password."""
+
+
+def is_public(request: Request) -> bool:
+    return route_path(request).startswith(PUBLIC)
+
+
+def absolute(request: Request, path: str) -> str:
+    """An address for elsewhere, under the name by which Roofmark was asked for."""
+    return f"{request.url.scheme}://{request.headers['host']}{path}"
 
 
 def is_within(request: Request, name: str) -> bool:

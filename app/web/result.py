@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, Measured, is_usable, metrics, triple_of
-from app.metrics.base import Metric
+from app.metrics.base import SOURCES, Metric
 from app.metrics.summary import MIN_FOR_INTERVAL
 from app.samples import Point, Sample, Status
 from app.units import number, plural, spread
@@ -25,12 +25,6 @@ FURTHER = (
 DISAGREEMENT = 0.05
 """Relative difference of client and server on decode above which a page warns."""
 
-SOURCES = {
-    "client": "Timed by Roofmark",
-    "server": "The server's own timing",
-    "slope": "Slope between two prompt lengths",
-    "import": "Imported",
-}
 LOWER_BOUND = "a lower bound: it contains HTTP, queue and chat template"
 
 _DISAGREEMENT_CAUSES = {

@@ -3,7 +3,7 @@
 import ipaddress
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import BadInput
 from app.settings import Settings
+from app.web.paths import is_public
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,8 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+PUBLIC_HEADERS = HEADERS | {"referrer-policy": "no-referrer", "x-robots-tag": "noindex"}
+"""Of what everybody with a link may read; it has no forms."""
 
 _AUTHORITY = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -88,7 +91,7 @@ class Guard:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                _set_headers(MutableHeaders(scope=message))
+                _set_headers(MutableHeaders(scope=message), PUBLIC_HEADERS if is_public(request) else HEADERS)
             await send(message)
 
         async def send_unless_too_large(message: Message) -> None:
@@ -152,8 +155,8 @@ class _LimitedBody:
         return message
 
 
-def _set_headers(headers: MutableHeaders) -> None:
-    for name, value in HEADERS.items():
+def _set_headers(headers: MutableHeaders, wanted: Mapping[str, str]) -> None:
+    for name, value in wanted.items():
         headers[name] = value
     # measurements belong in nobody's cache; static files may be kept, but are asked for again
     headers.setdefault("cache-control", "no-cache" if "etag" in headers else "no-store")

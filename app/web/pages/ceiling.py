@@ -67,4 +67,5 @@ def _page(
         quantizations=list(USUAL_BITS),
         kv_types=list(KV_BITS),
         typed_instead=typed_instead,
+        share_query=urlencode([("kind", "ceiling"), *((key, value) for key, value in form.items() if value.strip())]),
     )

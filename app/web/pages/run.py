@@ -11,7 +11,7 @@ from app import charts
 from app.errors import BadInput
 from app.metrics import FLAGS, metrics
 from app.models import ENDED_STATES, Run, Server
-from app.roof import Foundation, Insight, PointRoof, RunRoof, insight, run_roof
+from app.roof import RunRoof, insight, run_roof
 from app.samples import Point, Sample
 from app.store import measurements, runs, samples
 from app.store.previous import previous
@@ -53,8 +53,8 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         shown=shown,
         roof=roof,
         insight=explained,
-        roof_figure=charts.against_context(explained.curve, _reached(explained)) if explained else None,
-        roofline=_roofline(roof.foundation, top) if isinstance(roof, RunRoof) and top else None,
+        roof_figure=charts.against_context(explained.curve, charts.reached(explained)) if explained else None,
+        roofline=charts.run_roofline(roof.foundation, top) if isinstance(roof, RunRoof) and top else None,
         samples=sample_lines(taken),
         flags=_flags(taken),
         timeline=charts.timeline(at_point),
@@ -79,27 +79,6 @@ def _chosen(wanted: str | None, points: Sequence[Point], run: Run) -> Point | No
     if wanted is not None and wanted not in by_key:
         raise BadInput(f"This run has no point {wanted!r}.")
     return by_key.get(wanted or run.main_point_key) or (points[0] if points else None)
-
-
-def _reached(found: Insight) -> list[charts.Reached]:
-    return [
-        charts.Reached(each.context, each.decode_tokens_per_s)
-        for each in found.reached
-        if each.decode_tokens_per_s is not None
-    ]
-
-
-def _roofline(found: Foundation, top: PointRoof) -> charts.Figure | None:
-    """Decode and prefill of a point; attention, which decode hardly feels, is left out of its operations."""
-    active, device = found.geometry.params_active, found.device
-    work = []
-    if active and top.decode_tokens_per_s:
-        flops = 2 * active * top.point.concurrency
-        work.append(charts.Work("Decode", flops / top.step.n_bytes, 2 * active * top.decode_tokens_per_s))
-    if top.prefill and top.prefill_tokens_per_s:
-        per_s = top.prefill.flops / top.prefill.tokens * top.prefill_tokens_per_s
-        work.append(charts.Work("Prefill", top.prefill.flops / top.prefill.n_bytes, per_s))
-    return charts.roofline(device, work) if device else None
 
 
 def _flags(taken: Sequence[Sample]) -> list[tuple[str, str, str, int]]:

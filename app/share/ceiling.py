@@ -1,0 +1,110 @@
+"""A ceiling of the calculator: what some hardware allows some model. Computed, so it has no samples and no spread."""
+
+from collections.abc import Iterator, Sequence
+
+from app import charts
+from app.ceiling.curve import CurvePoint
+from app.ceiling.decode import GIGA, TERA, usual_range
+from app.ceiling.report import Report
+from app.share import neutral
+from app.share.figures import public
+from app.share.snapshot import Chart, Column, Fact, Figures, Snapshot, Tile
+from app.units import number, size
+
+KIND = "ceiling"
+SHOWN_CONTEXT = 8_192
+"""At which the second number stands, beside the empty cache."""
+
+
+def snapshot(reports: Sequence[Report], curve: Sequence[CurvePoint]) -> Snapshot:
+    """`reports`: of one model on one device, one for each context, the empty cache first."""
+    first = reports[0]
+    model, device = _model(first), neutral.device_name(first.device.name)
+    tiles = tuple(_tiles(reports))
+    figure = charts.against_context(curve)
+    return Snapshot(
+        kind=KIND,
+        title=f"Ceiling of {model} on {_article(device)}",
+        description=f"{', '.join(f'{tile.title}: {number(tile.value)} {tile.unit}' for tile in tiles)} at most.",
+        subtitle=f"What {_bandwidth(first)} allow at most, computed",
+        tiles=tiles,
+        facts=tuple(_facts(first, device)),
+        figures=(_contexts(reports),),
+        charts=(Chart("Decode against context", public(figure)),) if figure else (),
+        remarks=(
+            "Nothing here was measured: a ceiling is the speed that hardware cannot beat, because each token reads "
+            "the model's weights and the KV cache from memory.",
+            "Whatever is uncertain is left out of the bytes. Most good results reach 60 to 85 % of a decode ceiling.",
+        ),
+    )
+
+
+def _model(found: Report) -> str:
+    """By its size: names are not asked for, and a config.json may hold anything."""
+    weights, total = found.geometry.weights, found.geometry.params_total
+    assert weights is not None, "without weights there is no ceiling"
+    active = found.geometry.params_active
+    size_words = f"{number(total and total / GIGA)} B"
+    if active and total and weights.routed.parameters:
+        size_words += f" with {number(active / GIGA)} B active"
+    return f"{size_words} at {number(weights.bits_per_weight)} bits"
+
+
+def _article(device: str) -> str:
+    return f"an {device}" if device == neutral.ACCELERATOR else device
+
+
+def _bandwidth(found: Report) -> str:
+    return f"{number(found.device.bandwidth_bytes_per_s / GIGA)} GB/s"
+
+
+def _tiles(reports: Sequence[Report]) -> Iterator[Tile]:
+    first = reports[0]
+    for found in (first, *(each for each in reports if each.context == SHOWN_CONTEXT)):
+        assert found.decode is not None, "the calculator refuses a model without weights"
+        assert found.step is not None, "the calculator refuses a model without weights"
+        where = f"{found.context:,} tokens" if found.context else "empty cache"
+        source = found.decode.words if not found.context else found.step.words
+        yield Tile(f"Decode, {where}", found.decode.tokens_per_s, "tok/s", source=source)
+    title = f"Prefill, {first.prompt_tokens:,} tokens"
+    if first.prefill:
+        yield Tile(title, first.prefill.tokens_per_s, "tok/s", source=first.prefill.words)
+    else:
+        yield Tile(title, None, "tok/s", reason="The device's peak TFLOP/s are unknown.")
+
+
+def _facts(found: Report, device: str) -> Iterator[Fact]:
+    geometry = found.geometry
+    yield Fact("Device", device)
+    yield Fact("Memory bandwidth", _bandwidth(found))
+    if found.device.peak_flops:
+        yield Fact("Compute", f"{number(found.device.peak_flops / TERA)} TFLOP/s")
+    yield Fact("Parameters", f"{number(geometry.params_total and geometry.params_total / GIGA)} B")
+    yield Fact("Active for a token", f"{number(geometry.params_active and geometry.params_active / GIGA)} B")
+    if geometry.weights is not None:
+        yield Fact("Bits per weight", number(geometry.weights.bits_per_weight))
+        yield Fact("Weights", size(geometry.weights.total.n_bytes))
+    yield Fact("KV cache", str(found.kv))
+    if found.step is not None and found.step.batch > 1:
+        yield Fact("Batch", str(found.step.batch))
+
+
+def _contexts(reports: Sequence[Report]) -> Figures:
+    columns = (
+        Column("Context"),
+        Column("Bytes read", "GB"),
+        Column("Decode ceiling", "tok/s"),
+        Column("Good results from", "tok/s"),
+        Column("to", "tok/s"),
+        Column("Prefill ceiling", "tok/s"),
+        Column("TTFT floor", "ms"),
+    )
+    return Figures("Ceilings for each context", columns, tuple(_row(each) for each in reports), is_brief=True)
+
+
+def _row(found: Report) -> tuple[int | float | None, ...]:
+    decode = found.decode.tokens_per_s if found.decode else None
+    usual = usual_range(decode) if decode is not None else (None, None)
+    whole = found.prefill if found.context else None  # an empty prompt has no prefill
+    n_bytes = found.step.n_bytes / GIGA if found.step else None
+    return (found.context, n_bytes, decode, *usual, whole and whole.tokens_per_s, whole and whole.ttft_floor_ms)

@@ -1,0 +1,54 @@
+"""A figure as it may be public: its numbers and its code-made words, without links and what is hidden in points."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.charts import Figure, Key, Table
+from app.units import read_number
+
+_TRACE = ("type", "mode", "x", "y", "width", "error_y", "showlegend", "xaxis", "yaxis", "orientation", "name")
+_META = ("series", "role")
+_LAYOUT = ("hovermode", "shapes", "bargap", "barmode")
+_AXIS = ("title", "rangemode", "tickformat", "range", "type", "dtick", "domain", "anchor", "matches", "showticklabels")
+_ANNOTATION = ("x", "y", "xref", "yref", "xanchor", "yanchor", "xshift", "yshift", "text", "showarrow")
+
+
+def public(figure: Figure) -> Figure:
+    """Of figures whose names and hover templates were made from neutral words."""
+    return Figure(
+        data=[_trace(trace) for trace in figure.data],
+        layout=_layout(figure.layout),
+        summary=figure.summary,
+        table=Table(figure.table.columns, figure.table.rows, caption=figure.table.caption, texts=figure.table.texts),
+        legend=tuple(Key(key.series, key.title, mode=key.mode) for key in figure.legend),
+        marks=figure.marks,
+    )
+
+
+def _trace(trace: Mapping[str, Any]) -> dict[str, Any]:
+    kept = _some(trace, (*_TRACE, "hovertemplate"))
+    if trace.get("meta"):
+        kept["meta"] = _some(trace["meta"], _META)
+    if _are_numbers(trace.get("hovertext")):
+        kept["hovertext"] = trace["hovertext"]
+    return kept
+
+
+def _layout(layout: Mapping[str, Any]) -> dict[str, Any]:
+    kept = _some(layout, _LAYOUT)
+    for name, value in layout.items():
+        if name.startswith(("xaxis", "yaxis")):
+            kept[name] = _some(value, _AXIS)
+    kept["annotations"] = [_some(each, _ANNOTATION) for each in layout.get("annotations", [])]
+    return kept
+
+
+def _some(values: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: values[name] for name in names if name in values}
+
+
+def _are_numbers(texts: Any) -> bool:
+    try:
+        return isinstance(texts, list) and all(read_number(text) is not None for text in texts)
+    except (ValueError, AttributeError):
+        return False

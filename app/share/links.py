@@ -1,0 +1,38 @@
+"""Shares in the database."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from sqlmodel import Session
+
+from app.errors import BadInput
+from app.share.snapshot import SCHEMA_VERSION, Snapshot
+from app.store import shares
+
+LONGEST_TITLE = 200
+
+
+@dataclass(frozen=True)
+class Shared:
+    slug: str
+    snapshot: Snapshot
+    created_at: datetime
+
+
+def titled(snapshot: Snapshot, title: str) -> Snapshot:
+    """With a title of the person's own; the snapshot's without one. Raises BadInput when it is too long."""
+    title = " ".join(title.split())
+    if len(title) > LONGEST_TITLE:
+        raise BadInput(f"The title is longer than {LONGEST_TITLE} characters.")
+    return replace(snapshot, title=title or snapshot.title[:LONGEST_TITLE])
+
+
+def publish(session: Session, snapshot: Snapshot) -> str:
+    """Gives the slug under which everybody who knows it may read the snapshot."""
+    return shares.add_share(session, snapshot.kind, snapshot.title, snapshot.to_json(), SCHEMA_VERSION).slug
+
+
+def opened(session: Session, slug: str) -> Shared:
+    """Raises NotFound, and Conflict for a snapshot of another version."""
+    row = shares.share(session, slug)
+    return Shared(row.slug, Snapshot.from_json(row.snapshot, row.schema_version), row.created_at)

@@ -1,0 +1,110 @@
+"""Stored words as they may be public. Each is matched against what such a word looks like; all else is left out."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from app.configuration import SETTINGS, show
+from app.hardware.catalogue import built_in
+from app.hardware.profile import CATALOGUE, MEASURED, SENSOR, TYPED
+from app.models import Config, Model
+from app.store.machines import MachineDevice
+from app.suites import BUILT_IN
+from app.units import size
+
+_ORGANISATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_WEIGHT_FILE = re.compile(r"\.(gguf|bin|safetensors)$", re.IGNORECASE)
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,59}")
+_MEMORY = re.compile(r"\b(?:LP)?DDR\d[A-Z]?(?:-\d+)?\b|\bHBM\d?[A-Z]?\b")
+ACCELERATOR = "accelerator"
+"""One that the built-in catalogue does not know."""
+_BANDWIDTHS = {source: source for source in (MEASURED, SENSOR, CATALOGUE, TYPED)}
+
+
+def model_name(name: str) -> str:
+    """Without the folders or the address it was loaded from.
+
+    >>> model_name("unsloth/Qwen3-8B"), model_name("/home/me/models/Qwen3-8B.gguf"), model_name("http://box:1/v1/Qwen3")
+    ('unsloth/Qwen3-8B', 'Qwen3-8B', 'Qwen3')
+    """
+    parts = re.split(r"[/\\]", name.strip().rstrip("/\\"))
+    last = _WEIGHT_FILE.sub("", parts[-1])
+    if len(parts) == 2 and _ORGANISATION.fullmatch(parts[0]) and last == parts[-1]:
+        return f"{parts[0]}/{last}"
+    return last or "a model"
+
+
+def model_title(model: Model) -> str:
+    return " ".join(filter(None, [model_name(model.name), word(model.quantization)]))
+
+
+def word(text: str | None) -> str:
+    """A version or the name of a format; empty for what does not look like one."""
+    return text if text and _WORD.fullmatch(text) else ""
+
+
+def engine(config: Config) -> str:
+    from app import engines  # loads every engine: not at start
+
+    titles = {each.key: each.title for each in engines.all()}
+    version = word(config.engine_version)
+    return " ".join([titles.get(config.engine, "another engine"), *([version] if "unknown" not in version else [])])
+
+
+def suite(key: str) -> str:
+    """A person's own suite is named after something; what it plays is said by its points."""
+    return key if key in BUILT_IN else "own suite"
+
+
+def bandwidth_source(source: str) -> str:
+    return _BANDWIDTHS.get(source, "stated")
+
+
+def settings(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Those with a known meaning and a value of its kind, titled."""
+    found = []
+    for key, setting in SETTINGS.items():
+        value = values.get(key)
+        is_number = setting.type is int and isinstance(value, int) and not isinstance(value, bool)
+        if is_number or (setting.choices and value in setting.choices):
+            found.append((setting.title, show(value)))
+    return found
+
+
+def own_settings(values: Mapping[str, Any]) -> str:
+    """All others, in a person's own words."""
+    known = {title for title, _ in settings(values)}
+    others = [
+        (SETTINGS[key].title if key in SETTINGS else key, value) for key, value in values.items() if value is not None
+    ]
+    return "; ".join(f"{title} {show(value)}" for title, value in others if title not in known)
+
+
+def device_name(name: str, is_ram: bool = False, memory_bytes: int | None = None) -> str:
+    """As the built-in catalogue calls it: a typed name may hold anything.
+
+    >>> device_name("NVIDIA GeForce RTX 3090"), device_name("Ann's card"), device_name("Memory DDR5-6000", is_ram=True)
+    ('GeForce RTX 3090', 'accelerator', 'DDR5-6000 memory')
+    """
+    if is_ram:
+        kind = _MEMORY.search(name)
+        return f"{kind[0]} memory" if kind else "memory"
+    found = built_in().find(name, memory_bytes).device or built_in().find(name).device
+    return found.name if found else ACCELERATOR
+
+
+def hardware(held: Sequence[MachineDevice]) -> str:
+    """`2 × GeForce RTX 3090`; the memory of a machine without accelerators."""
+    cards = [each for each in held if each.kind != "ram"]
+    if not cards:
+        return " and ".join(_described(each.memory_bytes, device_name(each.name, is_ram=True)) for each in held)
+    names = [(each.count, device_name(each.name, memory_bytes=each.memory_bytes)) for each in cards]
+    return " and ".join(f"{count} × {name}" if count > 1 else name for count, name in names)
+
+
+def _described(memory_bytes: int | None, name: str) -> str:
+    return f"{size(memory_bytes)} of {name}" if memory_bytes else name
+
+
+def labels(*several: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(label for each in several for label in each))

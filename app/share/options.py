@@ -1,0 +1,44 @@
+"""What becomes public only when a person ticks it in the preview."""
+
+from collections.abc import Collection
+from enum import StrEnum
+from typing import NamedTuple
+
+from app.errors import BadInput
+
+
+class Option(StrEnum):
+    NOTE = "note"
+    LABELS = "labels"
+    PROMPT = "prompt"
+    MACHINE = "machine"
+    FLAGS = "flags"
+
+
+OPTIONS = {
+    Option.NOTE: "Note",
+    Option.LABELS: "Labels",
+    Option.PROMPT: "Prompt text",
+    Option.MACHINE: "Machine name",
+    Option.FLAGS: "Engine flags and settings of your own",
+}
+"""With their titles."""
+
+
+class Offer(NamedTuple):
+    """An option with the text that it would make public."""
+
+    option: Option
+    text: str
+
+    @property
+    def title(self) -> str:
+        return OPTIONS[self.option]
+
+
+def parse(names: Collection[str]) -> frozenset[Option]:
+    """Raises BadInput for a name that is no option."""
+    for name in names:
+        if name not in list(Option):
+            raise BadInput(f"A share can include {', '.join(Option)}; {name[:40]!r} is not one of them.")
+    return frozenset(Option(name) for name in names)

@@ -1,0 +1,132 @@
+"""A share as HTML. The body is the same in the preview, on the public page and in the file that needs no server."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+import app
+from app import files, units
+from app.share.markdown import markdown
+from app.share.snapshot import Snapshot, shown
+
+if TYPE_CHECKING:
+    import jinja2
+
+STYLES = ("css/app.css", "css/roof.css", "css/figures.css", "css/share.css")
+PLOTLY_STYLE = "vendor/plotly.css"
+FIRST_SCRIPT = "js/theme.js"
+SCRIPTS = ("js/app.js", "js/copy.js")
+CHART_SCRIPTS = ("vendor/plotly-basic.min.js", "js/charts.js")
+
+_FONT = re.compile(r'url\("\.\./(vendor/[a-z-]+\.woff2)"\)')
+_END_OF_ELEMENT = re.compile(r"</(script|style)|<!--", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Links:
+    """Where the public page and what belongs to it are."""
+
+    page: str
+    """Absolute, as the card and the post need it."""
+    card: str
+    twins: Mapping[str, str]
+    """Titles of other forms with their paths."""
+    static: Callable[[str], str]
+
+
+@cache
+def _environment() -> "jinja2.Environment":
+    import jinja2  # with the first page
+
+    env = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(files.TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    env.globals.update(version=app.__version__)
+    env.filters.update(number=units.number, plural=units.plural, shown=shown)
+    return env
+
+
+def body(snapshot: Snapshot) -> Markup:
+    made = _environment().get_template("_share.html").render(share=snapshot, spread=units.spread)
+    return Markup(made)  # noqa: S704  # the template has escaped it
+
+
+def page(snapshot: Snapshot, created_at: datetime, links: Links) -> str:
+    template = _environment().get_template("share.html")
+    return template.render(
+        share=snapshot,
+        body=body(snapshot),
+        created_at=created_at,
+        links=links,
+        markdown=markdown(snapshot, links.page),
+        styles=STYLES,
+        plotly_style=PLOTLY_STYLE,
+        first_script=FIRST_SCRIPT,
+        scripts=_scripts(snapshot),
+    )
+
+
+def file(snapshot: Snapshot, created_at: datetime) -> str:
+    """One HTML file that opens from a disk and asks for nothing: styles, scripts and font are in it."""
+    styles = [_style(name) for name in STYLES]
+    plotly_style = _style(PLOTLY_STYLE) if snapshot.charts else ""
+    first_script = _code(FIRST_SCRIPT)
+    scripts = [_code(name) for name in _scripts(snapshot)]
+    template = _environment().get_template("share_file.html")
+    return template.render(
+        share=snapshot,
+        body=body(snapshot),
+        created_at=created_at,
+        markdown=markdown(snapshot),
+        policy=_policy([first_script, *scripts], [*styles, plotly_style]),
+        icon=f"data:image/svg+xml;base64,{_base64((files.STATIC / 'icon.svg').read_bytes())}",
+        styles=styles,
+        plotly_style=plotly_style,
+        first_script=first_script,
+        scripts=scripts,
+    )
+
+
+def _scripts(snapshot: Snapshot) -> tuple[str, ...]:
+    return (*CHART_SCRIPTS, *SCRIPTS) if snapshot.charts else SCRIPTS
+
+
+def _policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
+    """Nothing but the very scripts and styles of the file."""
+    return (
+        f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; font-src data:; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hashes(texts: Sequence[str]) -> str:
+    return " ".join(f"'sha256-{_base64(hashlib.sha256(text.encode()).digest())}'" for text in texts if text)
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def _code(name: str) -> Markup:
+    """A file of ours or a vendored one as the content of an element."""
+    text = (files.STATIC / name).read_text(encoding="utf-8")
+    assert not _END_OF_ELEMENT.search(text), f"{name} would end its element"
+    return Markup(text)  # noqa: S704  # no input of anybody
+
+
+def _style(name: str) -> Markup:
+    def inlined(match: re.Match[str]) -> str:
+        return f'url("data:font/woff2;base64,{_base64((files.STATIC / match[1]).read_bytes())}")'
+
+    return Markup(_FONT.sub(inlined, _code(name)))  # noqa: S704  # no input of anybody

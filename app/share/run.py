@@ -1,0 +1,318 @@
+"""One run: its numbers with their spread, its ceiling, its charts, and what it was measured on in neutral words."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlmodel import Session
+
+from app import charts
+from app.errors import BadInput, NotFound
+from app.metrics import FLAGS, NULL_REASONS, TRIPLE, Measured, metrics, triple_of
+from app.metrics.base import SOURCES
+from app.models import Config, Machine, Model, Run
+from app.roof import Insight, PointRoof, RunRoof, insight, run_roof
+from app.samples import Point, Sample
+from app.share import neutral
+from app.share.figures import public
+from app.share.options import Offer, Option
+from app.share.snapshot import Bar, Chart, Column, Fact, Figures, Prose, Snapshot, Tile
+from app.store import machines, measurements, runs, samples, suites
+from app.suites import Case
+from app.units import number
+
+KIND = "run"
+_PARTS = {"weights": "Weights", "kv": "KV cache", "state": "State", "layers": "Layers, fixed cost", "loss": "Remaining"}
+
+
+@dataclass(frozen=True)
+class _Result:
+    """A run with everything that its snapshot is made from."""
+
+    run: Run
+    machine: Machine
+    config: Config
+    model: Model
+    cases: Sequence[Case]
+    """Of its suite; empty when that is no longer there in the version the run was made for."""
+    taken: Sequence[Sample]
+    measured: Sequence[Measured]
+    main: Point
+    held: Sequence[machines.MachineDevice]
+    roof: RunRoof | None
+
+    @property
+    def points(self) -> list[Point]:
+        return list(dict.fromkeys(each.point for each in self.measured))
+
+    @property
+    def top(self) -> PointRoof | None:
+        return self.roof.at(self.main) if self.roof else None
+
+    def shown(self, point: Point, key: str) -> Measured | None:
+        found = [each for each in self.measured if each.point == point and each.metric == key]
+        return next((each for each in found if each.is_shown), found[0] if found else None)
+
+
+def snapshot(session: Session, public_id: str, options: frozenset[Option] = frozenset()) -> Snapshot:
+    """Raises NotFound, and BadInput for a run without any number."""
+    found = _result(session, public_id)
+    ticked = {offer.option: offer.text for offer in _offers(found) if offer.option in options}
+    hardware = neutral.hardware(found.held)
+    title = f"{neutral.model_title(found.model)} on {hardware}"
+    explained = _insight(session, found)
+    tiles = tuple(_tiles(found))
+    bars = tuple(_bars(found.top)) if found.top else ()
+    return Snapshot(
+        kind=KIND,
+        title=title,
+        description=describe(tiles, bars),
+        subtitle=_subtitle(found),
+        tiles=tiles,
+        bars=bars,
+        facts=tuple(_facts(found, hardware, ticked)),
+        figures=tuple(_figures(found, explained)),
+        charts=tuple(_charts(found, explained)),
+        remarks=tuple(_remarks(found)),
+        prose=tuple(_prose(found, ticked)),
+    )
+
+
+def offers(session: Session, public_id: str) -> list[Offer]:
+    """What of this run a person may add."""
+    return _offers(_result(session, public_id))
+
+
+def describe(tiles: Sequence[Tile], bars: Sequence[Bar]) -> str:
+    """`TTFT 520 ms, prefill 1,010 tok/s, decode 71.2 tok/s; 62.1 % of the decode ceiling.`"""
+    said = [f"{_inside(tile.title)} {number(tile.value)} {tile.unit}" for tile in tiles if tile.value is not None]
+    reached = [f"{number(100 * bar.share)} % of the {_inside(bar.title)}" for bar in bars[:1]]
+    return "; ".join(filter(None, [", ".join(said), *reached])) + "."
+
+
+def _inside(title: str) -> str:
+    """Inside a sentence: `Decode` becomes `decode`, `TTFT` stays."""
+    return title if title.isupper() else title[0].lower() + title[1:]
+
+
+# --- what it is made from --------------------------------------------------------------------------------------------
+
+
+def _result(session: Session, public_id: str) -> _Result:
+    run = runs.run(session, public_id)
+    assert run.id is not None
+    machine, _, config, model = runs.circumstances(session, run)
+    measured = measurements.measurements_of(session, run.id)
+    if config is None or model is None or all(each.value is None for each in measured):
+        raise BadInput("This run has no result that could be shared.")
+    points = {each.point.key: each.point for each in measured}
+    roof = run_roof(session, machine, config, model, measured)
+    return _Result(
+        run=run,
+        machine=machine,
+        config=config,
+        model=model,
+        cases=_cases(session, run),
+        taken=samples.samples_of(session, run.id),
+        measured=measured,
+        main=points.get(run.main_point_key) or measured[0].point,
+        held=machines.devices(session, machine),
+        roof=roof if isinstance(roof, RunRoof) else None,
+    )
+
+
+def _cases(session: Session, run: Run) -> Sequence[Case]:
+    try:
+        return suites.suite_by_sha256(session, run.suite_key, run.suite_sha256).cases
+    except NotFound:
+        return ()
+
+
+def _insight(session: Session, found: _Result) -> Insight | None:
+    if found.roof is None or found.top is None:
+        return None
+    return insight(session, found.machine, found.config, found.roof, found.top)
+
+
+def _offers(found: _Result) -> list[Offer]:
+    prompts = "\n\n".join(case.prompt for case in found.cases)
+    known = {
+        Option.NOTE: found.run.note,
+        Option.LABELS: neutral.labels(found.config.labels, found.run.labels),
+        Option.MACHINE: found.machine.name,
+        Option.FLAGS: neutral.own_settings(found.config.settings),
+        Option.PROMPT: prompts,
+    }
+    return [Offer(option, text) for option, text in known.items() if text]
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def _tiles(found: _Result) -> Iterator[Tile]:
+    for key in TRIPLE:
+        metric, each = metrics()[key], found.shown(found.main, key)
+        if each is None or each.value is None:
+            reason = NULL_REASONS.get(each.null_reason or "" if each else "no_sample", "")
+            yield Tile(metric.title, None, metric.unit, samples=0, reason=reason)
+        else:
+            yield Tile(
+                title=metric.title,
+                value=each.value,
+                unit=metric.unit,
+                standard_deviation=each.standard_deviation,
+                low=each.low,
+                high=each.high,
+                samples=each.samples,
+                source=SOURCES[each.source],
+            )
+
+
+def _bars(top: PointRoof) -> Iterator[Bar]:
+    if top.mbu is not None:
+        yield Bar("Decode ceiling", top.mbu, top.decode.tokens_per_s, "tok/s", f"{top.decode.words}; {top.step.words}")
+    if top.prefill is not None and top.prefill_tokens_per_s:
+        share = top.prefill_tokens_per_s / top.prefill.tokens_per_s
+        yield Bar("Prefill ceiling", share, top.prefill.tokens_per_s, "tok/s", top.prefill.words)
+
+
+def _subtitle(found: _Result) -> str:
+    when = f"{found.run.started_at:%Y-%m-%d}" if found.run.started_at else ""
+    return " · ".join(filter(None, [neutral.engine(found.config), _played(found.main), when]))
+
+
+def _played(point: Point) -> str:
+    streams = f", {point.concurrency} at once" if point.concurrency > 1 else ""
+    return f"{point.prompt_tokens:,} prompt tokens, {point.output_tokens:,} output tokens{streams}"
+
+
+def _facts(found: _Result, hardware: str, ticked: dict[Option, str]) -> Iterator[Fact]:
+    yield Fact("Model", neutral.model_name(found.model.name))
+    if quantization := neutral.word(found.model.quantization):
+        yield Fact("Quantization", quantization)
+    yield Fact("Engine", neutral.engine(found.config))
+    yield Fact("Hardware", hardware)
+    if found.roof is not None:
+        holder = found.roof.foundation.holders[0]
+        rate = f"{number(holder.device.bandwidth_bytes_per_s / 1e9)} GB/s"
+        yield Fact("Memory bandwidth", f"{rate}, {neutral.bandwidth_source(holder.stated.source)}")
+    for title, value in neutral.settings(found.config.settings):
+        yield Fact(title, value)
+    yield Fact("Suite", f"{neutral.suite(found.run.suite_key)}: {_played(found.main)}")
+    if found.run.started_at is not None:
+        yield Fact("Measured", f"{found.run.started_at:%Y-%m-%d}")
+    titles = {Option.MACHINE: "Machine", Option.LABELS: "Labels", Option.FLAGS: "Further settings"}
+    for option, title in titles.items():
+        if option in ticked:
+            yield Fact(title, ticked[option])
+
+
+def _figures(found: _Result, explained: Insight | None) -> Iterator[Figures]:
+    if len(found.points) > 1:
+        yield _points(found)
+    if explained and explained.waterfall:
+        rows = tuple((_PARTS[share.key], share.ms, share.words) for share in explained.waterfall)
+        columns = (Column("Part", is_text=True), Column("Time", "ms"), Column("Arithmetic", is_text=True))
+        yield Figures("Where a token's time goes", columns, rows)
+    for point in found.points:
+        title = "All metrics" if len(found.points) == 1 else f"All metrics at {point.prompt_tokens:,} prompt tokens"
+        yield Figures(title, _METRIC_COLUMNS, tuple(_metric_rows(found, point)))
+    if found.taken:
+        yield Figures("Samples", _SAMPLE_COLUMNS, tuple(_sample_row(sample) for sample in found.taken))
+
+
+def _points(found: _Result) -> Figures:
+    columns = (
+        Column("Prompt tokens"),
+        Column("Output tokens"),
+        *(Column(metrics()[key].title, metrics()[key].unit) for key in TRIPLE),
+        *((Column("Decode ceiling", "tok/s"), Column("Reached", "%")) if found.roof else ()),
+    )
+    rows = []
+    for point in found.points:
+        triple = [each.value if (each := found.shown(point, key)) else None for key in TRIPLE]
+        top = found.roof.at(point) if found.roof else None
+        ceiling = (top.decode.tokens_per_s, top.mbu and top.mbu * 100) if top else ()
+        rows.append((point.prompt_tokens, point.output_tokens, *triple, *ceiling))
+    return Figures("Points", columns, tuple(rows), is_brief=True)
+
+
+_METRIC_COLUMNS = (
+    Column("Metric", is_text=True),
+    Column("Value"),
+    Column("Unit", is_text=True),
+    Column("Standard deviation"),
+    Column("95 % low"),
+    Column("95 % high"),
+    Column("Samples"),
+    Column("Source", is_text=True),
+)
+
+
+def _metric_rows(found: _Result, point: Point) -> Iterator[tuple[str | float | None, ...]]:
+    order = [*TRIPLE, *(key for key in metrics() if key not in TRIPLE)]
+    here = [each for each in found.measured if each.point == point and each.metric in order]
+    for each in sorted(here, key=lambda one: (order.index(one.metric), not one.is_shown)):
+        metric = metrics()[each.metric]
+        why = SOURCES[each.source] if each.value is not None else NULL_REASONS.get(each.null_reason or "", "")
+        ends = (each.standard_deviation, each.low, each.high)
+        yield (metric.title, each.value, metric.unit, *ends, each.samples, why)
+
+
+_SAMPLE_COLUMNS = (
+    Column("Sample"),
+    Column("Kind", is_text=True),
+    Column("TTFT", "ms"),
+    Column("Prefill", "tok/s"),
+    Column("Decode", "tok/s"),
+    Column("Prompt tokens"),
+    Column("Output tokens"),
+    Column("Flags", is_text=True),
+)
+
+
+def _sample_row(sample: Sample) -> tuple[str | float | None, ...]:
+    triple = triple_of(sample)
+    return (
+        sample.ordinal + 1,
+        "warm-up" if sample.is_warmup else sample.trace.status.value,
+        *(triple[key] for key in TRIPLE),
+        sample.trace.prompt_tokens,
+        sample.trace.output_tokens,
+        ", ".join(flag.replace("_", " ") for flag in sample.flags if flag in FLAGS),
+    )
+
+
+def _charts(found: _Result, explained: Insight | None) -> Iterator[Chart]:
+    at_point = [sample for sample in found.taken if sample.point == found.main]
+    typical = charts.typical_sample(at_point)
+    figures = {
+        "Token timeline": charts.timeline(at_point),
+        "Pauses between tokens": charts.gaps(typical) if typical else None,
+        "Decode against context": charts.against_context(explained.curve, charts.reached(explained))
+        if explained
+        else None,
+        "Roofline": charts.run_roofline(found.roof.foundation, found.top) if found.roof and found.top else None,
+    }
+    yield from (Chart(title, public(figure)) for title, figure in figures.items() if figure is not None)
+
+
+def _remarks(found: _Result) -> Iterator[str]:
+    warmups = sum(sample.is_warmup for sample in found.taken)
+    if warmups:
+        yield "Medians of the samples; warm-ups are listed, but never counted."
+    for key, flag in FLAGS.items():
+        if any(key in sample.flags for sample in found.taken if not sample.is_warmup):
+            yield f"{key.replace('_', ' ').capitalize()}: {flag.sentence}"
+    if found.top is not None:
+        yield (
+            "A ceiling is what memory bandwidth and computing allow at most; whatever is uncertain is left out of its "
+            "bytes. Most good results reach 60 to 85 % of the decode ceiling."
+        )
+
+
+def _prose(found: _Result, ticked: dict[Option, str]) -> Iterator[Prose]:
+    if Option.NOTE in ticked:
+        yield Prose("Note", ticked[Option.NOTE])
+    if Option.PROMPT in ticked:
+        for case in found.cases:
+            yield Prose(f"Prompt of about {case.point.prompt_tokens:,} tokens", case.prompt)

@@ -1,0 +1,146 @@
+"""What is public of a share, and nothing else: it is built field by field, stored, and never computed again."""
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from app.charts import Figure
+from app.errors import Conflict
+from app.units import number
+
+SCHEMA_VERSION = 1
+SCHEMA = f"roofmark.share/{SCHEMA_VERSION}"
+
+Cell = int | float | str | None
+"""Numbers as they were measured, counts as whole ones; None is unknown."""
+
+
+def shown(cell: Cell) -> str:
+    """As a person reads it."""
+    if isinstance(cell, str):
+        return cell
+    return f"{cell:,}" if isinstance(cell, int) else number(cell)
+
+
+@dataclass(frozen=True)
+class Fact:
+    title: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One large number."""
+
+    title: str
+    value: float | None
+    unit: str
+    standard_deviation: float | None = None
+    low: float | None = None
+    high: float | None = None
+    """Ends of the 95 % interval."""
+    samples: int | None = None
+    """None: computed, not measured."""
+    source: str = ""
+    reason: str = ""
+    """Why there is no value."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """How much of a ceiling was reached."""
+
+    title: str
+    share: float
+    """Of 1; never clamped."""
+    ceiling: float
+    unit: str
+    words: str
+    """The arithmetic of the ceiling."""
+
+
+@dataclass(frozen=True)
+class Column:
+    title: str
+    unit: str = ""
+    is_text: bool = False
+
+    @property
+    def heading(self) -> str:
+        return f"{self.title} {self.unit}".strip()
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A table of numbers."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    is_brief: bool = False
+    """Short enough for a post in a forum."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    title: str
+    figure: Figure
+
+
+@dataclass(frozen=True)
+class Prose:
+    """A person's own words, public only because they ticked them."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    kind: str
+    """run, comparison, explorer or ceiling."""
+    title: str
+    description: str
+    """One sentence for whoever sees only the link."""
+    subtitle: str = ""
+    """What it was measured with and when, in a line."""
+    tiles: tuple[Tile, ...] = ()
+    bars: tuple[Bar, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    figures: tuple[Figures, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """How to read the numbers."""
+    prose: tuple[Prose, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        values: dict[str, Any] = _adapter().dump_python(self, mode="json")
+        return values
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any], schema_version: int) -> "Snapshot":
+        """Raises Conflict for a snapshot that this version cannot read."""
+        if schema_version != SCHEMA_VERSION:
+            raise Conflict(
+                f"This share has version {schema_version}, and this Roofmark reads version {SCHEMA_VERSION}: "
+                "make the link anew, or open it with the Roofmark that made it."
+            )
+        try:
+            return _adapter().validate_python(values)
+        except ValidationError as error:
+            raise Conflict("This share is damaged and cannot be shown: make the link anew.") from error
+
+    @property
+    def digest(self) -> str:
+        """Of everything but the title: whoever has seen a preview with this digest has seen what becomes public."""
+        text = json.dumps(replace(self, title="").to_json(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def _adapter() -> TypeAdapter[Snapshot]:
+    return TypeAdapter(Snapshot)

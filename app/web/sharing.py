@@ -1,0 +1,51 @@
+"""From the address of a preview to what would be public: each kind of share reads its own part of it."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from sqlmodel import Session
+
+from app.errors import BadInput
+from app.share import Offer, Option, Snapshot, options
+from app.share.links import titled
+from app.web.forms import Fields
+
+OWN_FIELDS = ("kind", "title", "include", "digest")
+"""Of the form itself; all others say what is to be shared."""
+
+
+class Subject(NamedTuple):
+    snapshot: Snapshot
+    offers: Sequence[Offer]
+    """What a person may add to it."""
+
+
+Read = Callable[[Session, Fields, frozenset[Option]], Subject]
+
+
+def subject(session: Session, form: Fields) -> Subject:
+    """Raises BadInput and NotFound for what cannot be shared."""
+    read = _KINDS.get(form.get("kind"))
+    if read is None:
+        raise BadInput("Share something from its own page: a run, or a ceiling.")
+    snapshot, offers = read(session, form, options.parse(form.all("include")))
+    return Subject(titled(snapshot, form.get("title")), offers)
+
+
+def _run(session: Session, form: Fields, included: frozenset[Option]) -> Subject:
+    from app.share import run  # loads the figures: not at start
+
+    public_id = form.required("run", "The run", 20)
+    return Subject(run.snapshot(session, public_id, included), run.offers(session, public_id))
+
+
+def _ceiling(session: Session, form: Fields, _included: frozenset[Option]) -> Subject:
+    from app.share import ceiling
+    from app.store import devices
+    from app.web.calculator import calculate
+
+    found = calculate(form, devices.load_catalogue(session))
+    return Subject(ceiling.snapshot(found.reports, found.curve), ())
+
+
+_KINDS: dict[str, Read] = {"run": _run, "ceiling": _ceiling}
