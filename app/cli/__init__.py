@@ -175,6 +175,25 @@ def show(run_id: Annotated[str, typer.Argument(help="Id of a run.")], as_json: J
     run_it(run_id, as_json)
 
 
+@app.command()
+def share(
+    run_ids: Annotated[list[str], typer.Argument(metavar="RUN", help="Id of a run.")],
+    title: Annotated[str, typer.Option("--title", help="A title of your own.")] = "",
+    include: Annotated[
+        list[str] | None,
+        typer.Option("--include", help="Make this public too: note, labels, prompt, machine or flags; may be repeated."),
+    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write one HTML file instead of making a link.")] = None,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print a post for a forum instead of making a link.")
+    ] = False,
+) -> None:
+    """Make a snapshot of a result public: print its link, or write it to a file without one."""
+    from app.cli.share import share as run_it
+
+    run_it(run_ids, title, include or [], html, as_markdown)
+
+
 machine_app = typer.Typer(name="machine", help="What the machines are made of.", no_args_is_help=True)
 app.add_typer(machine_app)
 

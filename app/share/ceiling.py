@@ -24,7 +24,7 @@ def snapshot(reports: Sequence[Report], curve: Sequence[CurvePoint]) -> Snapshot
     figure = charts.against_context(curve)
     return Snapshot(
         kind=KIND,
-        title=f"Ceiling of {model} on {_article(device)}",
+        title=f"Ceiling: {model} on {_article(device)}",
         description=f"{', '.join(f'{tile.title}: {number(tile.value)} {tile.unit}' for tile in tiles)} at most.",
         subtitle=f"What {_bandwidth(first)} allow at most, computed",
         tiles=tiles,
@@ -44,7 +44,7 @@ def _model(found: Report) -> str:
     weights, total = found.geometry.weights, found.geometry.params_total
     assert weights is not None, "without weights there is no ceiling"
     active = found.geometry.params_active
-    size_words = f"{number(total and total / GIGA)} B"
+    size_words = f"{number(total and total / GIGA)} B parameters"
     if active and total and weights.routed.parameters:
         size_words += f" with {number(active / GIGA)} B active"
     return f"{size_words} at {number(weights.bits_per_weight)} bits"
@@ -94,8 +94,8 @@ def _contexts(reports: Sequence[Report]) -> Figures:
         Column("Context"),
         Column("Bytes read", "GB"),
         Column("Decode ceiling", "tok/s"),
-        Column("Good results from", "tok/s"),
-        Column("to", "tok/s"),
+        Column("Good results, low", "tok/s"),
+        Column("high", "tok/s"),
         Column("Prefill ceiling", "tok/s"),
         Column("TTFT floor", "ms"),
     )

@@ -1,6 +1,7 @@
 """Making and revoking links: nothing becomes public that was not seen in a preview before."""
 
 import json
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -29,7 +30,8 @@ def list_shares(request: Request, session: Reading, new: str = "") -> Response:
     return render(
         request,
         "shares.html",
-        active=[(each, absolute(request, path_for(request, "shared", share=each.slug))) for each in active],
+        active=[(each, path_for(request, "shared", share=each.slug)) for each in active],
+        absolute=partial(absolute, request),
         revoked=[each for each in listed if each.revoked_at is not None],
         new=next((each for each in active if each.slug == new), None),
     )
