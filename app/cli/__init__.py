@@ -181,7 +181,9 @@ def share(
     title: Annotated[str, typer.Option("--title", help="A title of your own.")] = "",
     include: Annotated[
         list[str] | None,
-        typer.Option("--include", help="Make this public too: note, labels, prompt, machine or flags; may be repeated."),
+        typer.Option(
+            "--include", help="Make this public too: note, labels, prompt, machine or flags; may be repeated."
+        ),
     ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write one HTML file instead of making a link.")] = None,
     as_markdown: Annotated[

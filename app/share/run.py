@@ -163,7 +163,7 @@ def _tiles(found: _Result) -> Iterator[Tile]:
                 low=each.low,
                 high=each.high,
                 samples=each.samples,
-                source=SOURCES[each.source],
+                source=SOURCES.get(each.source, ""),
             )
 
 
@@ -253,7 +253,7 @@ def _metric_rows(found: _Result, point: Point) -> Iterator[tuple[str | float | N
     here = [each for each in found.measured if each.point == point and each.metric in order]
     for each in sorted(here, key=lambda one: (order.index(one.metric), not one.is_shown)):
         metric = metrics()[each.metric]
-        why = SOURCES[each.source] if each.value is not None else NULL_REASONS.get(each.null_reason or "", "")
+        why = SOURCES.get(each.source, "") if each.value is not None else NULL_REASONS.get(each.null_reason or "", "")
         ends = (each.standard_deviation, each.low, each.high)
         yield (metric.title, each.value, metric.unit, *ends, each.samples, why)
 

@@ -14,12 +14,13 @@ from tests.waiting import until
 
 
 @contextmanager
-def running_dashboard(data_dir: Path) -> Iterator[str]:
-    """Gives its address."""
+def running_dashboard(data_dir: Path, **settings: str) -> Iterator[str]:
+    """Gives its address; `settings` are environment variables."""
     port = free_port()
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("ROOFMARK_")},
         "ROOFMARK_DATA_DIR": str(data_dir),
+        **settings,
     }
     log = data_dir.parent / f"{data_dir.name}.log"
     with log.open("wb") as output:
@@ -41,6 +42,6 @@ def running_dashboard(data_dir: Path) -> Iterator[str]:
 
 def _answers(address: str) -> bool:
     try:
-        return httpx.get(address).is_success
+        return httpx.get(f"{address}/health").is_success
     except httpx.TransportError:
         return False

@@ -32,6 +32,8 @@ PATHS = (
     "/servers/strix-halo-8080",
     "/suites",
     "/suites/triple",
+    "/shares",
+    "/shares/new?kind=run&run=seed000032",
 )
 
 

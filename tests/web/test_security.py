@@ -13,6 +13,7 @@ from app.db import Database
 from app.errors import BadInput
 from app.secrets import Secrets
 from app.settings import Settings
+from app.share import links, run
 from app.store import servers
 from app.web import security
 from app.web.security import CONTENT_SECURITY_POLICY, check_listen
@@ -22,17 +23,19 @@ from tests.web.notebook import BASE_URL
 from tests.web.walk import UNSAFE, addresses
 
 PASSWORD = "correct horse battery staple"
+PUBLIC = "/s/"
 OPEN = {("GET", "/login"), ("POST", "/login"), ("GET", "/health"), ("GET", "/static/css/app.css")}
 
 
 @pytest.fixture
 def names(settings: Settings, database: Database) -> dict[str, str]:
-    """What the addresses name: a done run, its server with an API key, a suite."""
+    """What the addresses name: a done run, its server with an API key, a suite, a share of the run."""
     with database.write() as session:
         public_id = seed(session, runs=3, configs_used=1, detailed=1)[-1]
         (server, *_) = servers.list_servers(session)
         servers.edit_server(session, server.slug, api_key_encrypted=Secrets(settings).encrypt(API_KEY))
-    return {"public_id": public_id, "slug": server.slug, "key": "triple"}
+        share = links.publish(session, run.snapshot(session, public_id))
+    return {"public_id": public_id, "slug": server.slug, "key": "triple", "share": share}
 
 
 @pytest.fixture
@@ -121,7 +124,9 @@ def test_every_answer_has_the_headers(client: TestClient, names: dict[str, str])
     for answer in (foreign, *(client.request(method, path) for method, path in walk(client, names))):
         assert answer.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
         assert answer.headers["x-content-type-options"] == "nosniff"
-        assert answer.headers["referrer-policy"] == "same-origin"
+        is_public = answer.request.url.path.startswith(PUBLIC)
+        assert answer.headers["referrer-policy"] == ("no-referrer" if is_public else "same-origin")
+        assert answer.headers.get("x-robots-tag") == ("noindex" if is_public else None)
         assert answer.headers["x-frame-options"] == "DENY"
         assert answer.headers["cache-control"] == ("no-cache" if "etag" in answer.headers else "no-store")
 
@@ -155,6 +160,9 @@ def test_without_the_password_nothing_is_told(locked: TestClient, names: dict[st
         answer = locked.request(method, path, follow_redirects=False)
         if (method, path) in OPEN:
             assert answer.status_code in (200, 401)
+        elif path.startswith(PUBLIC):
+            assert answer.status_code == 200
+            assert "set-cookie" not in answer.headers
         elif method == "GET" and not path.startswith("/api"):
             assert answer.status_code == 303, (method, path)
             assert answer.headers["location"].startswith("/login?next=")

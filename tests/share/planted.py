@@ -1,0 +1,165 @@
+"""A notebook in which every text that anybody could have written is a secret of its own."""
+
+import re
+from typing import Any
+
+from sqlalchemy import JSON, String
+from sqlmodel import AutoString, Session, SQLModel, select
+
+from app.db import Database
+from app.models import (
+    FULL_GEOMETRY,
+    BandwidthProbe,
+    Baseline,
+    Config,
+    Device,
+    Machine,
+    Model,
+    Run,
+    SampleRow,
+    Server,
+    Share,
+    Suite,
+    now,
+)
+from tests.seed import seed
+
+PUBLIC = {("model", "name"), ("model", "quantization"), ("config", "engine"), ("config", "engine_version")}
+"""What a share is about."""
+CODED = {
+    ("bandwidth_probe", "status"),
+    ("run", "status"),
+    ("run", "source"),
+    ("run", "main_point_key"),
+    ("sample", "status"),
+    ("measurement", "point_key"),
+    ("measurement", "metric"),
+    ("measurement", "source"),
+    ("measurement", "unit"),
+    ("measurement", "null_reason"),
+}
+"""Words of the code itself, which nothing else ever stands in."""
+JSON_COLUMNS = {
+    ("bandwidth_probe", "record"),
+    ("config", "labels"),
+    ("config", "settings"),
+    ("machine", "accelerators"),
+    ("measurement", "left_out"),
+    ("model", "geometry"),
+    ("run", "evidence"),
+    ("run", "hardware"),
+    ("run", "labels"),
+    ("run", "plan"),
+    ("run", "progress"),
+    ("sample", "flags"),
+    ("sample", "point"),
+    ("sample", "record"),
+    ("sample", "sensors"),
+    ("server", "capabilities"),
+    ("server", "facts"),
+    ("server", "labels"),
+    ("server", "settings"),
+    ("share", "snapshot"),
+    ("suite", "definition"),
+}
+"""All there are: a new one must be planted below, or be looked at."""
+
+
+MARK = "zqwv"
+
+
+def secret(*where: object, longest: int = 99) -> str:
+    """One word, so that no form of a share breaks it: `zqwvRunNote0`."""
+    name = "".join(str(part).title().replace("_", "") for part in where)
+    return MARK + name[len(MARK) - longest :]
+
+
+def secrets_in(text: str) -> set[str]:
+    """By their names, without numbers."""
+    return {name.rstrip("0123456789") for name in re.findall(rf"{MARK}(\w*)", text)}
+
+
+def plant(database: Database) -> list[str]:
+    """Gives the public ids of two runs, of one point and of several."""
+    with database.write() as session:
+        seed(session, runs=11, detailed=11)
+        for row in _further(session):
+            session.add(row)
+    with database.write() as session:
+        for table in SQLModel.metadata.sorted_tables:
+            for place, row in enumerate(session.exec(select(_class_of(table.name))).all()):
+                _plant_texts(table, row, place)
+                _plant_json(row)
+                session.add(row)
+    with database.write() as session:
+        session.get_one(Run, 1).suite_sha256 = session.get_one(Suite, 1).sha256
+        return [session.get_one(Run, number).public_id for number in (1, 11)]
+
+
+def _further(session: Session) -> list[Any]:
+    """A row in each table that the seed leaves empty."""
+    run = session.get_one(Run, 1)
+    prompt = {"prompt": secret("suite", "prompt"), "output_tokens": 128, "repetitions": 5, "warmups": 1}
+    return [
+        Suite(key="own", title="own", definition=prompt, sha256="own"),
+        Device(name="own", bandwidth_bytes_per_s=1e11),
+        BandwidthProbe(machine_id=2, status="done", best_bytes_per_s=9e10, record={"remarks": []}, finished_at=now()),
+        Baseline(machine_id=1, model_name="", suite_key="", run_id=run.id or 0),
+        Share(slug="other", kind="run", title="other"),
+    ]
+
+
+def _class_of(name: str) -> Any:
+    return next(mapper.class_ for mapper in SQLModel._sa_registry.mappers if mapper.local_table.name == name)
+
+
+def _plant_texts(table: Any, row: Any, place: int) -> None:
+    for column in table.columns:
+        key = (table.name, column.name)
+        if isinstance(column.type, JSON):
+            assert key in JSON_COLUMNS, f"plant something in {key}"
+        if isinstance(column.type, (String, AutoString)) and key not in PUBLIC | CODED:
+            longest = getattr(column.type, "length", None) or 99
+            setattr(row, column.name, secret(*key, place, longest=longest))
+
+
+def _plant_json(row: Any) -> None:
+    match row:
+        case Machine():
+            texts = {
+                "name": secret("accelerator", row.slug),
+                "note": secret("accelerator", "note"),
+                "source": secret("source"),
+            }
+            row.accelerators = [card | texts for card in row.accelerators]
+        case Server():
+            row.capabilities = row.facts = row.settings = {"flags": secret("server", "json")}
+            row.labels = [secret("server", "labels")]
+        case Model():
+            full = dict(
+                row.geometry[FULL_GEOMETRY], architecture=secret("architecture"), assumptions=[secret("assumed")]
+            )
+            row.geometry = {FULL_GEOMETRY: full}
+        case Config():
+            own = {
+                "flags": secret("config", "flags"),
+                secret("setting"): secret("config", "own"),
+                "split_mode": secret("split"),
+            }
+            row.settings = row.settings | own | {"kv_type_k": secret("kv"), "flash_attention": secret("flash")}
+            row.labels = [secret("config", "labels")]
+        case Run():
+            row.labels = [secret("run", "labels")]
+            row.hardware = [{"name": secret("run", "hardware"), "kind": "accelerator", "count": 1}]
+            row.plan = row.progress = {"model": secret("run", "plan")}
+            row.evidence = {"warnings": [secret("run", "evidence")], "checks": [secret("run", "checks")]}
+        case SampleRow():
+            texts = {key: secret("trace", key) for key in ("finish_reason", "model", "text_sha256")}
+            learned = {"learned": {"x": secret("trace", "learned")}}
+            server = dict(row.record["trace"]["server"], raw={"x": secret("trace", "raw")})
+            trace = row.record["trace"] | texts | learned | {"server": server}
+            row.record = row.record | {"trace": trace}
+            row.flags = [secret("sample", "flags")]
+            row.sensors = {"x": secret("sample", "sensors")}
+        case _:
+            pass

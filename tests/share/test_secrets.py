@@ -1,0 +1,89 @@
+"""A share of each kind, in each form, holds nothing that a person, a server or a file wrote, unless it was ticked."""
+
+from collections.abc import Callable
+
+import pytest
+from sqlmodel import Session
+
+from app.db import Database
+from app.settings import Settings
+from app.share import Option, Snapshot, ceiling, links, run
+from app.store.devices import list_devices, load_catalogue
+from app.web.calculator import calculate
+from app.web.forms import Fields
+from tests.share.planted import plant, secrets_in
+from tests.web.notebook import pages
+
+FORMS = ("", ".json", ".csv", ".md", ".html", ".png")
+TICKED = {
+    Option.NOTE: {"RunNote"},
+    Option.LABELS: {"ConfigLabels", "RunLabels"},
+    Option.MACHINE: {"MachineName"},
+    Option.FLAGS: {"ConfigFlags", "ConfigOwn", "Setting", "Split", "Kv", "Flash"},
+    Option.PROMPT: {"SuitePrompt"},
+}
+"""Which secrets each option makes public."""
+
+Make = Callable[[Session, frozenset[Option]], Snapshot]
+
+
+@pytest.fixture
+def makes(database: Database) -> dict[str, Make]:
+    """Each kind of share over a planted notebook."""
+    one, several = plant(database)
+    return {
+        "run": lambda session, ticked: run.snapshot(session, one, ticked),
+        "run of several points": lambda session, ticked: run.snapshot(session, several, ticked),
+        "ceiling": lambda session, _: _ceiling(session),
+    }
+
+
+KINDS = ("run", "run of several points", "ceiling")
+
+
+def _ceiling(session: Session) -> Snapshot:
+    """On a device of a person's own."""
+    (device,) = list_devices(session)
+    found = calculate(Fields([("device", device.name), ("total", "8"), ("bits", "8.5")]), load_catalogue(session))
+    assert secrets_in(found.reports[0].device.name)
+    return ceiling.snapshot(found.reports, found.curve)
+
+
+def told(settings: Settings, database: Database, snapshot: Snapshot) -> set[str]:
+    """The secrets in all public forms together."""
+    with database.write() as session:
+        slug = links.publish(session, snapshot)
+    found: set[str] = set()
+    with pages(settings) as client:
+        for form in FORMS:
+            answer = client.get(f"/s/{slug}{form}")
+            assert answer.status_code == 200
+            found |= secrets_in(answer.content.decode("utf-8", errors="replace") + str(answer.headers))
+    return found
+
+
+def test_the_secrets_are_there_to_be_found(database: Database) -> None:
+    plant(database)
+    with database.read() as session:
+        dump = "".join(session.connection().connection.iterdump())  # type: ignore[attr-defined]  # SQLite's own
+    found = secrets_in(dump)
+    assert set().union(*TICKED.values()) <= found
+    assert len(found) > 60
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_that_was_not_ticked_is_told(
+    settings: Settings, database: Database, makes: dict[str, Make], kind: str
+) -> None:
+    with database.read() as session:
+        snapshot = makes[kind](session, frozenset())
+    assert told(settings, database, snapshot) == set()
+
+
+@pytest.mark.parametrize("option", Option)
+def test_what_is_ticked_is_told_and_nothing_else(
+    settings: Settings, database: Database, makes: dict[str, Make], option: Option
+) -> None:
+    with database.read() as session:
+        snapshot = makes["run"](session, frozenset({option}))
+    assert told(settings, database, snapshot) == TICKED[option]
