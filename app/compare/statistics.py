@@ -1,7 +1,7 @@
 """The ratio of two samples with its 95 % interval, and the verdict. Pure: numbers in, numbers and words out.
 
-Timings and speeds are compared on logarithms, so that a speed and its inverse, and A against B and B against A, have the
-same verdict. Two intervals are used (tests/compare/test_coverage.py holds both against simulations):
+Timings and speeds are compared on logarithms, so that a speed and its inverse, and A against B and B against A, have
+the same verdict. Two intervals are used (tests/compare/test_coverage.py holds both against simulations):
 
 * Welch's t-interval, the usual one: right for unlike scatter and unlike counts.
 * Where a value is flagged as an outlier, the interval by rearrangement (Fisher's and Pitman's permutation test,
@@ -117,7 +117,7 @@ def _verdict(change: float, low: float, high: float, noise: float, better: Direc
     """On logarithms. `noise`: the larger of both noise floors."""
     if (low > 0 or high < 0) and abs(change) > noise:
         return Verdict.BETTER if (change > 0) == (better == "higher") else Verdict.WORSE
-    if -_LOG_SAME <= low and high <= _LOG_SAME:
+    if low >= -_LOG_SAME and high <= _LOG_SAME:
         return Verdict.SAME
     return Verdict.INCONCLUSIVE
 
