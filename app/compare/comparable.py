@@ -156,7 +156,4 @@ def about_words(settings: Sequence[str]) -> str:
         return "Nothing of the configuration differs: the same thing was measured again."
     if len(settings) == 1:
         return f"Only one thing differs, so the verdict is about it: {settings[0]}."
-    return (
-        f"{len(settings)} things differ, so the verdict is about all of them together and about none alone: "
-        f"{'; '.join(settings)}."
-    )
+    return f"{len(settings)} things differ, so the verdict is about all of them together and about none alone."
