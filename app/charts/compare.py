@@ -40,7 +40,7 @@ def forest(found: Comparison) -> Figure | None:
     rows = [row for row in found.main_rows if any(cell.ratio and cell.ratio.value for cell in row.cells)]
     if not rows:
         return None
-    domains = _domains(len(rows))
+    base, domains = found.subjects[0], _domains(len(rows))
     traces, layout = [], _forest_layout(rows, len(found.subjects) - 1)
     ends = [1 - SAME_WITHIN, 1 + SAME_WITHIN]
     for number_of, (row, domain) in enumerate(zip(rows, domains, strict=True), start=1):
@@ -51,12 +51,13 @@ def forest(found: Comparison) -> Figure | None:
             if cell.ratio is not None and cell.ratio.value is not None:
                 traces.append(_mark(subject, place, cell, row, y, len(found.subjects) - 1 - place))
                 ends += [cell.ratio.low or cell.ratio.value, cell.ratio.high or cell.ratio.value]
-    layout["xaxis"] |= _ratio_axis(min(ends), max(ends), f"y{len(rows)}" if len(rows) > 1 else "y")
-    base = found.subjects[0]
+    layout["xaxis"] = {"title": {"text": f"Ratio to {base.letter}"}} | _ratio_axis(
+        min(ends), max(ends), f"y{len(rows)}" if len(rows) > 1 else "y"
+    )
     return Figure(
         data=traces,
         layout=layout,
-        summary=f"Of {base.letter} = 1, with 95 % intervals. Shaded: within 3 %, where a change is called none.",
+        summary=f"Each over {base.letter}, with its 95 % interval. Shaded: within 3 %, which counts as the same.",
         table=_forest_table(found, rows),
         legend=tuple(
             Key(series_of(place), f"{subject.letter} · {subject.title}", mode="markers")
@@ -123,7 +124,6 @@ def _ratio_axis(lowest: float, highest: float, anchor: str) -> dict[str, Any]:
     fitting = (ticks for ticks in LADDERS if sum(lowest <= tick <= highest for tick in ticks) <= MAX_TICKS)
     ticks = next(fitting, None)
     return {
-        "title": {"text": "Ratio to the first"},
         "type": "log",
         "range": [round(low - pad, 4), round(high + pad, 4)],
         **({"tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]} if ticks else {"dtick": 1}),
@@ -198,12 +198,12 @@ def pauses(found: Comparison) -> Figure | None:
 
 
 def curves(found: Comparison) -> Figure | None:
-    """Each metric over what the suite varies. None where it has a single point."""
+    """Each metric over what the suite varies, where more than one subject was measured. None for a single point."""
     varied = _varied(found)
     if varied is None or found.main is None:
         return None
     name, title = varied
-    points = [each for each in found.points if _others(each.point, name) == _others(found.main, name)]
+    points = [each for each in found.shared_points if _others(each.point, name) == _others(found.main, name)]
     points.sort(key=lambda each: int(getattr(each.point, name)))
     domains = _domains(len(found.main_rows))
     layout: dict[str, Any] = {"xaxis": axis(title), "hovermode": "closest"}
@@ -229,7 +229,12 @@ def curves(found: Comparison) -> Figure | None:
 
 def _varied(found: Comparison) -> tuple[str, str] | None:
     return next(
-        ((name, title) for name, title in VARIED if len({getattr(each.point, name) for each in found.points}) > 1), None
+        (
+            (name, title)
+            for name, title in VARIED
+            if len({getattr(each.point, name) for each in found.shared_points}) > 1
+        ),
+        None,
     )
 
 

@@ -155,5 +155,7 @@ def about_words(settings: Sequence[str]) -> str:
     if not settings:
         return "Nothing of the configuration differs: the same thing was measured again."
     if len(settings) == 1:
-        return f"Only one thing differs, so the verdict is about it: {settings[0]}."
-    return f"{len(settings)} things differ, so the verdict is about all of them together and about none alone."
+        return f"They differ in one respect only, so the verdict is about it: {settings[0]}."
+    return (
+        f"They differ in {len(settings)} respects, so the verdict is about all of them together and about none alone."
+    )

@@ -152,8 +152,7 @@ def _row(point: Point, key: str, taken: Sequence[Taken], why: Sequence[str]) -> 
             if refusal:
                 cells[place] = replace(cells[place], refusal=refusal)
             else:
-                unit = "run" if taken[0].unit == taken[place].unit == "run" else "repetition"
-                cells[place] = replace(cells[place], ratio=ratio(base, other, metric.better, unit))
+                cells[place] = replace(cells[place], ratio=ratio(base, other, metric.better, taken[0].unit))
     return Row(key, metric.title, metric.unit, metric.better, source, tuple(cells))
 
 
@@ -215,7 +214,7 @@ def _ceilings(session: Session, taken: Sequence[Taken], point: Point | None) -> 
 
 def _ceiling(held: Sequence[MachineDevice], taken: Taken, point: Point | None) -> Ceiling:
     _, _, _, config, model = taken.circumstances
-    at_point = taken.at(point) if point else []
+    at_point = (taken.at(point) if point else []) or taken.at(taken.main_point)
     if config is None or model is None or not at_point:
         return Ceiling(None, "", None, None, "", None, taken.refusal or "It did not measure this point.")
     found = foundation(held, config, model)

@@ -82,6 +82,11 @@ class PointRows:
     point: Point
     rows: tuple[Row, ...]
 
+    @property
+    def n_measured(self) -> int:
+        """How many subjects have a value here."""
+        return max((sum(cell.value is not None for cell in row.cells) for row in self.rows), default=0)
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -110,7 +115,8 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What the hardware allows at the main point. Shares are of 1 and never clamped."""
+    """What the hardware allows at the main point, or where a subject lacks it, at its own. Shares are of 1 and never
+    clamped."""
 
     decode_tokens_per_s: float | None
     decode_words: str
@@ -139,6 +145,11 @@ class Comparison:
     @property
     def main_rows(self) -> tuple[Row, ...]:
         return next((each.rows for each in self.points if each.point == self.main), ())
+
+    @property
+    def shared_points(self) -> tuple[PointRows, ...]:
+        """Where more than one subject has a value."""
+        return tuple(each for each in self.points if each.n_measured > 1)
 
     @property
     def verdicts(self) -> list[Verdict]:

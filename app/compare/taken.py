@@ -45,6 +45,10 @@ class Taken:
     def points(self) -> list[Point]:
         return list(dict.fromkeys(point for point, _ in self.values))
 
+    @property
+    def main_point(self) -> Point:
+        return Point.from_key(self.circumstances.run.main_point_key)
+
     def at(self, point: Point) -> list[Sample]:
         return [sample for sample in self.samples if sample.point == point]
 
@@ -62,13 +66,17 @@ def take(session: Session, references: Sequence[Reference], keys: Collection[str
     chosen = [_chosen(each, named[each.public_id], pools) for each in references]
     run_ids = {side.run.id for side, _ in chosen if side.run.id is not None}
     taken = samples_by_run(session, run_ids)
-    pooled = {run_id for _, ids in chosen if len(ids) >= MIN_RUNS for run_id in ids}
-    known = medians(session, pooled, keys) if pooled else []
+    # medians of runs and repetitions of a run scatter differently: one kind on all sides
+    is_pooled = all(len(ids) >= MIN_RUNS for _, ids in chosen)
+    known = medians(session, {run_id for _, ids in chosen for run_id in ids}, keys) if is_pooled else []
     found = []
     for reference, (side, ids) in zip(references, chosen, strict=True):
         assert side.run.id is not None
         samples = [sample for sample in taken.get(side.run.id, []) if not sample.is_warmup]
-        found.append(_taken(reference, side, ids, samples, known, keys))
+        if is_pooled:
+            found.append(_of_runs(reference, side, ids, samples, known))
+        else:
+            found.append(_of_repetitions(reference, side, ids, samples, keys))
     return found
 
 
@@ -84,48 +92,45 @@ def _chosen(
     return named._replace(run=pool[0]), {run.id: run.public_id for run in pool if run.id is not None}
 
 
-def _taken(
+def _of_runs(
     reference: Reference,
     side: Circumstances,
     ids: Mapping[int, str],
     samples: Sequence[Sample],
     known: Sequence[Median],
+) -> Taken:
+    found: dict[tuple[Point, str], dict[Source, list[float]]] = {}
+    for each in known:
+        if each.run_id in ids and each.source != "slope":  # a slope is of two points
+            found.setdefault((each.point, each.metric), {}).setdefault(each.source, []).append(each.value)
+    values = {key: Values(by_source) for key, by_source in found.items()}
+    basis = f"The medians of the newest {len(ids)} runs of this configuration count, one value a run."
+    return Taken(reference, side, tuple(ids.values()), "run", basis, why_not_alone(side), samples, values)
+
+
+def _of_repetitions(
+    reference: Reference,
+    side: Circumstances,
+    ids: Mapping[int, str],
+    samples: Sequence[Sample],
     keys: Collection[str],
 ) -> Taken:
     refusal = why_not_alone(side)
-    is_pooled = len(ids) >= MIN_RUNS
-    values: dict[tuple[Point, str], Values] = {}
-    if is_pooled:
-        values = _of_runs([each for each in known if each.run_id in ids])
-    elif not refusal:
-        values = _of_repetitions(samples, keys)
-        if not values:
-            refusal = f"Run {side.run.public_id} has no samples."
-    runs = tuple(ids.values()) if is_pooled else (side.run.public_id,)
-    unit = "run" if is_pooled else "repetition"
-    return Taken(reference, side, runs, unit, _basis(reference, len(ids)), refusal, samples, values)
+    if not refusal and not samples:
+        refusal = f"Run {side.run.public_id} has no samples."
+    basis = "Each repetition of this run counts."
+    if reference.is_config:
+        why = (
+            f"{plural(len(ids), 'run')} of it say too little about how runs differ"
+            if len(ids) < MIN_RUNS
+            else "runs are compared with runs only"
+        )
+        basis = f"Each repetition of the newest run of this configuration counts: {why}."
+    values = _values(samples, keys) if not refusal else {}
+    return Taken(reference, side, (side.run.public_id,), "repetition", basis, refusal, samples, values)
 
 
-def _basis(reference: Reference, count: int) -> str:
-    if not reference.is_config:
-        return "Each repetition of this run counts."
-    if count >= MIN_RUNS:
-        return f"The medians of the newest {count} runs of this configuration count, one value a run."
-    return (
-        f"Each repetition of the newest run counts: this configuration has {plural(count, 'run')}, and fewer than "
-        f"{MIN_RUNS} say too little about how runs differ."
-    )
-
-
-def _of_runs(known: Sequence[Median]) -> dict[tuple[Point, str], Values]:
-    found: dict[tuple[Point, str], dict[Source, list[float]]] = {}
-    for each in known:
-        if each.source != "slope":  # of two points
-            found.setdefault((each.point, each.metric), {}).setdefault(each.source, []).append(each.value)
-    return {key: Values(by_source) for key, by_source in found.items()}
-
-
-def _of_repetitions(samples: Sequence[Sample], keys: Collection[str]) -> dict[tuple[Point, str], Values]:
+def _values(samples: Sequence[Sample], keys: Collection[str]) -> dict[tuple[Point, str], Values]:
     by_point: dict[Point, list[Sample]] = {}
     for sample in samples:
         by_point.setdefault(sample.point, []).append(sample)

@@ -1,6 +1,7 @@
 """Runs and configurations side by side; which ones stands in the address. And the runs that later ones are compared
 with."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated
 from urllib.parse import urlencode
@@ -12,6 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app import charts
 from app.compare import Comparison, compare
+from app.compare.result import Subject
 from app.store import baselines
 from app.store.listing import Filter, list_runs
 from app.store.subjects import CONFIG, FEWEST, MOST, WORDS, circumstances_of
@@ -44,6 +46,8 @@ def _comparison(request: Request, names: Sequence[str], found: Comparison) -> Re
     # words of the address stay words: `latest` is another run tomorrow
     named = list(zip(names, found.subjects, strict=True))
 
+    alike = Counter(map(_configuration, found.subjects))
+
     def url(*wanted: str) -> str:
         return f"{path}?{urlencode([('run', name) for name in wanted])}"
 
@@ -52,7 +56,7 @@ def _comparison(request: Request, names: Sequence[str], found: Comparison) -> Re
             "as_base": url(name, *(other for other in names if other != name)) if place else None,
             "without": url(*(other for other in names if other != name)) if len(names) > FEWEST else None,
             "whole": url(*(f"{CONFIG}{subject.public_id}" if other == name else other for other in names))
-            if not subject.key.startswith(CONFIG) and subject.fingerprint
+            if not subject.key.startswith(CONFIG) and subject.fingerprint and alike[_configuration(subject)] == 1
             else None,
             "alone": url(*(subject.public_id if other == name else other for other in names))
             if subject.key.startswith(CONFIG)
@@ -71,8 +75,29 @@ def _comparison(request: Request, names: Sequence[str], found: Comparison) -> Re
         forest=charts.forest(found),
         pauses=charts.pauses(found),
         curves=charts.curves(found),
+        alone=_alone(found),
         looks=[charts.series_of(place) for place in range(len(found.subjects))],
     )
+
+
+def _configuration(subject: Subject) -> tuple[str | None, ...]:
+    return subject.fingerprint, subject.server, subject.suite_key
+
+
+def _alone(found: Comparison) -> list[str]:
+    """Points that nothing can be set beside, in words."""
+    said = []
+    for subject, cells in zip(
+        found.subjects, zip(*(each.rows[0].cells for each in found.points), strict=True), strict=True
+    ):
+        points = [
+            f"{each.point.prompt_tokens:,}"
+            for each, cell in zip(found.points, cells, strict=True)
+            if each.n_measured == 1 and cell.value is not None
+        ]
+        if points:
+            said.append(f"{subject.letter} at {', '.join(points)} prompt tokens")
+    return said
 
 
 def _picker(request: Request, session: Session, names: Sequence[str], text: str, *, is_choosing: bool) -> Response:
