@@ -5,6 +5,7 @@ colour, dash and marker, so that light and dark need no second figure.
 """
 
 from app.charts.base import MAX_SERIES, Figure, Key, Table
+from app.charts.compare import curves, forest, pauses, series_of
 from app.charts.history import history
 from app.charts.roof import Reached, Work, against_context, reached, roofline, run_roofline
 from app.charts.sparkline import sparkline
@@ -18,11 +19,15 @@ __all__ = [
     "Table",
     "Work",
     "against_context",
+    "curves",
+    "forest",
     "gaps",
     "history",
+    "pauses",
     "reached",
     "roofline",
     "run_roofline",
+    "series_of",
     "sparkline",
     "timeline",
     "typical_sample",

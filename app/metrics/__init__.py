@@ -11,12 +11,25 @@ from statistics import median
 
 from app.metrics import clock
 from app.metrics.base import NULL_REASONS, Metric, Reading, Source, null
-from app.metrics.flags import FLAGS, flags_of, is_usable
+from app.metrics.flags import FLAGS, flags_of, is_sound, is_usable
 from app.metrics.prefill import MIN_FRESH_TOKENS, fresh_prompt_tokens
 from app.metrics.summary import difference_interval, summarise
 from app.samples import Point, Sample
 
-__all__ = ["FLAGS", "NULL_REASONS", "TRIPLE", "Measured", "flags_of", "is_usable", "measure", "metrics", "triple_of"]
+__all__ = [
+    "FLAGS",
+    "NULL_REASONS",
+    "TRIPLE",
+    "Measured",
+    "Values",
+    "flags_of",
+    "is_sound",
+    "is_usable",
+    "measure",
+    "metrics",
+    "triple_of",
+    "values_of",
+]
 
 TRIPLE = ("ttft_ms", "prefill_tokens_per_s", "decode_tokens_per_s")
 
@@ -96,7 +109,19 @@ def _shown_rank(each: Measured) -> tuple[bool, int]:
     return each.value is None, preferred(each.metric).index(each.source)
 
 
-def _at(point: Point, taken: Sequence[Sample], metric: Metric) -> list[Measured]:
+@dataclass(frozen=True)
+class Values:
+    """What the samples of one point give for one metric, before any statistics."""
+
+    by_source: dict[Source, list[float]]
+    reasons: dict[Source, Counter[str]]
+    """Why samples gave no value, by source."""
+    left_out: Counter[str]
+    """How many whole samples were left out, by flag or status."""
+
+
+def values_of(metric: Metric, taken: Sequence[Sample]) -> Values:
+    """`taken`: the samples of one point, without warm-ups."""
     values: dict[Source, list[float]] = {}
     reasons: dict[Source, Counter[str]] = {}
     left_out: Counter[str] = Counter()
@@ -120,7 +145,15 @@ def _at(point: Point, taken: Sequence[Sample], metric: Metric) -> list[Measured]
         spoiled = left_out.most_common(1)[0][0]
         values["client"] = []
         reasons["client"] = Counter([spoiled if spoiled in NULL_REASONS else "no_usable_sample"])
-    return [_summarised(point, metric, source, values[source], reasons[source], left_out) for source in values]
+    return Values(values, reasons, left_out)
+
+
+def _at(point: Point, taken: Sequence[Sample], metric: Metric) -> list[Measured]:
+    found = values_of(metric, taken)
+    return [
+        _summarised(point, metric, source, values, found.reasons[source], found.left_out)
+        for source, values in found.by_source.items()
+    ]
 
 
 def _spoilers(metric: Metric, sample: Sample) -> list[str]:

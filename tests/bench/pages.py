@@ -18,7 +18,8 @@ from tests.seed import seed
 
 RUNS = 10_000
 ROUNDS = 7
-PAGES = {"history": "/history", "overview": "/", "runs": "/runs"}
+COMPARED = "&".join(f"run=seed{number:06d}" for number in range(RUNS - 8, RUNS))
+PAGES = {"history": "/history", "overview": "/", "runs": "/runs", "compare": f"/compare?{COMPARED}"}
 
 
 def run() -> Iterator[Figure]:

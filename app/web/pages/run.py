@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app import charts
+from app.compare import standing
 from app.errors import BadInput
 from app.metrics import FLAGS, metrics
 from app.models import ENDED_STATES, Run, Server
@@ -60,6 +61,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         timeline=charts.timeline(at_point),
         gaps=charts.gaps(typical) if typical else None,
         previous=previous(session, run, engine_titles()),
+        standing=standing(session, public_id),
         metrics=metrics(),
         again=_again(run, server),
         checks=run.evidence.get("checks", []),
