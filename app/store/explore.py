@@ -167,7 +167,7 @@ def known(session: Session) -> Known:
     return Known(
         configs={config.id: Frozen(config, model, slug) for config, model, slug in configs if config.id},
         machines={machine.id: machine for machine in machines if machine.id},
-        servers={slug: name for slug, name in servers},
+        servers={row.slug: row.name for row in servers},
         suites=sorted({suite for suite, _ in found}),
         labels=sorted(
             {label for _, labels in found for label in json.loads(labels)}.union(

@@ -2,115 +2,21 @@
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from app.ceiling.labels import bits_of_label
 from app.ceiling.types import KV_BITS
+from app.charts.explore.field import Field, Spot, Value, natural
 from app.configuration import SETTINGS, setting_title, show
 from app.metrics import metrics
 from app.metrics.base import Metric
-from app.models import Config, Model
+from app.models import Config
 from app.roof import context_of, geometry_of
 from app.samples import Point
-from app.suites import BUILT_IN
 
-Value = str | float | datetime
-Kind = Literal["number", "category", "time"]
 GROUPS = ("Metrics", "Derived", "Configuration", "Settings", "Point", "Run")
 DECODE, POWER = "decode_tokens_per_s", "joules_per_output_token"
-
-
-@dataclass(frozen=True)
-class Spot:
-    """What many observations share: all that a field may read except measured numbers and times."""
-
-    config: Config
-    model: Model
-    title: str
-    """Of the configuration, as short as it can be and still differ from the others."""
-    machine: str
-    server: str
-    engine: str
-    """Its title."""
-    suite: str
-    point: Point
-    labels: tuple[str, ...]
-    """Of the run and of its configuration."""
-    decode_ceiling: float | None
-    """tok/s of all streams together; only where a field needs it."""
-
-
-def _unread(_spot: Spot) -> Value | None:
-    return None
-
-
-def _unturned(value: float, _spot: Spot) -> float | None:
-    return value
-
-
-def _unranked(_text: str) -> float:
-    return 0.0
-
-
-@dataclass(frozen=True)
-class Field:
-    """Either `read` from what observations share, or from a `metric` of each observation by `turn`, or its time."""
-
-    name: str
-    title: str
-    group: str
-    kind: Kind
-    unit: str = ""
-    explanation: str = ""
-    missing: str = "It is not known of them."
-    """Why there is no value, in one sentence."""
-    read: Callable[[Spot], Value | None] = _unread
-    metric: str | None = None
-    turn: Callable[[float, Spot], float | None] = _unturned
-    rank: Callable[[str], float] = _unranked
-    """What categories are sorted by, before their names."""
-    needs: Literal["", "title", "ceiling"] = ""
-    """What of a Spot costs something to find out."""
-
-    @property
-    def label(self) -> str:
-        return f"{self.title} {self.unit}".strip()
-
-    @property
-    def is_discrete(self) -> bool:
-        """Whether many observations can share one value."""
-        return self.metric is None and self.kind != "time"
-
-    @property
-    def is_of_point(self) -> bool:
-        return self.group == "Point"
-
-    @property
-    def remedy(self) -> str:
-        """What would give this field further values."""
-        if self.is_of_point:
-            suite = next((key for key, each in BUILT_IN.items() if self._varies(each.cases)), None)
-            return f"run the `{suite}` suite" if suite else "run a suite that has several"
-        return "measure it with more than one"
-
-    def _varies(self, cases: Iterable[Any]) -> bool:
-        return len({self.of_point(case.point) for case in cases}) > 1
-
-    def of_point(self, point: Point) -> float | None:
-        return _POINT[self.name](point) if self.is_of_point else None
-
-
-_POINT: dict[str, Callable[[Point], float]] = {
-    "prompt_tokens": lambda point: point.prompt_tokens,
-    "output_tokens": lambda point: point.output_tokens,
-    "concurrency": lambda point: point.concurrency,
-    "depth": lambda point: point.depth,
-    "context_tokens": context_of,
-}
 
 
 def registry(configs: Iterable[Config]) -> dict[str, Field]:
@@ -119,21 +25,10 @@ def registry(configs: Iterable[Config]) -> dict[str, Field]:
     return {field.name: field for field in found}
 
 
-def natural(text: str) -> tuple[tuple[int, float, str], ...]:
-    """Sorts b999 before b6301.
-
-    >>> sorted(["b6301", "B999", "a"], key=natural)
-    ['a', 'B999', 'b6301']
-    """
-    parts = re.findall(r"\d+|\D+", text.casefold())
-    return tuple((0, float(part), "") if part.isdecimal() and len(part) < 16 else (1, 0.0, part) for part in parts)
-
-
-def order(field: Field, value: Value | None) -> tuple[Any, ...]:
-    """A key to sort a field's values by; the unknown comes last."""
-    if value is None:
-        return (1,)
-    return (0, field.rank(value), natural(value), value) if isinstance(value, str) else (0, value)
+def grouped(fields: Iterable[Field]) -> list[tuple[str, list[Field]]]:
+    """As a person chooses among them."""
+    found = list(fields)
+    return [(group, [field for field in found if field.group == group]) for group in GROUPS]
 
 
 # --- metrics ---------------------------------------------------------------------------------------------------------
@@ -156,13 +51,13 @@ _DERIVED = (
     Field(
         "ceiling_share", "Share of the ceiling", "Derived", "number", "%",
         "MBU: decode speed over the most that the memory's bandwidth allows; never clamped.",
-        "Their ceiling is unknown: the page of a run says what is missing.",
+        "Their ceiling is unknown; the page of a run says what is missing.",
         metric=DECODE, turn=_share, needs="ceiling",
     ),
     Field(
         "tokens_per_s_per_watt", "Decode per watt", "Derived", "number", "tok/s/W",
         "Decode speed over the mean power during decode, which is tokens for each joule.",
-        "No power was recorded: it needs a sensor that Roofmark can read on the machine that it runs on.",
+        "No power was recorded; it needs a sensor that Roofmark can read on the machine that it runs on.",
         metric=POWER, turn=lambda joules, _spot: 1 / joules if joules > 0 else None,
     ),
 )  # fmt: skip
@@ -171,9 +66,14 @@ _DERIVED = (
 # --- configuration ---------------------------------------------------------------------------------------------------
 
 
-def _quantization_rank(label: str) -> float:
+def _quantization_rank(label: str) -> tuple[float]:
     bits = bits_of_label(label)
-    return math.inf if bits is None else bits
+    return (math.inf if bits is None else bits,)
+
+
+def _variant_rank(text: str) -> tuple[Any, ...]:
+    model, _, label = text.rpartition(" ")
+    return natural(model), *_quantization_rank(label)
 
 
 def _bits(spot: Spot) -> float | None:
@@ -208,7 +108,7 @@ _CONFIGURATION = (
     ),
     Field(
         "variant", "Model and quantization", "Configuration", "category",
-        read=lambda spot: f"{spot.model.name} {spot.model.quantization}".strip(),
+        read=lambda spot: f"{spot.model.name} {spot.model.quantization}".strip(), rank=_variant_rank,
     ),
     Field(
         "configuration", "Configuration", "Configuration", "category", read=lambda spot: spot.title, needs="title",
@@ -262,8 +162,13 @@ def _setting(key: str, values: set[Any]) -> Field:
 
     return Field(
         f"setting.{key}", setting_title(key), "Settings", "number" if is_number else "category",
-        read=read, rank=lambda text: KV_BITS.get(text.lower(), 0.0), missing="Their configuration does not state it.",
+        read=read, rank=_kv_rank, missing="Their configuration does not state it.",
     )  # fmt: skip
+
+
+def _kv_rank(text: str) -> tuple[float]:
+    """Types of a KV cache by their bits; other settings have none."""
+    return (KV_BITS.get(text.lower(), 0.0),)
 
 
 def _is_number(value: Any) -> bool:
@@ -273,22 +178,24 @@ def _is_number(value: Any) -> bool:
 # --- points and runs -------------------------------------------------------------------------------------------------
 
 
-def _of_point(name: str, title: str, explanation: str) -> Field:
-    return Field(name, title, "Point", "number", explanation=explanation, read=lambda spot: _POINT[name](spot.point))
+def _point(name: str, title: str, explanation: str, of_point: Callable[[Point], float]) -> Field:
+    return Field(
+        name, title, "Point", "number", explanation=explanation, of_point=of_point,
+        read=lambda spot: of_point(spot.point),
+    )  # fmt: skip
 
 
 _POINTS = (
-    _of_point("prompt_tokens", "Prompt tokens", "The length that the suite asks for."),
-    _of_point("output_tokens", "Output tokens", "The length that the suite asks for."),
-    _of_point("concurrency", "Concurrency", "How many requests run at once."),
-    _of_point("depth", "Depth", "Tokens in the cache before the prompt."),
-    _of_point("context_tokens", "Context tokens", "In the cache during decode, on average."),
+    _point("prompt_tokens", "Prompt tokens", "As many as the suite asks for.", lambda point: point.prompt_tokens),
+    _point("output_tokens", "Output tokens", "As many as the suite asks for.", lambda point: point.output_tokens),
+    _point("concurrency", "Concurrency", "How many requests run at once.", lambda point: point.concurrency),
+    _point("depth", "Depth", "Tokens in the cache before the prompt.", lambda point: point.depth),
+    _point("context_tokens", "Context tokens", "In the cache during decode, on average.", context_of),
 )
 
 _RUN = (
     Field("machine", "Machine", "Run", "category", read=lambda spot: spot.machine),
     Field("server", "Server", "Run", "category", read=lambda spot: spot.server),
     Field("suite", "Suite", "Run", "category", read=lambda spot: spot.suite),
-    Field("started_at", "Started, UTC", "Run", "time", explanation="When the run started, by days."),
+    Field("started_at", "Day", "Run", "time", "UTC", "When the run started."),
 )
-

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 from sqlmodel import Session
 
-from app.charts.explore.fields import Field, Spot, registry
+from app.charts.explore.field import Field, Spot
+from app.charts.explore.fields import registry
 from app.charts.explore.shape import Sheet, metrics_of, shape
 from app.charts.explore.view import Preset, View, offered, parse
 from app.charts.naming import distinct_titles
@@ -67,7 +68,9 @@ def _spots(
     ceilings: list[float | None] = [None] * len(places)
     if "ceiling" in needs:
         stands = [
-            Stand(known.machines[p.machine_id], frozen[p.config_id].config, frozen[p.config_id].model, points[p.point_key])
+            Stand(
+                known.machines[p.machine_id], frozen[p.config_id].config, frozen[p.config_id].model, points[p.point_key]
+            )
             for p in places
         ]
         ceilings = decode_ceilings(session, stands)

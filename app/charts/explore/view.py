@@ -1,13 +1,16 @@
 """What the explorer is asked for. All of it stands in the address."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime, time
 
-from app.charts.explore.fields import DECODE, Field, Value
+from app.charts.explore.field import Field, Value
+from app.charts.explore.fields import DECODE
 from app.store.explore import Played, Where
 
 SOURCES = ("client", "server", "slope", "import")
+UNKNOWN = "not stated"
+"""The series of what has no value for it."""
 LONGEST = 600
 """Characters of a value in the address."""
 
@@ -49,9 +52,18 @@ class View:
         return View(self.x, self.y, self.series, self.source, raw=self.raw)
 
     @property
+    def whole(self) -> "View":
+        """All points, not the runs of one."""
+        return replace(self, raw=False, at=None, among=None)
+
+    @property
     def where(self) -> Where:
         return Where(
-            *(getattr(self, name) for name in FILTERS),
+            self.machine,
+            self.model,
+            self.suite,
+            self.engine,
+            self.label,
             since=datetime.combine(self.since, time.min, UTC) if self.since else None,
             until=datetime.combine(self.until, time.max, UTC) if self.until else None,
         )
@@ -62,9 +74,11 @@ FILTERS = ("machine", "model", "suite", "engine", "label")
 
 def key(value: Value | None) -> str:
     """A value in an address: what it is, not how it is shown."""
+    if value is None:
+        return UNKNOWN
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d}"
-    return str(value) if isinstance(value, str) else "" if value is None else f"{value:.12g}"
+    return value if isinstance(value, str) else f"{value:.12g}"
 
 
 @dataclass(frozen=True)
@@ -82,7 +96,7 @@ class Preset:
         """Whether its y was measured, and at several values of x where x is something that a suite varies."""
         x, y = known[self.x], known[self.y]
         points = [each.point for each in available if each.metric == y.metric]
-        return len({x.of_point(point) for point in points}) > 1 if x.is_of_point else bool(points)
+        return len({x.of_point(point) for point in points}) > 1 if x.of_point else bool(points)
 
 
 PRESETS = (
@@ -101,53 +115,47 @@ def offered(available: Collection[Played], known: Mapping[str, Field]) -> list[t
 
 
 def parse(given: Mapping[str, str], known: Mapping[str, Field], usual: View) -> tuple[View, list[str]]:
-    """The view, and one sentence for each value that makes no sense; `usual` stands in for what is not given."""
+    """The view without what makes no sense, one sentence for each of that; `usual` stands in for what is not given."""
     stated = {each.name: given[each.name] for each in fields(View) if given.get(each.name, "").strip()}
     sound = {name: value for name, value in stated.items() if len(value) <= LONGEST and "\0" not in value}
-    problems = [f"The value of {name} is none that can be looked for: it was left out." for name in stated if name not in sound]
-    says_nothing = not sound.keys() & {"x", "y", "series"}
-    view = usual if says_nothing else replace(usual, series=None)
+    problems = [f"The value of {name} is none that can be looked for." for name in stated if name not in sound]
     chosen = {axis: sound[axis] for axis in ("x", "y", "series") if axis in sound}
     for axis, name in list(chosen.items()):
         if name not in known:
-            problems.append(f"There is no field called {name[:60]!r} for {axis}: it was left out.")
+            problems.append(f"There is no field called {name[:60]!r} for {axis}.")
             del chosen[axis]
         elif axis == "series" and not known[name].is_discrete:
-            problems.append(f"{known[name].title} differs from run to run, so it makes no series: it was left out.")
+            problems.append(f"{known[name].title} differs from run to run, so it makes no series.")
             del chosen[axis]
+    view = replace(usual, series=None) if chosen else usual
     source = sound.get("source")
     if source is not None and source not in SOURCES:
-        problems.append(f"A source is one of {', '.join(SOURCES)}; {source[:60]!r} is not: it was left out.")
+        problems.append(f"A source is one of {', '.join(SOURCES)}; {source[:60]!r} is not.")
         source = None
-    days, said = _days(sound)
-    return (
-        replace(
-            view,
-            **chosen,
-            **days,
-            source=source,
-            raw=sound.get("raw") == "on",
-            **{name: sound.get(name) for name in (*FILTERS, "at", "among")},
-        ),
-        problems + said,
+    since, until, said = _days(sound)
+    asked = View(
+        x=chosen.get("x", view.x),
+        y=chosen.get("y", view.y),
+        series=chosen.get("series", view.series),
+        source=source,
+        since=since,
+        until=until,
+        raw=sound.get("raw") == "on",
+        **{name: sound.get(name) for name in (*FILTERS, "at", "among")},
     )
+    return asked, problems + said
 
 
-def _days(sound: Mapping[str, str]) -> tuple[dict[str, date | None], list[str]]:
-    days: dict[str, date | None] = {}
+def _days(sound: Mapping[str, str]) -> tuple[date | None, date | None, list[str]]:
+    days: list[date | None] = []
     problems = []
     for name in ("since", "until"):
         try:
-            days[name] = date.fromisoformat(sound[name]) if name in sound else None
+            days.append(date.fromisoformat(sound[name]) if name in sound else None)
         except ValueError:
-            problems.append(f"A day is written as in 2026-11-29; {sound[name][:60]!r} is not: it was left out.")
-            days[name] = None
-    since, until = days["since"], days["until"]
+            problems.append(f"A day is written as in 2026-11-29; {sound[name][:60]!r} is not.")
+            days.append(None)
+    since, until = days
     if since and until and since > until:
-        problems.append("The first day is after the last one: both were left out.")
-        days = dict.fromkeys(days)
-    return days, problems
-
-
-def series_fields(known: Mapping[str, Field]) -> Iterable[Field]:
-    return (field for field in known.values() if field.is_discrete)
+        return None, None, [*problems, "The first day is after the last one."]
+    return since, until, problems
