@@ -43,12 +43,12 @@ class Place(NamedTuple):
     """Of the run, as JSON."""
 
 
-PLACE_WIDTH = len(Place._fields)
+Observation = tuple[Any, ...]
+"""Public id of the run, when it started (if wanted), then value and null reason of each metric."""
 
 
-class Rows(NamedTuple):
-    observations: list[tuple[Any, ...]]
-    """The columns of Place, public id, when it started (if wanted), then value and null reason of each metric."""
+class Found(NamedTuple):
+    observations: dict[Place, list[Observation]]
     runs: int
     """How many match, with or without the numbers that were asked for."""
 
@@ -60,7 +60,7 @@ def observations(
     source: str | None = None,
     is_main_only: bool = True,
     with_time: bool = False,
-) -> Rows:
+) -> Found:
     """Of each metric the shown source, or the one that is named; observations without the first metric are missing.
 
     `is_main_only`: each run at its suite's first point only, as it always is without a metric.
@@ -88,10 +88,14 @@ def observations(
             is_it &= col(table.point_key) == col(Run.main_point_key)
         query = query.join(table, is_it, isouter=number > 0)
     # plain columns in blocks, as in the history: thousands of rows that live on are felt in garbage collection
-    found = session.connection().execute(_filtered(query, where))
-    read = [tuple(row) for block in found.partitions(500) for row in block]
+    rows = session.connection().execute(_filtered(query, where))
+    width = len(Place._fields)
+    read: dict[tuple[Any, ...], list[Observation]] = {}
+    for block in rows.partitions(500):
+        for row in block:
+            read.setdefault(row[:width], []).append(row[width:])
     runs: int = session.execute(_filtered(select(func.count(col(Run.id))), where)).scalar_one()
-    return Rows(read, runs)
+    return Found({Place._make(place): read[place] for place in sorted(read)}, runs)
 
 
 def _filtered(query: Any, where: Where) -> Any:

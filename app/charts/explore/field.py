@@ -38,7 +38,8 @@ def _unread(_spot: Spot) -> Value | None:
     return None
 
 
-def _unturned(value: float, _spot: Spot) -> float | None:
+def unturned(value: float, _spot: Spot) -> float | None:
+    """A metric as it was measured."""
     return value
 
 
@@ -60,7 +61,7 @@ class Field:
     """Why there is no value, in one sentence."""
     read: Callable[[Spot], Value | None] = _unread
     metric: str | None = None
-    turn: Callable[[float, Spot], float | None] = _unturned
+    turn: Callable[[float, Spot], float | None] = unturned
     rank: Callable[[str], tuple[Any, ...]] = _unranked
     """What categories are sorted by, before their names."""
     of_point: Callable[[Point], float] | None = None

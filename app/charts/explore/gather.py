@@ -1,7 +1,7 @@
 """The one part of the explorer that reads the database."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from sqlmodel import Session
 
@@ -14,7 +14,7 @@ from app.roof import Stand, decode_ceilings
 from app.samples import Point
 from app.store import explore as store
 from app.store.configs import Described, snapshot_of
-from app.store.explore import PLACE_WIDTH, Frozen, Known, Place
+from app.store.explore import Frozen, Known, Place
 
 
 class Exploration(NamedTuple):
@@ -41,7 +41,7 @@ def _sheet(
 ) -> Sheet:
     used = [fields[name] for name in (view.y, view.x, view.series) if name]
     is_main_only = not any(field.is_of_point for field in used)
-    rows = store.observations(
+    found = store.observations(
         session,
         view.where,
         metrics_of(used),
@@ -49,18 +49,17 @@ def _sheet(
         is_main_only,
         with_time=any(field.kind == "time" for field in used),
     )
-    spots = _spots(session, {row[:PLACE_WIDTH] for row in rows.observations}, known, used, engine_titles)
-    return shape(view, fields, rows, spots, is_main_only)
+    spots = _spots(session, list(found.observations), known, used, engine_titles)
+    return shape(view, fields, found, spots, is_main_only)
 
 
 def _spots(
     session: Session,
-    stored: set[tuple[Any, ...]],
+    places: Sequence[Place],
     known: Known,
-    used: list[Field],
+    used: Sequence[Field],
     engine_titles: Mapping[str, str],
-) -> dict[tuple[Any, ...], Spot]:
-    places = [Place._make(each) for each in sorted(stored)]
+) -> dict[Place, Spot]:
     frozen = {place.config_id: known.configs[place.config_id] for place in places}
     needs = {field.needs for field in used}
     titles = _titles(frozen, known, engine_titles) if "title" in needs else {}

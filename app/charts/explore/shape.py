@@ -1,20 +1,21 @@
 """From observations to what is drawn, listed and handed out: the same marks for chart, table, CSV and JSON."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from statistics import median
 from typing import Any, NamedTuple
 
-from app.charts.explore.field import Field, Spot, Value, order
+from app.charts.explore.field import Field, Spot, Value, order, unturned
 from app.charts.explore.view import View, key
 from app.metrics import NULL_REASONS
-from app.store.explore import PLACE_WIDTH, Place, Rows
+from app.store.explore import Found, Observation, Place
 from app.units import plural
 
-POINT_KEY = Place._fields.index("point_key")
-PUBLIC_ID, STARTED_AT, NUMBERS = PLACE_WIDTH, PLACE_WIDTH + 1, PLACE_WIDTH + 2
+PUBLIC_ID, STARTED_AT, NUMBERS = 0, 1, 2
+"""Where they stand in an Observation."""
 APART = {"concurrency": ("concurrency",), "depth": ("depth", "context_tokens")}
 """Conditions under which a server is another one, and the fields that tell of them: without one of these in sight,
 points with several streams, or behind a filled cache, do not count beside those without."""
@@ -86,128 +87,144 @@ def metrics_of(fields: Iterable[Field]) -> list[str]:
 
 
 def shape(
-    view: View, known: Mapping[str, Field], rows: Rows, spots: Mapping[tuple[Any, ...], Spot], is_main_only: bool
+    view: View, known: Mapping[str, Field], found: Found, spots: Mapping[Place, Spot], is_main_only: bool
 ) -> Sheet:
-    """`spots` by the columns of a Place; `rows` as read for `metrics_of((y, x))`."""
+    """`found` as read for `metrics_of((y, x))`."""
     x, y, series = known[view.x], known[view.y], known[view.series] if view.series else None
-    is_single = view.raw or (x.metric is not None)
+    is_single = view.raw or x.metric is not None
     columns = metrics_of((y, x))
-    column = {field: NUMBERS + 2 * columns.index(field.metric) for field in (x, y) if field.metric}
-    told = _told(spots, known, x, y, series)
-    cells: dict[tuple[Any, ...], list[tuple[Any, str]]] = {}
-    held: dict[tuple[Any, ...], set[int]] = {}
+    column = {metric: NUMBERS + 2 * place for place, metric in enumerate(columns)}
+    aside = _aside(spots.values(), known, {field.name for field in (x, y, series) if field})
+    cells: dict[tuple[Any, ...], _Cell] = {}
+    singles: list[Mark] = []
     lacking: Counter[Lack] = Counter()
     seen: set[str] = set()
-    for row in rows.observations:
-        it = told[row[:PLACE_WIDTH]]
-        seen.add(row[PUBLIC_ID])
-        value = it.y if y.is_discrete else _value(y, row, column, it.spot, view.raw)
-        at = it.x if x.is_discrete else _value(x, row, column, it.spot, view.raw)
-        if it.aside is not None:
-            lacking[it.aside] += 1
-        elif value is None or at is None:
-            lacking[_lack(y if value is None else x, row, column)] += 1
-        elif (view.at is None or key(at) == view.at) and (view.among is None or it.key == view.among):
-            cell = (it.series, at, row[PUBLIC_ID], row[POINT_KEY]) if is_single else (it.series, at)
-            if y.kind != "number":
-                cell = (*cell, value)
-            cells.setdefault(cell, []).append((value, row[PUBLIC_ID]))
-            held.setdefault(cell, set()).add(it.number)
-    marks = [_mark(cell, found, y) for cell, found in cells.items()]
-    marks.sort(key=lambda mark: _place(mark, x, y, series))
+    for (place, spot), why in zip(spots.items(), aside, strict=True):
+        rows = found.observations[place]
+        seen.update(row[PUBLIC_ID] for row in rows)
+        of_series = series.read(spot) if series else None
+        if why is not None:
+            lacking[why] += len(rows)
+            continue
+        if view.among is not None and key(of_series) != view.among:
+            continue
+        x_of, y_of = (_reader(field, spot, column, view.raw) for field in (x, y))
+        for row in rows:
+            at, value = x_of(row), y_of(row)
+            if value is None or at is None:
+                lacking[_lack(y if value is None else x, row, column)] += 1
+            elif view.at is not None and key(at) != view.at:
+                continue
+            elif is_single:
+                end = value if isinstance(value, int | float) else None
+                singles.append(Mark(of_series, at, value, end, end, 1, row[PUBLIC_ID]))
+            else:
+                name = (of_series, at) if y.kind == "number" else (of_series, at, value)
+                cell = cells.get(name) or cells.setdefault(name, _Cell(of_series, at))
+                cell.values.append(value)
+                cell.public_ids.append(row[PUBLIC_ID])
+                cell.spots.add(place)
     noun = "run" if is_main_only else "point"
     left_out = [LeftOut(number, noun, lack) for lack, number in lacking.most_common()]
-    if (absent := rows.runs - len(seen)) > 0:
+    if (absent := found.runs - len(seen)) > 0:
         left_out.append(LeftOut(absent, "run", _without(y if y.metric else x)))
+    marks = singles if is_single else [cell.mark(y) for cell in cells.values()]
     return Sheet(
-        view, x, y, series, marks, noun,
+        view, x, y, series, _sorted(marks, x, y, series), noun,
         observations=sum(mark.observations for mark in marks),
-        matching_runs=rows.runs,
+        matching_runs=found.runs,
         left_out=left_out,
-        mixed=_mixed(held.values(), list(spots.values()), known),
+        mixed=_mixed([[spots[place] for place in cell.spots] for cell in cells.values()], known),
         is_single=is_single,
     )  # fmt: skip
 
 
-class _Told(NamedTuple):
-    """What the fields say of a spot, read once and not for each of its observations."""
+class _Cell:
+    """The observations of one mark."""
 
-    number: int
-    spot: Spot
-    x: Value | None
-    y: Value | None
-    series: Value | None
-    key: str
-    aside: Lack | None
+    def __init__(self, series: Value | None, x: Value) -> None:
+        self.series, self.x = series, x
+        self.values: list[Any] = []
+        self.public_ids: list[str] = []
+        self.spots: set[Place] = set()
+
+    def mark(self, y: Field) -> Mark:
+        public_id = self.public_ids[0] if len(self.public_ids) == 1 else None
+        if y.kind != "number":
+            return Mark(self.series, self.x, self.values[0], None, None, len(self.values), public_id)
+        low, high = min(self.values), max(self.values)
+        return Mark(self.series, self.x, median(self.values), low, high, len(self.values), public_id)
 
 
-def _told(
-    spots: Mapping[tuple[Any, ...], Spot], known: Mapping[str, Field], x: Field, y: Field, series: Field | None
-) -> dict[tuple[Any, ...], _Told]:
-    in_sight = {x.name, y.name, series.name if series else ""}
+def _reader(field: Field, spot: Spot, column: Mapping[str, int], raw: bool) -> Callable[[Observation], Value | None]:
+    """How to read a field from the observations of a spot."""
+    if field.metric is not None:
+        place, turn = column[field.metric], field.turn
+        if turn is unturned:
+            return itemgetter(place)
+        return lambda row: None if row[place] is None else turn(row[place], spot)
+    if field.kind == "time":
+        return itemgetter(STARTED_AT) if raw else lambda row: _day(row[STARTED_AT])
+    value = field.read(spot)
+    return lambda _row: value
+
+
+def _day(moment: datetime | None) -> datetime | None:
+    return moment and moment.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _aside(spots: Collection[Spot], known: Mapping[str, Field], in_sight: Collection[str]) -> list[Lack | None]:
+    """Of each spot why it does not count beside the others, if so."""
     usual: list[tuple[Field, Value | None]] = []
     for name, tellers in APART.items():
-        values = {known[name].read(spot) for spot in spots.values()}
-        if len(values) > 1 and not in_sight & set(tellers):
-            usual.append((known[name], min(values, key=lambda value: order(known[name], value))))
-    found = {}
-    for number, (place, spot) in enumerate(spots.items()):
-        of_series = series.read(spot) if series else None
-        aside = next((_aside(field, value) for field, value in usual if field.read(spot) != value), None)
-        found[place] = _Told(
-            number,
-            spot,
-            x.read(spot) if x.is_discrete else None,
-            y.read(spot) if y.is_discrete else None,
-            of_series,
-            key(of_series),
-            aside,
+        field = known[name]
+        values = {field.read(spot) for spot in spots}
+        if len(values) > 1 and not set(tellers) & set(in_sight):
+            usual.append((field, min(values, key=lambda value: order(field, value))))
+    return [
+        next(
+            (
+                Lack(
+                    f"with {field.lower_title} above {key(value)}",
+                    f"Choose {field.lower_title} for an axis or the series to see them.",
+                )
+                for field, value in usual
+                if field.read(spot) != value
+            ),
+            None,
         )
-    return found
+        for spot in spots
+    ]
 
 
-def _aside(field: Field, usual: Value | None) -> Lack:
-    return Lack(
-        f"with {field.lower_title} above {key(usual)}",
-        f"Choose {field.lower_title} for an axis or the series to see them.",
-    )
-
-
-def _value(field: Field, row: tuple[Any, ...], column: Mapping[Field, int], spot: Spot, raw: bool) -> Value | None:
-    if field.metric is None:
-        started: datetime | None = row[STARTED_AT]
-        return started if raw or started is None else started.replace(hour=0, minute=0, second=0, microsecond=0)
-    measured = row[column[field]]
-    return None if measured is None else field.turn(measured, spot)
-
-
-def _lack(field: Field, row: tuple[Any, ...], column: Mapping[Field, int]) -> Lack:
+def _lack(field: Field, row: Observation, column: Mapping[str, int]) -> Lack:
     """A measured number says by itself why it is missing; a field that is made of it says what else is."""
-    if field.metric is None or row[column[field]] is not None:
+    if field.metric is None or row[column[field.metric]] is not None:
         return _without(field)
-    return _without(field, NULL_REASONS.get(row[column[field] + 1] or ""))
+    return _without(field, NULL_REASONS.get(row[column[field.metric] + 1] or ""))
 
 
 def _without(field: Field, reason: str | None = None) -> Lack:
     return Lack(f"without {field.lower_title}", reason or field.missing)
 
 
-def _mark(cell: tuple[Any, ...], found: Sequence[tuple[Any, str]], y: Field) -> Mark:
-    public_id = found[0][1] if len(found) == 1 else None
-    if y.kind != "number":
-        return Mark(cell[0], cell[1], found[0][0], None, None, len(found), public_id)
-    values = [value for value, _ in found]
-    return Mark(cell[0], cell[1], median(values), min(values), max(values), len(found), public_id)
+def _sorted(marks: Sequence[Mark], x: Field, y: Field, series: Field | None) -> list[Mark]:
+    """By series, x and y; each value is ranked once, however many marks have it."""
+    of_series = _rank(series, {mark.series for mark in marks})
+    of_x, of_y = _rank(x, {mark.x for mark in marks}), _rank(y, {mark.y for mark in marks})
+    return sorted(marks, key=lambda mark: (of_series(mark.series), of_x(mark.x), of_y(mark.y), mark.public_id or ""))
 
 
-def _place(mark: Mark, x: Field, y: Field, series: Field | None) -> tuple[Any, ...]:
-    return (
-        order(series, mark.series) if series else (), order(x, mark.x), order(y, mark.y), mark.public_id or ""
-    )  # fmt: skip
+def _rank(field: Field | None, values: Collection[Value | None]) -> Callable[[Value | None], Any]:
+    """What to sort these values of a field by."""
+    if field is None or (field.kind != "category" and None not in values):
+        return lambda value: value or 0
+    ordered = sorted(values, key=lambda value: order(field, value))
+    return {value: rank for rank, value in enumerate(ordered)}.__getitem__
 
 
-def _mixed(held: Iterable[Collection[int]], spots: Sequence[Spot], known: Mapping[str, Field]) -> list[Field]:
+def _mixed(groups: Iterable[Sequence[Spot]], known: Mapping[str, Field]) -> list[Field]:
     """The fields of MIXABLE that have several values within one mark."""
-    groups = {frozenset(numbers) for numbers in held if len(numbers) > 1}
+    several = [group for group in groups if len(group) > 1]
     fields = [known[name] for name in MIXABLE]
-    return [field for field in fields if any(len({field.read(spots[n]) for n in group}) > 1 for group in groups)]
+    return [field for field in fields if any(len({field.read(spot) for spot in group}) > 1 for group in several)]

@@ -1,5 +1,6 @@
 """Any field of the runs against any other, as a page, as CSV and as JSON."""
 
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -31,14 +32,16 @@ def show_explorer(request: Request, session: Reading) -> Response:
     def address(view: View) -> str:
         return f"{here}?{urlencode(view.query)}"
 
+    each = address(replace(sheet.view, raw=True, at=None, among=None))
+
     def link(mark: Mark) -> str:
         """To its run, or to the runs that it stands for."""
         if mark.public_id is not None:
             return run_path + mark.public_id
-        narrowed = {"raw": "on", "at": explorer.key(mark.x)}
+        narrowed = {"at": explorer.key(mark.x)}
         if sheet.series is not None:
             narrowed["among"] = explorer.key(mark.series)
-        return f"{here}?{urlencode({**sheet.view.query, **narrowed})}"
+        return f"{each}&{urlencode(narrowed)}"
 
     figure = explorer.figure(sheet, link)
     response = render(
