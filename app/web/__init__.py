@@ -25,6 +25,7 @@ from app.web.pages import (
     ceiling,
     compare,
     devices,
+    explore,
     history,
     machines,
     overview,
@@ -40,7 +41,7 @@ from app.web.security import Guard, allowed_hosts, check_listen
 if TYPE_CHECKING:
     from app.runner import Runner
 
-PAGES = (overview, runs, run, history, compare, ceiling, devices, machines, servers, suites, shares, shared)
+PAGES = (overview, runs, run, history, compare, explore, ceiling, devices, machines, servers, suites, shares, shared)
 """In this order: `/runs/new` is no run, and `/machines/devices` no machine."""
 
 

@@ -30,7 +30,7 @@ def install(web: FastAPI) -> None:
 
 def wants_json(request: Request) -> bool:
     path = route_path(request)
-    return path == "/api" or path.startswith("/api/") or (is_public(request) and path.endswith(".json"))
+    return path == "/api" or path.startswith("/api/") or path.endswith(".json")
 
 
 def response(request: Request, status: int, sentence: str) -> Response:

@@ -11,6 +11,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("Runs", (("runs", "Runs"),)),
     ("History", (("history", "History"),)),
     ("Compare", (("compare", "Compare"),)),
+    ("Explore", (("explore", "Explore"),)),
     ("Ceiling", (("ceiling", "Ceiling"),)),
     ("Setup", (("servers", "Servers"), ("machines", "Machines"), ("suites", "Suites"), ("shares", "Shared links"))),
 )

@@ -19,7 +19,13 @@ from tests.seed import seed
 RUNS = 10_000
 ROUNDS = 7
 COMPARED = "&".join(f"run=seed{number:06d}" for number in range(RUNS - 8, RUNS))
-PAGES = {"history": "/history", "overview": "/", "runs": "/runs", "compare": f"/compare?{COMPARED}"}
+PAGES = {
+    "history": "/history",
+    "overview": "/",
+    "runs": "/runs",
+    "explorer": "/explore",
+    "compare": f"/compare?{COMPARED}",
+}
 
 
 def run() -> Iterator[Figure]:
