@@ -177,7 +177,7 @@ def show(run_id: Annotated[str, typer.Argument(help="Id of a run.")], as_json: J
 
 @app.command()
 def share(
-    run_ids: Annotated[list[str], typer.Argument(metavar="RUN", help="Id of a run.")],
+    run_ids: Annotated[list[str], typer.Argument(metavar="RUN...", help="Id of a run; several are compared.")],
     title: Annotated[str, typer.Option("--title", help="A title of your own.")] = "",
     include: Annotated[
         list[str] | None,

@@ -3,11 +3,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import typer
+from sqlmodel import Session
 
 from app.cli.common import log_to_file, open_database
 from app.errors import BadInput
 from app.settings import Settings
-from app.share import links, options, run
+from app.share import Option, Snapshot, comparison, links, options, run
 from app.share.markdown import markdown
 from app.share.page import file
 
@@ -17,10 +18,8 @@ def share(run_ids: Sequence[str], title: str, include: Sequence[str], html: Path
     settings = Settings()
     log_to_file(settings)
     database = open_database(settings)
-    if len(run_ids) > 1:
-        raise BadInput("One run can be shared at a time.")
     with database.read() as session:
-        snapshot = links.titled(run.snapshot(session, run_ids[0], options.parse(include)), title)
+        snapshot = links.titled(_snapshot(session, run_ids, options.parse(include)), title)
     if html is not None:
         _write(html, file(snapshot, datetime.now(UTC)))
     if as_markdown:
@@ -29,6 +28,12 @@ def share(run_ids: Sequence[str], title: str, include: Sequence[str], html: Path
         with database.write() as session:
             slug = links.publish(session, snapshot)
         typer.echo(f"{settings.root_path}/s/{slug}")
+
+
+def _snapshot(session: Session, run_ids: Sequence[str], included: frozenset[Option]) -> Snapshot:
+    if len(run_ids) == 1:
+        return run.snapshot(session, run_ids[0], included)
+    return comparison.snapshot(session, run_ids, included)
 
 
 def _write(path: Path, text: str) -> None:

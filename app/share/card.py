@@ -51,7 +51,7 @@ def _png(title: str, subtitle: str, tiles: Sequence[Tile], bars: Sequence[Bar]) 
         pen.text(MARGIN, first + 64 * place, line, size, SEMIBOLD)
     pen.text(MARGIN, first + 64 * len(lines) - 10, pen.shortened(subtitle, width, 24, REGULAR), 24, REGULAR, _MUTED)
     if tiles:
-        pen.tiles(tiles, 322, 172)
+        pen.tiles(tiles, 322 if bars else 362, 172)
     for bar in bars:
         pen.bar(bar, 528)
     return pen.png()

@@ -6,15 +6,47 @@ from typing import Any
 from app.charts import Figure, Key, Table
 from app.units import read_number
 
-_TRACE = ("type", "mode", "x", "y", "width", "error_y", "showlegend", "xaxis", "yaxis", "orientation", "name")
+_TRACE = (
+    "type",
+    "mode",
+    "name",
+    "x",
+    "y",
+    "text",
+    "hovertemplate",
+    "width",
+    "error_x",
+    "error_y",
+    "orientation",
+    "showlegend",
+    "xaxis",
+    "yaxis",
+)
 _META = ("series", "role")
 _LAYOUT = ("hovermode", "shapes", "bargap", "barmode")
-_AXIS = ("title", "rangemode", "tickformat", "range", "type", "dtick", "domain", "anchor", "matches", "showticklabels")
+_AXIS = (
+    "title",
+    "type",
+    "range",
+    "rangemode",
+    "domain",
+    "anchor",
+    "matches",
+    "dtick",
+    "nticks",
+    "tickvals",
+    "ticktext",
+    "tickformat",
+    "showticklabels",
+    "showgrid",
+    "zeroline",
+    "automargin",
+)
 _ANNOTATION = ("x", "y", "xref", "yref", "xanchor", "yanchor", "xshift", "yshift", "text", "showarrow")
 
 
 def public(figure: Figure) -> Figure:
-    """Of figures whose names and hover templates were made from neutral words."""
+    """Of a figure whose names, ticks and hover texts were made from neutral words."""
     return Figure(
         data=[_trace(trace) for trace in figure.data],
         layout=_layout(figure.layout),
@@ -26,7 +58,7 @@ def public(figure: Figure) -> Figure:
 
 
 def _trace(trace: Mapping[str, Any]) -> dict[str, Any]:
-    kept = _some(trace, (*_TRACE, "hovertemplate"))
+    kept = _some(trace, _TRACE)
     if trace.get("meta"):
         kept["meta"] = _some(trace["meta"], _META)
     if _are_numbers(trace.get("hovertext")):

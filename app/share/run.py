@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from sqlmodel import Session
 
 from app import charts
-from app.errors import BadInput, NotFound
+from app.errors import BadInput
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, Measured, metrics, triple_of
 from app.metrics.base import SOURCES
 from app.models import Config, Machine, Model, Run
 from app.roof import Insight, PointRoof, RunRoof, insight, run_roof
 from app.samples import Point, Sample
-from app.share import neutral
+from app.share import circumstances, neutral
 from app.share.figures import public
 from app.share.options import Offer, Option
 from app.share.snapshot import Bar, Chart, Column, Fact, Figures, Prose, Snapshot, Tile
-from app.store import machines, measurements, runs, samples, suites
+from app.store import machines, measurements, runs, samples
 from app.suites import Case
 from app.units import number
 
@@ -33,7 +33,6 @@ class _Result:
     config: Config
     model: Model
     cases: Sequence[Case]
-    """Of its suite; empty when that is no longer there in the version the run was made for."""
     taken: Sequence[Sample]
     measured: Sequence[Measured]
     main: Point
@@ -57,8 +56,7 @@ def snapshot(session: Session, public_id: str, options: frozenset[Option] = froz
     """Raises NotFound, and BadInput for a run without any number."""
     found = _result(session, public_id)
     ticked = {offer.option: offer.text for offer in _offers(found) if offer.option in options}
-    hardware = neutral.hardware(found.held)
-    title = f"{neutral.model_title(found.model)} on {hardware}"
+    title = f"{neutral.model_title(found.model)} on {neutral.hardware(found.held)}"
     explained = _insight(session, found)
     tiles = tuple(_tiles(found))
     bars = tuple(_bars(found.top)) if found.top else ()
@@ -69,7 +67,7 @@ def snapshot(session: Session, public_id: str, options: frozenset[Option] = froz
         subtitle=_subtitle(found),
         tiles=tiles,
         bars=bars,
-        facts=tuple(_facts(found, hardware, ticked)),
+        facts=tuple(_facts(found, ticked)),
         figures=tuple(_figures(found, explained)),
         charts=tuple(_charts(found, explained)),
         remarks=tuple(_remarks(found)),
@@ -111,20 +109,13 @@ def _result(session: Session, public_id: str) -> _Result:
         machine=machine,
         config=config,
         model=model,
-        cases=_cases(session, run),
+        cases=circumstances.cases(session, run),
         taken=samples.samples_of(session, run.id),
         measured=measured,
         main=points.get(run.main_point_key) or measured[0].point,
         held=machines.devices(session, machine),
         roof=roof if isinstance(roof, RunRoof) else None,
     )
-
-
-def _cases(session: Session, run: Run) -> Sequence[Case]:
-    try:
-        return suites.suite_by_sha256(session, run.suite_key, run.suite_sha256).cases
-    except NotFound:
-        return ()
 
 
 def _insight(session: Session, found: _Result) -> Insight | None:
@@ -134,15 +125,8 @@ def _insight(session: Session, found: _Result) -> Insight | None:
 
 
 def _offers(found: _Result) -> list[Offer]:
-    prompts = "\n\n".join(case.prompt for case in found.cases)
-    known = {
-        Option.NOTE: found.run.note,
-        Option.LABELS: neutral.labels(found.config.labels, found.run.labels),
-        Option.MACHINE: found.machine.name,
-        Option.FLAGS: neutral.own_settings(found.config.settings),
-        Option.PROMPT: prompts,
-    }
-    return [Offer(option, text) for option, text in known.items() if text]
+    words = circumstances.own_words(found.run, found.machine, found.config, found.cases)
+    return [Offer(option, text) for option, text in words.items()]
 
 
 # --- numbers ---------------------------------------------------------------------------------------------------------
@@ -177,31 +161,17 @@ def _bars(top: PointRoof) -> Iterator[Bar]:
 
 def _subtitle(found: _Result) -> str:
     when = f"{found.run.started_at:%Y-%m-%d}" if found.run.started_at else ""
-    return " · ".join(filter(None, [neutral.engine(found.config), _played(found.main), when]))
+    return " · ".join(filter(None, [neutral.engine(found.config), circumstances.played(found.main), when]))
 
 
-def _played(point: Point) -> str:
-    streams = f", {point.concurrency} at once" if point.concurrency > 1 else ""
-    return f"{point.prompt_tokens:,} prompt tokens, {point.output_tokens:,} output tokens{streams}"
-
-
-def _facts(found: _Result, hardware: str, ticked: dict[Option, str]) -> Iterator[Fact]:
-    yield Fact("Model", neutral.model_name(found.model.name))
-    if quantization := neutral.word(found.model.quantization):
-        yield Fact("Quantization", quantization)
-    yield Fact("Engine", neutral.engine(found.config))
-    yield Fact("Hardware", hardware)
+def _facts(found: _Result, ticked: dict[Option, str]) -> Iterator[Fact]:
+    yield from circumstances.facts(found.config, found.model, found.held)
     if found.roof is not None:
-        holder = found.roof.foundation.holders[0]
-        rate = f"{number(holder.device.bandwidth_bytes_per_s / 1e9)} GB/s"
-        yield Fact("Memory bandwidth", f"{rate}, {neutral.bandwidth_source(holder.stated.source)}")
-    for title, value in neutral.settings(found.config.settings):
-        yield Fact(title, value)
-    yield Fact("Suite", f"{neutral.suite(found.run.suite_key)}: {_played(found.main)}")
+        yield circumstances.bandwidth(found.roof)
+    yield Fact("Suite", f"{neutral.suite(found.run.suite_key)}: {circumstances.played(found.main)}")
     if found.run.started_at is not None:
         yield Fact("Measured", f"{found.run.started_at:%Y-%m-%d}")
-    titles = {Option.MACHINE: "Machine", Option.LABELS: "Labels", Option.FLAGS: "Further settings"}
-    for option, title in titles.items():
+    for option, title in circumstances.TITLES.items():
         if option in ticked:
             yield Fact(title, ticked[option])
 
@@ -313,6 +283,4 @@ def _remarks(found: _Result) -> Iterator[str]:
 def _prose(found: _Result, ticked: dict[Option, str]) -> Iterator[Prose]:
     if Option.NOTE in ticked:
         yield Prose("Note", ticked[Option.NOTE])
-    if Option.PROMPT in ticked:
-        for case in found.cases:
-            yield Prose(f"Prompt of about {case.point.prompt_tokens:,} tokens", case.prompt)
+    yield from circumstances.prose_of_prompts(found.cases, ticked)

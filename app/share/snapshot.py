@@ -89,6 +89,8 @@ class Figures:
 class Chart:
     title: str
     figure: Figure
+    size: str = ""
+    """A class of the style sheet; empty for the usual height."""
 
 
 @dataclass(frozen=True)

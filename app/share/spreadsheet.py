@@ -5,9 +5,7 @@ import io
 from collections.abc import Iterable, Iterator
 
 from app.share.snapshot import Cell, Snapshot
-from app.units import read_number
-
-_STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # full width ones too
+from app.tables import safe_cell
 
 
 def spreadsheet(snapshot: Snapshot) -> str:
@@ -15,7 +13,7 @@ def spreadsheet(snapshot: Snapshot) -> str:
     text = io.StringIO()
     writer = csv.writer(text)
     for row in _rows(snapshot):
-        writer.writerow([_safe(cell) for cell in row])
+        writer.writerow([safe_cell(cell) for cell in row])
     return text.getvalue()
 
 
@@ -43,18 +41,3 @@ def _rows(snapshot: Snapshot) -> Iterator[Iterable[Cell]]:
     for prose in snapshot.prose:
         yield ()
         yield (prose.title, prose.text)
-
-
-def _safe(cell: Cell) -> Cell:
-    """A text that a spreadsheet would compute becomes one that it shows."""
-    if isinstance(cell, str) and cell.lstrip(" ").startswith(_STARTS_FORMULA) and not _is_number(cell):
-        return f"'{cell}"
-    return cell
-
-
-def _is_number(text: str) -> bool:
-    try:
-        read_number(text)
-    except ValueError:
-        return False
-    return True

@@ -27,7 +27,7 @@ def subject(session: Session, form: Fields) -> Subject:
     """Raises BadInput and NotFound for what cannot be shared."""
     read = _KINDS.get(form.get("kind"))
     if read is None:
-        raise BadInput("Share something from its own page: a run, or a ceiling.")
+        raise BadInput("Share something from its own page: a run, a comparison, or a ceiling.")
     snapshot, offers = read(session, form, options.parse(form.all("include")))
     return Subject(titled(snapshot, form.get("title")), offers)
 
@@ -48,4 +48,11 @@ def _ceiling(session: Session, form: Fields, _included: frozenset[Option]) -> Su
     return Subject(ceiling.snapshot(found.reports, found.curve), ())
 
 
-_KINDS: dict[str, Read] = {"run": _run, "ceiling": _ceiling}
+def _comparison(session: Session, form: Fields, included: frozenset[Option]) -> Subject:
+    from app.share import comparison
+
+    names = form.all("run")
+    return Subject(comparison.snapshot(session, names, included), comparison.offers(session, names))
+
+
+_KINDS: dict[str, Read] = {"run": _run, "comparison": _comparison, "ceiling": _ceiling}

@@ -68,6 +68,10 @@ def _switch_and_hover(opened: Tab) -> None:
         plot.locator(".hovertext").first.wait_for()
 
 
+def _remember_requests(page: "Page", asked: list[str]) -> None:
+    page.on("request", lambda request: asked.append(request.url))
+
+
 @pytest.mark.parametrize(("width", "scheme"), VARIANTS)
 def test_a_link_from_the_run_to_its_end(browser: "Browser", address: str, width: int, scheme: str) -> None:
     run = "seed000032" if scheme == "dark" else "seed000039"
@@ -100,7 +104,7 @@ def test_the_file_opens_from_a_disk_and_asks_for_nothing(browser: "Browser", add
     for width, scheme in VARIANTS:
         with tab(browser, address, width, scheme) as reader:
             asked: list[str] = []
-            reader.page.on("request", lambda request, asked=asked: asked.append(request.url))
+            _remember_requests(reader.page, asked)
             reader.context.set_offline(True)
             reader.page.goto(path.as_uri())
             _switch_and_hover(reader)

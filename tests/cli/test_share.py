@@ -1,6 +1,5 @@
 """`roofmark share`: a link, a file, or a post."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,10 +23,9 @@ def run_id(database: Database) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _own_data(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _own_data(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in settings.as_environment().items():
         monkeypatch.setenv(name, value)
-    yield
 
 
 def roofmark(*arguments: str) -> Result:

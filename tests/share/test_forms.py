@@ -101,7 +101,7 @@ def test_the_document_names_its_schema() -> None:
 
 
 def test_a_figure_keeps_its_numbers_and_loses_links_and_hidden_words() -> None:
-    trace = {**FIGURE.data[0], "customdata": ["/runs/abc"], "hovertext": ["on Ann's box"], "text": ["x"], "ids": ["x"]}
+    trace = {**FIGURE.data[0], "customdata": ["/runs/abc"], "hovertext": ["on Ann's box"], "ids": ["x"]}
     layout = {**FIGURE.layout, "annotations": [{"x": 1, "text": "1", "hovertext": "words"}], "meta": {"a": "x"}}
     private = replace(
         FIGURE,
@@ -149,13 +149,12 @@ def test_no_cell_of_a_spreadsheet_is_a_formula(start: str) -> None:
 @given(st.text(), st.sampled_from(["", *"=+-@\t\r＝"]))
 def test_whatever_a_cell_holds_it_begins_no_formula(text: str, start: str) -> None:
     (*_, (cell, *_)) = rows(spreadsheet(Snapshot("run", "", "", facts=(Fact(start + text, "last"),))))
-    if cell.startswith(("=", "+", "-", "@", "\t", "\r", "＝")):
-        float(cell.replace(",", "").replace("_", ""))
+    assert not cell.lstrip(" ").startswith(("=", "+", "-", "@", "\t", "\r", "＝"))
 
 
 def test_numbers_below_zero_stay_numbers() -> None:
-    table = Figures("Losses", (Column("Loss"), Column("Typed", is_text=True)), ((-3.5, "-4.5"),))
-    assert ["-3.5", "-4.5"] in rows(spreadsheet(replace(SNAPSHOT, figures=(table,))))
+    table = Figures("Losses", (Column("Loss"), Column("Typed", is_text=True)), ((-3.5, "-4.5 or so"),))
+    assert ["-3.5", "'-4.5 or so"] in rows(spreadsheet(replace(SNAPSHOT, figures=(table,))))
 
 
 # --- Markdown --------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from sqlmodel import Session
 
 from app.db import Database
 from app.settings import Settings
-from app.share import Option, Snapshot, ceiling, links, run
+from app.share import Option, Snapshot, ceiling, comparison, links, run
 from app.store.devices import list_devices, load_catalogue
 from app.web.calculator import calculate
 from app.web.forms import Fields
@@ -30,15 +30,19 @@ Make = Callable[[Session, frozenset[Option]], Snapshot]
 @pytest.fixture
 def makes(database: Database) -> dict[str, Make]:
     """Each kind of share over a planted notebook."""
-    one, several = plant(database)
+    one, another, several = plant(database)
     return {
         "run": lambda session, ticked: run.snapshot(session, one, ticked),
         "run of several points": lambda session, ticked: run.snapshot(session, several, ticked),
+        "comparison": lambda session, ticked: comparison.snapshot(session, [one, another], ticked),
+        "comparison of what cannot be compared": lambda session, _: comparison.snapshot(
+            session, [several, one, f"config:{another}"]
+        ),
         "ceiling": lambda session, _: _ceiling(session),
     }
 
 
-KINDS = ("run", "run of several points", "ceiling")
+KINDS = ("run", "run of several points", "comparison", "comparison of what cannot be compared", "ceiling")
 
 
 def _ceiling(session: Session) -> Snapshot:
@@ -65,7 +69,7 @@ def told(settings: Settings, database: Database, snapshot: Snapshot) -> set[str]
 def test_the_secrets_are_there_to_be_found(database: Database) -> None:
     plant(database)
     with database.read() as session:
-        dump = "".join(session.connection().connection.iterdump())  # type: ignore[attr-defined]  # SQLite's own
+        dump = "".join(session.connection().connection.iterdump())
     found = secrets_in(dump)
     assert set().union(*TICKED.values()) <= found
     assert len(found) > 60
@@ -80,10 +84,11 @@ def test_nothing_that_was_not_ticked_is_told(
     assert told(settings, database, snapshot) == set()
 
 
+@pytest.mark.parametrize("kind", ["run", "comparison"])
 @pytest.mark.parametrize("option", Option)
 def test_what_is_ticked_is_told_and_nothing_else(
-    settings: Settings, database: Database, makes: dict[str, Make], option: Option
+    settings: Settings, database: Database, makes: dict[str, Make], kind: str, option: Option
 ) -> None:
     with database.read() as session:
-        snapshot = makes["run"](session, frozenset({option}))
+        snapshot = makes[kind](session, frozenset({option}))
     assert told(settings, database, snapshot) == TICKED[option]

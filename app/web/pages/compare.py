@@ -72,6 +72,7 @@ def _comparison(request: Request, names: Sequence[str], found: Comparison) -> Re
         swapped=url(*reversed(names)) if len(names) == FEWEST else None,
         more=f"{url(*names)}&pick=true" if len(names) < MOST else None,
         api=f"{path_for(request, 'api_compare')}?{urlencode([('run', name) for name in names])}",
+        share_query=urlencode([("kind", "comparison"), *(("run", name) for name in names)]),
         forest=charts.forest(found),
         pauses=charts.pauses(found),
         curves=charts.curves(found),

@@ -1,0 +1,70 @@
+"""What a run was measured with: in neutral words, and what of it a person may add."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from sqlmodel import Session
+
+from app.errors import NotFound
+from app.models import Config, Machine, Model, Run
+from app.roof import RunRoof
+from app.samples import Point
+from app.share import neutral
+from app.share.options import Option
+from app.share.snapshot import Fact, Prose
+from app.store import suites
+from app.store.machines import MachineDevice
+from app.suites import Case
+from app.units import number
+
+TITLES = {Option.MACHINE: "Machine", Option.LABELS: "Labels", Option.FLAGS: "Further settings"}
+"""Of what is a fact when it is ticked; note and prompt stand by themselves."""
+
+
+def facts(config: Config, model: Model, held: Sequence[MachineDevice]) -> Iterator[Fact]:
+    yield Fact("Model", neutral.model_name(model.name))
+    if quantization := neutral.word(model.quantization):
+        yield Fact("Quantization", quantization)
+    yield Fact("Engine", neutral.engine(config))
+    yield Fact("Hardware", neutral.hardware(held))
+    for title, value in neutral.settings(config.settings):
+        yield Fact(title, value)
+
+
+def bandwidth(roof: RunRoof) -> Fact:
+    holder = roof.foundation.holders[0]
+    rate = f"{number(holder.device.bandwidth_bytes_per_s / 1e9)} GB/s"
+    return Fact("Memory bandwidth", f"{rate}, {neutral.bandwidth_source(holder.stated.source)}")
+
+
+def played(point: Point) -> str:
+    """`512 prompt tokens, 128 output tokens`"""
+    said = [f"{point.prompt_tokens:,} prompt tokens", f"{point.output_tokens:,} output tokens"]
+    said += [f"{point.concurrency} at once"] if point.concurrency > 1 else []
+    said += [f"{point.depth:,} in the cache before"] if point.depth else []
+    return ", ".join(said)
+
+
+def cases(session: Session, run: Run) -> Sequence[Case]:
+    """Of its suite; none when that is no longer there in the version the run was made for."""
+    try:
+        return suites.suite_by_sha256(session, run.suite_key, run.suite_sha256).cases
+    except NotFound:
+        return ()
+
+
+def own_words(run: Run, machine: Machine, config: Config, prompts: Sequence[Case]) -> dict[Option, str]:
+    """What a person may add, where there is any."""
+    words = {
+        Option.NOTE: run.note,
+        Option.LABELS: neutral.labels(config.labels, run.labels),
+        Option.MACHINE: machine.name,
+        Option.FLAGS: neutral.own_settings(config.settings),
+        Option.PROMPT: "\n\n".join(case.prompt for case in prompts),
+    }
+    return {option: text for option, text in words.items() if text}
+
+
+def prose_of_prompts(prompts: Sequence[Case], ticked: Collection[Option]) -> Iterator[Prose]:
+    if Option.PROMPT in ticked:
+        for case in prompts:
+            yield Prose(f"Prompt of about {case.point.prompt_tokens:,} tokens", case.prompt)
