@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from app.configuration import SETTINGS, show
+from app.configuration import SETTINGS, setting_title, show
 from app.hardware.catalogue import built_in
 from app.hardware.profile import CATALOGUE, MEASURED, SENSOR, TYPED
 from app.models import Config, Model
@@ -44,11 +44,14 @@ def word(text: str | None) -> str:
 
 
 def engine(config: Config) -> str:
+    version = word(config.engine_version)
+    return " ".join([engine_title(config.engine), *([version] if version and "unknown" not in version else [])])
+
+
+def engine_title(key: str) -> str:
     from app import engines  # loads every engine: not at start
 
-    titles = {each.key: each.title for each in engines.all()}
-    version = word(config.engine_version)
-    return " ".join([titles.get(config.engine, "another engine"), *([version] if "unknown" not in version else [])])
+    return {each.key: each.title for each in engines.all()}.get(key, "another engine")
 
 
 def suite(key: str) -> str:
@@ -61,23 +64,27 @@ def bandwidth_source(source: str) -> str:
 
 
 def settings(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Those with a known meaning and a value of its kind, titled."""
-    found = []
+    """Those that `known_settings` keeps, titled and in words."""
+    return [(SETTINGS[key].title, show(value)) for key, value in known_settings(values).items()]
+
+
+def known_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those with a known meaning and a value of its kind."""
+    found = {}
     for key, setting in SETTINGS.items():
         value = values.get(key)
         is_number = setting.type is int and isinstance(value, int) and not isinstance(value, bool)
         if is_number or (setting.choices and value in setting.choices):
-            found.append((setting.title, show(value)))
+            found[key] = value
     return found
 
 
 def own_settings(values: Mapping[str, Any]) -> str:
     """All others, in a person's own words."""
-    known = {title for title, _ in settings(values)}
-    others = [
-        (SETTINGS[key].title if key in SETTINGS else key, value) for key, value in values.items() if value is not None
-    ]
-    return "; ".join(f"{title} {show(value)}" for title, value in others if title not in known)
+    known = known_settings(values)
+    return "; ".join(
+        f"{setting_title(key)} {show(value)}" for key, value in values.items() if key not in known and value is not None
+    )
 
 
 def device_name(name: str, is_ram: bool = False, memory_bytes: int | None = None) -> str:

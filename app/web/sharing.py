@@ -27,7 +27,7 @@ def subject(session: Session, form: Fields) -> Subject:
     """Raises BadInput and NotFound for what cannot be shared."""
     read = _KINDS.get(form.get("kind"))
     if read is None:
-        raise BadInput("Share something from its own page: a run, a comparison, or a ceiling.")
+        raise BadInput("Share something from its own page: a run, a comparison, a chart of the explorer, or a ceiling.")
     snapshot, offers = read(session, form, options.parse(form.all("include")))
     return Subject(titled(snapshot, form.get("title")), offers)
 
@@ -55,4 +55,11 @@ def _comparison(session: Session, form: Fields, included: frozenset[Option]) -> 
     return Subject(comparison.snapshot(session, names, included), comparison.offers(session, names))
 
 
-_KINDS: dict[str, Read] = {"run": _run, "comparison": _comparison, "ceiling": _ceiling}
+def _explorer(session: Session, form: Fields, included: frozenset[Option]) -> Subject:
+    from app.share import explorer
+
+    given = dict(form.items(without=OWN_FIELDS))
+    return Subject(explorer.snapshot(session, given, included), explorer.offers(session, given))
+
+
+_KINDS: dict[str, Read] = {"run": _run, "comparison": _comparison, "explorer": _explorer, "ceiling": _ceiling}

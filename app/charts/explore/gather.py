@@ -1,6 +1,6 @@
 """The one part of the explorer that reads the database."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from sqlmodel import Session
@@ -16,6 +16,13 @@ from app.store import explore as store
 from app.store.configs import Described, snapshot_of
 from app.store.explore import Frozen, Known, Place
 
+Dress = Callable[[Known, Place, Spot], Spot]
+"""How a place is to be seen: with other names, say, by people who are not to know them."""
+
+
+def undressed(_known: Known, _place: Place, spot: Spot) -> Spot:
+    return spot
+
 
 class Exploration(NamedTuple):
     sheet: Sheet
@@ -27,17 +34,24 @@ class Exploration(NamedTuple):
     known: Known
 
 
-def explore(session: Session, given: Mapping[str, str], engine_titles: Mapping[str, str]) -> Exploration:
+def explore(
+    session: Session, given: Mapping[str, str], engine_titles: Mapping[str, str], dress: Dress = undressed
+) -> Exploration:
     """What an address asks for; without x, y and series the first preset that has data."""
     known = store.known(session)
     fields = registry(frozen.config for frozen in known.configs.values())
     presets = offered(store.played(session), fields)
     view, problems = parse(given, fields, presets[0][0].view)
-    return Exploration(_sheet(session, view, known, fields, engine_titles), problems, fields, presets, known)
+    return Exploration(_sheet(session, view, known, fields, engine_titles, dress), problems, fields, presets, known)
 
 
 def _sheet(
-    session: Session, view: View, known: Known, fields: Mapping[str, Field], engine_titles: Mapping[str, str]
+    session: Session,
+    view: View,
+    known: Known,
+    fields: Mapping[str, Field],
+    engine_titles: Mapping[str, str],
+    dress: Dress,
 ) -> Sheet:
     used = [fields[name] for name in (view.y, view.x, view.series) if name]
     is_main_only = not any(field.is_of_point for field in used)
@@ -50,6 +64,7 @@ def _sheet(
         with_time=any(field.kind == "time" for field in used),
     )
     spots = _spots(session, list(found.observations), known, used, engine_titles)
+    spots = {place: dress(known, place, spot) for place, spot in spots.items()}
     return shape(view, fields, found, spots, is_main_only)
 
 
