@@ -140,26 +140,33 @@ class Repetitions(NamedTuple):
 
 def main_repetitions(session: Session, run_ids: Collection[int]) -> dict[tuple[int, str], Repetitions]:
     """The triple of each usable sample, by run and metric, without unpacking any events."""
-    sources = select(col(Measurement.run_id), col(Measurement.metric), col(Measurement.source)).join(
-        Run, (col(Run.id) == col(Measurement.run_id)) & (col(Run.main_point_key) == col(Measurement.point_key))
-    )
-    shown = sources.where(
-        col(Measurement.run_id).in_(run_ids), col(Measurement.metric).in_(TRIPLE), col(Measurement.is_shown)
-    )
-    found = {(run_id, metric): Repetitions(source, []) for run_id, metric, source in session.execute(shown)}
-    taken = (
-        select(SampleRow.run_id, SampleRow.point, SampleRow.status, SampleRow.flags, Run.main_point_key, *_triple())  # type: ignore[call-overload]  # typed for fewer columns
+    columns: list[Any] = [
+        *(SampleRow.run_id, Measurement.metric, Measurement.source, Run.main_point_key),
+        *(SampleRow.point, SampleRow.status, SampleRow.flags),
+        *(getattr(SampleRow, metric) for metric in TRIPLE),
+    ]
+    query = (
+        select(*columns)
         .join(Run, col(Run.id) == col(SampleRow.run_id))
-        .where(col(SampleRow.run_id).in_(run_ids), col(SampleRow.is_warmup).is_(False))
+        .join(
+            Measurement,
+            (col(Measurement.run_id) == col(Run.id)) & (col(Measurement.point_key) == col(Run.main_point_key)),
+        )
+        .where(
+            col(SampleRow.run_id).in_(run_ids),
+            col(SampleRow.is_warmup).is_(False),
+            col(Measurement.metric).in_(TRIPLE),
+            col(Measurement.is_shown),
+        )
         .order_by(col(SampleRow.run_id), col(SampleRow.ordinal))
     )
-    for run_id, point, status, flags, main_point_key, *values in session.execute(taken):
-        if not is_sound(status, flags) or Point(**point).key != main_point_key:
-            continue
-        for metric, value in zip(TRIPLE, values, strict=True):
-            here = found.get((run_id, metric))
-            if value is not None and here is not None and not _spoils(flags, metric, here.source):
-                here.values.append(value)
+    found: dict[tuple[int, str], Repetitions] = {}
+    for run_id, metric, source, main_point_key, point, status, flags, *triple in session.execute(query):
+        here = found.setdefault((run_id, metric), Repetitions(source, []))
+        value = triple[TRIPLE.index(metric)]
+        is_counted = is_sound(status, flags) and not _spoils(flags, metric, source)
+        if value is not None and is_counted and Point(**point).key == main_point_key:
+            here.values.append(value)
     return found
 
 
@@ -167,7 +174,3 @@ def _spoils(flags: Collection[str], key: str, source: Source | None) -> bool:
     metric = metrics()[key]
     spoilers = metric.spoiled_by | (metric.server_spoiled_by if source == "server" else frozenset())
     return any(flag in spoilers for flag in flags)
-
-
-def _triple() -> list[Any]:
-    return [getattr(SampleRow, metric) for metric in TRIPLE]

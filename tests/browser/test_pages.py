@@ -25,6 +25,9 @@ PATHS = (
     "/explore",
     "/explore?y=ttft_ms&x=prompt_tokens&series=variant",
     "/explore?y=decode_tokens_per_s&x=configuration&raw=on",
+    "/compare",
+    "/compare?run=seed000039&run=seed000038&run=seed000032",
+    "/compare?" + "&".join(f"run=seed{number:06d}" for number in range(31, 39)),
     "/machines",
     "/machines/new",
     "/machines/new?here=true",
@@ -121,6 +124,33 @@ def test_a_note_is_saved_in_place(browser: "Browser", address: str) -> None:
         page.get_by_role("button", name="Save note").click()
         page.locator(".note-text", has_text="Fans at 80 %").wait_for()
         page.get_by_text("Edit the note").wait_for()
+
+
+def test_two_runs_are_ticked_compared_and_swapped(browser: "Browser", address: str) -> None:
+    with tab(browser, address) as opened:
+        page = opened.page
+        page.goto("/runs")
+        for public_id in ("seed000039", "seed000037"):
+            page.get_by_label(f"Compare run {public_id}").check()
+        page.get_by_role("button", name="Compare").click()
+        page.wait_for_url("**/compare?run=seed000039&run=seed000037")
+        page.get_by_role("heading", name="What differs").wait_for()
+        page.get_by_role("link", name="Swap").click()
+        page.wait_for_url("**/compare?run=seed000037&run=seed000039")
+
+
+def test_a_baseline_is_pinned_and_later_runs_say_how_they_stand(browser: "Browser", address: str) -> None:
+    with tab(browser, address) as opened:
+        page = opened.page
+        page.goto("/runs/seed000028")
+        page.get_by_role("button", name="Pin as baseline").click()
+        page.get_by_text("This run is the baseline").wait_for()
+        page.goto("/runs")
+        page.locator("a.verdict").first.click()
+        page.wait_for_url("**/compare?run=seed000028&run=*")
+        page.goto("/runs/seed000028")
+        page.get_by_role("button", name="Unpin baseline").click()
+        page.get_by_role("button", name="Pin as baseline").wait_for()
 
 
 def test_without_scripts_everything_can_be_read(browser: "Browser", address: str) -> None:
