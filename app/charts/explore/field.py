@@ -14,7 +14,7 @@ Value = str | float | datetime
 Kind = Literal["number", "category", "time"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Spot:
     """What many observations share: all that a field may read except measured numbers and times."""
 
