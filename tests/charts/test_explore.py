@@ -157,7 +157,7 @@ def test_what_a_mark_mixes_is_said() -> None:
 
 def test_a_single_value_of_x_says_the_next_step() -> None:
     alone = sheet(View("prompt_tokens", DECODE), {spot(1): runs(10)})
-    assert notes(alone) == ["No run here has another prompt tokens than 512: run the `lengths` suite."]
+    assert notes(alone) == ["Every run here has prompt tokens 512: run the `lengths` suite to see others."]
 
 
 def test_a_share_of_the_ceiling_is_of_all_streams() -> None:
