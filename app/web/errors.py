@@ -30,11 +30,11 @@ def install(web: FastAPI) -> None:
 
 def wants_json(request: Request) -> bool:
     path = route_path(request)
-    return path == "/api" or path.startswith("/api/") or path.endswith(".json")
+    return path == "/api" or path.startswith("/api/")
 
 
 def response(request: Request, status: int, sentence: str) -> Response:
-    if wants_json(request):
+    if wants_json(request) or route_path(request).endswith(".json"):
         return JSONResponse({"error": {"message": sentence}}, status_code=status)
     template = "share_error.html" if is_public(request) else "_error.html" if is_partial(request) else "error.html"
     return render(request, template, status=status, sentence=sentence, heading=_HEADINGS.get(status, "Not possible"))

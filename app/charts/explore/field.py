@@ -14,7 +14,7 @@ Value = str | float | datetime
 Kind = Literal["number", "category", "time"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Spot:
     """What many observations share: all that a field may read except measured numbers and times."""
 
@@ -93,7 +93,7 @@ class Field:
         if self.of_point is not None:
             of = self.of_point
             suite = next((k for k, each in BUILT_IN.items() if len({of(case.point) for case in each.cases}) > 1), None)
-            return f"run the `{suite}` suite" if suite else "run a suite that has several of them"
+            return f"run the `{suite}` suite to see others" if suite else "run a suite that has several to see others"
         return "measure with another one to see a difference"
 
 

@@ -10,7 +10,7 @@ def notes(sheet: Sheet) -> list[str]:
     values = {mark.x for mark in sheet.marks}
     if len(values) == 1 and sheet.x.is_discrete and not sheet.view.at:
         (only,) = values
-        said.append(f"No run here has another {sheet.x.lower_title} than {words(only)}: {sheet.x.remedy}.")
+        said.append(f"Every run here has {sheet.x.lower_title} {words(only)}: {sheet.x.remedy}.")
     if sheet.mixed:
         *more, last = [field.lower_title for field in sheet.mixed]
         names = f"{', '.join(more)} and {last}" if more else last

@@ -39,7 +39,7 @@ def hover(sheet: Sheet, mark: Mark, with_series: bool) -> str:
     if with_series and sheet.series is not None:
         said.insert(0, series_words(sheet, mark.series))
     if mark.observations > 1:
-        range_ = f", {number(mark.low)} to {number(mark.high)}" if mark.low is not None else ""
+        range_ = f", {words(mark.low)} to {words(mark.high)}" if mark.low is not None else ""
         said.append(f"{plural(mark.observations, sheet.noun)}{range_}")
     return "\n".join(said)
 
@@ -57,7 +57,7 @@ def table(sheet: Sheet, link: Link) -> Table:
     for mark in shown:
         row = [series_words(sheet, mark.series)] if sheet.series else []
         row += [words(mark.x), words(mark.y)]
-        row += [number(mark.low), number(mark.high)] if has_spread else []
+        row += [words(mark.low), words(mark.high)] if has_spread else []
         rows.append((*row, *([] if sheet.is_single else [f"{mark.observations:,}"])))
     return Table(
         columns=(

@@ -16,8 +16,8 @@ from app.web.deps import Reading
 from app.web.paths import path_for
 from app.web.render import engine_title, engine_titles, render
 
-FEW_ROWS = 14
-"""So many names have room on the upright axis of a chart of the usual height."""
+HEIGHTS = ((14, "chart-explore"), (28, "chart-explore chart-long"))
+"""So many lines of names have room on the upright axis of such a chart."""
 
 router = APIRouter()
 
@@ -51,7 +51,7 @@ def show_explorer(request: Request, session: Reading) -> Response:
         sheet=sheet,
         view=sheet.view,
         figure=figure,
-        is_long=figure is not None and explorer.rows(figure) > FEW_ROWS,
+        chart_class=_chart_class(explorer.rows(figure)) if figure else "",
         problems=found.problems,
         presets=found.presets,
         groups=explorer.grouped(found.fields.values()),
@@ -77,6 +77,10 @@ def explore_csv(request: Request, session: Reading) -> Response:
 def explore_json(request: Request, session: Reading) -> Response:
     """Parameters are those of the page: `x`, `y`, `series`, `source`, filters and `raw=on`."""
     return JSONResponse(explorer.document(_sound(_explored(request, session)).sheet))
+
+
+def _chart_class(rows: int) -> str:
+    return next((name for most, name in HEIGHTS if rows <= most), "chart-explore chart-longest")
 
 
 def _explored(request: Request, session: Session) -> Exploration:
