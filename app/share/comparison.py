@@ -221,7 +221,10 @@ def _tiles(compared: Comparison) -> Iterator[Tile]:
                 spread = (cell.standard_deviation, cell.low, cell.high, cell.count)
                 verdict = cell.ratio.verdict if cell.ratio else None
                 said = f"{row.title}, {verdict} against {compared.subjects[0].letter}" if verdict else row.title
-                yield Tile(title, cell.value, row.unit, *spread, source=said, reason=cell.reason or NO_VALUE)
+                if cell.value is None:
+                    yield Tile(title, None, row.unit, reason=cell.reason or NO_VALUE)
+                else:
+                    yield Tile(title, cell.value, row.unit, *spread, source=said)
 
 
 def _ratio_tile(row: Row) -> Tile:

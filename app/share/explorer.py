@@ -45,8 +45,8 @@ def snapshot(session: Session, given: Mapping[str, str], options: frozenset[Opti
         tiles=tuple(_tiles(sheet)),
         facts=tuple(_facts(sheet)),
         figures=(_table(sheet),),
-        charts=(Chart(title, public(figure), "chart-history"),),
-        remarks=tuple(explorer.notes(sheet)),
+        charts=(Chart(title, public(figure), explorer.chart_class(figure)),),
+        remarks=tuple(note.replace("`", "") for note in explorer.notes(sheet)),
     )
 
 
@@ -152,7 +152,8 @@ def _tiles(sheet: Sheet) -> Iterator[Tile]:
         where = [series_words(sheet, mark.series)] if sheet.series else []
         at = f"{sheet.x.title} {words(mark.x)} {sheet.x.unit}".strip()
         title = f"{which} {sheet.y.lower_title}" if which else sheet.y.title
-        yield Tile(title, _height(mark), sheet.y.unit, samples=mark.observations, source=", ".join([*where, at]))
+        source = f"{', '.join([*where, at])}: {plural(mark.observations, sheet.noun)}"
+        yield Tile(title, _height(mark), sheet.y.unit, source=source)
 
 
 def _height(mark: Mark) -> float:
@@ -161,7 +162,7 @@ def _height(mark: Mark) -> float:
 
 
 def _facts(sheet: Sheet) -> Iterator[Fact]:
-    for title, field in (("Across", sheet.x), ("Upright", sheet.y), ("Series", sheet.series)):
+    for title, field in (("Shown", sheet.y), ("Against", sheet.x), ("Series", sheet.series)):
         if field is not None:
             yield Fact(title, field.label)
     if sheet.view.source:

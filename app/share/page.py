@@ -19,7 +19,7 @@ from app.share.snapshot import Snapshot, shown
 if TYPE_CHECKING:
     import jinja2
 
-STYLES = ("css/app.css", "css/roof.css", "css/figures.css", "css/share.css")
+STYLES = ("css/app.css", "css/roof.css", "css/figures.css", "css/compare.css", "css/explore.css", "css/share.css")
 PLOTLY_STYLE = "vendor/plotly.css"
 FIRST_SCRIPT = "js/theme.js"
 SCRIPTS = ("js/app.js", "js/copy.js")

@@ -17,7 +17,7 @@ from tests.seed import seed
 @pytest.fixture
 def run_id(database: Database) -> str:
     with database.write() as session:
-        public_id = seed(session, runs=1, configs_used=1, detailed=1)[0]
+        public_id = seed(session, runs=2, configs_used=1, detailed=2)[0]
         runs.edit_note(session, public_id, "Fans at 80 %")
         return public_id
 
@@ -45,6 +45,13 @@ def test_a_link_is_printed_by_its_path(database: Database, run_id: str, monkeypa
     assert result.stdout == f"/roofmark/s/{share.slug}\n"
     assert share.title == share.snapshot["title"] == "My rig"
     assert share.snapshot["prose"] == [{"title": "Note", "text": "Fans at 80 %"}]
+
+
+def test_several_runs_are_compared(database: Database, run_id: str) -> None:
+    result = roofmark(run_id, "seed000001")
+    assert result.exit_code == 0
+    (share,) = shares(database)
+    assert share.kind == "comparison"
 
 
 def test_a_file_and_a_post_make_no_link(database: Database, run_id: str, tmp_path: Path) -> None:

@@ -1,17 +1,19 @@
 """A share of each kind, in each form, holds nothing that a person, a server or a file wrote, unless it was ticked."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from sqlmodel import Session
 
 from app.db import Database
+from app.errors import BadInput
 from app.settings import Settings
-from app.share import Option, Snapshot, ceiling, comparison, links, run
+from app.share import Option, Snapshot, ceiling, comparison, explorer, links, run
 from app.store.devices import list_devices, load_catalogue
 from app.web.calculator import calculate
 from app.web.forms import Fields
-from tests.share.planted import plant, secrets_in
+from tests.share.planted import plant, secret, secrets_in
 from tests.web.notebook import pages
 
 FORMS = ("", ".json", ".csv", ".md", ".html", ".png")
@@ -38,11 +40,18 @@ def makes(database: Database) -> dict[str, Make]:
         "comparison of what cannot be compared": lambda session, _: comparison.snapshot(
             session, [several, one, f"config:{another}"]
         ),
+        **{f"explorer by {x}": partial(_explorer, x) for x in EXPLORED},
         "ceiling": lambda session, _: _ceiling(session),
     }
 
 
-KINDS = ("run", "run of several points", "comparison", "comparison of what cannot be compared", "ceiling")
+EXPLORED = ("machine", "server", "suite", "model", "engine_version", "configuration", "setting.context", "started_at")
+COMPARISONS = ("comparison", "comparison of what cannot be compared")
+KINDS = ("run", "run of several points", *COMPARISONS, *(f"explorer by {x}" for x in EXPLORED), "ceiling")
+
+
+def _explorer(x: str, session: Session, ticked: frozenset[Option]) -> Snapshot:
+    return explorer.snapshot(session, {"y": "decode_tokens_per_s", "x": x, "series": "configuration"}, ticked)
 
 
 def _ceiling(session: Session) -> Snapshot:
@@ -92,3 +101,29 @@ def test_what_is_ticked_is_told_and_nothing_else(
     with database.read() as session:
         snapshot = makes[kind](session, frozenset({option}))
     assert told(settings, database, snapshot) == TICKED[option]
+
+
+@pytest.mark.parametrize(
+    ("x", "option", "shown"),
+    [
+        ("machine", Option.MACHINE, {"MachineName"}),
+        ("labels", Option.LABELS, {"ConfigLabels", "RunLabels"}),
+        (f"setting.{secret('setting')}", Option.FLAGS, {"ConfigOwn", "Setting"}),
+        ("setting.split_mode", Option.FLAGS, {"Split"}),
+        ("setting.flags", Option.FLAGS, {"ConfigFlags"}),
+    ],
+)
+def test_what_a_view_of_the_explorer_shows_in_own_words_must_be_ticked(
+    settings: Settings, database: Database, makes: dict[str, Make], x: str, option: Option, shown: set[str]
+) -> None:
+    given = {"y": "decode_tokens_per_s", "x": x, "series": "model"}
+    with database.read() as session:
+        snapshot = explorer.snapshot(session, given, frozenset({option}))
+        assert told(settings, database, snapshot) == shown
+        assert [offer.option for offer in explorer.offers(session, given)] == [option]
+        try:
+            without = explorer.snapshot(session, given)
+        except BadInput as error:
+            assert secrets_in(str(error)) == set()
+        else:
+            assert told(settings, database, without) == set()

@@ -19,6 +19,8 @@ from tests.web.conftest import browser
 from tests.web.notebook import BASE_URL, pages
 
 FORMS = ("", ".json", ".csv", ".md", ".png", ".html")
+COMPARISON = "kind=comparison&run=seed000002&run=seed000001"
+EXPLORER = "kind=explorer&y=decode_tokens_per_s&x=quantization&series=machine"
 CEILING = "kind=ceiling&device=rtx+3090&total=8.03&bits=Q4_K_M&layers=32&kv_heads=8&head_dim=128"
 
 
@@ -59,7 +61,9 @@ def body(page: str) -> str:
     return page[page.index('<article class="share') : page.index("</article>")]
 
 
-@pytest.mark.parametrize("query", ["kind=run&run={}", "kind=run&run={}&include=note&include=machine", CEILING])
+@pytest.mark.parametrize(
+    "query", ["kind=run&run={}", "kind=run&run={}&include=note&include=machine", COMPARISON, EXPLORER, CEILING]
+)
 def test_the_preview_is_the_public_page_to_the_byte(client: TestClient, run_id: str, query: str) -> None:
     query = query.format(run_id)
     before = preview(client, query)
@@ -230,6 +234,10 @@ def test_a_share_of_another_version_says_so(client: TestClient, run_id: str, dat
         ("kind=run", 422),
         ("kind=run&run=nonesuch", 404),
         ("kind=run&run={}&include=everything", 422),
+        ("kind=comparison&run={}", 422),
+        ("kind=comparison&run={}&run=nonesuch", 404),
+        ("kind=explorer&y=nonesuch", 422),
+        ("kind=explorer&y=decode_tokens_per_s&x=labels", 422),
         ("kind=ceiling&total=8", 422),
     ],
 )
@@ -257,8 +265,35 @@ def test_a_run_of_a_suite_that_is_gone_is_shared_without_its_prompt(
     assert "Prompt text" not in preview(client, f"kind=run&run={run_id}")
 
 
+def test_two_runs_of_the_same_are_told_by_their_ratios(client: TestClient, run_id: str) -> None:
+    page = client.get(f"/s/{share(client, COMPARISON)}").text
+    assert "Qwen3-30B-A3B Q8_0: 2 times the same" in page
+    assert page.count(", B over A</h2>") == 3
+    assert "B against A: " in page
+
+
+def test_runs_that_cannot_be_compared_say_so(client: TestClient, database: Database) -> None:
+    with database.write() as session:
+        ids = seed(session, runs=30)
+    lengths, triple = ids[10], ids[11]
+    page = client.get(f"/s/{share(client, f'kind=comparison&run={lengths}&run={triple}')}").text
+    assert "B against A: they cannot be compared." in page
+    assert lengths not in page
+
+
+def test_the_explorer_names_machines_by_their_hardware(client: TestClient, database: Database) -> None:
+    with database.write() as session:
+        seed(session, runs=30)
+    page = client.get(f"/s/{share(client, EXPLORER)}").text
+    assert "2 × GeForce RTX 3090" in page
+    assert "2×3090" not in page
+
+
 def test_pages_have_a_button_to_share(client: TestClient, run_id: str) -> None:
     assert f'href="/shares/new?kind=run&amp;run={run_id}"' in client.get(f"/runs/{run_id}").text
+    for page in (client.get("/compare?run=seed000002&run=seed000001").text, client.get("/explore").text):
+        (link,) = re.findall(r'href="(/shares/new[^"]*)"', page)
+        assert client.get(unescape(link)).status_code == 200
     page = client.get("/ceiling").text
     (link,) = re.findall(r'href="(/shares/new\?kind=ceiling[^"]*)"', page)
     assert "Ceiling: 8.03 B parameters at 4.85 bits on GeForce RTX 3090" in client.get(unescape(link)).text

@@ -14,7 +14,7 @@ notes     what to know before believing it
 from app.charts.explore.document import csv, document
 from app.charts.explore.field import Field
 from app.charts.explore.fields import grouped, registry
-from app.charts.explore.figure import figure, rows
+from app.charts.explore.figure import chart_class, figure, rows
 from app.charts.explore.gather import Exploration, explore
 from app.charts.explore.notes import notes, nothing
 from app.charts.explore.shape import Mark, Sheet
@@ -29,6 +29,7 @@ __all__ = [
     "Mark",
     "Sheet",
     "View",
+    "chart_class",
     "csv",
     "document",
     "explore",

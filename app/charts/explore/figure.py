@@ -11,6 +11,8 @@ from app.charts.explore.shape import Mark, Sheet
 from app.charts.explore.table import Link, hover, series_words, summary, table, words
 from app.units import plural
 
+HEIGHTS = ((14, "chart-explore"), (28, "chart-explore chart-long"))
+"""So many lines of names have room on the upright axis of such a chart."""
 GROUP_WIDTH = 0.6
 """Of the room of a category, what its series take up."""
 WIDEST_STEP = 0.12
@@ -95,6 +97,11 @@ class _Axis:
 def rows(figure: Figure) -> int:
     """How many lines of names stand below each other on the upright axis."""
     return sum(name.count("<br>") + 1 for name in figure.layout["yaxis"].get("ticktext", ()))
+
+
+def chart_class(figure: Figure) -> str:
+    """Of the style sheet."""
+    return next((name for most, name in HEIGHTS if rows(figure) <= most), "chart-explore chart-longest")
 
 
 def _name(text: str) -> str:

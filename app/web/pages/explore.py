@@ -16,9 +16,6 @@ from app.web.deps import Reading
 from app.web.paths import path_for
 from app.web.render import engine_title, engine_titles, render
 
-HEIGHTS = ((14, "chart-explore"), (28, "chart-explore chart-long"))
-"""So many lines of names have room on the upright axis of such a chart."""
-
 router = APIRouter()
 
 
@@ -51,7 +48,7 @@ def show_explorer(request: Request, session: Reading) -> Response:
         sheet=sheet,
         view=sheet.view,
         figure=figure,
-        chart_class=_chart_class(explorer.rows(figure)) if figure else "",
+        chart_class=explorer.chart_class(figure) if figure else "",
         problems=found.problems,
         presets=found.presets,
         groups=explorer.grouped(found.fields.values()),
@@ -77,10 +74,6 @@ def explore_csv(request: Request, session: Reading) -> Response:
 def explore_json(request: Request, session: Reading) -> Response:
     """Parameters are those of the page: `x`, `y`, `series`, `source`, filters and `raw=on`."""
     return JSONResponse(explorer.document(_sound(_explored(request, session)).sheet))
-
-
-def _chart_class(rows: int) -> str:
-    return next((name for most, name in HEIGHTS if rows <= most), "chart-explore chart-longest")
 
 
 def _explored(request: Request, session: Session) -> Exploration:
