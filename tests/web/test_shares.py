@@ -3,7 +3,7 @@
 import re
 from html import unescape
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qs
 
 import pytest
 from pydantic import SecretStr
@@ -27,7 +27,7 @@ CEILING = "kind=ceiling&device=rtx+3090&total=8.03&bits=Q4_K_M&layers=32&kv_head
 @pytest.fixture
 def run_id(database: Database) -> str:
     with database.write() as session:
-        public_id = seed(session, runs=3, configs_used=1, detailed=1)[-1]
+        public_id = seed(session, runs=3, configs_used=1, detailed=3)[-1]
         runs.edit_note(session, public_id, "Fans at 80 %")
         return public_id
 
@@ -244,7 +244,7 @@ def test_a_share_of_another_version_says_so(client: TestClient, run_id: str, dat
 def test_what_cannot_be_shared_is_one_sentence(client: TestClient, run_id: str, query: str, status: int) -> None:
     for path in ("/shares/new", "/shares/new/card"):
         assert client.get(f"{path}?{query.format(run_id)}").status_code == status
-    assert client.post("/shares", data=dict(parse_qsl(query.format(run_id)))).status_code == status
+    assert client.post("/shares", data=parse_qs(query.format(run_id))).status_code == status
 
 
 def test_a_run_without_numbers_is_not_shared(client: TestClient, run_id: str, database: Database) -> None:
