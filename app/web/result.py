@@ -210,5 +210,5 @@ def _of_sample(sample: Sample, key: str) -> tuple[str, str]:
     value = triple_of(sample)[key]
     if value is not None:
         return number(value), ""
-    reasons = [reading.null_reason for reading in metrics()[key].read(sample) if reading.null_reason]
+    reasons = [reading.null_reason for reading in metrics()[key].read([sample]) if reading.null_reason]
     return number(None), NULL_REASONS[reasons[0]] if reasons else ""
