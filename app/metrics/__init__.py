@@ -70,7 +70,7 @@ class Measured:
 
 
 def preferred(metric: str) -> tuple[Source, ...]:
-    return SOURCE_ORDER.get(metric, ("client", "server", "slope", "import"))
+    return SOURCE_ORDER.get(metric, ("client", "server", "slope", "sensor", "import"))
 
 
 def triple_of(sample: Sample) -> dict[str, float | None]:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from app.samples import Sample
 
-Source = Literal["client", "server", "slope", "import"]
+Source = Literal["client", "server", "slope", "sensor", "import"]
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,7 @@ NULL_REASONS = {
     "not_finite": "The figures give no number that makes sense.",
     "not_stated": "The server did not state it.",
     "not_reused": "The server worked through the prompt anew although it had just seen it.",
+    "few_readings": "It took less than two readings of the sensors, which come twice a second.",
     "few_gaps": "Fewer than two tokens arrived, so there is no gap.",
 }
 

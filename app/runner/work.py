@@ -17,7 +17,7 @@ from app.errors import Busy, Cancelled, RoofmarkError, ServerProblem
 from app.http import ServerClient, is_loopback
 from app.metrics import triple_of
 from app.models import Run, Server
-from app.runner import evidence, workers
+from app.runner import evidence, sensing, workers
 from app.runner.facts import chosen_model, context_tokens, contradictions, facts_json, geometry, snapshot
 from app.samples import Sample
 from app.secrets import Secrets
@@ -130,12 +130,13 @@ def _measure(m: _Measuring) -> str | None:
         _freeze(m, facts, prepared)
         before = _counters(engine, client)
         try:
-            for step in bench.play(job, prepared, m.stop):
-                if isinstance(step, Phase):
-                    _tell(m, step)
-                else:
-                    _keep(m, step, prepared)
-                m.stop.check()
+            with sensing.watching(m.server, m.settings) as watch:
+                for step in bench.play(job, prepared, m.stop):
+                    if isinstance(step, Phase):
+                        _tell(m, step)
+                    else:
+                        _keep(m, sensing.sensed(step, watch), prepared)
+                    m.stop.check()
         finally:
             _conclude(m, before, None if m.stop.requested else _counters(engine, client))
     return bench.verdict([each.sample for each in m.taken])
