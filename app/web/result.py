@@ -19,6 +19,7 @@ FURTHER = (
     "ttfa_ms",
     "e2e_ms",
     "output_tokens_per_s",
+    "goodput_requests_per_s",
 )
 """In this order after the triple; others follow by key."""
 
@@ -29,6 +30,7 @@ SOURCES = {
     "client": "Timed by Roofmark",
     "server": "The server's own timing",
     "slope": "Slope between two prompt lengths",
+    "sensor": "From the machine's sensors",
     "import": "Imported",
 }
 LOWER_BOUND = "a lower bound: it contains HTTP, queue and chat template"
