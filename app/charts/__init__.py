@@ -8,6 +8,8 @@ from app.charts.base import MAX_SERIES, Figure, Key, Table
 from app.charts.compare import curves, forest, pauses, series_of
 from app.charts.history import history
 from app.charts.roof import Reached, Work, against_context, reached, roofline, run_roofline
+from app.charts.sensors import sensors_of
+from app.charts.serving import serving_figure
 from app.charts.sparkline import sparkline
 from app.charts.tokens import gaps, timeline, typical_sample
 
@@ -27,7 +29,9 @@ __all__ = [
     "reached",
     "roofline",
     "run_roofline",
+    "sensors_of",
     "series_of",
+    "serving_figure",
     "sparkline",
     "timeline",
     "typical_sample",

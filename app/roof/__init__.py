@@ -5,10 +5,11 @@ points      the ceiling over each measured point
 insight     where a token's time goes, how it changes with context, what would make it faster
 """
 
-from app.roof.configs import ConfigRoof, Stand, config_roofs, decode_ceilings
+from app.roof.configs import ConfigRoof, config_roofs
 from app.roof.foundation import Foundation, Holder, Unknown, foundation, geometry_of
 from app.roof.insight import Insight, insight
 from app.roof.points import PointRoof, RunRoof, context_of, roofs, run_roof
+from app.roof.stands import Stand, decode_ceilings
 
 __all__ = [
     "ConfigRoof",

@@ -9,6 +9,8 @@ from app import charts
 from app.errors import BadInput
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, Measured, metrics, triple_of
 from app.metrics.base import SOURCES
+from app.metrics.serving import serving
+from app.metrics.throughput import USUAL_SLO
 from app.models import Config, Machine, Model, Run
 from app.roof import Insight, PointRoof, RunRoof, insight, run_roof
 from app.samples import Point, Sample
@@ -184,16 +186,23 @@ def _figures(found: _Result, explained: Insight | None) -> Iterator[Figures]:
         columns = (Column("Part", is_text=True), Column("Time", "ms"), Column("Arithmetic", is_text=True))
         yield Figures("Where a token's time goes", columns, rows)
     for point in found.points:
-        title = "All metrics" if len(found.points) == 1 else f"All metrics at {point.prompt_tokens:,} prompt tokens"
+        title = "All metrics" if len(found.points) == 1 else f"All metrics at {circumstances.played(point)}"
         yield Figures(title, _METRIC_COLUMNS, tuple(_metric_rows(found, point)))
     if found.taken:
         yield Figures("Samples", _SAMPLE_COLUMNS, tuple(_sample_row(sample) for sample in found.taken))
 
 
+_SELDOM = {"concurrency": 1, "depth": 0}
+"""What points usually have; worth a column where one differs."""
+_SELDOM_TITLES = {"concurrency": "Streams", "depth": "In the cache before"}
+
+
 def _points(found: _Result) -> Figures:
+    varied = [name for name, usual in _SELDOM.items() if any(getattr(point, name) != usual for point in found.points)]
     columns = (
         Column("Prompt tokens"),
         Column("Output tokens"),
+        *(Column(_SELDOM_TITLES[name]) for name in varied),
         *(Column(metrics()[key].title, metrics()[key].unit) for key in TRIPLE),
         *((Column("Decode ceiling", "tok/s"), Column("Reached", "%")) if found.roof else ()),
     )
@@ -202,7 +211,8 @@ def _points(found: _Result) -> Figures:
         triple = [each.value if (each := found.shown(point, key)) else None for key in TRIPLE]
         top = found.roof.at(point) if found.roof else None
         ceiling = (top.decode.tokens_per_s, top.mbu and top.mbu * 100) if top else ()
-        rows.append((point.prompt_tokens, point.output_tokens, *triple, *ceiling))
+        lengths = (point.prompt_tokens, point.output_tokens, *(int(getattr(point, name)) for name in varied))
+        rows.append((*lengths, *triple, *ceiling))
     return Figures("Points", columns, tuple(rows), is_brief=True)
 
 
@@ -264,6 +274,9 @@ def _charts(found: _Result, explained: Insight | None) -> Iterator[Chart]:
         "Roofline": charts.run_roofline(found.roof.foundation, found.top) if found.roof and found.top else None,
     }
     yield from (Chart(title, public(figure)) for title, figure in figures.items() if figure is not None)
+    several = charts.serving_figure(serving(found.taken, USUAL_SLO), USUAL_SLO)
+    if several is not None:
+        yield Chart("Several streams at once", public(several), f"chart-stack-{several.panels}")
 
 
 def _remarks(found: _Result) -> Iterator[str]:

@@ -19,6 +19,7 @@ FURTHER = (
     "ttfa_ms",
     "e2e_ms",
     "output_tokens_per_s",
+    "goodput_requests_per_s",
 )
 """In this order after the triple; others follow by key."""
 
@@ -204,5 +205,5 @@ def _of_sample(sample: Sample, key: str) -> tuple[str, str]:
     value = triple_of(sample)[key]
     if value is not None:
         return number(value), ""
-    reasons = [reading.null_reason for reading in metrics()[key].read(sample) if reading.null_reason]
+    reasons = [reading.null_reason for reading in metrics()[key].read([sample]) if reading.null_reason]
     return number(None), NULL_REASONS[reasons[0]] if reasons else ""
