@@ -1,60 +1,28 @@
 """Runs or configurations side by side: what differs in neutral words, ratios with their intervals, and verdicts."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 
 from sqlmodel import Session
 
 from app import charts
-from app.compare import Comparison, compare
-from app.compare.result import Cell, Distribution, PointRows, Row, Subject
-from app.errors import BadInput
-from app.metrics import NULL_REASONS, TRIPLE
-from app.models import Config, Machine, Model, Run
-from app.share import circumstances, neutral
+from app.compare import Comparison
+from app.compare.result import PointRows, Row
+from app.metrics import TRIPLE
+from app.share import circumstances
+from app.share.compared import NO_VERDICT, Compared, differing, fact_titles, neutral_comparison
 from app.share.figures import public
 from app.share.options import Offer, Option
 from app.share.snapshot import Chart, Column, Fact, Figures, Prose, Snapshot, Tile
-from app.store import machines
-from app.store.subjects import circumstances_of
-from app.suites import Case
 from app.units import number, percent
 
 KIND = "comparison"
-NO_VERDICT = "no verdict"
 NO_VALUE = "There is no value at this point."
 DECODE = TRIPLE[2]
 
 
-@dataclass(frozen=True)
-class _Side:
-    """One subject with everything that may be told of it."""
-
-    letter: str
-    run: Run
-    machine: Machine
-    config: Config
-    model: Model
-    facts: Mapping[str, str]
-    words: Mapping[Option, str]
-
-    @property
-    def title(self) -> str:
-        return neutral.model_title(self.model)
-
-
-@dataclass(frozen=True)
-class _Found:
-    comparison: Comparison
-    """With neutral titles and without a word that is not the code's own."""
-    sides: Sequence[_Side]
-    prompts: Sequence[Case]
-    """Of the first one's suite."""
-
-
 def snapshot(session: Session, names: Sequence[str], options: frozenset[Option] = frozenset()) -> Snapshot:
     """`names` as `store.subjects.resolve` reads them. Raises BadInput and NotFound."""
-    found = _found(session, names)
+    found = neutral_comparison(session, names)
     return Snapshot(
         kind=KIND,
         title=_title(found),
@@ -70,118 +38,20 @@ def snapshot(session: Session, names: Sequence[str], options: frozenset[Option] 
 
 
 def offers(session: Session, names: Sequence[str]) -> list[Offer]:
-    found = _found(session, names)
+    found = neutral_comparison(session, names)
     return [Offer(option, text) for option in Option if (text := _together(found, option))]
 
 
-def _together(found: _Found, option: Option) -> str:
+def _together(found: Compared, option: Option) -> str:
     if option is Option.PROMPT:
         return "\n\n".join(case.prompt for case in found.prompts)
     return "; ".join(f"{side.letter}: {side.words[option]}" for side in found.sides if option in side.words)
 
 
-# --- what it is made from --------------------------------------------------------------------------------------------
-
-
-def _found(session: Session, names: Sequence[str]) -> _Found:
-    from app import engines  # loads every engine: not at start
-
-    compared = compare(session, names, {engine.key: engine.title for engine in engines.all()})
-    by_id = circumstances_of(session, {subject.public_id for subject in compared.subjects})
-    sides = []
-    for subject in compared.subjects:
-        run, machine, _, config, model = by_id[subject.public_id]
-        if config is None or model is None:
-            raise BadInput("A run that ended before its configuration was known cannot be shared.")
-        told = {
-            fact.title: fact.value for fact in circumstances.facts(config, model, machines.devices(session, machine))
-        }
-        told["Suite"] = neutral.suite(run.suite_key)
-        words = circumstances.own_words(run, machine, config, ())
-        sides.append(_Side(subject.letter, run, machine, config, model, told, words))
-    titles = _distinct(sides)
-    return _Found(
-        comparison=replace(
-            compared,
-            subjects=tuple(_subject(subject, title) for subject, title in zip(compared.subjects, titles, strict=True)),
-            differences=(),
-            points=tuple(_point(each) for each in compared.points),
-            distributions=tuple(
-                Distribution(each.quantiles_ms, each.gaps, each.is_chunks) for each in compared.distributions
-            ),
-        ),
-        sides=sides,
-        prompts=circumstances.cases(session, sides[0].run),
-    )
-
-
-def _distinct(sides: Sequence[_Side]) -> list[str]:
-    """Model and quantization; where they are the same everywhere, what tells them apart."""
-    if len({side.title for side in sides}) > 1:
-        return [side.title for side in sides]
-    differing = [title for title in _titles(sides) if len({side.facts.get(title) for side in sides}) > 1]
-    return [
-        ", ".join(_short(title, side.facts[title]) for title in differing[:2] if title in side.facts) or side.title
-        for side in sides
-    ]
-
-
-def _short(title: str, value: str) -> str:
-    return value if title in ("Engine", "Hardware", "Suite") else f"{title} {value}"
-
-
-def _titles(sides: Sequence[_Side]) -> list[str]:
-    return list(dict.fromkeys(title for side in sides for title in side.facts))
-
-
-def _subject(subject: Subject, title: str) -> Subject:
-    """What tables and figures read of it; all other fields are empty."""
-    return Subject(
-        letter=subject.letter,
-        key="",
-        public_id="",
-        title=title,
-        unit=subject.unit,
-        basis="",
-        runs=(),
-        machine="",
-        server="",
-        engine=None,
-        engine_version=None,
-        model=None,
-        quantization=None,
-        settings={},
-        labels=(),
-        fingerprint=None,
-        suite_key="",
-        started_at=None,
-        refusal="",
-    )
-
-
-def _point(point: PointRows) -> PointRows:
-    return PointRows(point.point, tuple(replace(row, cells=tuple(map(_cell, row.cells))) for row in point.rows))
-
-
-def _cell(cell: Cell) -> Cell:
-    """Reasons and refusals name runs and suites: only what is known by heart is said."""
-    return Cell(
-        value=cell.value,
-        low=cell.low,
-        high=cell.high,
-        standard_deviation=cell.standard_deviation,
-        count=cell.count,
-        left_out=cell.left_out,
-        reason=cell.reason if cell.reason in NULL_REASONS.values() else "",
-        ratio=cell.ratio,
-        refusal=NO_VERDICT if cell.refusal else "",
-    )
-
-
 # --- in words --------------------------------------------------------------------------------------------------------
 
 
-def _title(found: _Found) -> str:
+def _title(found: Compared) -> str:
     titles = list(dict.fromkeys(subject.title for subject in found.comparison.subjects))
     common = found.sides[0].title if len({side.title for side in found.sides}) == 1 else ""
     if len(titles) == 1:
@@ -190,14 +60,14 @@ def _title(found: _Found) -> str:
     return f"{common}: {named}" if common and common != named else named
 
 
-def _subtitle(found: _Found) -> str:
+def _subtitle(found: Compared) -> str:
     hardware = list(dict.fromkeys(side.facts["Hardware"] for side in found.sides))
     point = circumstances.played(found.comparison.main) if found.comparison.main else ""
     days = [f"{side.run.started_at:%Y-%m-%d}" for side in found.sides if side.run.started_at]
     return " · ".join(filter(None, [", ".join(hardware[:2]), point, max(days, default="")]))
 
 
-def _description(found: _Found) -> str:
+def _description(found: Compared) -> str:
     base, *others = found.comparison.subjects
     said = []
     for place, subject in enumerate(others, start=1):
@@ -237,9 +107,9 @@ def _ratio_tile(row: Row) -> Tile:
     return Tile(f"{row.title}, B over A", ratio.value, "×", None, ratio.low, ratio.high, source=source)
 
 
-def _facts(found: _Found, options: frozenset[Option]) -> Iterator[Fact]:
+def _facts(found: Compared, options: frozenset[Option]) -> Iterator[Fact]:
     """What is the same everywhere; then what was ticked."""
-    for title in _titles(found.sides):
+    for title in fact_titles(found.sides):
         values = {side.facts.get(title) for side in found.sides}
         if len(values) == 1:
             yield Fact(title, values.pop() or "")
@@ -248,11 +118,10 @@ def _facts(found: _Found, options: frozenset[Option]) -> Iterator[Fact]:
             yield Fact(title, text)
 
 
-def _figures(found: _Found) -> Iterator[Figures]:
+def _figures(found: Compared) -> Iterator[Figures]:
     compared = found.comparison
     heads = (Column("", is_text=True), *(Column(side.letter, is_text=True) for side in found.sides))
-    differing = [title for title in _titles(found.sides) if len({side.facts.get(title) for side in found.sides}) > 1]
-    rows = [(title, *(side.facts.get(title, "not stated") for side in found.sides)) for title in differing]
+    rows = [(title, *(side.facts.get(title, "not stated") for side in found.sides)) for title in differing(found.sides)]
     days = [f"{side.run.started_at:%Y-%m-%d}" if side.run.started_at else "" for side in found.sides]
     yield Figures("What is compared", heads, (*rows, ("Measured", *days)), is_brief=True)
     for each in compared.shared_points:
@@ -308,7 +177,7 @@ def _charts(compared: Comparison) -> Iterator[Chart]:
     yield from (Chart(title, public(figure), size) for title, figure, size in figures if figure is not None)
 
 
-def _remarks(found: _Found) -> Iterator[str]:
+def _remarks(found: Compared) -> Iterator[str]:
     for pair in found.comparison.pairs:
         against = f"{found.sides[pair.place].letter} against {found.sides[0].letter}"
         yield f"{against}: {'they cannot be compared' if pair.refusal else pair.verdict or NO_VERDICT}."
@@ -318,7 +187,7 @@ def _remarks(found: _Found) -> Iterator[str]:
     )
 
 
-def _prose(found: _Found, options: frozenset[Option]) -> Iterator[Prose]:
+def _prose(found: Compared, options: frozenset[Option]) -> Iterator[Prose]:
     if Option.NOTE in options:
         for side in found.sides:
             if Option.NOTE in side.words:

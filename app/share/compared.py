@@ -1,0 +1,145 @@
+"""A comparison seen by people who are to know no names: its figures stay, every word of it is a neutral one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlmodel import Session
+
+from app.compare import Comparison, compare
+from app.compare.result import Cell, Distribution, PointRows, Subject
+from app.errors import BadInput
+from app.metrics import NULL_REASONS
+from app.models import Config, Machine, Model, Run
+from app.share import circumstances, neutral
+from app.share.options import Option
+from app.store import machines
+from app.store.subjects import circumstances_of
+from app.suites import Case
+
+NO_VERDICT = "no verdict"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One subject with everything that may be told of it."""
+
+    letter: str
+    run: Run
+    machine: Machine
+    config: Config
+    model: Model
+    facts: Mapping[str, str]
+    words: Mapping[Option, str]
+
+    @property
+    def title(self) -> str:
+        return neutral.model_title(self.model)
+
+
+@dataclass(frozen=True)
+class Compared:
+    comparison: Comparison
+    """With neutral titles and without a word that is not the code's own."""
+    sides: Sequence[Side]
+    prompts: Sequence[Case]
+    """Of the first one's suite."""
+
+
+def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
+    from app import engines  # loads every engine: not at start
+
+    compared = compare(session, names, {engine.key: engine.title for engine in engines.all()})
+    by_id = circumstances_of(session, {subject.public_id for subject in compared.subjects})
+    sides = []
+    for subject in compared.subjects:
+        run, machine, _, config, model = by_id[subject.public_id]
+        if config is None or model is None:
+            raise BadInput("A run that ended before its configuration was known cannot be shared.")
+        told = {
+            fact.title: fact.value for fact in circumstances.facts(config, model, machines.devices(session, machine))
+        }
+        told["Suite"] = neutral.suite(run.suite_key)
+        words = circumstances.own_words(run, machine, config, ())
+        sides.append(Side(subject.letter, run, machine, config, model, told, words))
+    titles = _distinct(sides)
+    return Compared(
+        comparison=replace(
+            compared,
+            subjects=tuple(_subject(subject, title) for subject, title in zip(compared.subjects, titles, strict=True)),
+            differences=(),
+            points=tuple(_point(each) for each in compared.points),
+            distributions=tuple(
+                Distribution(each.quantiles_ms, each.gaps, each.is_chunks) for each in compared.distributions
+            ),
+        ),
+        sides=sides,
+        prompts=circumstances.cases(session, sides[0].run),
+    )
+
+
+def _distinct(sides: Sequence[Side]) -> list[str]:
+    """Model and quantization; where they are the same everywhere, what tells them apart."""
+    if len({side.title for side in sides}) > 1:
+        return [side.title for side in sides]
+    telling = differing(sides)[:2]
+    return [
+        ", ".join(_short(title, side.facts[title]) for title in telling if title in side.facts) or side.title
+        for side in sides
+    ]
+
+
+def _short(title: str, value: str) -> str:
+    return value if title in ("Engine", "Hardware", "Suite") else f"{title} {value}"
+
+
+def differing(sides: Sequence[Side]) -> list[str]:
+    """Titles of the facts that are not the same everywhere."""
+    return [title for title in fact_titles(sides) if len({side.facts.get(title) for side in sides}) > 1]
+
+
+def fact_titles(sides: Sequence[Side]) -> list[str]:
+    return list(dict.fromkeys(title for side in sides for title in side.facts))
+
+
+def _subject(subject: Subject, title: str) -> Subject:
+    """What tables and figures read of it; all other fields are empty."""
+    return Subject(
+        letter=subject.letter,
+        key="",
+        public_id="",
+        title=title,
+        unit=subject.unit,
+        basis="",
+        runs=(),
+        machine="",
+        server="",
+        engine=None,
+        engine_version=None,
+        model=None,
+        quantization=None,
+        settings={},
+        labels=(),
+        fingerprint=None,
+        suite_key="",
+        started_at=None,
+        refusal="",
+    )
+
+
+def _point(point: PointRows) -> PointRows:
+    return PointRows(point.point, tuple(replace(row, cells=tuple(map(_cell, row.cells))) for row in point.rows))
+
+
+def _cell(cell: Cell) -> Cell:
+    """Reasons and refusals name runs and suites: only what is known by heart is said."""
+    return Cell(
+        value=cell.value,
+        low=cell.low,
+        high=cell.high,
+        standard_deviation=cell.standard_deviation,
+        count=cell.count,
+        left_out=cell.left_out,
+        reason=cell.reason if cell.reason in NULL_REASONS.values() else "",
+        ratio=cell.ratio,
+        refusal=NO_VERDICT if cell.refusal else "",
+    )
