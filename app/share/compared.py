@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from sqlmodel import Session
 
 from app.compare import Comparison, compare
-from app.compare.result import Cell, Distribution, PointRows, Subject
+from app.compare.result import Ceiling, Cell, Distribution, Pair, PointRows, Subject
 from app.errors import BadInput
 from app.metrics import NULL_REASONS
 from app.models import Config, Machine, Model, Run
@@ -63,13 +63,20 @@ def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
         sides.append(Side(subject.letter, run, machine, config, model, told, words))
     titles = _distinct(sides)
     return Compared(
-        comparison=replace(
-            compared,
+        comparison=Comparison(
             subjects=tuple(_subject(subject, title) for subject, title in zip(compared.subjects, titles, strict=True)),
             differences=(),
+            pairs=tuple(
+                Pair(pair.place, NO_VERDICT if pair.refusal else "", (), pair.verdict) for pair in compared.pairs
+            ),
             points=tuple(_point(each) for each in compared.points),
+            main=compared.main,
             distributions=tuple(
                 Distribution(each.quantiles_ms, each.gaps, each.is_chunks) for each in compared.distributions
+            ),
+            ceilings=tuple(
+                Ceiling(each.decode_tokens_per_s, "", each.mbu, each.prefill_tokens_per_s, "", each.mfu)
+                for each in compared.ceilings
             ),
         ),
         sides=sides,

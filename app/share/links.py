@@ -21,7 +21,7 @@ class Shared:
 
 def titled(snapshot: Snapshot, title: str) -> Snapshot:
     """With a title of the person's own; the snapshot's without one. Raises BadInput when it is too long."""
-    title = " ".join(title.split())
+    title = "".join(letter for letter in " ".join(title.split()) if letter.isprintable())
     if len(title) > LONGEST_TITLE:
         raise BadInput(f"The title is longer than {LONGEST_TITLE} characters.")
     return replace(snapshot, title=title or snapshot.title[:LONGEST_TITLE])

@@ -40,6 +40,9 @@ PATHS = (
     "/suites/triple",
     "/shares",
     "/shares/new?kind=run&run=seed000032",
+    "/shares/new?kind=comparison&run=seed000039&run=seed000038&run=seed000032",
+    "/shares/new?kind=explorer&y=decode_tokens_per_s&x=configuration&series=machine",
+    "/shares/new?kind=ceiling&device=rtx+3090&total=8.03&bits=Q4_K_M",
 )
 
 

@@ -75,7 +75,9 @@ def test_a_digest_is_of_everything_but_the_title() -> None:
     assert replace(SNAPSHOT, prose=()).digest != SNAPSHOT.digest
 
 
-@pytest.mark.parametrize(("typed", "title"), [("", SNAPSHOT.title), (" My\n rig ", "My rig")])
+@pytest.mark.parametrize(
+    ("typed", "title"), [("", SNAPSHOT.title), (" My\n rig ", "My rig"), ("My\0 rig\u202e", "My rig")]
+)
 def test_a_title_of_ones_own(typed: str, title: str) -> None:
     assert links.titled(SNAPSHOT, typed).title == title
 
@@ -200,6 +202,7 @@ def test_the_picture_has_the_usual_size_and_no_metadata() -> None:
         {"title": "Łódź, ő and a title that is much too long for two lines " * 3},
         {"title": "x" * 200},
         {"title": "\u0007"},
+        {"title": ""},
         {"tiles": (), "bars": ()},
         {"bars": (Bar("Decode ceiling", 1.4, 100, "tok/s", ""),)},
         {"tiles": (Tile("TTFT", 123456789.0, "ms"),) * 3},

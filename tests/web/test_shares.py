@@ -1,6 +1,7 @@
 """Sharing: preview, link, everything that belongs to it, and its end."""
 
 import re
+from dataclasses import replace
 from html import unescape
 from typing import Any
 from urllib.parse import parse_qs
@@ -12,11 +13,12 @@ from starlette.testclient import TestClient
 
 from app.db import Database
 from app.models import Run, Share
+from app.samples import Point
 from app.settings import Settings
 from app.store import machines, runs
-from tests.seed import seed
+from tests.seed import made_sample, seed
 from tests.web.conftest import browser
-from tests.web.notebook import BASE_URL, pages
+from tests.web.notebook import BASE_URL, add_run, pages
 
 FORMS = ("", ".json", ".csv", ".md", ".png", ".html")
 COMPARISON = "kind=comparison&run=seed000002&run=seed000001"
@@ -270,6 +272,28 @@ def test_two_runs_of_the_same_are_told_by_their_ratios(client: TestClient, run_i
     assert "Qwen3-30B-A3B Q8_0: 2 times the same" in page
     assert page.count(", B over A</h2>") == 3
     assert "B against A: " in page
+
+
+def test_points_with_several_streams_are_told_apart(client: TestClient, run_id: str, database: Database) -> None:
+    made = [replace(made_sample(n, Point(512, 128, 4), 450.0 + n, 50.0), round=n // 4, stream=n % 4) for n in range(12)]
+    alone = [made_sample(12 + n, Point(512, 128), 300.0 + n, 60.0) for n in range(3)]
+    several = add_run(database, [*made, *alone], suite_key="concurrency")
+    slug = share(client, f"kind=run&run={several}")
+    page = client.get(f"/s/{slug}").text
+    assert "Several streams at once" in page
+    assert "All metrics at 512 prompt tokens, 128 output tokens, 4 at once" in page
+    (points,) = [table for table in client.get(f"/s/{slug}.json").json()["figures"] if table["title"] == "Points"]
+    assert [column["title"] for column in points["columns"]][:3] == ["Prompt tokens", "Output tokens", "Streams"]
+    assert [row[2] for row in points["rows"]] == [4, 1]
+
+
+def test_long_tables_are_cut_on_the_page_and_whole_in_the_data(client: TestClient, database: Database) -> None:
+    with database.write() as session:
+        seed(session, runs=300, detailed=0)
+    slug = share(client, "kind=explorer&y=decode_tokens_per_s&x=ttft_ms")
+    page = client.get(f"/s/{slug}").text
+    assert "The first 200 of 300 rows" in page
+    assert len(client.get(f"/s/{slug}.json").json()["figures"][0]["rows"]) == 300
 
 
 def test_runs_that_cannot_be_compared_say_so(client: TestClient, database: Database) -> None:

@@ -1,0 +1,34 @@
+"""Shares in both databases: made, listed, opened, revoked."""
+
+from dataclasses import replace
+
+import pytest
+
+from app.db import Database
+from app.errors import NotFound
+from app.share import links
+from app.store import shares
+from tests.databases import on_both
+from tests.share.test_forms import SNAPSHOT
+
+
+@on_both
+def test_a_share_from_its_making_to_its_end(database: Database) -> None:
+    with database.write() as session:
+        first = links.publish(session, SNAPSHOT)
+        second = links.publish(session, replace(SNAPSHOT, kind="ceiling", title="Ünïcode 伺服器"))
+    with database.read() as session:
+        assert links.opened(session, first).snapshot == SNAPSHOT
+        assert [(each.slug, each.kind, each.title) for each in shares.list_shares(session)] == [
+            (second, "ceiling", "Ünïcode 伺服器"),
+            (first, "run", SNAPSHOT.title),
+        ]
+    with database.write() as session:
+        shares.revoke(session, first)
+    with database.write() as session, pytest.raises(NotFound, match="has been revoked"):
+        shares.revoke(session, first)
+    with database.read() as session:
+        for slug in (first, "nonesuch"):
+            with pytest.raises(NotFound, match="revoked, or it was never one"):
+                links.opened(session, slug)
+        assert [each.revoked_at is None for each in shares.list_shares(session)] == [True, False]
