@@ -162,7 +162,7 @@ def runs(
 ) -> None:
     """List runs with their triple."""
     from app.cli.show import list_them
-    from app.store.listing import Filter
+    from app.store.filters import Filter
 
     list_them(Filter(status, machine, server, model, suite), sort, not ascending, page, per_page, as_json)
 

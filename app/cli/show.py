@@ -6,7 +6,8 @@ from app.cli.common import log_to_file, notice_dead_workers, open_database, prin
 from app.cli.text import run_text
 from app.document import run_document, runs_document
 from app.settings import Settings
-from app.store.listing import Filter, Row, list_runs
+from app.store.filters import Filter
+from app.store.listing import Row, list_runs
 from app.units import ago, number
 
 

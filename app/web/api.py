@@ -8,7 +8,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.document import run_document, runs_document
-from app.store.listing import Filter, list_runs
+from app.store.filters import Filter
+from app.store.listing import list_runs
 from app.suites import USUAL
 from app.web.deps import DatabaseDep, Reading, RunnerDep
 from app.web.paths import path_for

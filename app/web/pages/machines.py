@@ -6,7 +6,8 @@ from app.errors import BadInput, RoofmarkError
 from app.models import Machine
 from app.roof import config_roofs
 from app.store import bandwidth, devices, machines, servers
-from app.store.listing import Filter, latest_per_config
+from app.store.filters import Filter
+from app.store.listing import latest_per_config
 from app.web import machine_form
 from app.web.deps import DatabaseDep, Form, Reading, SettingsDep, Writing
 from app.web.forms import Fields

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from app.configuration import SETTINGS
 from app.errors import RoofmarkError
 from app.models import Server
-from app.store import listing, servers, suites
+from app.store import filters, listing, servers, suites
 from app.suites import USUAL
 from app.web.deps import DatabaseDep, Form, Reading, RunnerDep
 from app.web.forms import Fields
@@ -39,7 +39,7 @@ def list_runs(
     order: Annotated[str, Query(pattern="^(asc|desc)$")] = "desc",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
 ) -> Response:
-    where = listing.Filter(*(each.strip() or None for each in (status, machine, server, model, suite, config, text)))
+    where = filters.Filter(*(each.strip() or None for each in (status, machine, server, model, suite, config, text)))
     rows, total = listing.list_runs(session, where, sort, order == "desc", page, PER_PAGE)
     here = path_for(request, "runs")
     state = {"sort": sort, "order": order, "page": page}
@@ -57,7 +57,7 @@ def list_runs(
         rows=rows,
         total=total,
         where=where,
-        choices=listing.filter_choices(session),
+        choices=filters.filter_choices(session),
         sort=sort,
         order=order,
         page=page,

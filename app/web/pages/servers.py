@@ -12,7 +12,8 @@ from app import suites
 from app.errors import BadInput, RoofmarkError, ServerProblem
 from app.models import Server
 from app.store import machines, servers
-from app.store.listing import Filter, list_runs
+from app.store.filters import Filter
+from app.store.listing import list_runs
 from app.web import server_form
 from app.web.deps import DatabaseDep, Form, OwnPagesOnly, Reading, RunnerDep, SecretsDep, Writing
 from app.web.forms import Fields, WrongField
