@@ -4,15 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlmodel import select
-
 from app import files
 from app.db import Database, migrate
-from app.models import Config
 from app.store import annotations, servers
 from tests.browser.dashboard import running_dashboard
-from tests.seed import seed
+from tests.seed import _setups, seed
 
+FINGERPRINT = _setups()[2].snapshot.fingerprint
 PATHS = (
     "/",
     "/runs",
@@ -23,8 +21,7 @@ PATHS = (
     "/runs/seed000038",
     "/runs/seed000032",
     "/runs/seed000039/delete",
-    "/runs/nonesuch",
-    "/configs/{fingerprint}",
+    "/configs/" + FINGERPRINT,
     "/history",
     "/ceiling",
     "/glossary",
@@ -47,8 +44,8 @@ PATHS = (
 
 
 @contextmanager
-def running_notebook(data_dir: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Gives its address and the paths of its pages."""
+def running_notebook(data_dir: Path) -> Iterator[str]:
+    """Gives its address."""
     database = Database(f"sqlite:///{data_dir / 'roofmark.db'}")
     migrate(database, files.MIGRATIONS)
     with database.write() as session:
@@ -57,7 +54,6 @@ def running_notebook(data_dir: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
         annotations.set_labels(session, ids[-1], ["night", "fans 80 %"])
         annotations.hide(session, ids[-2], annotations.REASONS[0])
         servers.archive_server(session, "m3-ultra-8000")
-        fingerprint = session.exec(select(Config.fingerprint).order_by(Config.id.desc())).first()  # type: ignore[union-attr]  # a column
     database.dispose()
     with running_dashboard(data_dir) as address:
-        yield address, tuple(path.format(fingerprint=fingerprint) for path in PATHS)
+        yield address

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser.chromium import Tab, tab
-from tests.browser.notebook import running_notebook
+from tests.browser.notebook import PATHS, running_notebook
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -19,7 +19,7 @@ MOST_STEPS = 600
 
 
 @pytest.fixture(scope="module")
-def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, tuple[str, ...]]]:
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with running_notebook(tmp_path_factory.mktemp("accessible") / "data") as found:
         yield found
 
@@ -51,11 +51,10 @@ def _violations(opened: Tab) -> list[str]:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")])
-def test_axe_finds_nothing(browser: "Browser", notebook: tuple[str, tuple[str, ...]], width: int, scheme: str) -> None:
-    address, paths = notebook
+def test_axe_finds_nothing(browser: "Browser", address: str, width: int, scheme: str) -> None:
     with tab(browser, address, width, scheme) as opened:
         found = {}
-        for path in paths:
+        for path in (*PATHS, "/runs/nonesuch"):
             _open(opened, path)
             if said := _violations(opened):
                 found[path] = said
@@ -68,6 +67,10 @@ FOCUSABLE = """
   const inSight = each => each.checkVisibility({visibilityProperty: true}) && !each.disabled && each.tabIndex >= 0;
   // of radio buttons that belong together the keyboard reaches one, and arrows the others
   const reached = each => each.type !== 'radio' || each.checked;
+  // from the top, wherever the page has put the focus
+  document.body.tabIndex = -1;
+  document.body.focus();
+  document.body.removeAttribute('tabindex');
   window.wanted = [...document.querySelectorAll(wanted)].filter(each => inSight(each) && reached(each));
   return window.wanted.map(each => each.outerHTML.slice(0, 160));
 }
@@ -100,12 +103,9 @@ def _walk(opened: Tab) -> list[dict[str, Any]]:
     raise AssertionError(f"the keyboard does not get out: {steps[-1]['html']}")
 
 
-def test_the_keyboard_reaches_everything_in_order_and_is_seen(
-    browser: "Browser", notebook: tuple[str, tuple[str, ...]]
-) -> None:
-    address, paths = notebook
+def test_the_keyboard_reaches_everything_in_order_and_is_seen(browser: "Browser", address: str) -> None:
     with tab(browser, address) as opened:
-        for path in paths:
+        for path in (*PATHS, "/runs/nonesuch"):
             _open(opened, path)
             wanted = opened.page.evaluate(FOCUSABLE)
             steps = _walk(opened)
