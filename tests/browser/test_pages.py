@@ -168,7 +168,8 @@ def test_on_paper_it_is_light_whole_and_without_buttons(browser: "Browser", addr
         page.set_viewport_size({"width": 690, "height": 900})  # A4 between its margins
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
         page.wait_for_function(
-            "() => [...document.querySelectorAll('.js-plotly-plot .main-svg')].every(each => each.clientWidth <= each.closest('.chart').clientWidth)"
+            "() => [...document.querySelectorAll('.main-svg')]"
+            ".every(each => each.clientWidth <= each.closest('.chart').clientWidth)"
         )
         assert _first_line_colour(opened) != dark
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
@@ -176,8 +177,8 @@ def test_on_paper_it_is_light_whole_and_without_buttons(browser: "Browser", addr
         for name in ("nav", "main button", "main .button", ".top-end"):
             assert not any(each.is_visible() for each in page.locator(name).all()), name
         assert page.locator(".chart-plot").is_visible()
-        page.evaluate("dispatchEvent(new Event('afterprint'))")
         page.emulate_media(media="screen", color_scheme="dark")
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
         page.wait_for_function(
             "was => getComputedStyle(document.querySelector('.js-plotly-plot .lines path')).stroke === was", arg=dark
         )

@@ -43,7 +43,9 @@ def test_labels_are_added_and_removed(database: Database, public_id: str) -> Non
 def test_a_run_is_hidden_and_comes_back(database: Database, public_id: str) -> None:
     roofmark("hide", public_id, "--reason", "The fans stood still.")
     assert stored(database, public_id).hidden_reason == "The fans stood still."
-    assert public_id in roofmark("runs", "--hidden", "only").stdout
+    (line,) = (line for line in roofmark("runs", "--hidden", "only").stdout.splitlines() if public_id in line)
+    assert line.endswith("hidden: The fans stood still.")
+    assert "Hidden from statistics: The fans stood still." in roofmark("show", public_id).stdout
     assert public_id not in roofmark("runs", "--hidden", "without").stdout
     roofmark("unhide", public_id)
     assert stored(database, public_id).hidden_at is None
