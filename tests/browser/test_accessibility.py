@@ -109,7 +109,9 @@ def test_the_keyboard_reaches_everything_in_order_and_is_seen(browser: "Browser"
             _open(opened, path)
             wanted = opened.page.evaluate(FOCUSABLE)
             steps = _walk(opened)
-            unseen = [step["html"] for step in steps if not step["seen"]]
+            # of a field of several parts, such as a date, the browser marks the inner one itself
+            seen = {step["html"] for step in steps if step["seen"]}
+            unseen = [step["html"] for step in steps if step["html"] not in seen]
             assert unseen == [], path
             places = [step["place"] for step in steps if step["place"] >= 0]
             assert [html for place, html in enumerate(wanted) if place not in places] == [], path
