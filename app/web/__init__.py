@@ -22,13 +22,17 @@ from app.db import Database, migrate
 from app.settings import Settings
 from app.web import api, errors, login, progress
 from app.web.pages import (
+    annotations,
     ceiling,
     compare,
+    configs,
     devices,
     explore,
+    glossary,
     history,
     machines,
     overview,
+    removal,
     run,
     runs,
     servers,
@@ -41,7 +45,25 @@ from app.web.security import Guard, allowed_hosts, check_listen
 if TYPE_CHECKING:
     from app.runner import Runner
 
-PAGES = (overview, runs, run, history, compare, explore, ceiling, devices, machines, servers, suites, shares, shared)
+PAGES = (
+    overview,
+    runs,
+    run,
+    annotations,
+    configs,
+    history,
+    compare,
+    explore,
+    ceiling,
+    devices,
+    machines,
+    servers,
+    suites,
+    removal,
+    shares,
+    shared,
+    glossary,
+)
 """In this order: `/runs/new` is no run, and `/machines/devices` no machine."""
 
 

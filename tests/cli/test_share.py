@@ -10,7 +10,7 @@ from app.cli import app
 from app.db import Database
 from app.models import Share
 from app.settings import Settings
-from app.store import runs
+from app.store import annotations
 from tests.seed import seed
 
 
@@ -18,7 +18,7 @@ from tests.seed import seed
 def run_id(database: Database) -> str:
     with database.write() as session:
         public_id = seed(session, runs=2, configs_used=1, detailed=2)[0]
-        runs.edit_note(session, public_id, "Fans at 80 %")
+        annotations.edit_note(session, public_id, "Fans at 80 %")
         return public_id
 
 

@@ -15,7 +15,7 @@ from app.db import Database
 from app.models import Run, Share
 from app.samples import Point
 from app.settings import Settings
-from app.store import machines, runs
+from app.store import annotations, machines
 from tests.seed import made_sample, seed
 from tests.web.conftest import browser
 from tests.web.notebook import BASE_URL, add_run, pages
@@ -30,7 +30,7 @@ CEILING = "kind=ceiling&device=rtx+3090&total=8.03&bits=Q4_K_M&layers=32&kv_head
 def run_id(database: Database) -> str:
     with database.write() as session:
         public_id = seed(session, runs=3, configs_used=1, detailed=3)[-1]
-        runs.edit_note(session, public_id, "Fans at 80 %")
+        annotations.edit_note(session, public_id, "Fans at 80 %")
         return public_id
 
 
@@ -85,7 +85,7 @@ def test_what_is_ticked_is_public_and_what_is_not_is_not(client: TestClient, run
 def test_nothing_becomes_public_that_no_preview_has_shown(client: TestClient, run_id: str, database: Database) -> None:
     form = fields(preview(client, f"kind=run&run={run_id}&include=note"))
     with database.write() as session:
-        runs.edit_note(session, run_id, "The key is hunter2")
+        annotations.edit_note(session, run_id, "The key is hunter2")
     answer = client.post("/shares", data=form, follow_redirects=False)
     assert answer.status_code == 409
     assert "has changed since the preview" in answer.text
@@ -212,7 +212,7 @@ def test_a_share_stays_what_it_was(client: TestClient, run_id: str, database: Da
     slug = share(client, query)
     before = {form: client.get(f"/s/{slug}{form}").content for form in FORMS}
     with database.write() as session:
-        runs.edit_note(session, run_id, "changed")
+        annotations.edit_note(session, run_id, "changed")
         machines.edit_machine(session, "strix-halo", name="renamed", accelerators=[])
         session.delete(session.exec(select(Run).where(Run.public_id == run_id)).one())
     assert {form: client.get(f"/s/{slug}{form}").content for form in FORMS} == before

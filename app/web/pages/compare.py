@@ -15,7 +15,8 @@ from app import charts
 from app.compare import Comparison, compare
 from app.compare.result import Subject
 from app.store import baselines
-from app.store.listing import Filter, list_runs
+from app.store.filters import Filter
+from app.store.listing import list_runs
 from app.store.subjects import CONFIG, FEWEST, MOST, WORDS, circumstances_of
 from app.web.deps import Reading, Writing
 from app.web.paths import path_for
