@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import jinja2
 
 STYLES = ("css/app.css", "css/roof.css", "css/figures.css", "css/compare.css", "css/explore.css", "css/share.css")
+PRINT_STYLE = "css/print.css"
 PLOTLY_STYLE = "vendor/plotly.css"
 FIRST_SCRIPT = "js/theme.js"
 SCRIPTS = ("js/app.js", "js/copy.js")
@@ -71,6 +72,7 @@ def page(snapshot: Snapshot, created_at: datetime, links: Links) -> str:
         links=links,
         markdown=markdown(snapshot, links.page),
         styles=STYLES,
+        print_style=PRINT_STYLE,
         plotly_style=PLOTLY_STYLE,
         first_script=FIRST_SCRIPT,
         scripts=_scripts(snapshot),
@@ -79,7 +81,7 @@ def page(snapshot: Snapshot, created_at: datetime, links: Links) -> str:
 
 def file(snapshot: Snapshot, created_at: datetime) -> str:
     """One HTML file that opens from a disk and asks for nothing: styles, scripts and font are in it."""
-    styles = [_style(name) for name in STYLES]
+    styles, print_style = [_style(name) for name in STYLES], _style(PRINT_STYLE)
     plotly_style = _style(PLOTLY_STYLE) if snapshot.charts else ""
     first_script = _code(FIRST_SCRIPT)
     scripts = [_code(name) for name in _scripts(snapshot)]
@@ -89,9 +91,10 @@ def file(snapshot: Snapshot, created_at: datetime) -> str:
         body=body(snapshot),
         created_at=created_at,
         markdown=markdown(snapshot),
-        policy=_policy([first_script, *scripts], [*styles, plotly_style]),
+        policy=_policy([first_script, *scripts], [*styles, print_style, plotly_style]),
         icon=f"data:image/svg+xml;base64,{_base64((files.STATIC / 'icon.svg').read_bytes())}",
         styles=styles,
+        print_style=print_style,
         plotly_style=plotly_style,
         first_script=first_script,
         scripts=scripts,
