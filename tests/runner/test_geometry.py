@@ -1,11 +1,14 @@
 """What a run learns of its model's shape: from the file, when the server runs on this machine and names one."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.ceiling.geometry import Geometry, Source
+from app.ceiling.traffic import kv_bytes_per_token
 from app.configuration import Snapshot
 from app.db import Database
 from app.engines.base import ModelFacts
@@ -13,6 +16,7 @@ from app.models import FULL_GEOMETRY, Model, Server
 from app.runner.facts import geometry
 from app.store import configs
 from tests.ceiling.files import SMALL, dense, write_gguf
+from tests.replay import capture
 from tests.runner.conftest import add_server
 
 HERE = Server(machine_id=1, slug="s", name="s", engine="llama.cpp", base_url="http://127.0.0.1:8080")
@@ -47,6 +51,26 @@ def test_a_broken_file_is_a_warning(model: ModelFacts, tmp_path: Path) -> None:
     known, [warning] = geometry(HERE, replace(model, file_path=str(broken)))
     assert known == {"parameters": 7, "size_bytes": 5}
     assert warning.startswith("The model's file could not be understood, so there is no ceiling: broken.gguf")
+
+
+def show() -> Any:
+    """What a real Ollama says of Gemma 270M."""
+    return json.loads(b"".join(piece for _, piece in capture("ollama", "show").rows))
+
+
+def test_ollama_tells_the_geometry_itself_wherever_it_runs() -> None:
+    known, warnings = geometry(ELSEWHERE, ModelFacts("gemma3-270m", "gemma3-270m"), show())
+    full = Geometry.from_json(known[FULL_GEOMETRY])
+    assert (full.source, full.architecture, full.blocks, warnings) == (Source.OLLAMA, "gemma3", 18, [])
+    assert full.weights is not None
+    assert full.weights.total.parameters == 268_098_176
+    assert kv_bytes_per_token(full) == 18_432
+
+
+def test_a_document_without_sense_is_a_warning(model: ModelFacts) -> None:
+    known, [warning] = geometry(ELSEWHERE, model, {"model_info": {}})
+    assert known == {"parameters": 7, "size_bytes": 5}
+    assert warning.startswith("What the server says of its model could not be understood, so there is no ceiling: ")
 
 
 def test_a_known_configuration_learns_the_geometry_and_stays_itself(database: Database, model: ModelFacts) -> None:
