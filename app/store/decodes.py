@@ -29,7 +29,15 @@ def newest_decodes(session: Session, machine_id: int | None = None) -> list[Deco
     if machine_id is not None:
         newest = newest.where(col(Run.machine_id) == machine_id)
     rows = session.execute(
-        select(Config, Model, StatedGeometry, Machine, col(Run.suite_key), col(Run.main_point_key), col(Measurement.value))
+        select(
+            Config,
+            Model,
+            StatedGeometry,
+            Machine,
+            col(Run.suite_key),
+            col(Run.main_point_key),
+            col(Measurement.value),
+        )
         .join(Run, col(Run.config_id) == col(Config.id))
         .join(Model, col(Model.id) == col(Config.model_id))
         .outerjoin(

@@ -32,8 +32,8 @@ class Told:
 class KnownModel:
     """A model in one quantization and with one geometry, however many rows tell of it."""
 
-    id: int
-    """The smallest of its rows."""
+    ids: tuple[int, ...]
+    """Of its rows; the first one names it."""
     name: str
     quantization: str
     told: Told | None
@@ -43,6 +43,10 @@ class KnownModel:
     size_bytes: int | None
     """As far as servers tell."""
     run_count: int
+
+    @property
+    def id(self) -> int:
+        return self.ids[0]
 
     @property
     def is_outranked(self) -> bool:
@@ -83,7 +87,7 @@ def stated_of(session: Session, model: Model) -> StatedGeometry | None:
 def state(session: Session, model_id: int, geometry: Geometry, form: Mapping[str, str]) -> None:
     """In the place of what was stated before. Raises BadInput without weights, NotFound."""
     if geometry.weights is None:
-        raise BadInput(f"{geometry.assumptions[-1][:1].upper()}{geometry.assumptions[-1][1:]}. Say the bits per weight.")
+        raise BadInput("That does not tell how many bytes the weights have: say the bits per weight too.")
     model = _row(session, model_id)
     found = stated_of(session, model) or StatedGeometry(model_name=model.name, quantization=model.quantization)
     found.geometry, found.form, found.stated_at = geometry.to_json(), dict(form), now()
@@ -142,7 +146,7 @@ def _known(session: Session, rows: Iterable[Model]) -> list[KnownModel]:
         groups.setdefault((*name, best(row, stated.get(name))), []).append(row)
     return [
         KnownModel(
-            id=min(row.id for row in alike if row.id is not None),
+            ids=tuple(sorted(row.id for row in alike if row.id is not None)),
             name=name,
             quantization=quantization,
             told=told,

@@ -32,7 +32,7 @@ def names(settings: Settings, database: Database) -> dict[str, str]:
         public_id = seed(session, runs=3, configs_used=1, detailed=1)[-1]
         (server, *_) = servers.list_servers(session)
         servers.edit_server(session, server.slug, api_key_encrypted=Secrets(settings).encrypt(API_KEY))
-    return {"public_id": public_id, "slug": server.slug, "key": "triple"}
+    return {"public_id": public_id, "slug": server.slug, "key": "triple", "model_id": "1"}
 
 
 @pytest.fixture
