@@ -1,7 +1,6 @@
 """Devices to compute with: the catalogue as it is here, with those that a person added or corrected before the
 built-in ones, and the machines' own devices."""
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,10 +53,10 @@ class KnownDevices:
         local = [each for each in self.local if each.name.casefold().startswith(f"{wanted} on ")] if wanted else []
         if len(local) == 1 and not match.candidates:
             return local[0]
-        if several := [*(each.name for each in local), *(device.name for device in match.candidates)]:
-            raise BadInput(f"{name[:60]!r} may be several devices: {', '.join(several[:MOST_NAMED])}.")
-        names = {known.casefold(): known for known in self.names}
-        close = [names[each] for each in difflib.get_close_matches(wanted, names, n=3, cutoff=0.5)]
+        fitting = [*(each.name for each in local), *(device.name for device in match.candidates)]
+        if len(fitting) > 1:
+            raise BadInput(f"{name[:60]!r} may be several devices: {', '.join(fitting[:MOST_NAMED])}.")
+        close = fitting or [device.name for device in self.catalogue.similar(name)]
         meant = f"; did you mean {' or '.join(close)}?" if close else "."
         raise BadInput(f"Neither the catalogue nor a machine has a device {name[:60]!r}{meant}")
 

@@ -117,8 +117,8 @@ def _row(session: Session, model_id: int) -> Model:
 def list_models(session: Session) -> list[KnownModel]:
     """Those that some configuration uses, by name."""
     used = select(Config.model_id).distinct()
-    rows = session.exec(select(Model).where(col(Model.id).in_(used)).order_by(Model.name, Model.quantization)).all()
-    return _known(session, rows)
+    by_name = (func.lower(Model.name), Model.quantization, col(Model.id))
+    return _known(session, session.exec(select(Model).where(col(Model.id).in_(used)).order_by(*by_name)).all())
 
 
 def model(session: Session, model_id: int) -> KnownModel:

@@ -111,7 +111,7 @@ def _told(form: Fields, models: Sequence[KnownModel]) -> Told:
         known = next((one for one in models if chosen in map(str, one.ids)), None)
         if known is None or known.told is None:
             raise BadInput("No ceiling is known of that model any more: pick another, or type its parameters.")
-        return replace(known.told, geometry=at_bits(known.told.geometry, bits_per_weight(form)))
+        return replace(known.told, geometry=at_bits(known.told.geometry, bits_per_weight(form, "as_bits")))
     if packed := form.get("config"):
         return Told(from_json(_unpacked(packed), bits_per_weight(form)))
     return Told(from_figures(form))

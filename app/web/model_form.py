@@ -74,9 +74,9 @@ def from_figures(form: Fields) -> Geometry:
     )
 
 
-def bits_per_weight(form: Fields) -> float | None:
-    """`bits`: a number, or a quantization such as Q4_K_M; None when nothing was typed."""
-    text = form.get("bits").strip()
+def bits_per_weight(form: Fields, field: str = "bits") -> float | None:
+    """A number, or a quantization such as Q4_K_M; None when nothing was typed."""
+    text = form.get(field).strip()
     if (usual := USUAL_BITS.get(text.upper())) is not None:
         return usual
     return quantity(text, "Bits per weight", 1)

@@ -28,7 +28,7 @@ def stated_words(stated: Stated) -> str:
 
 
 def attention_words(geometry: Geometry) -> list[str]:
-    """`15 see the last 512 tokens`"""
+    """`15 see the last 512 tokens, 256 + 256 values a token`: those of K and V, or of the latent of MLA"""
     if geometry.attention is None:
         return []
     words = []
@@ -37,8 +37,8 @@ def attention_words(geometry: Geometry) -> list[str]:
             words.append(f"{layers.layers} use the cache of another layer")
             continue
         seen = f"the last {layers.window:,} tokens" if layers.window else "the whole context"
-        each = f"{layers.k_elements:,} + {layers.v_elements:,}" if layers.v_elements else f"{layers.k_elements:,}"
-        words.append(f"{layers.layers} see {seen} and keep {each} values of each")
+        kept = f"{layers.k_elements:,} + {layers.v_elements:,}" if layers.v_elements else f"{layers.k_elements:,}"
+        words.append(f"{layers.layers} see {seen}, {kept} values a token")
     without = (geometry.blocks or 0) - sum(layers.layers for layers in geometry.attention)
     return [*words, f"{without} without attention"] if without > 0 else words
 

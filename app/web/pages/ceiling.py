@@ -38,7 +38,7 @@ def read_config(request: Request, database: DatabaseDep, form: Form) -> Response
     return RedirectResponse(f"{path_for(request, 'ceiling')}?{urlencode([*kept, ('config', link)])}", status_code=303)
 
 
-_MODEL = ("model", "total", "active", "layers", "kv_heads", "head_dim")
+_MODEL = ("model", "as_bits", "total", "active", "layers", "kv_heads", "head_dim")
 
 
 def _page(
@@ -53,7 +53,8 @@ def _page(
             found = calculate(form, known, measured)
         except BadInput as problem:
             error = problem
-    typed_instead = urlencode(form.items(without=("config", "model", "bits", "text")))
+    kv = form.get("kv").strip() or "f16"
+    typed_instead = urlencode(form.items(without=("config", "model", "as_bits", "bits", "text")))
     return render(
         request,
         "ceiling.html",
@@ -66,6 +67,7 @@ def _page(
         device_names=known.names,
         models=[one for one in measured if one.told and one.told.geometry.weights],
         quantizations=list(USUAL_BITS),
-        kv_types=list(KV_BITS),
+        kv=kv,
+        kv_types=list(dict.fromkeys((*KV_BITS, kv))),
         typed_instead=typed_instead,
     )

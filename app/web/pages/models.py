@@ -7,7 +7,7 @@ from sqlmodel import Session
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app.ceiling.geometry import Geometry, Part
+from app.ceiling.geometry import Geometry, Part, Source
 from app.ceiling.report import Report, report
 from app.ceiling.traffic import kv_bytes_per_token, step
 from app.ceiling.types import USUAL_BITS
@@ -124,8 +124,9 @@ def _line(model: KnownModel) -> Line:
 def _roles(geometry: Geometry) -> list[Role]:
     weights = geometry.weights
     assert weights is not None, "asked for known weights only"
+    dense = "Active" if geometry.source is Source.TYPED else "Attention, FFN, norms and routers"
     roles = [
-        Role("Attention, FFN, norms and routers", weights.dense, 1.0),
+        Role(dense, weights.dense, 1.0),
         Role("Routed experts", weights.routed, geometry.expert_share),
         Role("Output head", weights.head, 1.0),
         Role("Looked up, or used by other tokens", weights.unread, 0.0),
