@@ -125,7 +125,8 @@ def of_run(model_id: int, machine: str, found: Foundation, top: PointRoof) -> st
         asked["device"] = local_name(found.holders[0].device.name, machine)
     else:
         peaks = [holder.device.peak_flops for holder in found.holders]
-        asked["bandwidth"] = f"{top.decode.tokens_per_s * top.step.n_bytes / top.step.batch / GIGA:.4g}"
+        together = found.decode(top.step).tokens_per_s * top.step.n_bytes / top.step.batch
+        asked["bandwidth"] = f"{together / GIGA:.4g}"
         asked["tflops"] = f"{sum(peak or 0 for peak in peaks) / TERA:.4g}" if all(peaks) else ""
     return urlencode({key: value for key, value in asked.items() if value})
 

@@ -26,7 +26,7 @@ def stated(form: Fields) -> tuple[Geometry, dict[str, str]]:
         path = form.get("path").strip()
         return from_gguf(path), {"way": way, "path": path}
     if way == "config":
-        text = form.get("file").strip() or form.get("text").strip()
+        text = form.get("file") or form.get("text")
         geometry = from_document(config_json(text), bits_per_weight(form))
         return geometry, {"way": way, "text": text, "bits": form.get("bits").strip()}
     return from_figures(form), {"way": "figures", **{key: form.get(key).strip() for key in FIGURES}}
