@@ -19,6 +19,7 @@ from app.errors import BadInput
 from app.hardware.catalogue import built_in
 from app.models import Run
 from app.settings import Settings
+from app.store import machines
 from app.store.devices import KnownDevices
 from app.web.calculator import calculate, packed
 from app.web.forms import Fields
@@ -176,3 +177,12 @@ def test_a_run_opens_in_the_calculator_with_its_own_ceiling(client: TestClient, 
     answer = client.get(html.unescape(link[1]))
     assert answer.status_code == 200
     assert f"{ceiling[1]} GB" in text_of(answer.text)
+
+
+def test_a_run_of_a_machine_that_is_gone_takes_its_figures_along(client: TestClient, database: Database) -> None:
+    with database.write() as session:
+        (run,) = seed(session, runs=1, configs_used=1, detailed=1)
+        machines.archive_machine(session, "strix-halo")
+    link = re.search(r'href="(/ceiling\?[^"]+)">Open in the calculator', client.get(f"/runs/{run}").text)
+    assert link is not None
+    assert html.unescape(link[1]) == "/ceiling?model=1&kv=f16&bandwidth=256&tflops=59"

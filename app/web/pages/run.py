@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fastapi import APIRouter
+from sqlmodel import Session
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,7 +14,7 @@ from app.metrics import FLAGS, metrics
 from app.models import ENDED_STATES, Machine, Model, Run, Server
 from app.roof import Foundation, Insight, PointRoof, RunRoof, Unknown, insight, run_roof
 from app.samples import Point, Sample
-from app.store import measurements, runs, samples
+from app.store import devices, measurements, runs, samples
 from app.store.previous import previous
 from app.web import calculator
 from app.web.deps import Reading
@@ -55,7 +56,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         roof=roof,
         insight=explained,
         roof_figure=charts.against_context(explained.curve, _reached(explained)) if explained else None,
-        calculation=_calculation(model, machine, roof, top),
+        calculation=_calculation(session, model, machine, roof, top),
         roofline=_roofline(roof.foundation, top) if isinstance(roof, RunRoof) and top else None,
         samples=sample_lines(taken),
         flags=_flags(taken),
@@ -69,10 +70,12 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
     )
 
 
-def _calculation(model: Model | None, machine: Machine, roof: RunRoof | Unknown | None, top: PointRoof | None) -> str:
+def _calculation(
+    session: Session, model: Model | None, machine: Machine, roof: RunRoof | Unknown | None, top: PointRoof | None
+) -> str:
     if not isinstance(roof, RunRoof) or top is None or model is None or model.id is None:
         return ""
-    return calculator.of_run(model.id, machine.name, roof.foundation, top)
+    return calculator.of_run(model.id, machine.name, devices.known_devices(session), roof.foundation, top)
 
 
 def _again(run: Run, server: Server) -> dict[str, str]:
