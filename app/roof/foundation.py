@@ -8,9 +8,9 @@ from app.ceiling.geometry import Geometry
 from app.ceiling.traffic import Step
 from app.ceiling.types import KV_BITS, KvTypes
 from app.hardware.profile import MEASURED
-from app.models import Config, Model, StatedGeometry
+from app.models import Config
 from app.store.machines import MachineDevice, Stated
-from app.store.models import Told, best
+from app.store.models import Told
 
 TENSOR_SPLITS = ("tensor", "row")
 
@@ -86,11 +86,8 @@ class Foundation:
         return sum(holder.llc_bytes or 0 for holder in self.holders) or None
 
 
-def foundation(
-    held: Sequence[MachineDevice], config: Config, model: Model, stated: StatedGeometry | None = None
-) -> Foundation | Unknown:
-    """`held`: the devices of the machine as it is known today; `stated`: what a person said of the model."""
-    told = best(model, stated)
+def foundation(held: Sequence[MachineDevice], config: Config, told: Told | None) -> Foundation | Unknown:
+    """`held`: the devices of the machine as it is known today; `told`: the model's geometry."""
     if told is None or told.geometry.weights is None:
         return Unknown(
             "How many bytes the model reads for a token is unknown, because its server names no model file that can "

@@ -8,13 +8,14 @@ from sqlmodel import Session, col
 from app.metrics import TRIPLE
 from app.models import Config, Machine, Measurement, Model, Run, StatedGeometry
 from app.samples import Point
+from app.store.models import Told, best
 
 
 class Decode(NamedTuple):
     config: Config
     model: Model
-    stated: StatedGeometry | None
-    """What a person said of the model."""
+    told: Told | None
+    """The model's geometry."""
     machine: Machine
     suite_key: str
     point: Point
@@ -59,7 +60,7 @@ def newest_decodes(session: Session, machine_id: int | None = None) -> list[Deco
         .order_by(col(Run.id).desc())
     ).all()
     return [
-        Decode(config, model, stated, machine, suite_key, Point.from_key(point_key), value)
+        Decode(config, model, best(model, stated), machine, suite_key, Point.from_key(point_key), value)
         for config, model, stated, machine, suite_key, point_key, value in rows
         if value
     ]

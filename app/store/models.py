@@ -76,6 +76,15 @@ def _geometry(document: Mapping[str, object]) -> Geometry | None:
 # --- what a person states --------------------------------------------------------------------------------------------
 
 
+def told_of(session: Session, model: Model) -> Told | None:
+    return best(model, stated_of(session, model))
+
+
+def all_stated(session: Session) -> dict[tuple[str, str], StatedGeometry]:
+    """By name and quantization."""
+    return {(each.model_name, each.quantization): each for each in session.exec(select(StatedGeometry)).all()}
+
+
 def stated_of(session: Session, model: Model) -> StatedGeometry | None:
     return session.exec(
         select(StatedGeometry).where(
@@ -127,8 +136,7 @@ def model(session: Session, model_id: int) -> KnownModel:
     alike = session.exec(
         select(Model).where(Model.name == row.name, Model.quantization == row.quantization).order_by(col(Model.id))
     ).all()
-    told = best(row, stated_of(session, row))
-    return _known(session, [each for each in alike if best(each, stated_of(session, each)) == told])[0]
+    return next(one for one in _known(session, alike) if model_id in one.ids)
 
 
 def _known(session: Session, rows: Iterable[Model]) -> list[KnownModel]:
@@ -139,7 +147,7 @@ def _known(session: Session, rows: Iterable[Model]) -> list[KnownModel]:
             .group_by(col(Config.model_id))
         ).all()
     )
-    stated = {(each.model_name, each.quantization): each for each in session.exec(select(StatedGeometry)).all()}
+    stated = all_stated(session)
     groups: dict[tuple[str, str, Told | None], list[Model]] = {}
     for row in rows:
         name = (row.name, row.quantization)

@@ -5,13 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 from app.ceiling.geometry import Attention, Geometry, check_bits, typed
+from app.ceiling.labels import bits_of_label
 from app.ceiling.sources import from_document, from_gguf
-from app.ceiling.types import USUAL_BITS
 from app.errors import BadInput
 from app.units import number
 from app.web.forms import GIGA, Fields, quantity, whole
 
 MAX_CONFIG_CHARS = 256 << 10
+LONGEST_LABEL = 60
 FIGURES = ("total", "active", "bits", "layers", "kv_heads", "head_dim")
 EXAMPLES_OF_BITS = "4.85 for Q4_K_M, 8.5 for Q8_0, 16 for BF16"
 
@@ -77,7 +78,7 @@ def from_figures(form: Fields) -> Geometry:
 def bits_per_weight(form: Fields, field: str = "bits") -> float | None:
     """A number, or a quantization such as Q4_K_M; None when nothing was typed."""
     text = form.get(field).strip()
-    if (usual := USUAL_BITS.get(text.upper())) is not None:
+    if (usual := bits_of_label(text[:LONGEST_LABEL])) is not None:
         return usual
     return quantity(text, "Bits per weight", 1)
 

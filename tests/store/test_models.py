@@ -12,7 +12,7 @@ from app.db import Database
 from app.errors import BadInput, NotFound
 from app.models import FULL_GEOMETRY, Config, Model, StatedGeometry
 from app.roof import config_roofs
-from app.store import configs, models
+from app.store import configs, explore, models
 from app.store.decodes import newest_decodes
 from tests.ceiling.models import MODELS
 from tests.databases import on_both
@@ -81,8 +81,10 @@ def test_a_statement_holds_for_runs_before_and_after_it_until_it_is_taken_back(d
         assert model.id is not None
         models.state(session, model.id, CONFIG, {"way": "config"})
     with database.read() as session:
-        stated = {one.model.quantization: one.stated for one in newest_decodes(session)}
-        assert {name for name, one in stated.items() if one} == {model.quantization}
+        told = {one.model.quantization: one.told for one in newest_decodes(session)}
+        assert {name for name, one in told.items() if one} == {model.quantization}
+        frozen = explore.known(session).configs.values()
+        assert {each.model.quantization for each in frozen if each.told} == {model.quantization}
         before = config_roofs(session)
         assert before
     with database.write() as session:  # corrected
