@@ -54,7 +54,8 @@ def environment() -> "jinja2.Environment":
         code=_code,
         point_words=_point_words,
         stated_words=roof.stated_words,
-        geometry_words=roof.geometry_words,
+        attention_words=roof.attention_words,
+        told_words=roof.told_words,
         first_sentence=_first_sentence,
     )
     return env
