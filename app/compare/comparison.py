@@ -29,6 +29,7 @@ from app.metrics.summary import summarise
 from app.roof import Foundation, foundation, roofs
 from app.samples import Point
 from app.store.machines import MachineDevice, devices
+from app.store.models import told_of
 from app.store.subjects import resolve
 
 
@@ -209,15 +210,15 @@ def _ceilings(session: Session, taken: Sequence[Taken], point: Point | None) -> 
         assert machine.id is not None
         if machine.id not in held:
             held[machine.id] = devices(session, machine)
-    return tuple(_ceiling(held[each.circumstances.run.machine_id], each, point) for each in taken)
+    return tuple(_ceiling(session, held[each.circumstances.run.machine_id], each, point) for each in taken)
 
 
-def _ceiling(held: Sequence[MachineDevice], taken: Taken, point: Point | None) -> Ceiling:
+def _ceiling(session: Session, held: Sequence[MachineDevice], taken: Taken, point: Point | None) -> Ceiling:
     _, _, _, config, model = taken.circumstances
     at_point = (taken.at(point) if point else []) or taken.at(taken.main_point)
     if config is None or model is None or not at_point:
         return Ceiling(None, "", None, None, "", None, taken.refusal or "It did not measure this point.")
-    found = foundation(held, config, model)
+    found = foundation(held, config, told_of(session, model))
     if not isinstance(found, Foundation):
         return Ceiling(None, "", None, None, "", None, f"{found.reason} {found.remedy}")
     (roof,) = roofs(found, measure(at_point))

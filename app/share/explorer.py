@@ -114,6 +114,7 @@ class _Neutral:
         return Spot(
             config=config,
             model=model,
+            told=spot.told,
             title=_numbered(self._configurations, place.config_id, title),
             machine=spot.machine if Option.MACHINE in self._options else self._machine(known, place.machine_id),
             server=_numbered(self._servers, frozen.server, "Server", first="Server 1"),

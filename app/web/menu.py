@@ -13,7 +13,16 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("Compare", (("compare", "Compare"),)),
     ("Explore", (("explore", "Explore"),)),
     ("Ceiling", (("ceiling", "Ceiling"),)),
-    ("Setup", (("servers", "Servers"), ("machines", "Machines"), ("suites", "Suites"), ("shares", "Shared links"))),
+    (
+        "Setup",
+        (
+            ("servers", "Servers"),
+            ("machines", "Machines"),
+            ("models", "Models"),
+            ("suites", "Suites"),
+            ("shares", "Shared links"),
+        ),
+    ),
 )
 """Each with its pages: the name of a route and a title."""
 

@@ -41,10 +41,10 @@ def _run(session: Session, form: Fields, included: frozenset[Option]) -> Subject
 
 def _ceiling(session: Session, form: Fields, _included: frozenset[Option]) -> Subject:
     from app.share import ceiling
-    from app.store import devices
+    from app.store import devices, models
     from app.web.calculator import calculate
 
-    found = calculate(form, devices.load_catalogue(session))
+    found = calculate(form, devices.known_devices(session), models.list_models(session))
     return Subject(ceiling.snapshot(found.reports, found.curve), ())
 
 

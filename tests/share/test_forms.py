@@ -222,7 +222,9 @@ def test_the_file_asks_for_nothing_and_allows_only_its_own_code() -> None:
     assert "default-src 'none'" in policy
     allowed = set(re.findall(r"sha256-([\w+/=]+)", policy))
     parts = re.findall(
-        r"<(?:script|style)(?: id=\"plotly.js-style-global\"[^>]*| media=\"print\")?>(.*?)</(?:script|style)>", html, re.DOTALL
+        r"<(?:script|style)(?: id=\"plotly.js-style-global\"[^>]*| media=\"print\")?>(.*?)</(?:script|style)>",
+        html,
+        re.DOTALL,
     )
     assert {base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() for part in parts} == allowed
     assert len(parts) == 13

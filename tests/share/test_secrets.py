@@ -10,7 +10,7 @@ from app.db import Database
 from app.errors import BadInput
 from app.settings import Settings
 from app.share import Option, Snapshot, ceiling, comparison, explorer, links, run
-from app.store.devices import list_devices, load_catalogue
+from app.store.devices import known_devices, list_devices
 from app.web.calculator import calculate
 from app.web.forms import Fields
 from tests.share.planted import plant, secret, secrets_in
@@ -57,7 +57,7 @@ def _explorer(x: str, session: Session, ticked: frozenset[Option]) -> Snapshot:
 def _ceiling(session: Session) -> Snapshot:
     """On a device of a person's own."""
     (device,) = list_devices(session)
-    found = calculate(Fields([("device", device.name), ("total", "8"), ("bits", "8.5")]), load_catalogue(session))
+    found = calculate(Fields([("device", device.name), ("total", "8"), ("bits", "8.5")]), known_devices(session))
     assert secrets_in(found.reports[0].device.name)
     return ceiling.snapshot(found.reports, found.curve)
 

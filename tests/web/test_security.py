@@ -38,8 +38,8 @@ def names(settings: Settings, database: Database) -> dict[str, str]:
         servers.edit_server(session, server.slug, api_key_encrypted=Secrets(settings).encrypt(API_KEY))
         fingerprint = session.exec(select(Config.fingerprint)).first()
         share = links.publish(session, run.snapshot(session, public_id))
-    named = {"public_id": public_id, "slug": server.slug, "key": "triple"}
-    return named | {"fingerprint": str(fingerprint), "share": share}
+    known = {"public_id": public_id, "slug": server.slug, "key": "triple", "model_id": "1"}
+    return known | {"fingerprint": str(fingerprint), "share": share}
 
 
 @pytest.fixture
