@@ -120,7 +120,7 @@ def _facts(found: Compared, options: frozenset[Option]) -> Iterator[Fact]:
 
 def _figures(found: Compared) -> Iterator[Figures]:
     compared = found.comparison
-    heads = (Column("", is_text=True), *(Column(side.letter, is_text=True) for side in found.sides))
+    heads = (Column("Circumstance", is_text=True), *(Column(side.letter, is_text=True) for side in found.sides))
     rows = [(title, *(side.facts.get(title, "not stated") for side in found.sides)) for title in differing(found.sides)]
     days = [f"{side.run.started_at:%Y-%m-%d}" if side.run.started_at else "" for side in found.sides]
     yield Figures("What is compared", heads, (*rows, ("Measured", *days)), is_brief=True)

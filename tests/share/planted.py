@@ -19,6 +19,7 @@ from app.models import (
     SampleRow,
     Server,
     Share,
+    StatedGeometry,
     Suite,
     now,
 )
@@ -60,6 +61,8 @@ JSON_COLUMNS = {
     ("server", "labels"),
     ("server", "settings"),
     ("share", "snapshot"),
+    ("stated_geometry", "form"),
+    ("stated_geometry", "geometry"),
     ("suite", "definition"),
 }
 """All there are: a new one must be planted below, or be looked at."""
@@ -87,7 +90,9 @@ def plant(database: Database) -> list[str]:
             session.add(row)
     with database.write() as session:
         for table in SQLModel.metadata.sorted_tables:
-            for place, row in enumerate(session.exec(select(_class_of(table.name))).all()):
+            rows = session.exec(select(_class_of(table.name))).all()
+            assert rows, f"plant something in {table.name}"
+            for place, row in enumerate(rows):
                 _plant_texts(table, row, place)
                 _plant_json(row)
                 session.add(row)
@@ -102,6 +107,7 @@ def _further(session: Session) -> list[Any]:
     prompt = {"prompt": secret("suite", "prompt"), "output_tokens": 128, "repetitions": 5, "warmups": 1}
     return [
         Suite(key="own", title="own", definition=prompt, sha256="own"),
+        StatedGeometry(model_name="own"),
         Device(name="own", bandwidth_bytes_per_s=1e11),
         BandwidthProbe(machine_id=2, status="done", best_bytes_per_s=9e10, record={"remarks": []}, finished_at=now()),
         Baseline(machine_id=1, model_name="", suite_key="", run_id=run.id or 0),
@@ -140,6 +146,9 @@ def _plant_json(row: Any) -> None:
                 row.geometry[FULL_GEOMETRY], architecture=secret("architecture"), assumptions=[secret("assumed")]
             )
             row.geometry = {FULL_GEOMETRY: full}
+        case StatedGeometry():
+            row.form = {"name": secret("stated", "form")}
+            row.geometry = {"architecture": secret("stated", "geometry")}
         case Config():
             own = {
                 "flags": secret("config", "flags"),
