@@ -208,10 +208,10 @@ def explained(database: Database, public_id: str) -> Insight:
         run = runs.run(session, public_id)
         assert run.id is not None
         machine, _, config, model = runs.circumstances(session, run)
-        roof = run_roof(session, machine, config, model, measurements.measurements_of(session, run.id))
+        roof = run_roof(session, run, config, model, measurements.measurements_of(session, run.id))
         assert isinstance(roof, RunRoof)
         assert config is not None
-        found = insight(session, machine, config, roof, roof.points[0])
+        found = insight(session, run, config, roof, roof.points[0])
     assert found is not None
     return found
 
@@ -301,7 +301,7 @@ def test_nothing_measured_is_nothing_explained(database: Database, first_run: st
     with database.read() as session:
         run = runs.run(session, first_run)
         machine, _, config, model = runs.circumstances(session, run)
-        roof = run_roof(session, machine, config, model, measurements.measurements_of(session, 1))
+        roof = run_roof(session, run, config, model, measurements.measurements_of(session, 1))
         assert isinstance(roof, RunRoof)
         assert config is not None
-        assert insight(session, machine, config, roof, roof.points[0]) is None
+        assert insight(session, run, config, roof, roof.points[0]) is None

@@ -42,21 +42,22 @@ def why_above_all(
 ) -> tuple[str, ...]:
     """Which assumption must be wrong when a run is faster than its ceiling, likeliest first; empty when it is not.
 
-    `cache_bytes`: the last-level cache; `is_speculative`: whether a draft helped; None: unknown.
+    `cache_bytes`: the last-level cache; `is_speculative`: whether a draft helped, which the ceiling then counts; None:
+    unknown.
     """
     if share <= 1:
         return ()
     reasons = []
     if words := cache_guard(step, cache_bytes):
         reasons.append(words)
-    if is_speculative:
-        reasons.append("speculative decoding makes several tokens with one reading of the weights")
     if is_bandwidth_measured:
         reasons.append("the measured bandwidth is a lower bound; a busy machine measures it too low")
     else:
         reasons.append("the bandwidth taken for this machine is too low")
     if is_speculative is None:
         reasons.append("speculative decoding may be on, which makes several tokens with one reading of the weights")
+    elif is_speculative:
+        reasons.append("speculative decoding may have had more of its drafted tokens accepted than the server tells")
     if geometry.experts_total:
         reasons.append("the experts that were used may have been cached")
     reasons.append("the server may run another model file or quantization than the one the ceiling was computed for")
