@@ -14,7 +14,7 @@ from app.store.machines import MachineDevice, Stated
 
 TENSOR_SPLITS = ("tensor", "row")
 TENSOR_BY_HABIT = {"vllm": "vLLM", "sglang": "SGLang", "tensorrt-llm": "TensorRT-LLM", "tgi": "TGI"}
-"""Engines, with their titles, that divide each layer over several cards unless told otherwise; others split by layers."""
+"""Engines, with their titles, that divide each layer over several cards unless told otherwise."""
 
 
 @dataclass(frozen=True)

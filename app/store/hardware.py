@@ -170,8 +170,8 @@ class Timelines:
             self._since.setdefault(server_id, []).append(started_at)
             self._devices.setdefault(server_id, []).append(_thawed(frozen))
 
-    def changed(self, server_id: int, then: datetime, today: datetime) -> list[str]:
-        """Between runs that started at these moments; nothing where it was not recorded."""
+    def between(self, server_id: int, then: datetime, today: datetime) -> list[str]:
+        """What changed from a run that started at one moment to one of a later moment, as far as it was recorded."""
         first, second = self._place(server_id, then), self._place(server_id, today)
         if first == second or first < 0:
             return []

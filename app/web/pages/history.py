@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from app import charts
 from app.roof import config_roofs
-from app.store import configs, listing, measurements
+from app.store import configs, hardware, listing, measurements
 from app.store.listing import Filter
 from app.suites import USUAL
 from app.web.deps import Reading
@@ -41,6 +41,7 @@ def show_history(
     path = path_for(request, "history")
     run_path = path_for(request, "run", public_id="0").removesuffix("0")  # once, not for thousands of points
     points = listing.history(session, where)
+    known = hardware.timelines(session)
     few = {point.public_id for point in points} if len(points) <= FEW_POINTS else set()
     figure = charts.history(
         points,
@@ -54,6 +55,7 @@ def show_history(
             for (config_id, suite_key), roof in config_roofs(session).items()
             if suite_key == chosen
         },
+        hardware_changes=lambda then, now: known.between(then.server_id, then.started_at, now.started_at),
     )
     response = render(
         request,
