@@ -207,7 +207,7 @@ def explained(database: Database, public_id: str) -> Insight:
     with database.read() as session:
         run = runs.run(session, public_id)
         assert run.id is not None
-        machine, _, config, model = runs.circumstances(session, run)
+        _, _, config, model = runs.circumstances(session, run)
         roof = run_roof(session, run, config, model, measurements.measurements_of(session, run.id))
         assert isinstance(roof, RunRoof)
         assert config is not None
@@ -300,7 +300,7 @@ def test_nothing_measured_is_nothing_explained(database: Database, first_run: st
             session.add(row)
     with database.read() as session:
         run = runs.run(session, first_run)
-        machine, _, config, model = runs.circumstances(session, run)
+        _, _, config, model = runs.circumstances(session, run)
         roof = run_roof(session, run, config, model, measurements.measurements_of(session, 1))
         assert isinstance(roof, RunRoof)
         assert config is not None

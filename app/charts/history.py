@@ -71,8 +71,8 @@ def history(
 
     `points` in order of time; `intervals` are the ends of the 95 % intervals to draw, by public id and metric; `roofs`
     are decode ceilings by configuration, in tok/s; `hardware_changes` tells in words what changed between two runs of a
-    server; `run_link` and `config_link` give the paths for a public id and a
-    fingerprint. None when there is nothing to draw.
+    server; `run_link` and `config_link` give the paths for a public id and a fingerprint. None when there is nothing to
+    draw.
     """
     if not points:
         return None

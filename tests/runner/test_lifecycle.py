@@ -170,7 +170,7 @@ def test_a_terminal_waits_for_its_turn(
             runner.cancel(first)
 
     public_id = Runner(database, settings).perform(real, short_suite, listen)
-    assert heard[0] == "Waiting for 1 run on this machine."
+    assert heard[0] == "Waiting for 1 other run on this machine."
     assert status(database, public_id) == "done"
 
 
