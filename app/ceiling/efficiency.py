@@ -14,7 +14,11 @@ PUBLISHED_SHARES: dict[str, tuple[int, str]] = {
     "datacenter": (43, "A100 and H100 with models of 7 to 8 B"),
     "amd_discrete": (46, "discrete AMD cards"),
 }
-"""Median MBU in percent of published llama.cpp results by kind of device; all of them lie between 21 and 87 %."""
+"""Median MBU in percent of published llama.cpp results by kind of device."""
+PUBLISHED_RANGE = (0.21, 0.87)
+"""Where all of them lie, as shares of 1."""
+NEAR = 0.15
+"""A share within so much of the median, relative to it, is usual."""
 
 
 def mbu(tokens_per_s: float, ceiling_tokens_per_s: float) -> float:
@@ -25,6 +29,40 @@ def mbu(tokens_per_s: float, ceiling_tokens_per_s: float) -> float:
 def mfu(tokens_per_s: float, tokens: int, flops: float, peak_flops: float) -> float:
     """Model FLOP utilisation as a share of 1, never clamped, of a prefill of `tokens` tokens that takes `flops`."""
     return tokens_per_s / tokens * flops / peak_flops
+
+
+def published_kind(name: str, vendor: str, kind: str) -> str:
+    """The key of PUBLISHED_SHARES for a device of the catalogue.
+
+    >>> published_kind("GeForce RTX 3090", "nvidia", "gpu"), published_kind("Radeon RX 9070", "amd", "gpu")
+    ('geforce', 'amd_discrete')
+    """
+    starts = {"GeForce": "geforce", "Strix Halo": "strix_halo", "DGX Spark": "dgx_spark"}
+    starts |= {"A100": "datacenter", "H100": "datacenter"}
+    known = next((key for start, key in starts.items() if name.startswith(start)), None)
+    if known is None and vendor == "apple":
+        known = "apple"
+    if known is None and (vendor, kind) == ("amd", "gpu"):
+        known = "amd_discrete"
+    return known or "all"
+
+
+def judge(share: float, kind: str) -> str:
+    """Whether a share of the roof is good, beside published ones of this kind of device (see `published_kind`)."""
+    percent, what = PUBLISHED_SHARES[kind]
+    low, high = PUBLISHED_RANGE
+    median = f"the median of {what} is {percent} %"
+    if share > 1:
+        return "more than all: an assumption is wrong, see the run"
+    if share > high:
+        return f"better than any published result; {median}"
+    if share < low:
+        return f"worse than any published result; {median}"
+    if share > (1 + NEAR) * percent / 100:
+        return f"better than usual: {median}"
+    if share < (1 - NEAR) * percent / 100:
+        return f"below what is usual: {median}"
+    return f"usual: {median}"
 
 
 def share_words(share: float, tokens_per_s: float, ceiling_tokens_per_s: float) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from app.ceiling.decode import DecodeCeiling, Device, Portion, Split, decode
+from app.ceiling.decode import TERA, DecodeCeiling, Device, Portion, Split, decode
 from app.ceiling.geometry import Geometry
 from app.ceiling.traffic import Step
 from app.ceiling.types import KV_BITS, KvTypes
@@ -11,6 +11,7 @@ from app.errors import BadInput
 from app.hardware.profile import MEASURED
 from app.models import FULL_GEOMETRY, Config, Model
 from app.store.machines import MachineDevice, Stated
+from app.units import number
 
 TENSOR_SPLITS = ("tensor", "row")
 TENSOR_BY_HABIT = {"vllm": "vLLM", "sglang": "SGLang", "tensorrt-llm": "TensorRT-LLM", "tgi": "TGI"}
@@ -120,20 +121,26 @@ def foundation(
         holders=tuple(holders),
         split=_split(config, layers_on_cards),
         layers_on_cards=layers_on_cards,
-        assumptions=(*said, *dict.fromkeys(_later(owners)), *assumptions, *doubt),
+        assumptions=(*said, *dict.fromkeys(_figures(owners)), *assumptions, *doubt),
     )
 
 
-def _later(owners: Sequence[MachineDevice]) -> Iterator[str]:
-    """Which figures were not known yet when the run was measured."""
+def _figures(owners: Sequence[MachineDevice]) -> Iterator[str]:
+    """Which figures were not known yet when the run was measured, and which of two peaks counts."""
     for owner in owners:
         stated = owner.bandwidths[0]
         if stated.is_later:
             how = "measured" if stated.source == MEASURED else "stated"
-            when = f" on {stated.at:%Y-%m-%d}" if stated.at else ""
-            yield f"the bandwidth of {owner.name} was {how}{when}, after this run"
+            when = f" on {stated.at:%Y-%m-%d}," if stated.at else ""
+            yield f"the bandwidth of {owner.name} was {how}{when} after this run"
         if owner.is_peak_later:
             yield f"the peak compute of {owner.name} was stated after this run"
+        slow, fast = owner.compute_flops_per_s, owner.fastest_flops_per_s
+        if slow and fast and slow != fast:
+            yield (
+                f"computing on {owner.name} is taken at its fastest usable path, {number(fast / TERA)} TFLOP/s; FP16 "
+                f"with FP32 accumulate reaches {number(slow / TERA)}"
+            )
 
 
 def geometry_of(model: Model) -> Geometry | None:

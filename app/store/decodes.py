@@ -1,9 +1,9 @@
-"""The newest decode speed of each configuration, with all that its ceiling is computed from."""
+"""The newest or fastest decode of each configuration, with all that its ceiling is computed from."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, Select, and_, func, select
 from sqlmodel import Session, col
 
 from app.metrics import TRIPLE
@@ -30,24 +30,43 @@ class Decode(NamedTuple):
 
 def newest_decodes(session: Session, machine_id: int | None = None) -> list[Decode]:
     """Of done runs, for each configuration and suite, the newest first."""
-    newest = select(func.max(col(Run.id))).where(col(Run.status) == "done", col(Run.config_id).is_not(None))
-    if machine_id is not None:
-        newest = newest.where(col(Run.machine_id) == machine_id)
+    newest = select(func.max(col(Run.id))).where(*_done(machine_id))
+    return _decodes(session, newest.group_by(col(Run.config_id), col(Run.suite_key)))
+
+
+def fastest_decodes(session: Session, machine_id: int) -> list[Decode]:
+    """Of done runs on a machine, the fastest of each configuration and suite, the newest first."""
+    place = func.row_number().over(
+        partition_by=[col(Run.config_id), col(Run.suite_key)],
+        order_by=[col(Measurement.value).desc(), col(Run.id).desc()],
+    )
+    speeds = select(col(Run.id).label("id"), place.label("place")).join(Measurement, _IS_DECODE)
+    ranked = speeds.where(*_done(machine_id)).subquery()
+    return _decodes(session, select(ranked.c.id).where(ranked.c.place == 1))
+
+
+_IS_DECODE = and_(
+    col(Measurement.run_id) == col(Run.id),
+    col(Measurement.point_key) == col(Run.main_point_key),
+    col(Measurement.metric) == TRIPLE[2],
+    col(Measurement.is_shown),
+    col(Measurement.value).is_not(None),
+)
+
+
+def _done(machine_id: int | None) -> list[ColumnElement[bool]]:
+    wanted = [col(Run.status) == "done", col(Run.config_id).is_not(None), col(Run.hidden_at).is_(None)]
+    return wanted if machine_id is None else [*wanted, col(Run.machine_id) == machine_id]
+
+
+def _decodes(session: Session, run_ids: Select[Any]) -> list[Decode]:
     rows = session.execute(
         select(Run, Config, Model, Machine, col(Measurement.value))
         .join(Config, col(Run.config_id) == col(Config.id))
         .join(Model, col(Model.id) == col(Config.model_id))
         .join(Machine, col(Machine.id) == col(Run.machine_id))
-        .join(
-            Measurement,
-            (col(Measurement.run_id) == col(Run.id)) & (col(Measurement.point_key) == col(Run.main_point_key)),
-        )
-        .where(
-            col(Run.id).in_(newest.group_by(col(Run.config_id), col(Run.suite_key))),
-            col(Measurement.metric) == TRIPLE[2],
-            col(Measurement.is_shown),
-            col(Measurement.value).is_not(None),
-        )
+        .join(Measurement, _IS_DECODE)
+        .where(col(Run.id).in_(run_ids))
         .order_by(col(Run.id).desc())
     ).all()
     drafts = drafts_of(session, _drafting(session, [run.id for run, *_ in rows]))

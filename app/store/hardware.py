@@ -35,7 +35,7 @@ class Hardware:
 
 def freeze(session: Session, run: Run) -> Frozen:
     """The devices of the run's machine as they are known now."""
-    return _plain(devices(session, session.get_one(Machine, run.machine_id)))
+    return as_frozen(devices(session, session.get_one(Machine, run.machine_id)))
 
 
 def refreeze(session: Session, run: Run) -> None:
@@ -53,7 +53,7 @@ def as_known(frozen: Frozen, today: Sequence[MachineDevice]) -> Hardware:
     if not frozen:
         return Hardware(today, (NOT_RECORDED,), is_outdated=True)
     return Hardware(
-        [_with_later_figures(device, today) for device in _thawed(frozen)], is_outdated=frozen != _plain(today)
+        [_with_later_figures(device, today) for device in _thawed(frozen)], is_outdated=frozen != as_frozen(today)
     )
 
 
@@ -76,7 +76,7 @@ def _with_later_figures(device: MachineDevice, today: Iterable[MachineDevice]) -
 # --- JSON ------------------------------------------------------------------------------------------------------------
 
 
-def _plain(held: Iterable[MachineDevice]) -> Frozen:
+def as_frozen(held: Iterable[MachineDevice]) -> Frozen:
     frozen = []
     for device in held:
         stated = [{**asdict(each), "at": each.at and each.at.isoformat()} for each in device.bandwidths]
