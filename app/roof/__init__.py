@@ -12,6 +12,7 @@ from app.roof.foundation import Foundation, Holder, Unknown, foundation, geometr
 from app.roof.insight import Insight, insight
 from app.roof.machine import DeviceUse, ModelUse, machine_uses
 from app.roof.points import PointRoof, RunRoof, context_of, roofs, run_roof
+from app.roof.stands import Stand, decode_ceilings
 
 __all__ = [
     "ConfigRoof",
@@ -22,9 +23,11 @@ __all__ = [
     "ModelUse",
     "PointRoof",
     "RunRoof",
+    "Stand",
     "Unknown",
     "config_roofs",
     "context_of",
+    "decode_ceilings",
     "foundation",
     "geometry_of",
     "insight",

@@ -48,6 +48,15 @@ def hardware_of(session: Session, run: Run) -> Hardware:
     return as_known(run.hardware, devices(session, session.get_one(Machine, run.machine_id)))
 
 
+def newest_records(session: Session) -> dict[tuple[int, int], Frozen]:
+    """What the newest done run of each configuration has frozen, by machine and configuration."""
+    newest = select(func.max(col(Run.id))).where(col(Run.status) == "done", col(Run.config_id).is_not(None))
+    newest = newest.group_by(col(Run.machine_id), col(Run.config_id))
+    columns = (col(Run.machine_id), col(Run.config_id), col(Run.hardware))
+    rows = session.execute(select(*columns).where(col(Run.id).in_(newest))).all()
+    return {(machine_id, config_id): frozen for machine_id, config_id, frozen in rows}
+
+
 def as_known(frozen: Frozen, today: Sequence[MachineDevice]) -> Hardware:
     """The frozen devices; a bandwidth or peak that was unknown is today's, if the machine still has the device."""
     if not frozen:

@@ -20,6 +20,7 @@ from app.web.paths import path_for
 from app.web.progress import progress_of
 from app.web.render import engine_titles, render
 from app.web.result import results, sample_lines
+from app.web.serving import serving_section
 
 router = APIRouter(include_in_schema=False)
 
@@ -61,6 +62,8 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         flags=_flags(taken),
         timeline=charts.timeline(at_point),
         gaps=charts.gaps(typical) if typical else None,
+        sensors=charts.sensors_of(_with_sensors(typical, at_point)) if typical else None,
+        serving=serving_section(taken, request.query_params),
         previous=previous(session, run, engine_titles()),
         metrics=metrics(),
         again=_again(run, server),
@@ -74,6 +77,12 @@ def refreeze_hardware(request: Request, session: Writing, public_id: str) -> Res
     """Takes what is known of the machine today for what the run was measured on: a person's word for it."""
     hardware.refreeze(session, runs.run(session, public_id))
     return RedirectResponse(path_for(request, "run", public_id=public_id) + "#roof-title", status_code=303)
+
+
+def _with_sensors(sample: Sample, at_point: Sequence[Sample]) -> Sample:
+    """The first stream of its round keeps what the sensors said."""
+    together = (each for each in at_point if (each.round, each.stream) == (sample.round, 0) and not each.is_warmup)
+    return next(together, sample) if sample.point.concurrency > 1 else sample
 
 
 def _again(run: Run, server: Server) -> dict[str, str]:

@@ -1,0 +1,48 @@
+"""The decode ceilings of configurations at any points, for whoever draws many of them."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sqlmodel import Session
+
+from app.models import Config, Machine, Model
+from app.roof.foundation import Foundation, Unknown, foundation
+from app.roof.points import step_of
+from app.samples import Point
+from app.store.hardware import as_known, newest_records
+from app.store.machines import MachineDevice, devices
+
+
+class Stand(NamedTuple):
+    """A configuration on a machine at a point."""
+
+    machine: Machine
+    config: Config
+    model: Model
+    point: Point
+
+
+def decode_ceilings(session: Session, wanted: Sequence[Stand]) -> list[float | None]:
+    """What all streams together can reach at most in each of these, in tok/s; None: unknown.
+
+    On the hardware that the newest run of the configuration has frozen.
+    """
+    records = newest_records(session)
+    today: dict[int, Sequence[MachineDevice]] = {}
+    stood: dict[tuple[int, int], Foundation | Unknown] = {}
+    found: list[float | None] = []
+    for one in wanted:
+        assert one.machine.id is not None
+        assert one.config.id is not None
+        if one.machine.id not in today:
+            today[one.machine.id] = devices(session, one.machine)
+        place = (one.machine.id, one.config.id)
+        if place not in stood:
+            hardware = as_known(records.get(place, []), today[one.machine.id])
+            stood[place] = foundation(hardware.devices, one.config, one.model)
+        stands = stood[place]
+        if isinstance(stands, Foundation):
+            found.append(stands.decode(step_of(stands, one.point)).tokens_per_s)
+        else:
+            found.append(None)
+    return found
