@@ -1,5 +1,7 @@
 """How much of the roof a measured speed reaches, and what it means when that is more than all of it."""
 
+import math
+
 from app.ceiling.geometry import Geometry
 from app.ceiling.traffic import Step
 from app.units import number, size
@@ -17,6 +19,10 @@ PUBLISHED_SHARES: dict[str, tuple[int, str]] = {
 """Median MBU in percent of published llama.cpp results by kind of device."""
 PUBLISHED_RANGE = (0.21, 0.87)
 """Where all of them lie, as shares of 1."""
+FOUR_BITS = 5.5
+"""Bits per weight below which a model counts as one of 4 bits: those have scales and larger layers too."""
+SMALL_MODEL = (6e9, 10e9)
+"""Parameters of models called 7 to 8 B."""
 NEAR = 0.15
 """A share within so much of the median, relative to it, is usual."""
 
@@ -31,20 +37,23 @@ def mfu(tokens_per_s: float, tokens: int, flops: float, peak_flops: float) -> fl
     return tokens_per_s / tokens * flops / peak_flops
 
 
-def published_kind(name: str, vendor: str, kind: str) -> str:
-    """The key of PUBLISHED_SHARES for a device of the catalogue.
-
-    >>> published_kind("GeForce RTX 3090", "nvidia", "gpu"), published_kind("Radeon RX 9070", "amd", "gpu")
-    ('geforce', 'amd_discrete')
-    """
-    starts = {"GeForce": "geforce", "Strix Halo": "strix_halo", "DGX Spark": "dgx_spark"}
-    starts |= {"A100": "datacenter", "H100": "datacenter"}
-    known = next((key for start, key in starts.items() if name.startswith(start)), None)
-    if known is None and vendor == "apple":
-        known = "apple"
-    if known is None and (vendor, kind) == ("amd", "gpu"):
-        known = "amd_discrete"
-    return known or "all"
+def published_kind(name: str, vendor: str, kind: str, geometry: Geometry) -> str:
+    """The key of PUBLISHED_SHARES for a model on a device of the catalogue; all results where none is of its kind."""
+    if vendor == "apple":
+        return "apple"
+    if (vendor, kind) == ("amd", "gpu"):
+        return "amd_discrete"
+    if name.startswith("Strix Halo"):
+        return "strix_halo"
+    if name.startswith("DGX Spark"):
+        return "dgx_spark"
+    bits = geometry.weights.bits_per_weight if geometry.weights else math.inf
+    if name.startswith("GeForce") and bits < FOUR_BITS and not geometry.experts_total:
+        return "geforce"
+    low, high = SMALL_MODEL
+    if name.startswith(("A100", "H100")) and low <= (geometry.params_total or 0) <= high:
+        return "datacenter"
+    return "all"
 
 
 def judge(share: float, kind: str) -> str:

@@ -83,7 +83,7 @@ def _use(found: Foundation, one: Decode, catalogue: Catalogue) -> ModelUse:
         tokens_per_s=speed,
         ceiling=ceiling,
         mbu=share,
-        verdict=judge(share, published_kind(first.name, first.vendor, first.kind) if first else "all"),
+        verdict=judge(share, published_kind(first.name, first.vendor, first.kind, found.geometry) if first else "all"),
     )
 
 
