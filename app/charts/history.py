@@ -11,6 +11,7 @@ from app.charts.base import MAX_SERIES, Figure, Key, Table, axis, plain, reduce,
 from app.charts.naming import distinct_titles
 from app.configuration import Snapshot, changes
 from app.store.configs import Described
+from app.store.hardware import HardwareChange
 from app.store.listing import HistoryPoint
 from app.units import number, plural
 
@@ -41,13 +42,6 @@ PANELS = (
 )
 
 
-HardwareChanges = Callable[[HistoryPoint, HistoryPoint], Sequence[str]]
-
-
-def _unchanged(_then: HistoryPoint, _today: HistoryPoint) -> Sequence[str]:
-    return ()
-
-
 @dataclass(frozen=True)
 class _Series:
     index: int | None
@@ -63,15 +57,15 @@ def history(
     engine_titles: Mapping[str, str] = MappingProxyType({}),
     intervals: Mapping[tuple[str, str], tuple[float, float]] = MappingProxyType({}),
     roofs: Mapping[int, float] = MappingProxyType({}),
-    hardware_changes: HardwareChanges = _unchanged,
+    hardware: Mapping[int, Sequence[HardwareChange]] = MappingProxyType({}),
 ) -> Figure | None:
     """One series per configuration, broken where the hardware changed.
 
     Those with the newest runs are drawn distinctly, the others in the background.
 
-    `points` in order of time; `intervals` are the ends of the 95 % intervals to draw, by public id and metric; `roofs`
-    are decode ceilings by configuration, in tok/s; `hardware_changes` tells in words what changed between two runs of a
-    server; `run_link` and `config_link` give the paths for a public id and a fingerprint. None when there is nothing to
+    `points` in order of time; `intervals` are the ends of the 95 % intervals to draw, by public id and metric;
+    `roofs` are decode ceilings by configuration, in tok/s; `hardware` are its changes by server, in order of time;
+    `run_link` and `config_link` give the paths for a public id and a fingerprint. None when there is nothing to
     draw.
     """
     if not points:
@@ -79,12 +73,12 @@ def history(
     used = {point.config_id for point in points}
     titles = distinct_titles({key: each for key, each in configs.items() if key in used}, engine_titles)
     series = _series(points, titles)
-    marks = _marks(points, configs, engine_titles, hardware_changes)
+    marks = _marks(points, configs, engine_titles, hardware)
     drawn = [
         (each, panel, [p for p in part if panel.value(p) is not None])
         for each in series
         for panel in PANELS
-        for part in _unbroken(each, hardware_changes)
+        for part in _unbroken(each, hardware)
     ]
     limits = shares([len(known) for _, _, known in drawn])
     traces = [
@@ -92,7 +86,7 @@ def history(
         for (each, panel, known), limit in zip(drawn, limits, strict=True)
         if known
     ]
-    traces += _roofs(series, roofs, _pad(points), hardware_changes)
+    traces += _roofs(series, roofs, _pad(points), hardware)
     legend = tuple(
         Key(
             each.index,
@@ -114,11 +108,16 @@ def history(
     )
 
 
-def _unbroken(series: _Series, hardware_changes: HardwareChanges) -> list[Sequence[HistoryPoint]]:
+def _changed(hardware: Mapping[int, Sequence[HardwareChange]], then: HistoryPoint, today: HistoryPoint) -> list[str]:
+    known = hardware.get(today.server_id, ())
+    return [change.text for change in known if then.started_at < change.at <= today.started_at]
+
+
+def _unbroken(series: _Series, hardware: Mapping[int, Sequence[HardwareChange]]) -> list[Sequence[HistoryPoint]]:
     """The stretches of a series on one and the same hardware."""
     if series.index is None:
         return [series.points]
-    ends = [place for place, pair in enumerate(pairwise(series.points), 1) if hardware_changes(*pair)]
+    ends = [place for place, pair in enumerate(pairwise(series.points), 1) if _changed(hardware, *pair)]
     return [series.points[start:end] for start, end in pairwise([0, *ends, len(series.points)])]
 
 
@@ -182,7 +181,10 @@ def _trace(
 
 
 def _roofs(
-    series: Sequence[_Series], roofs: Mapping[int, float], pad: timedelta, hardware_changes: HardwareChanges
+    series: Sequence[_Series],
+    roofs: Mapping[int, float],
+    pad: timedelta,
+    hardware: Mapping[int, Sequence[HardwareChange]],
 ) -> list[dict[str, Any]]:
     """A dashed line over the decode speeds of each configuration, as long as it was in use on its newest hardware."""
     traces = []
@@ -190,7 +192,7 @@ def _roofs(
         ceiling = roofs.get(each.points[0].config_id)
         if each.index is None or ceiling is None:
             continue
-        newest = _unbroken(each, hardware_changes)[-1]
+        newest = _unbroken(each, hardware)[-1]
         traces.append(
             {
                 "type": "scatter",
@@ -250,7 +252,7 @@ def _marks(
     points: Sequence[HistoryPoint],
     configs: Mapping[int, Described],
     engine_titles: Mapping[str, str],
-    hardware_changes: HardwareChanges,
+    hardware: Mapping[int, Sequence[HardwareChange]],
 ) -> list[_Mark]:
     """Where a server's configuration or hardware differs from that of its run before, in words."""
     by_server: dict[int, list[HistoryPoint]] = {}
@@ -259,7 +261,7 @@ def _marks(
     marks = []
     for runs in by_server.values():
         for then, today in pairwise(runs):
-            said = [*hardware_changes(then, today)]
+            said = _changed(hardware, then, today)
             if then.config_id != today.config_id:
                 said += changes(configs[then.config_id].snapshot, configs[today.config_id].snapshot, engine_titles)
             if said:

@@ -14,7 +14,7 @@ from app.store.machines import MachineDevice, Stated
 from app.units import number
 
 TENSOR_SPLITS = ("tensor", "row")
-TENSOR_BY_HABIT = {"vllm": "vLLM", "sglang": "SGLang", "tensorrt-llm": "TensorRT-LLM", "tgi": "TGI"}
+TENSOR_BY_HABIT = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM", "tgi": "TGI"}
 """Engines, with their titles, that divide each layer over several cards unless told otherwise."""
 
 

@@ -4,7 +4,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from sqlalchemy import Text, cast, func, select
 from sqlmodel import Session, col
@@ -169,6 +170,12 @@ def _is_same_kind(one: MachineDevice, other: MachineDevice) -> bool:
     return is_same_name(one.name, other.name)
 
 
+class HardwareChange(NamedTuple):
+    at: datetime
+    """When the first run with the new hardware started."""
+    text: str
+
+
 class Timelines:
     """Of each server, since when its runs have had which hardware."""
 
@@ -186,6 +193,15 @@ class Timelines:
             return []
         held = self._devices[server_id]
         return changes(held[first], held[second])
+
+    def all_changes(self) -> dict[int, list[HardwareChange]]:
+        """By server, in order of time."""
+        found: dict[int, list[HardwareChange]] = {}
+        for server_id, since in self._since.items():
+            for (_, then), (at, today) in pairwise(zip(since, self._devices[server_id], strict=True)):
+                if said := changes(then, today):
+                    found.setdefault(server_id, []).append(HardwareChange(at, "; ".join(said)))
+        return found
 
     def began(self, server_id: int, moment: datetime) -> datetime | None:
         """Since when the hardware of a run that started at `moment` is no other; None: since ever, as far as known."""

@@ -1,6 +1,5 @@
 """The history figure: what is drawn, what is said, and how much of it."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,6 +10,7 @@ from app.charts import MAX_SERIES, Figure, history
 from app.charts.base import MAX_POINTS, reduce
 from app.configuration import Snapshot
 from app.store.configs import Described
+from app.store.hardware import HardwareChange
 from app.store.listing import HistoryPoint
 
 START = datetime(2026, 9, 1, 12, tzinfo=UTC)
@@ -167,14 +167,10 @@ def test_the_ceiling_lies_over_its_own_configuration() -> None:
 # --- hardware --------------------------------------------------------------------------------------------------------
 
 
-def second_card_after(hours: float) -> Callable[[HistoryPoint, HistoryPoint], list[str]]:
-    moment = START + timedelta(hours=hours)
-    return lambda then, today: ["RTX 3090 → 2 × RTX 3090"] if then.started_at < moment <= today.started_at else []
-
-
 def on_hardware(points: list[HistoryPoint], hours: float, **more: Any) -> Figure:
     configs = {1: described(), 2: described(settings={"context": 8192})}
-    figure = history(points, configs, str, hardware_changes=second_card_after(hours), **more)
+    change = HardwareChange(START + timedelta(hours=hours), "RTX 3090 → 2 × RTX 3090")
+    figure = history(points, configs, str, hardware={1: [change]}, **more)
     assert figure is not None
     return figure
 

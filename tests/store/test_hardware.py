@@ -13,7 +13,7 @@ from app.db import Database
 from app.document import run_document
 from app.models import BandwidthProbe, Machine, Run
 from app.store import hardware, machines, runs
-from app.store.hardware import as_known, changes, freeze, timelines
+from app.store.hardware import HardwareChange, as_known, changes, freeze, timelines
 from app.store.machines import MachineDevice, Stated
 from app.store.previous import previous
 from tests.databases import on_both
@@ -223,6 +223,7 @@ def test_changes_over_time(database: Database) -> None:
     assert known.began(server_id, started[4]) == started[3]
     assert known.began(server_id, started[2]) is None
     assert known.between(server_id + 1, started[1], started[4]) == []
+    assert known.all_changes() == {server_id: [HardwareChange(started[3], "RTX 3090 → 2 × RTX 3090")]}
 
 
 @on_both

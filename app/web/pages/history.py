@@ -41,7 +41,6 @@ def show_history(
     path = path_for(request, "history")
     run_path = path_for(request, "run", public_id="0").removesuffix("0")  # once, not for thousands of points
     points = listing.history(session, where)
-    known = hardware.timelines(session)
     few = {point.public_id for point in points} if len(points) <= FEW_POINTS else set()
     figure = charts.history(
         points,
@@ -55,7 +54,7 @@ def show_history(
             for (config_id, suite_key), roof in config_roofs(session).items()
             if suite_key == chosen
         },
-        hardware_changes=lambda then, now: known.between(then.server_id, then.started_at, now.started_at),
+        hardware=hardware.timelines(session).all_changes(),
     )
     response = render(
         request,
