@@ -10,6 +10,7 @@ from app.metrics import TRIPLE
 from app.models import Config, Machine, Measurement, Model, Run
 from app.samples import Point
 from app.store.drafts import Drafts, drafts_of
+from app.store.filters import COUNTS
 from app.store.hardware import Hardware, as_known
 from app.store.machines import MachineDevice, devices
 
@@ -29,13 +30,13 @@ class Decode(NamedTuple):
 
 
 def newest_decodes(session: Session, machine_id: int | None = None) -> list[Decode]:
-    """Of done runs, for each configuration and suite, the newest first."""
+    """Of done runs that count, for each configuration and suite, the newest first."""
     newest = select(func.max(col(Run.id))).where(*_done(machine_id))
     return _decodes(session, newest.group_by(col(Run.config_id), col(Run.suite_key)))
 
 
 def fastest_decodes(session: Session, machine_id: int) -> list[Decode]:
-    """Of done runs on a machine, the fastest of each configuration and suite, the newest first."""
+    """Of done runs on a machine that count, the fastest of each configuration and suite, the newest first."""
     place = func.row_number().over(
         partition_by=[col(Run.config_id), col(Run.suite_key)],
         order_by=[col(Measurement.value).desc(), col(Run.id).desc()],
@@ -55,7 +56,7 @@ _IS_DECODE = and_(
 
 
 def _done(machine_id: int | None) -> list[ColumnElement[bool]]:
-    wanted = [col(Run.status) == "done", col(Run.config_id).is_not(None), col(Run.hidden_at).is_(None)]
+    wanted = [col(Run.status) == "done", col(Run.config_id).is_not(None), COUNTS]
     return wanted if machine_id is None else [*wanted, col(Run.machine_id) == machine_id]
 
 

@@ -12,6 +12,7 @@ from sqlmodel import Session, col
 
 from app.hardware.catalogue import is_same_name
 from app.models import Machine, Run
+from app.store.filters import COUNTS
 from app.store.machines import MachineDevice, Stated, devices
 from app.units import size
 
@@ -51,7 +52,7 @@ def hardware_of(session: Session, run: Run) -> Hardware:
 
 def newest_records(session: Session) -> dict[tuple[int, int], Frozen]:
     """What the newest done run of each configuration has frozen, by machine and configuration."""
-    newest = select(func.max(col(Run.id))).where(col(Run.status) == "done", col(Run.config_id).is_not(None))
+    newest = select(func.max(col(Run.id))).where(col(Run.status) == "done", col(Run.config_id).is_not(None), COUNTS)
     newest = newest.group_by(col(Run.machine_id), col(Run.config_id))
     columns = (col(Run.machine_id), col(Run.config_id), col(Run.hardware))
     rows = session.execute(select(*columns).where(col(Run.id).in_(newest))).all()
@@ -215,12 +216,12 @@ class Timelines:
 
 
 def timelines(session: Session, server_id: int | None = None) -> Timelines:
-    """Reads only the runs whose record is another than that of the run before."""
+    """Reads only the runs whose record is another than that of the run before; hidden ones do not count."""
     order = [col(Run.started_at), col(Run.id)]
     record = cast(col(Run.hardware), Text)
     before = func.lag(record).over(partition_by=col(Run.server_id), order_by=order)
     columns = (col(Run.server_id), col(Run.started_at), col(Run.hardware), record.label("record"))
-    recorded = select(*columns, before.label("before")).where(col(Run.started_at).is_not(None), record != "[]")
+    recorded = select(*columns, before.label("before")).where(col(Run.started_at).is_not(None), record != "[]", COUNTS)
     if server_id is not None:
         recorded = recorded.where(col(Run.server_id) == server_id)
     found = recorded.subquery()

@@ -6,8 +6,9 @@ from app.errors import BadInput, RoofmarkError
 from app.models import Machine
 from app.roof import config_roofs, machine_uses
 from app.store import bandwidth, devices, machines, servers
-from app.store.listing import Filter, count_runs, latest_per_config
-from app.web import archive, machine_form
+from app.store.filters import Filter
+from app.store.listing import count_runs, latest_per_config
+from app.web import archive, done, machine_form
 from app.web.deps import DatabaseDep, Form, Reading, SettingsDep, Writing
 from app.web.forms import Fields
 from app.web.paths import path_for
@@ -111,7 +112,8 @@ def confirm_archive_machine(request: Request, session: Reading, slug: str) -> Re
 
 @router.post("/machines/{slug}/archive", name="archive_machine")
 def archive_machine(request: Request, session: Writing, slug: str) -> Response:
-    return _to(request, machines.archive_machine(session, slug))
+    machines.archive_machine(session, slug)
+    return done.then(request, path_for(request, "machine", slug=slug), "archive_machine", slug)
 
 
 @router.post("/machines/{slug}/restore", name="restore_machine")
