@@ -11,11 +11,12 @@ from app.charts.base import MAX_SERIES, Figure, Key, Table, axis, plain, reduce,
 from app.charts.naming import distinct_titles
 from app.configuration import Snapshot, changes
 from app.store.configs import Described
+from app.store.hardware import HardwareChange
 from app.store.listing import HistoryPoint
 from app.units import number, plural
 
 MAX_MARKS = 12
-"""Of more configuration changes, the newest are marked."""
+"""Of more changes, the newest are marked."""
 MAX_ROWS = 100
 
 
@@ -56,21 +57,28 @@ def history(
     engine_titles: Mapping[str, str] = MappingProxyType({}),
     intervals: Mapping[tuple[str, str], tuple[float, float]] = MappingProxyType({}),
     roofs: Mapping[int, float] = MappingProxyType({}),
+    hardware: Mapping[int, Sequence[HardwareChange]] = MappingProxyType({}),
 ) -> Figure | None:
-    """One series per configuration; those with the newest runs are drawn distinctly, the others in the background.
+    """One series per configuration, broken where the hardware changed.
 
-    `points` in order of time; `intervals` are the ends of the 95 % intervals to draw, by public id and metric; `roofs`
-    are decode ceilings by configuration, in tok/s; `run_link` and `config_link` give the paths for a public id and a
-    fingerprint. None when there is nothing to draw.
+    Those with the newest runs are drawn distinctly, the others in the background.
+
+    `points` in order of time; `intervals` are the ends of the 95 % intervals to draw, by public id and metric;
+    `roofs` are decode ceilings by configuration, in tok/s; `hardware` are its changes by server, in order of time;
+    `run_link` and `config_link` give the paths for a public id and a fingerprint. None when there is nothing to
+    draw.
     """
     if not points:
         return None
     used = {point.config_id for point in points}
     titles = distinct_titles({key: each for key, each in configs.items() if key in used}, engine_titles)
     series = _series(points, titles)
-    marks = _marks(points, configs, engine_titles)
+    marks = _marks(points, configs, engine_titles, hardware)
     drawn = [
-        (each, panel, [p for p in each.points if panel.value(p) is not None]) for each in series for panel in PANELS
+        (each, panel, [p for p in part if panel.value(p) is not None])
+        for each in series
+        for panel in PANELS
+        for part in _unbroken(each, hardware)
     ]
     limits = shares([len(known) for _, _, known in drawn])
     traces = [
@@ -78,7 +86,7 @@ def history(
         for (each, panel, known), limit in zip(drawn, limits, strict=True)
         if known
     ]
-    traces += _roofs(series, roofs, _pad(points))
+    traces += _roofs(series, roofs, _pad(points), hardware)
     legend = tuple(
         Key(
             each.index,
@@ -98,6 +106,19 @@ def history(
         legend=legend,
         marks=tuple(f"{_day(mark.at)}, {mark.text}" for mark in marks),
     )
+
+
+def _changed(hardware: Mapping[int, Sequence[HardwareChange]], then: HistoryPoint, today: HistoryPoint) -> list[str]:
+    known = hardware.get(today.server_id, ())
+    return [change.text for change in known if then.started_at < change.at <= today.started_at]
+
+
+def _unbroken(series: _Series, hardware: Mapping[int, Sequence[HardwareChange]]) -> list[Sequence[HistoryPoint]]:
+    """The stretches of a series on one and the same hardware."""
+    if series.index is None:
+        return [series.points]
+    ends = [place for place, pair in enumerate(pairwise(series.points), 1) if _changed(hardware, *pair)]
+    return [series.points[start:end] for start, end in pairwise([0, *ends, len(series.points)])]
 
 
 def _series(points: Sequence[HistoryPoint], titles: Mapping[int, str]) -> list[_Series]:
@@ -159,20 +180,26 @@ def _trace(
     }
 
 
-def _roofs(series: Sequence[_Series], roofs: Mapping[int, float], pad: timedelta) -> list[dict[str, Any]]:
-    """A dashed line over the decode speeds of each configuration, as long as it was in use."""
+def _roofs(
+    series: Sequence[_Series],
+    roofs: Mapping[int, float],
+    pad: timedelta,
+    hardware: Mapping[int, Sequence[HardwareChange]],
+) -> list[dict[str, Any]]:
+    """A dashed line over the decode speeds of each configuration, as long as it was in use on its newest hardware."""
     traces = []
     for each in series:
         ceiling = roofs.get(each.points[0].config_id)
         if each.index is None or ceiling is None:
             continue
+        newest = _unbroken(each, hardware)[-1]
         traces.append(
             {
                 "type": "scatter",
                 "mode": "lines",
                 "name": plain(each.title),
                 "meta": {"series": each.index, "role": "roof"},
-                "x": [_stamp(each.points[0].started_at - pad / 2), _stamp(each.points[-1].started_at + pad / 2)],
+                "x": [_stamp(newest[0].started_at - pad / 2), _stamp(newest[-1].started_at + pad / 2)],
                 "y": [round(ceiling, 3)] * 2,
                 "yaxis": PANELS[-1].y,
                 "hovertemplate": f"{plain(each.title)}<br>Ceiling %{{y:,.4~r}} tok/s<extra></extra>",
@@ -222,27 +249,24 @@ class _Mark:
 
 
 def _marks(
-    points: Sequence[HistoryPoint], configs: Mapping[int, Described], engine_titles: Mapping[str, str]
+    points: Sequence[HistoryPoint],
+    configs: Mapping[int, Described],
+    engine_titles: Mapping[str, str],
+    hardware: Mapping[int, Sequence[HardwareChange]],
 ) -> list[_Mark]:
-    """Where a server's configuration differs from that of its run before, in words."""
+    """Where a server's configuration or hardware differs from that of its run before, in words."""
     by_server: dict[int, list[HistoryPoint]] = {}
     for point in points:
         by_server.setdefault(point.server_id, []).append(point)
-    switches = [
-        (then, today)
-        for runs in by_server.values()
-        for then, today in pairwise(runs)
-        if then.config_id != today.config_id
-    ]
-    switches.sort(key=lambda pair: pair[1].started_at)
-    return [
-        _Mark(today.started_at, _words(configs[then.config_id], configs[today.config_id], engine_titles))
-        for then, today in switches[-MAX_MARKS:]
-    ]
-
-
-def _words(then: Described, today: Described, engine_titles: Mapping[str, str]) -> str:
-    return f"{today.server}: {'; '.join(changes(then.snapshot, today.snapshot, engine_titles))}"
+    marks = []
+    for runs in by_server.values():
+        for then, today in pairwise(runs):
+            said = _changed(hardware, then, today)
+            if then.config_id != today.config_id:
+                said += changes(configs[then.config_id].snapshot, configs[today.config_id].snapshot, engine_titles)
+            if said:
+                marks.append(_Mark(today.started_at, f"{configs[today.config_id].server}: {'; '.join(said)}"))
+    return sorted(marks, key=lambda mark: mark.at)[-MAX_MARKS:]
 
 
 def _layout(points: Sequence[HistoryPoint], marks: Sequence[_Mark]) -> dict[str, Any]:

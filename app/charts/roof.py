@@ -76,9 +76,10 @@ def run_roofline(found: Foundation, top: PointRoof) -> Figure | None:
     """Decode and prefill of a point; attention, which decode hardly feels, is left out of its operations."""
     active, device = found.geometry.params_active, found.device
     work = []
-    if active and top.decode_tokens_per_s:
-        flops = 2 * active * top.point.concurrency
-        work.append(Work("Decode", flops / top.step.n_bytes, 2 * active * top.decode_tokens_per_s))
+    if active and top.steps_per_s:
+        checked = 1 + (top.drafts.drafted_per_pass if top.drafts else 0)  # tokens computed with each reading
+        flops = 2 * active * top.point.concurrency * checked
+        work.append(Work("Decode", flops / top.step.n_bytes, 2 * active * checked * top.steps_per_s))
     if top.prefill and top.prefill_tokens_per_s:
         per_s = top.prefill.flops / top.prefill.tokens * top.prefill_tokens_per_s
         work.append(Work("Prefill", top.prefill.flops / top.prefill.n_bytes, per_s))

@@ -12,7 +12,7 @@ from app.metrics import NULL_REASONS
 from app.models import Config, Machine, Model, Run
 from app.share import circumstances, neutral
 from app.share.options import Option
-from app.store import machines
+from app.store import hardware
 from app.store.subjects import circumstances_of
 from app.suites import Case
 
@@ -56,7 +56,8 @@ def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
         if config is None or model is None:
             raise BadInput("A run that ended before its configuration was known cannot be shared.")
         told = {
-            fact.title: fact.value for fact in circumstances.facts(config, model, machines.devices(session, machine))
+            fact.title: fact.value
+            for fact in circumstances.facts(config, model, hardware.hardware_of(session, run).devices)
         }
         told["Suite"] = neutral.suite(run.suite_key)
         words = circumstances.own_words(run, machine, config, ())

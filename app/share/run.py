@@ -18,7 +18,8 @@ from app.share import circumstances, neutral
 from app.share.figures import public
 from app.share.options import Offer, Option
 from app.share.snapshot import Bar, Chart, Column, Fact, Figures, Prose, Snapshot, Tile
-from app.store import machines, measurements, runs, samples
+from app.store import hardware, measurements, runs, samples
+from app.store.machines import MachineDevice
 from app.suites import Case
 from app.units import number
 
@@ -38,7 +39,7 @@ class _Result:
     taken: Sequence[Sample]
     measured: Sequence[Measured]
     main: Point
-    held: Sequence[machines.MachineDevice]
+    held: Sequence[MachineDevice]
     roof: RunRoof | None
 
     @property
@@ -105,7 +106,7 @@ def _result(session: Session, public_id: str) -> _Result:
     if config is None or model is None or all(each.value is None for each in measured):
         raise BadInput("This run has no result that could be shared.")
     points = {each.point.key: each.point for each in measured}
-    roof = run_roof(session, machine, config, model, measured)
+    roof = run_roof(session, run, config, model, measured)
     return _Result(
         run=run,
         machine=machine,
@@ -115,7 +116,7 @@ def _result(session: Session, public_id: str) -> _Result:
         taken=samples.samples_of(session, run.id),
         measured=measured,
         main=points.get(run.main_point_key) or measured[0].point,
-        held=machines.devices(session, machine),
+        held=hardware.hardware_of(session, run).devices,
         roof=roof if isinstance(roof, RunRoof) else None,
     )
 
@@ -123,7 +124,7 @@ def _result(session: Session, public_id: str) -> _Result:
 def _insight(session: Session, found: _Result) -> Insight | None:
     if found.roof is None or found.top is None:
         return None
-    return insight(session, found.machine, found.config, found.roof, found.top)
+    return insight(session, found.run, found.config, found.roof, found.top)
 
 
 def _offers(found: _Result) -> list[Offer]:

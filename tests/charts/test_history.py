@@ -1,6 +1,7 @@
 """The history figure: what is drawn, what is said, and how much of it."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import plotly.graph_objects as go
 import pytest
@@ -9,6 +10,7 @@ from app.charts import MAX_SERIES, Figure, history
 from app.charts.base import MAX_POINTS, reduce
 from app.configuration import Snapshot
 from app.store.configs import Described
+from app.store.hardware import HardwareChange
 from app.store.listing import HistoryPoint
 
 START = datetime(2026, 9, 1, 12, tzinfo=UTC)
@@ -160,3 +162,41 @@ def test_the_ceiling_lies_over_its_own_configuration() -> None:
     assert roof["meta"]["series"] == next(t["meta"]["series"] for t in figure.data if t["name"] == roof["name"])
     assert roof["x"][0] < "2026-09-01 12:00:00"
     assert roof["x"][1] > "2026-09-01 14:00:00"
+
+
+# --- hardware --------------------------------------------------------------------------------------------------------
+
+
+def on_hardware(points: list[HistoryPoint], hours: float, **more: Any) -> Figure:
+    configs = {1: described(), 2: described(settings={"context": 8192})}
+    change = HardwareChange(START + timedelta(hours=hours), "RTX 3090 → 2 × RTX 3090")
+    figure = history(points, configs, str, hardware={1: [change]}, **more)
+    assert figure is not None
+    return figure
+
+
+def test_another_hardware_breaks_the_line_and_is_marked() -> None:
+    figure = on_hardware([point(0), point(1), point(5), point(6)], 5)
+    lines = [(trace["yaxis"], trace["customdata"]) for trace in figure.data]
+    assert lines[:2] == [("y", ["run0", "run1"]), ("y", ["run5", "run6"])]
+    assert {trace["meta"]["series"] for trace in figure.data} == {0}
+    assert len(figure.legend) == 1
+    assert figure.marks == ("1 September 2026, box: RTX 3090 → 2 × RTX 3090",)
+
+
+def test_the_ceiling_is_drawn_over_the_newest_hardware() -> None:
+    figure = on_hardware([point(0), point(48), point(96)], 48, roofs={1: 90.0})
+    (roof,) = (trace for trace in figure.data if trace["meta"].get("role") == "roof")
+    assert roof["x"][0] > figure.data[0]["x"][0]
+    assert roof["x"][0] < figure.data[1]["x"][0]
+
+
+def test_hardware_and_configuration_that_change_together_are_one_mark() -> None:
+    figure = on_hardware([point(0), point(1), point(5, config_id=2)], 5)
+    assert figure.marks == ("1 September 2026, box: RTX 3090 → 2 × RTX 3090; Context 4,096 → 8,192",)
+
+
+def test_a_configuration_measured_before_and_after_is_broken_whatever_ran_between() -> None:
+    figure = on_hardware([point(0), point(3, config_id=2), point(5)], 4)
+    first = [trace["customdata"] for trace in figure.data if trace["yaxis"] == "y" and trace["meta"]["series"] == 0]
+    assert first == [["run0"], ["run5"]]

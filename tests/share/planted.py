@@ -23,6 +23,8 @@ from app.models import (
     Suite,
     now,
 )
+from app.store.hardware import as_frozen
+from app.store.machines import MachineDevice, Stated
 from tests.seed import seed
 
 PUBLIC = {("model", "name"), ("model", "quantization"), ("config", "engine"), ("config", "engine_version")}
@@ -159,7 +161,11 @@ def _plant_json(row: Any) -> None:
             row.labels = [secret("config", "labels")]
         case Run():
             row.labels = [secret("run", "labels")]
-            row.hardware = [{"name": secret("run", "hardware"), "kind": "accelerator", "count": 1}]
+            ram = MachineDevice(secret("run", "memory"), "ram", 1, None, [])
+            card = MachineDevice(
+                secret("run", "card"), "accelerator", 1, 10**12, [Stated(1e11, secret("run", "source"))]
+            )
+            row.hardware = as_frozen([ram, card])
             row.plan = row.progress = {"model": secret("run", "plan")}
             row.evidence = {"warnings": [secret("run", "evidence")], "checks": [secret("run", "checks")]}
         case SampleRow():

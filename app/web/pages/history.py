@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from app import charts
 from app.roof import config_roofs
-from app.store import configs, filters, listing, measurements
+from app.store import configs, filters, hardware, listing, measurements
 from app.store.filters import Filter
 from app.suites import USUAL
 from app.web.deps import Reading
@@ -54,6 +54,7 @@ def show_history(
             for (config_id, suite_key), roof in config_roofs(session).items()
             if suite_key == chosen
         },
+        hardware=hardware.timelines(session).all_changes(),
     )
     response = render(
         request,

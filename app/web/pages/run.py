@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fastapi import APIRouter
 from sqlmodel import Session
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from app import charts
 from app.compare import standing
@@ -15,11 +15,12 @@ from app.metrics import FLAGS, metrics
 from app.models import ENDED_STATES, Machine, Model, Run, Server
 from app.roof import PointRoof, RunRoof, Unknown, insight, run_roof
 from app.samples import Point, Sample
-from app.store import devices, measurements, runs, samples
+from app.store import devices, hardware, measurements, runs, samples
 from app.store.annotations import REASONS
 from app.store.previous import previous
 from app.web import calculator
-from app.web.deps import Reading
+from app.web.deps import Reading, Writing
+from app.web.paths import path_for
 from app.web.progress import progress_of
 from app.web.render import engine_titles, render
 from app.web.result import results, sample_lines
@@ -40,9 +41,9 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
     shown = _chosen(point, [each.point for each in found], run)
     at_point = [sample for sample in taken if sample.point == shown]
     typical = charts.typical_sample(at_point)
-    roof = run_roof(session, machine, config, model, measured) if measured else None
+    roof = run_roof(session, run, config, model, measured) if measured else None
     top = roof.at(shown) if isinstance(roof, RunRoof) else None
-    explained = insight(session, machine, config, roof, top) if isinstance(roof, RunRoof) and config and top else None
+    explained = insight(session, run, config, roof, top) if isinstance(roof, RunRoof) and config and top else None
     return render(
         request,
         "run.html",
@@ -57,6 +58,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         main=next((each for each in found if each.point.key == run.main_point_key), found[0] if found else None),
         shown=shown,
         roof=roof,
+        hardware=hardware.hardware_of(session, run),
         insight=explained,
         roof_figure=charts.against_context(explained.curve, charts.reached(explained)) if explained else None,
         calculation=_calculation(session, model, machine, roof, top),
@@ -75,6 +77,13 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         checks=run.evidence.get("checks", []),
         too_long=[(Point.from_key(each["point"]), each["reason"]) for each in run.evidence.get("left_out", [])],
     )
+
+
+@router.post("/runs/{public_id}/hardware", name="refreeze_hardware")
+def refreeze_hardware(request: Request, session: Writing, public_id: str) -> Response:
+    """Takes what is known of the machine today for what the run was measured on: a person's word for it."""
+    hardware.refreeze(session, runs.run(session, public_id))
+    return RedirectResponse(path_for(request, "run", public_id=public_id) + "#roof-title", status_code=303)
 
 
 def _calculation(
