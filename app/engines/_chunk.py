@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.http.text import ServerText
-from app.samples import TOKEN_KINDS, Kind, ServerFigures
+from app.samples import TOKEN_KINDS, Kind
 
 _ANSWER_FIELDS = ("content", "text", "response")
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")
@@ -78,37 +78,6 @@ def timings_of(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
     return _unless_zero(chunk.get("timings"), "prompt_n", "cache_n", "prompt_ms", "predicted_n", "predicted_ms")
 
 
-def prompt_tokens(usage: Mapping[str, Any], timings: Mapping[str, Any]) -> int | None:
-    """All of them; a prompt of none does not exist."""
-    fresh, cached = count(timings.get("prompt_n")), count(timings.get("cache_n"))
-    return count(usage.get("prompt_tokens")) or (None if fresh is None else fresh + (cached or 0)) or None
-
-
-def cached_tokens(usage: Mapping[str, Any], timings: Mapping[str, Any]) -> int | None:
-    """None where the server does not say, or says more than the prompt has."""
-    stated = (
-        count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens")),
-        count(usage.get("cached_tokens")),
-        count(timings.get("cache_n")),
-    )
-    cached = next((value for value in stated if value is not None), None)
-    total = prompt_tokens(usage, timings)
-    return None if cached is not None and total is not None and cached > total else cached
-
-
-def figures(timings: Mapping[str, Any], text: ServerText) -> ServerFigures:
-    """llama.cpp's `timings`: `prompt_n` without cached tokens, `predicted_ms` from the first to the last token."""
-    return ServerFigures(
-        prompt_tokens=count(timings.get("prompt_n")) or None,
-        prompt_ms=milliseconds(timings.get("prompt_ms")),
-        output_tokens=count(timings.get("predicted_n")) or None,
-        decode_ms=milliseconds(timings.get("predicted_ms")),
-        draft_tokens=count(timings.get("draft_n")),
-        draft_accepted_tokens=count(timings.get("draft_n_accepted")),
-        raw=text.clean({key: value for key, value in timings.items() if _is_plain(value)}),
-    )
-
-
 def count(value: Any) -> int | None:
     """A count as servers send it; whatever is none is None."""
     number = _number(value)
@@ -119,6 +88,11 @@ def milliseconds(value: Any) -> float | None:
     """A duration; what is shorter than a microsecond was never measured."""
     number = _number(value)
     return None if number is None or number < _SHORTEST_MS else number
+
+
+def is_plain(value: Any) -> bool:
+    """Whether it is a text, a truth value or a finite number."""
+    return isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value))
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -153,7 +127,3 @@ def _tool_text(calls: Any) -> str:
 
 def _function_text(function: Any) -> str:
     return _text(mapping(function).get("name")) + _text(mapping(function).get("arguments"))
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value))

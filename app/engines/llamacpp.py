@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 from app.engines import _prometheus
 from app.engines._chunk import count, mapping
 from app.engines._health import health_of
-from app.engines._models import file_stem, listed_models, quantization_in, quantization_of_ftype, shown_name
+from app.engines._models import file_stem, quantization_in, quantization_of_ftype, shown_name
 from app.engines.base import Ask, Counters, Facts, Health, ModelFacts
-from app.engines.openai import MODELS, OpenAI
+from app.engines.openai import OpenAI, listed
 from app.errors import ServerProblem, Trouble
 from app.http import Answer, ServerClient
 from app.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, Trace
@@ -43,26 +43,26 @@ class LlamaCpp(OpenAI):
             if problem.trouble is Trouble.NEEDS_KEY:
                 raise problem
             # a build without /props
-            return self._facts({}, _listed(client))
+            return self._told({}, listed(client))
         try:
             props = answer.json()
         except ServerProblem:
             return None
         if not isinstance(props, dict) or not (_is_llamacpp(answer) or {"build_info", "model_path"} <= props.keys()):
             return None
-        return self._facts(props, _listed(client))
+        return self._told(props, listed(client))
 
-    def _facts(self, props: Mapping[str, Any], listed: Mapping[str, Mapping[str, Any]]) -> Facts:
+    def _told(self, props: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> Facts:
         context = count(mapping(props.get("default_generation_settings")).get("n_ctx")) or None
         slots = count(props.get("total_slots")) or None
         settings = {"context": context, "parallel": slots}
         return Facts(
             engine=self.key,
             engine_version=_string(props.get("build_info")),
-            models=tuple(_model(identifier, entry, props, context) for identifier, entry in listed.items()),
+            models=tuple(_model(identifier, entry, props, context) for identifier, entry in models.items()),
             context_tokens=context,
             settings={key: value for key, value in settings.items() if value is not None},
-            notes=() if listed else ("The server has no model loaded.",),
+            notes=() if models else ("The server has no model loaded.",),
         )
 
     def health(self, client: ServerClient) -> Health:
@@ -96,7 +96,7 @@ class LlamaCpp(OpenAI):
             output_tokens=found.get("llamacpp:tokens_predicted_total"),
         )
 
-    def _fields(self, ask: Ask) -> dict[str, Any]:
+    def _fields(self, ask: Ask, defeat: CacheDefeat) -> dict[str, Any]:
         return {self.cache_switch: ask.reuse_cache, "ignore_eos": True}
 
     def _refine(self, trace: Trace) -> Trace:
@@ -131,10 +131,6 @@ def _with_hidden_tokens(trace: Trace) -> tuple[Event, ...]:
 
 def _is_llamacpp(answer: Answer) -> bool:
     return answer.headers.get("server", "").lower().startswith("llama.cpp")
-
-
-def _listed(client: ServerClient) -> dict[str, Mapping[str, Any]]:
-    return listed_models(client.get_json(MODELS)) or {}
 
 
 def _model(identifier: str, entry: Mapping[str, Any], props: Mapping[str, Any], context: int | None) -> ModelFacts:
