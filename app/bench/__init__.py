@@ -152,6 +152,7 @@ def _ask(job: Job, case: Case, nonce: str | None, counted: int | None = None) ->
         model=job.model_id,
         nonce=nonce,
         reuse_cache=job.suite.cache == "reuse",
+        context_tokens=job.context_tokens,
         expected_prompt_tokens=counted,
         capabilities=job.capabilities,
     )

@@ -80,14 +80,21 @@ def timings_of(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def count(value: Any) -> int | None:
     """A count as servers send it; whatever is none is None."""
-    number = _number(value)
-    return None if number is None else int(number)
+    found = number(value)
+    return None if found is None else int(found)
+
+
+def number(value: Any) -> float | None:
+    """A finite number that is not negative; whatever else stands there is None."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
+        return None
+    return float(value)
 
 
 def milliseconds(value: Any) -> float | None:
     """A duration; what is shorter than a microsecond was never measured."""
-    number = _number(value)
-    return None if number is None or number < _SHORTEST_MS else number
+    found = number(value)
+    return None if found is None or found < _SHORTEST_MS else found
 
 
 def is_plain(value: Any) -> bool:
@@ -99,15 +106,9 @@ def mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
-        return None
-    return float(value)
-
-
 def _unless_zero(value: Any, *keys: str) -> Mapping[str, Any]:
     found = mapping(value)
-    return found if any(_number(found.get(key)) for key in keys) else {}
+    return found if any(number(found.get(key)) for key in keys) else {}
 
 
 def _text(value: Any) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.engines._chunk import count, is_plain, mapping, milliseconds
+from app.engines._chunk import count, is_plain, mapping, milliseconds, number
 from app.http.text import ServerText
 from app.samples import CacheDefeat, ServerFigures
 
@@ -78,5 +78,5 @@ def of_timings(stated: Stated) -> ServerFigures | None:
 
 def ms_of(value: Any, *, per_second: float = 1.0) -> float | None:
     """A duration in milliseconds; `per_second` is how many of the server's units a second has."""
-    number = None if isinstance(value, bool) or not isinstance(value, int | float) else value / per_second * 1000
-    return milliseconds(number)
+    found = number(value)
+    return None if found is None else milliseconds(found / per_second * 1000)

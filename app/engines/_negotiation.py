@@ -21,13 +21,14 @@ class Negotiation:
     def __init__(self, capabilities: Mapping[str, Any]) -> None:
         known = capabilities.get(REMEMBERED_AS)
         self._refused = {name for name in known if isinstance(name, str)} if isinstance(known, list) else set()
+        self._lacking = {name for name, has in capabilities.items() if has is False}
         self._tried: set[str] = set()
         self.learned: dict[str, Any] = {}
         """Capabilities to remember; empty when nothing new was learned."""
 
     def takes(self, field: str) -> bool:
-        """Whether nothing is known against it."""
-        return not any(name in self._refused for name in _with_parents(field))
+        """Whether nothing is known against it: neither a refusal, nor that this version does not have it."""
+        return not any(name in self._refused or name in self._lacking for name in _with_parents(field))
 
     def accepted(self, optional: Mapping[str, Any]) -> dict[str, Any]:
         """Those of the fields that the server takes, each under the name that it takes."""

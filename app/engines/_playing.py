@@ -37,7 +37,7 @@ class ChatEngine(Engine):
         negotiation = Negotiation(ask.capabilities)
         while True:
             defeat = self._defeat(ask, negotiation)
-            optional = negotiation.accepted(self._optional(ask, defeat))
+            optional = negotiation.accepted(self._optional(ask))
             try:
                 answer = self._attempt(client, ask, nested(self._required(ask, defeat) | optional))
             except ServerProblem as problem:
@@ -74,13 +74,9 @@ class ChatEngine(Engine):
         """What this request does against the prompt cache: the switch, and the nonce where there is none."""
         if ask.reuse_cache:
             return CacheDefeat.NONE
-        if self._has_switch(ask) and self.cache_switch is not None and negotiation.takes(self.cache_switch):
+        if self.cache_switch is not None and negotiation.takes(self.cache_switch):
             return CacheDefeat.SWITCH
         return CacheDefeat.NONE if ask.nonce is None else CacheDefeat.NONCE
-
-    def _has_switch(self, ask: Ask) -> bool:
-        """Whether this very server is known to obey the switch."""
-        return self.cache_switch is not None
 
     def _required(self, ask: Ask, defeat: CacheDefeat) -> dict[str, Any]:
         """The fields without which there is nothing to measure; dotted where nested."""
@@ -89,7 +85,7 @@ class ChatEngine(Engine):
         return body if ask.model is None else {"model": ask.model, **body}
 
     @abstractmethod
-    def _optional(self, ask: Ask, defeat: CacheDefeat) -> dict[str, Any]:
+    def _optional(self, ask: Ask) -> dict[str, Any]:
         """The fields that a server may refuse; dotted where nested."""
 
     def _refine(self, trace: Trace) -> Trace:

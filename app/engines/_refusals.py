@@ -51,7 +51,7 @@ def fatal_problem(answer: Answer) -> ServerProblem | None:
 
 
 def refused_fields(answer: Answer, sent: Collection[str]) -> set[str]:
-    """Which of the fields `sent` (dotted where nested) this answer refuses: those it points at, else the first it names.
+    """Which of the fields `sent` (dotted where nested) this answer refuses: those it points at, else the first named.
 
     A complaint about a field's value is no refusal of the field: without it another thing would be measured.
     """

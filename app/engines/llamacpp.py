@@ -16,8 +16,9 @@ from typing import Any, ClassVar
 
 from app.engines import _prometheus
 from app.engines._chunk import count, mapping
-from app.engines._health import health_of
+from app.engines._health import busy_health, health_of
 from app.engines._models import file_stem, quantization_in, quantization_of_ftype, shown_name
+from app.engines._probing import string
 from app.engines.base import Ask, Counters, Facts, Health, ModelFacts
 from app.engines.openai import OpenAI, listed
 from app.errors import ServerProblem, Trouble
@@ -29,7 +30,7 @@ class LlamaCpp(OpenAI):
     key: ClassVar[str] = "llama.cpp"
     title: ClassVar[str] = "llama.cpp"
     default_ports: ClassVar[tuple[int, ...]] = (8080,)
-    rank: ClassVar[int] = 20
+    rank: ClassVar[int] = 50
     cache_switch: ClassVar[str] = "cache_prompt"
 
     def recognise(self, client: ServerClient) -> Facts | None:
@@ -58,7 +59,7 @@ class LlamaCpp(OpenAI):
         settings = {"context": context, "parallel": slots}
         return Facts(
             engine=self.key,
-            engine_version=_string(props.get("build_info")),
+            engine_version=string(props.get("build_info")),
             models=tuple(_model(identifier, entry, props, context) for identifier, entry in models.items()),
             context_tokens=context,
             settings={key: value for key, value in settings.items() if value is not None},
@@ -69,12 +70,7 @@ class LlamaCpp(OpenAI):
         health = health_of(client.get("/health"))
         if not health.ready:
             return health
-        busy = _busy_slots(client.get("/slots"))
-        if busy:
-            return Health(
-                ready=True, detail=f"The server is working on {busy} other request{'s' * (busy > 1)}.", busy=True
-            )
-        return replace(health, busy=None if busy is None else False)
+        return busy_health([_busy_slots(client.get("/slots"))])
 
     def prompt_tokens(self, client: ServerClient, ask: Ask) -> int | None:
         messages = self._required(ask, CacheDefeat.SWITCH)["messages"]
@@ -86,17 +82,16 @@ class LlamaCpp(OpenAI):
             return None
 
     def counters(self, client: ServerClient) -> Counters | None:
-        answer = client.get("/metrics")
-        if answer.status != 200:
+        found = _prometheus.scrape(client)
+        if not found:
             return None
-        found = _prometheus.parse(answer.body.decode("utf-8", "replace"))
         return Counters(
             prompt_tokens=found.get("llamacpp:prompt_tokens_total"),
             cached_prompt_tokens=found.get("llamacpp:prompt_tokens_cached_total"),
             output_tokens=found.get("llamacpp:tokens_predicted_total"),
         )
 
-    def _fields(self, ask: Ask, defeat: CacheDefeat) -> dict[str, Any]:
+    def _fields(self, ask: Ask) -> dict[str, Any]:
         return {self.cache_switch: ask.reuse_cache, "ignore_eos": True}
 
     def _refine(self, trace: Trace) -> Trace:
@@ -135,8 +130,8 @@ def _is_llamacpp(answer: Answer) -> bool:
 
 def _model(identifier: str, entry: Mapping[str, Any], props: Mapping[str, Any], context: int | None) -> ModelFacts:
     meta = mapping(entry.get("meta"))
-    path = _string(props.get("model_path"))
-    ftype = _string(props.get("model_ftype")) or _string(meta.get("ftype")) or ""
+    path = string(props.get("model_path"))
+    ftype = string(props.get("model_ftype")) or string(meta.get("ftype")) or ""
     return ModelFacts(
         id=identifier,
         name=shown_name(identifier),
@@ -159,7 +154,3 @@ def _busy_slots(answer: Answer) -> int | None:
     if not isinstance(slots, list):
         return None
     return sum(isinstance(slot, dict) and bool(slot.get("is_processing")) for slot in slots)
-
-
-def _string(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None

@@ -11,7 +11,6 @@ from app.engines._playing import ChatEngine
 from app.engines.base import Ask, Facts, Health, ModelFacts
 from app.errors import ServerProblem, Trouble
 from app.http import ServerClient
-from app.samples import CacheDefeat
 
 CHAT = "/v1/chat/completions"
 MODELS = "/v1/models"
@@ -59,16 +58,16 @@ class OpenAI(ChatEngine):
     def health(self, client: ServerClient) -> Health:
         return health_of(client.get(MODELS), cannot_tell=_NO_LIST)
 
-    def _optional(self, ask: Ask, defeat: CacheDefeat) -> dict[str, Any]:
+    def _optional(self, ask: Ask) -> dict[str, Any]:
         return {
             "max_tokens": ask.output_tokens,
             "stream_options.include_usage": True,
             "temperature": 0,
             "seed": 1,
-            **self._fields(ask, defeat),
+            **self._fields(ask),
         }
 
-    def _fields(self, ask: Ask, defeat: CacheDefeat) -> dict[str, Any]:
+    def _fields(self, ask: Ask) -> dict[str, Any]:
         """Fields beyond OpenAI's; here those for a fixed output length, where the server is known to have them."""
         fields = {"ignore_eos": True, "min_tokens": ask.output_tokens}
         if self.fixed_length is not None:

@@ -140,7 +140,7 @@ class ServerClient:
     def stream(
         self, path: str, body: Any, *, first_byte_timeout_s: float, headers: Mapping[str, str] | None = None
     ) -> Iterator[Exchange]:
-        """Sends a JSON body, with `headers` beside the usual ones, and hands out the response once its headers are there.
+        """Sends a JSON body and hands out the response once its headers are there. `headers` go beside the usual ones.
 
         Raises ServerProblem when there are no headers.
         """

@@ -18,7 +18,7 @@ from app.http import ServerClient, is_loopback
 from app.metrics import triple_of
 from app.models import Run, Server
 from app.runner import evidence, workers
-from app.runner.facts import chosen_model, context_tokens, contradictions, facts_json, geometry, snapshot
+from app.runner.facts import chosen_model, context_tokens, contradictions, facts_json, geometry, snapshot, with_context
 from app.samples import Sample
 from app.secrets import Secrets
 from app.settings import Settings
@@ -117,6 +117,7 @@ def _measure(m: _Measuring) -> str | None:
             _tell(m, phase)
         facts = _probed(m, client)
         model = chosen_model(facts, m.run.plan.get("model"))
+        facts = with_context(facts, engine, model, m.server.settings.get("context"), m.suite)
         job = Job(
             engine=engine,
             client=client,
