@@ -188,7 +188,7 @@ class _Reader:
     def _take_figures(self, chunk: Mapping[str, Any]) -> tuple[int | None, bool]:
         """Keeps usage, timings, finish reason and model: the last ones count.
 
-        Gives the output tokens stated so far, and whether a finish reason came.
+        Gives the output tokens stated so far, and whether this is said to be the last of the answer.
         """
         stated = None
         self.objects.update({key: v for key, v in chunk.items() if key not in _COUNTS and isinstance(v, dict) and v})
@@ -202,7 +202,7 @@ class _Reader:
             self.model = model
         reason = _chunk.finish_reason(chunk)
         self.finish_reason = reason or self.finish_reason
-        return stated, reason is not None
+        return stated, reason is not None or chunk.get("done") is True
 
 
 def _verdict(recording: Recording, reader: _Reader) -> tuple[Status, str | None]:

@@ -39,6 +39,7 @@ def _as_openai(line: Mapping[str, Any]) -> Mapping[str, Any]:
     where = "message" if is_last and any(mapping(texts).get(key) for key in ("content", "thinking")) else "delta"
     chunk: dict[str, Any] = {"model": line.get("model"), "choices": [{"index": 0, where: texts}]}
     if is_last:
+        chunk["done"] = True  # older versions give no reason
         chunk["choices"][0]["finish_reason"] = line.get("done_reason")
         chunk["ollama"] = {name: line[name] for name in _COUNTS if name in line}
         chunk["usage"] = {
@@ -92,6 +93,9 @@ class Ollama(ChatEngine):
 
     def health(self, client: ServerClient) -> Health:
         return health_of(client.get("/api/version"))
+
+    def model_document(self, client: ServerClient, model_id: str) -> Mapping[str, Any] | None:
+        return mapping(client.post_json("/api/show", {"model": model_id})) or None
 
     def play(self, client: ServerClient, ask: Ask) -> Trace:
         """As every engine; the figures also keep where the model was while it answered."""

@@ -23,7 +23,6 @@ _CONTEXT_KEYS = ("max_model_len", "context_length", "max_context_length", "conte
 class OpenAI(ChatEngine):
     key: ClassVar[str] = "openai"
     title: ClassVar[str] = "OpenAI-compatible"
-    default_ports: ClassVar[tuple[int, ...]] = (8000, 8080, 8081, 1234, 30000, 5000, 5001, 3000, 11434)
     rank: ClassVar[int] = 0
     path: ClassVar[str] = CHAT
     fixed_length: ClassVar[bool | None] = None

@@ -108,6 +108,6 @@ def _with_record(trace: Trace, record: Mapping[str, Any]) -> Trace:
             draft_tokens=count(record.get("drafts_offered")) if drafts else figures.draft_tokens,
             draft_accepted_tokens=count(record.get("drafts_accepted")) if drafts else figures.draft_accepted_tokens,
             expert_hit_share=hit_rate / 100 if hit_rate is not None and hit_rate <= 100 else None,
-            raw={**figures.raw, **record},
+            raw={**record, **figures.raw},
         ),
     )

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from app.engines import find
 from app.engines._chat import read_trace
 from app.engines._playing import ChatEngine
 from app.engines._stream import End, Recording
@@ -16,6 +15,7 @@ from app.metrics.decode import read_decode
 from app.metrics.prefill import read_prefill
 from app.samples import TOKEN_KINDS, CacheDefeat, CountSource, Kind, Point, Sample, Status, Trace
 from tests.engines.conftest import Connect
+from tests.engines.recorded import chat_engine
 from tests.replay import HERE, case, case_rows
 from tests.traces import sample
 
@@ -30,9 +30,7 @@ FLAGS = {
 
 
 def engine_of(name: str) -> ChatEngine:
-    engine = find(case_rows(name)[1]["protocol"])
-    assert isinstance(engine, ChatEngine)
-    return engine
+    return chat_engine(case_rows(name)[1]["protocol"])
 
 
 def recorded(name: str) -> Trace:

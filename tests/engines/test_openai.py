@@ -277,7 +277,8 @@ class Interrupted(BaseException):
 
 
 def test_what_interrupts_the_reading_passes(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, client = connect({CHAT: GOOD_STREAM})
+    # without a last line, so that no piece is read without a look for tokens
+    _, client = connect({CHAT: Script.sse(*GOOD[:2], sse(chunk(finish="stop", **usage(5, 2))))})
 
     def interrupt(_: object, dialect: Dialect) -> bool:
         raise Interrupted

@@ -1,0 +1,119 @@
+"""Habits of single engines that the test of all of them does not reach."""
+
+from typing import Any
+
+import pytest
+
+from app.engines import find, probe
+from app.engines.base import Ask, Counters
+from app.http import ServerClient
+from app.samples import CountSource, Kind, Status, Trace
+from tests.engines.conftest import Connect
+from tests.engines.recorded import recorded, tokens
+from tests.engines.servers import CHAT, ROLE, WORDS, Finishing, Route, chunk, no_choices, stream, usage
+from tests.engines.servers import transformers as transformers_server
+from tests.engines.written_servers import koboldcpp, lmstudio, sglang, tabbyapi
+from tests.replay import Script
+
+
+def play(engine: str, client: ServerClient, **ask: Any) -> Trace:
+    return find(engine).play(client, Ask(**{"prompt": "hello", "output_tokens": 8, "model": "m", "nonce": "x", **ask}))
+
+
+def test_transformers_sends_its_role_chunk_long_before_the_first_token() -> None:
+    trace = recorded("transformers", "transformers-serve", "chat-stream-1")
+    seen = tokens(trace)
+    assert (trace.status, trace.output_tokens, trace.prompt_tokens, trace.finish_reason) == (
+        Status.OK,
+        16,
+        20,
+        "length",
+    )
+    assert (trace.events[0].kind, trace.events[0].at_ms) == (Kind.ROLE, 801.264)
+    assert (len(seen), seen[0].at_ms, seen[-1].at_ms) == (16, 1070.224, 2189.292)
+    assert trace.events[-1].kind is Kind.FINISH
+
+
+def test_transformers_that_lists_its_models(connect: Connect) -> None:
+    listing = Script.json({"object": "list", "data": [{"id": "Qwen/Qwen3-0.6B"}]})
+    replay, client = connect({**transformers_server().routes, "/v1/models": listing})
+    assert [model.id for model in probe(client).models] == ["Qwen/Qwen3-0.6B"]
+    assert replay.posted() == []
+
+
+def kobold(before: dict[str, Any], after: dict[str, Any], *last: dict[str, Any]) -> dict[str, Route]:
+    engine = Finishing(stream(ROLE, *WORDS, chunk({}, "length"), *last), Script.json(before), Script.json(after))
+    return {CHAT: engine.chat, "/api/extra/perf": engine.told}
+
+
+PERF = {"last_process_time": 0.25, "last_eval_time": 0.05, "last_token_count": 4, "last_input_count": 120}
+
+
+@pytest.mark.parametrize(("began", "ended", "is_ours"), [(4, 5, True), (4, 6, False), (4, 4, False), (None, 5, False)])
+def test_koboldcpp_figures_are_those_of_the_only_generation_since(
+    connect: Connect, began: int | None, ended: int, is_ours: bool
+) -> None:
+    _, client = connect(kobold({**PERF, "total_gens": began}, {**PERF, "total_gens": ended}))
+    trace = play("koboldcpp", client)
+    assert (trace.server is not None) is is_ours
+    expected = (4, CountSource.TIMINGS) if is_ours else (3, CountSource.EVENTS)
+    assert (trace.output_tokens, trace.count_source) == expected
+
+
+def test_koboldcpp_usage_outranks_what_it_says_afterwards(connect: Connect) -> None:
+    last = no_choices(**usage(99, 3))
+    _, client = connect(kobold({**PERF, "total_gens": 1}, {**PERF, "total_gens": 2}, last))
+    trace = play("koboldcpp", client)
+    assert (trace.prompt_tokens, trace.output_tokens, trace.count_source) == (99, 3, CountSource.USAGE)
+    assert trace.server is not None
+    assert (trace.server.prompt_tokens, trace.server.output_tokens) == (99, 3)
+
+
+@pytest.mark.parametrize(("idle", "queue", "busy"), [(1, 0, False), (0, 0, True), (0, 2, True), (None, None, None)])
+def test_koboldcpp_tells_whether_it_is_idle(
+    connect: Connect, idle: int | None, queue: int | None, busy: bool | None
+) -> None:
+    _, client = connect({"/api/extra/perf": Script.json({"idle": idle, "queue": queue})})
+    assert find("koboldcpp").health(client).busy is busy
+
+
+def test_who_imitates_koboldcpp_is_not_it(connect: Connect) -> None:
+    routes = {path: route for path, route in koboldcpp().routes.items() if path != "/api/extra/perf"}
+    _, client = connect({**routes, "/": Script.json({"detail": "Not Found"}, 404)})
+    assert probe(client).engine == "openai"
+
+
+def test_tabbyapi_times_too_short_for_two_decimals_are_not_taken(connect: Connect) -> None:
+    last = no_choices(**usage(512, 3, prompt_time=0.05, completion_time=0.2, prompt_tokens_per_sec=9876.5))
+    _, client = connect({**tabbyapi().routes, CHAT: stream(ROLE, *WORDS, chunk({}, "length"), last)})
+    server = play("tabbyapi", client).server
+    assert server is not None
+    assert (server.prompt_ms, server.decode_ms) == (None, 200.0)
+
+
+def test_lmstudio_lists_what_is_loaded_first_and_no_embeddings(connect: Connect) -> None:
+    _, client = connect(lmstudio().routes)
+    facts = probe(client)
+    assert [(model.id, model.max_context_tokens) for model in facts.models] == [
+        ("qwen3-8b", 40960),
+        ("gemma-3-12b", 8192),
+    ]
+
+
+def test_sglang_counts_and_says_whether_it_is_busy(connect: Connect) -> None:
+    _, client = connect(sglang().routes)
+    sglang_engine = find("sglang")
+    assert sglang_engine.counters(client) == Counters(3800, 1200, 900)
+    assert sglang_engine.health(client).busy is False
+    busy = Script.text('sglang:num_running_reqs{model_name="m"} 1.0\nsglang:num_queue_reqs{model_name="m"} 0.0\n')
+    _, client = connect({**sglang().routes, "/metrics": busy})
+    assert sglang_engine.health(client).busy is True
+    _, client = connect({"/health": Script(framing="length")})
+    assert (sglang_engine.counters(client), sglang_engine.health(client).busy) == (None, None)
+
+
+def test_sglang_tells_itself_under_its_newer_path_too(connect: Connect) -> None:
+    routes = dict(sglang().routes)
+    routes["/server_info"] = routes.pop("/get_server_info")
+    _, client = connect(routes)
+    assert (probe(client).engine, probe(client).engine_version) == ("sglang", "0.5.6")
