@@ -1,0 +1,97 @@
+"""The whole way from a server's URL to a stored result, with every engine's replayed server; and Ollama's context."""
+
+from dataclasses import replace
+
+import pytest
+
+from app import engines
+from app.db import Database
+from app.engines.base import Engine, Facts, ModelFacts
+from app.runner import Progress, Runner
+from app.runner.facts import with_context
+from app.samples import Point
+from app.store import runs, samples, servers
+from app.suites import BUILT_IN, Case, Suite
+from tests.engines.written_servers import SERVERS
+from tests.replay import Request, Script, serve
+from tests.runner.conftest import add_server, run_named
+
+
+def silent(_: Progress) -> None:
+    pass
+
+
+@pytest.mark.parametrize("engine", engines.all(), ids=lambda engine: engine.key)
+def test_a_run_against_each_engine(database: Database, runner: Runner, short_suite: str, engine: Engine) -> None:
+    server = SERVERS[engine.key]()
+    with serve(server.routes, pace=0.01) as replay:
+        slug = add_server(database, replay.url, engine.key)
+        public_id = runner.perform(slug, short_suite, silent, repetitions=1, warmups=0)
+    run = run_named(database, public_id)
+    assert (run.status, run.error) == ("done", None)
+    with database.read() as session:
+        assert run.id is not None
+        (kept,) = samples.samples_of(session, run.id)
+        _, known, config, _ = runs.circumstances(session, run)
+    assert config is not None
+    assert (config.engine_version, known.engine) == (server.version, engine.key)
+    assert kept.trace.output_tokens == server.output_tokens
+    if engine.sets_context:
+        assert config.settings["context"] == 4096
+        assert replay.posted()[0]["options"]["num_ctx"] == 4096
+
+
+def test_what_a_refusal_teaches_is_remembered_for_the_server(
+    database: Database, runner: Runner, short_suite: str
+) -> None:
+    server = SERVERS["vllm"]()
+    good = server.routes[server.path]
+
+    def answer(request: Request) -> Script:
+        if "continuous_usage_stats" in request.json().get("stream_options", {}):
+            return Script.json({"error": {"message": "unknown field continuous_usage_stats"}}, 400)
+        assert isinstance(good, Script)
+        return good
+
+    with serve({**server.routes, server.path: answer}, pace=0.01) as replay:
+        slug = add_server(database, replay.url, "vllm")
+        for _ in range(2):
+            runner.perform(slug, short_suite, silent, repetitions=2, warmups=0)
+        asked = [request for request in replay.requests if request.path == server.path]
+    assert len(asked) == 5  # once too often, in all of both runs
+    with database.read() as session:
+        known = servers.server(session, slug).capabilities
+    assert known == {"refused_fields": ["stream_options.continuous_usage_stats"], "cache_salt": True}
+
+
+OLLAMA = engines.find("ollama")
+MODEL = ModelFacts("m", "m", max_context_tokens=16_384)
+FACTS = Facts("ollama", "0.12", (MODEL,))
+
+
+def suite(prompt_tokens: int, output_tokens: int = 128) -> Suite:
+    return replace(
+        BUILT_IN["triple"], cases=(Case(Point(prompt_tokens, output_tokens), "x" * round(4.95 * prompt_tokens)),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("played", "said", "loaded", "context"),
+    [
+        (suite(512), None, None, 4096),
+        (suite(8000), None, None, 10_240),  # 1.25 x 8000 + 128 in steps of 2048
+        (suite(512), None, 8192, 8192),  # what is loaded need not be loaded anew
+        (suite(8000), None, 8192, 10_240),
+        (suite(512), 2048, 8192, 2048),
+        (suite(60_000), None, None, 16_384),
+        (suite(512), 999_999, None, 16_384),
+        (suite(512), "much", None, 4096),
+    ],
+)
+def test_the_context_that_requests_ask_for(played: Suite, said: object, loaded: int | None, context: int) -> None:
+    model = replace(MODEL, context_tokens=loaded)
+    assert with_context(FACTS, OLLAMA, model, said, played).context_tokens == context
+
+
+def test_elsewhere_the_context_is_the_servers() -> None:
+    assert with_context(FACTS, engines.find("vllm"), MODEL, 2048, suite(512)) is FACTS
