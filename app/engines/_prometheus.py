@@ -41,7 +41,7 @@ def total(samples: Mapping[str, float], name: str) -> float | None:
     return sum(found) if found else None
 
 
-def scrape(client: ServerClient, path: str = "/metrics") -> dict[str, float]:
+def scrape(client: ServerClient) -> dict[str, float]:
     """What the server exports; nothing where it does not. Raises ServerProblem when it does not answer at all."""
-    answer = client.get(path)
+    answer = client.get("/metrics")
     return parse(answer.body.decode("utf-8", "replace")) if answer.status == 200 else {}

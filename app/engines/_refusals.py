@@ -9,8 +9,9 @@ from app.http import Answer
 from app.http.text import parse_json
 
 _TOO_LONG = re.compile(
-    r"exceed_context_size|context[ _]?(length|size|window)|max_model_len|maximum (input|prompt|sequence) length"
-    r"|(prompt|input|request)\b.{0,40}\b(too (long|large)|exceeds?)|too many (input |prompt )?tokens",
+    r"exceed_context_size|context[ _]?(length|size|window)|max_(model|seq)_len|maximum (input|prompt|sequence) length"
+    r"|(prompt|input|request)\b.{0,40}\b(too (long|large)|exceeds?)|too many (input |prompt )?tokens"
+    r"|\binputs\b\W+(tokens|must have less)",
     re.IGNORECASE,
 )
 _UNKNOWN_MODEL = re.compile(

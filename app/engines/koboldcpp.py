@@ -12,7 +12,7 @@ from app.engines.base import Ask, Facts, Health
 from app.engines.openai import OpenAI, listed
 from app.errors import ServerProblem
 from app.http import ServerClient
-from app.samples import CacheDefeat, CountSource, ServerFigures, Trace
+from app.samples import CacheDefeat, CountSource, ServerFigures, Status, Trace
 
 PERF = "/api/extra/perf"
 _PERF_KEYS = {"last_process_time", "last_eval_time", "last_token_count"}
@@ -44,7 +44,7 @@ class KoboldCpp(OpenAI):
     def play(self, client: ServerClient, ask: Ask) -> Trace:
         before = _perf(client)
         trace = super().play(client, ask)
-        after = _perf(client)
+        after = _perf(client) if trace.status is Status.OK else {}
         # exactly one more generation than before: the figures are those of this very answer
         began, ended = count(before.get("total_gens")), count(after.get("total_gens"))
         return _with_figures(trace, after) if began is not None and ended == began + 1 else trace

@@ -42,7 +42,8 @@ class OpenAI(ChatEngine):
         listed: Mapping[str, Mapping[str, Any]],
         version: str | None = None,
         context: int | None = None,
-        **more: Any,
+        settings: Mapping[str, Any] | None = None,
+        capabilities: Mapping[str, Any] | None = None,
     ) -> Facts:
         """Facts of a server that lists these models. `context` is what one request may use, where it is told apart."""
         models = tuple(model_facts(identifier, entry) for identifier, entry in listed.items())
@@ -50,9 +51,15 @@ class OpenAI(ChatEngine):
             models = tuple(replace(model, context_tokens=context) for model in models)
         elif models:
             context = models[0].context_tokens
-        settings = {**({} if context is None else {"context": context}), **more.pop("settings", {})}
-        notes = () if models else ("The server offers no model: load one first.",)
-        return Facts(self.key, version, models, context_tokens=context, settings=settings, notes=notes, **more)
+        return Facts(
+            engine=self.key,
+            engine_version=version,
+            models=models,
+            context_tokens=context,
+            settings={**({} if context is None else {"context": context}), **(settings or {})},
+            capabilities=capabilities or {},
+            notes=() if models else ("The server offers no model: load one first.",),
+        )
 
     def health(self, client: ServerClient) -> Health:
         return health_of(client.get(MODELS), cannot_tell=_NO_LIST)

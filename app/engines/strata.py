@@ -14,8 +14,9 @@ from app.engines.base import Ask, Facts, Health
 from app.engines.openai import OpenAI, listed
 from app.errors import ServerProblem
 from app.http import ServerClient
-from app.samples import ServerFigures, Trace
+from app.samples import ServerFigures, Status, Trace
 
+_RESTING = ("idle", "ready", "loaded")
 _LOADING = "The engine is loading its model."
 
 
@@ -53,12 +54,12 @@ class Strata(OpenAI):
         if state == "unloaded":
             return replace(health, detail="The engine is unloaded: the first request loads the model.")
         live = mapping(object_at(client, "/metrics").get("live")).get("state")
-        return busy_health([None if live is None else float(live != "idle")])
+        return busy_health([None if live is None else float(live not in _RESTING)])
 
     def play(self, client: ServerClient, ask: Ask) -> Trace:
         before = _finished(client)
         trace = super().play(client, ask)
-        own = _own(before, _finished(client), trace.prompt_tokens)
+        own = _own(before, _finished(client), trace.prompt_tokens) if trace.status is Status.OK else None
         return trace if own is None else _with_record(trace, own)
 
 

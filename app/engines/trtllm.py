@@ -2,14 +2,11 @@
 
 from typing import ClassVar
 
-from app.engines import _prometheus
 from app.engines._health import health_of
 from app.engines._probing import object_at, string
 from app.engines.base import Facts, Health
 from app.engines.openai import OpenAI, listed
 from app.http import ServerClient
-
-METRICS = "/prometheus/metrics"
 
 
 class TensorRTLLM(OpenAI):
@@ -21,7 +18,8 @@ class TensorRTLLM(OpenAI):
 
     def recognise(self, client: ServerClient) -> Facts | None:
         version = string(object_at(client, "/version").get("version"))
-        if version is None or not any(name.startswith("trtllm_") for name in _prometheus.scrape(client, METRICS)):
+        # even before the first request, when there are names but no samples
+        if version is None or b"trtllm_" not in client.get("/prometheus/metrics").body:
             return None
         return self._facts(listed(client), version)
 

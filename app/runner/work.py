@@ -3,9 +3,9 @@
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlmodel import Session
 
@@ -115,7 +115,7 @@ def _measure(m: _Measuring) -> str | None:
         limits = Limits(m.settings.loading_timeout_s, m.settings.busy_timeout_s)
         for phase in bench.wait_until_ready(engine, client, limits, m.stop):
             _tell(m, phase)
-        facts = _probed(m, client)
+        facts, capabilities = _probed(m, client)
         model = chosen_model(facts, m.run.plan.get("model"))
         facts = with_context(facts, engine, model, m.server.settings.get("context"), m.suite)
         job = Job(
@@ -124,7 +124,7 @@ def _measure(m: _Measuring) -> str | None:
             suite=m.suite,
             model_id=model.id if model else None,
             context_tokens=context_tokens(facts, model),
-            capabilities={**m.server.capabilities, **facts.capabilities},
+            capabilities=capabilities,
             limits=limits,
         )
         prepared = bench.prepare(job)
@@ -142,12 +142,16 @@ def _measure(m: _Measuring) -> str | None:
     return bench.verdict([each.sample for each in m.taken])
 
 
-def _probed(m: _Measuring, client: ServerClient) -> Facts:
-    """Asked anew for each run: a server may have been restarted with another model since."""
+def _probed(m: _Measuring, client: ServerClient) -> tuple[Facts, Mapping[str, Any]]:
+    """Facts, and all that is known of what the server takes.
+
+    Asked anew for each run: a server may have been restarted with another model since.
+    """
     facts = engines.probe(client, m.server.engine)
     with m.database.write() as session:
         servers.remember(session, m.run.server_id, facts=facts_json(facts), capabilities=facts.capabilities)
-    return facts
+        known = session.get(Server, m.run.server_id)
+        return facts, dict(known.capabilities) if known else facts.capabilities
 
 
 def _freeze(m: _Measuring, facts: Facts, prepared: Prepared) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from app.engines import find, probe
 from app.engines.base import Ask, Counters
+from app.errors import ServerProblem, Trouble
 from app.http import ServerClient
 from app.samples import CountSource, Kind, Status, Trace
 from tests.engines.conftest import Connect
@@ -32,6 +33,24 @@ def test_transformers_sends_its_role_chunk_long_before_the_first_token() -> None
     assert (trace.events[0].kind, trace.events[0].at_ms) == (Kind.ROLE, 801.264)
     assert (len(seen), seen[0].at_ms, seen[-1].at_ms) == (16, 1070.224, 2189.292)
     assert trace.events[-1].kind is Kind.FINISH
+
+
+@pytest.mark.parametrize(
+    ("engine", "status", "message"),
+    [
+        ("tgi", 422, "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000"),
+        ("tgi", 422, "Input validation error: `inputs` must have less than 1024 tokens. Given: 2000"),
+        ("tabbyapi", 400, "Prompt length 5000 is greater than max_seq_len 4096"),
+        ("sglang", 400, "The input (5000 tokens) is longer than the model's context length (4096 tokens)."),
+        ("lmstudio", 400, "However, the model is loaded with context length of only 4096 tokens."),
+        ("trtllm", 400, "The sum of prompt length (5000.0) should not exceed max_seq_len (4096)"),
+    ],
+)
+def test_a_prompt_that_is_too_long_in_their_words(connect: Connect, engine: str, status: int, message: str) -> None:
+    _, client = connect({"/": Script.json({"error": message}, status)})
+    with pytest.raises(ServerProblem, match="too long") as caught:
+        play(engine, client)
+    assert caught.value.trouble is Trouble.PROMPT_TOO_LONG
 
 
 def test_transformers_that_lists_its_models(connect: Connect) -> None:

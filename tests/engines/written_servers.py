@@ -124,7 +124,7 @@ def sglang() -> Server:
 
 
 def trtllm() -> Server:
-    metrics = 'trtllm_request_success_total{model_name="m",finished_reason="length"} 3.0\n'
+    metrics = "# TYPE trtllm_request_success_total counter\n"
     return Server(
         {
             "/version": Script.json({"version": "1.2.0"}),

@@ -53,14 +53,18 @@ def test_what_a_refusal_teaches_is_remembered_for_the_server(
         assert isinstance(good, Script)
         return good
 
-    with serve({**server.routes, server.path: answer}, pace=0.01) as replay:
+    routes = {**server.routes, server.path: answer}
+    with serve(routes, pace=0.01) as replay:
         slug = add_server(database, replay.url, "vllm")
-        for _ in range(2):
+        asked = []
+        for version in ("0.32.0", "0.32.0", "0.33.0"):
+            routes["/version"] = Script.json({"version": version})
+            before = len(replay.posted())
             runner.perform(slug, short_suite, silent, repetitions=2, warmups=0)
-        asked = [request for request in replay.requests if request.path == server.path]
-    assert len(asked) == 5  # once too often, in all of both runs
-    with database.read() as session:
-        known = servers.server(session, slug).capabilities
+            asked.append(sum("stream" in body for body in replay.posted()[before:]))
+        with database.read() as session:
+            known = servers.server(session, slug).capabilities
+    assert asked == [3, 2, 3]  # one too many only for a version that was not yet asked
     assert known == {"refused_fields": ["stream_options.continuous_usage_stats"], "cache_salt": True}
 
 
