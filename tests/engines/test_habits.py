@@ -1,5 +1,6 @@
 """Habits of single engines that the test of all of them does not reach."""
 
+import json
 from typing import Any
 
 import pytest
@@ -117,6 +118,59 @@ def test_lmstudio_lists_what_is_loaded_first_and_no_embeddings(connect: Connect)
         ("qwen3-8b", 40960),
         ("gemma-3-12b", 8192),
     ]
+
+
+MODEL = {"type": "llm", "key": "google/gemma-3-4b", "quantization": {"name": "Q4_K_M", "bits_per_weight": 4}}
+LOADED = {"loaded_instances": [{"id": "i", "config": {"context_length": 4096}}], "max_context_length": 131072}
+
+
+def event(kind: str, **more: Any) -> str:
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **more})}\n\n"
+
+
+def lmstudio_v1(*events: str) -> dict[str, Route]:
+    embedding = {"type": "embedding", "key": "nomic", "loaded_instances": []}
+    listing = {"models": [embedding, {**MODEL, "key": "other"}, {**MODEL, **LOADED}]}
+    return {"/api/v1/models": Script.json(listing), "/api/v1/chat": stream(*events, done=False)}
+
+
+BEGIN = (
+    event("chat.start", model_instance_id="i"),
+    event("model_load.end", load_time_seconds=1.25),
+    event("prompt_processing.progress", progress=0.5),
+    event("reasoning.delta", content="hm"),
+    event("message.delta", content="one"),
+    event("message.delta", content=" two"),
+)
+
+
+def test_lmstudio_by_the_events_of_its_newer_api(connect: Connect) -> None:
+    stats = {"input_tokens": 20, "total_output_tokens": 3, "tokens_per_second": 15.0, "model_load_time_seconds": 1.25}
+    end = event("chat.end", result={"model_instance_id": "i", "output": [], "stats": stats})
+    replay, client = connect(lmstudio_v1(*BEGIN, event("message.end"), end))
+    facts = probe(client)
+    assert [(m.id, m.quantization, m.context_tokens, m.max_context_tokens) for m in facts.models] == [
+        ("google/gemma-3-4b", "Q4_K_M", 4096, 131072),
+        ("other", "Q4_K_M", None, None),
+    ]
+    trace = play("lmstudio", client, capabilities=facts.capabilities)
+    assert (trace.status, trace.prompt_tokens, trace.output_tokens, trace.model) == (Status.OK, 20, 3, "i")
+    assert [event.kind for event in tokens(trace)] == [Kind.REASONING, Kind.ANSWER, Kind.ANSWER]
+    assert trace.server is not None
+    assert (trace.server.load_ms, trace.server.output_tokens) == (1250.0, 3)
+    assert replay.posted() == [
+        {"model": "m", "stream": True, "input": "x\nhello", "max_output_tokens": 8, "temperature": 0, "store": False}
+    ]
+    assert find("lmstudio").health(client).ready
+
+
+def test_lmstudio_whose_newer_stream_breaks(connect: Connect) -> None:
+    fault = {"type": "unknown", "message": "The model crashed.", "code": "x"}
+    for end, words in (((), "without a finish reason"), ((event("error", error=fault),), "The model crashed")):
+        _, client = connect(lmstudio_v1(*BEGIN, *end))
+        trace = play("lmstudio", client, capabilities=probe(client).capabilities)
+        assert (trace.status, len(tokens(trace))) == (Status.INCOMPLETE, 3)
+        assert words in str(trace.error)
 
 
 def test_sglang_counts_and_says_whether_it_is_busy(connect: Connect) -> None:
