@@ -144,7 +144,8 @@ def _notes(loaded: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Where the models in memory are, when that is not wholly the GPU."""
     notes = []
     for name, entry in loaded.items():
-        size, on_gpu = count(entry.get("size")), count(entry.get("size_vram"))
-        if f"{name}:latest" not in loaded and size and on_gpu is not None and on_gpu < size:
-            notes.append(f"Ollama holds {on_gpu / size:.0%} of {name} in GPU memory; the processor works on the rest.")
-    return notes
+        size, on_gpu = count(entry.get("size")), count(entry.get("size_vram")) or 0
+        if size and on_gpu < size:
+            shown = name.removesuffix(":latest")
+            notes.append(f"Ollama holds {on_gpu / size:.0%} of {shown} in GPU memory; the processor works on the rest.")
+    return list(dict.fromkeys(notes))

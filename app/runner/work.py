@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -139,7 +139,8 @@ def _measure(m: _Measuring) -> str | None:
                         _keep(m, sensing.sensed(step, watch), prepared)
                     m.stop.check()
         finally:
-            _conclude(m, before, None if m.stop.requested else _counters(engine, client))
+            told = (None, ()) if m.stop.requested else (_counters(engine, client), _notes(engine, client))
+            _conclude(m, before, *told)
     return bench.verdict([each.sample for each in m.taken])
 
 
@@ -234,15 +235,24 @@ def _remaining_s(m: _Measuring, prepared: Prepared) -> float:
     return total
 
 
-def _conclude(m: _Measuring, before: Counters | None, after: Counters | None) -> None:
-    """Derives the numbers of whatever was measured, and what the server's own counters say about it."""
-    found = evidence.after(m.run.evidence, [each.sample for each in m.taken], before, after)
+def _conclude(m: _Measuring, before: Counters | None, after: Counters | None, notes: Sequence[str]) -> None:
+    """Derives the numbers of whatever was measured, and what the server's own counters and words say about it."""
+    found = evidence.after(m.run.evidence, [each.sample for each in m.taken], before, after, notes)
 
     def conclude(session: Session) -> None:
         measurements.derive(session, m.run_id)
         runs.beat(session, m.run_id, evidence=found)
 
     _write(m, conclude)
+
+
+def _notes(engine: Engine, client: ServerClient) -> Sequence[str]:
+    """What the server says of itself now that it has worked: some load the model only then, and wherever it fits."""
+    try:
+        facts = engine.recognise(client)
+    except ServerProblem:
+        return ()
+    return facts.notes if facts else ()
 
 
 def _counters(engine: Engine, client: ServerClient) -> Counters | None:

@@ -13,7 +13,7 @@ from app.samples import Point
 from app.store import runs, samples, servers
 from app.suites import BUILT_IN, Case, Suite
 from tests.engines.written_servers import SERVERS
-from tests.replay import Request, Script, serve
+from tests.replay import Request, Script, capture, serve
 from tests.runner.conftest import add_server, run_named
 
 
@@ -66,6 +66,26 @@ def test_what_a_refusal_teaches_is_remembered_for_the_server(
             known = servers.server(session, slug).capabilities
     assert asked == [3, 2, 3]  # one too many only for a version that was not yet asked
     assert known == {"refused_fields": ["stream_options.continuous_usage_stats"], "cache_salt": True}
+
+
+def test_where_a_model_went_is_known_only_after_it_was_loaded(
+    database: Database, runner: Runner, short_suite: str
+) -> None:
+    server = SERVERS["ollama"]()
+    half = {"name": "gemma3-270m:latest", "size": 200, "size_vram": 100, "context_length": 4096}
+
+    def answer(_: Request) -> Script:
+        routes["/api/ps"] = Script.json({"models": [half]})
+        answered = server.routes["/api/chat"]
+        assert isinstance(answered, Script)
+        return answered
+
+    routes = {**server.routes, "/api/chat": answer, "/api/ps": capture("ollama", "ps-empty")}
+    with serve(routes, pace=0.01) as replay:
+        slug = add_server(database, replay.url, "ollama")
+        public_id = runner.perform(slug, short_suite, silent, repetitions=1, warmups=0)
+    said = "Ollama holds 50% of gemma3-270m in GPU memory; the processor works on the rest."
+    assert run_named(database, public_id).evidence["warnings"].count(said) == 1
 
 
 OLLAMA = engines.find("ollama")
