@@ -31,9 +31,10 @@ _COUNTS = (
 
 
 def _as_openai(line: Mapping[str, Any]) -> Mapping[str, Any]:
-    if "error" in line:
+    is_part = isinstance(line.get("message"), dict) or not line.keys().isdisjoint({"response", "done"})
+    if "error" in line or not is_part:
         return line
-    texts = line.get("message", {"content": line.get("response")})
+    texts = mapping(line.get("message")) or {"content": line.get("response")}
     is_last = line.get("done") is True
     # a whole answer comes in one line that is the last one as well
     where = "message" if is_last and any(mapping(texts).get(key) for key in ("content", "thinking")) else "delta"

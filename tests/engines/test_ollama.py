@@ -138,6 +138,8 @@ def test_an_answer_in_one_piece_is_not_a_stream() -> None:
         (lines(says("a"), says("b")), Status.INCOMPLETE, 2, "ended after 2 token events"),
         (lines({"error": "llama runner has terminated"}), Status.FAILED, 0, "llama runner has terminated"),
         (lines({"error": '{"error":{"message":"out of memory"}}'}), Status.FAILED, 0, "out of memory"),
+        (lines(says("a"), {"detail": "the proxy gave up"}), Status.INCOMPLETE, 1, "the proxy gave up"),
+        (lines({"message": "no upstream"}), Status.FAILED, 0, "no upstream"),
     ],
 )
 def test_broken_streams(script: Script, status: Status, count: int, words: str) -> None:
