@@ -52,7 +52,8 @@ def environment() -> "jinja2.Environment":
         setting_value=configuration.show,
         code=_code,
         stated_words=roof.stated_words,
-        geometry_words=roof.geometry_words,
+        attention_words=roof.attention_words,
+        told_words=roof.told_words,
         first_sentence=_first_sentence,
     )
     return env
