@@ -129,6 +129,7 @@ def ollama() -> Server:
             "/api/version": Script.json({"version": "0.12.3"}),
             "/api/tags": capture("ollama", "tags"),
             "/api/ps": capture("ollama", "ps-loaded"),
+            "/api/show": capture("ollama", "show"),
             "/v1/models": models("gemma3-270m:latest"),
             "/api/chat": capture("ollama", "chat-stream"),
         },

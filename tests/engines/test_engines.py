@@ -100,7 +100,7 @@ class TestEachEngine:
         replay, client = connect(server.routes, pace=0.01)
         trace = engine.play(client, Ask("hello", 8, None, nonce="0123abcd", reuse_cache=True))
         assert trace.cache_defeat is CacheDefeat.NONE
-        (body,) = replay.posted()
+        (body,) = [request.json() for request in replay.requests if request.path == server.path]
         assert body["messages"][0]["content"] == "hello"
         assert "cache_salt" not in body
         if trace.cached_tokens is None and trace.server is not None:

@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 
 from app import engines
+from app.ceiling.geometry import Geometry
 from app.db import Database
 from app.engines.base import Engine, Facts, ModelFacts
+from app.models import FULL_GEOMETRY
 from app.runner import Progress, Runner
 from app.runner.facts import with_context
 from app.samples import Point
@@ -32,13 +34,15 @@ def test_a_run_against_each_engine(database: Database, runner: Runner, short_sui
     with database.read() as session:
         assert run.id is not None
         (kept,) = samples.samples_of(session, run.id)
-        _, known, config, _ = runs.circumstances(session, run)
+        _, known, config, model = runs.circumstances(session, run)
     assert config is not None
     assert (config.engine_version, known.engine) == (server.version, engine.key)
     assert kept.trace.output_tokens == server.output_tokens
-    if engine.sets_context:
+    if engine.key == "ollama":
         assert config.settings["context"] == 4096
-        assert replay.posted()[0]["options"]["num_ctx"] == 4096
+        assert replay.posted()[-1]["options"]["num_ctx"] == 4096
+        assert model is not None
+        assert Geometry.from_json(model.geometry[FULL_GEOMETRY]).architecture == "gemma3"
 
 
 def test_what_a_refusal_teaches_is_remembered_for_the_server(
