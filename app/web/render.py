@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse, Response
 
 import app
 from app import configuration, files, units
+from app.samples import Point
 from app.store.listing import Shown
 from app.web import roof, terms
 from app.web.done import forget, just_done
@@ -51,6 +52,7 @@ def environment() -> "jinja2.Environment":
         setting_title=configuration.setting_title,
         setting_value=configuration.show,
         code=_code,
+        point_words=_point_words,
         stated_words=roof.stated_words,
         attention_words=roof.attention_words,
         told_words=roof.told_words,
@@ -121,6 +123,11 @@ def _first_sentence(said: object) -> tuple[str, str]:
     """A sentence and the rest: it ends where a capital letter follows."""
     first, *rest = re.split(r"(?<=[.!?]) (?=[A-Z])", str(said), maxsplit=1)
     return first, "".join(rest)
+
+
+def _point_words(point: Point) -> str:
+    streams = f"{point.concurrency} streams of " if point.concurrency > 1 else ""
+    return f"{streams}{point.prompt_tokens:,} prompt tokens"
 
 
 def _code(text: str) -> Markup:
