@@ -52,8 +52,8 @@ def compare(
     points = tuple(_at(point, taken, refusals, keys) for point in _points(taken))
     pairs = []
     for place in range(1, len(taken)):
-        refusal = refusals[place] or _nothing_in_common(points, place)
         verdict = overall(verdicts_at(points, place))
+        refusal = refusals[place] or ("" if verdict else _why_no_verdict(points, place))
         pairs.append(Pair(place, refusal, about(differing, 0, place), verdict))
     return Comparison(
         subjects=tuple(_subject(letter, each) for letter, each in zip(LETTERS, taken, strict=False)),
@@ -116,11 +116,10 @@ def _main(taken: Sequence[Taken], refusals: Sequence[str]) -> Point | None:
     return next((point for point in common if point.key == usual), next(iter([*common, *points]), None))
 
 
-def _nothing_in_common(points: Sequence[PointRows], place: int) -> str:
-    if any(row.cells[place].ratio for each in points for row in each.rows):
-        return ""
-    said = dict.fromkeys(cell.refusal for each in points for row in each.rows if (cell := row.cells[place]).refusal)
-    return " ".join(said) or "They have nothing in common that could be compared."
+def _why_no_verdict(points: Sequence[PointRows], place: int) -> str:
+    cells = [row.cells[place] for each in points for row in each.rows]
+    said = dict.fromkeys(cell.refusal or (cell.ratio.remark if cell.ratio else "") for cell in cells)
+    return " ".join(filter(None, said)) or "They have nothing in common that could be compared."
 
 
 def _at(point: Point, taken: Sequence[Taken], refusals: Sequence[str], keys: Sequence[str]) -> PointRows:

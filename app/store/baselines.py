@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import delete, select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import aliased
 from sqlmodel import Session, col
 
@@ -28,8 +29,11 @@ def pin(session: Session, public_id: str) -> Baseline:
     here = (Baseline.machine_id == run.machine_id, Baseline.model_name == model, Baseline.suite_key == run.suite_key)
     session.execute(delete(Baseline).where(*here))  # type: ignore[arg-type]  # columns compare to conditions
     pinned = Baseline(machine_id=run.machine_id, model_name=model, suite_key=run.suite_key, run_id=run.id)
-    session.add(pinned)
-    session.flush()
+    try:
+        with session.begin_nested():
+            session.add(pinned)
+    except IntegrityError as error:
+        raise Conflict("Another baseline was pinned at this very moment: look again.") from error
     return pinned
 
 

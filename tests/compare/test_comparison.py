@@ -12,7 +12,7 @@ from app.compare.statistics import Verdict
 from app.db import Database
 from app.errors import BadInput, NotFound, RoofmarkError
 from app.models import Run, now
-from app.samples import Point
+from app.samples import Point, ServerFigures
 from app.store import baselines
 from tests.compare.runs import POINT, Q4, Q8, change, compared, place, run, statements, taken
 from tests.databases import on_both
@@ -273,6 +273,16 @@ def test_any_metric_can_be_compared(database: Database, pair: tuple[str, str]) -
     assert found.pairs[0].verdict in ("better", "inconclusive", "mixed")
     with pytest.raises(BadInput, match="no metric 'speed'"):
         compared(database, *pair, keys=("speed",))
+
+
+def test_what_has_no_ratio_says_why(database: Database) -> None:
+    q8, q4 = place(database)
+    none_accepted = ServerFigures(draft_tokens=9, draft_accepted_tokens=0)
+    drafted = [replace(sample, trace=replace(sample.trace, server=none_accepted)) for sample in taken(500, 50)]
+    names = run(database, q8, drafted), run(database, q4, drafted)
+    found = compared(database, *names, keys=("draft_acceptance",))
+    assert found.pairs[0].verdict is None
+    assert "positive numbers" in found.pairs[0].refusal
 
 
 @pytest.mark.parametrize("prefix", ["", "config:"])
