@@ -1,5 +1,6 @@
 """Two to eight runs or configurations side by side."""
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -22,12 +23,11 @@ from app.compare.result import (
 from app.compare.statistics import ratio
 from app.compare.taken import Taken, Values, take
 from app.errors import BadInput
-from app.metrics import TRIPLE, clock, is_usable, measure, metrics, preferred
+from app.metrics import TRIPLE, Measured, clock, is_usable, metrics, preferred, values_of
 from app.metrics.base import Source
-from app.metrics.itl import percentile
 from app.metrics.summary import summarise
 from app.roof import Foundation, foundation, roofs
-from app.samples import Point
+from app.samples import Point, Sample
 from app.store.machines import MachineDevice, devices
 from app.store.subjects import resolve
 
@@ -196,7 +196,7 @@ def _distribution(taken: Taken, point: Point | None) -> Distribution:
     if not gaps:
         said = "Its tokens arrived in bursts." if samples else "It has no usable sample at this point."
         return Distribution((), 0, False, taken.refusal or said)
-    inner = [percentile(gaps, percent) for percent in range(1, 100)]
+    inner = statistics.quantiles(gaps, n=100, method="inclusive") if len(gaps) > 1 else gaps * 99
     quantiles = tuple(round(value, 4) for value in (min(gaps), *inner, max(gaps)))
     return Distribution(quantiles, len(gaps), any("bundled" in sample.flags for sample in streamed))
 
@@ -219,7 +219,7 @@ def _ceiling(held: Sequence[MachineDevice], taken: Taken, point: Point | None) -
     found = foundation(held, config, model)
     if not isinstance(found, Foundation):
         return Ceiling(None, "", None, None, "", None, f"{found.reason} {found.remedy}")
-    (roof,) = roofs(found, measure(at_point))
+    (roof,) = roofs(found, [_shown(at_point, key) for key in TRIPLE])
     return Ceiling(
         decode_tokens_per_s=roof.decode.tokens_per_s,
         decode_words=roof.decode.words,
@@ -228,3 +228,11 @@ def _ceiling(held: Sequence[MachineDevice], taken: Taken, point: Point | None) -
         prefill_words=roof.prefill.words if roof.prefill else roof.why_no_prefill,
         mfu=roof.mfu,
     )
+
+
+def _shown(samples: Sequence[Sample], key: str) -> Measured:
+    """Of the samples of one point, without warm-ups: only what a ceiling is set beside."""
+    metric, by_source = metrics()[key], values_of(metrics()[key], samples).by_source
+    sources = [source for source in preferred(key) if by_source.get(source)]
+    value = statistics.median(by_source[sources[0]]) if sources else None
+    return Measured(samples[0].point, key, (*sources, "client")[0], metric.unit, value, is_shown=True)

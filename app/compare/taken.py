@@ -6,7 +6,7 @@ from statistics import median
 
 from sqlmodel import Session
 
-from app.compare.comparable import why_not_alone
+from app.compare.comparable import is_same_hardware, why_not_alone
 from app.metrics import NULL_REASONS, is_usable, metrics, values_of
 from app.metrics.base import Source
 from app.models import Run
@@ -89,7 +89,9 @@ def _chosen(
     pool = pools.get(reference.public_id, []) if reference.is_config else []
     if not pool:
         return alone
-    return named._replace(run=pool[0]), {run.id: run.public_id for run in pool if run.id is not None}
+    newest = pool[0]
+    alike = [run for run in pool if is_same_hardware(run, newest)]
+    return named._replace(run=newest), {run.id: run.public_id for run in alike if run.id is not None}
 
 
 def _of_runs(

@@ -224,6 +224,17 @@ def test_two_runs_of_a_configuration_say_too_little(database: Database, many: di
     assert "2 runs of it say too little" in found.subjects[1].basis
 
 
+def test_runs_on_other_hardware_are_not_taken_together(database: Database, many: dict[str, list[str]]) -> None:
+    before, now_ = ([{"name": name, "count": 1}] for name in ("RTX 3090", "RTX 4090"))
+    change(database, many["Q8_0"][0], hardware=before)
+    names = f"config:{many['Q8_0'][0]}", f"config:{many['Q4_K_M'][0]}"
+    assert len(compared(database, *names).subjects[0].runs) == 3
+    change(database, many["Q8_0"][2], hardware=now_)
+    found = compared(database, *names)
+    assert [subject.unit for subject in found.subjects] == ["repetition", "repetition"]
+    assert found.subjects[0].runs == (many["Q8_0"][2],)
+
+
 @on_both
 def test_words_name_runs(database: Database, many: dict[str, list[str]]) -> None:
     with database.write() as session:
