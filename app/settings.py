@@ -53,6 +53,9 @@ class Settings(BaseSettings):
     busy_timeout_s: float = Field(
         60.0, ge=0, le=LONGEST_TIMEOUT_S, description="How long to wait for a server that is busy with others."
     )
+    sensors: bool = Field(
+        True, description="Read the machine's sensors twice a second during a run, in a process of their own."
+    )
     log_level: str = Field("INFO", description="Level of the log on standard error.")
 
     @cached_property

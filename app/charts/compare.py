@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from app.charts.base import MAX_SERIES, Figure, Key, Table, axis, plain
@@ -15,12 +16,11 @@ GAP = 0.12
 SHOWN_PERCENT = 99
 """Further out, single pauses stretch the axis: the table says how long the longest was."""
 VARIED = (
-    ("prompt_tokens", "Prompt tokens"),
-    ("depth", "Tokens in the cache before the prompt"),
-    ("concurrency", "Streams"),
+    ("depth", "Tokens in the cache before the prompt", ("concurrency",)),
+    ("concurrency", "Streams", ("prompt_tokens", "depth")),
+    ("prompt_tokens", "Prompt tokens", ("concurrency", "depth")),
 )
-
-
+"""What a suite may vary, and what must stay the same meanwhile: behind a context, the whole prompt is longer too."""
 MAX_TICKS = 8
 LADDERS = (
     *([round(1 + step * place, 4) for place in range(-12, 13)] for step in (0.01, 0.02, 0.05)),
@@ -205,8 +205,9 @@ def curves(found: Comparison) -> Figure | None:
     varied = _varied(found)
     if varied is None or found.main is None:
         return None
-    name, title = varied
-    points = [each for each in found.shared_points if _others(each.point, name) == _others(found.main, name)]
+    name, title, constant = varied
+    rest = attrgetter("output_tokens", *constant)
+    points = [each for each in found.shared_points if rest(each.point) == rest(found.main)]
     points.sort(key=lambda each: int(getattr(each.point, name)))
     domains = _domains(len(found.main_rows))
     layout: dict[str, Any] = {"xaxis": axis(title), "hovermode": "closest"}
@@ -230,19 +231,9 @@ def curves(found: Comparison) -> Figure | None:
     )
 
 
-def _varied(found: Comparison) -> tuple[str, str] | None:
-    return next(
-        (
-            (name, title)
-            for name, title in VARIED
-            if len({getattr(each.point, name) for each in found.shared_points}) > 1
-        ),
-        None,
-    )
-
-
-def _others(point: Point, name: str) -> list[int]:
-    return [getattr(point, other) for other, _ in VARIED if other != name]
+def _varied(found: Comparison) -> tuple[str, str, tuple[str, ...]] | None:
+    points = [each.point for each in found.shared_points]
+    return next((each for each in VARIED if len({getattr(point, each[0]) for point in points}) > 1), None)
 
 
 def _curve(

@@ -23,7 +23,7 @@ from app.compare.result import (
 from app.compare.statistics import ratio
 from app.compare.taken import Taken, Values, take
 from app.errors import BadInput
-from app.metrics import TRIPLE, Measured, clock, is_usable, metrics, preferred, values_of
+from app.metrics import TRIPLE, Measured, belongs, clock, is_usable, metrics, preferred, values_of
 from app.metrics.base import Source
 from app.metrics.summary import summarise
 from app.roof import Foundation, foundation, roofs
@@ -190,7 +190,7 @@ def _cell(values: Values, source: Source | None, absence: str) -> Cell:
 
 
 def _distribution(taken: Taken, point: Point | None) -> Distribution:
-    samples = [sample for sample in taken.at(point) if is_usable(sample)] if point else []
+    samples = [sample for sample in taken.at(point) if is_usable(sample) and not sample.reuses_cache] if point else []
     streamed = [sample for sample in samples if not clock.arrives_in_bursts(sample.trace)]
     gaps = [gap for sample in streamed for gap in clock.gaps_ms(sample.trace)]
     if not gaps:
@@ -232,7 +232,8 @@ def _ceiling(held: Sequence[MachineDevice], taken: Taken, point: Point | None) -
 
 def _shown(samples: Sequence[Sample], key: str) -> Measured:
     """Of the samples of one point, without warm-ups: only what a ceiling is set beside."""
-    metric, by_source = metrics()[key], values_of(metrics()[key], samples).by_source
+    metric = metrics()[key]
+    by_source = values_of(metric, [sample for sample in samples if belongs(sample, metric)]).by_source
     sources = [source for source in preferred(key) if by_source.get(source)]
     value = statistics.median(by_source[sources[0]]) if sources else None
     return Measured(samples[0].point, key, (*sources, "client")[0], metric.unit, value, is_shown=True)

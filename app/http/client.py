@@ -115,6 +115,7 @@ class ServerClient:
         self.base_url = normalise_base_url(base_url)
         self.settings = settings
         self.text = ServerText(api_key)
+        self._api_key = api_key
         self._deadline = Deadline()
         headers = {"accept-encoding": "identity", "user-agent": "roofmark", "accept": "*/*"}
         if api_key:
@@ -153,6 +154,10 @@ class ServerClient:
         """
         with self._exchange("POST", path, body, first_byte_timeout_s) as exchange:
             yield exchange
+
+    def sibling(self) -> "ServerClient":
+        """Another connection to the same server, for one more stream at the same time."""
+        return ServerClient(self.base_url, self._api_key, self.settings)
 
     def close(self) -> None:
         """Ends the connection, and with it whatever is still being read."""

@@ -19,7 +19,7 @@ from tests.seed import seed
 
 RUNS = 10_000
 ROUNDS = 7
-PAGES = {"history": "/history", "overview": "/", "runs": "/runs"}
+PAGES = {"history": "/history", "overview": "/", "runs": "/runs", "explorer": "/explore"}
 COMPARED = range(RUNS - 8, RUNS)
 COMPARISON = "/compare?" + "&".join(f"run=seed{number:06d}" for number in COMPARED)
 

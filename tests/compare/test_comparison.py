@@ -8,11 +8,12 @@ import pytest
 from sqlmodel import select
 
 from app.compare import compare, to_json
+from app.compare import standing as compare_with_baseline
 from app.compare.statistics import Verdict
 from app.db import Database
 from app.errors import BadInput, NotFound, RoofmarkError
 from app.models import Run, now
-from app.samples import Point, ServerFigures
+from app.samples import Point, Sample, ServerFigures
 from app.store import baselines
 from tests.compare.runs import POINT, Q4, Q8, change, compared, place, run, statements, taken
 from tests.databases import on_both
@@ -166,6 +167,42 @@ def test_figures_are_compared_from_one_source_only(database: Database) -> None:
     prefill = found.main_rows[1]
     assert prefill.source == "client"
     assert all(cell.value for cell in prefill.cells)
+
+
+def test_streams_of_one_round_are_one_repetition(database: Database) -> None:
+    q8, q4 = place(database)
+    busy = Point(512, 32, concurrency=2)
+
+    def rounds(ttft_ms: float) -> list[Sample]:
+        taken_twice = [each for each in taken(ttft_ms, 40, busy) for _ in range(2)]
+        return [
+            replace(each, ordinal=place, round=place // 2, stream=place % 2) for place, each in enumerate(taken_twice)
+        ]
+
+    names = run(database, q8, rounds(500)), run(database, q4, rounds(400), hours=1)
+    found = compared(database, *names)
+    assert [cell.count for cell in found.main_rows[0].cells] == [5, 5]
+    assert found.pairs[0].verdict == "better"
+    with database.write() as session:
+        baselines.pin(session, names[0])
+        standing = compare_with_baseline(session, names[1])
+    assert standing is not None
+    assert standing.ratios is not None
+    assert standing.ratios["ttft_ms"] == found.main_rows[0].cells[1].ratio
+
+
+def test_what_was_meant_to_come_from_the_cache_is_no_repetition(database: Database) -> None:
+    q8, q4 = place(database)
+    again = [replace(each, ordinal=each.ordinal + 6, reuses_cache=True) for each in taken(20, 50)]
+    names = run(database, q8, [*taken(500, 50), *again]), run(database, q4, [*taken(400, 60), *again], hours=1)
+    found = compared(database, *names)
+    assert [cell.count for cell in found.main_rows[0].cells] == [5, 5]
+    with database.write() as session:
+        baselines.pin(session, names[0])
+        standing = compare_with_baseline(session, names[1])
+    assert standing is not None
+    assert standing.ratios is not None
+    assert standing.ratios["ttft_ms"] == found.main_rows[0].cells[1].ratio
 
 
 def test_few_repetitions_have_no_interval(database: Database, pair: tuple[str, str]) -> None:

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app import charts
 from app.compare import Comparison, compare
-from app.compare.result import Subject
+from app.compare.result import Subject, point_words
 from app.store import baselines
 from app.store.listing import Filter, list_runs
 from app.store.subjects import CONFIG, FEWEST, MOST, WORDS, circumstances_of
@@ -91,12 +91,12 @@ def _alone(found: Comparison) -> list[str]:
         found.subjects, zip(*(each.rows[0].cells for each in found.points), strict=True), strict=True
     ):
         points = [
-            f"{each.point.prompt_tokens:,}"
+            point_words(each.point)
             for each, cell in zip(found.points, cells, strict=True)
             if each.n_measured == 1 and cell.value is not None
         ]
         if points:
-            said.append(f"{subject.letter} at {', '.join(points)} prompt tokens")
+            said.append(f"{subject.letter} at {' · '.join(points)}")
     return said
 
 
