@@ -52,6 +52,10 @@ class Figure:
     """What the figure's numbered marks stand for, in order."""
 
     @property
+    def is_empty(self) -> bool:
+        return not any(trace.get("x") for trace in self.data)
+
+    @property
     def panels(self) -> int:
         """How many small multiples stand one above the other."""
         return sum(key.startswith("yaxis") for key in self.layout)

@@ -6,7 +6,8 @@ from app.cli.common import log_to_file, notice_dead_workers, open_database, prin
 from app.cli.text import run_text
 from app.document import run_document, runs_document
 from app.settings import Settings
-from app.store.listing import Filter, Row, list_runs
+from app.store.filters import Filter
+from app.store.listing import Row, list_runs
 from app.units import ago, number
 
 
@@ -51,6 +52,11 @@ def _suite(row: Row) -> str:
     return f"{row.suite_key} at {row.main_prompt_tokens:,}{some}"
 
 
+def _remarks(row: Row) -> str:
+    hidden = f"hidden: {row.hidden_reason}" if row.hidden_at else ""
+    return " · ".join(filter(None, [hidden, *row.run_labels, row.note]))
+
+
 def _table(rows: list[Row]) -> str:
     head = ("Run", "When", "State", "Model", "Configuration", "Server", "Suite", *_NUMERIC, "Note")
     body = [
@@ -65,7 +71,7 @@ def _table(rows: list[Row]) -> str:
             number(row.ttft.value),
             number(row.prefill.value),
             number(row.decode.value),
-            shorten(row.note, LONGEST_NOTE, placeholder=" …"),
+            shorten(_remarks(row), LONGEST_NOTE, placeholder=" …"),
         )
         for row in rows
     ]

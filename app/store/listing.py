@@ -1,7 +1,6 @@
 """Runs with their circumstances and shown triple, as lists, overviews and histories need them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -10,9 +9,10 @@ from sqlmodel import Session, col, func, not_, select
 
 from app.errors import BadInput
 from app.metrics import TRIPLE
-from app.models import RUN_STATES, Config, Machine, Measurement, Model, Run, Server
+from app.models import Config, Machine, Measurement, Model, Run, Server
 from app.samples import Point
 from app.store.configs import particulars
+from app.store.filters import COUNTS, Filter, filtered
 
 
 class Shown(NamedTuple):
@@ -35,6 +35,9 @@ class Row(NamedTuple):
     left_out: list[dict[str, Any]] | None
     """Points that did not fit, each with its reason."""
     note: str
+    run_labels: list[str]
+    hidden_at: datetime | None
+    hidden_reason: str
     error: str | None
     queued_at: datetime
     started_at: datetime | None
@@ -76,29 +79,6 @@ class Row(NamedTuple):
         return Point.from_key(self.main_point_key).prompt_tokens
 
 
-@dataclass(frozen=True)
-class Filter:
-    """What to list; None means all. Slugs, keys and names as they stand in URLs."""
-
-    status: str | None = None
-    machine: str | None = None
-    server: str | None = None
-    model: str | None = None
-    suite: str | None = None
-    config: str | None = None
-    """A fingerprint, or the beginning of one."""
-    text: str | None = None
-    """In the note, the model or the public id."""
-
-    def __post_init__(self) -> None:
-        if self.status is not None and self.status not in RUN_STATES:
-            raise BadInput(f"A run's state is one of {', '.join(RUN_STATES)}; {self.status!r} is not.")
-
-    @property
-    def active(self) -> dict[str, str]:
-        return {f.name: value for f in fields(self) if (value := getattr(self, f.name))}
-
-
 TTFT, PREFILL, DECODE = (aliased(Measurement, name=key.split("_")[0]) for key in TRIPLE)
 
 SORTS = {
@@ -128,7 +108,7 @@ def list_runs(
     where = where or Filter()
     column = col(SORTS[sort])
     order = (column.desc() if descending else column.asc()).nulls_last()
-    query = _filtered(_rows(), where).order_by(order, col(Run.id).desc())
+    query = filtered(_rows(), where).order_by(order, col(Run.id).desc())
     page = max(1, page)
     rows = session.execute(query.limit(per_page).offset((page - 1) * per_page)).all()
     return _made(session, rows), count_runs(session, where)
@@ -143,18 +123,21 @@ def count_runs(session: Session, where: Filter) -> int:
         .outerjoin(Config, col(Config.id) == Run.config_id)
         .outerjoin(Model, col(Model.id) == Config.model_id)
     )
-    found: int = session.exec(_filtered(query, where)).one()
+    found: int = session.exec(filtered(query, where)).one()
     return found
 
 
 def latest_per_config(session: Session, where: Filter | None = None, archived: bool | None = None) -> list[Row]:
-    """The newest done run of each configuration and suite, newest first; of archived servers only, without, or all."""
+    """The newest run of each configuration and suite that is done and counts, newest first.
+
+    `archived` takes only those of archived servers, or leaves them out; None takes all.
+    """
     newest = (
         select(func.max(Run.id))
-        .where(Run.status == "done", col(Run.config_id).is_not(None))
+        .where(Run.status == "done", col(Run.config_id).is_not(None), COUNTS)
         .group_by(col(Run.config_id), col(Run.suite_key))
     )
-    query = _filtered(_rows(), where or Filter()).where(col(Run.id).in_(newest))
+    query = filtered(_rows(), where or Filter()).where(col(Run.id).in_(newest))
     if archived is not None:
         is_archived = col(Server.archived_at).is_not(None) | col(Machine.archived_at).is_not(None)
         query = query.where(is_archived if archived else not_(is_archived))
@@ -169,7 +152,13 @@ def decode_trends(session: Session, per_config: int = 20) -> dict[tuple[int, str
     newest = (
         select(col(Run.config_id), col(Run.suite_key), col(DECODE.value), age.label("age"))
         .join(DECODE, (col(DECODE.run_id) == Run.id) & (col(DECODE.point_key) == Run.main_point_key))
-        .where(Run.status == "done", DECODE.metric == TRIPLE[2], col(DECODE.is_shown), col(DECODE.value).is_not(None))
+        .where(
+            Run.status == "done",
+            COUNTS,
+            DECODE.metric == TRIPLE[2],
+            col(DECODE.is_shown),
+            col(DECODE.value).is_not(None),
+        )
     ).subquery()
     found: dict[tuple[int, str], list[float]] = {}
     wanted = select(newest.c[0], newest.c[1], newest.c[2]).where(newest.c.age <= per_config)
@@ -191,9 +180,9 @@ class HistoryPoint(NamedTuple):
 
 
 def history(session: Session, where: Filter | None = None) -> list[HistoryPoint]:
-    """All done runs in order of time."""
+    """All done runs that count, in order of time."""
     query = select(Run.public_id, Run.started_at, Run.config_id, Run.server_id, TTFT.value, PREFILL.value, DECODE.value)  # type: ignore[call-overload, misc]  # typed for at most four columns
-    query = _filtered(_joined(query), where or Filter(status="done")).where(col(Run.config_id).is_not(None))
+    query = filtered(_joined(query), where or Filter(status="done")).where(col(Run.config_id).is_not(None), COUNTS)
     # plain columns in blocks: with thousands of runs, every container that lives on is felt in garbage collection
     found = session.connection().execute(query.order_by(col(Run.started_at), col(Run.id)))
     return [HistoryPoint._make(row) for block in found.partitions(500) for row in block]
@@ -210,6 +199,9 @@ def _rows() -> Any:
             Run.plan,
             Run.evidence["left_out"],
             Run.note,
+            Run.labels,
+            Run.hidden_at,
+            Run.hidden_reason,
             Run.error,
             Run.queued_at,
             Run.started_at,
@@ -257,27 +249,6 @@ def _joined(query: Any) -> Any:
     return query
 
 
-def _filtered(query: Any, where: Filter) -> Any:
-    exact: Mapping[str, Any] = {
-        "status": Run.status,
-        "machine": Machine.slug,
-        "server": Server.slug,
-        "model": Model.name,
-        "suite": Run.suite_key,
-    }
-    for name, column in exact.items():
-        if (value := getattr(where, name)) is not None:
-            query = query.where(column == value)
-    if where.config:
-        query = query.where(col(Config.fingerprint).startswith(where.config, autoescape=True))
-    if where.text:
-        wanted = [
-            col(column).icontains(where.text, autoescape=True) for column in (Run.note, Model.name, Run.public_id)
-        ]
-        query = query.where(wanted[0] | wanted[1] | wanted[2])
-    return query
-
-
 _PLAIN = Row._fields.index("ttft")
 
 
@@ -289,18 +260,3 @@ def _made(session: Session, rows: Sequence[Sequence[Any]]) -> list[Row]:
         shown = [Shown(*row[start : start + width]) for start in range(_PLAIN, len(row), width)]
         found.append(Row._make([*row[:_PLAIN], *shown, known.get(row[config], "")]))
     return found
-
-
-def filter_choices(session: Session) -> dict[str, list[tuple[str, str]]]:
-    """For each filter, the values there are as (value, title)."""
-    machines = session.exec(select(Machine.slug, Machine.name).order_by(Machine.name)).all()
-    servers = session.exec(select(Server.slug, Server.name).order_by(Server.name)).all()
-    models = session.exec(select(Model.name).distinct().order_by(Model.name)).all()
-    suites = session.exec(select(Run.suite_key).distinct().order_by(Run.suite_key)).all()
-    return {
-        "machine": [(slug, name) for slug, name in machines],
-        "server": [(slug, name) for slug, name in servers],
-        "model": [(name, name) for name in models],
-        "suite": [(key, key) for key in suites],
-        "status": [(state, state) for state in RUN_STATES],
-    }

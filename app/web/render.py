@@ -16,7 +16,8 @@ from app.compare.comparable import about_words
 from app.compare.result import Cell, point_words
 from app.compare.statistics import Ratio
 from app.store.listing import Shown
-from app.web import roof
+from app.web import roof, terms
+from app.web.done import forget, just_done
 from app.web.menu import menu
 from app.web.paths import path_for
 
@@ -35,7 +36,9 @@ def environment() -> "jinja2.Environment":
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    env.globals.update(version=app.__version__, is_inside=is_inside, menu=menu)
+    env.globals.update(
+        version=app.__version__, is_inside=is_inside, menu=menu, just_done=just_done, explained=terms.entry
+    )
     env.filters.update(
         number=units.number,
         spread=_spread,
@@ -78,7 +81,10 @@ def render_text(request: Request, template: str, context: Mapping[str, Any]) -> 
 
 
 def render(request: Request, template: str, *, status: int = 200, **context: Any) -> Response:
-    return HTMLResponse(render_text(request, template, context), status_code=status)
+    answer = HTMLResponse(render_text(request, template, context), status_code=status)
+    if not is_partial(request):
+        forget(request, answer)
+    return answer
 
 
 def is_partial(request: Request) -> bool:

@@ -12,7 +12,7 @@ from app.document import run_document
 from app.samples import Point
 from app.settings import Settings
 from app.store import configs
-from app.store.listing import Filter
+from app.store.filters import Filter
 from tests.seed import START, _setups, made_sample, seed
 from tests.web.notebook import add_run
 

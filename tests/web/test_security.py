@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from pydantic import SecretStr
+from sqlmodel import select
 from starlette.testclient import TestClient
 
 from app.db import Database
 from app.errors import BadInput
+from app.models import Config
 from app.secrets import Secrets
 from app.settings import Settings
 from app.store import servers
@@ -32,7 +34,8 @@ def names(settings: Settings, database: Database) -> dict[str, str]:
         public_id = seed(session, runs=3, configs_used=1, detailed=1)[-1]
         (server, *_) = servers.list_servers(session)
         servers.edit_server(session, server.slug, api_key_encrypted=Secrets(settings).encrypt(API_KEY))
-    return {"public_id": public_id, "slug": server.slug, "key": "triple"}
+        fingerprint = session.exec(select(Config.fingerprint)).first()
+    return {"public_id": public_id, "slug": server.slug, "key": "triple", "fingerprint": str(fingerprint)}
 
 
 @pytest.fixture
@@ -119,6 +122,7 @@ def test_a_malformed_host_is_refused(client: TestClient, host: str) -> None:
 def test_every_answer_has_the_headers(client: TestClient, names: dict[str, str]) -> None:
     foreign = client.get("/", headers={"host": "evil.example"})
     for answer in (foreign, *(client.request(method, path) for method, path in walk(client, names))):
+        assert answer.status_code != 500
         assert answer.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["referrer-policy"] == "same-origin"

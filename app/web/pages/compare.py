@@ -15,7 +15,8 @@ from app import charts
 from app.compare import Comparison, compare
 from app.compare.result import Subject, point_words
 from app.store import baselines
-from app.store.listing import Filter, list_runs
+from app.store.filters import Filter
+from app.store.listing import list_runs
 from app.store.subjects import CONFIG, FEWEST, MOST, WORDS, circumstances_of
 from app.web.deps import Reading, Writing
 from app.web.paths import path_for
@@ -101,7 +102,9 @@ def _alone(found: Comparison) -> list[str]:
 
 
 def _picker(request: Request, session: Session, names: Sequence[str], text: str, *, is_choosing: bool) -> Response:
-    rows, total = list_runs(session, Filter(status="done", text=text or None), page=1, per_page=OFFERED)
+    rows, total = list_runs(
+        session, Filter(status="done", text=text or None, hidden="without"), page=1, per_page=OFFERED
+    )
     ids = {name: name.removeprefix(CONFIG) for name in names if name.removeprefix(CONFIG) not in WORDS}
     chosen = circumstances_of(session, set(ids.values())) if ids else {}
     return render(

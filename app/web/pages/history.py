@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from app import charts
 from app.roof import config_roofs
-from app.store import configs, listing, measurements
-from app.store.listing import Filter
+from app.store import configs, filters, listing, measurements
+from app.store.filters import Filter
 from app.suites import USUAL
 from app.web.deps import Reading
 from app.web.paths import path_for
@@ -35,7 +35,7 @@ def show_history(
     config: str | None = None,
 ) -> Response:
     """Always of one suite: speeds at different prompt lengths are different things. Empty choices mean all."""
-    choices = listing.filter_choices(session)
+    choices = filters.filter_choices(session)
     chosen = suite or _usual(choices["suite"])
     where = Filter("done", machine or None, server or None, model or None, chosen, config or None)
     path = path_for(request, "history")
