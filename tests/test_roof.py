@@ -19,6 +19,7 @@ from app.roof import Foundation, Insight, RunRoof, Unknown, foundation, insight,
 from app.samples import Point
 from app.store import machines, measurements, runs
 from app.store.machines import MachineDevice, Stated
+from app.store.models import best
 from tests.ceiling.models import MODELS
 from tests.seed import seed
 
@@ -44,7 +45,7 @@ def card(
 def found(held: Sequence[MachineDevice], geometry: Geometry | None = GEOMETRY, **settings: Any) -> Foundation | Unknown:
     config = Config(server_id=1, model_id=1, engine="llama.cpp", settings=settings, fingerprint="f")
     known = {FULL_GEOMETRY: geometry.to_json()} if geometry else {"parameters": 5, "size_bytes": 7}
-    return foundation(held, config, Model(name="m", geometry=known, geometry_sha256=""))
+    return foundation(held, config, best(Model(name="m", geometry=known, geometry_sha256=""), None))
 
 
 def ceiling(held: Sequence[MachineDevice], **settings: Any) -> tuple[float, Foundation]:

@@ -28,7 +28,7 @@ def config_roofs(session: Session, machine_id: int | None = None) -> dict[tuple[
         assert one.config.id is not None
         if one.machine.id not in held:
             held[one.machine.id] = tuple(devices(session, one.machine))
-        stands = foundation(held[one.machine.id], one.config, one.model)
+        stands = foundation(held[one.machine.id], one.config, one.told)
         if isinstance(stands, Foundation):
             read = step(stands.geometry, context_of(one.point), stands.kv, one.point.concurrency)
             assert read is not None, "a foundation has weights"

@@ -85,7 +85,7 @@ def _fit(
     held = devices(session, machine)
     candidates: list[tuple[float, Observation, str]] = []
     for one in others:
-        theirs = foundation(held, one.config, one.model)
+        theirs = foundation(held, one.config, one.told)
         if not isinstance(theirs, Foundation) or (theirs.holders, theirs.split) != (found.holders, found.split):
             continue
         if theirs.geometry.weights == found.geometry.weights:

@@ -15,6 +15,7 @@ from app.models import Config, Machine, Model
 from app.roof.foundation import Foundation, Unknown, foundation
 from app.samples import Point
 from app.store.machines import devices
+from app.store.models import told_of
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def run_roof(
     """None for a run whose configuration was never known."""
     if config is None or model is None:
         return None
-    found = foundation(devices(session, machine), config, model)
+    found = foundation(devices(session, machine), config, told_of(session, model))
     return found if isinstance(found, Unknown) else RunRoof(found, roofs(found, measured))
 
 

@@ -6,11 +6,12 @@ from typing import NamedTuple
 from sqlmodel import Session
 
 from app.ceiling.traffic import step
-from app.models import Config, Machine, Model
+from app.models import Config, Machine
 from app.roof.foundation import Foundation, Unknown, foundation
 from app.roof.points import context_of
 from app.samples import Point
 from app.store.machines import MachineDevice, devices
+from app.store.models import Told
 
 
 class Stand(NamedTuple):
@@ -18,7 +19,8 @@ class Stand(NamedTuple):
 
     machine: Machine
     config: Config
-    model: Model
+    told: Told | None
+    """The geometry of its model."""
     point: Point
 
 
@@ -34,7 +36,7 @@ def decode_ceilings(session: Session, wanted: Sequence[Stand]) -> list[float | N
             held[one.machine.id] = devices(session, one.machine)
         place = (one.machine.id, one.config.id)
         if place not in stood:
-            stood[place] = foundation(held[one.machine.id], one.config, one.model)
+            stood[place] = foundation(held[one.machine.id], one.config, one.told)
         stands = stood[place]
         if isinstance(stands, Foundation):
             read = step(stands.geometry, context_of(one.point), stands.kv, one.point.concurrency)

@@ -6,14 +6,17 @@ from sqlalchemy import func, select
 from sqlmodel import Session, col
 
 from app.metrics import TRIPLE
-from app.models import Config, Machine, Measurement, Model, Run
+from app.models import Config, Machine, Measurement, Model, Run, StatedGeometry
 from app.samples import Point
 from app.store.filters import COUNTS
+from app.store.models import Told, best
 
 
 class Decode(NamedTuple):
     config: Config
     model: Model
+    told: Told | None
+    """The model's geometry."""
     machine: Machine
     suite_key: str
     point: Point
@@ -28,9 +31,22 @@ def newest_decodes(session: Session, machine_id: int | None = None) -> list[Deco
     if machine_id is not None:
         newest = newest.where(col(Run.machine_id) == machine_id)
     rows = session.execute(
-        select(Config, Model, Machine, col(Run.suite_key), col(Run.main_point_key), col(Measurement.value))
+        select(
+            Config,
+            Model,
+            StatedGeometry,
+            Machine,
+            col(Run.suite_key),
+            col(Run.main_point_key),
+            col(Measurement.value),
+        )
         .join(Run, col(Run.config_id) == col(Config.id))
         .join(Model, col(Model.id) == col(Config.model_id))
+        .outerjoin(
+            StatedGeometry,
+            (col(StatedGeometry.model_name) == col(Model.name))
+            & (col(StatedGeometry.quantization) == col(Model.quantization)),
+        )
         .join(Machine, col(Machine.id) == col(Run.machine_id))
         .join(
             Measurement,
@@ -45,7 +61,7 @@ def newest_decodes(session: Session, machine_id: int | None = None) -> list[Deco
         .order_by(col(Run.id).desc())
     ).all()
     return [
-        Decode(config, model, machine, suite_key, Point.from_key(point_key), value)
-        for config, model, machine, suite_key, point_key, value in rows
+        Decode(config, model, best(model, stated), machine, suite_key, Point.from_key(point_key), value)
+        for config, model, stated, machine, suite_key, point_key, value in rows
         if value
     ]
