@@ -25,6 +25,7 @@ from app.web.head import Head
 from app.web.pages import (
     annotations,
     ceiling,
+    compare,
     configs,
     devices,
     explore,
@@ -52,6 +53,7 @@ PAGES = (
     configs,
     history,
     explore,
+    compare,
     ceiling,
     devices,
     machines,

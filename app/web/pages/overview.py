@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.compare import standings
 from app.roof import ConfigRoof, config_roofs
 from app.store import machines, runs, servers
 from app.store.listing import Row, decode_trends, latest_per_config
@@ -20,6 +21,7 @@ router = APIRouter(include_in_schema=False)
 @router.get("/", name="overview")
 def show_overview(request: Request, session: Reading) -> Response:
     rows = latest_per_config(session, archived=False)
+    archived_rows = latest_per_config(session, archived=True)
     counts = runs.counts_by_status(session)
     comparable = _comparable(rows)
     with_decode = [row for row in comparable if row.decode.value is not None]
@@ -34,7 +36,8 @@ def show_overview(request: Request, session: Reading) -> Response:
         roofs=roofs,
         sparkline=sparkline,
         rows=rows,
-        archived_rows=latest_per_config(session, archived=True),
+        archived_rows=archived_rows,
+        standings=standings(session, [row.public_id for row in [*rows, *archived_rows]]),
         fastest=max(with_decode, key=lambda row: row.decode.value or 0, default=None),
         quickest=min(with_ttft, key=lambda row: row.ttft.value or 0, default=None),
         nearest=_nearest(comparable, roofs),
