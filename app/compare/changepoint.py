@@ -1,20 +1,21 @@
 """Where the level of a series of runs shifts.
 
-Binary segmentation (Scott and Knott, Biometrics 1974; Vostrikova, Doklady 1981) over seeded intervals (Kovács, Bühlmann,
-Li and Munk, Biometrika 2023), which find a shift beside others that would hide it: each interval is split at every
-place, and the means on the two sides are compared with Student's t, the likelihood ratio for one shift (Worsley, JASA
-1979). Its noise is the spread of the very runs on both sides, so whatever a server does between runs counts; it is
-never less than the repetitions within the runs allow. A split counts when a series without a shift would show one as
-clear in fewer than one of 100 cases: Bonferroni over all splits that are looked at, with t brought to the normal scale
-by Wallace's approximation (Annals of Mathematical Statistics 1959).
+Binary segmentation (Scott and Knott, Biometrics 1974; Vostrikova, Doklady 1981) over seeded intervals (Kovács and
+others, Biometrika 2023), which find a shift beside others that would hide it: each interval is split at every place,
+and the means on the two sides are compared with Student's t, the likelihood ratio for one shift (Worsley, JASA 1979).
+Its noise is the spread of the very runs on both sides, so whatever a server does between runs counts; it is never less
+than the repetitions within the runs allow. A split counts when a series without a shift would show one as clear in
+fewer than one of 100 cases: Bonferroni over all splits that are looked at, with t brought to the normal scale by
+Wallace's approximation (Annals of Mathematical Statistics 1959).
 
-A run that stands off alone is no level: where it is further than `LONE` times the noise of neighbours from the middle of
-itself and its two neighbours, that middle is taken for it (Tukey's running median of three). At either end, the two
+A run that stands off alone is no level: where it is further than `LONE` times the noise of neighbours from the middle
+of itself and its two neighbours, that middle is taken for it (Tukey's running median of three). At either end, the two
 nearest runs are its neighbours: the newest run alone is no shift until others agree with it.
 """
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -39,7 +40,8 @@ _LEAST = 1e-7
 """Of a noise: what rounding leaves of equal numbers is none."""
 
 
-class ChangePoint(NamedTuple):
+@dataclass(frozen=True)
+class ChangePoint:
     index: int
     """Of the first run at the new level."""
     ratio: float
@@ -86,7 +88,7 @@ class _Compared(NamedTuple):
 def change_points(
     means: Sequence[float], deviations: Sequence[float | None], counts: Sequence[int]
 ) -> list[ChangePoint]:
-    """Of runs in order of time: mean and sample standard deviation of the logarithms of their repetitions, and how many.
+    """Of runs in order of time: mean and sample standard deviation of the logarithms of the repetitions, and how many.
 
     Deviations that are unknown (None, or one repetition) leave the noise to the spread between the runs. Nothing is
     found among fewer than two levels of MIN_RUNS.

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.compare.changepoint import FALSE_ALARMS, LONGEST, MIN_RUNS, ChangePoint, Floats, change_points
 
-Noise = Callable[[np.random.Generator, tuple[int, ...]], Floats]
+Noise = Callable[[np.random.Generator, tuple[int, ...]], Any]
 """Values of mean 0 and standard deviation 1."""
 
 REPETITIONS = 5
@@ -131,7 +133,7 @@ def test_older_shifts_of_a_long_series_are_found() -> None:
 def test_any_series_has_an_answer_that_is_in_order(means: list[float], deviation: float | None, count: int) -> None:
     points = change_points(means, [deviation] * len(means), [count] * len(means))
     bounds = [0, *(each.index for each in points), len(means)]
-    assert not points or all(after - before >= MIN_RUNS for before, after in zip(bounds, bounds[1:], strict=False))
+    assert not points or all(after - before >= MIN_RUNS for before, after in pairwise(bounds))
     assert all(0 < each.low <= each.ratio <= each.high and each.chance <= FALSE_ALARMS for each in points)
 
 
