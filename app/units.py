@@ -126,6 +126,15 @@ def percent(fraction: float) -> str:
     return f"{'+' if fraction > 0 else '−'}{text} %"
 
 
+def day(moment: datetime) -> str:
+    """
+    >>> day(datetime(2026, 11, 2, 23, 30, tzinfo=UTC))
+    '2 November 2026'
+    """
+    utc = moment.astimezone(UTC)
+    return f"{utc.day} {utc:%B %Y}"
+
+
 def ago(then: datetime | None, now: datetime | None = None) -> str:
     """How long since, in one unit."""
     if then is None:

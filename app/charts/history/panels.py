@@ -1,78 +1,65 @@
 """The small multiples of a history, and the one time axis below them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from app.charts.base import axis, plain
-from app.charts.history.marks import Mark
-from app.store.listing import HistoryPoint
+from app.charts.base import axis
+from app.metrics.base import Metric
+from app.store.history import HistoryPoint
+
+GAP = 0.065
+"""Between two panels: room for the title of the lower one."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    title: str
-    said: str
-    """The title within a sentence."""
-    unit: str
-    metric: str
-    y: str
-    domain: tuple[float, float]
+    metric: Metric
+    place: int
+    """From the top; also the metric's place among a point's readings."""
+    count: int
 
-    def value(self, point: HistoryPoint) -> float | None:
-        found: float | None = getattr(point, self.metric)
-        return found
+    @property
+    def y(self) -> str:
+        return f"y{self.place + 1}" if self.place else "y"
+
+    @property
+    def layout_key(self) -> str:
+        return self.y.replace("y", "yaxis")
+
+    @property
+    def title(self) -> str:
+        return f"{self.metric.title} {self.metric.unit}"
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        height = (1 - GAP * (self.count - 1)) / self.count
+        bottom = (self.count - 1 - self.place) * (height + GAP)
+        return round(bottom, 4), round(bottom + height, 4)
 
 
-PANELS = (
-    Panel("TTFT", "TTFT", "ms", "ttft_ms", "y", (0.71, 1.0)),
-    Panel("Prefill", "prefill", "tok/s", "prefill_tokens_per_s", "y2", (0.355, 0.645)),
-    Panel("Decode", "decode", "tok/s", "decode_tokens_per_s", "y3", (0.0, 0.29)),
-)
+def panels_of(metrics: Sequence[Metric]) -> list[Panel]:
+    return [Panel(metric, place, len(metrics)) for place, metric in enumerate(metrics)]
 
 
-def layout_of(points: Sequence[HistoryPoint], marks: Sequence[Mark]) -> dict[str, Any]:
+def layout_of(
+    points: Sequence[HistoryPoint], panels: Sequence[Panel], drawn_marks: Mapping[str, list[Any]]
+) -> dict[str, Any]:
     first, last = points[0].started_at, points[-1].started_at
     around = pad(points)
-    layout: dict[str, Any] = {
+    return {
         "xaxis": {
             "title": {"text": "Started, UTC"},
             "type": "date",
             "range": [stamp(first - around), stamp(last + around)],
-            "anchor": "y3",
+            "anchor": panels[-1].y,
         },
         "hovermode": "closest",
         "dragmode": "zoom",
-        "shapes": [
-            {
-                "type": "line",
-                "xref": "x",
-                "yref": "paper",
-                "x0": stamp(mark.at),
-                "x1": stamp(mark.at),
-                "y0": 0,
-                "y1": 1,
-                "layer": "below",
-            }
-            for mark in marks
-        ],
-        "annotations": [
-            {
-                "x": stamp(mark.at),
-                "y": 1,
-                "yref": "paper",
-                "yanchor": "bottom",
-                "text": str(place),
-                "hovertext": plain(mark.text),
-                "showarrow": False,
-            }
-            for place, mark in enumerate(marks, 1)
-        ],
+        **drawn_marks,
+        **{panel.layout_key: axis(panel.title, domain=list(panel.domain), nticks=5) for panel in panels},
     }
-    for panel in PANELS:
-        layout[panel.y.replace("y", "yaxis")] = axis(f"{panel.title} {panel.unit}", domain=list(panel.domain), nticks=5)
-    return layout
 
 
 def pad(points: Sequence[HistoryPoint]) -> timedelta:

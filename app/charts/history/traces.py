@@ -1,0 +1,177 @@
+"""The series of a history as Plotly's traces, reduced to what a screen can show."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from app.charts.base import plain, reduce
+from app.charts.history.panels import Panel, stamp
+from app.charts.history.series import Series
+from app.store.history import HistoryPoint
+from app.units import number, plus_minus
+
+MAX_BAND = 80
+"""So many steps are enough for the band of one series in one panel."""
+
+Known = list[list[tuple[HistoryPoint, float]]]
+"""The stretches of a series, each run with its value of one metric."""
+
+
+def known_of(series: Series, panel: Panel) -> Known:
+    found = [
+        [(point, value) for point in stretch if (value := point.value(panel.place)) is not None]
+        for stretch in series.stretches
+    ]
+    return [stretch for stretch in found if stretch]
+
+
+def line(
+    series: Series,
+    panel: Panel,
+    known: Known,
+    limit: int,
+    run_link: Callable[[str], str],
+    titles: Mapping[int, str],
+    always: Collection[str],
+) -> dict[str, Any]:
+    """Measured values; a line is broken between stretches. Runs in `always` are never left out."""
+    flat = [each for stretch in known for each in stretch]
+    starts = _starts(known)
+    values = [value for _, value in flat]
+    wanted = {0, *(i for start in starts for i in (start - 1, start)), *_places_of(flat, always)}
+    kept = reduce(values, limit, wanted if len(wanted) < limit else ())
+    spots = list(_broken(kept, starts if series.index is not None else ()))
+    runs = [flat[spot][0] for spot, _ in spots]
+    said = [None if is_gap else _said(*flat[spot], panel) for spot, is_gap in spots]
+    several = len({point.config_id for point, _ in flat}) > 1
+    name = "%{hovertext}" if several else plain(titles[flat[0][0].config_id])
+    more = {"hovertext": [plain(titles[run.config_id]) for run in runs]} if several else {}
+    return {
+        "type": "scatter",
+        "mode": series.mode,
+        "name": plain(series.title),
+        "meta": {"series": series.index},
+        "x": [stamp(run.started_at) for run in runs],
+        "y": [None if is_gap else round(values[spot], 3) for spot, is_gap in spots],
+        "yaxis": panel.y,
+        "customdata": [run_link(run.public_id) for run in runs],
+        "text": said,
+        **more,
+        "hovertemplate": f"{name}<br>{panel.metric.title} %{{text}}<br>%{{x|%d %b %Y, %H:%M}} UTC<extra></extra>",
+        "showlegend": False,
+    }
+
+
+def _said(point: HistoryPoint, value: float, panel: Panel) -> str:
+    spread = plus_minus(value, point.deviation(panel.place))
+    return " ".join(filter(None, [number(value), spread, panel.metric.unit, "· hidden" if point.is_hidden else ""]))
+
+
+def _starts(known: Known) -> list[int]:
+    """Places among all values at which another stretch begins."""
+    found, at = [], 0
+    for stretch in known[:-1]:
+        at += len(stretch)
+        found.append(at)
+    return found
+
+
+def _places_of(flat: Sequence[tuple[HistoryPoint, float]], always: Collection[str]) -> list[int]:
+    return [place for place, (point, _) in enumerate(flat) if point.public_id in always] if always else []
+
+
+def _broken(kept: Sequence[int], starts: Sequence[int]) -> Iterator[tuple[int, bool]]:
+    """Each kept place, and before a start a gap."""
+    waiting = iter([*starts, None])
+    start = next(waiting)
+    for spot in kept:
+        if start is not None and spot >= start:
+            yield spot, True
+            while start is not None and spot >= start:
+                start = next(waiting)
+        yield spot, False
+
+
+def band(series: Series, panel: Panel, known: Known) -> dict[str, Any] | None:
+    """Value ± standard deviation as one outline for each stretch; of very many runs, of neighbours together."""
+    x: list[str | None] = []
+    y: list[float | None] = []
+    total = sum(len(stretch) for stretch in known)
+    for stretch in known:
+        steps = list(_steps(stretch, panel, max(2, MAX_BAND * len(stretch) // total)))
+        if len(steps) < 2:
+            continue
+        if x:
+            x.append(None)
+            y.append(None)
+        ways = [(at, low) for at, low, _ in steps] + [(at, high) for at, _, high in reversed(steps)]
+        x += [stamp(at) for at, _ in ways]
+        y += [round(end, 3) for _, end in ways]
+    if not x or series.index is None:
+        return None
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": plain(series.title),
+        "meta": {"series": series.index, "role": "band"},
+        "x": x,
+        "y": y,
+        "yaxis": panel.y,
+        "fill": "toself",
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+
+
+def _steps(
+    stretch: Sequence[tuple[HistoryPoint, float]], panel: Panel, limit: int
+) -> Iterator[tuple[datetime, float, float]]:
+    """When, lowest and highest; nothing unless every run says how far its samples spread."""
+    count = len(stretch)
+    ends = [
+        (value - deviation, value + deviation)
+        for point, value in stretch
+        if (deviation := point.deviation(panel.place)) is not None
+    ]
+    if len(ends) < count:
+        return
+    steps = min(count, limit)
+    for step in range(steps):
+        bucket = range(step * count // steps, (step + 1) * count // steps)
+        at = stretch[0 if step == 0 else count - 1 if step == steps - 1 else bucket[len(bucket) // 2]][0].started_at
+        yield at, max(0.0, min(ends[i][0] for i in bucket)), max(ends[i][1] for i in bucket)
+
+
+def roofs(series: Series, panel: Panel, ceilings: Mapping[int, float], pad: timedelta) -> dict[str, Any] | None:
+    """A dashed line over the speeds of each configuration whose ceiling is known, as long as it was in use."""
+    x: list[str | None] = []
+    y: list[float | None] = []
+    for stretch in _by_config(series):
+        ceiling = ceilings.get(stretch[0].config_id)
+        if ceiling is None:
+            continue
+        if x:
+            x.append(None)
+            y.append(None)
+        x += [stamp(stretch[0].started_at - pad / 2), stamp(stretch[-1].started_at + pad / 2)]
+        y += [round(ceiling, 3)] * 2
+    if not x or series.index is None:
+        return None
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": plain(series.title),
+        "meta": {"series": series.index, "role": "roof"},
+        "x": x,
+        "y": y,
+        "yaxis": panel.y,
+        "hovertemplate": f"{plain(series.title)}<br>Ceiling %{{y:,.4~r}} {panel.metric.unit}<extra></extra>",
+        "showlegend": False,
+    }
+
+
+def _by_config(series: Series) -> list[list[HistoryPoint]]:
+    found: dict[int, list[HistoryPoint]] = {}
+    for stretch in series.stretches:
+        found.setdefault(stretch[0].config_id, []).extend((stretch[0], stretch[-1]))
+    return [sorted(ends, key=lambda point: point.started_at) for ends in found.values()]
