@@ -69,6 +69,10 @@ class Figure:
     """What the figure's marks stand for, in order."""
 
     @property
+    def is_empty(self) -> bool:
+        return not any(trace.get("x") for trace in self.data)
+
+    @property
     def json(self) -> str:
         """Compact, and safe between `<script>` tags."""
         text = json.dumps({"data": self.data, "layout": self.layout}, separators=(",", ":"), ensure_ascii=False)

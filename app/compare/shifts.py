@@ -96,6 +96,6 @@ def moved(shift: MetricShift, metric: Metric) -> str:
 
 
 def words(shift: Shift, metrics: Sequence[Metric]) -> str:
-    """Such as "decode −11 % since 20 November 2026, same configuration"; `metrics` are those of the points' readings."""
+    """Such as "decode −11 % since 20 November 2026, same configuration"; `metrics` as the points have readings of."""
     found = ", ".join(moved(each, metrics[each.place]) for each in shift.metrics)
     return f"{found} since {day(shift.at)}, same configuration"

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from sqlmodel import Session, col, select
 
 from app.configuration import Snapshot, told_apart
+from app.errors import NotFound
 from app.models import FULL_GEOMETRY, Config, Machine, Model, Server
 
 
@@ -114,3 +115,30 @@ def particulars(session: Session, server_slugs: Collection[str]) -> dict[int, st
         bare = replace(snapshot, engine="", engine_version=None)
         groups.setdefault((server, snapshot.model, snapshot.quantization), {})[key] = bare
     return {key: " · ".join(said) for group in groups.values() for key, said in told_apart(group).items()}
+
+
+def config(session: Session, fingerprint: str, server_slug: str | None = None) -> Config:
+    """By its fingerprint or the beginning of one; without a server the newest that has it. Raises NotFound."""
+    query = select(Config).join(Server, col(Server.id) == Config.server_id).order_by(col(Config.id).desc())
+    query = query.where(col(Config.fingerprint).startswith(fingerprint, autoescape=True))
+    if server_slug:
+        query = query.where(Server.slug == server_slug)
+    found = session.exec(query.limit(2)).all()
+    if not found or len({each.fingerprint for each in found}) > 1:
+        raise NotFound(f"There is no configuration {fingerprint[:12]!r}" + (" here." if server_slug else "."))
+    return found[0]
+
+
+def circumstances(session: Session, config: Config) -> tuple[Model, Server, Machine]:
+    return session.exec(
+        select(Model, Server, Machine).where(
+            Model.id == config.model_id, Server.id == config.server_id, Machine.id == Server.machine_id
+        )
+    ).one()
+
+
+def other_servers(session: Session, config: Config) -> list[Server]:
+    """Where the very same configuration was measured too."""
+    query = select(Server).join(Config, col(Config.server_id) == Server.id).order_by(Server.name)
+    same = query.where(Config.fingerprint == config.fingerprint, Config.server_id != config.server_id)
+    return list(session.exec(same).all())

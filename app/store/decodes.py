@@ -8,6 +8,7 @@ from sqlmodel import Session, col
 from app.metrics import TRIPLE
 from app.models import Config, Machine, Measurement, Model, Run
 from app.samples import Point
+from app.store.filters import COUNTS
 
 
 class Decode(NamedTuple):
@@ -22,8 +23,8 @@ class Decode(NamedTuple):
 
 
 def newest_decodes(session: Session, machine_id: int | None = None) -> list[Decode]:
-    """Of done runs, for each configuration and suite, the newest first."""
-    newest = select(func.max(col(Run.id))).where(col(Run.status) == "done", col(Run.config_id).is_not(None))
+    """Of done runs that count, for each configuration and suite, the newest first."""
+    newest = select(func.max(col(Run.id))).where(col(Run.status) == "done", col(Run.config_id).is_not(None), COUNTS)
     if machine_id is not None:
         newest = newest.where(col(Run.machine_id) == machine_id)
     rows = session.execute(

@@ -4,10 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from sqlalchemy import ColumnElement, String, cast, func, or_, true
 from sqlmodel import Session, col, select
 
 from app.errors import BadInput
 from app.models import RUN_STATES, Config, Machine, Model, Run, Server
+from app.store.json_columns import any_item_has, any_value_has, has_item, items
+
+HIDDEN = ("only", "without")
+
+COUNTS = col(Run.hidden_at).is_(None)
+"""Runs that were not hidden: histories, latest results and comparisons take only these."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +29,17 @@ class Filter:
     config: str | None = None
     """A fingerprint, or the beginning of one."""
     text: str | None = None
-    """In the note, the model or the public id."""
+    """Words: each stands somewhere in what a person wrote about the run or its configuration, or in what it is."""
+    label: str | None = None
+    """Of the run or of its configuration."""
+    hidden: str | None = None
+    """`only` hidden runs, or `without` them."""
 
     def __post_init__(self) -> None:
         if self.status is not None and self.status not in RUN_STATES:
             raise BadInput(f"A run's state is one of {', '.join(RUN_STATES)}; {self.status!r} is not.")
+        if self.hidden is not None and self.hidden not in HIDDEN:
+            raise BadInput(f"Hidden runs are listed {' or '.join(HIDDEN)}; {self.hidden!r} is neither.")
 
     @property
     def active(self) -> dict[str, str]:
@@ -47,12 +60,34 @@ def filtered(query: Any, where: Filter) -> Any:
             query = query.where(column == value)
     if where.config:
         query = query.where(col(Config.fingerprint).startswith(where.config, autoescape=True))
-    if where.text:
-        wanted = [
-            col(column).icontains(where.text, autoescape=True) for column in (Run.note, Model.name, Run.public_id)
-        ]
-        query = query.where(wanted[0] | wanted[1] | wanted[2])
+    if where.label:
+        query = query.where(has_item(col(Run.labels), where.label) | has_item(col(Config.labels), where.label))
+    if where.hidden:
+        query = query.where(COUNTS if where.hidden == "without" else ~COUNTS)
+    for word in (where.text or "").split():
+        query = query.where(_mentions(word))
     return query
+
+
+def _mentions(word: str) -> ColumnElement[bool]:
+    texts: tuple[Any, ...] = (
+        Run.public_id,
+        Run.note,
+        Run.hidden_reason,
+        Config.note,
+        func.coalesce(Config.engine, Server.engine),
+        Config.engine_version,
+        Model.name,
+        Model.quantization,
+        Machine.name,
+        Server.name,
+    )
+    return or_(
+        *(column.icontains(word, autoescape=True) for column in texts),
+        any_item_has(col(Run.labels), word),
+        any_item_has(col(Config.labels), word),
+        any_value_has(col(Config.settings), word),
+    )
 
 
 def filter_choices(session: Session) -> dict[str, list[tuple[str, str]]]:
@@ -66,5 +101,21 @@ def filter_choices(session: Session) -> dict[str, list[tuple[str, str]]]:
         "server": [(slug, name) for slug, name in servers],
         "model": [(name, name) for name in models],
         "suite": [(key, key) for key in suites],
+        "label": [(label, label) for label in known_labels(session)],
         "status": [(state, state) for state in RUN_STATES],
+        "hidden": [("without", "not hidden"), ("only", "only hidden")],
     }
+
+
+def known_labels(session: Session) -> list[str]:
+    """Of runs and of configurations, each once, in order."""
+    found: set[str] = set()
+    for table in (Run, Config):
+        label = items(col(table.labels))
+        with_labels = cast(col(table.labels), String) != "[]"  # most have none, and need no look inside
+        found.update(
+            session.execute(
+                select(label.c.value).join_from(table, label, true()).where(with_labels).distinct()
+            ).scalars()
+        )
+    return sorted(found, key=str.casefold)

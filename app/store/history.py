@@ -13,7 +13,7 @@ from sqlmodel import Session, col, func, select
 from app.errors import BadInput
 from app.metrics import TRIPLE
 from app.models import Config, Machine, Measurement, Model, Run, Server
-from app.store.filters import Filter, filtered
+from app.store.filters import COUNTS, Filter, filtered
 
 
 class HistoryPoint(NamedTuple):
@@ -89,7 +89,7 @@ def newest(session: Session, per_series: int, metrics: Sequence[str] = TRIPLE) -
     )
     aged = (
         select(col(Run.id), age.label("age"))
-        .where(Run.status == "done", col(Run.hidden_at).is_(None), col(Run.config_id).is_not(None))
+        .where(Run.status == "done", COUNTS, col(Run.config_id).is_not(None))
         .subquery()
     )
     query = _points(metrics, Filter()).where(col(Run.id).in_(select(aged.c.id).where(aged.c.age <= per_series)))

@@ -12,7 +12,7 @@ from app.metrics import TRIPLE
 from app.models import Config, Machine, Measurement, Model, Run, Server
 from app.samples import Point
 from app.store.configs import particulars
-from app.store.filters import Filter, filtered
+from app.store.filters import COUNTS, Filter, filtered
 
 
 class Shown(NamedTuple):
@@ -35,6 +35,9 @@ class Row(NamedTuple):
     left_out: list[dict[str, Any]] | None
     """Points that did not fit, each with its reason."""
     note: str
+    run_labels: list[str]
+    hidden_at: datetime | None
+    hidden_reason: str
     error: str | None
     queued_at: datetime
     started_at: datetime | None
@@ -125,10 +128,13 @@ def count_runs(session: Session, where: Filter) -> int:
 
 
 def latest_per_config(session: Session, where: Filter | None = None, archived: bool | None = None) -> list[Row]:
-    """The newest done run of each configuration and suite, newest first; of archived servers only, without, or all."""
+    """The newest run of each configuration and suite that is done and counts, newest first.
+
+    `archived` takes only those of archived servers, or leaves them out; None takes all.
+    """
     newest = (
         select(func.max(Run.id))
-        .where(Run.status == "done", col(Run.config_id).is_not(None))
+        .where(Run.status == "done", col(Run.config_id).is_not(None), COUNTS)
         .group_by(col(Run.config_id), col(Run.suite_key))
     )
     query = filtered(_rows(), where or Filter()).where(col(Run.id).in_(newest))
@@ -146,7 +152,13 @@ def decode_trends(session: Session, per_config: int = 20) -> dict[tuple[int, str
     newest = (
         select(col(Run.config_id), col(Run.suite_key), col(DECODE.value), age.label("age"))
         .join(DECODE, (col(DECODE.run_id) == Run.id) & (col(DECODE.point_key) == Run.main_point_key))
-        .where(Run.status == "done", DECODE.metric == TRIPLE[2], col(DECODE.is_shown), col(DECODE.value).is_not(None))
+        .where(
+            Run.status == "done",
+            COUNTS,
+            DECODE.metric == TRIPLE[2],
+            col(DECODE.is_shown),
+            col(DECODE.value).is_not(None),
+        )
     ).subquery()
     found: dict[tuple[int, str], list[float]] = {}
     wanted = select(newest.c[0], newest.c[1], newest.c[2]).where(newest.c.age <= per_config)
@@ -166,6 +178,9 @@ def _rows() -> Any:
             Run.plan,
             Run.evidence["left_out"],
             Run.note,
+            Run.labels,
+            Run.hidden_at,
+            Run.hidden_reason,
             Run.error,
             Run.queued_at,
             Run.started_at,

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from sqlmodel import Session, col, select
 
-from app.configuration import Snapshot, changes
+from app.configuration import changes
 from app.metrics import TRIPLE, Measured
 from app.models import Config, Model, Run
 from app.store.configs import snapshot_of
+from app.store.filters import COUNTS
 from app.store.measurements import measurements_of
 
 
@@ -31,6 +32,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Previous:
+    fingerprint: str
+    """Of the previous configuration."""
     changes: Sequence[str]
     public_id: str | None
     """The newest run of the previous configuration with the very same suite; None if there is none."""
@@ -40,10 +43,10 @@ class Previous:
 
 
 def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None = None) -> Previous | None:
-    """None for a run without a configuration and for the first configuration of a server."""
+    """None for a run without a configuration and for the first configuration of a server. Hidden runs do not count."""
     if run.config_id is None or run.started_at is None:
         return None
-    before = select(Run).where(Run.server_id == run.server_id, col(Run.started_at) < run.started_at)
+    before = select(Run).where(Run.server_id == run.server_id, col(Run.started_at) < run.started_at, COUNTS)
     newest_first = before.order_by(col(Run.started_at).desc(), col(Run.id).desc()).limit(1)
     last = session.exec(newest_first.where(Run.config_id != run.config_id)).first()
     if last is None:
@@ -51,21 +54,29 @@ def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None
     comparable = session.exec(
         newest_first.where(Run.config_id == last.config_id, Run.suite_sha256 == run.suite_sha256, Run.status == "done")
     ).first()
+    config_then, model_then = _frozen(session, last)
     then = _main_point(session, comparable, run.main_point_key) if comparable else []
     today = _main_point(session, run, run.main_point_key)
     return Previous(
-        changes=changes(_snapshot(session, last), _snapshot(session, run), engine_titles),
+        fingerprint=config_then.fingerprint,
+        changes=changes(snapshot_of(config_then, model_then), snapshot_of(*_frozen(session, run)), engine_titles),
         public_id=comparable.public_id if comparable else None,
         triple=[each for each in then if each.is_shown],
         steps=_steps(then, today),
     )
 
 
-def _snapshot(session: Session, run: Run) -> Snapshot:
-    config, model = session.exec(
+def before_config(session: Session, config: Config, engine_titles: Mapping[str, str] | None = None) -> Previous | None:
+    """What its server had before its first run; None for the first configuration of a server."""
+    counted = select(Run).where(Run.config_id == config.id, col(Run.started_at).is_not(None), COUNTS)
+    first = session.exec(counted.order_by(col(Run.started_at), col(Run.id)).limit(1)).first()
+    return previous(session, first, engine_titles) if first else None
+
+
+def _frozen(session: Session, run: Run) -> tuple[Config, Model]:
+    return session.exec(
         select(Config, Model).join(Model, col(Model.id) == Config.model_id).where(Config.id == run.config_id)
     ).one()
-    return snapshot_of(config, model)
 
 
 def _main_point(session: Session, run: Run, point_key: str) -> list[Measured]:

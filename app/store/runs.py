@@ -26,8 +26,6 @@ def add_run(
     machine = session.get(Machine, server.machine_id)
     assert machine is not None, "a foreign key holds it"
     refuse_archived(server, machine)
-    if len(note) > MAX_NOTE_CHARS:
-        raise BadInput(f"The note is longer than {MAX_NOTE_CHARS:,} characters.")
     if model is not None and len(model) > MAX_MODEL_CHARS:
         raise BadInput(f"The model's name is longer than {MAX_MODEL_CHARS} characters.")
     assert server.id is not None
@@ -40,11 +38,18 @@ def add_run(
         main_point_key=suite.cases[0].point.key,
         plan={"repetitions": suite.repetitions, "warmups": suite.warmups, "model": model or server.model},
         samples_planned=suite.sample_count,
-        note=note,
+        note=checked_note(note),
     )
     session.add(run)
     session.flush()
     return run
+
+
+def checked_note(note: str) -> str:
+    """Raises BadInput."""
+    if len(note) > MAX_NOTE_CHARS:
+        raise BadInput(f"The note is longer than {MAX_NOTE_CHARS:,} characters.")
+    return note
 
 
 def refuse_archived(server: Server, machine: Machine) -> None:
@@ -103,15 +108,6 @@ def beat(session: Session, run_id: int, **fields: Any) -> bool:
 def _change(session: Session, run_id: int, from_states: tuple[str, ...], **fields: Any) -> bool:
     result = session.exec(update(Run).where(col(Run.id) == run_id, col(Run.status).in_(from_states)).values(**fields))
     return bool(result.rowcount)
-
-
-def edit_note(session: Session, public_id: str, note: str) -> Run:
-    if len(note) > MAX_NOTE_CHARS:
-        raise BadInput(f"The note is longer than {MAX_NOTE_CHARS:,} characters.")
-    found = run(session, public_id)
-    found.note = note
-    session.add(found)
-    return found
 
 
 def next_queued(session: Session) -> Sequence[int]:

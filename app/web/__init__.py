@@ -21,13 +21,41 @@ from app import files
 from app.db import Database, migrate
 from app.settings import Settings
 from app.web import api, errors, login, progress
-from app.web.pages import ceiling, devices, history, machines, overview, run, runs, servers, suites
+from app.web.pages import (
+    annotations,
+    ceiling,
+    configs,
+    devices,
+    glossary,
+    history,
+    machines,
+    overview,
+    removal,
+    run,
+    runs,
+    servers,
+    suites,
+)
 from app.web.security import Guard, allowed_hosts, check_listen
 
 if TYPE_CHECKING:
     from app.runner import Runner
 
-PAGES = (overview, runs, run, history, ceiling, devices, machines, servers, suites)
+PAGES = (
+    overview,
+    runs,
+    run,
+    annotations,
+    configs,
+    history,
+    ceiling,
+    devices,
+    machines,
+    servers,
+    suites,
+    removal,
+    glossary,
+)
 """In this order: `/runs/new` is no run, and `/machines/devices` no machine."""
 
 

@@ -18,13 +18,12 @@ from app.metrics import TRIPLE
 from app.models import ENDED_STATES, Run
 from app.store import runs
 from app.units import plural
-from app.web.deps import Form, Reading, RunnerDep, Writing
+from app.web.deps import Reading, RunnerDep
 from app.web.paths import path_for
 from app.web.render import is_partial, render, render_text
 
 POLL_S = 0.5
 KEEP_ALIVE_S = 15.0
-LONGEST_NOTE = 10_000
 
 router = APIRouter(include_in_schema=False)
 
@@ -158,14 +157,4 @@ def _message(data: str, event: str | None = None) -> str:
 @router.post("/runs/{public_id}/cancel", name="cancel_run")
 def cancel_run(request: Request, runner: RunnerDep, public_id: str) -> Response:
     runner.cancel(public_id)
-    return _after(request, public_id)
-
-
-@router.post("/runs/{public_id}/note", name="edit_note")
-def edit_note(request: Request, session: Writing, form: Form, public_id: str) -> Response:
-    runs.edit_note(session, public_id, form.text("note", "The note", LONGEST_NOTE))
-    return _after(request, public_id)
-
-
-def _after(request: Request, public_id: str) -> Response:
     return RedirectResponse(path_for(request, "run", public_id=public_id), status_code=303)

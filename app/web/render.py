@@ -13,7 +13,8 @@ from starlette.responses import HTMLResponse, Response
 import app
 from app import configuration, files, units
 from app.store.listing import Shown
-from app.web import roof
+from app.web import roof, terms
+from app.web.done import forget, just_done
 from app.web.menu import menu
 from app.web.paths import path_for
 
@@ -32,7 +33,9 @@ def environment() -> "jinja2.Environment":
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    env.globals.update(version=app.__version__, is_inside=is_inside, menu=menu)
+    env.globals.update(
+        version=app.__version__, is_inside=is_inside, menu=menu, just_done=just_done, explained=terms.entry
+    )
     env.filters.update(
         number=units.number,
         spread=_spread,
@@ -72,7 +75,10 @@ def render_text(request: Request, template: str, context: Mapping[str, Any]) -> 
 
 
 def render(request: Request, template: str, *, status: int = 200, **context: Any) -> Response:
-    return HTMLResponse(render_text(request, template, context), status_code=status)
+    answer = HTMLResponse(render_text(request, template, context), status_code=status)
+    if not is_partial(request):
+        forget(request, answer)
+    return answer
 
 
 def is_partial(request: Request) -> bool:

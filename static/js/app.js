@@ -25,6 +25,17 @@
     if (event.target.matches("[data-reload-when-done]")) location.reload();
   });
 
+  // A chart that cannot be drawn says so, and its numbers are opened in its place. When the page has loaded, every chart
+  // has been begun: one that has not never will be, since its script did not come.
+  const fail = (plot) => {
+    plot.replaceChildren("This chart could not be drawn; its numbers are in the data table below.");
+    plot.classList.add("chart-failed");
+    const table = plot.closest("figure")?.querySelector("details");
+    if (table) table.open = true;
+  };
+  document.addEventListener("chartfailed", (event) => fail(event.target));
+  addEventListener("load", () => document.querySelectorAll("[data-figure]:not(.js-plotly-plot, .chart-failed)").forEach(fail));
+
   // Without JavaScript a form of filters has a button; with it, changes are enough.
   for (const element of document.querySelectorAll("[data-without-js]")) element.hidden = true;
 })();

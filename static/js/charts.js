@@ -168,8 +168,7 @@
       walkable(plot);
     } catch (error) {
       console.warn(error);
-      plot.replaceChildren("This chart could not be drawn; its numbers are in the data table below.");
-      plot.classList.add("chart-failed");
+      plot.dispatchEvent(new CustomEvent("chartfailed", { bubbles: true }));
     }
   }
 

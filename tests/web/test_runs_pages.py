@@ -6,7 +6,7 @@ from starlette.testclient import TestClient
 
 from app.db import Database
 from app.samples import Point
-from app.store import runs, servers
+from app.store import annotations, runs, servers
 from tests.seed import made_sample, seed
 from tests.web.notebook import add_run
 
@@ -58,7 +58,7 @@ def test_a_wrong_address_is_one_sentence(client: TestClient, query: str) -> None
 
 def test_hostile_text_stays_text(client: TestClient, database: Database, seeded: list[str]) -> None:
     with database.write() as session:
-        runs.edit_note(session, seeded[-1], "<script>alert(1)</script>")
+        annotations.edit_note(session, seeded[-1], "<script>alert(1)</script>")
     for page in ("/runs", f"/runs/{seeded[-1]}", '/runs?text="><script>'):
         html = client.get(page).text
         assert "<script>" not in html
@@ -152,7 +152,7 @@ def test_tiles_compare_runs_of_one_suite_only(client: TestClient, database: Data
     tiles, _, table = page.partition("<table")
     assert quick not in tiles
     assert quick in table
-    assert "Fastest decode, suite triple" in tiles
+    assert "Fastest decode</a>, suite triple" in tiles
 
 
 def test_rows_say_what_tells_configurations_apart(client: TestClient, seeded: list[str]) -> None:

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from pydantic import SecretStr
+from sqlmodel import select
 from starlette.testclient import TestClient
 
 from app.db import Database
 from app.errors import BadInput
+from app.models import Config
 from app.secrets import Secrets
 from app.settings import Settings
 from app.store import servers
@@ -32,7 +34,8 @@ def names(settings: Settings, database: Database) -> dict[str, str]:
         public_id = seed(session, runs=3, configs_used=1, detailed=1)[-1]
         (server, *_) = servers.list_servers(session)
         servers.edit_server(session, server.slug, api_key_encrypted=Secrets(settings).encrypt(API_KEY))
-    return {"public_id": public_id, "slug": server.slug, "key": "triple"}
+        fingerprint = session.exec(select(Config.fingerprint)).first()
+    return {"public_id": public_id, "slug": server.slug, "key": "triple", "fingerprint": str(fingerprint)}
 
 
 @pytest.fixture

@@ -9,7 +9,16 @@ UNSAFE = ("POST", "PUT", "PATCH", "DELETE")
 
 
 def addresses(web: FastAPI, **values: str) -> Iterator[tuple[str, str]]:
-    """Method and path of each route; `values` stand in for its parameters."""
+    """Method and path of each route, what deletes last; `values` stand in for its parameters."""
+    return iter(sorted(_addresses(web, **values), key=_deletes))
+
+
+def _deletes(address: tuple[str, str]) -> bool:
+    method, path = address
+    return method == "DELETE" or (method == "POST" and path.endswith("/delete"))
+
+
+def _addresses(web: FastAPI, **values: str) -> Iterator[tuple[str, str]]:
     for route in iter_route_contexts(web.routes):
         path: str = getattr(route, "path", "")
         methods = getattr(route, "methods", None) or {"GET"}

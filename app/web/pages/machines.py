@@ -8,7 +8,7 @@ from app.roof import config_roofs
 from app.store import bandwidth, devices, machines, servers
 from app.store.filters import Filter
 from app.store.listing import latest_per_config
-from app.web import machine_form
+from app.web import done, machine_form
 from app.web.deps import DatabaseDep, Form, Reading, SettingsDep, Writing
 from app.web.forms import Fields
 from app.web.paths import path_for
@@ -100,7 +100,8 @@ def save_machine(request: Request, database: DatabaseDep, form: Form, slug: str)
 
 @router.post("/machines/{slug}/archive", name="archive_machine")
 def archive_machine(request: Request, session: Writing, slug: str) -> Response:
-    return _to(request, machines.archive_machine(session, slug))
+    machines.archive_machine(session, slug)
+    return done.then(request, path_for(request, "machine", slug=slug), "archive_machine", slug)
 
 
 @router.post("/machines/{slug}/restore", name="restore_machine")

@@ -14,6 +14,7 @@ from app.models import ENDED_STATES, Run, Server
 from app.roof import Foundation, Insight, PointRoof, RunRoof, insight, run_roof
 from app.samples import Point, Sample
 from app.store import measurements, runs, samples
+from app.store.annotations import REASONS
 from app.store.previous import previous
 from app.web.deps import Reading
 from app.web.progress import progress_of
@@ -61,6 +62,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         gaps=charts.gaps(typical) if typical else None,
         previous=previous(session, run, engine_titles()),
         metrics=metrics(),
+        reasons=REASONS,
         again=_again(run, server),
         checks=run.evidence.get("checks", []),
         too_long=[(Point.from_key(each["point"]), each["reason"]) for each in run.evidence.get("left_out", [])],

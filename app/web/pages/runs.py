@@ -11,11 +11,12 @@ from app.configuration import SETTINGS
 from app.errors import RoofmarkError
 from app.models import Server
 from app.store import filters, listing, servers, suites
+from app.store.runs import MAX_NOTE_CHARS
 from app.suites import USUAL
 from app.web.deps import DatabaseDep, Form, Reading, RunnerDep
 from app.web.forms import Fields
 from app.web.paths import path_for
-from app.web.progress import LONGEST_NOTE, progress_now
+from app.web.progress import progress_now
 from app.web.render import render
 
 PER_PAGE = 50
@@ -35,11 +36,14 @@ def list_runs(
     suite: str = "",
     config: str = "",
     text: str = "",
+    label: str = "",
+    hidden: str = "",
     sort: str = DEFAULT_SORT,
     order: Annotated[str, Query(pattern="^(asc|desc)$")] = "desc",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
 ) -> Response:
-    where = filters.Filter(*(each.strip() or None for each in (status, machine, server, model, suite, config, text)))
+    chosen = (status, machine, server, model, suite, config, text, label, hidden)
+    where = filters.Filter(*(each.strip() or None for each in chosen))
     rows, total = listing.list_runs(session, where, sort, order == "desc", page, PER_PAGE)
     here = path_for(request, "runs")
     state = {"sort": sort, "order": order, "page": page}
@@ -105,7 +109,7 @@ def add_run(request: Request, database: DatabaseDep, runner: RunnerDep, form: Fo
             repetitions=form.whole("repetitions", "Repetitions"),
             warmups=form.whole("warmups", "Warm-ups"),
             model=form.text("model", "The model", 300) or None,
-            note=form.text("note", "The note", LONGEST_NOTE),
+            note=form.text("note", "The note", MAX_NOTE_CHARS),
         )
     except RoofmarkError as error:
         return _form(request, database, runner, form, error)

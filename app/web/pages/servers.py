@@ -14,7 +14,7 @@ from app.models import Server
 from app.store import machines, servers
 from app.store.filters import Filter
 from app.store.listing import list_runs
-from app.web import server_form
+from app.web import done, server_form
 from app.web.deps import DatabaseDep, Form, OwnPagesOnly, Reading, RunnerDep, SecretsDep, Writing
 from app.web.forms import Fields, WrongField
 from app.web.paths import path_for
@@ -166,7 +166,8 @@ def confirm_archive_server(request: Request, session: Reading, slug: str) -> Res
 
 @router.post("/servers/{slug}/archive", name="archive_server")
 def archive_server(request: Request, session: Writing, slug: str) -> Response:
-    return _to(request, servers.archive_server(session, slug))
+    servers.archive_server(session, slug)
+    return done.then(request, path_for(request, "server", slug=slug), "archive_server", slug)
 
 
 @router.post("/servers/{slug}/restore", name="restore_server")

@@ -5,6 +5,7 @@ from starlette.responses import RedirectResponse, Response
 from app.errors import BadInput, NotFound
 from app.store import suites
 from app.suites import BUILT_IN, Suite
+from app.web import done
 from app.web.deps import Form, Reading, Writing
 from app.web.forms import Fields
 from app.web.paths import path_for
@@ -75,7 +76,7 @@ def save_suite(request: Request, session: Writing, form: Form, key: str) -> Resp
 @router.post("/suites/{key}/archive", name="archive_suite")
 def archive_suite(request: Request, session: Writing, key: str) -> Response:
     suites.archive_suite(session, _own_suite(session, key).key)
-    return RedirectResponse(path_for(request, "suites"), status_code=303)
+    return done.then(request, path_for(request, "suite", key=key), "archive_suite", key)
 
 
 @router.post("/suites/{key}/restore", name="restore_suite")

@@ -1,0 +1,81 @@
+"""What a person writes beside a run or a configuration, and runs that they take out of the statistics."""
+
+from collections.abc import Iterable
+
+from sqlmodel import Session
+
+from app.errors import BadInput
+from app.models import Config, Run, now
+from app.store import runs
+from app.store.configs import config
+
+MAX_REASON_CHARS = 500
+MAX_LABELS = 20
+MAX_LABEL_CHARS = 60
+
+REASONS = (
+    "Something else was running on the machine.",
+    "The server was not set up as the configuration says.",
+    "It was only a try.",
+)
+"""Usual reasons for hiding a run; any other sentence does as well."""
+
+
+def edit_note(session: Session, public_id: str, note: str) -> Run:
+    found = runs.run(session, public_id)
+    found.note = runs.checked_note(note)
+    session.add(found)
+    return found
+
+
+def edit_config_note(session: Session, fingerprint: str, server_slug: str, note: str) -> Config:
+    """A remark beside what is frozen: the fingerprint does not know it."""
+    found = config(session, fingerprint, server_slug)
+    found.note = runs.checked_note(note)
+    session.add(found)
+    return found
+
+
+def set_labels(session: Session, public_id: str, labels: Iterable[str]) -> Run:
+    """A run's own labels; those of its configuration are frozen. Raises BadInput."""
+    found = runs.run(session, public_id)
+    found.labels = clean_labels(labels)
+    session.add(found)
+    return found
+
+
+def clean_labels(labels: Iterable[str]) -> list[str]:
+    """Each once, in the order given, without blanks around them. Raises BadInput.
+
+    >>> clean_labels([" night ", "", "fans 80 %", "night"])
+    ['night', 'fans 80 %']
+    """
+    cleaned = list(dict.fromkeys(label for each in labels if (label := " ".join(each.split()))))
+    for label in cleaned:
+        if len(label) > MAX_LABEL_CHARS:
+            raise BadInput(f"The label {label[:MAX_LABEL_CHARS]!r}... is longer than {MAX_LABEL_CHARS} characters.")
+        if "," in label:
+            raise BadInput(f"The label {label!r} holds a comma, which stands between labels.")
+    if len(cleaned) > MAX_LABELS:
+        raise BadInput(f"A run has at most {MAX_LABELS} labels.")
+    return cleaned
+
+
+def hide(session: Session, public_id: str, reason: str) -> Run:
+    """Out of histories and statistics, with a reason that everybody can read. Raises BadInput without one."""
+    reason = reason.strip()
+    if not reason:
+        raise BadInput("Say why the run is hidden: whoever finds it later will ask.")
+    if len(reason) > MAX_REASON_CHARS:
+        raise BadInput(f"The reason is longer than {MAX_REASON_CHARS} characters.")
+    found = runs.run(session, public_id)
+    found.hidden_at, found.hidden_reason = found.hidden_at or now(), reason
+    session.add(found)
+    return found
+
+
+def unhide(session: Session, public_id: str) -> Run:
+    found = runs.run(session, public_id)
+    found.hidden_at, found.hidden_reason = None, ""
+    session.add(found)
+    return found

@@ -1,0 +1,69 @@
+"""What was just done, said once by the next page with the way back: a cookie carries it there, without a session.
+
+Post, redirect, get: `then` answers the post, `just_done` is asked by the page that the browser gets.
+"""
+
+import re
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from app.web.paths import path_for
+
+COOKIE = "roofmark_done"
+KEPT_S = 60
+
+
+@dataclass(frozen=True)
+class Act:
+    sentence: str
+    undo: str | None = None
+    """The name of the route that takes it back with a POST; None where nothing can."""
+    parameter: str = ""
+    """What that route calls the thing it was done to."""
+
+
+ACTS = {
+    "hide_run": Act("The run is hidden: histories and statistics leave it out.", "unhide_run", "public_id"),
+    "archive_machine": Act("The machine is archived.", "restore_machine", "slug"),
+    "archive_server": Act("The server is archived.", "restore_server", "slug"),
+    "archive_suite": Act("The suite is archived.", "restore_suite", "key"),
+    "delete_run": Act("The run is deleted."),
+    "delete_server": Act("The server is deleted, and all that was measured on it."),
+    "delete_machine": Act("The machine is deleted, and all that was measured on it."),
+}
+
+
+@dataclass(frozen=True)
+class Done:
+    sentence: str
+    undo: str | None
+    """Where to post to."""
+
+
+def then(request: Request, path: str, act: str, key: str) -> Response:
+    """On to `path`, whose page says that `act` was done to what `key` names."""
+    assert act in ACTS
+    answer = RedirectResponse(path, status_code=303)
+    answer.set_cookie(COOKIE, f"{act}.{key}", KEPT_S, path=_path(request), httponly=True, samesite="strict")
+    return answer
+
+
+def just_done(request: Request) -> Done | None:
+    known = re.fullmatch(r"([a-z_]+)\.([\w-]+)", request.cookies.get(COOKIE, ""))
+    act = ACTS.get(known[1]) if known else None
+    if known is None or act is None:
+        return None
+    return Done(act.sentence, path_for(request, act.undo, **{act.parameter: known[2]}) if act.undo else None)
+
+
+def forget(request: Request, answer: Response) -> None:
+    """It is said once."""
+    if COOKIE in request.cookies:
+        answer.delete_cookie(COOKIE, path=_path(request), httponly=True, samesite="strict")
+
+
+def _path(request: Request) -> str:
+    root: str = request.scope.get("root_path", "").rstrip("/")
+    return root or "/"

@@ -1,0 +1,49 @@
+"""What a person writes beside runs and configurations, and hiding a run from the statistics."""
+
+from urllib.parse import urlencode
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from app.store import annotations
+from app.store.annotations import MAX_REASON_CHARS
+from app.store.runs import MAX_NOTE_CHARS
+from app.web import done
+from app.web.deps import Form, Writing
+from app.web.paths import path_for
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.post("/runs/{public_id}/note", name="edit_note")
+def edit_note(request: Request, session: Writing, form: Form, public_id: str) -> Response:
+    """Its note and its labels, which stand in one form."""
+    annotations.edit_note(session, public_id, form.text("note", "The note", MAX_NOTE_CHARS))
+    annotations.set_labels(session, public_id, form.get("labels").split(","))
+    return _to_run(request, public_id)
+
+
+@router.post("/runs/{public_id}/hide", name="hide_run")
+def hide_run(request: Request, session: Writing, form: Form, public_id: str) -> Response:
+    annotations.hide(session, public_id, form.text("reason", "The reason", MAX_REASON_CHARS))
+    return done.then(request, path_for(request, "run", public_id=public_id), "hide_run", public_id)
+
+
+@router.post("/runs/{public_id}/unhide", name="unhide_run")
+def unhide_run(request: Request, session: Writing, public_id: str) -> Response:
+    annotations.unhide(session, public_id)
+    return _to_run(request, public_id)
+
+
+@router.post("/configs/{fingerprint}/note", name="edit_config_note")
+def edit_config_note(request: Request, session: Writing, form: Form, fingerprint: str) -> Response:
+    server = form.get("server")
+    note = form.text("note", "The note", MAX_NOTE_CHARS)
+    config = annotations.edit_config_note(session, fingerprint, server, note)
+    path = path_for(request, "config", fingerprint=config.fingerprint)
+    return RedirectResponse(f"{path}?{urlencode({'server': server})}", status_code=303)
+
+
+def _to_run(request: Request, public_id: str) -> Response:
+    return RedirectResponse(path_for(request, "run", public_id=public_id), status_code=303)

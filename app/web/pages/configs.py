@@ -1,0 +1,43 @@
+"""One configuration: what is frozen, what changed before it, what it measured, and a person's note."""
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.roof import config_roofs
+from app.store import configs
+from app.store.filters import Filter
+from app.store.listing import list_runs
+from app.store.previous import before_config
+from app.web.deps import Reading
+from app.web.render import engine_titles, render
+
+LATEST_RUNS = 20
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/configs/{fingerprint}", name="config")
+def show_config(request: Request, session: Reading, fingerprint: str, server: str = "") -> Response:
+    """The same configuration may have been measured on several servers: `server` says which, the newest without it."""
+    config = configs.config(session, fingerprint, server or None)
+    model, on, machine = configs.circumstances(session, config)
+    rows, total = list_runs(session, Filter(config=config.fingerprint, server=on.slug), per_page=LATEST_RUNS)
+    return render(
+        request,
+        "config.html",
+        config=config,
+        model=model,
+        server=on,
+        machine=machine,
+        elsewhere=configs.other_servers(session, config),
+        previous=before_config(session, config, engine_titles()),
+        rows=rows,
+        total=total,
+        suites=sorted({row.suite_key for row in rows}),
+        ceilings={
+            suite: roof
+            for (config_id, suite), roof in config_roofs(session, machine.id).items()
+            if config_id == config.id
+        },
+    )

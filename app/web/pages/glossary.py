@@ -1,0 +1,13 @@
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.web.render import render
+from app.web.terms import SECTIONS
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/glossary", name="glossary")
+def show_glossary(request: Request) -> Response:
+    return render(request, "glossary.html", sections=SECTIONS)
