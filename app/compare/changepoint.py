@@ -14,13 +14,13 @@ nearest runs are its neighbours: the newest run alone is no shift until others a
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from app.metrics.summary import t_quantile
 
@@ -85,21 +85,20 @@ class _Compared(NamedTuple):
     """Of a standard normal variable that is as unlikely as the t; 0 for less than MIN_CHANGE."""
 
 
-def change_points(
-    means: Sequence[float], deviations: Sequence[float | None], counts: Sequence[int]
-) -> list[ChangePoint]:
+def change_points(means: ArrayLike, deviations: ArrayLike, counts: ArrayLike) -> list[ChangePoint]:
     """Of runs in order of time: mean and sample standard deviation of the logarithms of the repetitions, and how many.
 
-    Deviations that are unknown (None, or one repetition) leave the noise to the spread between the runs. Nothing is
-    found among fewer than two levels of MIN_RUNS.
+    Deviations that are unknown (None or not a number) leave the noise to the spread between the runs. Nothing is found
+    among fewer than two levels of MIN_RUNS.
     """
-    if len(means) < 2 * MIN_RUNS:
+    levels = np.array(means, dtype=float)
+    if len(levels) < 2 * MIN_RUNS:
         return []
-    levels = _without_lone_runs(np.array(means, dtype=float))
+    levels = _without_lone_runs(levels)
     series = _Series(levels - levels.mean(), _variances(deviations, counts))
-    splits = _splits(len(means))
+    splits = _splits(len(levels))
     clear = NormalDist().inv_cdf(1 - FALSE_ALARMS / 2 / len(splits.cut))
-    bounds = _settled(series, [0, *_cuts(series.compare(splits).z, splits, clear), len(means)], clear)
+    bounds = _settled(series, [0, *_cuts(series.compare(splits).z, splits, clear), len(levels)], clear)
     return [
         _point(series, _Splits(*(np.array([bound]) for bound in bounds[place - 1 : place + 2])), len(splits.cut))
         for place in range(1, len(bounds) - 1)
@@ -137,7 +136,7 @@ def _without_lone_runs(levels: Floats) -> Floats:
     return np.where(np.abs(levels - middle) > LONE * noise, middle, levels)
 
 
-def _variances(deviations: Sequence[float | None], counts: Sequence[int]) -> Floats:
+def _variances(deviations: ArrayLike, counts: ArrayLike) -> Floats:
     """Of each run's mean; one that is unknown is as the others are."""
     known = np.array(deviations, dtype=float) ** 2 / np.array(counts, dtype=float).clip(1)
     is_known = np.isfinite(known)

@@ -1,6 +1,5 @@
 """Level shifts within a configuration: the same model, settings, prompt and hardware, and yet another speed."""
 
-import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -43,48 +42,59 @@ def shifts(
     return sorted(found, key=lambda shift: shift.at)
 
 
+class _Seen(NamedTuple):
+    """A shift of one metric, by the places of runs in their stretch."""
+
+    after: int
+    before: int
+    shift: MetricShift
+
+
 def _of_stretch(stretch: Sequence[HistoryPoint], metrics: int) -> list[Shift]:
-    seen = [
-        (index, MetricShift(place, point)) for place in range(metrics) for index, point in _of_metric(stretch, place)
-    ]
-    groups: list[list[tuple[int, MetricShift]]] = []
-    for index, shift in sorted(seen, key=lambda each: each[0]):
-        known = {other.place for _, other in groups[-1]} if groups else set()
-        if groups and index - groups[-1][0][0] <= 1 and shift.place not in known:
-            groups[-1].append((index, shift))
+    seen = sorted(
+        (each for place in range(metrics) for each in _of_metric(stretch, place)), key=lambda each: each.after
+    )
+    groups: list[list[_Seen]] = []
+    for each in seen:
+        together = groups[-1] if groups else []
+        is_new = all(other.shift.place != each.shift.place for other in together)
+        if together and is_new and each.after - together[0].after <= 1:
+            together.append(each)
         else:
-            groups.append([(index, shift)])
-    made = []
+            groups.append([each])
+    found = []
     for number, group in enumerate(groups, 1):
-        later = {shift.place for each in groups[number:] for _, shift in each}
-        index = min(group, key=lambda each: each[1].point.chance)[0]
-        made.append(
+        later = {each.shift.place for other in groups[number:] for each in other}
+        clearest = min(group, key=lambda each: each.shift.point.chance)
+        first = stretch[clearest.after]
+        found.append(
             Shift(
-                config_id=stretch[index].config_id,
-                at=stretch[index].started_at,
-                before=stretch[index - 1].public_id,
-                after=stretch[index].public_id,
-                metrics=tuple(sorted((shift for _, shift in group), key=lambda shift: shift.place)),
-                still_holds=later.isdisjoint(shift.place for _, shift in group),
+                config_id=first.config_id,
+                at=first.started_at,
+                before=stretch[clearest.before].public_id,
+                after=first.public_id,
+                metrics=tuple(sorted((each.shift for each in group), key=lambda shift: shift.place)),
+                still_holds=later.isdisjoint(each.shift.place for each in group),
             )
         )
-    return made
+    return found
 
 
-def _of_metric(stretch: Sequence[HistoryPoint], place: int) -> list[tuple[int, "ChangePoint"]]:
-    """Where in the stretch; runs that have no value of this metric are passed over."""
-    from app.compare.changepoint import change_points  # loads numpy: not at start
+def _of_metric(stretch: Sequence[HistoryPoint], place: int) -> list[_Seen]:
+    """Runs that have no value of this metric are passed over. Deviations are those of logarithms: relative ones."""
+    import numpy as np  # not at start
 
-    known = [(index, value) for index, point in enumerate(stretch) if (value := point.value(place)) and value > 0]
-    means = [math.log(value) for _, value in known]
-    deviations = [_relative(stretch[index].deviation(place), value) for index, value in known]
-    counts = [stretch[index].count(place) for index, _ in known]
-    return [(known[point.index][0], point) for point in change_points(means, deviations, counts)]
+    from app.compare.changepoint import change_points
 
-
-def _relative(deviation: float | None, value: float) -> float | None:
-    """The deviation of the logarithms, where it is small beside the value."""
-    return None if deviation is None else deviation / value
+    value, deviation, count = (
+        np.array([point.readings[3 * place + part] for point in stretch], dtype=float) for part in range(3)
+    )
+    known = np.flatnonzero(value > 0)
+    value, deviation, count = value[known], deviation[known], count[known]
+    return [
+        _Seen(int(known[point.index]), int(known[point.index - 1]), MetricShift(place, point))
+        for point in change_points(np.log(value), deviation / value, count)
+    ]
 
 
 def is_worse(shift: MetricShift, metric: Metric) -> bool:

@@ -26,9 +26,8 @@ class HistoryPoint(NamedTuple):
     suite_sha256: str
     labels: str
     """Its own, as JSON: parsed only by whoever needs them."""
-    is_hidden: bool
     readings: tuple[Any, ...]
-    """Of each metric that was asked for: value, standard deviation and count of its samples."""
+    """Of each metric that was asked for three: value, standard deviation and count of its samples."""
 
     def value(self, place: int) -> float | None:
         """Of the `place`-th metric; in its own unit, as its deviation is."""
@@ -38,9 +37,6 @@ class HistoryPoint(NamedTuple):
     def deviation(self, place: int) -> float | None:
         found: float | None = self.readings[3 * place + 1]
         return found
-
-    def count(self, place: int) -> int:
-        return self.readings[3 * place + 2] or 0
 
 
 @dataclass(frozen=True)
@@ -70,8 +66,8 @@ def history(
     metrics: Sequence[str] = TRIPLE,
     period: Period = ALWAYS,
     config_ids: Collection[int] | None = None,
-) -> list[HistoryPoint]:
-    """All done runs in order of time, hidden ones with the others; of some configurations, or of all (None)."""
+) -> tuple[list[HistoryPoint], int]:
+    """All done runs that count, in order of time, and how many hidden ones are left out; None: all configurations."""
     query = _points(metrics, where)
     if period.since:
         query = query.where(col(Run.started_at) >= datetime.combine(period.since, time(), UTC))
@@ -79,7 +75,8 @@ def history(
         query = query.where(col(Run.started_at) < datetime.combine(period.until + timedelta(days=1), time(), UTC))
     if config_ids is not None:
         query = query.where(col(Run.config_id).in_(config_ids))
-    return _read(session, query)
+    hidden: int = session.execute(query.where(~COUNTS).with_only_columns(func.count(col(Run.id)))).scalar_one()
+    return _read(session, query.where(COUNTS)), hidden
 
 
 def newest(session: Session, per_series: int, metrics: Sequence[str] = TRIPLE) -> list[HistoryPoint]:
@@ -106,7 +103,6 @@ def _points(metrics: Sequence[str], where: Filter) -> Any:
             Run.server_id,
             Run.suite_sha256,
             cast(col(Run.labels), Text),
-            col(Run.hidden_at).is_not(None),
             *(column for each in tables for column in (each.value, each.standard_deviation, each.sample_count)),
         )
         .select_from(Run)

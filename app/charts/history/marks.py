@@ -67,7 +67,7 @@ def listed_shifts(
     of_all = f", the newest {MAX_MARKS} of {len(shifts):,}" if len(shifts) > MAX_MARKS else ""
     marks = tuple(
         Mark(
-            f"{words(shift, metrics)}: {titles[shift.config_id]}",
+            f"{words(shift, metrics)} ({titles[shift.config_id]})",
             (("last run before", run_link(shift.before)), ("first run after", run_link(shift.after))),
             name,
         )

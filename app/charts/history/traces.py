@@ -13,15 +13,13 @@ from app.units import number, plus_minus
 MAX_BAND = 80
 """So many steps are enough for the band of one series in one panel."""
 
-Known = list[list[tuple[HistoryPoint, float]]]
-"""The stretches of a series, each run with its value of one metric."""
+Known = Sequence[Sequence[HistoryPoint]]
+"""The stretches of a series, without runs that have no value of one metric."""
 
 
 def known_of(series: Series, panel: Panel) -> Known:
-    found = [
-        [(point, value) for point in stretch if (value := point.value(panel.place)) is not None]
-        for stretch in series.stretches
-    ]
+    place = 3 * panel.place
+    found = [[point for point in stretch if point.readings[place] is not None] for stretch in series.stretches]
     return [stretch for stretch in found if stretch]
 
 
@@ -35,16 +33,15 @@ def line(
     always: Collection[str],
 ) -> dict[str, Any]:
     """Measured values; a line is broken between stretches. Runs in `always` are never left out."""
-    flat = [each for stretch in known for each in stretch]
+    flat = [point for stretch in known for point in stretch]
+    values: list[float] = [point.readings[3 * panel.place] for point in flat]
     starts = _starts(known)
-    values = [value for _, value in flat]
     wanted = {0, *(i for start in starts for i in (start - 1, start)), *_places_of(flat, always)}
     kept = reduce(values, limit, wanted if len(wanted) < limit else ())
     spots = list(_broken(kept, starts if series.index is not None else ()))
-    runs = [flat[spot][0] for spot, _ in spots]
-    said = [None if is_gap else _said(*flat[spot], panel) for spot, is_gap in spots]
-    several = len({point.config_id for point, _ in flat}) > 1
-    name = "%{hovertext}" if several else plain(titles[flat[0][0].config_id])
+    runs = [flat[spot] for spot, _ in spots]
+    several = len({stretch[0].config_id for stretch in known}) > 1 or series.index is None
+    name = "%{hovertext}" if several else plain(titles[flat[0].config_id])
     more = {"hovertext": [plain(titles[run.config_id]) for run in runs]} if several else {}
     return {
         "type": "scatter",
@@ -55,16 +52,17 @@ def line(
         "y": [None if is_gap else round(values[spot], 3) for spot, is_gap in spots],
         "yaxis": panel.y,
         "customdata": [run_link(run.public_id) for run in runs],
-        "text": said,
+        "text": [None if is_gap else _said(flat[spot], panel) for spot, is_gap in spots],
         **more,
         "hovertemplate": f"{name}<br>{panel.metric.title} %{{text}}<br>%{{x|%d %b %Y, %H:%M}} UTC<extra></extra>",
         "showlegend": False,
     }
 
 
-def _said(point: HistoryPoint, value: float, panel: Panel) -> str:
+def _said(point: HistoryPoint, panel: Panel) -> str:
+    value = point.value(panel.place)
     spread = plus_minus(value, point.deviation(panel.place))
-    return " ".join(filter(None, [number(value), spread, panel.metric.unit, "· hidden" if point.is_hidden else ""]))
+    return " ".join(filter(None, [number(value), spread, panel.metric.unit]))
 
 
 def _starts(known: Known) -> list[int]:
@@ -76,8 +74,8 @@ def _starts(known: Known) -> list[int]:
     return found
 
 
-def _places_of(flat: Sequence[tuple[HistoryPoint, float]], always: Collection[str]) -> list[int]:
-    return [place for place, (point, _) in enumerate(flat) if point.public_id in always] if always else []
+def _places_of(flat: Sequence[HistoryPoint], always: Collection[str]) -> list[int]:
+    return [place for place, point in enumerate(flat) if point.public_id in always] if always else []
 
 
 def _broken(kept: Sequence[int], starts: Sequence[int]) -> Iterator[tuple[int, bool]]:
@@ -123,23 +121,18 @@ def band(series: Series, panel: Panel, known: Known) -> dict[str, Any] | None:
     }
 
 
-def _steps(
-    stretch: Sequence[tuple[HistoryPoint, float]], panel: Panel, limit: int
-) -> Iterator[tuple[datetime, float, float]]:
+def _steps(stretch: Sequence[HistoryPoint], panel: Panel, limit: int) -> Iterator[tuple[datetime, float, float]]:
     """When, lowest and highest; nothing unless every run says how far its samples spread."""
-    count = len(stretch)
-    ends = [
-        (value - deviation, value + deviation)
-        for point, value in stretch
-        if (deviation := point.deviation(panel.place)) is not None
-    ]
-    if len(ends) < count:
+    place, count = 3 * panel.place, len(stretch)
+    if any(point.readings[place + 1] is None for point in stretch):
         return
+    lows = [point.readings[place] - point.readings[place + 1] for point in stretch]
+    highs = [point.readings[place] + point.readings[place + 1] for point in stretch]
     steps = min(count, limit)
     for step in range(steps):
-        bucket = range(step * count // steps, (step + 1) * count // steps)
-        at = stretch[0 if step == 0 else count - 1 if step == steps - 1 else bucket[len(bucket) // 2]][0].started_at
-        yield at, max(0.0, min(ends[i][0] for i in bucket)), max(ends[i][1] for i in bucket)
+        begin, end = step * count // steps, (step + 1) * count // steps
+        middle = 0 if step == 0 else count - 1 if step == steps - 1 else (begin + end) // 2
+        yield stretch[middle].started_at, max(0.0, min(lows[begin:end])), max(highs[begin:end])
 
 
 def roofs(series: Series, panel: Panel, ceilings: Mapping[int, float], pad: timedelta) -> dict[str, Any] | None:

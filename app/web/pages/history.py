@@ -1,23 +1,24 @@
-"""How TTFT, prefill and decode changed over time."""
+"""How metrics changed over time."""
 
 from collections.abc import Sequence
-from urllib.parse import urlencode
+from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app import charts
+from app.metrics import metrics
 from app.roof import config_roofs
-from app.store import configs, filters, listing, measurements
+from app.store import configs, filters
 from app.store.filters import Filter
+from app.store.history import Period, history
 from app.suites import USUAL
 from app.web.deps import Reading
+from app.web.history_view import Only, View, groupings, read_by, read_day, values_of
 from app.web.paths import path_for
 from app.web.render import engine_titles, render
 
-FEW_POINTS = 40
-"""So many have room for their 95 % intervals."""
 SHORT_POINTS = 4
 """So few need no tall chart."""
 
@@ -28,48 +29,80 @@ router = APIRouter(include_in_schema=False)
 def show_history(
     request: Request,
     session: Reading,
-    machine: str | None = None,
-    server: str | None = None,
-    model: str | None = None,
-    suite: str | None = None,
-    config: str | None = None,
+    metric: str = "",
+    by: str = "",
+    machine: str = "",
+    server: str = "",
+    model: str = "",
+    suite: str = "",
+    config: str = "",
+    label: str = "",
+    only: Annotated[Sequence[str], Query()] = (),
+    since: Annotated[str, Query(alias="from")] = "",
+    until: Annotated[str, Query(alias="to")] = "",
 ) -> Response:
     """Always of one suite: speeds at different prompt lengths are different things. Empty choices mean all."""
+    from app.compare.shifts import shifts  # loads numpy: not at start
+
     choices = filters.filter_choices(session)
-    chosen = suite or _usual(choices["suite"])
-    where = Filter("done", machine or None, server or None, model or None, chosen, config or None)
+    known = configs.describe(session)
+    view = View(
+        Filter(
+            machine=machine or None,
+            server=server or None,
+            model=model or None,
+            suite=suite or _usual(choices["suite"]),
+            config=config or None,
+            label=label or None,
+        ),
+        metric,
+        read_by(by, known),
+        tuple(Only.read(each) for each in only if each),
+        Period(read_day(since), read_day(until)),
+    )
+    shown = view.metrics
+    points, hidden = history(
+        session,
+        view.where,
+        [each.key for each in shown],
+        view.period,
+        view.config_ids(known, engine_titles()),
+    )
     path = path_for(request, "history")
     run_path = path_for(request, "run", public_id="0").removesuffix("0")  # once, not for thousands of points
-    points = listing.history(session, where)
-    few = {point.public_id for point in points} if len(points) <= FEW_POINTS else set()
     figure = charts.history(
         points,
-        configs.describe(session),
+        known,
+        shown,
         run_link=lambda public_id: run_path + public_id,
-        config_link=lambda fingerprint: f"{path}?{urlencode({'suite': chosen, 'config': fingerprint})}",
+        by=view.by,
+        series_link=None if view.by == "label" else lambda value: f"{path}?{view.narrowed(value).query}",
         engine_titles=engine_titles(),
-        intervals=measurements.shown_intervals(session, few) if few else {},
         roofs={
             config_id: roof.ceiling.tokens_per_s
             for (config_id, suite_key), roof in config_roofs(session).items()
-            if suite_key == chosen
+            if suite_key == view.where.suite
         },
+        shifts=shifts(points, len(shown)),
     )
     response = render(
         request,
         "history.html",
         figure=figure,
-        choices={name: choices[name] for name in ("machine", "server", "model", "suite")},
-        chosen={"machine": machine, "server": server, "model": model, "suite": chosen},
-        config=config,
+        view=view,
+        hidden=hidden,
+        choices=choices,
+        metrics=metrics(),
+        groupings=groupings(known),
+        values=values_of(known, engine_titles()),
         is_short=len(points) <= SHORT_POINTS,
-        is_filtered=bool(machine or server or model or suite or config),
+        is_filtered=bool(request.query_params),
     )
     # the address of what is shown, for whom scripts do the choosing
-    response.headers["hx-push-url"] = f"{path}?{urlencode({k: v for k, v in where.active.items() if k != 'status'})}"
+    response.headers["hx-push-url"] = f"{path}?{view.query}"
     return response
 
 
-def _usual(suites: Sequence[tuple[str, str]]) -> str:
+def _usual(suites: Sequence[tuple[str, str]]) -> str | None:
     keys = [key for key, _ in suites]
     return USUAL if USUAL in keys or not keys else keys[0]
