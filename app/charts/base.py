@@ -115,6 +115,7 @@ def reduce(values: Sequence[float], limit: int, always: Iterable[int] = ()) -> S
     buckets = max(1, limit // 3)
     kept = {0, *always}
     for number in range(buckets):
-        bucket = range(number * count // buckets, (number + 1) * count // buckets)
-        kept.update((min(bucket, key=values.__getitem__), max(bucket, key=values.__getitem__), bucket[-1]))
+        begin, end = number * count // buckets, (number + 1) * count // buckets
+        bucket = values[begin:end]
+        kept.update((begin + bucket.index(min(bucket)), begin + bucket.index(max(bucket)), end - 1))
     return sorted(kept)

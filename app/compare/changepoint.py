@@ -14,6 +14,7 @@ nearest runs are its neighbours: the newest run alone is no shift until others a
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
@@ -85,7 +86,9 @@ class _Compared(NamedTuple):
     """Of a standard normal variable that is as unlikely as the t; 0 for less than MIN_CHANGE."""
 
 
-def change_points(means: ArrayLike, deviations: ArrayLike, counts: ArrayLike) -> list[ChangePoint]:
+def change_points(
+    means: ArrayLike, deviations: ArrayLike | Sequence[float | None], counts: ArrayLike
+) -> list[ChangePoint]:
     """Of runs in order of time: mean and sample standard deviation of the logarithms of the repetitions, and how many.
 
     Deviations that are unknown (None or not a number) leave the noise to the spread between the runs. Nothing is found
@@ -136,7 +139,7 @@ def _without_lone_runs(levels: Floats) -> Floats:
     return np.where(np.abs(levels - middle) > LONE * noise, middle, levels)
 
 
-def _variances(deviations: ArrayLike, counts: ArrayLike) -> Floats:
+def _variances(deviations: ArrayLike | Sequence[float | None], counts: ArrayLike) -> Floats:
     """Of each run's mean; one that is unknown is as the others are."""
     known = np.array(deviations, dtype=float) ** 2 / np.array(counts, dtype=float).clip(1)
     is_known = np.isfinite(known)

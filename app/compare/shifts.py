@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.metrics.base import Metric
@@ -9,7 +10,7 @@ from app.store.history import HardwareChange, HistoryPoint, stretches
 from app.units import day, percent
 
 if TYPE_CHECKING:
-    from app.compare.changepoint import ChangePoint
+    from app.compare.changepoint import ChangePoint, Floats
 
 
 class MetricShift(NamedTuple):
@@ -51,8 +52,12 @@ class _Seen(NamedTuple):
 
 
 def _of_stretch(stretch: Sequence[HistoryPoint], metrics: int) -> list[Shift]:
+    import numpy as np  # not at start
+
+    columns = np.array([point.readings for point in stretch], dtype=float).T
     seen = sorted(
-        (each for place in range(metrics) for each in _of_metric(stretch, place)), key=lambda each: each.after
+        (each for place in range(metrics) for each in _of_metric(place, *columns[3 * place : 3 * place + 3])),
+        key=lambda each: each.after,
     )
     groups: list[list[_Seen]] = []
     for each in seen:
@@ -80,21 +85,22 @@ def _of_stretch(stretch: Sequence[HistoryPoint], metrics: int) -> list[Shift]:
     return found
 
 
-def _of_metric(stretch: Sequence[HistoryPoint], place: int) -> list[_Seen]:
+def _of_metric(place: int, value: "Floats", deviation: "Floats", count: "Floats") -> list[_Seen]:
     """Runs that have no value of this metric are passed over. Deviations are those of logarithms: relative ones."""
-    import numpy as np  # not at start
+    known = (value > 0).nonzero()[0]
+    found = _change_points(value[known].tobytes(), (deviation[known] / value[known]).tobytes(), count[known].tobytes())
+    return [_Seen(int(known[point.index]), int(known[point.index - 1]), MetricShift(place, point)) for point in found]
+
+
+@lru_cache(maxsize=128)
+def _change_points(values: bytes, relative_deviations: bytes, counts: bytes) -> "list[ChangePoint]":
+    """Arrays of floats as bytes: whoever looks at a history from several sides does not wait for each of them."""
+    import numpy as np
 
     from app.compare.changepoint import change_points
 
-    value, deviation, count = (
-        np.array([point.readings[3 * place + part] for point in stretch], dtype=float) for part in range(3)
-    )
-    known = np.flatnonzero(value > 0)
-    value, deviation, count = value[known], deviation[known], count[known]
-    return [
-        _Seen(int(known[point.index]), int(known[point.index - 1]), MetricShift(place, point))
-        for point in change_points(np.log(value), deviation / value, count)
-    ]
+    value, deviation, count = (np.frombuffer(each) for each in (values, relative_deviations, counts))
+    return change_points(np.log(value), deviation, count)
 
 
 def is_worse(shift: MetricShift, metric: Metric) -> bool:

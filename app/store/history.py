@@ -1,7 +1,7 @@
 """Done runs in order of time, with the metrics that a history shows."""
 
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, NamedTuple
@@ -130,7 +130,7 @@ def _read(session: Session, query: Any) -> list[HistoryPoint]:
 
 
 def stretches(
-    points: Sequence[HistoryPoint], hardware: Mapping[int, Sequence[HardwareChange]]
+    points: Iterable[HistoryPoint], hardware: Mapping[int, Sequence[HardwareChange]]
 ) -> list[list[HistoryPoint]]:
     """Points in order of time, apart by what no level or line may cross: configuration, prompt and hardware.
 
@@ -141,10 +141,9 @@ def stretches(
     found: dict[tuple[int, str, int], list[HistoryPoint]] = {}
     for point in points:
         known = moments.get(point.server_id)
-        epoch = bisect_right(known, point.started_at) if known else 0
-        key = (point.config_id, point.suite_sha256, epoch)
-        stretch = found.get(key)
-        if stretch is None:
-            stretch = found[key] = []
-        stretch.append(point)
+        key = (point.config_id, point.suite_sha256, bisect_right(known, point.started_at) if known else 0)
+        if key in found:
+            found[key].append(point)
+        else:
+            found[key] = [point]
     return list(found.values())

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import event
-from sqlmodel import select
+from sqlmodel import col, select
 
 from app.db import Database
-from app.models import Measurement, Run, now
+from app.models import Machine, Measurement, Run, now
 from app.settings import Settings
 from tests.seed import seed
 from tests.web.notebook import pages
@@ -99,15 +99,16 @@ def test_any_metric_alone(client: TestClient, ids: list[str]) -> None:
     assert "No finished run has draft acceptance" in client.get("/history?metric=draft_acceptance").text
 
 
-def test_series_by_a_field_lead_to_one_value_of_it(client: TestClient, ids: list[str]) -> None:
-    page = client.get("/history?by=quantization&machine=strix-halo").text
-    links = re.findall(r'href="(/history\?[^"]*)"', page)
-    assert links == ["/history?machine=strix-halo&amp;suite=triple&amp;only=quantization%3AQ4_K_M",
-                     "/history?machine=strix-halo&amp;suite=triple&amp;only=quantization%3AQ8_0"]  # fmt: skip
-    narrow = client.get(links[1].replace("&amp;", "&")).text
+def test_series_by_a_field_lead_to_one_value_of_it(client: TestClient, database: Database) -> None:
+    with database.write() as session:
+        seed(session, runs=80)
+    page = client.get("/history?by=engine_version&machine=strix-halo").text
+    newer, older = re.findall(r'href="(/history\?[^"]*)"', page)
+    assert newer == "/history?machine=strix-halo&amp;suite=triple&amp;only=engine_version%3Allama.cpp+b6400"
+    narrow = client.get(older.replace("&amp;", "&")).text
     assert shown_runs(narrow)
     assert shown_runs(narrow) < shown_runs(page)
-    assert '<option value="quantization:Q8_0" selected>' in narrow
+    assert '<option value="engine_version:llama.cpp b6301" selected>' in narrow
 
 
 def test_several_fields_are_chosen_together(client: TestClient, ids: list[str]) -> None:
@@ -172,8 +173,8 @@ def test_the_whole_state_stands_in_the_address(client: TestClient, ids: list[str
 def slow_down(database: Database, machine: str, since: int, ratio: float) -> list[str]:
     """Decode of the newest configuration of the machine's server, from one of its runs on; gives all of them."""
     with database.write() as session:
-        triple = select(Run).where(Run.suite_key == "triple", Run.public_id.startswith("seed"))  # type: ignore[attr-defined]  # a column
-        runs = [run for run in session.exec(triple.order_by(Run.id)) if run.server_id == 3]
+        on_it = select(Run).join(Machine).where(Run.suite_key == "triple", Machine.slug == machine)
+        runs = list(session.exec(on_it.order_by(col(Run.id))))
         runs = [run for run in runs if run.config_id == runs[-1].config_id]
         for run in runs[since:]:
             decodes = select(Measurement).where(

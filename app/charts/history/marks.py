@@ -4,7 +4,6 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
 from typing import Any
 
 from app.charts.base import Mark, MarkList, plain
@@ -35,19 +34,22 @@ def changes_of(
     hardware: Mapping[int, Sequence[HardwareChange]],
 ) -> list[Change]:
     """Where a server's configuration differs from that of its run before, or its hardware; in order of time."""
-    by_server: dict[int, list[HistoryPoint]] = {}
+    found: list[Change] = []
+    before: dict[int, HistoryPoint] = {}
     for point in points:
-        by_server.setdefault(point.server_id, []).append(point)
-    found = []
-    for server_id, runs in by_server.items():
-        name = configs[runs[0].config_id].server
-        for then, today in pairwise(runs):
-            if then.config_id != today.config_id:
-                old, new = configs[then.config_id].snapshot, configs[today.config_id].snapshot
-                found.append(Change(today.started_at, f"{name}: {'; '.join(changes(old, new, engine_titles))}"))
-        for change in hardware.get(server_id, ()):
-            if runs[0].started_at < change.at <= runs[-1].started_at:
-                found.append(Change(change.at, f"{name}: {change.text}"))
+        then = before.get(point.server_id, point)
+        if then.config_id != point.config_id:
+            old, new = configs[then.config_id], configs[point.config_id]
+            said = "; ".join(changes(old.snapshot, new.snapshot, engine_titles))
+            found.append(Change(point.started_at, f"{new.server}: {said}"))
+        before[point.server_id] = point
+    for server_id, last in before.items():
+        first = next(point for point in points if point.server_id == server_id)
+        found += [
+            Change(change.at, f"{configs[last.config_id].server}: {change.text}")
+            for change in hardware.get(server_id, ())
+            if first.started_at < change.at <= last.started_at
+        ]
     return sorted(found, key=lambda change: change.at)
 
 

@@ -68,4 +68,4 @@ def pad(points: Sequence[HistoryPoint]) -> timedelta:
 
 def stamp(moment: datetime) -> str:
     """UTC, as Plotly reads it: it knows no zones."""
-    return f"{moment:%Y-%m-%d %H:%M:%S}"
+    return moment.isoformat(" ", "seconds")[:19]

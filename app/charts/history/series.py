@@ -1,9 +1,8 @@
 """Which series a history has: what stands in each, what it is called, and what it looks like."""
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from app.charts.base import MAX_SERIES
 from app.configuration import setting_title
@@ -42,35 +41,42 @@ def series_of(
 ) -> list[Series]:
     """Those with the newest runs first, each distinct; all others are together the last one."""
     key_of = _keys(configs, by, engine_titles)
-    grouped: dict[str, list[HistoryPoint]] = {}
-    for point in points:
-        grouped.setdefault(key_of(point), []).append(point)
-    newest_first = sorted(grouped, key=lambda key: grouped[key][-1].started_at, reverse=True)
-    distinct, others = newest_first[:MAX_SERIES], set(newest_first[MAX_SERIES:])
-    ages = {key: min(point.config_id for point in grouped[key]) for key in grouped}
+    grouped: dict[str, list[list[HistoryPoint]]] = {}
+    for part in _by_labels(points) if by == "label" else [points]:
+        for stretch in stretches(part, hardware):
+            grouped.setdefault(key_of(stretch[0]), []).append(stretch)
+    newest = {key: max(stretch[-1].started_at for stretch in group) for key, group in grouped.items()}
+    ages = {key: min(stretch[0].config_id for stretch in group) for key, group in grouped.items()}
+    newest_first = sorted(grouped, key=newest.__getitem__, reverse=True)
+    distinct, others = newest_first[:MAX_SERIES], newest_first[MAX_SERIES:]
     places = _places(sorted(grouped, key=lambda key: (ages[key], key)), distinct)
     found = []
     for key in distinct:
-        config_id = grouped[key][0].config_id
         name, title = key, _title(by, key)
         if by == CONFIGURATION:
-            name, title = configs[config_id].snapshot.fingerprint, titles[config_id]
-        found.append(Series(places[key], name, title, stretches(grouped[key], hardware)))
+            name, title = configs[ages[key]].snapshot.fingerprint, titles[ages[key]]
+        found.append(Series(places[key], name, title, grouped[key]))
     if others:
         title = plural(len(others), "older configuration") if by == CONFIGURATION else f"{len(others)} others"
-        found.append(Series(None, "", title, [[point for point in points if key_of(point) in others]]))
+        rest = [point for key in others for stretch in grouped[key] for point in stretch]
+        found.append(Series(None, "", title, [sorted(rest, key=lambda point: point.started_at)]))
     return found
 
 
+def _by_labels(points: Sequence[HistoryPoint]) -> Iterable[list[HistoryPoint]]:
+    """Runs that have the same labels of their own."""
+    found: dict[str, list[HistoryPoint]] = {}
+    for point in points:
+        found.setdefault(point.labels, []).append(point)
+    return found.values()
+
+
 def _keys(configs: Mapping[int, Described], by: str, engine_titles: Mapping[str, str]) -> Callable[[HistoryPoint], str]:
+    """What series a run belongs to; all runs of a stretch belong to the same."""
     if by == CONFIGURATION:
         return lambda point: str(point.config_id)
-
-    @cache
-    def value(config_id: int, labels: str) -> str:
-        return field(configs[config_id], by, engine_titles, json.loads(labels))
-
-    return lambda point: value(point.config_id, point.labels if by == "label" else "[]")
+    labels = json.loads if by == "label" else lambda _: ()
+    return lambda point: field(configs[point.config_id], by, engine_titles, labels(point.labels))
 
 
 def _title(by: str, value: str) -> str:

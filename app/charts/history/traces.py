@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from operator import add, sub
 from typing import Any
 
 from app.charts.base import plain, reduce
@@ -10,7 +11,7 @@ from app.charts.history.series import Series
 from app.store.history import HistoryPoint
 from app.units import number, plus_minus
 
-MAX_BAND = 80
+MAX_BAND = 40
 """So many steps are enough for the band of one series in one panel."""
 
 Known = Sequence[Sequence[HistoryPoint]]
@@ -124,10 +125,11 @@ def band(series: Series, panel: Panel, known: Known) -> dict[str, Any] | None:
 def _steps(stretch: Sequence[HistoryPoint], panel: Panel, limit: int) -> Iterator[tuple[datetime, float, float]]:
     """When, lowest and highest; nothing unless every run says how far its samples spread."""
     place, count = 3 * panel.place, len(stretch)
-    if any(point.readings[place + 1] is None for point in stretch):
+    values: list[float] = [point.readings[place] for point in stretch]
+    deviations = [point.readings[place + 1] for point in stretch]
+    if None in deviations:
         return
-    lows = [point.readings[place] - point.readings[place + 1] for point in stretch]
-    highs = [point.readings[place] + point.readings[place + 1] for point in stretch]
+    lows, highs = list(map(sub, values, deviations)), list(map(add, values, deviations))
     steps = min(count, limit)
     for step in range(steps):
         begin, end = step * count // steps, (step + 1) * count // steps
