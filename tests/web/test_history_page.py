@@ -1,6 +1,7 @@
 import json
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -196,6 +197,26 @@ def test_a_shift_within_a_configuration_is_marked_and_linked(client: TestClient,
     assert f'<a href="/runs/{runs[7]}">last run before</a>' in page
     assert f'<a href="/runs/{runs[8]}">first run after</a>' in page
     assert [each["name"] for each in figure(page)["layout"]["shapes"] if "name" in each] == ["worse"]
+
+
+def test_the_overview_says_which_level_shifted_lately(client: TestClient, database: Database) -> None:
+    with database.write() as session:
+        seed(session, runs=120, detailed=0)
+    runs = slow_down(database, "m3-ultra", 8, 0.85)
+    with database.write() as session:
+        every = session.exec(select(Run)).all()
+        later = now() - max(run.started_at for run in every if run.started_at)
+        for run in every:
+            run.started_at = run.started_at + later if run.started_at else None
+            session.add(run)
+    page = client.get("/").text
+    assert re.search(r"<strong>Decode −1[3-7] % since \d+ \w+ \d{4}, same configuration:</strong> gpt-oss-120b", page)
+    assert f'<a href="/runs/{runs[7]}">last run before</a>' in page
+    with database.write() as session:
+        for run in session.exec(select(Run)).all():
+            run.started_at = run.started_at - timedelta(days=60) if run.started_at else None
+            session.add(run)
+    assert "same configuration" not in client.get("/").text
 
 
 def test_the_number_of_queries_does_not_grow(client: TestClient, database: Database) -> None:
