@@ -246,7 +246,7 @@ def _metric(each: Measured) -> dict[str, Any]:
 
 def _sample(sample: Sample) -> dict[str, Any]:
     trace = sample.trace
-    read = {key: metrics()[key].read(sample)[0].value for key in ("ttfa_ms", "e2e_ms")}
+    read = {key: metrics()[key].read([sample])[0].value for key in ("ttfa_ms", "e2e_ms")}
     return {
         "ordinal": sample.ordinal,
         "point": _point(sample.point),
@@ -268,4 +268,4 @@ def _sample(sample: Sample) -> dict[str, Any]:
 
 
 def _by_source(sample: Sample, key: str) -> dict[str, float | None]:
-    return {reading.source: reading.value for reading in metrics()[key].read(sample)}
+    return {reading.source: reading.value for reading in metrics()[key].read([sample])}

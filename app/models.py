@@ -272,7 +272,7 @@ class Measurement(SQLModel, table=True):
     """`prompt_tokens/output_tokens/concurrency/depth`."""
     metric: str = Field(max_length=60)
     source: str = Field(max_length=12)
-    """client, server, slope or import."""
+    """client, server, slope, sensor or import."""
     unit: str = Field(max_length=20)
     is_shown: bool = False
     """The source that is shown where only one has room."""

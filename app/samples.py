@@ -122,6 +122,8 @@ class Trace:
     headers_ms: float | None = None
     end_ms: float | None = None
     """When the last byte was read, or when reading stopped."""
+    sent_ns: int = 0
+    """t0 on the clock of the process that measured (`perf_counter_ns`): orders requests that ran at the same time."""
     connect_ms: float | None = None
     """Time to connect, when this request had to; never inside TTFT."""
     reads: int = 0
@@ -146,10 +148,14 @@ class Sample:
     flags: tuple[str, ...] = ()
     expected_prompt_tokens: int | None = None
     """Counted with the server's own tokenizer before the run, where it has one."""
+    reuses_cache: bool = False
+    """Meant to find its prompt in the server's cache."""
+    round: int = 0
+    """Which playing of its point; the streams of one round ran at the same time."""
     stream: int = 0
-    """Which of several concurrent streams."""
+    """Which of the round's streams."""
     sent_at_ms: float = 0.0
-    """When t0 was, relative to the start of the point's wall time."""
+    """When t0 was, after the first t0 of the round."""
     sensors: dict[str, Any] = field(default_factory=dict)
 
 

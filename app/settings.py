@@ -56,6 +56,9 @@ class Settings(BaseSettings):
     notify_urls: SecretStr | None = Field(
         None, description="Whom to tell of failed runs and of those worse than their baseline: Apprise URLs."
     )
+    sensors: bool = Field(
+        True, description="Read the machine's sensors twice a second during a run, in a process of their own."
+    )
     log_level: str = Field("INFO", description="Level of the log on standard error.")
 
     @cached_property

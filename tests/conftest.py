@@ -38,7 +38,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
 
 @pytest.fixture
 def settings(tmp_path: Path, database_url: str) -> Settings:
-    return Settings(data_dir=tmp_path / "data", database_url=database_url)
+    return Settings(data_dir=tmp_path / "data", database_url=database_url, sensors=False)
 
 
 @pytest.fixture

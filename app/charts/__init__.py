@@ -7,6 +7,8 @@ colour, dash and marker, so that light and dark need no second figure.
 from app.charts.base import MAX_SERIES, Figure, Key, Table
 from app.charts.history import history
 from app.charts.roof import Reached, Work, against_context, roofline
+from app.charts.sensors import sensors_of
+from app.charts.serving import serving_figure
 from app.charts.sparkline import sparkline
 from app.charts.tokens import gaps, timeline, typical_sample
 
@@ -21,6 +23,8 @@ __all__ = [
     "gaps",
     "history",
     "roofline",
+    "sensors_of",
+    "serving_figure",
     "sparkline",
     "timeline",
     "typical_sample",

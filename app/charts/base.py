@@ -73,6 +73,11 @@ class Figure:
         return not any(trace.get("x") for trace in self.data)
 
     @property
+    def panels(self) -> int:
+        """How many small multiples stand one above the other."""
+        return sum(key.startswith("yaxis") for key in self.layout)
+
+    @property
     def json(self) -> str:
         """Compact, and safe between `<script>` tags."""
         text = json.dumps({"data": self.data, "layout": self.layout}, separators=(",", ":"), ensure_ascii=False)

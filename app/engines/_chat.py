@@ -54,6 +54,7 @@ def read_trace(recording: Recording, learned: Mapping[str, Any], cache_defeat: C
         text_chars=len(text),
         headers_ms=recording.ms(recording.headers_ns),
         end_ms=recording.ms(recording.end_ns),
+        sent_ns=recording.t0_ns,
         connect_ms=recording.connect_ms,
         reads=len({at_ns for at_ns, _ in recording.rows}),
         not_streamed=reader.not_streamed,

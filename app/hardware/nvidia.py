@@ -15,7 +15,7 @@ QUERY = ("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
 def read() -> Sequence[Accelerator]:
     """One for each card. Raises NoAnswer."""
     try:
-        return from_nvml(_nvml())
+        return from_nvml(load_nvml())
     except NoAnswer as reason:
         try:
             return from_nvidia_smi(ask("nvidia-smi", *QUERY))
@@ -23,7 +23,8 @@ def read() -> Sequence[Accelerator]:
             raise NoAnswer(f"{reason}; {second}") from second
 
 
-def _nvml() -> Any:
+def load_nvml() -> Any:
+    """The module pynvml, not yet initialised. Raises NoAnswer."""
     try:
         import pynvml
     except ImportError as error:

@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import re
 import selectors
 import socket
 import ssl
@@ -70,8 +71,16 @@ class Deadline:
         return left_ns / 1e9
 
 
+_HEAD_END = re.compile(rb"\n\r?\n")
+_HEAD_END_BYTES = 3
+
+
 class SocketStream(httpcore.NetworkStream):
-    """One connected socket."""
+    """One connected socket.
+
+    While the head of a response is being read, no `read` goes beyond a head's end: so the body can be read by somebody
+    else than who read the head, who would have its first bytes in a buffer of his own.
+    """
 
     read_timeout_s: float | None = None
     """Set while a response is being read, it replaces the timeout that the request began with."""
@@ -82,8 +91,36 @@ class SocketStream(httpcore.NetworkStream):
         self._socket = connected
         self._deadline = deadline
         self._timeout_s = connected.gettimeout()
+        self._head_tail: bytes | None = None
+        """The last bytes of the head so far; None while none is being read."""
+        self._kept = b""
+        """Received, and not yet read."""
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        if self._head_tail is not None:
+            return self._read_head(self._head_tail, max_bytes, timeout)
+        if self._kept:
+            data, self._kept = self._kept[:max_bytes], self._kept[max_bytes:]
+            return data
+        return self._receive(max_bytes, timeout)
+
+    def end_head(self) -> None:
+        """From now on the body is read."""
+        self._head_tail = None
+
+    def unread(self, data: bytes) -> None:
+        """The next `read` gives `data`."""
+        self._kept = data + self._kept
+
+    def _read_head(self, tail: bytes, max_bytes: int, timeout: float | None) -> bytes:
+        data = self._kept or self._receive(max_bytes, timeout)
+        end = _HEAD_END.search(tail + data)
+        cut = end.end() - len(tail) if end else len(data)
+        self._kept = data[cut:]
+        self._head_tail = b"" if end else (tail + data)[-_HEAD_END_BYTES:]
+        return data[:cut]
+
+    def _receive(self, max_bytes: int, timeout: float | None) -> bytes:
         limit = self.read_timeout_s
         if limit is None:
             limit = timeout
@@ -103,6 +140,7 @@ class SocketStream(httpcore.NetworkStream):
         return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._head_tail = b""  # what comes back begins with a head
         try:
             self._set_timeout(timeout)
             self._socket.sendall(buffer)

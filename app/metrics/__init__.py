@@ -16,7 +16,18 @@ from app.metrics.prefill import MIN_FRESH_TOKENS, fresh_prompt_tokens
 from app.metrics.summary import difference_interval, summarise
 from app.samples import Point, Sample
 
-__all__ = ["FLAGS", "NULL_REASONS", "TRIPLE", "Measured", "flags_of", "is_usable", "measure", "metrics", "triple_of"]
+__all__ = [
+    "FLAGS",
+    "NULL_REASONS",
+    "TRIPLE",
+    "Measured",
+    "flags_of",
+    "is_usable",
+    "measure",
+    "metrics",
+    "rounds_of",
+    "triple_of",
+]
 
 TRIPLE = ("ttft_ms", "prefill_tokens_per_s", "decode_tokens_per_s")
 
@@ -51,7 +62,7 @@ class Measured:
     standard_deviation: float | None = None
     samples: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
-    """How many samples were left out, by flag, status, or (beside those that have a value) null reason."""
+    """How many samples (or rounds) were left out, by flag, status, or (beside those that have a value) null reason."""
     null_reason: str | None = None
     is_shown: bool = False
     """The source that is shown where only one has room."""
@@ -59,28 +70,46 @@ class Measured:
 
 
 def preferred(metric: str) -> tuple[Source, ...]:
-    return SOURCE_ORDER.get(metric, ("client", "server", "slope", "import"))
+    return SOURCE_ORDER.get(metric, ("client", "server", "slope", "sensor", "import"))
 
 
 def triple_of(sample: Sample) -> dict[str, float | None]:
     """A single sample's triple, each from its preferred source."""
     shown: dict[str, float | None] = {}
     for key in TRIPLE:
-        readings = {reading.source: reading.value for reading in metrics()[key].read(sample)}
+        readings = {reading.source: reading.value for reading in metrics()[key].read([sample])}
         shown[key] = next((readings[s] for s in preferred(key) if readings.get(s) is not None), None)
     return shown
 
 
 def measure(samples: Sequence[Sample]) -> list[Measured]:
     """Every metric of every point. Warm-ups never count; disqualified samples are counted as left out."""
+    fresh, reused = (_by_point(samples, of_reuse) for of_reuse in (False, True))
+    found = [
+        each
+        for point in {**fresh, **reused}
+        for metric in metrics().values()
+        for each in _at(point, (reused if metric.of_reuse else fresh).get(point, []), metric)
+    ]
+    return _with_shown(found + _slopes(fresh))
+
+
+def _by_point(samples: Sequence[Sample], of_reuse: bool) -> dict[Point, list[Sample]]:
     by_point: dict[Point, list[Sample]] = {}
     for sample in samples:
-        if not sample.is_warmup:
+        if not sample.is_warmup and sample.reuses_cache is of_reuse:
             by_point.setdefault(sample.point, []).append(sample)
-    found = [
-        each for point, taken in by_point.items() for metric in metrics().values() for each in _at(point, taken, metric)
-    ]
-    return _with_shown(found + _slopes(by_point))
+    return by_point
+
+
+def rounds_of(samples: Sequence[Sample]) -> list[list[Sample]]:
+    """Samples of one point by round: those of one round ran at the same time."""
+    if samples and samples[0].point.concurrency == 1:
+        return [[sample] for sample in samples]
+    rounds: dict[int, list[Sample]] = {}
+    for sample in samples:
+        rounds.setdefault(sample.round, []).append(sample)
+    return list(rounds.values())
 
 
 def _with_shown(found: list[Measured]) -> list[Measured]:
@@ -101,13 +130,13 @@ def _at(point: Point, taken: Sequence[Sample], metric: Metric) -> list[Measured]
     reasons: dict[Source, Counter[str]] = {}
     left_out: Counter[str] = Counter()
     read: list[Sequence[Reading]] = []
-    for sample in taken:
-        if not is_usable(sample):
-            left_out.update(_disqualifications(sample))
-        elif spoilers := _spoilers(metric, sample):
+    for streams in rounds_of(taken) if metric.round_formula is not None else [[sample] for sample in taken]:
+        if unusable := [sample for sample in streams if not is_usable(sample)]:
+            left_out.update(_disqualifications(unusable[0]))
+        elif spoilers := [flag for sample in streams for flag in _spoilers(metric, sample)]:
             left_out.update(spoilers[:1])
         else:
-            read.append(metric.read(sample))
+            read.append(metric.read(streams))
     for source in dict.fromkeys(reading.source for readings in read for reading in readings):
         values[source], reasons[source] = [], Counter()
         for readings in read:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from app.samples import Sample
 
-Source = Literal["client", "server", "slope", "import"]
+Source = Literal["client", "server", "slope", "sensor", "import"]
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,12 @@ class Metric:
     better: Literal["higher", "lower"]
     explanation: str
     """What it is, in one plain sentence for a page."""
-    formula: Callable[[Sample], Sequence[Reading]]
-    """What `read` gives, without its checks."""
+    formula: Callable[[Sample], Sequence[Reading]] | None = None
+    """What `read` gives for one sample, without its checks; None: `round_formula` has it."""
+    round_formula: Callable[[Sequence[Sample]], Sequence[Reading]] | None = None
+    """Of a metric that belongs to all streams of a round together."""
+    of_reuse: bool = False
+    """Read from the samples that were meant to find their prompt in the cache, and from no others."""
     spoiled_by: frozenset[str] = frozenset()
     """Flags that make this metric, but not the whole sample, worthless."""
     server_spoiled_by: frozenset[str] = frozenset({"unit_mismatch", "implausible"})
@@ -44,18 +48,27 @@ class Metric:
         """The title within a sentence: `decode`, but `TTFT`."""
         return self.title if self.title[1:2].isupper() else self.title[:1].lower() + self.title[1:]
 
-    def read(self, sample: Sample) -> list[Reading]:
-        """Every source's reading of one sample: at least one, a null with a reason where there is no sound number."""
-        return [self._checked(reading, sample) for reading in self.formula(sample)]
+    def read(self, streams: Sequence[Sample]) -> list[Reading]:
+        """Every source's reading of one round, which is one sample for a metric with `formula`.
 
-    def _checked(self, reading: Reading, sample: Sample) -> Reading:
+        At least one reading, a null with a reason where there is no sound number; none where the metric does not apply.
+        """
+        if self.round_formula is not None:
+            readings = self.round_formula(streams)
+        else:
+            assert self.formula is not None
+            assert len(streams) == 1
+            readings = self.formula(streams[0])
+        return [self._checked(reading, streams) for reading in readings]
+
+    def _checked(self, reading: Reading, streams: Sequence[Sample]) -> Reading:
         if reading.value is None:
             return reading
         if reading.source == "server":
-            for flag in sample.flags:
+            for flag in (flag for sample in streams for flag in sample.flags):
                 if flag in self.server_spoiled_by:
                     return null("server", flag)
-        is_speed = self.unit.endswith("/s")
+        is_speed = self.unit == "tok/s"
         if not math.isfinite(reading.value) or (is_speed and reading.value <= 0):
             return null(reading.source, "not_finite")
         return reading
@@ -83,6 +96,8 @@ NULL_REASONS = {
     "implausible": "The server's figures cannot be those of this answer.",
     "not_finite": "The figures give no number that makes sense.",
     "not_stated": "The server did not state it.",
+    "not_reused": "The server worked through the prompt anew although it had just seen it.",
+    "few_readings": "It took less than two readings of the sensors, which come twice a second.",
     "few_gaps": "Fewer than two tokens arrived, so there is no gap.",
 }
 

@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 
-from app.metrics import clock, plausible
+from app.metrics import clock
 from app.metrics.base import Metric, Reading, null
 from app.samples import Sample
 
@@ -14,17 +14,6 @@ def read_e2e(sample: Sample) -> Sequence[Reading]:
     return [Reading("client", last) if last is not None else null("client", "no_token")]
 
 
-def read_throughput(sample: Sample) -> Sequence[Reading]:
-    """Output tokens / end-to-end time of a lone stream."""
-    if sample.point.concurrency != 1:
-        return [null("client", "concurrent_streams")]
-    e2e = read_e2e(sample)[0].value
-    tokens = sample.trace.output_tokens
-    if plausible.is_output_count_absurd(sample):
-        return [null("client", "implausible")]
-    return [Reading("client", tokens / e2e * 1000) if e2e and tokens else null("client", "no_token")]
-
-
 METRICS = (
     Metric(
         key="e2e_ms",
@@ -33,15 +22,6 @@ METRICS = (
         better="lower",
         explanation="From sending the request until the last token: TTFT plus all of the decode time.",
         formula=read_e2e,
-        spoiled_by=frozenset({"cached", "cold"}),
-    ),
-    Metric(
-        key="output_tokens_per_s",
-        title="Throughput",
-        unit="tok/s",
-        better="higher",
-        explanation="All output tokens over the whole time, prefill included.",
-        formula=read_throughput,
         spoiled_by=frozenset({"cached", "cold"}),
     ),
 )

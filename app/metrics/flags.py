@@ -34,7 +34,7 @@ def _over(sample: Sample) -> bool:
 
 def _cached(sample: Sample) -> bool:
     total, cached = sample.trace.prompt_tokens, sample.trace.cached_tokens
-    return bool(cached and total and cached > CACHED_SHARE * total)
+    return bool(not sample.reuses_cache and cached and total and cached > CACHED_SHARE * total)
 
 
 def _truncated(sample: Sample) -> bool:
@@ -144,7 +144,7 @@ FLAGS = {
             "The prompt may have come from the server's cache; the server does not say.",
             "Prefill is not computed. Let the suite defeat the cache.",
             False,
-            lambda s: s.trace.cached_tokens is None and s.cache_defeat is CacheDefeat.NONE,
+            lambda s: s.trace.cached_tokens is None and s.cache_defeat is CacheDefeat.NONE and not s.reuses_cache,
         ),
         Flag(
             "short",

@@ -40,6 +40,8 @@ def _client(sample: Sample) -> Reading:
     trace = sample.trace
     if trace.not_streamed:
         return null("client", "not_streamed")
+    if sample.point.concurrency > 1:
+        return null("client", "concurrent_streams")  # TTFT is then mostly waiting
     ttft = clock.first_token_ms(trace)
     if not ttft:
         return null("client", "no_token")

@@ -25,6 +25,13 @@ def read_ttfa(sample: Sample) -> Sequence[Reading]:
     return [Reading("client", first if reasoned else clock.first_token_ms(sample.trace))]
 
 
+def read_reused(sample: Sample) -> Sequence[Reading]:
+    """TTFT of a request whose prompt the server has in its cache."""
+    if sample.trace.cached_tokens == 0:
+        return [null("client", "not_reused")]
+    return read_ttft(sample)
+
+
 METRICS = (
     Metric(
         key="ttft_ms",
@@ -43,5 +50,15 @@ METRICS = (
         explanation="Until the first token of the answer itself; a reasoning model thinks before it.",
         formula=read_ttfa,
         spoiled_by=frozenset({"cached", "cold"}),
+    ),
+    Metric(
+        key="ttft_reused_ms",
+        title="TTFT, prompt cached",
+        unit="ms",
+        better="lower",
+        explanation="Time to first token of a prompt that the server has in its cache.",
+        formula=read_reused,
+        of_reuse=True,
+        spoiled_by=frozenset({"cold"}),
     ),
 )

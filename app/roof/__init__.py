@@ -9,6 +9,7 @@ from app.roof.configs import ConfigRoof, config_roofs
 from app.roof.foundation import Foundation, Holder, Unknown, foundation, geometry_of
 from app.roof.insight import Insight, insight
 from app.roof.points import PointRoof, RunRoof, context_of, roofs, run_roof
+from app.roof.stands import Stand, decode_ceilings
 
 __all__ = [
     "ConfigRoof",
@@ -17,9 +18,11 @@ __all__ = [
     "Insight",
     "PointRoof",
     "RunRoof",
+    "Stand",
     "Unknown",
     "config_roofs",
     "context_of",
+    "decode_ceilings",
     "foundation",
     "geometry_of",
     "insight",

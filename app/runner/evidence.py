@@ -5,6 +5,7 @@ from typing import Any
 
 from app.bench import Prepared
 from app.engines.base import Counters
+from app.runner import sensing
 from app.samples import Sample, Status
 from app.units import plural
 
@@ -38,6 +39,7 @@ def after(
         warnings.append(
             f"The server answered with different models during the run: {', '.join(models)}. Measure each by itself."
         )
+    warnings += sensing.warnings(taken)
     if began and ended and len(complete) == len(taken):
         others = _of_others(complete, began, ended)
         if others > 0:

@@ -17,7 +17,7 @@ from app.errors import Busy, Cancelled, RoofmarkError, ServerProblem
 from app.http import ServerClient, is_loopback
 from app.metrics import triple_of
 from app.models import Run, Server
-from app.runner import evidence, notify, workers
+from app.runner import evidence, notify, sensing, workers
 from app.runner.facts import chosen_model, context_tokens, contradictions, facts_json, geometry, snapshot
 from app.samples import Sample
 from app.secrets import Secrets
@@ -95,7 +95,7 @@ def _measured(
             runs.refuse_archived(server, machine)
             suite = suites.suite_by_sha256(session, run.suite_key, run.suite_sha256)
         suite = suite.with_counts(run.plan["repetitions"], run.plan["warmups"])
-        measuring = _Measuring(database, settings, run, server, suite, stop, listen, suite.sample_count)
+        measuring = _Measuring(database, settings, run, server, suite, stop, listen, suite.sample_count(suite.cases))
         with stop.on_signals():
             error = _measure(measuring)
         return ("failed", error) if error else ("done", None)
@@ -131,12 +131,13 @@ def _measure(m: _Measuring) -> str | None:
         _freeze(m, facts, prepared)
         before = _counters(engine, client)
         try:
-            for step in bench.play(job, prepared, m.stop):
-                if isinstance(step, Phase):
-                    _tell(m, step)
-                else:
-                    _keep(m, step, prepared)
-                m.stop.check()
+            with sensing.watching(m.server, m.settings) as watch:
+                for step in bench.play(job, prepared, m.stop):
+                    if isinstance(step, Phase):
+                        _tell(m, step)
+                    else:
+                        _keep(m, sensing.sensed(step, watch), prepared)
+                    m.stop.check()
         finally:
             _conclude(m, before, None if m.stop.requested else _counters(engine, client))
     return bench.verdict([each.sample for each in m.taken])
@@ -158,7 +159,7 @@ def _freeze(m: _Measuring, facts: Facts, prepared: Prepared) -> None:
     if is_loopback(m.server.base_url) and (warning := bench.busy_machine_warning()):
         warnings.append(warning)
     found = evidence.before(prepared, warnings)
-    m.planned = len(prepared.cases) * (m.suite.warmups + m.suite.repetitions)
+    m.planned = m.suite.sample_count(prepared.fitting)
     with m.database.write() as session:
         config = configs.freeze(session, m.run.server_id, frozen, shape, source=m.server.engine)
         runs.beat(
@@ -168,7 +169,7 @@ def _freeze(m: _Measuring, facts: Facts, prepared: Prepared) -> None:
             evidence=found,
             samples_planned=m.planned,
             main_point_key=prepared.cases[0][0].point.key,
-            progress={"phase": "Measuring."},
+            progress={"phase": "Measuring.", "step": bench.step(m.suite, prepared.fitting, 0)},
         )
     m.run.evidence = found
 
@@ -201,7 +202,8 @@ def _keep(m: _Measuring, taken: Taken, prepared: Prepared) -> None:
     last = triple_of(taken.sample)
     remaining_s = _remaining_s(m, prepared)
     done, phase = len(m.taken), "Measuring."
-    progress = {"phase": phase, "last": last, "remaining_s": remaining_s, "at": time.time()}
+    step = bench.step(m.suite, prepared.fitting, done)
+    progress = {"phase": phase, "step": step, "last": last, "remaining_s": remaining_s, "at": time.time()}
 
     def keep(session: Session) -> bool:
         samples.add_sample(session, m.run_id, taken.sample, taken.started_at)
@@ -216,15 +218,15 @@ def _keep(m: _Measuring, taken: Taken, prepared: Prepared) -> None:
 
 
 def _remaining_s(m: _Measuring, prepared: Prepared) -> float:
-    """From the newest sample of each point; points not yet seen are scaled by their tokens."""
-    each = m.suite.warmups + m.suite.repetitions
+    """From the newest round of each point; points not yet seen are scaled by their tokens."""
     newest = {taken.sample.point: taken.seconds for taken in m.taken}
     point, seconds = m.taken[-1].sample.point, m.taken[-1].seconds
-    total = 0.0
-    for index, (case, _) in enumerate(prepared.cases):
-        left = min(each, max(0, (index + 1) * each - len(m.taken)))
+    total, ahead = 0.0, len(m.taken)
+    for case in prepared.fitting:
+        samples = m.suite.sample_count([case])
+        left, ahead = samples - min(samples, ahead), ahead - min(samples, ahead)
         scale = (case.point.prompt_tokens + case.point.output_tokens) / (point.prompt_tokens + point.output_tokens)
-        total += left * newest.get(case.point, seconds * scale)
+        total += left / case.point.concurrency * newest.get(case.point, seconds * scale)
     return total
 
 

@@ -37,7 +37,7 @@ def add_run(
         suite_sha256=suite.sha256,
         main_point_key=suite.cases[0].point.key,
         plan={"repetitions": suite.repetitions, "warmups": suite.warmups, "model": model or server.model},
-        samples_planned=suite.sample_count,
+        samples_planned=suite.sample_count(suite.cases),
         note=checked_note(note),
     )
     session.add(run)

@@ -18,7 +18,7 @@ MICROSECONDS_PER_MS = 1000
 
 def add_sample(session: Session, run_id: int, sample: Sample, started_at: datetime) -> SampleRow:
     trace = asdict(sample.trace)
-    for elsewhere in ("events", "status", "error"):
+    for elsewhere in ("events", "status", "error", "sent_ns"):
         trace.pop(elsewhere)
     row = SampleRow(
         run_id=run_id,
@@ -31,6 +31,8 @@ def add_sample(session: Session, run_id: int, sample: Sample, started_at: dateti
             "trace": trace,
             "cache_defeat": sample.cache_defeat.value,
             "expected_prompt_tokens": sample.expected_prompt_tokens,
+            "reuses_cache": sample.reuses_cache,
+            "round": sample.round,
             "stream": sample.stream,
             "sent_at_ms": sample.sent_at_ms,
         },
@@ -64,6 +66,8 @@ def to_sample(row: SampleRow) -> Sample:
         trace=_trace(row, record["trace"]),
         flags=tuple(row.flags),
         expected_prompt_tokens=record["expected_prompt_tokens"],
+        reuses_cache=record.get("reuses_cache", False),  # older samples: each was a round of its own
+        round=record.get("round", row.ordinal),
         stream=record["stream"],
         sent_at_ms=record["sent_at_ms"],
         sensors=row.sensors,

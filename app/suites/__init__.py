@@ -6,7 +6,7 @@ often it is repeated: five repetitions and ten measure the same thing.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +31,8 @@ class Case:
 
     point: Point
     prompt: str
+    reuses_cache: bool = False
+    """Meant to find its prompt in the server's cache, where the warm-up before it left it."""
 
     @property
     def estimated_prompt_tokens(self) -> int:
@@ -52,18 +54,18 @@ class Suite:
     warmups: int = 1
     """Per point."""
     version: int = 1
-    cache: str = "defeat"
 
     @property
     def sha256(self) -> str:
         identity = {
-            "cache": self.cache,
+            "cache": "defeat",  # of a case without a word of its own
             "cases": [
                 {
                     "prompt_sha256": hashlib.sha256(case.prompt.encode()).hexdigest(),
                     "output_tokens": case.point.output_tokens,
                     "concurrency": case.point.concurrency,
                     "depth": case.point.depth,
+                    **({"cache": "reuse"} if case.reuses_cache else {}),
                 }
                 for case in self.cases
             ],
@@ -84,13 +86,26 @@ class Suite:
         return wanted
 
     @property
-    def sample_count(self) -> int:
-        return len(self.cases) * (self.warmups + self.repetitions)
+    def rounds(self) -> int:
+        """How often each point is played."""
+        return self.warmups + self.repetitions
+
+    def sample_count(self, cases: Sequence[Case]) -> int:
+        """How many requests these of its cases take."""
+        return sum(self.rounds * case.point.concurrency for case in cases)
 
 
-def _prose_case(prompt_tokens: int, output_tokens: int, start: int = 0) -> Case:
+def _prose_case(
+    prompt_tokens: int,
+    output_tokens: int,
+    start: int = 0,
+    concurrency: int = 1,
+    depth: int = 0,
+    reuses_cache: bool = False,
+) -> Case:
     length = round(prompt_tokens * BYTES_PER_TOKEN) - len(CONTINUE)
-    return Case(Point(prompt_tokens, output_tokens), prose(length, start) + CONTINUE)
+    point = Point(prompt_tokens, output_tokens, concurrency, depth)
+    return Case(point, prose(length, start) + CONTINUE, reuses_cache)
 
 
 BUILT_IN = {
@@ -115,6 +130,29 @@ BUILT_IN = {
             about="The lengths of llama-bench's defaults. Compare prefill with `llama-bench -p 512`, and decode with "
             "`llama-bench -n 128 -d 512`: a server decodes behind its prompt, plain tg128 starts at an empty context.",
             cases=(_prose_case(512, 128, start=77),),
+        ),
+        Suite(
+            key="depth",
+            title="Depth",
+            about="128 output tokens behind 0, 2,000, 4,000, 8,000 and 16,000 tokens of context, as far as the "
+            "server's context allows: how decode slows down as the KV cache grows.",
+            cases=tuple(_prose_case(64 + d, 128, start=d, depth=d) for d in (0, 2000, 4000, 8000, 16000)),
+            repetitions=3,
+        ),
+        Suite(
+            key="concurrency",
+            title="Concurrency",
+            about="1, 2, 4 and 8 requests at once, each about 512 prompt tokens and 128 output tokens: throughput, "
+            "what each stream still gets, and how many can be served within limits of TTFT and TPOT.",
+            cases=tuple(_prose_case(512, 128, start=31, concurrency=n) for n in (1, 2, 4, 8)),
+            repetitions=3,
+        ),
+        Suite(
+            key="cache",
+            title="Cache",
+            about="About 2,000 prompt tokens, first worked through anew each time, then found in the prompt cache: "
+            "what the cache saves.",
+            cases=tuple(_prose_case(2000, 32, start=53, reuses_cache=reuses) for reuses in (False, True)),
         ),
     )
 }

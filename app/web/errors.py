@@ -34,7 +34,7 @@ def wants_json(request: Request) -> bool:
 
 
 def response(request: Request, status: int, sentence: str) -> Response:
-    if wants_json(request):
+    if wants_json(request) or route_path(request).endswith(".json"):
         return JSONResponse({"error": {"message": sentence}}, status_code=status)
     template = "_error.html" if is_partial(request) else "error.html"
     return render(request, template, status=status, sentence=sentence, heading=_HEADINGS.get(status, "Not possible"))

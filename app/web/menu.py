@@ -10,6 +10,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("Overview", (("overview", "Overview"),)),
     ("Runs", (("runs", "Runs"),)),
     ("History", (("history", "History"),)),
+    ("Explore", (("explore", "Explore"),)),
     ("Ceiling", (("ceiling", "Ceiling"),)),
     ("Setup", (("servers", "Servers"), ("machines", "Machines"), ("suites", "Suites"))),
 )

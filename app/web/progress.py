@@ -61,7 +61,7 @@ def progress_of(session: Session, run: Run) -> Progress:
         public_id=run.public_id,
         status=run.status,
         phase="Waiting for its turn." if run.status == "queued" else told.get("phase", "Starting."),
-        steps=_steps(run),
+        steps=_steps(run, told),
         has_config=run.config_id is not None,
         samples_done=run.samples_done,
         samples_planned=run.samples_planned,
@@ -79,18 +79,13 @@ def progress_now(session: Session) -> list[Progress]:
     return [progress_of(session, run) for run in runs.running(session)]
 
 
-def _steps(run: Run) -> str:
-    """Samples are taken point by point, each point's warm-ups first."""
-    warmups, repetitions = run.plan.get("warmups", 0), run.plan.get("repetitions", 0)
-    per_point = warmups + repetitions
-    if not per_point or not run.samples_planned:
+def _steps(run: Run, told: Mapping[str, Any]) -> str:
+    """The worker says which sample it takes; before and after that, how many there are."""
+    if not run.samples_planned:
         return ""
-    done, points = run.samples_done, run.samples_planned // per_point
-    if run.status != "running" or done >= run.samples_planned:
-        return f"{done} of {plural(run.samples_planned, 'sample')} taken"
-    point, place = divmod(done, per_point)
-    which = f"warm-up {place + 1} of {warmups}" if place < warmups else f"sample {place - warmups + 1} of {repetitions}"
-    return f"{which}, point {point + 1} of {points}" if points > 1 else which
+    is_measuring = run.status == "running" and run.samples_done < run.samples_planned
+    taken = f"{run.samples_done} of {plural(run.samples_planned, 'sample')} taken"
+    return told.get("step") or taken if is_measuring else taken
 
 
 def _remaining_s(told: Mapping[str, Any]) -> float | None:

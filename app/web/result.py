@@ -19,6 +19,7 @@ FURTHER = (
     "ttfa_ms",
     "e2e_ms",
     "output_tokens_per_s",
+    "goodput_requests_per_s",
 )
 """In this order after the triple; others follow by key."""
 
@@ -29,6 +30,7 @@ SOURCES = {
     "client": "Timed by Roofmark",
     "server": "The server's own timing",
     "slope": "Slope between two prompt lengths",
+    "sensor": "From the machine's sensors",
     "import": "Imported",
 }
 LOWER_BOUND = "a lower bound: it contains HTTP, queue and chat template"
@@ -210,5 +212,5 @@ def _of_sample(sample: Sample, key: str) -> tuple[str, str]:
     value = triple_of(sample)[key]
     if value is not None:
         return number(value), ""
-    reasons = [reading.null_reason for reading in metrics()[key].read(sample) if reading.null_reason]
+    reasons = [reading.null_reason for reading in metrics()[key].read([sample]) if reading.null_reason]
     return number(None), NULL_REASONS[reasons[0]] if reasons else ""

@@ -32,6 +32,7 @@
     return {
       ...trace,
       hoverlabel,
+      ...(trace.error_x ? { error_x: { ...trace.error_x, type: "data", color, thickness: 1, width: 3 } } : {}),
       ...(trace.error_y ? { error_y: { ...trace.error_y, type: "data", color, thickness: 1, width: 3 } } : {}),
       opacity: series === null ? 0.5 : 1,
       line: { color, width: series === null ? 1 : 2, dash: look(`${own}-dash`) },

@@ -18,7 +18,7 @@ from tests.seed import seed
 
 RUNS = 10_000
 ROUNDS = 7
-PAGES = {"history": "/history", "overview": "/", "runs": "/runs"}
+PAGES = {"history": "/history", "overview": "/", "runs": "/runs", "explorer": "/explore"}
 
 
 def run() -> Iterator[Figure]:

@@ -22,6 +22,9 @@ PATHS = (
     "/runs/seed000039",
     "/runs/seed000032",
     "/history",
+    "/explore",
+    "/explore?y=ttft_ms&x=prompt_tokens&series=variant",
+    "/explore?y=decode_tokens_per_s&x=configuration&raw=on",
     "/machines",
     "/machines/new",
     "/machines/new?here=true",
@@ -105,6 +108,23 @@ def test_choosing_a_filter_draws_the_history_anew(browser: "Browser", address: s
         page.wait_for_url("**/history?suite=lengths")
         page.get_by_role("heading", name="Runs of the suite lengths").wait_for()
         page.locator(".js-plotly-plot").wait_for()
+
+
+def test_choosing_an_axis_draws_the_explorer_anew(browser: "Browser", address: str) -> None:
+    with tab(browser, address) as opened:
+        page = opened.page
+        page.goto("/explore")
+        page.get_by_label("against", exact=True).select_option("prompt_tokens")
+        page.wait_for_url("**/explore?x=prompt_tokens&y=decode_tokens_per_s&series=model")
+        page.get_by_role("heading", name="Decode against prompt tokens").wait_for()
+        page.get_by_label("Show", exact=True).select_option("ttft_ms")
+        page.locator("#presets a[aria-current]", has_text="TTFT against prompt length").wait_for()
+        page.locator(".js-plotly-plot .main-svg").first.wait_for()
+        page.get_by_label("Each run by itself").check()
+        page.wait_for_url("**raw=on")
+        page.get_by_text("Data table").click()
+        page.locator(".chart-data tbody a").first.click()
+        page.wait_for_url("**/runs/*")
 
 
 def test_a_note_is_saved_in_place(browser: "Browser", address: str) -> None:

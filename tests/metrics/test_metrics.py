@@ -15,7 +15,7 @@ from tests.traces import figures, sample, stream, trace
 def read(key: str, taken: Sample) -> dict[str, float | str | None]:
     return {
         reading.source: reading.null_reason if reading.value is None else reading.value
-        for reading in metrics()[key].read(taken)
+        for reading in metrics()[key].read([taken])
     }
 
 
@@ -185,7 +185,7 @@ def test_a_null_source_is_not_shown_where_another_has_a_value() -> None:
 def test_a_reading_that_is_no_number_is_null(duration: float) -> None:
     taken = sample(trace(server=figures(prompt_ms=duration, decode_ms=duration)))
     for key in ("prefill_tokens_per_s", "decode_tokens_per_s", "tpot_ms"):
-        for reading in metrics()[key].read(taken):
+        for reading in metrics()[key].read([taken]):
             assert reading.value is None or 0 <= reading.value < float("inf")
             assert reading.value is not None or reading.null_reason in NULL_REASONS
 

@@ -20,6 +20,7 @@ from app.web.deps import Reading
 from app.web.progress import progress_of
 from app.web.render import engine_titles, render
 from app.web.result import results, sample_lines
+from app.web.serving import serving_section
 
 router = APIRouter(include_in_schema=False)
 
@@ -60,6 +61,8 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         flags=_flags(taken),
         timeline=charts.timeline(at_point),
         gaps=charts.gaps(typical) if typical else None,
+        sensors=charts.sensors_of(_with_sensors(typical, at_point)) if typical else None,
+        serving=serving_section(taken, request.query_params),
         previous=previous(session, run, engine_titles()),
         metrics=metrics(),
         reasons=REASONS,
@@ -67,6 +70,12 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         checks=run.evidence.get("checks", []),
         too_long=[(Point.from_key(each["point"]), each["reason"]) for each in run.evidence.get("left_out", [])],
     )
+
+
+def _with_sensors(sample: Sample, at_point: Sequence[Sample]) -> Sample:
+    """The first stream of its round keeps what the sensors said."""
+    together = (each for each in at_point if (each.round, each.stream) == (sample.round, 0) and not each.is_warmup)
+    return next(together, sample) if sample.point.concurrency > 1 else sample
 
 
 def _again(run: Run, server: Server) -> dict[str, str]:

@@ -1,0 +1,95 @@
+"""What is to be measured, and what of it fits."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.bench.checks import Limits
+from app.engines.base import Ask, Engine
+from app.errors import BadInput
+from app.http import ServerClient
+from app.suites import Case, Suite
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to measure."""
+
+    engine: Engine
+    client: ServerClient
+    suite: Suite
+    model_id: str | None
+    context_tokens: int | None
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+
+    def ask(self, case: Case, nonce: str | None = None, counted: int | None = None) -> Ask:
+        return Ask(
+            prompt=case.prompt,
+            output_tokens=case.point.output_tokens,
+            model=self.model_id,
+            nonce=nonce,
+            reuse_cache=case.reuses_cache,
+            expected_prompt_tokens=counted,
+            capabilities=self.capabilities,
+        )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The cases that fit, each with its prompt tokens as the server counts them, and what had to be left out."""
+
+    cases: tuple[tuple[Case, int | None], ...]
+    left_out: tuple[tuple[Case, str], ...]
+
+    @property
+    def fitting(self) -> list[Case]:
+        return [case for case, _ in self.cases]
+
+
+def prepare(job: Job) -> Prepared:
+    """Counts prompts and leaves out what exceeds the context. Raises BadInput when nothing fits."""
+    fitting: list[tuple[Case, int | None]] = []
+    left_out: list[tuple[Case, str]] = []
+    counts: dict[str, int | None] = {}
+    for case in job.suite.cases:
+        if case.prompt not in counts:
+            counts[case.prompt] = job.engine.prompt_tokens(job.client, job.ask(case))
+        counted = counts[case.prompt]
+        if sentence := exceeds_context(case, counted, job.context_tokens):
+            left_out.append((case, sentence))
+        else:
+            fitting.append((case, counted))
+    if not fitting:
+        raise BadInput(left_out[0][1])
+    return Prepared(tuple(fitting), tuple(left_out))
+
+
+def exceeds_context(case: Case, counted: int | None, context_tokens: int | None) -> str | None:
+    """One sentence when prompt and output do not fit; None when they do, or when the context is unknown."""
+    prompt = counted if counted is not None else case.estimated_prompt_tokens
+    needed = prompt + case.point.output_tokens
+    if context_tokens is None or needed <= context_tokens:
+        return None
+    about = "" if counted is not None else "about "
+    return (
+        f"A prompt of {about}{prompt:,} tokens and {case.point.output_tokens:,} output tokens do not fit "
+        f"into the server's context of {context_tokens:,} tokens."
+    )
+
+
+def step(suite: Suite, cases: Sequence[Case], done: int) -> str:
+    """Which sample is being taken after `done` of them: `sample 2 of 5, point 1 of 3`; empty when all are."""
+    for place, case in enumerate(cases):
+        streams = case.point.concurrency
+        if done < suite.rounds * streams:
+            played = done // streams
+            which = (
+                f"warm-up {played + 1} of {suite.warmups}"
+                if played < suite.warmups
+                else f"sample {played - suite.warmups + 1} of {suite.repetitions}"
+            )
+            at_once = f", {streams} streams at once" if streams > 1 else ""
+            return which + (f", point {place + 1} of {len(cases)}" if len(cases) > 1 else "") + at_once
+        done -= suite.rounds * streams
+    return ""

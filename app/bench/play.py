@@ -1,0 +1,110 @@
+"""Warm-ups and repetitions of every point."""
+
+import secrets
+import time
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from app.bench.checks import pause, wait_until_idle
+from app.bench.job import Job, Prepared
+from app.bench.progress import Phase, Taken
+from app.bench.round import play_round
+from app.bench.stop import Stop
+from app.errors import ServerProblem, Trouble
+from app.metrics import FLAGS, flags_of, is_usable
+from app.samples import Sample, Status, Trace
+from app.suites import Case
+from app.units import duration
+
+NONCE_BYTES = 8
+
+
+@dataclass(frozen=True)
+class _Round:
+    """One playing of one point."""
+
+    case: Case
+    prompt_tokens: int | None
+    """As the server's tokenizer counts them."""
+    first_ordinal: int
+    index: int
+    is_warmup: bool
+    server_was_busy: bool
+
+
+def play(job: Job, prepared: Prepared, stop: Stop) -> Iterator[Phase | Taken]:
+    """Warm-ups, then repetitions, point by point. Ends early after a round in which a sample failed.
+
+    A generator, so that its caller stores each sample the moment it was taken and decides when to stop. Raises
+    ServerProblem when going on is pointless, Cancelled when `stop` says so.
+    """
+    ordinal, limits = 0, job.limits
+    for case, counted in prepared.cases:
+        for index in range(job.suite.rounds):
+            busy = yield from wait_until_idle(job.engine, job.client, limits, stop)
+            if busy:  # waited long enough once: the samples say that the server was busy
+                limits = replace(limits, busy_timeout_s=0)
+            this = _Round(case, counted, ordinal, index, index < job.suite.warmups, busy)
+            taken = yield from _taken(job, this, stop)
+            learned = {key: value for each in taken for key, value in each.sample.trace.learned.items()}
+            if learned:
+                job = replace(job, capabilities={**job.capabilities, **learned})
+            yield from taken
+            if any(each.sample.trace.status is Status.FAILED for each in taken):
+                return
+            ordinal += len(taken)
+
+
+def _taken(job: Job, this: _Round, stop: Stop) -> Generator[Phase, None, list[Taken]]:
+    """Its samples. Some servers say that they are loading only when they are asked to answer."""
+    waiting = time.monotonic()
+    while True:
+        nonces = [secrets.token_hex(NONCE_BYTES // 2) for _ in range(this.case.point.concurrency)]
+        asks = [job.ask(this.case, nonce, this.prompt_tokens) for nonce in nonces]
+        started_at, begun = datetime.now(UTC), time.monotonic()
+        try:
+            traces = play_round(job.engine, job.client, asks, stop)
+        except ServerProblem as problem:
+            waited = time.monotonic() - waiting
+            if problem.trouble is not Trouble.LOADING or waited > job.limits.loading_timeout_s:
+                raise
+            yield Phase(f"{problem} Waiting for {duration(waited)}.")
+            pause(stop)
+            continue
+        seconds = time.monotonic() - begun
+        return [Taken(sample, started_at, seconds) for sample in _samples(this, traces)]
+
+
+def _samples(this: _Round, traces: Sequence[Trace]) -> Iterator[Sample]:
+    began_ns = min((trace.sent_ns for trace in traces if trace.sent_ns), default=0)
+    for stream, trace in enumerate(traces):
+        sample = Sample(
+            ordinal=this.first_ordinal + stream,
+            point=this.case.point,
+            is_warmup=this.is_warmup,
+            cache_defeat=trace.cache_defeat,
+            trace=trace,
+            expected_prompt_tokens=this.prompt_tokens,
+            reuses_cache=this.case.reuses_cache,
+            round=this.index,
+            stream=stream,
+            sent_at_ms=(trace.sent_ns - began_ns) / 1e6 if trace.sent_ns else 0.0,
+            sensors={"server_was_busy": True} if this.server_was_busy else {},
+        )
+        yield replace(sample, flags=flags_of(sample))
+
+
+def verdict(samples: Sequence[Sample]) -> str | None:
+    """Why a run that reached its end has no result, in one sentence; None when it has one."""
+    measured = [sample for sample in samples if not sample.is_warmup]
+    failed = next((sample for sample in samples if sample.trace.status is Status.FAILED), None)
+    if failed is not None:
+        return failed.trace.error or "The server failed without saying why."
+    if any(is_usable(sample) for sample in measured):
+        return None
+    last = measured[-1] if measured else samples[-1]
+    if last.trace.error:
+        return f"No sample was complete: {last.trace.error}"
+    why = next((FLAGS[key].sentence for key in last.flags if key in FLAGS and FLAGS[key].disqualifies), None)
+    return f"No sample was usable: {why}" if why else "No sample was usable."

@@ -1,0 +1,61 @@
+"""One round: as many requests at once as a point asks for, each on its own connection and in its own thread."""
+
+import gc
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
+
+from app.bench.stop import Stop
+from app.engines.base import Ask, Engine
+from app.errors import Cancelled
+from app.http import ServerClient
+from app.samples import Trace
+
+
+def play_round(engine: Engine, client: ServerClient, asks: Sequence[Ask], stop: Stop) -> list[Trace]:
+    """The answers in the order of `asks`.
+
+    When all have ended, raises what the first of them raised. After Cancelled, `client` is closed.
+    """
+    if len(asks) == 1:
+        with stop.interruptible():
+            return [engine.play(client, asks[0])]
+    with _clients(client, len(asks)) as clients, _no_collection():
+        start = threading.Barrier(len(asks))
+
+        def play(stream: int) -> Trace:
+            try:
+                engine.health(clients[stream])  # connects: that time belongs to no TTFT
+            finally:
+                start.wait()
+            return engine.play(clients[stream], asks[stream])
+
+        with ThreadPoolExecutor(len(asks), thread_name_prefix="stream") as threads:
+            streams = [threads.submit(play, stream) for stream in range(len(asks))]
+            try:
+                with stop.interruptible():
+                    wait(streams)
+            except Cancelled:
+                for each in clients:  # wakes the threads that still read
+                    each.close()
+                raise
+            return [stream.result() for stream in streams]
+
+
+@contextmanager
+def _clients(first: ServerClient, count: int) -> Iterator[list[ServerClient]]:
+    with ExitStack() as stack:
+        yield [first, *(stack.enter_context(first.sibling()) for _ in range(count - 1))]
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Not even between two streams of the round: see engines._stream.record."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()

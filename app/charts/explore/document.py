@@ -1,0 +1,63 @@
+"""The marks of the explorer as JSON ("roofmark.explore/1") and CSV: the rows of its table, in the same order."""
+
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+
+from app.charts.explore.field import Field, Value
+from app.charts.explore.shape import Sheet
+from app.tables import csv_text
+
+SCHEMA = "roofmark.explore/1"
+
+
+def document(sheet: Sheet) -> dict[str, Any]:
+    """`lowest` and `highest` are null where y is no number, `run` where a row stands for several observations."""
+    return {
+        "schema": SCHEMA,
+        "view": {each.name: sheet.view.query.get(each.name) for each in fields(sheet.view)},
+        "fields": {
+            "series": _field(sheet.series) if sheet.series else None,
+            "x": _field(sheet.x),
+            "y": _field(sheet.y),
+        },
+        "observation": sheet.noun,
+        "rows": [
+            {
+                "series": _plain(mark.series),
+                "x": _plain(mark.x),
+                "y": _plain(mark.y),
+                "lowest": mark.low,
+                "highest": mark.high,
+                "observations": mark.observations,
+                "run": mark.public_id,
+            }
+            for mark in sheet.marks
+        ],
+        "matching_runs": sheet.matching_runs,
+        "left_out": [
+            {"count": each.number, "observation": each.noun, "what": each.lack.what, "reason": each.lack.reason}
+            for each in sheet.left_out
+        ],
+        "mixed": [field.name for field in sheet.mixed],
+    }
+
+
+def csv(sheet: Sheet) -> str:
+    columns = [sheet.x.name, sheet.y.name, "lowest", "highest", "observations", "run"]
+    rows = [
+        [_plain(mark.x), _plain(mark.y), mark.low, mark.high, mark.observations, mark.public_id] for mark in sheet.marks
+    ]
+    if sheet.series is not None:
+        columns.insert(0, sheet.series.name)
+        for row, mark in zip(rows, sheet.marks, strict=True):
+            row.insert(0, _plain(mark.series))
+    return csv_text(columns, rows)
+
+
+def _field(field: Field) -> dict[str, str]:
+    return {"name": field.name, "title": field.title, "unit": field.unit, "kind": field.kind}
+
+
+def _plain(value: Value | None) -> str | float | None:
+    return value.isoformat(timespec="seconds") if isinstance(value, datetime) else value

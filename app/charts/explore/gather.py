@@ -1,0 +1,98 @@
+"""The one part of the explorer that reads the database."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from sqlmodel import Session
+
+from app.charts.explore.field import Field, Spot
+from app.charts.explore.fields import registry
+from app.charts.explore.shape import Sheet, metrics_of, shape
+from app.charts.explore.view import Preset, View, offered, parse
+from app.charts.naming import distinct_titles
+from app.roof import Stand, decode_ceilings
+from app.samples import Point
+from app.store import explore as store
+from app.store.configs import Described, snapshot_of
+from app.store.explore import Frozen, Known, Place
+
+
+class Exploration(NamedTuple):
+    sheet: Sheet
+    problems: list[str]
+    """One sentence for each value of the address that makes no sense."""
+    fields: dict[str, Field]
+    presets: list[tuple[Preset, bool]]
+    """Those with data first, and whether each has any."""
+    known: Known
+
+
+def explore(session: Session, given: Mapping[str, str], engine_titles: Mapping[str, str]) -> Exploration:
+    """What an address asks for; without x, y and series the first preset that has data."""
+    known = store.known(session)
+    fields = registry(frozen.config for frozen in known.configs.values())
+    presets = offered(store.played(session), fields)
+    view, problems = parse(given, fields, presets[0][0].view)
+    return Exploration(_sheet(session, view, known, fields, engine_titles), problems, fields, presets, known)
+
+
+def _sheet(
+    session: Session, view: View, known: Known, fields: Mapping[str, Field], engine_titles: Mapping[str, str]
+) -> Sheet:
+    used = [fields[name] for name in (view.y, view.x, view.series) if name]
+    is_main_only = not any(field.is_of_point for field in used)
+    found = store.observations(
+        session,
+        view.where,
+        metrics_of(used),
+        view.source,
+        is_main_only,
+        with_time=any(field.kind == "time" for field in used),
+    )
+    spots = _spots(session, list(found.observations), known, used, engine_titles)
+    return shape(view, fields, found, spots, is_main_only)
+
+
+def _spots(
+    session: Session,
+    places: Sequence[Place],
+    known: Known,
+    used: Sequence[Field],
+    engine_titles: Mapping[str, str],
+) -> dict[Place, Spot]:
+    frozen = {place.config_id: known.configs[place.config_id] for place in places}
+    needs = {field.needs for field in used}
+    titles = _titles(frozen, known, engine_titles) if "title" in needs else {}
+    points = {place.point_key: Point.from_key(place.point_key) for place in places}
+    ceilings: list[float | None] = [None] * len(places)
+    if "ceiling" in needs:
+        stands = [
+            Stand(
+                known.machines[p.machine_id], frozen[p.config_id].config, frozen[p.config_id].model, points[p.point_key]
+            )
+            for p in places
+        ]
+        ceilings = decode_ceilings(session, stands)
+    return {
+        place: Spot(
+            config=frozen[place.config_id].config,
+            model=frozen[place.config_id].model,
+            title=titles.get(place.config_id, ""),
+            machine=known.machine_title(place.machine_id),
+            server=known.server_title(frozen[place.config_id].server),
+            engine=engine_titles.get(frozen[place.config_id].config.engine, frozen[place.config_id].config.engine),
+            suite=place.suite_key,
+            point=points[place.point_key],
+            labels=known.labels_of(place),
+            decode_ceiling=ceiling,
+        )
+        for place, ceiling in zip(places, ceilings, strict=True)
+    }
+
+
+def _titles(frozen: Mapping[int, Frozen], known: Known, engine_titles: Mapping[str, str]) -> dict[int, str]:
+    described = {
+        config_id: Described(known.server_title(each.server), snapshot_of(each.config, each.model))
+        for config_id, each in frozen.items()
+    }
+    return distinct_titles(described, engine_titles)

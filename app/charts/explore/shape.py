@@ -1,0 +1,230 @@
+"""From observations to what is drawn, listed and handed out: the same marks for chart, table, CSV and JSON."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from operator import itemgetter
+from statistics import median
+from typing import Any, NamedTuple
+
+from app.charts.explore.field import Field, Spot, Value, order, unturned
+from app.charts.explore.view import View, key
+from app.metrics import NULL_REASONS
+from app.store.explore import Found, Observation, Place
+from app.units import plural
+
+PUBLIC_ID, STARTED_AT, NUMBERS = 0, 1, 2
+"""Where they stand in an Observation."""
+APART = {"concurrency": ("concurrency",), "depth": ("depth", "context_tokens")}
+"""Conditions under which a server is another one, and the fields that tell of them: without one of these in sight,
+points with several streams, or behind a filled cache, do not count beside those without."""
+MIXABLE = ("machine", "model", "quantization", "engine", "prompt_tokens", "output_tokens", "concurrency", "depth")
+"""What makes results differ so much that a mark should not hold several of them unseen."""
+
+
+class Mark(NamedTuple):
+    """One point of the chart, one row of the table."""
+
+    series: Value | None
+    """None: without a field for series, or where that field is unknown."""
+    x: Value
+    y: Value
+    """Of several observations the median."""
+    low: float | None
+    """The lowest observation; None where y is no number."""
+    high: float | None
+    observations: int
+    public_id: str | None
+    """Of the run, where there is just one observation."""
+
+
+class Lack(NamedTuple):
+    """Why an observation is in no mark."""
+
+    what: str
+    """`without TTFT`"""
+    reason: str
+
+
+class LeftOut(NamedTuple):
+    number: int
+    noun: str
+    """run or point."""
+    lack: Lack
+
+    @property
+    def words(self) -> str:
+        reason = f"{self.lack.reason[0].lower()}{self.lack.reason[1:]}"
+        return f"Left out: {plural(self.number, self.noun)} {self.lack.what}: {reason}"
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """All that was asked for, in the order of series, x and y."""
+
+    view: View
+    x: Field
+    y: Field
+    series: Field | None
+    marks: Sequence[Mark]
+    noun: str
+    """What an observation is: a run at its main point, or any point of one."""
+    observations: int
+    """How many are in the marks."""
+    matching_runs: int
+    """How many runs there are to look at, with or without the values that were asked for."""
+    left_out: Sequence[LeftOut]
+    mixed: Sequence[Field]
+    """Fields of which some mark holds several values."""
+    is_single: bool
+    """Each mark is one observation."""
+
+
+def metrics_of(fields: Iterable[Field]) -> list[str]:
+    """The metrics to read, the one of the first field first."""
+    return list(dict.fromkeys(field.metric for field in fields if field.metric))
+
+
+def shape(
+    view: View, known: Mapping[str, Field], found: Found, spots: Mapping[Place, Spot], is_main_only: bool
+) -> Sheet:
+    """`found` as read for `metrics_of((y, x))`."""
+    x, y, series = known[view.x], known[view.y], known[view.series] if view.series else None
+    is_single = view.raw or x.metric is not None
+    columns = metrics_of((y, x))
+    column = {metric: NUMBERS + 2 * place for place, metric in enumerate(columns)}
+    aside = _aside(spots.values(), known, {field.name for field in (x, y, series) if field})
+    cells: dict[tuple[Any, ...], _Cell] = {}
+    singles: list[Mark] = []
+    lacking: Counter[Lack] = Counter()
+    seen: set[str] = set()
+    for (place, spot), why in zip(spots.items(), aside, strict=True):
+        rows = found.observations[place]
+        seen.update(row[PUBLIC_ID] for row in rows)
+        of_series = series.read(spot) if series else None
+        if why is not None:
+            lacking[why] += len(rows)
+            continue
+        if view.among is not None and key(of_series) != view.among:
+            continue
+        x_of, y_of = (_reader(field, spot, column, view.raw) for field in (x, y))
+        for row in rows:
+            at, value = x_of(row), y_of(row)
+            if value is None or at is None:
+                lacking[_lack(y if value is None else x, row, column)] += 1
+            elif view.at is not None and key(at) != view.at:
+                continue
+            elif is_single:
+                end = value if isinstance(value, int | float) else None
+                singles.append(Mark(of_series, at, value, end, end, 1, row[PUBLIC_ID]))
+            else:
+                name = (of_series, at) if y.kind == "number" else (of_series, at, value)
+                cell = cells.get(name) or cells.setdefault(name, _Cell(of_series, at))
+                cell.values.append(value)
+                cell.public_ids.append(row[PUBLIC_ID])
+                cell.spots.add(place)
+    noun = "run" if is_main_only else "point"
+    left_out = [LeftOut(number, noun, lack) for lack, number in lacking.most_common()]
+    if (absent := found.runs - len(seen)) > 0:
+        left_out.append(LeftOut(absent, "run", _without(y if y.metric else x)))
+    marks = singles if is_single else [cell.mark(y) for cell in cells.values()]
+    return Sheet(
+        view, x, y, series, _sorted(marks, x, y, series), noun,
+        observations=sum(mark.observations for mark in marks),
+        matching_runs=found.runs,
+        left_out=left_out,
+        mixed=_mixed([[spots[place] for place in cell.spots] for cell in cells.values()], known),
+        is_single=is_single,
+    )  # fmt: skip
+
+
+class _Cell:
+    """The observations of one mark."""
+
+    def __init__(self, series: Value | None, x: Value) -> None:
+        self.series, self.x = series, x
+        self.values: list[Any] = []
+        self.public_ids: list[str] = []
+        self.spots: set[Place] = set()
+
+    def mark(self, y: Field) -> Mark:
+        public_id = self.public_ids[0] if len(self.public_ids) == 1 else None
+        if y.kind != "number":
+            return Mark(self.series, self.x, self.values[0], None, None, len(self.values), public_id)
+        low, high = min(self.values), max(self.values)
+        return Mark(self.series, self.x, median(self.values), low, high, len(self.values), public_id)
+
+
+def _reader(field: Field, spot: Spot, column: Mapping[str, int], raw: bool) -> Callable[[Observation], Value | None]:
+    """How to read a field from the observations of a spot."""
+    if field.metric is not None:
+        place, turn = column[field.metric], field.turn
+        if turn is unturned:
+            return itemgetter(place)
+        return lambda row: None if row[place] is None else turn(row[place], spot)
+    if field.kind == "time":
+        return itemgetter(STARTED_AT) if raw else lambda row: _day(row[STARTED_AT])
+    value = field.read(spot)
+    return lambda _row: value
+
+
+def _day(moment: datetime | None) -> datetime | None:
+    return moment and moment.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _aside(spots: Collection[Spot], known: Mapping[str, Field], in_sight: Collection[str]) -> list[Lack | None]:
+    """Of each spot why it does not count beside the others, if so."""
+    usual: list[tuple[Field, Value | None]] = []
+    for name, tellers in APART.items():
+        field = known[name]
+        values = {field.read(spot) for spot in spots}
+        if len(values) > 1 and not set(tellers) & set(in_sight):
+            usual.append((field, min(values, key=lambda value: order(field, value))))
+    return [
+        next(
+            (
+                Lack(
+                    f"with {field.lower_title} above {key(value)}",
+                    f"Choose {field.lower_title} for an axis or the series to see them.",
+                )
+                for field, value in usual
+                if field.read(spot) != value
+            ),
+            None,
+        )
+        for spot in spots
+    ]
+
+
+def _lack(field: Field, row: Observation, column: Mapping[str, int]) -> Lack:
+    """A measured number says by itself why it is missing; a field that is made of it says what else is."""
+    if field.metric is None or row[column[field.metric]] is not None:
+        return _without(field)
+    return _without(field, NULL_REASONS.get(row[column[field.metric] + 1] or ""))
+
+
+def _without(field: Field, reason: str | None = None) -> Lack:
+    return Lack(f"without {field.lower_title}", reason or field.missing)
+
+
+def _sorted(marks: Sequence[Mark], x: Field, y: Field, series: Field | None) -> list[Mark]:
+    """By series, x and y; each value is ranked once, however many marks have it."""
+    of_series = _rank(series, {mark.series for mark in marks})
+    of_x, of_y = _rank(x, {mark.x for mark in marks}), _rank(y, {mark.y for mark in marks})
+    return sorted(marks, key=lambda mark: (of_series(mark.series), of_x(mark.x), of_y(mark.y), mark.public_id or ""))
+
+
+def _rank(field: Field | None, values: Collection[Value | None]) -> Callable[[Value | None], Any]:
+    """What to sort these values of a field by."""
+    if field is None or (field.kind != "category" and None not in values):
+        return lambda value: value or 0
+    ordered = sorted(values, key=lambda value: order(field, value))
+    return {value: rank for rank, value in enumerate(ordered)}.__getitem__
+
+
+def _mixed(groups: Iterable[Sequence[Spot]], known: Mapping[str, Field]) -> list[Field]:
+    """The fields of MIXABLE that have several values within one mark."""
+    several = [group for group in groups if len(group) > 1]
+    fields = [known[name] for name in MIXABLE]
+    return [field for field in fields if any(len({field.read(spot) for spot in group}) > 1 for group in several)]

@@ -1,0 +1,102 @@
+"""The marks of the explorer in words: a table, and one sentence that says what the chart shows."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from app.charts.base import MAX_POINTS, Table
+from app.charts.explore.field import Field, Value
+from app.charts.explore.shape import Mark, Sheet
+from app.charts.explore.view import UNKNOWN
+from app.units import number, plural
+
+MAX_ROWS = 200
+
+Link = Callable[[Mark], str]
+
+
+def words(value: Value | None) -> str:
+    """As a person reads it, without its unit."""
+    if isinstance(value, datetime):
+        has_time = (value.hour, value.minute, value.second) != (0, 0, 0)
+        return f"{value:%Y-%m-%d %H:%M}" if has_time else f"{value:%Y-%m-%d}"
+    if isinstance(value, int):  # counts: 8 streams, not 8.00
+        return f"{value:,}"
+    return value if isinstance(value, str) else number(value)
+
+
+def with_unit(field: Field, value: Value) -> str:
+    return f"{words(value)} {field.unit}".strip()
+
+
+def series_words(sheet: Sheet, value: Value | None) -> str:
+    if sheet.series is None:
+        return sheet.y.title
+    return words(value) if value is not None else UNKNOWN
+
+
+def hover(sheet: Sheet, mark: Mark, with_series: bool) -> str:
+    said = [f"{sheet.y.title} {with_unit(sheet.y, mark.y)}", f"{sheet.x.title} {with_unit(sheet.x, mark.x)}"]
+    if with_series and sheet.series is not None:
+        said.insert(0, series_words(sheet, mark.series))
+    if mark.observations > 1:
+        range_ = f", {words(mark.low)} to {words(mark.high)}" if mark.low is not None else ""
+        said.append(f"{plural(mark.observations, sheet.noun)}{range_}")
+    return "\n".join(said)
+
+
+def table(sheet: Sheet, link: Link) -> Table:
+    shown = sheet.marks[:MAX_ROWS]
+    has_spread = not sheet.is_single and sheet.y.kind == "number"
+    names = (*([sheet.series] if sheet.series else []), sheet.x, sheet.y)
+    texts = 0
+    for field in names:
+        if field.kind == "number":
+            break
+        texts += 1
+    rows = []
+    for mark in shown:
+        row = [series_words(sheet, mark.series)] if sheet.series else []
+        row += [words(mark.x), words(mark.y)]
+        row += [words(mark.low), words(mark.high)] if has_spread else []
+        rows.append((*row, *([] if sheet.is_single else [f"{mark.observations:,}"])))
+    return Table(
+        columns=(
+            *(field.label for field in names),
+            *(("Lowest", "Highest") if has_spread else ()),
+            *(() if sheet.is_single else (f"{sheet.noun.capitalize()}s",)),
+        ),
+        rows=tuple(rows),
+        links=tuple(link(mark) for mark in shown),
+        caption=f"The first {len(shown)} of {len(sheet.marks):,} rows; CSV and JSON hold all of them."
+        if len(sheet.marks) > len(shown)
+        else "",
+        texts=texts,
+    )
+
+
+def summary(sheet: Sheet) -> str:
+    by = f" and by {sheet.series.lower_title}" if sheet.series else ""
+    said = f"{sheet.y.title} of {plural(sheet.observations, sheet.noun)} by {sheet.x.lower_title}{by}"
+    if sheet.y.kind == "number":
+        low, high = min(sheet.marks, key=_height), max(sheet.marks, key=_height)
+        if _height(low) == _height(high):
+            said += f": {with_unit(sheet.y, low.y)}"
+        else:
+            said += f": from {_named(sheet, low)} to {_named(sheet, high)}"
+    else:
+        said += f": {plural(len(sheet.marks), 'combination')}"
+    if not sheet.is_single and any(mark.observations > 1 for mark in sheet.marks) and sheet.y.kind == "number":
+        said += ". Marks are medians, bars reach from the lowest to the highest"
+    if len(sheet.marks) > MAX_POINTS:
+        said += f". About {MAX_POINTS:,} of them are drawn: of neighbours the lowest, the highest and the last"
+    return f"{said}."
+
+
+def _named(sheet: Sheet, mark: Mark) -> str:
+    where = [series_words(sheet, mark.series)] if sheet.series else []
+    return f"{with_unit(sheet.y, mark.y)} ({', '.join([*where, with_unit(sheet.x, mark.x)])})"
+
+
+def _height(mark: Mark) -> float:
+    assert isinstance(mark.y, int | float)
+    return mark.y

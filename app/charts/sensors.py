@@ -1,0 +1,100 @@
+"""What the machine's sensors said while one sample was taken, on the time axis of its tokens."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from app.charts.base import MAX_SERIES, Figure, Key, Table, axis
+from app.charts.stack import stacked, y_name
+from app.samples import Sample
+from app.units import number, plural
+
+GB = 1e9
+PANELS = (
+    ("Power W", "power_w", 1.0),
+    ("Temperature °C", "temperature_c", 1.0),
+    ("Clock MHz", "clock_mhz", 1.0),
+    ("Memory clock MHz", "memory_clock_mhz", 1.0),
+    ("Card memory used GB", "memory_used_bytes", GB),
+    ("Load %", "load_percent", 1.0),
+    ("RAM available GB", "ram_available_bytes", GB),
+)
+"""Title with unit, how the quantity's name ends, and the divisor."""
+_NAME = re.compile(r"(?:(gpu\d+)\.|(cpu)_|)(.+)")
+
+
+def sensors_of(sample: Sample) -> Figure | None:
+    """Panels for what there is, one line for each card and the processor. None with fewer than two readings."""
+    at_ms: list[int] = sample.sensors.get("at_ms", [])
+    values: dict[str, list[float | None]] = sample.sensors.get("values", {})
+    found = [(title, divisor, lines) for title, ends, divisor in PANELS if (lines := _lines(values, ends))]
+    if len(at_ms) < 2 or not found:
+        return None
+    whose = list(dict.fromkeys(who for _, _, lines in found for who, _ in lines))
+    series = {who: place if place < MAX_SERIES else None for place, who in enumerate(whose)}
+    traces = [
+        _trace(place, series[who], f"{who}: {title}", at_ms, [_divided(v, divisor) for v in values[name]])
+        for place, (title, divisor, lines) in enumerate(found)
+        for who, name in lines
+    ]
+    throttles = sample.sensors.get("throttles", [])
+    held = f" Held back: {', '.join(throttles)}." if throttles else ""
+    return Figure(
+        data=traces,
+        layout={
+            **stacked([title for title, _, _ in found], axis("Time since the request was sent, ms")),
+            "hovermode": "closest",
+        },
+        summary=f"{plural(len(at_ms), 'reading')} of the machine's sensors during sample {sample.ordinal + 1}.{held}",
+        table=Table(
+            columns=("Quantity", "Mean", "Lowest", "Highest"),
+            rows=tuple(
+                _row(f"{who}: {title}", [_divided(value, divisor) for value in values[name]])
+                for title, divisor, lines in found
+                for who, name in lines
+            ),
+            texts=1,
+        ),
+        legend=tuple(Key(series[who], who) for who in whose),
+    )
+
+
+def _lines(values: dict[str, list[float | None]], ends: str) -> list[tuple[str, str]]:
+    """Whose line it is, and its quantity's name."""
+    found = []
+    for name in values:
+        match = _NAME.fullmatch(name)
+        if match and match[3] == ends and any(value is not None for value in values[name]):
+            found.append((_title(match[1] or match[2]), name))
+    return found
+
+
+def _title(prefix: str | None) -> str:
+    if prefix is None:
+        return "Machine"
+    return "Processor" if prefix == "cpu" else f"GPU {int(prefix.removeprefix('gpu'))}"
+
+
+def _divided(value: float | None, divisor: float) -> float | None:
+    return None if value is None else round(value / divisor, 3)
+
+
+def _trace(
+    panel: int, series: int | None, name: str, at_ms: Sequence[int], values: Sequence[float | None]
+) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": name,
+        "meta": {"series": series},
+        "x": list(at_ms),
+        "y": list(values),
+        "yaxis": y_name(panel),
+        "hovertemplate": f"{name} %{{y:,.3~r}}, after %{{x:,}} ms<extra></extra>",
+        "showlegend": False,
+    }
+
+
+def _row(name: str, values: Sequence[float | None]) -> tuple[str, ...]:
+    known = [value for value in values if value is not None]
+    return (name, number(sum(known) / len(known)), number(min(known)), number(max(known)))

@@ -1,0 +1,109 @@
+"""Several streams at once: throughput and what each stream still gets, with the limits that requests should keep."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.charts.base import Figure, Key, Table, axis
+from app.charts.stack import stacked, y_name
+from app.metrics.serving import Served, largest_within
+from app.metrics.throughput import Slo
+from app.units import number, plural
+
+PANELS = ("Throughput tok/s", "TTFT ms", "TPOT ms")
+LEGEND = (Key(0, "Median"), Key(1, "99th percentile"))
+
+
+def serving_figure(found: Sequence[Served], slo: Slo) -> Figure | None:
+    """Throughput, TTFT and TPOT against the number of streams; dashed: the limits. None without several streams."""
+    if not found:
+        return None
+    streams = [each.streams for each in found]
+    ends = [streams[0], streams[-1]]
+    traces = [
+        _line(0, 0, "Throughput", "tok/s", streams, [each.throughput_tokens_per_s for each in found]),
+        _line(1, 0, "Median TTFT", "ms", streams, [each.ttft_p50_ms for each in found]),
+        _line(1, 1, "99th percentile of TTFT", "ms", streams, [each.ttft_p99_ms for each in found]),
+        _limit(1, slo.ttft_ms, ends),
+        _line(2, 0, "Median TPOT", "ms", streams, [each.tpot_p50_ms for each in found]),
+        _line(2, 1, "99th percentile of TPOT", "ms", streams, [each.tpot_p99_ms for each in found]),
+        _limit(2, slo.tpot_ms, ends),
+    ]
+    return Figure(
+        data=traces,
+        layout={
+            **stacked(PANELS, axis("Streams at once", tickvals=streams, type="log")),
+            "hovermode": "closest",
+        },
+        summary=_summary(found, slo),
+        table=_table(found),
+        legend=LEGEND,
+    )
+
+
+def _summary(found: Sequence[Served], slo: Slo) -> str:
+    limits = f"TTFT of {number(slo.ttft_ms)} ms and TPOT of {number(slo.tpot_ms)} ms"
+    most = largest_within(found)
+    if most is None:
+        return f"With no number of streams every request kept within the limits: {limits}."
+    return f"Up to {plural(most, 'stream')} every request kept within the limits: {limits}."
+
+
+def _table(found: Sequence[Served]) -> Table:
+    return Table(
+        columns=(
+            "Streams",
+            "Requests",
+            "Throughput tok/s",
+            "TTFT median ms",
+            "TTFT p99 ms",
+            "TPOT median ms",
+            "TPOT p99 ms",
+            "Within the limits",
+            "Goodput req/s",
+        ),
+        rows=tuple(
+            (
+                str(each.streams),
+                str(each.requests),
+                number(each.throughput_tokens_per_s),
+                number(each.ttft_p50_ms),
+                number(each.ttft_p99_ms),
+                number(each.tpot_p50_ms),
+                number(each.tpot_p99_ms),
+                f"{each.good_share * 100:.0f} %" if each.good_share is not None else number(None),
+                number(each.goodput_requests_per_s),
+            )
+            for each in found
+        ),
+    )
+
+
+def _line(
+    panel: int, series: int, name: str, unit: str, x: Sequence[int], values: Sequence[float | None]
+) -> dict[str, Any]:
+    known = [(streams, round(value, 3)) for streams, value in zip(x, values, strict=True) if value is not None]
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": name,
+        "meta": {"series": series},
+        "x": [streams for streams, _ in known],
+        "y": [value for _, value in known],
+        "yaxis": y_name(panel),
+        "hovertemplate": f"{name}<br>%{{y:,.3~r}} {unit}, streams: %{{x}}<extra></extra>",
+        "showlegend": False,
+    }
+
+
+def _limit(panel: int, value: float, ends: Sequence[int]) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "Limit",
+        "meta": {"series": None, "role": "roof"},
+        "x": list(ends),
+        "y": [value, value],
+        "yaxis": y_name(panel),
+        "hovertemplate": f"Limit {number(value)} ms<extra></extra>",
+        "showlegend": False,
+    }

@@ -1,0 +1,99 @@
+"""Watching the sensors while something else is being timed: in a process of its own, which writes into a file.
+
+The child (`python -m app.hardware.watch`) takes a reading twice a second and ends when its standard input does.
+"""
+
+import json
+import logging
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from app.hardware import sensors
+from app.hardware.sensors import Reading
+
+INTERVAL_S = 0.5
+MAX_READINGS = 600
+"""Kept of one request: five minutes whole, of a longer one every second, third, ... reading."""
+
+log = logging.getLogger(__name__)
+
+
+class Watch:
+    """Watches for as long as its block lasts. A watch that cannot start sees nothing: measuring goes on."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="roofmark-")
+        self._path = Path(self._folder.name) / "readings.jsonl"
+        self._child: subprocess.Popen[bytes] | None = None
+        self._written: IO[bytes] | None = None
+        self._readings: list[Reading] = []
+
+    def __enter__(self) -> Self:
+        try:
+            with self._path.open("wb") as output:
+                self._child = subprocess.Popen(  # noqa: S603  # our own interpreter and module
+                    [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=output, stderr=subprocess.DEVNULL
+                )
+            self._written = self._path.open("rb")
+        except OSError:
+            log.warning("the sensors cannot be watched", exc_info=True)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self._child is not None:
+            assert self._child.stdin is not None
+            self._child.stdin.close()
+            self._child.kill()  # it has nothing to lose
+            self._child.wait()
+        if self._written is not None:
+            self._written.close()
+        self._folder.cleanup()
+
+    def between(self, start_s: float, end_s: float) -> list[Reading]:
+        """Readings of that time (seconds since 1970); earlier ones are forgotten."""
+        if self._written is not None:
+            for line in self._written.read().splitlines():
+                try:
+                    self._readings.append(Reading(**json.loads(line)))
+                except ValueError:  # half of a line: its reading is lost, the next one is whole
+                    continue
+        self._readings = [reading for reading in self._readings if reading.at_s >= start_s]
+        return [reading for reading in self._readings if reading.at_s <= end_s]
+
+
+def columns(readings: Sequence[Reading], start_s: float) -> dict[str, Any]:
+    """As a sample keeps them: `at_ms` after `start_s`, one list for each quantity (null where it was not told)."""
+    if not readings:
+        return {}
+    step = -(-len(readings) // MAX_READINGS)
+    kept = readings[::step]
+    names = sorted({name for reading in kept for name in reading.values})
+    return {
+        "at_ms": [round((reading.at_s - start_s) * 1000) for reading in kept],
+        "values": {name: [reading.values.get(name) for reading in kept] for name in names},
+        "throttles": sorted({why for reading in readings for why in reading.throttles}),
+    }
+
+
+def main() -> None:
+    ended = threading.Event()
+
+    def wait_for_the_end() -> None:
+        sys.stdin.buffer.read()
+        ended.set()
+
+    threading.Thread(target=wait_for_the_end, daemon=True).start()
+    found = sensors.sources()
+    while not ended.wait(INTERVAL_S):
+        print(json.dumps(asdict(sensors.read(found))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""What a server gives all streams of a round together, and how much of it is good enough."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.metrics import plausible
+from app.metrics.base import Metric, Reading, null
+from app.metrics.decode import read_tpot
+from app.metrics.e2e import read_e2e
+from app.metrics.ttft import read_ttft
+from app.samples import Sample
+
+
+@dataclass(frozen=True)
+class Slo:
+    """What a request must keep to be good (a service level objective)."""
+
+    ttft_ms: float = 500.0
+    tpot_ms: float = 50.0
+
+    def is_met(self, sample: Sample) -> bool | None:
+        """None where it cannot be known."""
+        readings = [*read_ttft(sample), *(each for each in read_tpot(sample) if each.source == "client")]
+        ttft_ms, tpot_ms = (reading.value for reading in readings)
+        if ttft_ms is None or tpot_ms is None:
+            return None
+        return ttft_ms <= self.ttft_ms and tpot_ms <= self.tpot_ms
+
+
+USUAL_SLO = Slo()
+
+
+def wall_ms(streams: Sequence[Sample]) -> float | None:
+    """From the first t0 of a round to its last token; None where a stream has none."""
+    ends = [read_e2e(sample)[0].value for sample in streams]
+    if None in ends:
+        return None
+    return max(sample.sent_at_ms + (end or 0) for sample, end in zip(streams, ends, strict=True))
+
+
+def read_throughput(streams: Sequence[Sample]) -> Sequence[Reading]:
+    """All output tokens of the round / its wall time."""
+    if any(plausible.is_output_count_absurd(sample) for sample in streams):
+        return [null("client", "implausible")]
+    wall = wall_ms(streams)
+    tokens = [sample.trace.output_tokens for sample in streams]
+    if not wall or not all(tokens):
+        return [null("client", "no_token")]
+    return [Reading("client", sum(n or 0 for n in tokens) / wall * 1000)]
+
+
+def read_goodput(streams: Sequence[Sample], slo: Slo) -> Sequence[Reading]:
+    """Requests of the round that meet the limits / its wall time."""
+    wall, met = wall_ms(streams), [slo.is_met(sample) for sample in streams]
+    if not wall or None in met:
+        return [null("client", "no_token")]
+    return [Reading("client", sum(map(bool, met)) / wall * 1000)]
+
+
+def read_usual_goodput(streams: Sequence[Sample]) -> Sequence[Reading]:
+    """Within the usual limits; no reading of a lone stream, which says nothing about serving."""
+    return read_goodput(streams, USUAL_SLO) if streams[0].point.concurrency > 1 else []
+
+
+METRICS = (
+    Metric(
+        key="output_tokens_per_s",
+        title="Throughput",
+        unit="tok/s",
+        better="higher",
+        explanation="All output tokens of all streams over the whole time, prefill included.",
+        round_formula=read_throughput,
+        spoiled_by=frozenset({"cached", "cold"}),
+    ),
+    Metric(
+        key="goodput_requests_per_s",
+        title="Goodput",
+        unit="req/s",
+        better="higher",
+        explanation="Requests per second that keep within limits: TTFT of 500 ms and TPOT of 50 ms.",
+        round_formula=read_usual_goodput,
+        spoiled_by=frozenset({"cached", "cold"}),
+    ),
+)

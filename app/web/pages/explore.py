@@ -1,0 +1,111 @@
+"""Any field of the runs against any other, as a page, as CSV and as JSON."""
+
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter
+from sqlmodel import Session
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.charts import explore as explorer
+from app.charts.explore import Exploration, Mark, View
+from app.errors import BadInput
+from app.web.deps import Reading
+from app.web.paths import path_for
+from app.web.render import engine_title, engine_titles, render
+
+HEIGHTS = ((14, "chart-explore"), (28, "chart-explore chart-long"))
+"""So many lines of names have room on the upright axis of such a chart."""
+
+router = APIRouter()
+
+
+@router.get("/explore", name="explore", include_in_schema=False)
+def show_explorer(request: Request, session: Reading) -> Response:
+    """What makes no sense in the address is said and left out; the rest is shown."""
+    found = _explored(request, session)
+    sheet = found.sheet
+    here, run_path = path_for(request, "explore"), path_for(request, "run", public_id="0").removesuffix("0")
+
+    def address(view: View) -> str:
+        return f"{here}?{urlencode(view.query)}"
+
+    each = address(replace(sheet.view, raw=True, at=None, among=None))
+
+    def link(mark: Mark) -> str:
+        """To its run, or to the runs that it stands for."""
+        if mark.public_id is not None:
+            return run_path + mark.public_id
+        narrowed = {"at": explorer.key(mark.x)}
+        if sheet.series is not None:
+            narrowed["among"] = explorer.key(mark.series)
+        return f"{each}&{urlencode(narrowed)}"
+
+    figure = explorer.figure(sheet, link)
+    response = render(
+        request,
+        "explore.html",
+        status=BadInput.http_status if found.problems else 200,
+        sheet=sheet,
+        view=sheet.view,
+        figure=figure,
+        chart_class=_chart_class(explorer.rows(figure)) if figure else "",
+        problems=found.problems,
+        presets=found.presets,
+        groups=explorer.grouped(found.fields.values()),
+        choices=_choices(found),
+        sources=explorer.SOURCES,
+        address=address,
+        query=urlencode(sheet.view.query),
+        notes=explorer.notes(sheet),
+        nothing=explorer.nothing(sheet),
+    )
+    response.headers["hx-push-url"] = address(sheet.view)
+    return response
+
+
+@router.get("/explore.csv", name="explore_csv", include_in_schema=False)
+def explore_csv(request: Request, session: Reading) -> Response:
+    text = explorer.csv(_sound(_explored(request, session)).sheet)
+    return Response(text, media_type="text/csv", headers=_file("explore.csv"))
+
+
+@router.get("/explore.json", name="explore_json", include_in_schema=False)
+@router.get("/api/v1/explore", name="api_explore", tags=["explore"])
+def explore_json(request: Request, session: Reading) -> Response:
+    """Parameters are those of the page: `x`, `y`, `series`, `source`, filters and `raw=on`."""
+    return JSONResponse(explorer.document(_sound(_explored(request, session)).sheet))
+
+
+def _chart_class(rows: int) -> str:
+    return next((name for most, name in HEIGHTS if rows <= most), "chart-explore chart-longest")
+
+
+def _explored(request: Request, session: Session) -> Exploration:
+    return explorer.explore(session, dict(request.query_params), engine_titles())
+
+
+def _sound(found: Exploration) -> Exploration:
+    """A program is told what a person would see. Raises BadInput."""
+    if found.problems:
+        raise BadInput(found.problems[0])
+    return found
+
+
+def _file(name: str) -> dict[str, str]:
+    return {"content-disposition": f'attachment; filename="roofmark-{name}"'}
+
+
+def _choices(found: Exploration) -> dict[str, list[tuple[Any, str]]]:
+    """Of each filter its values with their titles."""
+    known = found.known
+    configs = known.configs.values()
+    return {
+        "machine": [(machine.slug, known.machine_title(key)) for key, machine in known.machines.items()],
+        "model": [(name, name) for name in sorted({each.model.name for each in configs})],
+        "suite": [(suite, suite) for suite in known.suites],
+        "engine": [(engine, engine_title(engine)) for engine in sorted({each.config.engine for each in configs})],
+        "label": [(label, label) for label in known.labels],
+    }

@@ -1,0 +1,49 @@
+"""The section of a run with several streams: its figure, under the limits that the reader chose in the address."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from starlette.datastructures import QueryParams
+
+from app import charts
+from app.errors import BadInput
+from app.metrics.serving import serving
+from app.metrics.throughput import USUAL_SLO, Slo
+from app.samples import Sample
+from app.units import number, read_number
+
+LARGEST_MS = 1e7
+
+
+@dataclass(frozen=True)
+class Serving:
+    figure: charts.Figure
+    ttft_ms: str
+    """The limits as they stand in the form."""
+    tpot_ms: str
+
+
+def serving_section(samples: Sequence[Sample], query: QueryParams) -> Serving | None:
+    """None for a run without several streams. Raises BadInput for limits that are none."""
+    slo = Slo(
+        ttft_ms=_limit(query.get("slo_ttft_ms", ""), "TTFT", USUAL_SLO.ttft_ms),
+        tpot_ms=_limit(query.get("slo_tpot_ms", ""), "TPOT", USUAL_SLO.tpot_ms),
+    )
+    figure = charts.serving_figure(serving(samples, slo), slo)
+    return Serving(figure, _plain(slo.ttft_ms), _plain(slo.tpot_ms)) if figure else None
+
+
+def _limit(text: str, name: str, usual: float) -> float:
+    if not text.strip():
+        return usual
+    try:
+        value = read_number(text)
+    except ValueError as error:
+        raise BadInput(f"The limit of {name} must be a number of milliseconds, not {text[:40]!r}.") from error
+    if not 0 < value <= LARGEST_MS:
+        raise BadInput(f"The limit of {name} must be above 0 and at most {number(LARGEST_MS)} ms.")
+    return value
+
+
+def _plain(value: float) -> str:
+    return f"{value:.6g}"

@@ -1,0 +1,228 @@
+"""The explorer without pages: fields, marks, chart and words."""
+
+from datetime import UTC, datetime
+
+import plotly.graph_objects as go
+import pytest
+
+from app.charts import Figure, explore
+from app.charts.base import MAX_POINTS
+from app.charts.explore import Sheet, View
+from app.charts.explore.field import Spot, natural, order
+from app.charts.explore.fields import registry
+from app.charts.explore.notes import notes, nothing
+from app.charts.explore.shape import shape
+from app.charts.explore.view import parse
+from app.metrics import metrics
+from app.models import Config, Model
+from app.samples import Point
+from app.store.explore import Found, Observation, Place
+
+DECODE = "decode_tokens_per_s"
+USUAL = View("quantization", DECODE, "model")
+CONFIGS = {
+    1: Config(
+        id=1, server_id=1, model_id=1, engine="e", fingerprint="a", settings={"context": 4096, "rope": "2", "mix": 1}
+    ),
+    2: Config(
+        id=2, server_id=1, model_id=2, engine="e", fingerprint="b", settings={"context": 8192, "rope": 3, "mix": "on"}
+    ),
+}
+MODELS = {
+    1: Model(id=1, name="Qwen3-8B", quantization="Q8_0", geometry_sha256="a"),
+    2: Model(id=2, name="Qwen3-8B", quantization="IQ2_XS", geometry_sha256="b"),
+}
+FIELDS = registry(CONFIGS.values())
+
+
+PLAIN = Point(512, 128)
+
+
+def spot(config: int = 1, point: Point = PLAIN, machine: str = "box") -> Spot:
+    return Spot(CONFIGS[config], MODELS[config], f"c{config}", machine, "s", "Engine", "triple", point, (), 100.0)
+
+
+def sheet(view: View, rows: dict[Spot, list[Observation]], runs: int = 0, is_main_only: bool = True) -> Sheet:
+    places = {Place(each.config.id or 0, 1, each.suite, each.point.key, each.machine): each for each in rows}
+    found = Found({place: rows[each] for place, each in places.items()}, runs or sum(map(len, rows.values())))
+    return shape(view, FIELDS, found, places, is_main_only)
+
+
+def runs(*values: float | None, reason: str | None = None, config: int = 1) -> list[Observation]:
+    return [
+        (f"r{config}{n}", None, value if value is None else float(value), reason if value is None else None)
+        for n, value in enumerate(values)
+    ]
+
+
+def drawn(found: Sheet) -> Figure:
+    figure = explore.figure(found, lambda mark: f"/{mark.public_id or 'many'}")
+    assert figure is not None
+    go.Figure(data=figure.data, layout=figure.layout)  # plotly raises for anything it does not know
+    return figure
+
+
+def test_every_metric_and_setting_is_a_field() -> None:
+    assert metrics().keys() <= FIELDS.keys()
+    assert {"setting.context", "setting.kv_type_k", "setting.rope"} <= FIELDS.keys()
+
+
+def test_a_setting_is_a_number_where_all_of_its_values_are() -> None:
+    assert FIELDS["setting.context"].kind == "number"
+    assert FIELDS["setting.rope"].kind == FIELDS["setting.mix"].kind == "category"
+    assert FIELDS["setting.rope"].read(spot(2)) == "3"
+
+
+def test_quantizations_sort_by_their_bits_and_versions_by_their_numbers() -> None:
+    field = FIELDS["quantization"]
+    assert sorted(["what", "F16", "Q8_0", "IQ2_XS", "Q4_K_M"], key=lambda value: order(field, value)) == [
+        "IQ2_XS", "Q4_K_M", "Q8_0", "F16", "what",
+    ]  # fmt: skip
+    variants = ["B Q8_0", "A F16", "B IQ2_XS", "A Q4_0"]
+    assert sorted(variants, key=lambda value: order(FIELDS["variant"], value)) == [
+        "A Q4_0", "A F16", "B IQ2_XS", "B Q8_0",
+    ]  # fmt: skip
+    assert sorted(["llama.cpp b10000", "llama.cpp b999"], key=natural)[0] == "llama.cpp b999"
+
+
+def test_marks_are_medians_with_their_ends() -> None:
+    found = sheet(USUAL, {spot(1): runs(10, 30, 11), spot(2): runs(50, config=2)})
+    assert [(m.x, m.y, m.low, m.high, m.observations, m.public_id) for m in found.marks] == [
+        ("IQ2_XS", 50, 50, 50, 1, "r20"),
+        ("Q8_0", 11, 10, 30, 3, None),
+    ]
+    figure = drawn(found)
+    assert figure.layout["xaxis"]["ticktext"] == ["IQ2_XS", "Q8_0"]
+    (trace,) = figure.data
+    assert trace["mode"] == "markers"
+    assert (trace["error_y"]["array"], trace["error_y"]["arrayminus"]) == ([0, 19], [0, 1])
+    assert trace["customdata"] == ["/r20", "/many"]
+    assert figure.table.rows == (
+        ("Qwen3-8B", "IQ2_XS", "50.0", "50.0", "50.0", "1"), ("Qwen3-8B", "Q8_0", "11.0", "10.0", "30.0", "3"),
+    )  # fmt: skip
+
+
+def test_numbers_make_a_line_and_measured_numbers_do_not() -> None:
+    rows = {spot(1): runs(10, 12), spot(2): runs(50, config=2)}
+    (line,) = drawn(sheet(View("setting.context", DECODE), rows)).data
+    assert (line["mode"], line["x"], line["y"]) == ("lines+markers", [4096, 8192], [11, 50])
+    (dots,) = drawn(sheet(View("tpot_ms", DECODE), {spot(1): [("r", None, 10.0, None, 100.0, None)]})).data
+    assert dots["mode"] == "markers"
+
+
+def test_each_run_by_itself() -> None:
+    found = sheet(View("quantization", DECODE, raw=True), {spot(1): runs(10, 30, 11)})
+    assert [(mark.y, mark.public_id) for mark in found.marks] == [(10, "r10"), (11, "r12"), (30, "r11")]
+    assert "error_y" not in drawn(found).data[0]
+
+
+def test_days() -> None:
+    at = [datetime(2026, 9, day, hour, tzinfo=UTC) for day, hour in ((1, 2), (1, 20), (3, 4))]
+    rows = {spot(1): [(f"r{n}", moment, float(n), None) for n, moment in enumerate(at)]}
+    assert [(mark.x, mark.y) for mark in sheet(View("started_at", DECODE), rows).marks] == [
+        (datetime(2026, 9, 1, tzinfo=UTC), 0.5), (datetime(2026, 9, 3, tzinfo=UTC), 2.0),
+    ]  # fmt: skip
+    assert drawn(sheet(View("started_at", DECODE), rows)).layout["xaxis"]["type"] == "date"
+    assert len(sheet(View("started_at", DECODE, raw=True), rows).marks) == 3
+
+
+def test_what_is_left_out_is_said() -> None:
+    found = sheet(USUAL, {spot(1): runs(10, None, None, reason="buffered")}, runs=5)
+    assert [each.words for each in found.left_out] == [
+        "Left out: 2 runs without decode: the tokens arrived in bursts, most likely through a buffering proxy: their "
+        "times say nothing.",
+        "Left out: 2 runs without decode: it was not measured there.",
+    ]
+    empty = sheet(View("quantization", "tokens_per_s_per_watt"), {}, runs=3)
+    assert explore.figure(empty, str) is None
+    assert nothing(empty)[1].startswith("Left out: 3 runs without decode per watt: no power was recorded")
+
+
+def test_several_streams_do_not_count_beside_one_unless_they_are_in_sight() -> None:
+    rows = {spot(1): runs(10), spot(1, Point(512, 128, 8)): runs(2, config=3)}
+    apart = sheet(USUAL, rows)
+    assert [mark.y for mark in apart.marks] == [10]
+    assert notes(apart)[-1] == (
+        "Left out: 1 run with concurrency above 1: choose concurrency for an axis or the series to see them."
+    )
+    assert len(sheet(View("concurrency", DECODE), rows).marks) == 2
+    assert [mark.y for mark in sheet(USUAL, {spot(1, Point(512, 128, 8)): runs(2)}).marks] == [2]
+
+
+def test_what_a_mark_mixes_is_said() -> None:
+    mixed = sheet(USUAL, {spot(1): runs(10), spot(1, machine="other"): runs(20)})
+    assert "Some marks stand for runs that differ in machine: " in notes(mixed)[1]
+    assert not sheet(View("machine", DECODE), {spot(1): runs(10), spot(1, machine="other"): runs(20)}).mixed
+
+
+def test_a_single_value_of_x_says_the_next_step() -> None:
+    alone = sheet(View("prompt_tokens", DECODE), {spot(1): runs(10)})
+    assert notes(alone) == ["Every run here has prompt tokens 512: run the `lengths` suite to see others."]
+
+
+def test_a_share_of_the_ceiling_is_of_all_streams() -> None:
+    found = sheet(View("concurrency", "ceiling_share"), {spot(1, Point(512, 128, 4)): runs(20)})
+    assert found.marks[0].y == 80
+
+
+def test_long_names_lie_on_the_upright_axis() -> None:
+    names = {spot(n % 2 + 1, machine=f"a machine with a long name {n}"): runs(n) for n in range(1, 4)}
+    figure = drawn(sheet(View("machine", DECODE), names))
+    assert len(figure.layout["yaxis"]["ticktext"]) == 3
+    assert figure.layout["yaxis"]["range"] == [2.5, -0.5]
+    assert figure.data[0]["x"] == [1, 2, 3]
+    assert explore.rows(figure) == 3
+
+
+def test_no_more_series_than_can_be_told_apart() -> None:
+    rows = {spot(1, machine=f"m{n}"): runs(*range(1, n + 2)) for n in range(9)}
+    figure = drawn(sheet(View("quantization", DECODE, "machine"), rows))
+    assert [key.title for key in figure.legend] == ["m3", "m4", "m5", "m6", "m7", "m8", "3 others"]
+    assert figure.legend[-1].series is None
+    assert len(figure.table.rows) == 9
+
+
+@pytest.mark.parametrize("view", [View("quantization", DECODE, raw=True), View("tpot_ms", DECODE, "model")])
+def test_many_points_are_reduced_and_that_is_said(view: View) -> None:
+    rows = [(f"r{n:05d}", None, 50.0 + n % 7, None, 20.0 + n % 11, None) for n in range(12_000)]
+    rows[6000] = ("spike", None, 900.0, None, 10.0, None)
+    figure = drawn(sheet(view, {spot(1): rows}))
+    assert sum(len(trace["x"]) for trace in figure.data) <= MAX_POINTS + 2
+    assert max(figure.data[0]["y"]) == 900
+    assert "About 2,000 of them are drawn" in figure.summary
+    assert figure.table.caption == "The first 200 of 12,000 rows; CSV and JSON hold all of them."
+
+
+def test_a_figure_knows_no_colours_and_somebodys_words_are_no_markup() -> None:
+    found = sheet(View("machine", DECODE, "machine"), {spot(1, machine="<b>x</b></script>"): runs(1, 2)})
+    text = drawn(found).json
+    assert "<b>" not in text
+    assert "&lt;b>" in text.replace("&gt;", ">").replace("\\u003c", "<")
+    assert not any(word in text for word in ("color", "font", 'dash"', "symbol"))
+
+
+def test_an_address_holds_a_whole_view() -> None:
+    query = {
+        "x": "started_at", "y": "ttft_ms", "series": "labels", "source": "server", "machine": "m", "model": "ä b",
+        "suite": "s", "engine": "e", "label": "l", "since": "2026-09-01", "until": "2026-09-02", "raw": "on",
+        "at": "1", "among": "2",
+    }  # fmt: skip
+    view, problems = parse(query, FIELDS, USUAL)
+    assert (problems, view.query) == ([], query)
+    assert view.whole.query == {key: value for key, value in query.items() if key not in ("raw", "at", "among")}
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ({"x": "nonesuch"}, "There is no field called 'nonesuch' for x."),
+        ({"series": "ttft_ms"}, "TTFT differs from run to run, so it makes no series."),
+        ({"source": "guess"}, "A source is one of client, server, slope, import; 'guess' is not."),
+        ({"since": "yesterday"}, "A day is written as in 2026-11-29; 'yesterday' is not."),
+        ({"since": "2026-09-02", "until": "2026-09-01"}, "The first day is after the last one."),
+        ({"model": "x" * 700}, "The value of model is none that can be looked for."),
+        ({"machine": "a\0b"}, "The value of machine is none that can be looked for."),
+    ],
+)
+def test_what_makes_no_sense_is_one_sentence(query: dict[str, str], sentence: str) -> None:
+    assert parse(query, FIELDS, USUAL) == (USUAL, [sentence])

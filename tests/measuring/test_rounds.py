@@ -1,0 +1,150 @@
+"""Several streams at once, prompts left in the cache on purpose, and the step that is being taken."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app import bench
+from app.bench import Stop, Taken
+from app.errors import Cancelled, ServerProblem, Trouble
+from app.metrics import measure
+from app.samples import CacheDefeat, Point
+from app.suites import BUILT_IN, Case, Suite
+from tests.measuring.test_play import CHAT, IDLE, MODELS, READY, job, played, samples
+from tests.replay import Request, Script, capture, case
+
+WORD = b'data: {"choices": [{"index": 0, "delta": {"content": " word"}, "finish_reason": null}]}\n\n'
+END = (
+    b'data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}], '
+    b'"usage": {"prompt_tokens": 100, "completion_tokens": 5}}\n\ndata: [DONE]\n\n'
+)
+STREAM = Script.sse(*[WORD] * 5, END, step_ms=500)
+
+
+def suite(*concurrencies: int, repetitions: int = 1, warmups: int = 0, output_tokens: int = 5) -> Suite:
+    cases = tuple(Case(Point(100, output_tokens, each), "word " * 100) for each in concurrencies)
+    return Suite("mine", "Mine", "", cases, repetitions, warmups)
+
+
+def test_the_streams_of_a_round_run_at_the_same_time() -> None:
+    together = threading.Barrier(4)
+
+    def chat(request: Request) -> Script:
+        together.wait(10)  # a server that answers nobody before all four have asked
+        return STREAM
+
+    with job({CHAT: chat, "/v1/models": MODELS}, suite=suite(4, repetitions=2, warmups=1)) as (made, replay):
+        found = samples(played(made))
+    assert [sample.ordinal for sample in found] == list(range(12))
+    assert [(sample.round, sample.stream) for sample in found] == [(r, s) for r in range(3) for s in range(4)]
+    assert [sample.is_warmup for sample in found] == [True] * 4 + [False] * 8
+    assert len({body["messages"][0]["content"] for body in replay.posted()}) == 12  # a nonce of its own each
+    for number in range(3):
+        assert min(sample.sent_at_ms for sample in found if sample.round == number) == 0
+    of_all = {each.metric: each for each in measure(found)}
+    assert of_all["output_tokens_per_s"].samples == 2  # rounds
+    assert of_all["ttft_ms"].samples == 8
+    together_per_s, alone_per_s = of_all["output_tokens_per_s"].value, of_all["decode_tokens_per_s"].value
+    assert together_per_s is not None
+    assert alone_per_s is not None
+    assert together_per_s > 2 * alone_per_s
+
+
+def test_one_stream_that_fails_ends_the_run_and_the_others_are_kept() -> None:
+    turns = iter(["S23", "S17", "S23"])
+    lock = threading.Lock()
+
+    def chat(request: Request) -> Script:
+        with lock:
+            name = next(turns)
+        return case(name)(request)
+
+    with job({CHAT: chat, "/v1/models": MODELS}, suite=suite(3, repetitions=5, output_tokens=7)) as (made, _):
+        found = samples(played(made))
+    assert sorted(sample.trace.status for sample in found) == ["failed", "ok", "ok"]
+    assert "out of memory" in (bench.verdict(found) or "")
+
+
+def test_a_problem_that_all_meet_is_raised_once() -> None:
+    refusal = Script.json({"error": {"message": "The model `x` does not exist.", "code": "model_not_found"}}, 404)
+    with job({CHAT: refusal, "/v1/models": MODELS}, suite=suite(3)) as (made, _):
+        with pytest.raises(ServerProblem) as caught:
+            played(made)
+        assert caught.value.trouble is Trouble.UNKNOWN_MODEL
+
+
+def test_stopping_wakes_every_stream() -> None:
+    stop, asked = Stop(), threading.Semaphore(0)
+
+    def chat(request: Request) -> Script:
+        asked.release()
+        return Script(headers={"content-type": "text/event-stream"}, end="hang")
+
+    def cancel() -> None:
+        for _ in range(3):
+            asked.acquire()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with job({CHAT: chat, "/v1/models": MODELS}, suite=suite(3)) as (made, _), stop.on_signals():
+        threading.Thread(target=cancel, daemon=True).start()
+        with pytest.raises(Cancelled):
+            played(made, stop)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("stream")]
+
+
+def test_the_cache_suite_measures_fresh_and_reused_apart() -> None:
+    fresh = capture("llama.cpp", "chat_stream_usage_cache_prompt_false")
+    reused = capture("llama.cpp", "chat_stream_usage_repeat_cachehit")
+
+    def chat(request: Request) -> Script:
+        return reused if request.json()["cache_prompt"] else fresh
+
+    routes = {"/health": READY, "/slots": IDLE, CHAT: chat}
+    with job(routes, "llama.cpp", suite=BUILT_IN["cache"].with_counts(2, 1)) as (made, replay):
+        found = samples(played(made))
+    assert [sample.reuses_cache for sample in found] == [False] * 3 + [True] * 3
+    assert {sample.cache_defeat for sample in found if sample.reuses_cache} == {CacheDefeat.NONE}
+    assert not any({"cached", "possibly_cached"} & set(sample.flags) for sample in found)
+    assert len({body["messages"][0]["content"] for body in replay.posted()}) == 1
+    of_all = {(each.metric, each.source): each for each in measure(found)}
+    assert of_all["ttft_ms", "client"].samples == 2
+    assert of_all["ttft_reused_ms", "client"].samples == 2
+
+
+def test_a_server_that_reuses_nothing_has_no_reused_ttft() -> None:
+    routes = {"/health": READY, "/slots": IDLE, CHAT: capture("llama.cpp", "chat_stream_usage_cache_prompt_false")}
+    with job(routes, "llama.cpp", suite=BUILT_IN["cache"].with_counts(2, 0)) as (made, _):
+        found = measure(samples(played(made)))
+    (reused,) = [each for each in found if each.metric == "ttft_reused_ms"]
+    assert (reused.value, reused.null_reason) == (None, "not_reused")
+
+
+def steps(of: Suite) -> Iterator[str]:
+    for done in range(of.sample_count(of.cases) + 1):
+        yield bench.step(of, of.cases, done)
+
+
+def test_the_step_is_named() -> None:
+    assert list(steps(suite(1, repetitions=2, warmups=1))) == [
+        "warm-up 1 of 1",
+        "sample 1 of 2",
+        "sample 2 of 2",
+        "",
+    ]
+    assert list(steps(suite(1, 2, repetitions=2))) == [
+        "sample 1 of 2, point 1 of 2",
+        "sample 2 of 2, point 1 of 2",
+        *["sample 1 of 2, point 2 of 2, 2 streams at once"] * 2,
+        *["sample 2 of 2, point 2 of 2, 2 streams at once"] * 2,
+        "",
+    ]
+
+
+def test_taken_samples_of_a_round_share_its_time() -> None:
+    with job({CHAT: STREAM, "/v1/models": MODELS}, suite=suite(2)) as (made, _):
+        taken: list[Any] = [each for each in played(made) if isinstance(each, Taken)]
+    assert len({each.seconds for each in taken}) == 1

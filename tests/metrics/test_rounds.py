@@ -1,0 +1,162 @@
+"""Metrics of a round: throughput, goodput, energy; and what a person's own limits say about serving."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.metrics import Measured, measure
+from app.metrics.serving import Served, largest_within, serving
+from app.metrics.throughput import Slo
+from app.samples import Point, Sample
+from tests.traces import sample, stream, trace
+
+SLO = Slo(ttft_ms=1000, tpot_ms=30)
+
+
+def one_round(
+    streams: int, number: int = 0, first_ms: float = 800, gap_ms: float = 25, later_ms: float = 0, **changes: Any
+) -> list[Sample]:
+    """`streams` answers of 11 tokens; each begins `later_ms` after the one before."""
+    made = trace(stream(first_ms, gap_ms))
+    point = Point(512, 11, streams)
+    return [
+        sample(made, point=point, round=number, stream=n, ordinal=n, sent_at_ms=n * later_ms, **changes)
+        for n in range(streams)
+    ]
+
+
+def found(samples: Sequence[Sample], key: str) -> Measured | None:
+    return next((each for each in measure(samples) if each.metric == key), None)
+
+
+def value(samples: Sequence[Sample], key: str) -> float | None:
+    measured = found(samples, key)
+    assert measured is not None
+    return measured.value
+
+
+def test_throughput_is_all_tokens_over_the_wall_time_of_the_round() -> None:
+    taken = [*one_round(4, 0), *one_round(4, 1, later_ms=50)]
+    # the first round lasts 800 + 10 x 25 ms, the second 150 ms longer
+    measured = found(taken, "output_tokens_per_s")
+    assert measured is not None
+    assert measured.samples == 2
+    assert measured.minimum == pytest.approx(44 / 1.2)
+    assert measured.maximum == pytest.approx(44 / 1.05)
+
+
+def test_of_a_lone_stream_it_is_tokens_over_end_to_end() -> None:
+    taken = [sample(ordinal=n) for n in range(3)]  # all of round 0, as samples are that know no rounds
+    measured = found(taken, "output_tokens_per_s")
+    assert measured is not None
+    assert measured.samples == 3
+    assert measured.value == pytest.approx(11 / 1.05)
+
+
+def test_a_round_with_an_unusable_stream_is_left_out_whole() -> None:
+    first, second = one_round(2, 0), one_round(2, 1)
+    taken = [first[0], replace(first[1], flags=("incomplete",)), *second]
+    measured = found(taken, "output_tokens_per_s")
+    assert measured is not None
+    assert (measured.samples, measured.left_out) == (1, {"incomplete": 1})
+
+
+def test_client_prefill_of_concurrent_streams_is_unknown_with_its_reason() -> None:
+    measured = [each for each in measure(one_round(2)) if each.metric == "prefill_tokens_per_s"]
+    assert [(each.source, each.value, each.null_reason) for each in measured] == [
+        ("client", None, "concurrent_streams")
+    ]
+
+
+def test_goodput_counts_requests_within_the_usual_limits() -> None:
+    assert value(one_round(2, first_ms=400), "goodput_requests_per_s") == pytest.approx(2 / 0.65)
+    assert value(one_round(2, first_ms=600), "goodput_requests_per_s") == 0  # none was good: that is known
+    assert found([sample()], "goodput_requests_per_s") is None
+
+
+def test_serving_needs_several_streams() -> None:
+    assert serving([sample()], SLO) == []
+    assert serving([], SLO) == []
+    assert serving([replace(each, is_warmup=True) for each in one_round(2)], SLO) == []
+
+
+def test_serving_by_the_number_of_streams() -> None:
+    slow = one_round(4, 0, first_ms=1200)
+    taken = [*one_round(1), *one_round(2), *slow[:2], *one_round(4, 0, first_ms=900)[2:]]
+    one, two, four = serving(taken, SLO)
+    assert (one.streams, two.streams, four.streams) == (1, 2, 4)
+    assert (one.good_share, two.good_share, four.good_share) == (1, 1, 0.5)
+    assert (four.ttft_p50_ms, four.requests) == (1050, 4)
+    assert four.ttft_p99_ms == pytest.approx(1200)
+    assert two.goodput_requests_per_s == pytest.approx(2 / 1.05)
+    assert largest_within([one, two, four]) == 2
+    assert largest_within([four]) is None
+
+
+@given(
+    st.lists(st.tuples(st.floats(1, 1e5), st.floats(0.1, 500)), min_size=2, max_size=8),
+    st.floats(1, 1e5),
+    st.floats(0.1, 500),
+)
+def test_goodput_never_exceeds_all_requests_and_grows_with_the_limits(
+    answers: list[tuple[float, float]], ttft_ms: float, tpot_ms: float
+) -> None:
+    point = Point(512, 11, len(answers))
+    taken = [
+        sample(trace(stream(first, gap)), point=point, stream=n, ordinal=n) for n, (first, gap) in enumerate(answers)
+    ]
+    (strict,), (lax,) = serving(taken, Slo(ttft_ms, tpot_ms)), serving(taken, Slo(2e5, 1000))
+    assert lax.good_share == 1
+    assert strict.good_share is not None
+    assert 0 <= strict.good_share <= 1
+    assert (strict.goodput_requests_per_s or 0) <= (lax.goodput_requests_per_s or 0)
+
+
+def test_nothing_usable_is_no_zero() -> None:
+    broken = [replace(each, trace=replace(each.trace, events=())) for each in one_round(2)]
+    (served,) = serving(broken, SLO)
+    assert served == Served(2, 2, None, None, None, None, None, None, None)
+
+
+# --- energy ----------------------------------------------------------------------------------------------------------
+
+
+def sensed(**values: list[float | None]) -> dict[str, Any]:
+    """Readings at 0, 500, ... ms."""
+    count = len(next(iter(values.values())))
+    return {"at_ms": [500 * n for n in range(count)], "values": {k.replace("__", "."): v for k, v in values.items()}}
+
+
+LONG = trace(stream(first_ms=400, gap_ms=100, tokens=11))  # decode from 400 to 1400 ms
+
+
+def energy(sensors: dict[str, Any]) -> Measured | None:
+    return found([sample(LONG, sensors=sensors)], "joules_per_output_token")
+
+
+def test_energy_is_the_mean_power_of_the_decode_over_its_speed() -> None:
+    measured = energy(sensed(gpu0__power_w=[900, 100, 200, 900], cpu_power_w=[0, 10, 10, 0]))
+    assert measured is not None
+    assert (measured.source, measured.unit) == ("sensor", "J")
+    assert measured.value == pytest.approx(160 / 10)  # 160 W at 10 tok/s
+
+
+def test_the_energy_of_a_round_is_shared_by_its_tokens() -> None:
+    taken = [sample(LONG, point=Point(512, 11, 2), stream=n, ordinal=n) for n in range(2)]
+    taken[0] = replace(taken[0], sensors=sensed(gpu0__power_w=[300, 300, 300, 300]))
+    assert value(taken, "joules_per_output_token") == pytest.approx(300 * 1.0 / 20)
+
+
+def test_without_a_sensor_there_is_no_energy_and_with_too_few_readings_a_reason() -> None:
+    assert energy({}) is None
+    assert energy(sensed(cpu_load_percent=[5, 5, 5])) is None
+    few = energy(sensed(gpu0__power_w=[100, 100]))
+    assert few is not None
+    assert (few.value, few.null_reason) == (None, "few_readings")
+    gone = energy(sensed(gpu0__power_w=[100, None, None, None]))
+    assert gone is not None
+    assert gone.value is None

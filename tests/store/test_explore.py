@@ -1,0 +1,126 @@
+"""What the explorer reads, on both databases."""
+
+from datetime import timedelta
+
+import pytest
+from sqlmodel import Session, select
+
+from app.db import Database
+from app.models import Run, now
+from app.samples import Point
+from app.store import explore
+from app.store.explore import Found, Where
+from tests.databases import on_both
+from tests.explored import QUANTIZATIONS, START, SUITES, add_notebook, number
+
+DECODE = "decode_tokens_per_s"
+
+
+@pytest.fixture
+def ids(database: Database) -> list[str]:
+    with database.write() as session:
+        return add_notebook(session, repeats=1)
+
+
+def count(found: Found) -> int:
+    return sum(len(rows) for rows in found.observations.values())
+
+
+def read(session: Session, where: Where | None = None, *metrics: str, source: str | None = None) -> Found:
+    return explore.observations(session, where or Where(), metrics or [DECODE], source)
+
+
+@on_both
+def test_a_run_counts_once_at_its_main_point_or_at_all_of_its_points(database: Database, ids: list[str]) -> None:
+    with database.read() as session:
+        assert count(read(session)) == count(explore.observations(session, Where(), [])) == len(ids)
+        everywhere = explore.observations(session, Where(), [DECODE], is_main_only=False)
+    assert count(everywhere) == len(ids) // len(SUITES) * sum(map(len, SUITES.values()))
+    assert everywhere.runs == len(ids)
+    assert {place.point_key for place in everywhere.observations} >= {"512/128/8/0", "64/64/1/16384"}
+
+
+@on_both
+def test_two_metrics_stand_side_by_side_and_the_source_can_be_chosen(database: Database, ids: list[str]) -> None:
+    with database.read() as session:
+        both = read(session, None, DECODE, "ttft_ms")
+        server = read(session, None, DECODE, "ttft_ms", source="server")
+    for place, rows in both.observations.items():
+        for shown, stated in zip(rows, server.observations[place], strict=True):
+            assert shown[4] > 0
+            assert stated[2] == pytest.approx(shown[2] * 1.01)
+            assert stated[4:] == (None, None)
+
+
+@on_both
+def test_runs_that_do_not_count(database: Database, ids: list[str]) -> None:
+    with database.write() as session:
+        runs = session.exec(select(Run).where(Run.suite_key == "triple")).all()
+        runs[0].hidden_at, runs[1].status, runs[2].config_id = now(), "failed", None
+        gone = {run.public_id for run in runs[:3]}
+    with database.read() as session:
+        found = read(session)
+    assert {row[0] for rows in found.observations.values() for row in rows} == set(ids) - gone
+    assert found.runs == len(ids) - 3
+
+
+@on_both
+def test_filters(database: Database, ids: list[str]) -> None:
+    half, per_suite = len(ids) // 2, len(ids) // len(SUITES)
+    with database.read() as session:
+        runs = session.exec(select(Run)).all()
+        labelled = sum(run.labels == ["night"] for run in runs)
+        early = sum(run.started_at is not None and run.started_at <= START + timedelta(days=2) for run in runs)
+        for where, expected in (
+            (Where(machine="strix-halo"), half),
+            (Where(model="Llama-3.3-70B"), half),
+            (Where(suite="depth"), per_suite),
+            (Where(engine="llama.cpp"), len(ids)),
+            (Where(label="night"), labelled),
+            (Where(label="nigh"), 0),
+            (Where(label='%"'), 0),
+            (Where(until=START + timedelta(days=2)), early),
+            (Where(since=START + timedelta(days=2, microseconds=1)), len(ids) - early),
+            (Where(machine="strix-halo", model="Llama-3.3-70B"), 0),
+            (Where("strix-halo", "Qwen3-30B-A3B", "triple", "llama.cpp", None), len(QUANTIZATIONS)),
+        ):
+            found = read(session, where)
+            assert (count(found), found.runs) == (expected, expected), where
+
+
+@on_both
+def test_what_there_is_to_choose_from(database: Database, ids: list[str]) -> None:
+    with database.write() as session:
+        run = session.exec(select(Run)).first()
+        assert run is not None
+        run.labels = ["夜間", 'a "quoted" one']
+    with database.read() as session:
+        known = explore.known(session)
+        played = explore.played(session)
+        assert count(read(session, Where(label="夜間"))) == count(read(session, Where(label='a "quoted" one'))) == 1
+    assert len(known.configs) == 2 * len(QUANTIZATIONS)
+    assert known.suites == sorted(SUITES)
+    assert set(known.labels) == {"night", "夜間", 'a "quoted" one'}
+    assert {each.point for each in played if each.metric == DECODE} == {p for points in SUITES.values() for p in points}
+
+
+@on_both
+def test_a_null_has_its_reason(database: Database) -> None:
+    with database.write() as session:
+        (public_id, *_) = add_notebook(session, repeats=1)
+        run = session.exec(select(Run).where(Run.public_id == public_id)).one()
+        session.add(number(run, Point(512, 128), "ttfa_ms", "client", "ms", None, null_reason="no_answer_token"))
+    with database.read() as session:
+        found = read(session, None, "ttfa_ms")
+    assert [row[2:] for rows in found.observations.values() for row in rows] == [(None, "no_answer_token")]
+
+
+@on_both
+def test_machines_of_one_name_are_told_apart(database: Database, ids: list[str]) -> None:
+    with database.write() as session:
+        for machine in explore.known(session).machines.values():
+            machine.name = "box"
+            session.add(machine)
+    with database.read() as session:
+        known = explore.known(session)
+        assert {known.machine_title(key) for key in known.machines} == {"box (strix-halo)", "box (23090)"}
