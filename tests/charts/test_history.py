@@ -131,6 +131,19 @@ def test_other_hardware_and_another_prompt_break_the_line() -> None:
     assert [mark.text for mark in changed.marks] == ["1 September 2026, box: RTX 3090 → 2 × RTX 3090"]
 
 
+def test_what_changed_together_is_one_mark_and_the_ceiling_is_that_of_today() -> None:
+    configs = {1: described(), 2: described(quantization="Q8_0")}
+    hardware = {
+        1: [HardwareChange(START + timedelta(hours=1), "RAM"), HardwareChange(START + timedelta(hours=3), "GPU")]
+    }
+    points = [point(0), point(1, 2), point(2, 2), point(3, 2), point(4, 2)]
+    figure = drawn(points, configs, hardware=hardware, roofs={2: 84.2})
+    (changed,) = figure.marks
+    assert [mark.text.partition(": ")[2] for mark in changed.marks] == ["RAM; Q4_K_M → Q8_0", "GPU"]
+    (roof,) = [trace for trace in figure.data if trace["meta"].get("role") == "roof"]
+    assert "2026-09-01 14:00:00" < roof["x"][0] < "2026-09-01 15:00:00"
+
+
 def test_series_by_a_field_of_the_configuration_have_a_line_for_each_configuration() -> None:
     configs = {
         1: described(),

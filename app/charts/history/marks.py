@@ -33,24 +33,21 @@ def changes_of(
     engine_titles: Mapping[str, str],
     hardware: Mapping[int, Sequence[HardwareChange]],
 ) -> list[Change]:
-    """Where a server's configuration differs from that of its run before, or its hardware; in order of time."""
+    """Where a server's configuration or hardware is another than at its run before; in order of time."""
     found: list[Change] = []
     before: dict[int, HistoryPoint] = {}
     for point in points:
-        then = before.get(point.server_id, point)
-        if then.config_id != point.config_id:
-            old, new = configs[then.config_id], configs[point.config_id]
-            said = "; ".join(changes(old.snapshot, new.snapshot, engine_titles))
-            found.append(Change(point.started_at, f"{new.server}: {said}"))
+        then = before.get(point.server_id)
         before[point.server_id] = point
-    for server_id, last in before.items():
-        first = next(point for point in points if point.server_id == server_id)
-        found += [
-            Change(change.at, f"{configs[last.config_id].server}: {change.text}")
-            for change in hardware.get(server_id, ())
-            if first.started_at < change.at <= last.started_at
-        ]
-    return sorted(found, key=lambda change: change.at)
+        if then is None:
+            continue
+        known = hardware.get(point.server_id, ())
+        said = [change.text for change in known if then.started_at < change.at <= point.started_at] if known else []
+        if then.config_id != point.config_id:
+            said += changes(configs[then.config_id].snapshot, configs[point.config_id].snapshot, engine_titles)
+        if said:
+            found.append(Change(point.started_at, f"{configs[point.config_id].server}: {'; '.join(said)}"))
+    return found
 
 
 def listed(found: Sequence[Change]) -> MarkList | None:

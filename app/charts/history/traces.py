@@ -138,11 +138,14 @@ def _steps(stretch: Sequence[HistoryPoint], panel: Panel, limit: int) -> Iterato
 
 
 def roofs(series: Series, panel: Panel, ceilings: Mapping[int, float], pad: timedelta) -> dict[str, Any] | None:
-    """A dashed line over the speeds of each configuration whose ceiling is known, as long as it was in use."""
+    """A dashed line over the speeds of each configuration whose ceiling is known, as long as its newest stretch is."""
     x: list[str | None] = []
     y: list[float | None] = []
-    for stretch in _by_config(series):
-        ceiling = ceilings.get(stretch[0].config_id)
+    newest = {
+        stretch[0].config_id: stretch for stretch in sorted(series.stretches, key=lambda each: each[-1].started_at)
+    }
+    for config_id, stretch in newest.items():
+        ceiling = ceilings.get(config_id)
         if ceiling is None:
             continue
         if x:
@@ -163,10 +166,3 @@ def roofs(series: Series, panel: Panel, ceilings: Mapping[int, float], pad: time
         "hovertemplate": f"{plain(series.title)}<br>Ceiling %{{y:,.4~r}} {panel.metric.unit}<extra></extra>",
         "showlegend": False,
     }
-
-
-def _by_config(series: Series) -> list[list[HistoryPoint]]:
-    found: dict[int, list[HistoryPoint]] = {}
-    for stretch in series.stretches:
-        found.setdefault(stretch[0].config_id, []).extend((stretch[0], stretch[-1]))
-    return [sorted(ends, key=lambda point: point.started_at) for ends in found.values()]
