@@ -24,7 +24,7 @@
     if (role === "edge") return { ...trace, line: { width: 0 }, hoverinfo: "skip", hovertemplate: undefined };
     if (role === "band") {
       const fillcolor = series === null ? look("band") : `${color}26`; // Plotly reads no color-mix
-      return { fill: "tonexty", ...trace, line: { width: 0 }, fillcolor, hoverinfo: "skip", hovertemplate: undefined };
+      return { fill: "tonexty", ...trace, line: { width: 0, color }, fillcolor, hoverinfo: "skip", hovertemplate: undefined };
     }
     if (role === "roof") return { ...trace, hoverlabel, line: { color: series === null ? look("muted") : color, width: series === null ? 1.5 : 1, dash: "5px,4px" } };
     if (trace.type === "bar") return { ...trace, marker: { color }, hoverlabel };
@@ -155,6 +155,7 @@
         const next = plot.data[order[at]];
         const last = next.x.length - 1;
         index = index === null ? last : Math.max(0, Math.min(last, index + step[1]));
+        while (next.y[index] === null) index += step[1] || 1; // a gap, which no line begins or ends with
         Plotly.Fx.hover(plot, [{ curveNumber: order[at], pointNumber: index }], subplotOf(next));
       } else if (event.key === "Enter" && index !== null) {
         visit({ customdata: (trace.customdata || [])[index] });
