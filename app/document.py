@@ -36,6 +36,8 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
             "status": run.status,
             "source": run.source,
             "note": run.note,
+            "labels": run.labels,
+            "hidden": _hidden(run.hidden_at, run.hidden_reason),
             "queued_at": _time(run.queued_at),
             "started_at": _time(run.started_at),
             "finished_at": _time(run.finished_at),
@@ -67,6 +69,8 @@ def runs_document(rows: Sequence[Row], total: int, page: int, per_page: int) -> 
                 "status": row.status,
                 "suite": row.suite_key,
                 "note": row.note,
+                "run_labels": row.run_labels,
+                "hidden": _hidden(row.hidden_at, row.hidden_reason),
                 "error": row.error,
                 "queued_at": _time(row.queued_at),
                 "started_at": _time(row.started_at),
@@ -91,6 +95,10 @@ def runs_document(rows: Sequence[Row], total: int, page: int, per_page: int) -> 
 
 def _time(moment: datetime | None) -> str | None:
     return moment.isoformat() if moment else None
+
+
+def _hidden(since: datetime | None, reason: str) -> dict[str, Any] | None:
+    return {"since": _time(since), "reason": reason} if since else None
 
 
 def _shown(shown: Shown) -> dict[str, Any]:
@@ -125,6 +133,7 @@ def _config(config: Config | None, model: Model | None) -> dict[str, Any] | None
         "quantization": model.quantization or None,
         "settings": config.settings,
         "labels": config.labels,
+        "note": config.note,
         "fingerprint": config.fingerprint,
     }
 

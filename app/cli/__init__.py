@@ -8,7 +8,7 @@ import gc
 import sys
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -154,6 +154,9 @@ def runs(
     model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
     suite: Annotated[str | None, typer.Option(help="Only this suite.")] = None,
     status: Annotated[str | None, typer.Option(help="Only runs in this state.")] = None,
+    label: Annotated[str | None, typer.Option(help="Only runs with this label.")] = None,
+    hidden: Annotated[str | None, typer.Option(help="only hidden runs, or without them.")] = None,
+    search: Annotated[str | None, typer.Option(help="Words of notes, labels, settings, ...")] = None,
     sort: Annotated[str, typer.Option(help="queued, started, model, ttft, prefill, decode, ...")] = "queued",
     ascending: Annotated[bool, typer.Option("--ascending", help="Smallest or oldest first.")] = False,
     page: Annotated[int, typer.Option(min=1)] = 1,
@@ -164,7 +167,8 @@ def runs(
     from app.cli.show import list_them
     from app.store.filters import Filter
 
-    list_them(Filter(status, machine, server, model, suite), sort, not ascending, page, per_page, as_json)
+    where = Filter(status, machine, server, model, suite, text=search, label=label, hidden=hidden)
+    list_them(where, sort, not ascending, page, per_page, as_json)
 
 
 @app.command()
@@ -173,6 +177,48 @@ def show(run_id: Annotated[str, typer.Argument(help="Id of a run.")], as_json: J
     from app.cli.show import show as run_it
 
     run_it(run_id, as_json)
+
+
+@app.command()
+def label(
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of a run.")],
+    act: Annotated[Literal["add", "remove"], typer.Argument(help="What to do with the labels.")],
+    labels: Annotated[list[str], typer.Argument(metavar="LABEL...", help="Words of your own.")],
+) -> None:
+    """Add labels to a run, or remove them."""
+    from app.cli.annotate import label as run_it
+
+    run_it(run_id, act, labels)
+
+
+@app.command()
+def hide(
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of a run.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why, in a sentence.", prompt=True)],
+) -> None:
+    """Leave a run out of histories and statistics, with a reason."""
+    from app.cli.annotate import hide as run_it
+
+    run_it(run_id, reason)
+
+
+@app.command()
+def unhide(run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of a hidden run.")]) -> None:
+    """Take a hidden run back into histories and statistics."""
+    from app.cli.annotate import unhide as run_it
+
+    run_it(run_id)
+
+
+@app.command()
+def delete(
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of a run.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Delete a run, after saying what goes with it."""
+    from app.cli.annotate import delete as run_it
+
+    run_it(run_id, is_sure=yes)
 
 
 machine_app = typer.Typer(name="machine", help="What the machines are made of.", no_args_is_help=True)

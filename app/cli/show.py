@@ -52,6 +52,11 @@ def _suite(row: Row) -> str:
     return f"{row.suite_key} at {row.main_prompt_tokens:,}{some}"
 
 
+def _remarks(row: Row) -> str:
+    hidden = f"hidden: {row.hidden_reason}" if row.hidden_at else ""
+    return " · ".join(filter(None, [hidden, *row.run_labels, row.note]))
+
+
 def _table(rows: list[Row]) -> str:
     head = ("Run", "When", "State", "Model", "Configuration", "Server", "Suite", *_NUMERIC, "Note")
     body = [
@@ -66,7 +71,7 @@ def _table(rows: list[Row]) -> str:
             number(row.ttft.value),
             number(row.prefill.value),
             number(row.decode.value),
-            shorten(row.note, LONGEST_NOTE, placeholder=" …"),
+            shorten(_remarks(row), LONGEST_NOTE, placeholder=" …"),
         )
         for row in rows
     ]

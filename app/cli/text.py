@@ -22,6 +22,10 @@ def run_text(document: dict[str, Any]) -> str:
     lines += _flag_lines(document["samples"])
     if run["error"]:
         lines.append(f"Error: {run['error']}")
+    if run["hidden"]:
+        lines.append(f"Hidden from statistics: {run['hidden']['reason']}")
+    if run["labels"]:
+        lines.append(f"Labels: {', '.join(run['labels'])}")
     if run["note"]:
         lines.append(f"Note: {run['note']}")
     return "\n".join(lines)

@@ -130,11 +130,8 @@ def config(session: Session, fingerprint: str, server_slug: str | None = None) -
 
 
 def circumstances(session: Session, config: Config) -> tuple[Model, Server, Machine]:
-    return session.exec(
-        select(Model, Server, Machine).where(
-            Model.id == config.model_id, Server.id == config.server_id, Machine.id == Server.machine_id
-        )
-    ).one()
+    server = session.get_one(Server, config.server_id)
+    return session.get_one(Model, config.model_id), server, session.get_one(Machine, server.machine_id)
 
 
 def other_servers(session: Session, config: Config) -> list[Server]:

@@ -96,6 +96,7 @@ def filter_choices(session: Session) -> dict[str, list[tuple[str, str]]]:
     servers = session.exec(select(Server.slug, Server.name).order_by(Server.name)).all()
     models = session.exec(select(Model.name).distinct().order_by(Model.name)).all()
     suites = session.exec(select(Run.suite_key).distinct().order_by(Run.suite_key)).all()
+    has_hidden = session.exec(select(Run.id).where(~COUNTS).limit(1)).first() is not None
     return {
         "machine": [(slug, name) for slug, name in machines],
         "server": [(slug, name) for slug, name in servers],
@@ -103,7 +104,7 @@ def filter_choices(session: Session) -> dict[str, list[tuple[str, str]]]:
         "suite": [(key, key) for key in suites],
         "label": [(label, label) for label in known_labels(session)],
         "status": [(state, state) for state in RUN_STATES],
-        "hidden": [("without", "not hidden"), ("only", "only hidden")],
+        "hidden": [("without", "not hidden"), ("only", "only hidden")] if has_hidden else [],
     }
 
 

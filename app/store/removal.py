@@ -26,7 +26,7 @@ class Goes:
     baselines: tuple[str, ...] = ()
     """`model, suite` of each baseline that one of these runs is."""
     shares: int = 0
-    """Shared pages that name one of these runs: snapshots, which stay."""
+    """Shared pages that name the run, where it is a single one: snapshots, which stay."""
 
 
 def goes_with_run(session: Session, public_id: str) -> Goes:
@@ -80,16 +80,16 @@ def _of_machine(session: Session, slug: str) -> tuple[ColumnElement[bool], list[
 
 def _goes(session: Session, wanted: Any, server_ids: list[int | None] | None = None, n_servers: int = 0) -> Goes:
     ids = select(Run.id).where(wanted)
-    public_ids = session.exec(select(Run.public_id).where(wanted)).all()
+    n_runs = _count(session, Run, wanted)
     baselines = select(Baseline.model_name, Baseline.suite_key).where(col(Baseline.run_id).in_(ids))
     return Goes(
-        runs=len(public_ids),
+        runs=n_runs,
         samples=_count(session, SampleRow, col(SampleRow.run_id).in_(ids)),
         measurements=_count(session, Measurement, col(Measurement.run_id).in_(ids)),
         configs=_count(session, Config, _left_alone(wanted, server_ids or [])),
         servers=n_servers,
         baselines=tuple(f"{model}, {suite}" for model, suite in session.exec(baselines)),
-        shares=_count(session, Share, _names_one(public_ids[0])) if len(public_ids) == 1 else 0,
+        shares=_shares(session, wanted) if n_runs == 1 else 0,
     )
 
 
@@ -97,8 +97,11 @@ def _count(session: Session, table: Any, wanted: Any) -> int:
     return session.exec(select(func.count()).select_from(table).where(wanted)).one()
 
 
-def _names_one(public_id: str) -> ColumnElement[bool]:
-    return col(Share.revoked_at).is_(None) & cast(col(Share.snapshot), String).contains(public_id, autoescape=True)
+def _shares(session: Session, wanted: Any) -> int:
+    """Of a single run: its id is random enough to stand in no other's snapshot."""
+    public_id = session.exec(select(Run.public_id).where(wanted)).one()
+    names_it = cast(col(Share.snapshot), String).contains(public_id, autoescape=True)
+    return _count(session, Share, col(Share.revoked_at).is_(None) & names_it)
 
 
 def _left_alone(wanted: Any, server_ids: list[int | None]) -> ColumnElement[bool]:

@@ -8,10 +8,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.document import run_document, runs_document
+from app.store import annotations, removal
 from app.store.filters import Filter
 from app.store.listing import list_runs
 from app.suites import USUAL
-from app.web.deps import DatabaseDep, Reading, RunnerDep
+from app.web.deps import DatabaseDep, Reading, RunnerDep, Writing
 from app.web.paths import path_for
 
 LARGEST_PAGE = 500
@@ -44,6 +45,17 @@ class NewRun(BaseModel):
     note: Text = ""
 
 
+class RunChange(BaseModel):
+    """What a person may change of a run; what is not named stays."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    note: Text | None = None
+    labels: list[Text] | None = None
+    hidden: Text | None = None
+    """Why it is left out of statistics; an empty reason takes it back in."""
+
+
 @router.get("/runs", name="api_runs")
 def get_runs(
     session: Reading,
@@ -54,12 +66,14 @@ def get_runs(
     suite: str | None = None,
     config: str | None = None,
     text: str | None = None,
+    label: str | None = None,
+    hidden: str | None = None,
     sort: str = "queued",
     descending: bool = True,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     per_page: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = 50,
 ) -> dict[str, Any]:
-    where = Filter(status, machine, server, model, suite, config, text)
+    where = Filter(status, machine, server, model, suite, config, text, label, hidden)
     rows, total = list_runs(session, where, sort, descending, page, per_page)
     return runs_document(rows, total, page, per_page)
 
@@ -82,6 +96,25 @@ def post_run(request: Request, database: DatabaseDep, runner: RunnerDep, wanted:
     location = {"location": path_for(request, "api_run", public_id=public_id)}
     with database.read() as session:
         return JSONResponse(run_document(session, public_id), status_code=201, headers=location)
+
+
+@router.patch("/runs/{public_id}", name="api_change_run")
+def change_run(session: Writing, public_id: str, change: RunChange) -> dict[str, Any]:
+    if change.note is not None:
+        annotations.edit_note(session, public_id, change.note)
+    if change.labels is not None:
+        annotations.set_labels(session, public_id, change.labels)
+    if change.hidden:
+        annotations.hide(session, public_id, change.hidden)
+    elif change.hidden is not None:
+        annotations.unhide(session, public_id)
+    session.flush()
+    return run_document(session, public_id)
+
+
+@router.delete("/runs/{public_id}", name="api_delete_run", status_code=204)
+def delete_run(session: Writing, public_id: str) -> None:
+    removal.delete_run(session, public_id)
 
 
 @router.post("/runs/{public_id}/cancel", name="api_cancel_run")

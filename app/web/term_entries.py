@@ -182,6 +182,7 @@ ENGINE = (
         "next to nothing and says little about the hardware, so Roofmark defeats the cache unless a suite asks "
         "for the opposite. Only fresh tokens count for prefill.",
         "fresh tokens = prompt tokens - cached tokens",
+        ("ttft_reused_ms",),
     ),
     Entry(
         "cold",

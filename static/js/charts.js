@@ -11,6 +11,7 @@
     responsive: true,
   };
   const CHARACTER_WIDTH = 6.4; // of the 11 px labels, roughly: only decides whether a label gets its words
+  const PAPER_WIDTH = 640; // px between the margins of A4 with room to spare, and of US Letter
   const coarse = matchMedia("(pointer: coarse)");
 
   const look = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -126,10 +127,23 @@
     return wordings.find((words) => words.length * CHARACTER_WIDTH < room) || note.text;
   }
 
-  function draw(plot) {
+  function draw(plot, width = null) {
     const figure = JSON.parse(document.getElementById(plot.dataset.figure).textContent);
     const data = figure.data.map(dressTrace);
-    return Plotly.react(plot, data, dressLayout(figure.layout, plot.clientWidth), CONFIG);
+    const layout = dressLayout(figure.layout, width || plot.clientWidth);
+    return Plotly.react(plot, data, width ? { ...layout, autosize: false, width } : layout, CONFIG);
+  }
+
+  // On paper charts are light, and as wide as the paper: a picture made for the window would be cut off.
+  function print() {
+    const { theme } = document.documentElement.dataset;
+    document.documentElement.dataset.theme = "light";
+    drawn().forEach((plot) => draw(plot, PAPER_WIDTH));
+    addEventListener("afterprint", () => {
+      if (theme) document.documentElement.dataset.theme = theme;
+      else delete document.documentElement.dataset.theme;
+      drawn().forEach((plot) => draw(plot));
+    }, { once: true });
   }
 
   function visit(point) {
@@ -184,5 +198,6 @@
 
   startAll();
   document.addEventListener("htmx:after:swap", startAll);
-  document.addEventListener("themechange", () => drawn().forEach(draw));
+  document.addEventListener("themechange", () => drawn().forEach((plot) => draw(plot)));
+  addEventListener("beforeprint", print);
 })();

@@ -1,57 +1,21 @@
 """Every page over a full notebook, light and dark, wide and narrow: nothing overflows, nothing complains."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from app import files
-from app.db import Database, migrate
 from tests.browser.chromium import VARIANTS, Tab, tab
-from tests.browser.dashboard import running_dashboard
-from tests.seed import seed
+from tests.browser.notebook import PATHS, running_notebook
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
-
-PATHS = (
-    "/",
-    "/runs",
-    "/runs/new",
-    "/runs/seed000039",
-    "/runs/seed000032",
-    "/history",
-    "/explore",
-    "/explore?y=ttft_ms&x=prompt_tokens&series=variant",
-    "/explore?y=decode_tokens_per_s&x=configuration&raw=on",
-    "/machines",
-    "/machines/new",
-    "/machines/new?here=true",
-    "/machines/devices",
-    "/machines/strix-halo",
-    "/machines/strix-halo/edit",
-    "/servers",
-    "/servers/strix-halo-8080",
-    "/suites",
-    "/suites/triple",
-)
+    from playwright.sync_api import Browser, Route
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    data_dir = tmp_path_factory.mktemp("pages") / "data"
-    _fill(data_dir)
-    with running_dashboard(data_dir) as address:
+    with running_notebook(tmp_path_factory.mktemp("pages") / "data") as address:
         yield address
-
-
-def _fill(data_dir: Path) -> None:
-    database = Database(f"sqlite:///{data_dir / 'roofmark.db'}")
-    migrate(database, files.MIGRATIONS)
-    with database.write() as session:
-        seed(session, runs=40)
-    database.dispose()
 
 
 def _draw_and_hover(opened: Tab) -> None:
@@ -146,3 +110,92 @@ def test_without_scripts_everything_can_be_read(browser: "Browser", address: str
     page.locator(".chart-data tbody a").first.click()
     assert page.locator(".triple .figure").first.is_visible()
     context.close()
+
+
+def test_a_run_is_hidden_and_taken_back_at_once(browser: "Browser", address: str) -> None:
+    with tab(browser, address) as opened:
+        page = opened.page
+        page.goto("/runs/seed000036")
+        page.get_by_text("Hide from statistics").click()
+        page.get_by_label("Why?").fill("The fans stood still.")
+        page.get_by_role("button", name="Hide").click()
+        page.get_by_text("The run is hidden").wait_for()
+        assert page.get_by_text("The fans stood still.").is_visible()
+        page.get_by_role("button", name="Undo").click()
+        page.get_by_text("Hide from statistics").wait_for()
+        assert page.get_by_text("The fans stood still.").count() == 0
+
+
+def test_typing_narrows_the_list_down_and_the_address_says_so(browser: "Browser", address: str) -> None:
+    with tab(browser, address) as opened:
+        page = opened.page
+        page.goto("/runs")
+        page.get_by_role("searchbox", name="Search").fill("fans panel")
+        page.wait_for_url("**/runs?text=fans+panel")
+        page.locator("#runs tbody tr").nth(1).wait_for(state="detached")
+        assert page.locator("#runs tbody tr").count() == 1
+
+
+@pytest.mark.parametrize("path", ["/runs/seed000039", "/runs/seed000032"])
+def test_on_a_phone_points_and_samples_need_no_scrolling(browser: "Browser", address: str, path: str) -> None:
+    with tab(browser, address, 390) as opened:
+        page = opened.page
+        page.goto(path)
+        for name in ("Table of points", "Table of samples"):
+            for region in page.get_by_role("region", name=name).all():
+                assert region.evaluate("each => each.scrollWidth <= each.clientWidth")
+
+
+@pytest.mark.parametrize("script", ["plotly-basic.min.js", "charts.js"])
+def test_a_chart_that_cannot_be_drawn_says_so_and_opens_its_numbers(
+    browser: "Browser", address: str, script: str
+) -> None:
+    with tab(browser, address) as opened:
+        page = opened.page
+        page.route(f"**/{script}", lambda route: route.abort())
+        page.goto("/history?suite=triple")
+        page.get_by_text("could not be drawn").wait_for()
+        assert page.locator(".chart-data tbody a").first.is_visible()
+        assert any(script in said for said in opened.complaints)
+        opened.complaints.clear()
+
+
+def test_nothing_moves_when_a_chart_comes(browser: "Browser", address: str) -> None:
+    with tab(browser, address) as opened:
+        page = opened.page
+        held: list[Route] = []
+        page.route("**/plotly-basic.min.js", lambda route: held.append(route))
+        page.goto("/history?suite=triple", wait_until="commit")
+        plot = page.locator(".chart-plot")
+        plot.wait_for()
+        assert "Loading" in plot.evaluate("each => getComputedStyle(each, '::before').content")
+        height = plot.bounding_box()
+        held[0].continue_()
+        plot.locator(".main-svg").first.wait_for()
+        assert plot.bounding_box() == height
+
+
+def test_on_paper_it_is_light_whole_and_without_buttons(browser: "Browser", address: str) -> None:
+    with tab(browser, address, scheme="dark") as opened:
+        page = opened.page
+        page.goto("/history?suite=triple")
+        page.locator(".js-plotly-plot .lines path").first.wait_for()
+        dark = _first_line_colour(opened)
+        page.emulate_media(media="print", color_scheme="dark")
+        page.set_viewport_size({"width": 690, "height": 900})  # A4 between its margins
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        page.wait_for_function(
+            "() => [...document.querySelectorAll('.main-svg')]"
+            ".every(each => each.clientWidth <= each.closest('.chart').clientWidth)"
+        )
+        assert _first_line_colour(opened) != dark
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert opened.overflow() == 0
+        for name in ("nav", "main button", "main .button", ".top-end"):
+            assert not any(each.is_visible() for each in page.locator(name).all()), name
+        assert page.locator(".chart-plot").is_visible()
+        page.emulate_media(media="screen", color_scheme="dark")
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        page.wait_for_function(
+            "was => getComputedStyle(document.querySelector('.js-plotly-plot .lines path')).stroke === was", arg=dark
+        )

@@ -1,0 +1,62 @@
+"""A full notebook for browsers: every kind of page has something to show."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from app import files
+from app.db import Database, migrate
+from app.store import annotations, servers
+from tests.browser.dashboard import running_dashboard
+from tests.seed import _setups, seed
+
+FINGERPRINT = _setups()[2].snapshot.fingerprint
+PATHS = (
+    "/",
+    "/runs",
+    "/runs?hidden=only",
+    "/runs?text=nothing+like+it",
+    "/runs/new",
+    "/runs/seed000039",
+    "/runs/seed000038",
+    "/runs/seed000032",
+    "/runs/seed000039/delete",
+    "/configs/" + FINGERPRINT,
+    "/history",
+    "/explore",
+    "/explore?y=ttft_ms&x=prompt_tokens&series=variant",
+    "/explore?y=decode_tokens_per_s&x=configuration&raw=on",
+    "/ceiling",
+    "/glossary",
+    "/machines",
+    "/machines/new",
+    "/machines/new?here=true",
+    "/machines/devices",
+    "/machines/strix-halo",
+    "/machines/strix-halo/edit",
+    "/servers",
+    "/servers/new",
+    "/servers/strix-halo-8080",
+    "/servers/strix-halo-8080/edit",
+    "/servers/strix-halo-8080/archive",
+    "/servers/m3-ultra-8000/delete",
+    "/suites",
+    "/suites/new",
+    "/suites/triple",
+)
+
+
+@contextmanager
+def running_notebook(data_dir: Path) -> Iterator[str]:
+    """Gives its address."""
+    database = Database(f"sqlite:///{data_dir / 'roofmark.db'}")
+    migrate(database, files.MIGRATIONS)
+    with database.write() as session:
+        ids = seed(session, runs=40)
+        annotations.edit_note(session, ids[-1], "Fans at 80 %, side panel off.")
+        annotations.set_labels(session, ids[-1], ["night", "fans 80 %"])
+        annotations.hide(session, ids[-2], annotations.REASONS[0])
+        servers.archive_server(session, "m3-ultra-8000")
+    database.dispose()
+    with running_dashboard(data_dir) as address:
+        yield address

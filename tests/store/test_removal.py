@@ -1,0 +1,135 @@
+"""Deleting takes exactly what it said would go, and nothing else."""
+
+from typing import Any
+
+import pytest
+from sqlmodel import Session, SQLModel, func, select
+
+from app.db import Database
+from app.errors import Conflict, NotFound
+from app.models import Baseline, Config, Machine, Measurement, Run, SampleRow, Server, Share, now
+from app.store import machines, removal, runs, servers
+from tests.databases import on_both
+from tests.seed import seed
+from tests.web.notebook import add_run
+
+pytestmark = on_both
+TABLES: tuple[type[SQLModel], ...] = (Machine, Server, Config, Run, SampleRow, Measurement, Baseline, Share)
+
+
+def counts(session: Session) -> dict[str, int]:
+    return {table.__name__: session.exec(select(func.count()).select_from(table)).one() for table in TABLES}
+
+
+def gone(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+    return {name: before[name] - after[name] for name in before if before[name] != after[name]}
+
+
+def said(goes: removal.Goes, **more: int) -> dict[str, int]:
+    told = {
+        "Run": goes.runs,
+        "SampleRow": goes.samples,
+        "Measurement": goes.measurements,
+        "Config": goes.configs,
+        "Server": goes.servers,
+        "Baseline": len(goes.baselines),
+        **more,
+    }
+    return {name: count for name, count in told.items() if count}
+
+
+def _baseline(session: Session, run: Run) -> None:
+    assert run.id is not None
+    session.add(Baseline(machine_id=run.machine_id, model_name="Qwen3", suite_key="triple", run_id=run.id))
+    session.flush()
+
+
+def test_a_run_goes_with_samples_numbers_and_baseline_and_its_share_stays(database: Database) -> None:
+    with database.write() as session:
+        public_id = seed(session, runs=20, detailed=4)[-1]
+        _baseline(session, runs.run(session, public_id))
+        session.add(Share(slug="x" * 22, kind="run", title="One", snapshot={"run": {"id": public_id}}))
+        session.add(Share(slug="y" * 22, kind="run", title="Two", snapshot={"run": {"id": "another"}}))
+        session.add(Share(slug="z" * 22, kind="run", title="Old", snapshot={"run": public_id}, revoked_at=now()))
+    with database.write() as session:
+        before, goes = counts(session), removal.goes_with_run(session, public_id)
+        assert (goes.runs, goes.samples, goes.configs, goes.shares) == (1, 6, 0, 1)
+        assert goes.baselines == ("Qwen3, triple",)
+        removal.delete_run(session, public_id)
+        assert gone(before, counts(session)) == said(goes)
+        with pytest.raises(NotFound):
+            runs.run(session, public_id)
+
+
+def test_the_last_run_of_a_configuration_takes_it_along(database: Database) -> None:
+    with database.write() as session:
+        first, second = seed(session, runs=2, configs_used=1, detailed=2)
+        assert removal.goes_with_run(session, first).configs == 0
+        removal.delete_run(session, first)
+        goes, before = removal.goes_with_run(session, second), counts(session)
+        assert goes.configs == 1
+        removal.delete_run(session, second)
+        assert gone(before, counts(session)) == said(goes)
+
+
+@pytest.mark.parametrize("status", ["queued", "running"])
+def test_what_waits_or_runs_is_cancelled_first(database: Database, status: str) -> None:
+    with database.write() as session:
+        seed(session, runs=3, configs_used=1, detailed=1)
+    public_id = add_run(database, status=status)
+    with database.write() as session:
+        before = counts(session)
+        with pytest.raises(Conflict, match="cancel first"):
+            removal.delete_run(session, public_id)
+        servers.archive_server(session, "strix-halo-8080")
+        machines.archive_machine(session, "strix-halo")
+        for delete, slug in ((removal.delete_server, "strix-halo-8080"), (removal.delete_machine, "strix-halo")):
+            with pytest.raises(Conflict, match="cancel first"):
+                delete(session, slug)
+        assert counts(session) == before
+
+
+@pytest.mark.parametrize(
+    ("slug", "archive", "goes_with", "delete", "more"),
+    [
+        (
+            "strix-halo-8080",
+            servers.archive_server,
+            removal.goes_with_server,
+            removal.delete_server,
+            {"Server": 1},
+        ),
+        ("strix-halo", machines.archive_machine, removal.goes_with_machine, removal.delete_machine, {"Machine": 1}),
+    ],
+)
+def test_a_server_or_machine_goes_only_when_archived(
+    database: Database, slug: str, archive: Any, goes_with: Any, delete: Any, more: dict[str, int]
+) -> None:
+    with database.write() as session:
+        ids = seed(session, runs=30, detailed=3)
+        of_it = [each for each in ids if runs.circumstances(session, runs.run(session, each))[0].slug == "strix-halo"]
+        _baseline(session, runs.run(session, of_it[0]))
+    with database.write() as session:
+        with pytest.raises(Conflict, match="archive it"):
+            delete(session, slug)
+        archive(session, slug)
+        before, goes = counts(session), goes_with(session, slug)
+        assert goes.runs == len(of_it) > 0
+        delete(session, slug)
+        session.flush()
+        assert gone(before, counts(session)) == said(goes, **more)
+        assert counts(session)["Run"] == len(ids) - len(of_it)
+
+
+def test_a_machine_takes_the_runs_of_a_server_that_has_moved_on(database: Database) -> None:
+    with database.write() as session:
+        seed(session, runs=30, detailed=1)
+        other = machines.machine(session, "m3-ultra")
+        servers.edit_server(session, "strix-halo-8080", machine_id=other.id)
+        machines.archive_machine(session, "strix-halo")
+        before, goes = counts(session), removal.goes_with_machine(session, "strix-halo")
+        assert (goes.servers, goes.runs > 0) == (0, True)
+        removal.delete_machine(session, "strix-halo")
+        session.flush()
+        assert gone(before, counts(session)) == said(goes, Machine=1)
+        assert servers.server(session, "strix-halo-8080").machine_id == other.id
