@@ -51,6 +51,7 @@ class Point:
     output_tokens: int
     concurrency: int = 1
     depth: int = 0
+    """Tokens in the cache before the prompt, which nobody waited for: only tools inside an engine measure so."""
 
     @property
     def key(self) -> str:

@@ -100,11 +100,10 @@ def _prose_case(
     output_tokens: int,
     start: int = 0,
     concurrency: int = 1,
-    depth: int = 0,
     reuses_cache: bool = False,
 ) -> Case:
     length = round(prompt_tokens * BYTES_PER_TOKEN) - len(CONTINUE)
-    point = Point(prompt_tokens, output_tokens, concurrency, depth)
+    point = Point(prompt_tokens, output_tokens, concurrency)
     return Case(point, prose(length, start) + CONTINUE, reuses_cache)
 
 
@@ -134,9 +133,9 @@ BUILT_IN = {
         Suite(
             key="depth",
             title="Depth",
-            about="128 output tokens behind 0, 2,000, 4,000, 8,000 and 16,000 tokens of context, as far as the "
+            about="128 output tokens behind 128, 2,000, 4,000, 8,000 and 16,000 tokens of prompt, as far as the "
             "server's context allows: how decode slows down as the KV cache grows.",
-            cases=tuple(_prose_case(64 + d, 128, start=d, depth=d) for d in (0, 2000, 4000, 8000, 16000)),
+            cases=tuple(_prose_case(n, 128, start=n) for n in (128, 2000, 4000, 8000, 16000)),
             repetitions=3,
         ),
         Suite(

@@ -45,7 +45,7 @@ def messages(stream: str) -> list[tuple[str, str]]:
 
 def test_a_running_run_says_where_it_is(client: TestClient, database: Database, queued: str) -> None:
     last = {"ttft_ms": 512.3, "prefill_tokens_per_s": 998.7, "decode_tokens_per_s": None}
-    start(database, queued, phase="Measuring.", last=last, remaining_s=75.0, at=time.time())
+    start(database, queued, phase="Measuring.", step="sample 2 of 5", last=last, remaining_s=75.0, at=time.time())
     page = client.get(f"/runs/{queued}/progress").text
     assert '<progress max="6" value="2"' in page
     for wanted in ("sample 2 of 5", "Measuring.", "TTFT 512 ms", "decode – tok/s", "1 min 1", "so far"):
@@ -55,13 +55,9 @@ def test_a_running_run_says_where_it_is(client: TestClient, database: Database, 
     assert "sample 2 of 5" in client.get("/runs").text
 
 
-def test_warm_ups_are_counted_apart(client: TestClient, database: Database, queued: str) -> None:
-    run_id = start(database, queued)
-    page = f"/runs/{queued}/progress"
-    for done, said in ((0, "warm-up 1 of 1"), (1, "sample 1 of 5"), (5, "sample 5 of 5")):
-        with database.write() as session:
-            runs.beat(session, run_id, samples_done=done)
-        assert said in client.get(page).text
+def test_a_worker_that_names_no_step_is_counted(client: TestClient, database: Database, queued: str) -> None:
+    start(database, queued, phase="The server is working on 1 other request. Waiting for 3 s.")
+    assert "2 of 6 samples taken" in client.get(f"/runs/{queued}/progress").text
 
 
 def test_a_running_run_is_not_said_to_wait(client: TestClient, database: Database, queued: str) -> None:
