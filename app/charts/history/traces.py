@@ -53,16 +53,17 @@ def line(
         "y": [None if is_gap else round(values[spot], 3) for spot, is_gap in spots],
         "yaxis": panel.y,
         "customdata": [run_link(run.public_id) for run in runs],
-        "text": [None if is_gap else _said(flat[spot], panel) for spot, is_gap in spots],
+        "text": [None if is_gap else _said(flat[spot], panel, len(flat) <= limit) for spot, is_gap in spots],
         **more,
         "hovertemplate": f"{name}<br>{panel.metric.title} %{{text}}<br>%{{x|%d %b %Y, %H:%M}} UTC<extra></extra>",
         "showlegend": False,
     }
 
 
-def _said(point: HistoryPoint, panel: Panel) -> str:
+def _said(point: HistoryPoint, panel: Panel, with_spread: bool) -> str:
+    """Of very many runs the band says enough of their spread."""
     value = point.value(panel.place)
-    spread = plus_minus(value, point.deviation(panel.place))
+    spread = plus_minus(value, point.deviation(panel.place)) if with_spread else ""
     return " ".join(filter(None, [number(value), spread, panel.metric.unit]))
 
 

@@ -1,16 +1,19 @@
 """How metrics changed over time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from sqlmodel import Session
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app import charts
+from app.errors import BadInput
 from app.metrics import metrics
 from app.roof import config_roofs
 from app.store import configs, filters
+from app.store.configs import Described
 from app.store.filters import Filter
 from app.store.history import Period, history
 from app.suites import USUAL
@@ -18,9 +21,6 @@ from app.web.deps import Reading
 from app.web.history_view import Only, View, groupings, read_by, read_day, values_of
 from app.web.paths import path_for
 from app.web.render import engine_titles, render
-
-SHORT_POINTS = 4
-"""So few need no tall chart."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -42,32 +42,51 @@ def show_history(
     until: Annotated[str, Query(alias="to")] = "",
 ) -> Response:
     """Always of one suite: speeds at different prompt lengths are different things. Empty choices mean all."""
-    from app.compare.shifts import shifts  # loads numpy: not at start
-
     choices = filters.filter_choices(session)
     known = configs.describe(session)
-    view = View(
-        Filter(
-            machine=machine or None,
-            server=server or None,
-            model=model or None,
-            suite=suite or _usual(choices["suite"]),
-            config=config or None,
-            label=label or None,
-        ),
-        metric,
-        read_by(by, known),
-        tuple(Only.read(each) for each in only if each),
-        Period(read_day(since), read_day(until)),
+    where = Filter(
+        machine=machine or None,
+        server=server or None,
+        model=model or None,
+        suite=suite or _usual(choices["suite"]),
+        config=config or None,
+        label=label or None,
     )
+    error, figure, hidden = None, None, 0
+    try:
+        narrowed = tuple(Only.read(each) for each in only if each)
+        view = View(where, metric, read_by(by, known), narrowed, Period(read_day(since), read_day(until)))
+        figure, hidden = _drawn(request, session, view, known)
+    except BadInput as wrong:
+        view, error = View(where), wrong
+    response = render(
+        request,
+        "history.html",
+        status=error.http_status if error else 200,
+        error=error,
+        figure=figure,
+        view=view,
+        hidden=hidden,
+        choices=choices,
+        metrics=metrics(),
+        groupings=groupings(known),
+        values=values_of(known, engine_titles()),
+        is_filtered=bool(request.query_params),
+    )
+    if not error:  # the address of what is shown, for whom scripts do the choosing
+        response.headers["hx-push-url"] = f"{path_for(request, 'history')}?{view.query}"
+    return response
+
+
+def _drawn(
+    request: Request, session: Session, view: View, known: Mapping[int, Described]
+) -> tuple[charts.Figure | None, int]:
+    """The figure, if there is anything to draw, and how many hidden runs it leaves out."""
+    from app.compare.shifts import shifts  # loads numpy: not at start
+
     shown = view.metrics
-    points, hidden = history(
-        session,
-        view.where,
-        [each.key for each in shown],
-        view.period,
-        view.config_ids(known, engine_titles()),
-    )
+    ids = view.config_ids(known, engine_titles())
+    points, hidden = history(session, view.where, [each.key for each in shown], view.period, ids)
     path = path_for(request, "history")
     run_path = path_for(request, "run", public_id="0").removesuffix("0")  # once, not for thousands of points
     figure = charts.history(
@@ -85,22 +104,7 @@ def show_history(
         },
         shifts=shifts(points, len(shown)),
     )
-    response = render(
-        request,
-        "history.html",
-        figure=figure,
-        view=view,
-        hidden=hidden,
-        choices=choices,
-        metrics=metrics(),
-        groupings=groupings(known),
-        values=values_of(known, engine_titles()),
-        is_short=len(points) <= SHORT_POINTS,
-        is_filtered=bool(request.query_params),
-    )
-    # the address of what is shown, for whom scripts do the choosing
-    response.headers["hx-push-url"] = f"{path}?{view.query}"
-    return response
+    return figure, hidden
 
 
 def _usual(suites: Sequence[tuple[str, str]]) -> str | None:
