@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlmodel import Session
 
+from app.compare import baseline
 from app.metrics import Measured, metrics
 from app.metrics.clock import first_token_ms
 from app.models import Config, Machine, Model, Run
@@ -20,7 +21,8 @@ RUNS_SCHEMA = "roofmark.runs/1"
 
 
 def run_document(session: Session, public_id: str) -> dict[str, Any]:
-    """`changes` and `previous` are null for the first configuration of a server. Raises NotFound."""
+    """`changes` and `previous` are null for the first configuration of a server, `baseline` where none is pinned for a
+    run that comes before this one. Raises NotFound."""
     run = runs.run(session, public_id)
     assert run.id is not None
     machine, server, config, model = runs.circumstances(session, run)
@@ -52,6 +54,7 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
             "warnings": run.evidence.get("warnings", []),
             "error": run.error,
         },
+        "baseline": baseline.to_json(baseline.standing(session, public_id)),
         "points": _points(run, measured, run_roof(session, machine, config, model, measured)),
         "samples": [_sample(sample) for sample in taken],
     }

@@ -135,6 +135,15 @@ def day(moment: datetime) -> str:
     return f"{utc.day} {utc:%B %Y}"
 
 
+def change_interval(low: float, high: float) -> str:
+    """Both ends of the interval of a ratio, as relative changes.
+
+    >>> change_interval(0.92, 1.034)
+    '95 % interval −8.0 % to +3.4 %'
+    """
+    return f"95 % interval {percent(low - 1)} to {percent(high - 1)}"
+
+
 def ago(then: datetime | None, now: datetime | None = None) -> str:
     """How long since, in one unit."""
     if then is None:

@@ -5,6 +5,7 @@ colour, dash and marker, so that light and dark need no second figure.
 """
 
 from app.charts.base import MAX_SERIES, Figure, Key, Table
+from app.charts.compare import curves, forest, pauses, series_of
 from app.charts.history import history
 from app.charts.roof import Reached, Work, against_context, roofline
 from app.charts.sensors import sensors_of
@@ -20,10 +21,14 @@ __all__ = [
     "Table",
     "Work",
     "against_context",
+    "curves",
+    "forest",
     "gaps",
     "history",
+    "pauses",
     "roofline",
     "sensors_of",
+    "series_of",
     "serving_figure",
     "sparkline",
     "timeline",

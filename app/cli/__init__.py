@@ -221,6 +221,60 @@ def delete(
     run_it(run_id, is_sure=yes)
 
 
+@app.command()
+def compare(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...",
+            help="2 to 8 run ids, the first one as the base; or latest, previous, baseline; config:RUN takes all runs "
+            "of that run's configuration together.",
+        ),
+    ],
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option("--fail-on", help="Exit with 1 on this verdict: better, worse, same or inconclusive."),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option("--metric", help="Metric to compare, such as decode_tokens_per_s; else the triple."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare runs: what differs, ratios with 95 % intervals, and verdicts."""
+    from app.cli.compare import compare_them
+
+    compare_them(names, fail_on or [], metric or [], as_json)
+
+
+baseline_app = typer.Typer(name="baseline", help="The runs that later ones are compared with.", no_args_is_help=True)
+app.add_typer(baseline_app)
+
+
+@baseline_app.command("set")
+def baseline_set(run_id: Annotated[str, typer.Argument(help="A finished run.")]) -> None:
+    """Compare later runs of this machine, model and suite with a run."""
+    from app.cli.compare import set_baseline
+
+    set_baseline(run_id)
+
+
+@baseline_app.command("list")
+def baseline_list() -> None:
+    """List the baselines."""
+    from app.cli.compare import list_baselines
+
+    list_baselines()
+
+
+@baseline_app.command("clear")
+def baseline_clear(run_id: Annotated[str, typer.Argument(help="The run that is to be no baseline any more.")]) -> None:
+    """Compare later runs with it no more."""
+    from app.cli.compare import clear_baseline
+
+    clear_baseline(run_id)
+
+
 machine_app = typer.Typer(name="machine", help="What the machines are made of.", no_args_is_help=True)
 app.add_typer(machine_app)
 

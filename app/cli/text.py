@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from app.cli.verdicts import baseline_lines
 from app.configuration import setting_title, show
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, metrics, preferred
 from app.units import DASH, number, percent, plural, spread
@@ -18,6 +19,7 @@ def run_text(document: dict[str, Any]) -> str:
         lines += [_metric_line(key, each) for key in TRIPLE]
         lines += _roof_lines(each["ceiling"])
     lines += _change_lines(run)
+    lines += baseline_lines(document["baseline"])
     lines += [f"Warning: {warning}" for warning in run["warnings"]]
     lines += _flag_lines(document["samples"])
     if run["error"]:

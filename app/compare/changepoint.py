@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from app.compare.statistics import SAME_WITHIN
 from app.metrics.summary import t_quantile
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -32,8 +33,7 @@ FALSE_ALARMS = 0.01
 """In so many of the series without a shift there may be an alarm; there are fewer, since neighbouring splits agree."""
 MIN_RUNS = 3
 """So many make a level."""
-MIN_CHANGE = math.log(1.03)
-"""Less counts as the same, as between any two runs."""
+MIN_CHANGE = math.log1p(SAME_WITHIN)
 LONGEST = 256
 """No interval holds more runs: levels are known well enough then, and the work grows no faster than the series."""
 LONE = 4.0

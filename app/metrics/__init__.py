@@ -11,7 +11,7 @@ from statistics import median
 
 from app.metrics import clock
 from app.metrics.base import NULL_REASONS, Metric, Reading, Source, null
-from app.metrics.flags import FLAGS, flags_of, is_usable
+from app.metrics.flags import FLAGS, flags_of, is_sound, is_usable
 from app.metrics.prefill import MIN_FRESH_TOKENS, fresh_prompt_tokens
 from app.metrics.summary import difference_interval, summarise
 from app.samples import Point, Sample
@@ -21,12 +21,16 @@ __all__ = [
     "NULL_REASONS",
     "TRIPLE",
     "Measured",
+    "Values",
+    "belongs",
     "flags_of",
+    "is_sound",
     "is_usable",
     "measure",
     "metrics",
     "rounds_of",
     "triple_of",
+    "values_of",
 ]
 
 TRIPLE = ("ttft_ms", "prefill_tokens_per_s", "decode_tokens_per_s")
@@ -94,6 +98,11 @@ def measure(samples: Sequence[Sample]) -> list[Measured]:
     return _with_shown(found + _slopes(fresh))
 
 
+def belongs(sample: Sample, metric: Metric) -> bool:
+    """Whether the sample was taken the way that the metric is about: prompt caching defeated, or used on purpose."""
+    return sample.reuses_cache is metric.of_reuse
+
+
 def _by_point(samples: Sequence[Sample], of_reuse: bool) -> dict[Point, list[Sample]]:
     by_point: dict[Point, list[Sample]] = {}
     for sample in samples:
@@ -125,7 +134,19 @@ def _shown_rank(each: Measured) -> tuple[bool, int]:
     return each.value is None, preferred(each.metric).index(each.source)
 
 
-def _at(point: Point, taken: Sequence[Sample], metric: Metric) -> list[Measured]:
+@dataclass(frozen=True)
+class Values:
+    """What the samples of one point give for one metric, before any statistics."""
+
+    by_source: dict[Source, list[float]]
+    reasons: dict[Source, Counter[str]]
+    """Why samples gave no value, by source."""
+    left_out: Counter[str]
+    """How many whole samples were left out, by flag or status."""
+
+
+def values_of(metric: Metric, taken: Sequence[Sample]) -> Values:
+    """`taken`: the samples of one point that belong to the metric (see `belongs`), without warm-ups."""
     values: dict[Source, list[float]] = {}
     reasons: dict[Source, Counter[str]] = {}
     left_out: Counter[str] = Counter()
@@ -149,7 +170,15 @@ def _at(point: Point, taken: Sequence[Sample], metric: Metric) -> list[Measured]
         spoiled = left_out.most_common(1)[0][0]
         values["client"] = []
         reasons["client"] = Counter([spoiled if spoiled in NULL_REASONS else "no_usable_sample"])
-    return [_summarised(point, metric, source, values[source], reasons[source], left_out) for source in values]
+    return Values(values, reasons, left_out)
+
+
+def _at(point: Point, taken: Sequence[Sample], metric: Metric) -> list[Measured]:
+    found = values_of(metric, taken)
+    return [
+        _summarised(point, metric, source, values, found.reasons[source], found.left_out)
+        for source, values in found.by_source.items()
+    ]
 
 
 def _spoilers(metric: Metric, sample: Sample) -> list[str]:

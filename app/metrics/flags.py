@@ -1,6 +1,6 @@
 """Flags: what makes a sample worth a second look. Each has a rule, one sentence and one piece of advice."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from app.metrics import clock, plausible
@@ -215,8 +215,9 @@ def flags_of(sample: Sample) -> tuple[str, ...]:
 
 def is_usable(sample: Sample) -> bool:
     """Whether statistics may take it."""
-    return (
-        not sample.is_warmup
-        and sample.trace.status is Status.OK
-        and not any(FLAGS[key].disqualifies for key in sample.flags if key in FLAGS)
-    )
+    return not sample.is_warmup and is_sound(sample.trace.status, sample.flags)
+
+
+def is_sound(status: str, flags: Collection[str]) -> bool:
+    """Whether statistics may take what was measured with this status and these flags."""
+    return status == Status.OK and not any(FLAGS[key].disqualifies for key in flags if key in FLAGS)

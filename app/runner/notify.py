@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sqlmodel import Session
 
+from app.compare import standing
+from app.compare.statistics import Verdict
 from app.db import Database
 from app.errors import BadInput
+from app.metrics import metrics
 from app.models import Run
 from app.settings import Settings
 from app.store import runs
+from app.units import change_interval, percent
 
 if TYPE_CHECKING:
     from apprise import NotifyBase
@@ -49,7 +53,22 @@ def _message(session: Session, run: Run) -> Message | None:
     where = f"Suite {run.suite_key} on {server.name}, machine {machine.name}; run {run.public_id}."
     if run.status == "failed":
         return Message(f"{what} failed", (run.error or "", where))
+    if run.status == "done" and (found := _worse_than_baseline(session, run.public_id)):
+        return Message(f"{what} is worse than its baseline", (found, where))
     return None
+
+
+def _worse_than_baseline(session: Session, public_id: str) -> str:
+    """Which metrics are, by how much; empty where none is."""
+    found = standing(session, public_id)
+    if found is None or found.ratios is None:
+        return ""
+    worse = [
+        f"{metrics()[key].said} {percent(ratio.value - 1)} ({change_interval(ratio.low, ratio.high)})"
+        for key, ratio in found.ratios.items()
+        if ratio and ratio.verdict is Verdict.WORSE and ratio.value and ratio.low and ratio.high
+    ]
+    return f"Beside the baseline {found.baseline_id}: {', '.join(worse)}." if worse else ""
 
 
 def send(settings: Settings, message: Message) -> str:

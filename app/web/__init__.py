@@ -24,6 +24,7 @@ from app.web import api, errors, login, progress
 from app.web.pages import (
     annotations,
     ceiling,
+    compare,
     configs,
     devices,
     explore,
@@ -50,6 +51,7 @@ PAGES = (
     configs,
     history,
     explore,
+    compare,
     ceiling,
     devices,
     machines,

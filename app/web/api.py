@@ -7,13 +7,16 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from app.compare import compare, to_json
 from app.document import run_document, runs_document
+from app.metrics import TRIPLE
 from app.store import annotations, removal
 from app.store.filters import Filter
 from app.store.listing import list_runs
 from app.suites import USUAL
 from app.web.deps import DatabaseDep, Reading, RunnerDep, Writing
 from app.web.paths import path_for
+from app.web.render import engine_titles
 
 LARGEST_PAGE = 500
 
@@ -81,6 +84,16 @@ def get_runs(
 @router.get("/runs/{public_id}", name="api_run")
 def get_run(session: Reading, public_id: str) -> dict[str, Any]:
     return run_document(session, public_id)
+
+
+@router.get("/compare", name="api_compare")
+def get_comparison(
+    session: Reading,
+    run: Annotated[list[str], Query(default_factory=list)],
+    metric: Annotated[list[str], Query(default_factory=list)],
+) -> dict[str, Any]:
+    """The first run is the base; names as `roofmark compare` takes them."""
+    return to_json(compare(session, run, engine_titles(), tuple(dict.fromkeys(metric)) or TRIPLE))
 
 
 @router.post("/runs", name="api_new_run", status_code=201)

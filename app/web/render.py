@@ -12,6 +12,9 @@ from starlette.responses import HTMLResponse, Response
 
 import app
 from app import configuration, files, units
+from app.compare.comparable import about_words
+from app.compare.result import Cell, point_words
+from app.compare.statistics import Ratio
 from app.store.listing import Shown
 from app.web import roof, terms
 from app.web.done import forget, just_done
@@ -41,6 +44,9 @@ def environment() -> "jinja2.Environment":
         spread=_spread,
         version=_version,
         percent=units.percent,
+        change_interval=_change_interval,
+        about_words=about_words,
+        point_words=point_words,
         duration=units.duration,
         size=units.size,
         plural=units.plural,
@@ -105,8 +111,12 @@ def engine_title(key: str) -> str:
     return engine_titles().get(key, key)
 
 
-def _spread(shown: Shown) -> tuple[str, str]:
+def _spread(shown: Shown | Cell) -> tuple[str, str]:
     return units.spread(shown.value, shown.standard_deviation, shown.low, shown.high)
+
+
+def _change_interval(ratio: Ratio) -> str:
+    return "" if ratio.low is None or ratio.high is None else units.change_interval(ratio.low, ratio.high)
 
 
 def _version(engine_version: str | None) -> str:

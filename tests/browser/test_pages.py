@@ -102,6 +102,33 @@ def test_a_note_is_saved_in_place(browser: "Browser", address: str) -> None:
         page.get_by_text("Edit the note").wait_for()
 
 
+def test_two_runs_are_ticked_compared_and_swapped(browser: "Browser", address: str) -> None:
+    with tab(browser, address) as opened:
+        page = opened.page
+        page.goto("/runs")
+        for public_id in ("seed000039", "seed000037"):
+            page.get_by_label(f"Compare run {public_id}").check()
+        page.get_by_role("button", name="Compare").click()
+        page.wait_for_url("**/compare?run=seed000039&run=seed000037")
+        page.get_by_role("heading", name="What differs").wait_for()
+        page.get_by_role("link", name="Swap").click()
+        page.wait_for_url("**/compare?run=seed000037&run=seed000039")
+
+
+def test_a_baseline_is_pinned_and_later_runs_say_how_they_stand(browser: "Browser", address: str) -> None:
+    with tab(browser, address) as opened:
+        page = opened.page
+        page.goto("/runs/seed000028")
+        page.get_by_role("button", name="Pin as baseline").click()
+        page.get_by_text("This run is the baseline").wait_for()
+        page.goto("/runs")
+        page.locator("a.verdict").first.click()
+        page.wait_for_url("**/compare?run=seed000028&run=*")
+        page.goto("/runs/seed000028")
+        page.get_by_role("button", name="Unpin baseline").click()
+        page.get_by_role("button", name="Pin as baseline").wait_for()
+
+
 def test_without_scripts_everything_can_be_read(browser: "Browser", address: str) -> None:
     context = browser.new_context(base_url=address, java_script_enabled=False)
     page = context.new_page()

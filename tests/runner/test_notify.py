@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,9 @@ from app.db import Database
 from app.errors import BadInput
 from app.runner import Progress, Runner, notify
 from app.settings import Settings
+from app.store import baselines
+from tests.compare.runs import place, taken
+from tests.compare.runs import run as add_run
 from tests.ports import free_port
 from tests.replay import Replay, Script, case, serve
 from tests.runner.conftest import add_server, run_named
@@ -63,6 +67,23 @@ def test_a_run_that_went_well_is_not(database: Database, settings: Settings, rec
         public_id = perform(database, told(settings, address(receiver)), server.url)
     assert run_named(database, public_id).status == "done"
     assert receiver.requests == []
+
+
+def test_a_run_that_is_worse_than_its_baseline_is_told(
+    database: Database, settings: Settings, receiver: Replay
+) -> None:
+    q8, _ = place(database)
+    speeds = [(500, 50), (500, 50), (450, 55), (500, 42)]
+    ids = [add_run(database, q8, taken(*each), hours=n) for n, each in enumerate(speeds)]
+    with database.write() as session:
+        baselines.pin(session, ids[0])
+    for public_id in ids:
+        notify.ended(database, told(settings, address(receiver)), public_id)
+    (request,) = receiver.requests  # the others are the baseline, the same, and better
+    message = json.loads(request.body)
+    assert message["title"] == "Roofmark: Qwen3-8B Q8_0 is worse than its baseline"
+    assert re.match(rf"Beside the baseline {ids[0]}: decode −1[5-7] % \(95 % interval −", message["message"])
+    assert f"run {ids[3]}." in message["message"]
 
 
 def test_nobody_is_told_unless_somebody_is_named(database: Database, settings: Settings, receiver: Replay) -> None:

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.compare import standings
 from app.models import now
 from app.roof import config_roofs
 from app.store import machines, runs, servers
@@ -22,6 +23,7 @@ router = APIRouter(include_in_schema=False)
 @router.get("/", name="overview")
 def show_overview(request: Request, session: Reading) -> Response:
     rows = latest_per_config(session, archived=False)
+    archived_rows = latest_per_config(session, archived=True)
     counts = runs.counts_by_status(session)
     comparable = _comparable(rows)
     with_decode = [row for row in comparable if row.decode.value is not None]
@@ -36,7 +38,8 @@ def show_overview(request: Request, session: Reading) -> Response:
         roofs=config_roofs(session) if rows else {},
         sparkline=sparkline,
         rows=rows,
-        archived_rows=latest_per_config(session, archived=True),
+        archived_rows=archived_rows,
+        standings=standings(session, [row.public_id for row in [*rows, *archived_rows]]),
         fastest=max(with_decode, key=lambda row: row.decode.value or 0, default=None),
         quickest=min(with_ttft, key=lambda row: row.ttft.value or 0, default=None),
         counts=counts,

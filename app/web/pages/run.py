@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app import charts
+from app.compare import standing
 from app.errors import BadInput
 from app.metrics import FLAGS, metrics
 from app.models import ENDED_STATES, Run, Server
@@ -64,6 +65,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         sensors=charts.sensors_of(_with_sensors(typical, at_point)) if typical else None,
         serving=serving_section(taken, request.query_params),
         previous=previous(session, run, engine_titles()),
+        standing=standing(session, public_id),
         metrics=metrics(),
         reasons=REASONS,
         again=_again(run, server),

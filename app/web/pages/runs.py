@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from app.compare import standings
 from app.configuration import SETTINGS
 from app.errors import RoofmarkError
 from app.models import Server
@@ -68,6 +69,7 @@ def list_runs(
         n_pages=max(1, -(-total // PER_PAGE)),
         url=url,
         progresses=progress_now(session),
+        standings=standings(session, [row.public_id for row in rows]),
     )
     response.headers["hx-push-url"] = url()
     return response

@@ -1,0 +1,69 @@
+"""`roofmark compare` and `roofmark baseline`."""
+
+from collections.abc import Sequence
+
+import typer
+
+from app import engines
+from app.cli.common import log_to_file, notice_dead_workers, open_database, print_json
+from app.cli.verdicts import comparison_text
+from app.compare import compare, to_json
+from app.compare.statistics import Verdict
+from app.db import Database
+from app.errors import BadInput
+from app.metrics import TRIPLE
+from app.settings import Settings
+from app.store import baselines
+
+INCOMPARABLE = 2
+"""With --fail-on, a question that cannot be answered is no success."""
+
+
+def compare_them(names: Sequence[str], fail_on: Sequence[str], keys: Sequence[str], as_json: bool) -> None:
+    """Exits with 1 when one of the verdicts is among `fail_on`."""
+    wrong = next((word for word in fail_on if word not in set(Verdict)), None)
+    if wrong is not None:
+        raise BadInput(f"--fail-on takes {', '.join(Verdict)}; {wrong!r} is none of them.")
+    database = _database()
+    with database.read() as session:
+        titles = {engine.key: engine.title for engine in engines.all()}
+        found = compare(session, names, titles, tuple(dict.fromkeys(keys)) or TRIPLE)
+    if as_json:
+        print_json(to_json(found))
+    else:
+        typer.echo(comparison_text(found))
+    if fail_on and any(verdict in fail_on for verdict in found.verdicts):
+        raise typer.Exit(1)
+    if fail_on and any(pair.refusal for pair in found.pairs):
+        raise typer.Exit(INCOMPARABLE)
+
+
+def set_baseline(public_id: str) -> None:
+    with _database().write() as session:
+        pinned = baselines.pin(session, public_id)
+        typer.echo(
+            f"Later runs of {pinned.model_name} with the suite {pinned.suite_key} are compared with {public_id}."
+        )
+
+
+def clear_baseline(public_id: str) -> None:
+    with _database().write() as session:
+        baselines.unpin(session, public_id)
+    typer.echo(f"Run {public_id} is no baseline any more.")
+
+
+def list_baselines() -> None:
+    with _database().read() as session:
+        found = baselines.list_baselines(session)
+    if not found:
+        typer.echo("No baseline yet: pin a run with `roofmark baseline set RUN`.", err=True)
+    for each in found:
+        typer.echo(f"{each.public_id}  {each.machine} · {each.model} · {each.suite_key}")
+
+
+def _database() -> Database:
+    settings = Settings()
+    log_to_file(settings)
+    database = open_database(settings)
+    notice_dead_workers(database, settings)
+    return database

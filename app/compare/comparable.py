@@ -1,0 +1,166 @@
+"""What differs between results, whether they may be compared at all, and what a verdict then is about."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.configuration import SETTINGS, setting_title, show
+from app.models import Run
+from app.samples import Point
+from app.store.configs import snapshot_of
+from app.store.subjects import Circumstances
+from app.units import size
+
+NOT_STATED = show(None)
+OUTPUT_TOLERANCE = 0.1
+"""Answers whose measured lengths differ by more than this share are of another output length."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    title: str
+    values: tuple[str, ...]
+    """Of each result, in their order."""
+    is_setting: bool
+    """Whether it can be what a verdict is about: hardware and configuration, not how often something was repeated."""
+
+    def between(self, one: int, other: int) -> bool:
+        return self.values[one] != self.values[other]
+
+    def words(self, one: int, other: int) -> str:
+        return f"{self.title} {self.values[one]} → {self.values[other]}"
+
+
+def differences(sides: Sequence[Circumstances], engine_titles: Mapping[str, str]) -> tuple[Difference, ...]:
+    """What is not the same everywhere, the weightiest first."""
+    told = [_details(side, engine_titles) for side in sides]
+    circumstances = [_circumstances(side) for side in sides]
+    found = [
+        Difference(title, tuple(each.get(title, NOT_STATED) for each in details), is_setting)
+        for details, is_setting in ((told, True), (circumstances, False))
+        for title in dict.fromkeys(title for each in details for title in each)
+    ]
+    order = {title: place for place, title in enumerate(_ORDER)}
+    found.sort(key=lambda each: order.get(each.title, len(order)))
+    return tuple(each for each in found if len(set(each.values)) > 1 and not _is_unknown_hardware(each))
+
+
+_ORDER = (
+    "Machine",
+    "Hardware",
+    "Model",
+    "Quantization",
+    "Engine",
+    "Engine version",
+    *(setting.title for setting in SETTINGS.values()),
+)
+
+
+def _details(side: Circumstances, engine_titles: Mapping[str, str]) -> dict[str, str]:
+    told = {"Machine": side.machine.name, "Hardware": _hardware(side.run)}
+    if side.config is None or side.model is None:
+        return told
+    snapshot = snapshot_of(side.config, side.model)
+    told["Model"] = snapshot.model
+    told["Quantization"] = snapshot.quantization or NOT_STATED
+    told["Engine"] = engine_titles.get(snapshot.engine, snapshot.engine)
+    told["Engine version"] = snapshot.engine_version or NOT_STATED
+    told |= {setting_title(key): show(value) for key, value in snapshot.settings.items()}
+    if snapshot.labels:
+        told["Labels"] = ", ".join(sorted(snapshot.labels))
+    return told
+
+
+def _circumstances(side: Circumstances) -> dict[str, str]:
+    plan = side.run.plan
+    told = {"Server": side.server.name, "Suite": side.run.suite_key}
+    told |= {word.capitalize(): show(plan[word]) for word in ("repetitions", "warmups") if word in plan}
+    return {{"Warmups": "Warm-ups"}.get(title, title): value for title, value in told.items()}
+
+
+def _hardware(run: Run) -> str:
+    """What the run's devices are; how fast they read was measured, and may be measured otherwise another day."""
+    return " + ".join(map(_device, run.hardware)) or NOT_STATED
+
+
+def is_same_hardware(one: Run, other: Run) -> bool:
+    """As far as both say what it was."""
+    return not (one.hardware and other.hardware) or _hardware(one) == _hardware(other)
+
+
+def _device(device: Mapping[str, Any]) -> str:
+    count, memory = device.get("count") or 1, device.get("memory_bytes")
+    name = f"{count} × {device.get('name')}" if count > 1 else str(device.get("name"))
+    return f"{name}, {size(memory)}" if memory else name
+
+
+def _is_unknown_hardware(difference: Difference) -> bool:
+    """Runs of long ago did not say what their machine was made of: that is no difference."""
+    return difference.title == "Hardware" and len(set(difference.values) - {NOT_STATED}) < 2
+
+
+# --- may they be compared? -------------------------------------------------------------------------------------------
+
+
+def why_not_alone(side: Circumstances) -> str:
+    """Why nothing can be compared with this run at all; empty when something can."""
+    run = side.run
+    if run.hidden_at is not None:
+        reason = f": {run.hidden_reason}" if run.hidden_reason else ""
+        return f"Run {run.public_id} is hidden from statistics{reason}."
+    if run.status in ("queued", "running"):
+        return f"Run {run.public_id} is not finished yet."
+    if run.status != "done":
+        return f"Run {run.public_id} did not finish: it is {run.status}."
+    return ""
+
+
+def why_not(base: Circumstances, other: Circumstances) -> str:
+    """Why two finished runs have no verdict; empty when they have."""
+    one, two = base.run, other.run
+    if one.suite_sha256 == two.suite_sha256:
+        return ""
+    if one.suite_key != two.suite_key:
+        return f"They played different suites: {one.suite_key} and {two.suite_key}."
+    return f"The suite {one.suite_key} was changed between them: its prompt or its lengths are others now."
+
+
+def why_not_at(point: Point, others: Sequence[Point]) -> str:
+    """Why a result has nothing at a point; empty when it has."""
+    if point in others:
+        return ""
+    near = next((each for each in others if each.prompt_tokens == point.prompt_tokens), None)
+    if near is not None:
+        for title in ("output_tokens", "concurrency", "depth"):
+            wanted, there = getattr(point, title), getattr(near, title)
+            if wanted != there:
+                said = {"output_tokens": "output length"}.get(title, title)
+                return f"Its {said} is {there:,} here, not {wanted:,}."
+    return "It did not measure this point."
+
+
+def why_not_of_lengths(base_tokens: float | None, other_tokens: float | None) -> str:
+    """Whether the answers really had one length, for engines that end them when they like."""
+    if not base_tokens or not other_tokens:
+        return ""
+    if (
+        abs(other_tokens / base_tokens - 1) <= OUTPUT_TOLERANCE
+        and abs(base_tokens / other_tokens - 1) <= OUTPUT_TOLERANCE
+    ):
+        return ""
+    return f"The answers differ in length: {base_tokens:,.0f} and {other_tokens:,.0f} tokens."
+
+
+def about(found: Sequence[Difference], base: int, other: int) -> tuple[str, ...]:
+    """What a verdict is about: the settings in which two results differ, in words."""
+    return tuple(each.words(base, other) for each in found if each.is_setting and each.between(base, other))
+
+
+def about_words(settings: Sequence[str]) -> str:
+    if not settings:
+        return "Nothing of the configuration differs: the same thing was measured again."
+    if len(settings) == 1:
+        return f"They differ in one respect only, so the verdict is about it: {settings[0]}."
+    return (
+        f"They differ in {len(settings)} respects, so the verdict is about all of them together and about none alone."
+    )

@@ -1,0 +1,187 @@
+"""Pinned baselines: for a machine, a model and a suite, the run that every later one is compared with."""
+
+from collections.abc import Collection
+from datetime import datetime
+from statistics import median
+from typing import Any, NamedTuple
+
+from sqlalchemy import delete, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import aliased
+from sqlmodel import Session, col
+
+from app.errors import Conflict, NotFound
+from app.metrics import TRIPLE, is_sound, metrics
+from app.metrics.base import Source
+from app.models import Baseline, Config, Machine, Measurement, Model, Run, SampleRow
+from app.samples import Point
+from app.store import runs
+
+
+def pin(session: Session, public_id: str) -> Baseline:
+    """Instead of the one before. Raises NotFound, and Conflict for a run that nothing can be compared with."""
+    run = runs.run(session, public_id)
+    model = _model_name(session, run)
+    if run.status != "done" or model is None:
+        raise Conflict(f"Only a finished run can be a baseline; this one is {run.status}.")
+    if run.hidden_at is not None:
+        raise Conflict("A hidden run cannot be a baseline: show it again first.")
+    assert run.id is not None
+    here = (Baseline.machine_id == run.machine_id, Baseline.model_name == model, Baseline.suite_key == run.suite_key)
+    session.execute(delete(Baseline).where(*here))  # type: ignore[arg-type]  # columns compare to conditions
+    pinned = Baseline(machine_id=run.machine_id, model_name=model, suite_key=run.suite_key, run_id=run.id)
+    try:
+        with session.begin_nested():
+            session.add(pinned)
+    except IntegrityError as error:
+        raise Conflict("Another baseline was pinned at this very moment: look again.") from error
+    return pinned
+
+
+def unpin(session: Session, public_id: str) -> None:
+    """Raises NotFound when the run is no baseline."""
+    run = runs.run(session, public_id)
+    found: Any = session.execute(delete(Baseline).where(col(Baseline.run_id) == run.id))
+    if not found.rowcount:
+        raise NotFound(f"Run {public_id} is no baseline.")
+
+
+def baseline_of(session: Session, run: Run) -> str | None:
+    """The public id of the run that `run` is compared with; of a baseline, its own."""
+    query = (
+        select(col(Run.public_id))
+        .join(Baseline, col(Baseline.run_id) == col(Run.id))
+        .where(
+            col(Baseline.machine_id) == run.machine_id,
+            col(Baseline.model_name) == _model_name(session, run),
+            col(Baseline.suite_key) == run.suite_key,
+        )
+    )
+    found: str | None = session.execute(query).scalar()
+    return found
+
+
+def _model_name(session: Session, run: Run) -> str | None:
+    query = (
+        select(col(Model.name))
+        .join(Config, col(Config.model_id) == col(Model.id))
+        .where(col(Config.id) == run.config_id)
+    )
+    found: str | None = session.execute(query).scalar()
+    return found
+
+
+class Listed(NamedTuple):
+    public_id: str
+    machine: str
+    machine_slug: str
+    model: str
+    suite_key: str
+    started_at: datetime | None
+
+
+def list_baselines(session: Session) -> list[Listed]:
+    query = (
+        select(Run.public_id, Machine.name, Machine.slug, Baseline.model_name, Baseline.suite_key, Run.started_at)  # type: ignore[call-overload]  # typed for fewer columns
+        .join(Run, col(Run.id) == col(Baseline.run_id))
+        .join(Machine, col(Machine.id) == col(Baseline.machine_id))
+        .order_by(col(Machine.name), col(Baseline.model_name), col(Baseline.suite_key))
+    )
+    return [Listed(*row) for row in session.execute(query)]
+
+
+# --- a run beside its baseline ---------------------------------------------------------------------------------------
+
+
+class Side(NamedTuple):
+    """What a verdict at a run's main point needs to know of the run."""
+
+    run_id: int
+    public_id: str
+    suite_sha256: str
+    main_point_key: str
+    is_compared: bool
+    """Finished and not hidden."""
+    started_at: datetime | None
+
+
+def beside_baselines(session: Session, public_ids: Collection[str]) -> list[tuple[Side, Side]]:
+    """Those of some runs for which a baseline is pinned: each, and its baseline."""
+    pinned = aliased(Run)
+    query = (
+        select(*_side(Run), *_side(pinned))
+        .join(Config, col(Config.id) == col(Run.config_id))
+        .join(Model, col(Model.id) == col(Config.model_id))
+        .join(
+            Baseline,
+            (col(Baseline.machine_id) == col(Run.machine_id))
+            & (col(Baseline.model_name) == col(Model.name))
+            & (col(Baseline.suite_key) == col(Run.suite_key)),
+        )
+        .join(pinned, col(pinned.id) == col(Baseline.run_id))
+        .where(col(Run.public_id).in_(public_ids))
+    )
+    width = len(Side._fields)
+    return [(Side(*row[:width]), Side(*row[width:])) for row in session.execute(query)]
+
+
+def _side(table: Any) -> list[Any]:
+    return [
+        table.id,
+        table.public_id,
+        table.suite_sha256,
+        table.main_point_key,
+        (col(table.status) == "done") & col(table.hidden_at).is_(None),
+        table.started_at,
+    ]
+
+
+class Repetitions(NamedTuple):
+    """One metric at a run's main point, from the source that lists show."""
+
+    source: Source | None
+    values: list[float]
+
+
+def main_repetitions(session: Session, run_ids: Collection[int]) -> dict[tuple[int, str], Repetitions]:
+    """The triple of each usable sample, by run and metric, without unpacking any events; of several streams at once
+    their median."""
+    columns: list[Any] = [
+        *(SampleRow.run_id, Measurement.metric, Measurement.source, Run.main_point_key),
+        *(SampleRow.point, SampleRow.status, SampleRow.flags, SampleRow.ordinal),
+        *(col(SampleRow.record)[name] for name in ("round", "reuses_cache")),
+        *(getattr(SampleRow, metric) for metric in TRIPLE),
+    ]
+    query = (
+        select(*columns)
+        .join(Run, col(Run.id) == col(SampleRow.run_id))
+        .join(
+            Measurement,
+            (col(Measurement.run_id) == col(Run.id)) & (col(Measurement.point_key) == col(Run.main_point_key)),
+        )
+        .where(
+            col(SampleRow.run_id).in_(run_ids),
+            col(SampleRow.is_warmup).is_(False),
+            col(Measurement.metric).in_(TRIPLE),
+            col(Measurement.is_shown),
+        )
+        .order_by(col(SampleRow.run_id), col(SampleRow.ordinal))
+    )
+    rows = session.execute(query)
+    rounds: dict[tuple[int, str], tuple[Source, dict[int, list[float]]]] = {}
+    for run_id, metric, source, main_point_key, at, status, flags, ordinal, number, reuses_cache, *triple in rows:
+        _, by_round = rounds.setdefault((run_id, metric), (source, {}))
+        value, point = triple[TRIPLE.index(metric)], Point(**at)
+        is_counted = is_sound(status, flags) and not _spoils(flags, metric, source) and not reuses_cache
+        if value is not None and is_counted and point.key == main_point_key:
+            by_round.setdefault(ordinal if point.concurrency == 1 else number, []).append(value)
+    return {
+        key: Repetitions(source, [median(streams) for streams in by_round.values()])
+        for key, (source, by_round) in rounds.items()
+    }
+
+
+def _spoils(flags: Collection[str], key: str, source: Source | None) -> bool:
+    metric = metrics()[key]
+    spoilers = metric.spoiled_by | (metric.server_spoiled_by if source == "server" else frozenset())
+    return any(flag in spoilers for flag in flags)

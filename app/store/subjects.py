@@ -1,0 +1,155 @@
+"""What a comparison of a few runs or configurations reads: one query for each kind of row, however many they are."""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import func, select
+from sqlmodel import Session, col
+
+from app.errors import BadInput, NotFound
+from app.metrics.base import Source
+from app.models import Config, Machine, Measurement, Model, Run, SampleRow, Server
+from app.samples import Point, Sample
+from app.store import baselines, runs
+from app.store.filters import COUNTS
+from app.store.previous import previous
+from app.store.samples import to_sample
+
+FEWEST, MOST = 2, 8
+NEWEST_RUNS = 30
+"""So many runs of a configuration are taken together at most."""
+CONFIG = "config:"
+WORDS = ("latest", "previous", "baseline")
+
+
+class Reference(NamedTuple):
+    """What was named: a run, or with `is_config` all runs of its configuration with its suite."""
+
+    public_id: str
+    is_config: bool
+
+    @property
+    def key(self) -> str:
+        return f"{CONFIG if self.is_config else ''}{self.public_id}"
+
+
+def resolve(session: Session, names: Sequence[str]) -> list[Reference]:
+    """Run ids, `config:` with a run id, and words: `latest` is the newest finished run; `previous` and `baseline` are
+    seen from the last run that is named by itself, or from the latest. Raises BadInput and NotFound."""
+    if not FEWEST <= len(names) <= MOST:
+        raise BadInput(f"A comparison takes {FEWEST} to {MOST} runs, not {len(names)}.")
+    own = next((name for name in reversed(names) if name.removeprefix(CONFIG) not in WORDS), "latest")
+    anchor = _latest(session) if own == "latest" else own.removeprefix(CONFIG)
+    found = [_reference(session, name, anchor) for name in names]
+    twice = next((each for place, each in enumerate(found) if each in found[:place]), None)
+    if twice is not None:
+        raise BadInput(f"{twice.key} is named twice: a comparison needs different runs.")
+    return found
+
+
+def _reference(session: Session, name: str, anchor: str) -> Reference:
+    bare = name.removeprefix(CONFIG)
+    is_config = bare != name
+    if bare not in WORDS:
+        return Reference(bare, is_config)
+    if bare == "latest":
+        return Reference(_latest(session), is_config)
+    run = runs.run(session, anchor)
+    if bare == "baseline":
+        pinned = baselines.baseline_of(session, run)
+        if pinned is None:
+            raise NotFound(f"Run {anchor} has no baseline: pin one with `roofmark baseline set RUN`.")
+        return Reference(pinned, is_config)
+    before = previous(session, run)
+    if before is None or before.public_id is None:
+        raise NotFound(f"Before run {anchor}, its server had no other configuration that played the same suite.")
+    return Reference(before.public_id, is_config)
+
+
+def _latest(session: Session) -> str:
+    newest = select(col(Run.public_id)).where(col(Run.status) == "done", COUNTS)
+    found = session.execute(newest.order_by(col(Run.started_at).desc(), col(Run.id).desc()).limit(1)).scalar()
+    if found is None:
+        raise NotFound("There is no finished run yet.")
+    return str(found)
+
+
+class Circumstances(NamedTuple):
+    run: Run
+    machine: Machine
+    server: Server
+    config: Config | None
+    """None: it ended before its configuration was known."""
+    model: Model | None
+
+
+def circumstances_of(session: Session, public_ids: Collection[str]) -> dict[str, Circumstances]:
+    """By public id. Raises NotFound when one is missing."""
+    query = (
+        select(Run, Machine, Server, Config, Model)
+        .join(Machine, col(Machine.id) == col(Run.machine_id))
+        .join(Server, col(Server.id) == col(Run.server_id))
+        .outerjoin(Config, col(Config.id) == col(Run.config_id))
+        .outerjoin(Model, col(Model.id) == col(Config.model_id))
+        .where(col(Run.public_id).in_(public_ids))
+    )
+    found = {row[0].public_id: Circumstances(*row) for row in session.execute(query)}
+    missing = next((each for each in public_ids if each not in found), None)
+    if missing is not None:
+        raise NotFound(f"There is no run {missing!r}.")
+    return found
+
+
+def newest_alike(session: Session, of: Collection[Run]) -> dict[str, list[Run]]:
+    """For each of some runs, by its public id: the newest finished runs of its configuration with its very suite that
+    nobody has hidden, newest first."""
+    key = (col(Run.config_id), col(Run.suite_sha256))
+    age = func.row_number().over(partition_by=key, order_by=[col(Run.started_at).desc(), col(Run.id).desc()])
+    aged = (
+        select(col(Run.id).label("id"), age.label("age"))
+        .where(
+            col(Run.status) == "done",
+            COUNTS,
+            col(Run.config_id).in_({run.config_id for run in of}),
+            col(Run.suite_sha256).in_({run.suite_sha256 for run in of}),
+        )
+        .subquery()
+    )
+    query = select(Run).join(aged, col(Run.id) == aged.c.id).where(aged.c.age <= NEWEST_RUNS).order_by(aged.c.age)
+    rows = session.execute(query).scalars().all() if of else []
+    return {
+        run.public_id: [row for row in rows if (row.config_id, row.suite_sha256) == (run.config_id, run.suite_sha256)]
+        for run in of
+    }
+
+
+def samples_by_run(session: Session, run_ids: Collection[int]) -> dict[int, list[Sample]]:
+    """In the order measured; a run without samples is missing."""
+    query = select(SampleRow).where(col(SampleRow.run_id).in_(run_ids)).order_by(col(SampleRow.ordinal))
+    found: dict[int, list[Sample]] = {}
+    for row in session.execute(query).scalars():
+        found.setdefault(row.run_id, []).append(to_sample(row))
+    return found
+
+
+class Median(NamedTuple):
+    run_id: int
+    point: Point
+    metric: str
+    source: Source
+    value: float
+
+
+def medians(session: Session, run_ids: Collection[int], metrics: Collection[str]) -> list[Median]:
+    """What runs gave as their values; those that are unknown are missing."""
+    query = select(
+        col(Measurement.run_id),
+        col(Measurement.point_key),
+        col(Measurement.metric),
+        col(Measurement.source),
+        col(Measurement.value),
+    ).where(
+        col(Measurement.run_id).in_(run_ids), col(Measurement.metric).in_(metrics), col(Measurement.value).is_not(None)
+    )
+    rows = session.execute(query.order_by(col(Measurement.run_id), col(Measurement.id)))
+    return [Median(run_id, Point.from_key(key), metric, source, value) for run_id, key, metric, source, value in rows]

@@ -1,0 +1,131 @@
+"""Runs and configurations side by side; which ones stands in the address. And the runs that later ones are compared
+with."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query
+from sqlmodel import Session
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from app import charts
+from app.compare import Comparison, compare
+from app.compare.result import Subject, point_words
+from app.store import baselines
+from app.store.filters import Filter
+from app.store.listing import list_runs
+from app.store.subjects import CONFIG, FEWEST, MOST, WORDS, circumstances_of
+from app.web.deps import Reading, Writing
+from app.web.paths import path_for
+from app.web.render import engine_titles, render
+
+OFFERED = 20
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/compare", name="compare")
+def show_comparison(
+    request: Request,
+    session: Reading,
+    run: Annotated[list[str], Query(default_factory=list)],
+    text: str = "",
+    pick: bool = False,
+) -> Response:
+    """The first run is the base. With fewer than two, or with `pick`, the page offers runs to choose from."""
+    names = list(dict.fromkeys(name.strip() for name in run if name.strip()))
+    if pick or len(names) < FEWEST:
+        return _picker(request, session, names, text.strip(), is_choosing=pick)
+    return _comparison(request, names, compare(session, names, engine_titles()))
+
+
+def _comparison(request: Request, names: Sequence[str], found: Comparison) -> Response:
+    path = path_for(request, "compare")
+    # words of the address stay words: `latest` is another run tomorrow
+    named = list(zip(names, found.subjects, strict=True))
+
+    alike = Counter(map(_configuration, found.subjects))
+
+    def url(*wanted: str) -> str:
+        return f"{path}?{urlencode([('run', name) for name in wanted])}"
+
+    moves = [
+        {
+            "as_base": url(name, *(other for other in names if other != name)) if place else None,
+            "without": url(*(other for other in names if other != name)) if len(names) > FEWEST else None,
+            "whole": url(*(f"{CONFIG}{subject.public_id}" if other == name else other for other in names))
+            if not subject.key.startswith(CONFIG) and subject.fingerprint and alike[_configuration(subject)] == 1
+            else None,
+            "alone": url(*(subject.public_id if other == name else other for other in names))
+            if subject.key.startswith(CONFIG)
+            else None,
+        }
+        for place, (name, subject) in enumerate(named)
+    ]
+    return render(
+        request,
+        "compare.html",
+        found=found,
+        moves=moves,
+        swapped=url(*reversed(names)) if len(names) == FEWEST else None,
+        more=f"{url(*names)}&pick=true" if len(names) < MOST else None,
+        api=f"{path_for(request, 'api_compare')}?{urlencode([('run', name) for name in names])}",
+        forest=charts.forest(found),
+        pauses=charts.pauses(found),
+        curves=charts.curves(found),
+        alone=_alone(found),
+        looks=[charts.series_of(place) for place in range(len(found.subjects))],
+    )
+
+
+def _configuration(subject: Subject) -> tuple[str | None, ...]:
+    return subject.fingerprint, subject.server, subject.suite_key
+
+
+def _alone(found: Comparison) -> list[str]:
+    """Points that nothing can be set beside, in words."""
+    said = []
+    for subject, cells in zip(
+        found.subjects, zip(*(each.rows[0].cells for each in found.points), strict=True), strict=True
+    ):
+        points = [
+            point_words(each.point)
+            for each, cell in zip(found.points, cells, strict=True)
+            if each.n_measured == 1 and cell.value is not None
+        ]
+        if points:
+            said.append(f"{subject.letter} at {' · '.join(points)}")
+    return said
+
+
+def _picker(request: Request, session: Session, names: Sequence[str], text: str, *, is_choosing: bool) -> Response:
+    rows, total = list_runs(
+        session, Filter(status="done", text=text or None, hidden="without"), page=1, per_page=OFFERED
+    )
+    ids = {name: name.removeprefix(CONFIG) for name in names if name.removeprefix(CONFIG) not in WORDS}
+    chosen = circumstances_of(session, set(ids.values())) if ids else {}
+    return render(
+        request,
+        "compare_pick.html",
+        rows=[row for row in rows if row.public_id not in names],
+        total=total,
+        text=text,
+        chosen=[(name, chosen.get(ids.get(name, ""))) for name in names],
+        is_short=bool(names) and not is_choosing,
+        most=MOST,
+    )
+
+
+@router.post("/runs/{public_id}/baseline", name="pin_baseline")
+def pin_baseline(request: Request, session: Writing, public_id: str) -> Response:
+    baselines.pin(session, public_id)
+    return RedirectResponse(path_for(request, "run", public_id=public_id), status_code=303)
+
+
+@router.post("/runs/{public_id}/baseline/remove", name="unpin_baseline")
+def unpin_baseline(request: Request, session: Writing, public_id: str) -> Response:
+    baselines.unpin(session, public_id)
+    return RedirectResponse(path_for(request, "run", public_id=public_id), status_code=303)

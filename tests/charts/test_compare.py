@@ -1,0 +1,103 @@
+"""A comparison's figures."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from app.charts import curves, forest, pauses
+from app.compare import Comparison
+from app.db import Database
+from app.samples import Point
+from tests.compare.runs import Q4, Q8, compared, place, run, taken
+
+LONGER = Point(2000, 32)
+
+
+@pytest.fixture
+def found(database: Database) -> Comparison:
+    q8, q4 = place(database, Q8, Q4)
+
+    def both(ttft_ms: float, speed: float) -> list[object]:
+        longer = [replace(each, ordinal=each.ordinal + 6) for each in taken(4 * ttft_ms, speed, LONGER)]
+        return [*taken(ttft_ms, speed), *longer]
+
+    names = [run(database, q8, both(500, 50)), run(database, q4, both(400, 60))]  # type: ignore[arg-type]  # samples
+    return compared(database, *names)
+
+
+def test_a_ratio_lies_within_its_interval_around_one(found: Comparison) -> None:
+    figure = forest(found)
+    assert figure is not None
+    ttft = figure.data[0]
+    assert ttft["x"] == [pytest.approx(0.8, rel=1e-3)]
+    assert ttft["meta"] == {"series": 1}
+    assert ttft["error_x"]["array"][0] >= 0
+    assert figure.layout["xaxis"]["type"] == "log"
+    low, high = (10**end for end in figure.layout["xaxis"]["range"])
+    assert low < 0.8
+    assert high > 1.2
+    assert [figure.layout[axis]["title"]["text"] for axis in ("yaxis", "yaxis2", "yaxis3")] == [
+        "TTFT: less is better",
+        "Prefill: more is better",
+        "Decode: more is better",
+    ]
+    assert figure.table.rows[0][:3] == ("TTFT", "B", "0.800")
+    assert figure.table.rows[0][-1] == "better"
+    json.loads(figure.json)
+
+
+def test_pauses_rise_from_nothing_to_all_but_the_longest(found: Comparison) -> None:
+    figure = pauses(found)
+    assert figure is not None
+    for trace in figure.data:
+        assert trace["x"] == sorted(trace["x"])
+        assert (trace["y"][0], trace["y"][-1]) == (0, 99)
+    assert [row[0] for row in figure.table.rows] == ["A · Qwen3-8B Q8_0", "B · Qwen3-8B Q4_K_M"]
+    assert len(figure.legend) == 2
+
+
+def test_curves_run_over_the_lengths(found: Comparison) -> None:
+    figure = curves(found)
+    assert figure is not None
+    assert figure.layout["xaxis"]["title"]["text"] == "Prompt tokens"
+    assert figure.data[0]["x"] == [512, 2000]
+    assert len(figure.data) == 6
+    assert [row[0] for row in figure.table.rows] == ["512", "2,000"]
+
+
+def test_curves_over_depth_let_the_prompt_grow_with_it(database: Database) -> None:
+    q8, q4 = place(database, Q8, Q4)
+    behind = [Point(64, 32), Point(2064, 32, depth=2000)]
+    names = []
+    for config in (q8, q4):
+        samples = [
+            replace(each, ordinal=6 * place_ + each.ordinal)
+            for place_, point in enumerate(behind)
+            for each in taken(500, 50, point)
+        ]
+        names.append(run(database, config, samples))
+    figure = curves(compared(database, *names))
+    assert figure is not None
+    assert figure.data[0]["x"] == [0, 2000]
+
+
+def test_without_anything_in_common_there_is_nothing_to_draw(database: Database) -> None:
+    q8, q4 = place(database, Q8, Q4)
+    apart = compared(database, run(database, q8, taken(500, 50)), run(database, q4, taken(500, 50, LONGER)))
+    assert forest(apart) is None
+    assert curves(apart) is None
+
+
+@pytest.mark.parametrize("factor", [0.001, 0.3, 0.97, 1.02, 3, 1000])
+def test_an_axis_has_a_few_round_ticks_whatever_the_ratio(database: Database, factor: float) -> None:
+    q8, q4 = place(database, Q8, Q4)
+    figure = forest(compared(database, run(database, q8, taken(500, 50)), run(database, q4, taken(500 * factor, 50))))
+    assert figure is not None
+    axis = figure.layout["xaxis"]
+    low, high = (10**end for end in axis["range"])
+    if "tickvals" in axis:
+        assert 1 <= sum(low <= tick <= high for tick in axis["tickvals"]) <= 9
+        assert 1 in axis["tickvals"]
+    else:
+        assert axis["dtick"] == 1

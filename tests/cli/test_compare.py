@@ -1,0 +1,113 @@
+"""`roofmark compare` and `roofmark baseline`: what they print, and with which code they end."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from app.cli import app
+from app.cli.compare import compare_them
+from app.compare import to_json
+from app.db import Database
+from app.errors import BadInput
+from app.settings import Settings
+from tests.compare.runs import change, compared, place, run, taken
+
+Compare = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def pair(database: Database) -> tuple[str, str]:
+    """The second one is a fifth faster, and has one repetition that is not."""
+    q8, q4 = place(database)
+    return run(database, q8, taken(500, 50)), run(database, q4, taken(400, 60), hours=1)
+
+
+@pytest.fixture
+def roofmark(settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Compare:
+    monkeypatch.setattr("app.cli.compare.Settings", lambda: settings)
+    monkeypatch.setattr("app.cli.compare.log_to_file", lambda _: None)
+
+    def call(*names: str, fail_on: tuple[str, ...] = (), keys: tuple[str, ...] = (), as_json: bool = False) -> Any:
+        code = 0
+        try:
+            compare_them(names, fail_on, keys, as_json)
+        except typer.Exit as ended:
+            code = ended.exit_code
+        return code, capsys.readouterr().out
+
+    return call
+
+
+def test_what_differs_and_each_metric_are_printed(roofmark: Compare, pair: tuple[str, str]) -> None:
+    code, said = roofmark(*pair)
+    assert code == 0
+    assert f"A  Qwen3-8B Q8_0 · llama.cpp b6301 · run {pair[0]}" in said
+    assert "Quantization  Q8_0 | Q4_K_M" in said
+    assert "B against A: ▲ better. They differ in one respect only" in said
+    assert "−20 % (95 % interval −20 % to −20 %) ▲ better" in said
+
+
+def test_words_do_as_well(roofmark: Compare, pair: tuple[str, str]) -> None:
+    assert roofmark("previous", "latest") == roofmark(*pair)
+
+
+@pytest.mark.parametrize(
+    ("turned", "fail_on", "code"),
+    [
+        (False, ("worse",), 0),
+        (True, ("worse",), 1),
+        (False, ("better",), 1),
+        (False, ("worse", "inconclusive"), 0),
+        (True, (), 0),
+    ],
+)
+def test_the_code_says_whether_the_verdict_occurs(
+    roofmark: Compare, pair: tuple[str, str], turned: bool, fail_on: tuple[str, ...], code: int
+) -> None:
+    assert roofmark(*(pair[::-1] if turned else pair), fail_on=fail_on)[0] == code
+
+
+def test_only_the_metrics_that_were_asked_for_count(roofmark: Compare, database: Database) -> None:
+    q8, q4 = place(database)
+    names = run(database, q8, taken(500, 50)), run(database, q4, taken(400, 40))
+    assert roofmark(*names, fail_on=("worse",))[0] == 1
+    code, said = roofmark(*names, fail_on=("worse",), keys=("ttft_ms",))
+    assert code == 0
+    assert "Decode" not in said
+
+
+def test_what_cannot_be_compared_is_no_success(roofmark: Compare, database: Database, pair: tuple[str, str]) -> None:
+    change(database, pair[1], suite_sha256="b" * 64)
+    code, said = roofmark(*pair)
+    assert code == 0
+    assert "no verdict. The suite triple was changed between them" in said
+    assert roofmark(*pair, fail_on=("worse",))[0] == 2
+
+
+def test_the_document_is_printed(roofmark: Compare, database: Database, pair: tuple[str, str]) -> None:
+    code, said = roofmark(*pair, fail_on=("better",), as_json=True)
+    assert code == 1
+    assert json.loads(said)["pairs"] == json.loads(json.dumps(to_json(compared(database, *pair))))["pairs"]
+
+
+def test_a_verdict_that_there_is_not(roofmark: Compare, pair: tuple[str, str]) -> None:
+    with pytest.raises(BadInput, match="--fail-on takes better, worse, same, inconclusive"):
+        roofmark(*pair, fail_on=("slower",))
+
+
+def test_baselines_are_set_listed_and_cleared(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, pair: tuple[str, str]
+) -> None:
+    monkeypatch.setattr("app.cli.compare.Settings", lambda: settings)
+    monkeypatch.setattr("app.cli.compare.log_to_file", lambda _: None)
+    runner = CliRunner()
+    assert "No baseline yet" in runner.invoke(app, ["baseline", "list"]).output
+    assert "are compared with" in runner.invoke(app, ["baseline", "set", pair[0]]).output
+    assert f"{pair[0]}  strix-halo · Qwen3-8B · triple" in runner.invoke(app, ["baseline", "list"]).output
+    compared_with_it = runner.invoke(app, ["compare", "baseline", "latest", "--fail-on", "better"])
+    assert compared_with_it.exit_code == 1
+    assert "no baseline any more" in runner.invoke(app, ["baseline", "clear", pair[0]]).output

@@ -1,0 +1,88 @@
+"""Runs made for comparing: a server with two configurations, and samples of chosen speeds."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+from sqlalchemy import event
+from sqlmodel import Session, select
+
+from app.compare import Comparison, compare
+from app.configuration import Snapshot
+from app.db import Database
+from app.metrics import TRIPLE
+from app.models import Config, Run, Server
+from app.samples import Point, Sample
+from app.store import configs, machines, servers
+from tests.seed import made_sample
+from tests.web.notebook import add_run
+
+POINT = Point(512, 32)
+SUITE = "a" * 64
+QUIET = (1.0, 1.002, 0.998, 1.001, 0.999)
+BEGAN = datetime(2026, 9, 1, 12, tzinfo=UTC)
+Q8 = Snapshot("llama.cpp", "b6301", "Qwen3-8B", "Q8_0", {"context": 4096})
+Q4 = replace(Q8, quantization="Q4_K_M")
+
+
+def taken(
+    ttft_ms: float, decode_tokens_per_s: float, point: Point = POINT, noise: Sequence[float] = QUIET
+) -> list[Sample]:
+    """One repetition for each value of `noise`, after a warm-up that is far slower; all with the same pauses."""
+    factors = [5.0, *noise]
+    return [
+        made_sample(
+            place, point, ttft_ms * factor, decode_tokens_per_s / factor, is_warmup=place == 0, chance=Random(1)
+        )
+        for place, factor in enumerate(factors)
+    ]
+
+
+def place(database: Database, *snapshots: Snapshot, name: str = "strix-halo") -> list[int]:
+    """A machine with a server and these configurations; gives the ids of these."""
+    with database.write() as session:
+        machine = machines.add_machine(session, name)
+        assert machine.id is not None
+        server = servers.add_server(session, machine.id, f"{name} 8080", "llama.cpp", "http://127.0.0.1:9")
+        assert server.id is not None
+        return [configs.freeze(session, server.id, each, {}, "").id or 0 for each in snapshots or (Q8, Q4)]
+
+
+def run(database: Database, config: int, samples: Sequence[Sample], hours: float = 0, **fields: Any) -> str:
+    """A run that began so many hours after the first; gives its public id."""
+    begun = BEGAN + timedelta(hours=hours)
+    with database.read() as session:
+        server = session.get_one(Server, session.get_one(Config, config).server_id)
+    where = {"config_id": config, "server_id": server.id, "machine_id": server.machine_id}
+    values = {**where, "suite_sha256": SUITE, "started_at": begun, "queued_at": begun, **fields}
+    return add_run(database, samples, **values)
+
+
+def change(database: Database, public_id: str, **fields: Any) -> None:
+    with database.write() as session:
+        found = session.exec(select(Run).where(Run.public_id == public_id)).one()
+        for key, value in fields.items():
+            setattr(found, key, value)
+        session.add(found)
+
+
+def compared(database: Database, *names: str, keys: tuple[str, ...] = TRIPLE) -> Comparison:
+    with database.read() as session:
+        return compare(session, names, {"llama.cpp": "llama.cpp"}, keys)
+
+
+def statements(database: Database, work: Callable[[Session], object]) -> int:
+    """How many queries `work` makes."""
+    seen: list[str] = []
+
+    def note(_c: object, _cursor: object, statement: str, *_: object) -> None:
+        if statement.startswith("SELECT"):
+            seen.append(statement)
+
+    event.listen(database.engine, "before_cursor_execute", note)
+    with database.read() as session:
+        work(session)
+    event.remove(database.engine, "before_cursor_execute", note)
+    return len(seen)

@@ -1,0 +1,168 @@
+"""Pinned baselines, and every run beside its own."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlmodel import select
+
+from app.cli.text import run_text
+from app.compare import standing, standings
+from app.compare.statistics import Verdict
+from app.db import Database
+from app.document import run_document
+from app.errors import Conflict, NotFound
+from app.models import Baseline, Run, now
+from app.store import baselines
+from tests.compare.runs import Q8, change, compared, place, run, statements, taken
+from tests.databases import on_both
+
+
+def pin(database: Database, public_id: str) -> None:
+    with database.write() as session:
+        baselines.pin(session, public_id)
+
+
+@pytest.fixture
+def history(database: Database) -> list[str]:
+    """Runs of one model on one machine: before, the baseline, alike, slower, and with another quantization faster."""
+    q8, q4 = place(database)
+    speeds = [(q8, 500, 50), (q8, 500, 50), (q8, 501, 50), (q8, 600, 42), (q4, 400, 60)]
+    ids = [run(database, config, taken(ttft, decode), hours=n) for n, (config, ttft, decode) in enumerate(speeds)]
+    pin(database, ids[1])
+    return ids
+
+
+@on_both
+def test_every_later_run_has_a_verdict(database: Database, history: list[str]) -> None:
+    with database.read() as session:
+        found = standings(session, history)
+    assert history[0] not in found
+    assert found[history[1]].is_baseline
+    assert [found[each].verdict for each in history[2:]] == ["same", "worse", "better"]
+    assert all(found[each].baseline_id == history[1] for each in history[1:])
+    ratio = (found[history[3]].ratios or {})["ttft_ms"]
+    assert ratio is not None
+    assert ratio.verdict is Verdict.WORSE
+
+
+def test_it_agrees_with_the_comparison(database: Database, history: list[str]) -> None:
+    for later in history[2:]:
+        page = {row.metric: row.cells[1].ratio for row in compared(database, history[1], later).main_rows}
+        with database.read() as session:
+            found = standing(session, later)
+        assert found is not None
+        assert {key: ratio and (ratio.verdict, ratio.value) for key, ratio in (found.ratios or {}).items()} == {
+            key: ratio and (ratio.verdict, pytest.approx(ratio.value)) for key, ratio in page.items()
+        }
+
+
+def test_left_out_samples_are_left_out_here_too(database: Database, history: list[str]) -> None:
+    (config,) = place(database, replace(Q8, model="Other"), name="other")
+    samples = taken(500, 50)
+    samples += [replace(sample, ordinal=sample.ordinal + 6, flags=("concurrent",)) for sample in taken(5000, 5)]
+    samples += [replace(sample, ordinal=sample.ordinal + 12, flags=("cached",)) for sample in taken(5, 50)]
+    base, later = run(database, config, taken(500, 50)), run(database, config, samples, hours=1)
+    pin(database, base)
+    page = {row.metric: row.cells[1].count for row in compared(database, base, later).main_rows}
+    with database.read() as session:
+        sides = [side for pair in baselines.beside_baselines(session, [later]) for side in pair]
+        known = baselines.main_repetitions(session, {side.run_id for side in sides})
+    counts = {metric: len(each.values) for (run_id, metric), each in known.items() if run_id == sides[0].run_id}
+    assert counts == page
+    assert page["ttft_ms"] == 5
+
+
+def test_many_runs_take_two_queries(database: Database, history: list[str]) -> None:
+    assert statements(database, lambda session: standings(session, history)) == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"hidden_at": now()}, "hidden"),
+        ({"suite_sha256": "b" * 64}, "suite was changed"),
+        ({"main_point_key": "9/9/1/0"}, "another point"),
+    ],
+)
+def test_a_baseline_that_cannot_be_compared_says_why(
+    database: Database, history: list[str], fields: dict[str, Any], reason: str
+) -> None:
+    change(database, history[1], **fields)
+    with database.read() as session:
+        found = standing(session, history[3])
+    assert found is not None
+    assert found.verdict is None
+    assert reason in found.reason
+
+
+@pytest.mark.parametrize("fields", [{"status": "failed"}, {"hidden_at": now()}, {"suite_key": "lengths"}])
+def test_runs_that_have_none(database: Database, history: list[str], fields: dict[str, Any]) -> None:
+    change(database, history[3], **fields)
+    with database.read() as session:
+        assert standing(session, history[3]) is None
+
+
+@on_both
+def test_pinning_another_replaces_it_and_unpinning_ends_it(database: Database, history: list[str]) -> None:
+    pin(database, history[3])
+    with database.write() as session:
+        assert len(session.exec(select(Baseline)).all()) == 1
+        (listed,) = baselines.list_baselines(session)
+        assert (listed.public_id, listed.machine, listed.model) == (history[3], "strix-halo", "Qwen3-8B")
+        found = standing(session, history[4])
+        assert found is not None
+        assert found.baseline_id == history[3]
+        baselines.unpin(session, history[3])
+        assert standing(session, history[4]) is None
+    with database.write() as session, pytest.raises(NotFound, match="is no baseline"):
+        baselines.unpin(session, history[3])
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"status": "failed"}, "is failed"),
+        ({"config_id": None}, "finished"),
+        ({"hidden_at": now()}, "hidden"),
+    ],
+)
+def test_what_cannot_be_pinned(database: Database, history: list[str], fields: dict[str, Any], said: str) -> None:
+    change(database, history[4], **fields)
+    with database.write() as session, pytest.raises(Conflict, match=said):
+        baselines.pin(session, history[4])
+
+
+def test_other_models_machines_and_suites_have_their_own(database: Database, history: list[str]) -> None:
+    (config,) = place(database, Q8, name="tower")
+    elsewhere = run(database, config, taken(500, 50), hours=9)
+    with database.read() as session:
+        assert standing(session, elsewhere) is None
+    pin(database, elsewhere)
+    with database.read() as session:
+        assert {each.public_id for each in baselines.list_baselines(session)} == {history[1], elsewhere}
+
+
+def test_the_document_and_the_terminal_say_it(database: Database, history: list[str]) -> None:
+    with database.read() as session:
+        documents = {public_id: run_document(session, public_id) for public_id in history}
+    assert documents[history[0]]["baseline"] is None
+    assert documents[history[1]]["baseline"]["is_baseline"]
+    worse = documents[history[3]]["baseline"]
+    assert (worse["verdict"], worse["baseline_id"]) == ("worse", history[1])
+    assert worse["ratios"]["ttft_ms"]["verdict"] == "worse"
+    said = run_text(documents[history[3]])
+    assert f"▼ worse, against run {history[1]}" in said
+    assert "TTFT     +20 % (95 % interval" in said
+    assert "later runs are compared with it" in run_text(documents[history[1]])
+    assert "Baseline" not in run_text(documents[history[0]])
+    change(database, history[1], hidden_at=now())
+    with database.read() as session:
+        assert "no verdict. The baseline is hidden" in run_text(run_document(session, history[3]))
+
+
+def test_deleting_its_run_ends_a_baseline(database: Database, history: list[str]) -> None:
+    with database.write() as session:
+        session.delete(session.exec(select(Run).where(Run.public_id == history[1])).one())
+    with database.read() as session:
+        assert standing(session, history[3]) is None

@@ -1,0 +1,344 @@
+"""Comparisons of stored runs: what differs, what is refused and why, and what stands behind the figures."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlmodel import select
+
+from app.compare import compare, to_json
+from app.compare import standing as compare_with_baseline
+from app.compare.statistics import Verdict
+from app.db import Database
+from app.errors import BadInput, NotFound, RoofmarkError
+from app.models import Run, now
+from app.samples import Point, Sample, ServerFigures
+from app.store import baselines
+from tests.compare.runs import POINT, Q4, Q8, change, compared, place, run, statements, taken
+from tests.databases import on_both
+from tests.seed import seed
+
+
+@pytest.fixture
+def pair(database: Database) -> tuple[str, str]:
+    """A run with Q8_0, and one with Q4_K_M that is a fifth faster."""
+    q8, q4 = place(database)
+    return run(database, q8, taken(500, 50)), run(database, q4, taken(400, 60), hours=1)
+
+
+@on_both
+def test_what_differs_comes_with_ratios_and_verdicts(database: Database, pair: tuple[str, str]) -> None:
+    found = compared(database, *pair)
+    assert [(each.title, each.values) for each in found.differences] == [("Quantization", ("Q8_0", "Q4_K_M"))]
+    assert found.pairs[0].about == ("Quantization Q8_0 → Q4_K_M",)
+    assert found.pairs[0].verdict == "better"
+    ttft, _, decode = found.main_rows
+    assert (ttft.metric, ttft.better, ttft.source) == ("ttft_ms", "lower", "client")
+    first, second = ttft.cells
+    assert first.value == pytest.approx(500)
+    assert (first.count, first.ratio) == (5, None)
+    assert second.ratio is not None
+    assert second.ratio.value == pytest.approx(0.8)
+    assert second.ratio.verdict is Verdict.BETTER
+    assert decode.cells[1].ratio is not None
+    assert decode.cells[1].ratio.value == pytest.approx(1.2, rel=0.05)
+
+
+def test_the_other_way_round_it_is_worse(database: Database, pair: tuple[str, str]) -> None:
+    assert compared(database, *pair[::-1]).pairs[0].verdict == "worse"
+
+
+def test_its_document_is_plain_json(database: Database, pair: tuple[str, str]) -> None:
+    document = to_json(compared(database, *pair))
+    assert document["schema"] == "roofmark.compare/1"
+    assert json.loads(json.dumps(document, allow_nan=False))["pairs"][0]["verdict"] == "better"
+
+
+def test_several_differences_are_about_all_of_them(database: Database) -> None:
+    one, two = place(database, Q8, replace(Q4, settings={"context": 8192}, labels=["night"]))
+    found = compared(database, run(database, one, taken(500, 50)), run(database, two, taken(400, 60)))
+    titles = [each.title for each in found.differences]
+    assert titles == ["Quantization", "Context", "Labels"]
+    assert len(found.pairs[0].about) == 3
+    assert found.pairs[0].verdict == "better"
+
+
+def test_machine_and_hardware_differ_only_where_they_are_known(database: Database) -> None:
+    (here,), (there,) = place(database, Q8), place(database, Q8, name="tower")
+    card = {"name": "RTX 3090", "kind": "accelerator", "count": 2, "memory_bytes": 24 * 10**9}
+    one, two = run(database, here, taken(500, 50)), run(database, there, taken(500, 50), hardware=[card])
+    assert [each.title for each in compared(database, one, two).differences] == ["Machine", "Server"]
+    change(database, one, hardware=[{**card, "count": 1}])
+    hardware = compared(database, one, two).differences[1]
+    assert hardware.values == ("RTX 3090, 24.0 GB", "2 × RTX 3090, 24.0 GB")
+    assert hardware.is_setting
+
+
+def test_the_same_configuration_again(database: Database) -> None:
+    (q8,) = place(database, Q8)
+    found = compared(database, run(database, q8, taken(500, 50)), run(database, q8, taken(501, 50)))
+    assert (found.differences, found.pairs[0].about) == ((), ())
+    assert found.main_rows[0].cells[1].ratio is not None
+    assert found.main_rows[0].cells[1].ratio.verdict is Verdict.SAME
+
+
+# --- no verdict, but a reason ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"suite_key": "lengths", "suite_sha256": "b" * 64}, "different suites: triple and lengths"),
+        ({"suite_sha256": "b" * 64}, "was changed between them"),
+        ({"status": "failed"}, "did not finish: it is failed"),
+        ({"status": "interrupted"}, "did not finish: it is interrupted"),
+        ({"status": "queued"}, "not finished yet"),
+        ({"hidden_at": now(), "hidden_reason": "a browser was open"}, "hidden from statistics: a browser was open"),
+    ],
+)
+@pytest.mark.parametrize("place_of_it", [0, 1])
+def test_what_cannot_be_compared_says_why(
+    database: Database, pair: tuple[str, str], fields: dict[str, Any], reason: str, place_of_it: int
+) -> None:
+    change(database, pair[place_of_it], **fields)
+    found = compared(database, *pair)
+    assert found.pairs[0].verdict is None
+    expected = reason if place_of_it or "suites" not in reason else "different suites: lengths and triple"
+    assert expected in found.pairs[0].refusal
+    assert found.verdicts == []
+
+
+def test_a_run_without_samples(database: Database, pair: tuple[str, str]) -> None:
+    (other,) = place(database, Q8, name="empty")
+    empty = run(database, other, [])
+    assert "has no samples" in compared(database, pair[0], empty).pairs[0].refusal
+
+
+def test_a_run_whose_samples_are_all_left_out(database: Database, pair: tuple[str, str]) -> None:
+    (other,) = place(database, Q8, name="busy")
+    spoiled = [replace(sample, flags=("concurrent",)) for sample in taken(500, 50)]
+    found = compared(database, pair[0], run(database, other, spoiled))
+    assert found.pairs[0].verdict is None
+    assert "No sample was free of disqualifying flags." in found.pairs[0].refusal
+
+
+@pytest.mark.parametrize(
+    ("point", "reason"),
+    [
+        (Point(512, 64), "output length is 64 here, not 32"),
+        (Point(512, 32, concurrency=4), "concurrency is 4 here, not 1"),
+        (Point(512, 32, depth=2000), "depth is 2,000 here, not 0"),
+        (Point(2000, 32), "did not measure this point"),
+    ],
+)
+def test_points_must_agree(database: Database, point: Point, reason: str) -> None:
+    q8, q4 = place(database)
+    found = compared(database, run(database, q8, taken(500, 50)), run(database, q4, taken(400, 60, point)))
+    assert reason in found.pairs[0].refusal
+    assert found.verdicts == []
+
+
+def test_common_points_are_compared_though_one_lacks_others(database: Database) -> None:
+    q8, q4 = place(database)
+    longer = Point(2000, 32)
+    one = run(database, q8, [*taken(500, 50), *(replace(s, ordinal=s.ordinal + 6) for s in taken(2000, 45, longer))])
+    found = compared(database, one, run(database, q4, taken(400, 60)))
+    assert found.pairs[0].verdict == "better"
+    assert [each.point for each in found.points] == [POINT, longer]
+    assert [each.point for each in found.shared_points] == [POINT]
+    assert "did not measure" in found.points[1].rows[0].cells[1].reason
+
+
+def test_answers_of_another_length_are_not_compared(database: Database) -> None:
+    q8, q4 = place(database)
+    short = [
+        replace(sample, trace=replace(sample.trace, output_tokens=20, finish_reason="stop"))
+        for sample in taken(400, 60)
+    ]
+    found = compared(database, run(database, q8, taken(500, 50)), run(database, q4, short))
+    assert "differ in length: 32 and 20 tokens" in found.pairs[0].refusal
+
+
+def test_figures_are_compared_from_one_source_only(database: Database) -> None:
+    q8, q4 = place(database)
+    client_only = [replace(sample, trace=replace(sample.trace, server=None)) for sample in taken(400, 60)]
+    found = compared(database, run(database, q8, taken(500, 50)), run(database, q4, client_only))
+    prefill = found.main_rows[1]
+    assert prefill.source == "client"
+    assert all(cell.value for cell in prefill.cells)
+
+
+def test_streams_of_one_round_are_one_repetition(database: Database) -> None:
+    q8, q4 = place(database)
+    busy = Point(512, 32, concurrency=2)
+
+    def rounds(ttft_ms: float) -> list[Sample]:
+        taken_twice = [each for each in taken(ttft_ms, 40, busy) for _ in range(2)]
+        return [
+            replace(each, ordinal=place, round=place // 2, stream=place % 2) for place, each in enumerate(taken_twice)
+        ]
+
+    names = run(database, q8, rounds(500)), run(database, q4, rounds(400), hours=1)
+    found = compared(database, *names)
+    assert [cell.count for cell in found.main_rows[0].cells] == [5, 5]
+    assert found.pairs[0].verdict == "better"
+    with database.write() as session:
+        baselines.pin(session, names[0])
+        standing = compare_with_baseline(session, names[1])
+    assert standing is not None
+    assert standing.ratios is not None
+    assert standing.ratios["ttft_ms"] == found.main_rows[0].cells[1].ratio
+
+
+def test_what_was_meant_to_come_from_the_cache_is_no_repetition(database: Database) -> None:
+    q8, q4 = place(database)
+    again = [replace(each, ordinal=each.ordinal + 6, reuses_cache=True) for each in taken(20, 50)]
+    names = run(database, q8, [*taken(500, 50), *again]), run(database, q4, [*taken(400, 60), *again], hours=1)
+    found = compared(database, *names)
+    assert [cell.count for cell in found.main_rows[0].cells] == [5, 5]
+    with database.write() as session:
+        baselines.pin(session, names[0])
+        standing = compare_with_baseline(session, names[1])
+    assert standing is not None
+    assert standing.ratios is not None
+    assert standing.ratios["ttft_ms"] == found.main_rows[0].cells[1].ratio
+
+
+def test_few_repetitions_have_no_interval(database: Database, pair: tuple[str, str]) -> None:
+    (other,) = place(database, Q8, name="hasty")
+    found = compared(database, pair[0], run(database, other, taken(500, 50, noise=(1.0, 1.01))))
+    ratio = found.main_rows[0].cells[1].ratio
+    assert ratio is not None
+    assert (ratio.low, ratio.verdict, ratio.more) == (None, Verdict.INCONCLUSIVE, 1)
+
+
+# --- configurations and names ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def many(database: Database) -> dict[str, list[str]]:
+    """Three runs of each configuration, and a hidden, a failed one and one of another suite that do not count."""
+    q8, q4 = place(database)
+    made = {
+        "Q8_0": [run(database, q8, taken(500 + n, 50), hours=n) for n in range(3)],
+        "Q4_K_M": [run(database, q4, taken(400 + n, 60), hours=n + 10) for n in range(3)],
+    }
+    run(database, q8, taken(900, 5), hours=20, hidden_at=now())
+    run(database, q8, taken(900, 5), hours=21, status="failed")
+    run(database, q8, taken(900, 5), hours=22, suite_sha256="c" * 64)
+    return made
+
+
+@on_both
+def test_configurations_are_compared_by_the_medians_of_their_runs(
+    database: Database, many: dict[str, list[str]]
+) -> None:
+    found = compared(database, f"config:{many['Q8_0'][0]}", f"config:{many['Q4_K_M'][1]}")
+    assert [subject.unit for subject in found.subjects] == ["run", "run"]
+    assert [set(subject.runs) for subject in found.subjects] == [set(many["Q8_0"]), set(many["Q4_K_M"])]
+    assert "medians of the newest 3 runs" in found.subjects[0].basis
+    first, second = found.main_rows[0].cells
+    assert first.value == pytest.approx(501)
+    assert first.count == 3
+    assert second.ratio is not None
+    assert second.ratio.verdict is Verdict.BETTER
+    assert all(ceiling.reason for ceiling in found.ceilings)
+    assert all(each.gaps for each in found.distributions)
+
+
+def test_a_configuration_beside_a_run_is_its_newest_run(database: Database, many: dict[str, list[str]]) -> None:
+    found = compared(database, f"config:{many['Q8_0'][0]}", many["Q4_K_M"][0])
+    assert [subject.unit for subject in found.subjects] == ["repetition", "repetition"]
+    assert found.subjects[0].runs == (many["Q8_0"][2],)
+    assert "runs are compared with runs only" in found.subjects[0].basis
+
+
+def test_two_runs_of_a_configuration_say_too_little(database: Database, many: dict[str, list[str]]) -> None:
+    change(database, many["Q4_K_M"][0], hidden_at=now())
+    found = compared(database, f"config:{many['Q8_0'][0]}", f"config:{many['Q4_K_M'][1]}")
+    assert [subject.unit for subject in found.subjects] == ["repetition", "repetition"]
+    assert "2 runs of it say too little" in found.subjects[1].basis
+
+
+def test_runs_on_other_hardware_are_not_taken_together(database: Database, many: dict[str, list[str]]) -> None:
+    before, now_ = ([{"name": name, "count": 1}] for name in ("RTX 3090", "RTX 4090"))
+    change(database, many["Q8_0"][0], hardware=before)
+    names = f"config:{many['Q8_0'][0]}", f"config:{many['Q4_K_M'][0]}"
+    assert len(compared(database, *names).subjects[0].runs) == 3
+    change(database, many["Q8_0"][2], hardware=now_)
+    found = compared(database, *names)
+    assert [subject.unit for subject in found.subjects] == ["repetition", "repetition"]
+    assert found.subjects[0].runs == (many["Q8_0"][2],)
+
+
+@on_both
+def test_words_name_runs(database: Database, many: dict[str, list[str]]) -> None:
+    with database.write() as session:
+        baselines.pin(session, many["Q8_0"][1])
+    newest = many["Q4_K_M"][2]
+    with database.read() as session:
+        newest_of_all = session.exec(select(Run).where(Run.suite_sha256 == "c" * 64)).one().public_id
+    change(database, newest_of_all, hidden_at=now())
+    names = ("previous", "baseline", "latest")
+    assert [subject.public_id for subject in compared(database, *names).subjects] == [
+        many["Q8_0"][2],
+        many["Q8_0"][1],
+        newest,
+    ]
+    assert compared(database, "baseline", many["Q4_K_M"][0]).subjects[0].public_id == many["Q8_0"][1]
+
+
+@pytest.mark.parametrize(
+    ("names", "error", "said"),
+    [
+        ((), BadInput, "takes 2 to 8 runs"),
+        (("{0}",), BadInput, "takes 2 to 8 runs"),
+        (("{0}",) * 9, BadInput, "takes 2 to 8 runs, not 9"),
+        (("{0}", "{0}"), BadInput, "named twice"),
+        (("{0}", "config:{0}"), BadInput, "are the same"),
+        (("{0}", "nonesuch"), NotFound, "no run 'nonesuch'"),
+        (("{0}", "config:nonesuch"), NotFound, "no run 'nonesuch'"),
+        (("baseline", "{0}"), NotFound, "has no baseline"),
+        (("previous", "{0}"), NotFound, "no other configuration"),
+    ],
+)
+def test_names_that_make_no_comparison(
+    database: Database, pair: tuple[str, str], names: tuple[str, ...], error: type[RoofmarkError], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        compared(database, *(name.format(*pair) for name in names))
+
+
+def test_latest_without_any_run(database: Database) -> None:
+    with pytest.raises(NotFound, match="no finished run yet"):
+        compared(database, "previous", "latest")
+
+
+def test_any_metric_can_be_compared(database: Database, pair: tuple[str, str]) -> None:
+    found = compared(database, *pair, keys=("tpot_ms", "itl_ms_p99"))
+    assert [row.metric for row in found.main_rows] == ["tpot_ms", "itl_ms_p99"]
+    assert found.pairs[0].verdict in ("better", "inconclusive", "mixed")
+    with pytest.raises(BadInput, match="no metric 'speed'"):
+        compared(database, *pair, keys=("speed",))
+
+
+def test_what_has_no_ratio_says_why(database: Database) -> None:
+    q8, q4 = place(database)
+    none_accepted = ServerFigures(draft_tokens=9, draft_accepted_tokens=0)
+    drafted = [replace(sample, trace=replace(sample.trace, server=none_accepted)) for sample in taken(500, 50)]
+    names = run(database, q8, drafted), run(database, q4, drafted)
+    found = compared(database, *names, keys=("draft_acceptance",))
+    assert found.pairs[0].verdict is None
+    assert "positive numbers" in found.pairs[0].refusal
+
+
+@pytest.mark.parametrize("prefix", ["", "config:"])
+def test_eight_of_them_take_few_queries(database: Database, prefix: str) -> None:
+    with database.write() as session:
+        ids = seed(session, runs=24, detailed=24)
+        by_config: dict[int | None, str] = {
+            found.config_id: found.public_id for found in session.exec(select(Run).where(Run.suite_key == "triple"))
+        }
+    names = ids[-8:] if not prefix else [f"config:{public_id}" for public_id in by_config.values()]
+    assert statements(database, lambda session: compare(session, names, {})) <= 12

@@ -1,0 +1,195 @@
+"""The page and the JSON of a comparison, and baselines on pages."""
+
+import re
+from dataclasses import replace
+from html import unescape
+
+import pytest
+from sqlmodel import select
+from starlette.testclient import TestClient
+
+from app.compare import to_json
+from app.db import Database
+from app.models import Run, now
+from app.store import baselines
+from tests.compare.runs import Q4, Q8, change, compared, place, run, taken
+from tests.seed import seed
+
+
+@pytest.fixture
+def pair(database: Database) -> tuple[str, str]:
+    q8, q4 = place(database)
+    return run(database, q8, taken(500, 50)), run(database, q4, taken(400, 60), hours=1)
+
+
+def text(html: str) -> str:
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<script.*?</script>|<[^>]+>", " ", html, flags=re.DOTALL)))
+
+
+def test_what_differs_comes_before_the_verdict(client: TestClient, pair: tuple[str, str]) -> None:
+    html = client.get(f"/compare?run={pair[0]}&run={pair[1]}").text
+    said = text(html)
+    assert said.index("What differs") < said.index("Verdict") < said.index("512 prompt tokens, 32 output tokens")
+    assert "the verdict is about it: Quantization Q8_0 → Q4_K_M" in said
+    assert "−20 % better 95 % interval" in said
+    assert "verdict-better" in html
+    for figure in ("forest", "pauses"):
+        assert f'id="{figure}-json"' in html
+    assert "Decode ceiling" in said
+
+
+def test_the_address_holds_everything(client: TestClient, pair: tuple[str, str]) -> None:
+    html = unescape(client.get(f"/compare?run={pair[0]}&run={pair[1]}").text)
+    assert f'href="/compare?run={pair[1]}&run={pair[0]}">Swap' in html
+    assert f'href="/compare?run={pair[1]}&run={pair[0]}">Use as base' in html
+    assert f"/compare?run=config%3A{pair[0]}&run={pair[1]}" in html
+    assert f'href="/api/v1/compare?run={pair[0]}&run={pair[1]}"' in html
+    assert f"/compare?run={pair[0]}&run={pair[1]}&pick=true" in html
+
+
+def test_its_json_is_the_document(client: TestClient, database: Database, pair: tuple[str, str]) -> None:
+    document = client.get(f"/api/v1/compare?run={pair[0]}&run={pair[1]}").json()
+    assert document == client.get("/api/v1/compare?run=previous&run=latest").json()
+    assert document["pairs"] == [
+        {"place": 1, "refusal": "", "about": ["Quantization Q8_0 → Q4_K_M"], "verdict": "better"}
+    ]
+    assert document["points"][0]["point"] == {
+        "prompt_tokens": 512,
+        "output_tokens": 32,
+        "concurrency": 1,
+        "depth": 0,
+    }
+    assert set(document) == set(to_json(compared(database, *pair)))
+    one = client.get(f"/api/v1/compare?run={pair[0]}&run={pair[1]}&metric=tpot_ms").json()
+    assert [row["metric"] for row in one["points"][0]["rows"]] == ["tpot_ms"]
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "said"),
+    [
+        ("", 422, "takes 2 to 8 runs"),
+        ("run=latest", 422, "takes 2 to 8 runs"),
+        ("run=latest&run=nonesuch", 404, "no run 'nonesuch'"),
+        ("run=latest&run=latest", 422, "named twice"),
+        ("run=previous&run=latest&metric=speed", 422, "no metric 'speed'"),
+    ],
+)
+def test_what_makes_no_comparison_is_one_sentence(
+    client: TestClient, pair: tuple[str, str], query: str, status: int, said: str
+) -> None:
+    answer = client.get(f"/api/v1/compare?{query}")
+    assert answer.status_code == status
+    assert said in answer.json()["error"]["message"]
+
+
+def test_incomparable_runs_have_a_reason_instead_of_a_verdict(
+    client: TestClient, database: Database, pair: tuple[str, str]
+) -> None:
+    change(database, pair[1], suite_key="lengths", suite_sha256="b" * 64)
+    html = client.get(f"/compare?run={pair[0]}&run={pair[1]}").text
+    assert "no verdict They played different suites: triple and lengths." in text(html)
+    assert "verdict-better" not in html
+
+
+@pytest.mark.parametrize("fields", [{"status": "failed"}, {"config_id": None}, {"hidden_at": now()}])
+def test_every_kind_of_run_has_a_page(
+    client: TestClient, database: Database, pair: tuple[str, str], fields: dict[str, object]
+) -> None:
+    change(database, pair[1], **fields)
+    assert client.get(f"/compare?run={pair[0]}&run={pair[1]}").status_code == 200
+    assert client.get(f"/compare?run={pair[1]}&run={pair[0]}").status_code == 200
+
+
+def test_many_at_once(client: TestClient, database: Database) -> None:
+    with database.write() as session:
+        ids = seed(session, runs=24, detailed=12)
+        one_of_each = {found.config_id: found.public_id for found in session.exec(select(Run))}
+    eight = "&".join(f"run={public_id}" for public_id in ids[-8:])
+    page = client.get(f"/compare?{eight}")
+    assert page.status_code == 200
+    assert "Add a run" not in page.text
+    assert client.get(f"/compare?{eight}&run={ids[0]}").status_code == 422
+    configs = "&".join(f"run=config:{public_id}" for public_id in one_of_each.values())
+    assert client.get(f"/compare?{configs}").status_code == 200
+
+
+# --- choosing --------------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_comparison_offers_runs_and_searches_them(
+    client: TestClient, database: Database, pair: tuple[str, str]
+) -> None:
+    html = client.get("/compare").text
+    for public_id in pair:
+        assert f'type="checkbox" name="run" value="{public_id}">' in html
+    change(database, pair[0], note="needle in the hay")
+    found = client.get("/compare?text=needle").text
+    assert pair[0] in found
+    assert pair[1] not in found
+
+
+def test_one_run_asks_for_another_and_stays_chosen(client: TestClient, pair: tuple[str, str]) -> None:
+    html = client.get(f"/compare?run={pair[0]}").text
+    assert "needs at least two runs" in html
+    assert f'name="run" value="{pair[0]}" checked' in html
+    more = client.get(f"/compare?run=config:{pair[0]}&run={pair[1]}&pick=true").text
+    assert f'value="config:{pair[0]}" checked' in more
+    assert "all runs of its configuration" in more
+
+
+def test_a_notebook_without_runs(client: TestClient) -> None:
+    assert "Nothing to compare yet" in client.get("/compare").text
+
+
+def test_the_list_of_runs_has_boxes_for_finished_ones(
+    client: TestClient, database: Database, pair: tuple[str, str]
+) -> None:
+    change(database, pair[0], status="failed")
+    html = client.get("/runs").text
+    assert f'name="run" value="{pair[1]}" form="compare"' in html
+    assert f'name="run" value="{pair[0]}"' not in html
+
+
+def test_hostile_names_stay_text(client: TestClient, database: Database) -> None:
+    evil = '<script>alert("x")</script>'
+    one, two = place(database, replace(Q8, model=evil), replace(Q4, labels=[evil]))
+    a, b = run(database, one, taken(500, 50)), run(database, two, taken(400, 60), hours=1)
+    for path in (f"/compare?run={a}&run={b}", f"/compare?run={a}", "/compare", f"/runs/{b}", f"/compare?text={evil}"):
+        assert "<script>alert" not in client.get(path).text
+
+
+# --- baselines -------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_pinned_compared_with_and_unpinned(client: TestClient, pair: tuple[str, str]) -> None:
+    base, later = pair
+    assert "Pin as baseline" in client.get(f"/runs/{base}").text
+    pinned = client.post(f"/runs/{base}/baseline", follow_redirects=False)
+    assert (pinned.status_code, pinned.headers["location"]) == (303, f"/runs/{base}")
+    assert "This run is the baseline" in client.get(f"/runs/{base}").text
+    html = client.get(f"/runs/{later}").text
+    assert "Against the baseline: better TTFT −20 % better" in text(html)
+    assert unescape(html).count(f"/compare?run={base}&run={later}") >= 2
+    for page in ("/runs", "/"):
+        listed = client.get(page).text
+        assert "verdict-baseline" in listed
+        assert f'title="Against the baseline, run {base}"' in listed
+    assert client.get(f"/api/v1/runs/{later}").json()["baseline"]["verdict"] == "better"
+    client.post(f"/runs/{base}/baseline/remove")
+    assert "Against the baseline" not in client.get(f"/runs/{later}").text
+
+
+def test_what_cannot_be_pinned_is_one_sentence(client: TestClient, database: Database, pair: tuple[str, str]) -> None:
+    change(database, pair[0], status="failed")
+    answer = client.post(f"/runs/{pair[0]}/baseline")
+    assert answer.status_code == 409
+    assert "Only a finished run can be a baseline" in answer.text
+    assert "Pin as baseline" not in client.get(f"/runs/{pair[0]}").text
+    assert client.post(f"/runs/{pair[1]}/baseline/remove").status_code == 404
+
+
+def test_a_baseline_that_is_hidden_is_said(client: TestClient, database: Database, pair: tuple[str, str]) -> None:
+    with database.write() as session:
+        baselines.pin(session, pair[0])
+    change(database, pair[0], hidden_at=now())
+    assert "No verdict. The baseline is hidden from statistics." in text(client.get(f"/runs/{pair[1]}").text)
