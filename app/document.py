@@ -45,6 +45,7 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
             "finished_at": _time(run.finished_at),
             "suite": {"key": run.suite_key, "sha256": run.suite_sha256},
             "machine": _machine(machine),
+            "hardware": run.hardware,
             "server": {"slug": server.slug, "name": server.name},
             "config": _config(config, model),
             "changes": list(before.changes) if before else None,
@@ -55,7 +56,7 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
             "error": run.error,
         },
         "baseline": baseline.to_json(baseline.standing(session, public_id)),
-        "points": _points(run, measured, run_roof(session, machine, config, model, measured)),
+        "points": _points(run, measured, run_roof(session, run, config, model, measured)),
         "samples": [_sample(sample) for sample in taken],
     }
 
@@ -197,6 +198,8 @@ def _ceiling(roof: RunRoof | Unknown | None, point: Point) -> dict[str, Any] | N
         "context": found.context,
         "decode_tokens_per_s": found.decode.tokens_per_s,
         "decode_words": found.decode.words,
+        "draft_tokens_per_step": found.drafts and found.drafts.drafted_per_pass,
+        "accepted_tokens_per_step": found.drafts and found.drafts.accepted_per_pass,
         "mbu": found.mbu,
         "prefill_tokens_per_s": prefill and prefill.tokens_per_s,
         "prefill_words": prefill and prefill.words,
@@ -217,6 +220,8 @@ def _holder(holder: Holder) -> dict[str, Any]:
         "name": holder.device.name,
         "bandwidth_bytes_per_s": holder.device.bandwidth_bytes_per_s,
         "bandwidth_source": holder.stated.source,
+        "bandwidth_at": _time(holder.stated.at),
+        "bandwidth_after_run": holder.stated.is_later,
         "peak_flops": holder.device.peak_flops,
     }
 

@@ -1,6 +1,7 @@
 """A stored run under its ceiling: which devices hold the model, how much was reached, and why there is no ceiling."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from app.models import FULL_GEOMETRY, BandwidthProbe, Config, Machine, Measureme
 from app.roof import Foundation, Insight, RunRoof, Unknown, foundation, insight, roofs, run_roof
 from app.samples import Point
 from app.store import machines, measurements, runs
+from app.store.drafts import Drafts
 from app.store.machines import MachineDevice, Stated
 from tests.ceiling.models import MODELS
 from tests.seed import seed
@@ -84,6 +86,82 @@ def test_unequal_cards_in_series_take_shares_by_their_memory() -> None:
     value, stands = ceiling([RAM, card(1000e9, memory=24), card(500e9, memory=8)], cards=2)
     assert value == pytest.approx(1 / (0.75 / 1000 + 0.25 / 500))
     assert "the split mode is not stated, so a split by layers is taken" in stands.assumptions
+
+
+@pytest.mark.parametrize(
+    ("engine", "settings", "split"),
+    [
+        ("vllm", {}, Split.TENSOR),
+        ("sglang", {}, Split.TENSOR),
+        ("tgi", {}, Split.TENSOR),
+        ("vllm", {"split_mode": "layer"}, Split.LAYER),
+        ("llama.cpp", {}, Split.LAYER),
+        ("llama.cpp", {"split_mode": "tensor"}, Split.TENSOR),
+    ],
+)
+def test_a_split_that_is_not_stated_is_the_engines_habit(engine: str, settings: dict[str, Any], split: Split) -> None:
+    config = Config(server_id=1, model_id=1, engine=engine, settings={"cards": 2, **settings}, fingerprint="f")
+    model = Model(name="m", geometry={FULL_GEOMETRY: GEOMETRY.to_json()}, geometry_sha256="")
+    stands = foundation([RAM, card(count=2)], config, model)
+    assert isinstance(stands, Foundation)
+    assert stands.split is split
+    said = [sentence for sentence in stands.assumptions if sentence.startswith("the split mode is not stated")]
+    assert len(said) == (0 if settings else 1)
+    assert all(("the habit of" in sentence) == (split is Split.TENSOR) for sentence in said)
+
+
+def test_one_card_has_no_habit() -> None:
+    config = Config(server_id=1, model_id=1, engine="vllm", settings={"cards": 1}, fingerprint="f")
+    stands = foundation(
+        [card()], config, Model(name="m", geometry={FULL_GEOMETRY: GEOMETRY.to_json()}, geometry_sha256="")
+    )
+    assert isinstance(stands, Foundation)
+    assert not any("split" in sentence for sentence in stands.assumptions)
+
+
+def test_both_peaks_are_named() -> None:
+    both = replace(card(peak=71e12), fastest_flops_per_s=142e12)
+    stands = found([both])
+    assert isinstance(stands, Foundation)
+    assert stands.holders[0].device.peak_flops == 142e12
+    assert (
+        "computing on Card is taken at its fastest usable path, 142 TFLOP/s; FP16 with FP32 accumulate reaches 71.0"
+        in stands.assumptions
+    )
+
+
+def test_drafted_tokens_raise_the_ceiling() -> None:
+    stands = found([RAM])
+    assert isinstance(stands, Foundation)
+    numbers = [measured("decode_tokens_per_s", 12.0)]
+    (plain,) = roofs(stands, numbers)
+    (roof,) = roofs(stands, numbers, {POINT: Drafts(drafted=300, accepted=150, decoded=250)})
+    assert roof.decode.tokens_per_s == pytest.approx(2.5 * plain.decode.tokens_per_s)
+    assert roof.decode.words.endswith(" = (1 + 1.50) x 50.0 GB/s / 10.0 GB")
+    assert roof.steps_per_s == pytest.approx(12 / 2.5)
+    assert plain.mbu is not None
+    assert plain.mbu > 1
+    assert any("speculative decoding may be on" in reason for reason in plain.above)
+    assert roof.mbu is not None
+    assert roof.mbu < 1
+    assert any(
+        sentence.startswith("speculative decoding: 1.50 of 3.00 drafted tokens") for sentence in roof.assumptions
+    )
+
+
+def test_a_server_that_drafted_nothing_rules_speculation_out() -> None:
+    stands = found([RAM])
+    assert isinstance(stands, Foundation)
+    (roof,) = roofs(stands, [measured("decode_tokens_per_s", 50.0)], {POINT: Drafts(0, 0, 250)})
+    assert roof.above
+    assert not any("speculative" in reason for reason in roof.above)
+
+
+def test_more_than_drafts_explain_is_still_explained() -> None:
+    stands = found([RAM])
+    assert isinstance(stands, Foundation)
+    (roof,) = roofs(stands, [measured("decode_tokens_per_s", 50.0)], {POINT: Drafts(300, 150, 250)})
+    assert any("speculative decoding may have had more" in reason for reason in roof.above)
 
 
 def test_fewer_cards_than_there_are_are_the_fastest() -> None:
@@ -207,11 +285,11 @@ def explained(database: Database, public_id: str) -> Insight:
     with database.read() as session:
         run = runs.run(session, public_id)
         assert run.id is not None
-        machine, _, config, model = runs.circumstances(session, run)
-        roof = run_roof(session, machine, config, model, measurements.measurements_of(session, run.id))
+        _, _, config, model = runs.circumstances(session, run)
+        roof = run_roof(session, run, config, model, measurements.measurements_of(session, run.id))
         assert isinstance(roof, RunRoof)
         assert config is not None
-        found = insight(session, machine, config, roof, roof.points[0])
+        found = insight(session, run, config, roof, roof.points[0])
     assert found is not None
     return found
 
@@ -300,8 +378,8 @@ def test_nothing_measured_is_nothing_explained(database: Database, first_run: st
             session.add(row)
     with database.read() as session:
         run = runs.run(session, first_run)
-        machine, _, config, model = runs.circumstances(session, run)
-        roof = run_roof(session, machine, config, model, measurements.measurements_of(session, 1))
+        _, _, config, model = runs.circumstances(session, run)
+        roof = run_roof(session, run, config, model, measurements.measurements_of(session, 1))
         assert isinstance(roof, RunRoof)
         assert config is not None
-        assert insight(session, machine, config, roof, roof.points[0]) is None
+        assert insight(session, run, config, roof, roof.points[0]) is None

@@ -27,6 +27,8 @@ class Run:
     context: int
     """Mean context during decode: prompt + half of the output."""
     tokens_per_s: float
+    tokens_per_step: float = 1.0
+    """More than one with speculative decoding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +75,10 @@ def _predict(name: str, run: Run, changed: Run, fitted: Fit | None) -> Advice | 
     ratio = ceiling_then.tokens_per_s / ceiling_now
     guesses = [run.tokens_per_s * ratio, run.tokens_per_s * ratio**LEAST_GAIN]
     if fitted is not None and run.geometry.blocks and changed.device == run.device:
-        guesses.append(fitted.tokens_per_s(then.n_bytes, run.geometry.blocks))
+        guesses.append(run.tokens_per_step * fitted.tokens_per_s(then.n_bytes, run.geometry.blocks))
     low, high = min(guesses), max(guesses)
     words = f"{name}: {number(low)} to {number(high)} tok/s instead of {number(run.tokens_per_s)}"
     words += f"; ceiling {ceiling_then.words}"
-    return Advice(name, ceiling_then.tokens_per_s, low, high, words)
+    if run.tokens_per_step != 1:
+        words += f", and {number(run.tokens_per_step)} times that with drafted tokens accepted as in the run"
+    return Advice(name, run.tokens_per_step * ceiling_then.tokens_per_s, low, high, words)

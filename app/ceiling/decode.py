@@ -117,6 +117,24 @@ def speculative(step: Step, draft: Step, device: Device, drafted: int, accepted:
     return DecodeCeiling(ceiling, ceiling, words, (f"{accepted:g} of {drafted} drafted tokens are accepted",))
 
 
+def with_drafts(ceiling: DecodeCeiling, drafted: float, accepted: float) -> DecodeCeiling:
+    """Of a run whose server drafts by means unknown: what the draft itself reads is left out, so this stays a bound.
+
+    `drafted` and `accepted` tokens with each reading of the weights, on average.
+    """
+    times, arithmetic = 1 + accepted, ceiling.words.partition(" = ")[2]
+    said = (
+        f"speculative decoding: {number(accepted)} of {number(drafted)} drafted tokens are accepted with each reading "
+        "of the weights, on average; what the draft itself reads is left out"
+    )
+    return DecodeCeiling(
+        tokens_per_s=times * ceiling.tokens_per_s,
+        expected_tokens_per_s=times * ceiling.expected_tokens_per_s,
+        words=f"{number(times * ceiling.tokens_per_s)} tok/s = (1 + {number(accepted)}) x {arithmetic}",
+        assumptions=(*ceiling.assumptions, said),
+    )
+
+
 def usual_range(ceiling_tokens_per_s: float) -> tuple[float, float]:
     low, high = USUAL_SHARE
     return ceiling_tokens_per_s * low, ceiling_tokens_per_s * high

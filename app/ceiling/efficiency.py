@@ -1,5 +1,7 @@
 """How much of the roof a measured speed reaches, and what it means when that is more than all of it."""
 
+import math
+
 from app.ceiling.geometry import Geometry
 from app.ceiling.traffic import Step
 from app.units import number, size
@@ -14,7 +16,15 @@ PUBLISHED_SHARES: dict[str, tuple[int, str]] = {
     "datacenter": (43, "A100 and H100 with models of 7 to 8 B"),
     "amd_discrete": (46, "discrete AMD cards"),
 }
-"""Median MBU in percent of published llama.cpp results by kind of device; all of them lie between 21 and 87 %."""
+"""Median MBU in percent of published llama.cpp results by kind of device."""
+PUBLISHED_RANGE = (0.21, 0.87)
+"""Where all of them lie, as shares of 1."""
+FOUR_BITS = 5.5
+"""Bits per weight below which a model counts as one of 4 bits: those have scales and larger layers too."""
+SMALL_MODEL = (6e9, 10e9)
+"""Parameters of models called 7 to 8 B."""
+NEAR = 0.15
+"""A share within so much of the median, relative to it, is usual."""
 
 
 def mbu(tokens_per_s: float, ceiling_tokens_per_s: float) -> float:
@@ -25,6 +35,43 @@ def mbu(tokens_per_s: float, ceiling_tokens_per_s: float) -> float:
 def mfu(tokens_per_s: float, tokens: int, flops: float, peak_flops: float) -> float:
     """Model FLOP utilisation as a share of 1, never clamped, of a prefill of `tokens` tokens that takes `flops`."""
     return tokens_per_s / tokens * flops / peak_flops
+
+
+def published_kind(name: str, vendor: str, kind: str, geometry: Geometry) -> str:
+    """The key of PUBLISHED_SHARES for a model on a device of the catalogue; all results where none is of its kind."""
+    if vendor == "apple":
+        return "apple"
+    if (vendor, kind) == ("amd", "gpu"):
+        return "amd_discrete"
+    if name.startswith("Strix Halo"):
+        return "strix_halo"
+    if name.startswith("DGX Spark"):
+        return "dgx_spark"
+    bits = geometry.weights.bits_per_weight if geometry.weights else math.inf
+    if name.startswith("GeForce") and bits < FOUR_BITS and not geometry.experts_total:
+        return "geforce"
+    low, high = SMALL_MODEL
+    if name.startswith(("A100", "H100")) and low <= (geometry.params_total or 0) <= high:
+        return "datacenter"
+    return "all"
+
+
+def judge(share: float, kind: str) -> str:
+    """Whether a share of the roof is good, beside published ones of this kind of device (see `published_kind`)."""
+    percent, what = PUBLISHED_SHARES[kind]
+    low, high = PUBLISHED_RANGE
+    median = f"the median of {what} is {percent} %"
+    if share > 1:
+        return "more than all: an assumption is wrong, see the run"
+    if share > high:
+        return f"better than any published result; {median}"
+    if share < low:
+        return f"worse than any published result; {median}"
+    if share > (1 + NEAR) * percent / 100:
+        return f"better than usual: {median}"
+    if share < (1 - NEAR) * percent / 100:
+        return f"below what is usual: {median}"
+    return f"usual: {median}"
 
 
 def share_words(share: float, tokens_per_s: float, ceiling_tokens_per_s: float) -> str:
@@ -42,21 +89,22 @@ def why_above_all(
 ) -> tuple[str, ...]:
     """Which assumption must be wrong when a run is faster than its ceiling, likeliest first; empty when it is not.
 
-    `cache_bytes`: the last-level cache; `is_speculative`: whether a draft helped; None: unknown.
+    `cache_bytes`: the last-level cache; `is_speculative`: whether a draft helped, which the ceiling then counts; None:
+    unknown.
     """
     if share <= 1:
         return ()
     reasons = []
     if words := cache_guard(step, cache_bytes):
         reasons.append(words)
-    if is_speculative:
-        reasons.append("speculative decoding makes several tokens with one reading of the weights")
     if is_bandwidth_measured:
         reasons.append("the measured bandwidth is a lower bound; a busy machine measures it too low")
     else:
         reasons.append("the bandwidth taken for this machine is too low")
     if is_speculative is None:
         reasons.append("speculative decoding may be on, which makes several tokens with one reading of the weights")
+    elif is_speculative:
+        reasons.append("speculative decoding may have had more of its drafted tokens accepted than the server tells")
     if geometry.experts_total:
         reasons.append("the experts that were used may have been cached")
     reasons.append("the server may run another model file or quantization than the one the ceiling was computed for")

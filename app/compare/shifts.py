@@ -6,7 +6,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.metrics.base import Metric
-from app.store.history import HardwareChange, HistoryPoint, stretches
+from app.store.hardware import HardwareChange
+from app.store.history import HistoryPoint, stretches
 from app.units import day, percent
 
 if TYPE_CHECKING:

@@ -103,7 +103,7 @@ def figures(timings: Mapping[str, Any], text: ServerText) -> ServerFigures:
         prompt_ms=milliseconds(timings.get("prompt_ms")),
         output_tokens=count(timings.get("predicted_n")) or None,
         decode_ms=milliseconds(timings.get("predicted_ms")),
-        draft_tokens=count(timings.get("draft_n")),
+        draft_tokens=count(timings.get("draft_n", 0 if timings else None)),  # it tells of drafts where there were some
         draft_accepted_tokens=count(timings.get("draft_n_accepted")),
         raw=text.clean({key: value for key, value in timings.items() if _is_plain(value)}),
     )

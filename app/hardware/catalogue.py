@@ -149,6 +149,16 @@ def _words(name: str) -> list[str]:
     return re.findall(r"[a-z]+|\d+", _NOISE.sub(" ", _SIZE.sub(" ", text)))
 
 
+def is_same_name(one: str, other: str) -> bool:
+    """
+    >>> is_same_name("RTX 3090", "NVIDIA GeForce RTX 3090"), is_same_name("RTX 4090", "RTX 4090 Laptop GPU")
+    (True, False)
+    """
+    sizes = {_named_memory(one), _named_memory(other)} - {None}
+    words = frozenset(_words(one)), frozenset(_words(other))
+    return one.casefold() == other.casefold() or (bool(words[0]) and words[0] == words[1] and len(sizes) < 2)
+
+
 def _all_names(device: Device) -> str:
     return " ".join((device.vendor, device.name, *device.aliases)).casefold()
 

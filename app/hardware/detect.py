@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from app.hardware import amd, apple, caches, dmi, nvidia
+from app.hardware import amd, apple, caches, dmi, intel, nvidia
 from app.hardware.catalogue import Catalogue, Device, built_in
 from app.hardware.host import logical_cores, physical_cores, this_host
 from app.hardware.profile import CATALOGUE, SENSOR, Accelerator, Profile, Unknown
@@ -20,7 +20,9 @@ def detect(catalogue: Catalogue | None = None) -> Profile:
     profile = _with_mac(profile) if is_mac else _with_board(profile)
     found: list[Accelerator] = []
     sources: dict[str, Callable[[], Sequence[Accelerator]]] = (
-        {"GPU": apple.read_gpus} if is_mac else {"NVIDIA cards": nvidia.read, "AMD cards": amd.read}
+        {"GPU": apple.read_gpus}
+        if is_mac
+        else {"NVIDIA cards": nvidia.read, "AMD cards": amd.read, "Intel cards": intel.read}
     )
     unknowns = list(profile.unknowns)
     for what, read in sources.items():

@@ -2,20 +2,25 @@
 
 foundation  a configuration -> what it stands on: a model's bytes and the devices that hold them
 points      the ceiling over each measured point
+configs     the share that each configuration reaches
+machine     what each device of a machine can do
 insight     where a token's time goes, how it changes with context, what would make it faster
 """
 
 from app.roof.configs import ConfigRoof, config_roofs
 from app.roof.foundation import Foundation, Holder, Unknown, foundation, geometry_of
 from app.roof.insight import Insight, insight
+from app.roof.machine import DeviceUse, ModelUse, machine_uses
 from app.roof.points import PointRoof, RunRoof, context_of, roofs, run_roof
 from app.roof.stands import Stand, decode_ceilings
 
 __all__ = [
     "ConfigRoof",
+    "DeviceUse",
     "Foundation",
     "Holder",
     "Insight",
+    "ModelUse",
     "PointRoof",
     "RunRoof",
     "Stand",
@@ -26,6 +31,7 @@ __all__ = [
     "foundation",
     "geometry_of",
     "insight",
+    "machine_uses",
     "roofs",
     "run_roof",
 ]

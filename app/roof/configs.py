@@ -6,11 +6,9 @@ from sqlmodel import Session
 
 from app.ceiling.decode import DecodeCeiling
 from app.ceiling.efficiency import mbu
-from app.ceiling.traffic import step
 from app.roof.foundation import Foundation, foundation
-from app.roof.points import context_of
+from app.roof.points import decode_of, step_of
 from app.store.decodes import newest_decodes
-from app.store.machines import MachineDevice, devices
 
 
 class ConfigRoof(NamedTuple):
@@ -21,18 +19,12 @@ class ConfigRoof(NamedTuple):
 
 def config_roofs(session: Session, machine_id: int | None = None) -> dict[tuple[int, str], ConfigRoof]:
     """By configuration and suite, at the suite's main point; those whose ceiling is unknown are missing."""
-    held: dict[int, tuple[MachineDevice, ...]] = {}
     found: dict[tuple[int, str], ConfigRoof] = {}
     for one in newest_decodes(session, machine_id):
-        assert one.machine.id is not None
         assert one.config.id is not None
-        if one.machine.id not in held:
-            held[one.machine.id] = tuple(devices(session, one.machine))
-        stands = foundation(held[one.machine.id], one.config, one.model)
+        stands = foundation(one.hardware.devices, one.config, one.model)
         if isinstance(stands, Foundation):
-            read = step(stands.geometry, context_of(one.point), stands.kv, one.point.concurrency)
-            assert read is not None, "a foundation has weights"
-            ceiling = stands.decode(read)
+            ceiling = decode_of(stands, step_of(stands, one.point), one.drafts)
             share = mbu(one.tokens_per_s * one.point.concurrency, ceiling.tokens_per_s)
             found[one.config.id, one.suite_key] = ConfigRoof(ceiling, share)
     return found

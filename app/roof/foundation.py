@@ -1,9 +1,9 @@
 """What a configuration stands on: a model's bytes and the devices that hold it, or why that is unknown."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from app.ceiling.decode import DecodeCeiling, Device, Portion, Split, decode
+from app.ceiling.decode import TERA, DecodeCeiling, Device, Portion, Split, decode
 from app.ceiling.geometry import Geometry
 from app.ceiling.traffic import Step
 from app.ceiling.types import KV_BITS, KvTypes
@@ -11,8 +11,11 @@ from app.errors import BadInput
 from app.hardware.profile import MEASURED
 from app.models import FULL_GEOMETRY, Config, Model
 from app.store.machines import MachineDevice, Stated
+from app.units import number
 
 TENSOR_SPLITS = ("tensor", "row")
+TENSOR_BY_HABIT = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM", "tgi": "TGI"}
+"""Engines, with their titles, that divide each layer over several cards unless told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,11 @@ class Foundation:
         peak = first.peak_flops and first.peak_flops * many
         return Device(name, first.bandwidth_bytes_per_s * many, peak)
 
+    def is_on_the_same_devices_as(self, other: "Foundation") -> bool:
+        """Whatever is known of their bandwidth."""
+        mine, theirs = ([(held.device.name, held.memory_bytes) for held in one.holders] for one in (self, other))
+        return mine == theirs and self.split == other.split
+
     @property
     def is_measured(self) -> bool:
         return any(holder.stated.source == MEASURED for holder in self.holders)
@@ -81,8 +89,10 @@ class Foundation:
         return sum(holder.llc_bytes or 0 for holder in self.holders) or None
 
 
-def foundation(held: Sequence[MachineDevice], config: Config, model: Model) -> Foundation | Unknown:
-    """`held`: the devices of the machine as it is known today."""
+def foundation(
+    held: Sequence[MachineDevice], config: Config, model: Model, said: Sequence[str] = ()
+) -> Foundation | Unknown:
+    """`held`: the devices of the machine; `said`: what must be known to judge them."""
     geometry = geometry_of(model)
     if geometry is None or geometry.weights is None:
         return Unknown(
@@ -102,8 +112,7 @@ def foundation(held: Sequence[MachineDevice], config: Config, model: Model) -> F
             remedy = "Measure it, or type it." if owner.kind == "ram" else "Pick the device from the catalogue."
             return Unknown(f"The bandwidth of the machine's {what} is unknown.", remedy, "machine")
         stated = owner.bandwidths[0]
-        peak = owner.fastest_flops_per_s or owner.compute_flops_per_s
-        device = Device(owner.name, stated.bytes_per_s, peak)
+        device = Device(owner.name, stated.bytes_per_s, owner.peak_flops)
         holders.append(Holder(device, stated, owner.kind == "ram", owner.llc_bytes, owner.memory_bytes))
     kv, doubt = _kv_types(config)
     return Foundation(
@@ -112,8 +121,26 @@ def foundation(held: Sequence[MachineDevice], config: Config, model: Model) -> F
         holders=tuple(holders),
         split=_split(config, layers_on_cards),
         layers_on_cards=layers_on_cards,
-        assumptions=(*assumptions, *doubt),
+        assumptions=(*said, *dict.fromkeys(_figures(owners)), *assumptions, *doubt),
     )
+
+
+def _figures(owners: Sequence[MachineDevice]) -> Iterator[str]:
+    """Which figures were not known yet when the run was measured, and which of two peaks counts."""
+    for owner in owners:
+        stated = owner.bandwidths[0]
+        if stated.is_later:
+            how = "measured" if stated.source == MEASURED else "stated"
+            when = f" on {stated.at:%Y-%m-%d}," if stated.at else ""
+            yield f"the bandwidth of {owner.name} was {how}{when} after this run"
+        if owner.is_peak_later:
+            yield f"the peak compute of {owner.name} was stated after this run"
+        slow, fast = owner.compute_flops_per_s, owner.fastest_flops_per_s
+        if slow and fast and slow != fast:
+            yield (
+                f"computing on {owner.name} is taken at its fastest usable path, {number(fast / TERA)} TFLOP/s; FP16 "
+                f"with FP32 accumulate reaches {number(slow / TERA)}"
+            )
 
 
 def geometry_of(model: Model) -> Geometry | None:
@@ -148,13 +175,15 @@ def _chosen(
         said.append(f"{on_cards} of {geometry.blocks} layers are on cards, the others and the head in memory")
         return [*used, *ram], on_cards, said
     if len(used) > 1 and config.settings.get("split_mode") is None:
-        said.append("the split mode is not stated, so a split by layers is taken")
+        title = TENSOR_BY_HABIT.get(config.engine)
+        how = f"tensor parallel is taken, the habit of {title}" if title else "a split by layers is taken"
+        said.append(f"the split mode is not stated, so {how}")
     return used, None, said
 
 
 def _split(config: Config, layers_on_cards: int | None) -> Split:
-    is_tensor = config.settings.get("split_mode") in TENSOR_SPLITS and layers_on_cards is None
-    return Split.TENSOR if is_tensor else Split.LAYER
+    stated = config.settings.get("split_mode") or ("tensor" if config.engine in TENSOR_BY_HABIT else "layer")
+    return Split.TENSOR if stated in TENSOR_SPLITS and layers_on_cards is None else Split.LAYER
 
 
 def _shared(holders: Sequence[Holder], whole: float) -> list[Portion]:

@@ -5,18 +5,17 @@ from dataclasses import dataclass
 
 from sqlmodel import Session
 
-from app.ceiling.advice import Advice, Run, advise
+from app.ceiling import advice
+from app.ceiling.advice import Advice, advise
 from app.ceiling.curve import CurvePoint, against_context, contexts_up_to
 from app.ceiling.decode import Device
 from app.ceiling.fit import Fit, Observation, Share, fit, waterfall
-from app.ceiling.traffic import step
 from app.hardware.catalogue import Catalogue
-from app.models import Config, Machine
+from app.models import Config, Run
 from app.roof.foundation import Foundation, foundation
-from app.roof.points import PointRoof, RunRoof, context_of
+from app.roof.points import PointRoof, RunRoof, decode_of, step_of, tokens_per_step
 from app.store.decodes import Decode, newest_decodes
 from app.store.devices import load_catalogue
-from app.store.machines import devices
 
 SHORTEST_CURVE = 8_192
 LONGEST_CURVE = 131_072
@@ -36,22 +35,26 @@ class Insight:
     advice: tuple[Advice, ...]
 
 
-def insight(session: Session, machine: Machine, config: Config, roof: RunRoof, top: PointRoof) -> Insight | None:
+def insight(session: Session, run: Run, config: Config, roof: RunRoof, top: PointRoof) -> Insight | None:
     """`top`: the point to explain. None when no decode was measured there."""
-    if not top.decode_tokens_per_s:
+    if not top.decode_tokens_per_s or not top.steps_per_s:
         return None
     found = roof.foundation
     curve = against_context(
-        found.geometry, found.decode, found.kv, contexts_up_to(_longest(config, roof)), top.point.concurrency
+        found.geometry,
+        lambda read: decode_of(found, read, top.drafts),
+        found.kv,
+        contexts_up_to(_longest(config, roof)),
+        top.point.concurrency,
     )
     alike = [each for each in roof.points if each.point.concurrency == top.point.concurrency]
     reached = tuple(each for each in alike if each.decode_tokens_per_s)
     device = found.device
     if device is None:
         return Insight(tuple(curve), reached, (), (), ())
-    others = [one for one in newest_decodes(session, machine.id) if one.config.id != config.id]
-    fitted, words = _fit(session, machine, found, device, top, others)
-    parts = waterfall(top.step, device, top.decode_tokens_per_s, found.geometry.blocks, fitted)
+    others = [one for one in newest_decodes(session, run.machine_id) if one.config.id != config.id]
+    fitted, words = _fit(found, device, top, others)
+    parts = waterfall(top.step, device, top.steps_per_s, found.geometry.blocks, fitted)
     return Insight(
         curve=tuple(curve),
         reached=reached,
@@ -70,30 +73,26 @@ def _longest(config: Config, roof: RunRoof) -> int:
 
 
 def _fit(
-    session: Session,
-    machine: Machine,
-    found: Foundation,
-    device: Device,
-    top: PointRoof,
-    others: Sequence[Decode],
+    found: Foundation, device: Device, top: PointRoof, others: Sequence[Decode]
 ) -> tuple[Fit | None, tuple[str, ...]]:
     """With the run of another model or quantization on the same devices whose bytes differ most."""
     layers = found.geometry.blocks
-    if top.point.concurrency != 1 or not layers or not top.decode_tokens_per_s:
+    if top.point.concurrency != 1 or not layers or not top.steps_per_s:
         return None, ()
-    here = Observation(top.step.n_bytes, layers, top.decode_tokens_per_s)
-    held = devices(session, machine)
+    here = Observation(top.step.n_bytes, layers, top.steps_per_s)
     candidates: list[tuple[float, Observation, str]] = []
     for one in others:
-        theirs = foundation(held, one.config, one.model)
-        if not isinstance(theirs, Foundation) or (theirs.holders, theirs.split) != (found.holders, found.split):
+        theirs = foundation(one.hardware.devices, one.config, one.model)
+        if not isinstance(theirs, Foundation) or not theirs.is_on_the_same_devices_as(found):
             continue
-        if theirs.geometry.weights == found.geometry.weights:
+        if (
+            one.point.concurrency != 1
+            or not theirs.geometry.blocks
+            or theirs.geometry.weights == found.geometry.weights
+        ):
             continue
-        read = step(theirs.geometry, context_of(one.point), theirs.kv)
-        if one.point.concurrency != 1 or read is None or not theirs.geometry.blocks:
-            continue
-        there = Observation(read.n_bytes, theirs.geometry.blocks, one.tokens_per_s)
+        read, steps_per_s = step_of(theirs, one.point), one.tokens_per_s / tokens_per_step(one.drafts)
+        there = Observation(read.n_bytes, theirs.geometry.blocks, steps_per_s)
         difference = abs(there.n_bytes / there.layers - here.n_bytes / here.layers)
         candidates.append((difference, there, f"{one.model.name} {one.model.quantization}".strip()))
     if not candidates:
@@ -110,8 +109,10 @@ def _advice(
 ) -> list[Advice]:
     if top.point.concurrency != 1 or top.decode_tokens_per_s is None:
         return []
-    run = Run(found.geometry, device, found.kv, top.context, top.decode_tokens_per_s)
-    return advise(run, _faster(catalogue, found, device, top), fitted)
+    measured = advice.Run(
+        found.geometry, device, found.kv, top.context, top.decode_tokens_per_s, tokens_per_step(top.drafts)
+    )
+    return advise(measured, _faster(catalogue, found, device, top), fitted)
 
 
 def _faster(catalogue: Catalogue, found: Foundation, device: Device, top: PointRoof) -> list[Device]:

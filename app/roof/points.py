@@ -1,20 +1,22 @@
 """Each measured point of a run under its ceiling."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from sqlmodel import Session
 
 from app.ceiling.advice import mean_context
-from app.ceiling.decode import DecodeCeiling
+from app.ceiling.decode import DecodeCeiling, with_drafts
 from app.ceiling.efficiency import cache_guard, mbu, mfu, why_above_all
 from app.ceiling.prefill import PrefillCeiling, prefill
 from app.ceiling.traffic import Step, step
 from app.metrics import Measured
-from app.models import Config, Machine, Model
+from app.models import Config, Model, Run
 from app.roof.foundation import Foundation, Unknown, foundation
 from app.samples import Point
-from app.store.machines import devices
+from app.store.drafts import Drafts, drafts_of
+from app.store.hardware import hardware_of
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class PointRoof:
     context: int
     """Mean context during decode."""
     step: Step
+    drafts: Drafts | None
+    """What speculative decoding added; None: the server does not tell."""
     decode: DecodeCeiling
     decode_tokens_per_s: float | None
     """Measured, all streams together."""
@@ -39,6 +43,11 @@ class PointRoof:
     mfu: float | None
     assumptions: tuple[str, ...]
 
+    @property
+    def steps_per_s(self) -> float | None:
+        """Readings of the weights, times the number of streams."""
+        return self.decode_tokens_per_s and self.decode_tokens_per_s / tokens_per_step(self.drafts)
+
 
 @dataclass(frozen=True)
 class RunRoof:
@@ -50,16 +59,23 @@ class RunRoof:
 
 
 def run_roof(
-    session: Session, machine: Machine, config: Config | None, model: Model | None, measured: Sequence[Measured]
+    session: Session, run: Run, config: Config | None, model: Model | None, measured: Sequence[Measured]
 ) -> RunRoof | Unknown | None:
-    """None for a run whose configuration was never known."""
+    """On the hardware that the run has frozen. None for a run whose configuration was never known."""
     if config is None or model is None:
         return None
-    found = foundation(devices(session, machine), config, model)
-    return found if isinstance(found, Unknown) else RunRoof(found, roofs(found, measured))
+    assert run.id is not None
+    hardware = hardware_of(session, run)
+    found = foundation(hardware.devices, config, model, hardware.said)
+    if isinstance(found, Unknown):
+        return found
+    drafts = {point: each for (_, point), each in drafts_of(session, [run.id]).items()}
+    return RunRoof(found, roofs(found, measured, drafts))
 
 
-def roofs(found: Foundation, measured: Sequence[Measured]) -> tuple[PointRoof, ...]:
+def roofs(
+    found: Foundation, measured: Sequence[Measured], drafts: Mapping[Point, Drafts] = MappingProxyType({})
+) -> tuple[PointRoof, ...]:
     """Of each point in the order measured."""
     points = dict.fromkeys(each.point for each in measured)
     shown = {(each.point, each.metric): each.value for each in measured if each.is_shown}
@@ -67,6 +83,7 @@ def roofs(found: Foundation, measured: Sequence[Measured]) -> tuple[PointRoof, .
         _roof(
             found,
             point,
+            drafts.get(point),
             shown.get((point, "decode_tokens_per_s")),
             shown.get((point, "prefill_tokens_per_s")),
             shown.get((point, "ttft_ms")),
@@ -75,29 +92,51 @@ def roofs(found: Foundation, measured: Sequence[Measured]) -> tuple[PointRoof, .
     )
 
 
+def step_of(found: Foundation, point: Point) -> Step:
+    read = step(found.geometry, context_of(point), found.kv, point.concurrency)
+    assert read is not None, "a foundation has weights"
+    return read
+
+
+def decode_of(found: Foundation, read: Step, drafts: Drafts | None) -> DecodeCeiling:
+    ceiling = found.decode(read)
+    if drafts is None or not drafts.drafted:
+        return ceiling
+    return with_drafts(ceiling, drafts.drafted_per_pass, drafts.accepted_per_pass)
+
+
+def tokens_per_step(drafts: Drafts | None) -> float:
+    """What a reading of the weights gave each stream, on average."""
+    return 1 + (drafts.accepted_per_pass if drafts else 0)
+
+
 def context_of(point: Point) -> int:
     return point.depth + mean_context(point.prompt_tokens, point.output_tokens)
 
 
 def _roof(
-    found: Foundation, point: Point, stream_tokens_per_s: float | None, prefill_now: float | None, ttft_ms: float | None
+    found: Foundation,
+    point: Point,
+    drafts: Drafts | None,
+    stream_tokens_per_s: float | None,
+    prefill_now: float | None,
+    ttft_ms: float | None,
 ) -> PointRoof:
-    context = context_of(point)
-    one = step(found.geometry, context, found.kv, point.concurrency)
-    assert one is not None, "a foundation has weights"
-    ceiling = found.decode(one)
+    one = step_of(found, point)
+    ceiling = decode_of(found, one, drafts)
     now = stream_tokens_per_s and stream_tokens_per_s * point.concurrency
     share = mbu(now, ceiling.tokens_per_s) if now else None
     whole, why = _prefill(found, point)
     peak = sum(holder.device.peak_flops or 0 for holder in found.holders)
     return PointRoof(
         point=point,
-        context=context,
+        context=one.context,
         step=one,
+        drafts=drafts,
         decode=ceiling,
         decode_tokens_per_s=now,
         mbu=share,
-        above=why_above_all(share, found.geometry, one, found.is_measured, found.llc_bytes) if share else (),
+        above=_above(found, one, share, drafts) if share else (),
         cache=cache_guard(one, found.llc_bytes),
         prefill=whole,
         why_no_prefill=why,
@@ -111,6 +150,11 @@ def _roof(
             *(whole.assumptions if whole else ()),
         ),
     )
+
+
+def _above(found: Foundation, one: Step, share: float, drafts: Drafts | None) -> tuple[str, ...]:
+    is_speculative = None if drafts is None else drafts.drafted > 0
+    return why_above_all(share, found.geometry, one, found.is_measured, found.llc_bytes, is_speculative)
 
 
 def _prefill(found: Foundation, point: Point) -> tuple[PrefillCeiling | None, str]:

@@ -15,13 +15,12 @@ from app.db import Database
 from app.engines.base import Facts
 from app.errors import BadInput, Busy, Cancelled, Conflict, RoofmarkError
 from app.models import Run, new_public_id
-from app.runner import workers
+from app.runner import bandwidth, workers
 from app.runner.facts import facts_json
 from app.runner.work import Listener, Progress, work
 from app.secrets import Secrets
 from app.settings import Settings
 from app.store import measurements, runs, servers, suites
-from app.units import plural
 
 __all__ = ["Listener", "Progress", "Runner", "facts_json"]
 
@@ -93,10 +92,10 @@ class Runner:
         while work(self._database, self._settings, public_id, listen, stop) is None:
             with self._database.read() as session:
                 run = runs.run(session, public_id)
-                ahead = runs.queue_position(session, run)
+                waits = runs.waits_for(session, run)
             if run.status != "queued":
                 return  # cancelled from elsewhere
-            listen(Progress(f"Waiting for {plural(ahead, 'run')} on this machine.", 0, run.samples_planned))
+            listen(Progress(waits, 0, run.samples_planned))
             try:
                 with stop.on_signals(), stop.interruptible():
                     time.sleep(WATCH_S / 2)
@@ -141,10 +140,11 @@ class Runner:
     # --- workers ---
 
     def dispatch(self) -> None:
-        """Marks runs whose worker died as interrupted, and starts the next queued run of every idle machine."""
+        """Ends what has lost its process, and starts the next queued run of every idle machine."""
         with self._lock:
             self._started = {key: process for key, process in self._started.items() if process.poll() is None}
             self._mark_interrupted()
+            bandwidth.end_dead(self._database, self._settings)
             with self._database.read() as session:
                 queued = [session.get(Run, run_id) for run_id in runs.next_queued(session)]
             for run in queued:

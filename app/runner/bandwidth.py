@@ -14,7 +14,7 @@ from app.hardware import bandwidth as probe
 from app.models import BandwidthProbe, Machine, now
 from app.runner import workers
 from app.settings import Settings
-from app.store import bandwidth, machines, runs
+from app.store import bandwidth, machines
 
 STARTING = timedelta(seconds=30)
 """So long a process may take to come up before it counts as dead."""
@@ -82,6 +82,15 @@ def current(database: Database, settings: Settings, machine: Machine) -> Bandwid
         return bandwidth.latest(session, machine)
 
 
+def end_dead(database: Database, settings: Settings) -> None:
+    """Marks measurements of this machine whose process has died as failed: runs wait for them."""
+    with database.read() as session:
+        probed = bandwidth.all_running(session)
+    for machine in probed:
+        if machines.is_here(machine):  # whether a process lives is known on its own machine alone
+            current(database, settings, machine)
+
+
 def _measurable(session: Session, slug: str) -> Machine:
     machine = machines.machine(session, slug)
     if not machines.is_here(machine):
@@ -89,8 +98,6 @@ def _measurable(session: Session, slug: str) -> Machine:
             f"{machine.name} is another machine than this one: run `roofmark machine bandwidth` on it, and type the "
             "result into its form."
         )
-    if any(run.machine_id == machine.id for run in runs.running(session)):
-        raise Conflict(f"A run is being measured on {machine.name}: wait until it is done.")
     return machine
 
 

@@ -22,7 +22,7 @@ from app.runner.facts import chosen_model, context_tokens, contradictions, facts
 from app.samples import Sample
 from app.secrets import Secrets
 from app.settings import Settings
-from app.store import configs, measurements, runs, samples, servers, suites
+from app.store import configs, hardware, measurements, runs, samples, servers, suites
 from app.suites import Suite
 
 log = logging.getLogger(__name__)
@@ -166,6 +166,7 @@ def _freeze(m: _Measuring, facts: Facts, prepared: Prepared) -> None:
             session,
             m.run_id,
             config_id=config.id,
+            hardware=hardware.freeze(session, m.run),
             evidence=found,
             samples_planned=m.planned,
             main_point_key=prepared.cases[0][0].point.key,

@@ -1,5 +1,6 @@
 """Measurements of memory bandwidth: the row is how the measuring process tells the pages what it does."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from sqlalchemy.exc import IntegrityError
@@ -8,6 +9,7 @@ from sqlmodel import Session, col, select
 from app.errors import Conflict
 from app.hardware.bandwidth import Reading, remarks
 from app.models import BandwidthProbe, Machine, now
+from app.store import turns
 
 REMEMBERED = 50
 _NEWEST_FIRST = (col(BandwidthProbe.started_at).desc(), col(BandwidthProbe.id).desc())
@@ -16,8 +18,11 @@ BEING_MEASURED = "The memory of this machine is being measured already."
 
 
 def add_probe(session: Session, machine: Machine) -> BandwidthProbe:
-    """Raises Conflict when one of this machine runs already."""
+    """Raises Conflict when one of this machine runs already, or a run."""
     assert machine.id is not None
+    turns.take(session, machine.id)
+    if session.exec(select(turns.has_running_run(machine.id))).one():
+        raise Conflict(f"A run is being measured on {machine.name}: wait until it is done.")
     added = BandwidthProbe(machine_id=machine.id, phase="Starting.")
     try:
         with session.begin_nested():
@@ -32,6 +37,12 @@ def running(session: Session, machine: Machine) -> BandwidthProbe | None:
         BandwidthProbe.machine_id == machine.id, col(BandwidthProbe.status) == "running"
     )
     return session.exec(found).first()
+
+
+def all_running(session: Session) -> Sequence[Machine]:
+    """The machines that are being measured."""
+    probed = select(BandwidthProbe.machine_id).where(BandwidthProbe.status == "running")
+    return session.exec(select(Machine).where(col(Machine.id).in_(probed))).all()
 
 
 def latest(session: Session, machine: Machine) -> BandwidthProbe | None:

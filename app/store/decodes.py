@@ -1,51 +1,93 @@
-"""The newest decode speed of each configuration, with all that its ceiling is computed from."""
+"""The newest or fastest decode of each configuration, with all that its ceiling is computed from."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, Select, and_, func, select
 from sqlmodel import Session, col
 
 from app.metrics import TRIPLE
 from app.models import Config, Machine, Measurement, Model, Run
 from app.samples import Point
+from app.store.drafts import Drafts, drafts_of
 from app.store.filters import COUNTS
+from app.store.hardware import Hardware, as_known
+from app.store.machines import MachineDevice, devices
 
 
 class Decode(NamedTuple):
+    public_id: str
     config: Config
     model: Model
-    machine: Machine
+    hardware: Hardware
     suite_key: str
     point: Point
     """The suite's main one."""
     tokens_per_s: float
     """Of one stream."""
+    drafts: Drafts | None = None
+    """Where something was drafted."""
 
 
 def newest_decodes(session: Session, machine_id: int | None = None) -> list[Decode]:
     """Of done runs that count, for each configuration and suite, the newest first."""
-    newest = select(func.max(col(Run.id))).where(col(Run.status) == "done", col(Run.config_id).is_not(None), COUNTS)
-    if machine_id is not None:
-        newest = newest.where(col(Run.machine_id) == machine_id)
+    newest = select(func.max(col(Run.id))).where(*_done(machine_id))
+    return _decodes(session, newest.group_by(col(Run.config_id), col(Run.suite_key)))
+
+
+def fastest_decodes(session: Session, machine_id: int) -> list[Decode]:
+    """Of done runs on a machine that count, the fastest of each configuration and suite, the newest first."""
+    place = func.row_number().over(
+        partition_by=[col(Run.config_id), col(Run.suite_key)],
+        order_by=[col(Measurement.value).desc(), col(Run.id).desc()],
+    )
+    speeds = select(col(Run.id).label("id"), place.label("place")).join(Measurement, _IS_DECODE)
+    ranked = speeds.where(*_done(machine_id)).subquery()
+    return _decodes(session, select(ranked.c.id).where(ranked.c.place == 1))
+
+
+_IS_DECODE = and_(
+    col(Measurement.run_id) == col(Run.id),
+    col(Measurement.point_key) == col(Run.main_point_key),
+    col(Measurement.metric) == TRIPLE[2],
+    col(Measurement.is_shown),
+    col(Measurement.value).is_not(None),
+)
+
+
+def _done(machine_id: int | None) -> list[ColumnElement[bool]]:
+    wanted = [col(Run.status) == "done", col(Run.config_id).is_not(None), COUNTS]
+    return wanted if machine_id is None else [*wanted, col(Run.machine_id) == machine_id]
+
+
+def _decodes(session: Session, run_ids: Select[Any]) -> list[Decode]:
     rows = session.execute(
-        select(Config, Model, Machine, col(Run.suite_key), col(Run.main_point_key), col(Measurement.value))
-        .join(Run, col(Run.config_id) == col(Config.id))
+        select(Run, Config, Model, Machine, col(Measurement.value))
+        .join(Config, col(Run.config_id) == col(Config.id))
         .join(Model, col(Model.id) == col(Config.model_id))
         .join(Machine, col(Machine.id) == col(Run.machine_id))
-        .join(
-            Measurement,
-            (col(Measurement.run_id) == col(Run.id)) & (col(Measurement.point_key) == col(Run.main_point_key)),
-        )
-        .where(
-            col(Run.id).in_(newest.group_by(col(Run.config_id), col(Run.suite_key))),
-            col(Measurement.metric) == TRIPLE[2],
-            col(Measurement.is_shown),
-            col(Measurement.value).is_not(None),
-        )
+        .join(Measurement, _IS_DECODE)
+        .where(col(Run.id).in_(run_ids))
         .order_by(col(Run.id).desc())
     ).all()
-    return [
-        Decode(config, model, machine, suite_key, Point.from_key(point_key), value)
-        for config, model, machine, suite_key, point_key, value in rows
-        if value
-    ]
+    drafts = drafts_of(session, _drafting(session, [run.id for run, *_ in rows]))
+    today: dict[int, Sequence[MachineDevice]] = {}
+    found = []
+    for run, config, model, machine, value in rows:
+        if machine.id not in today:
+            today[machine.id] = devices(session, machine)
+        hardware, point = as_known(run.hardware, today[machine.id]), Point.from_key(run.main_point_key)
+        if value:
+            drafted = drafts.get((run.id, point))
+            found.append(Decode(run.public_id, config, model, hardware, run.suite_key, point, value, drafted))
+    return found
+
+
+def _drafting(session: Session, run_ids: Sequence[int]) -> Sequence[int]:
+    """Those with speculative decoding: samples are read for them alone."""
+    accepting = select(col(Measurement.run_id)).where(
+        col(Measurement.run_id).in_(run_ids),
+        col(Measurement.metric) == "draft_acceptance",
+        col(Measurement.value).is_not(None),
+    )
+    return session.execute(accepting).scalars().all() if run_ids else []

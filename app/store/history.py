@@ -14,6 +14,7 @@ from app.errors import BadInput
 from app.metrics import TRIPLE
 from app.models import Config, Machine, Measurement, Model, Run, Server
 from app.store.filters import COUNTS, Filter, filtered
+from app.store.hardware import HardwareChange
 
 
 class HistoryPoint(NamedTuple):
@@ -52,12 +53,6 @@ class Period:
 
 
 ALWAYS = Period()
-
-
-class HardwareChange(NamedTuple):
-    at: datetime
-    """When the first run with the new hardware started."""
-    text: str
 
 
 def history(

@@ -116,6 +116,8 @@ class Stated:
     source: str
     note: str = ""
     at: datetime | None = None
+    is_later: bool = False
+    """Not known yet when the run was measured that it is used for."""
 
 
 @dataclass(frozen=True)
@@ -132,10 +134,17 @@ class MachineDevice:
     compute_flops_per_s: float | None = None
     fastest_flops_per_s: float | None = None
     llc_bytes: int | None = None
+    is_peak_later: bool = False
+    """Of its FLOP/s, as `Stated.is_later`."""
 
     @property
     def bandwidth_bytes_per_s(self) -> float | None:
         return self.bandwidths[0].bytes_per_s if self.bandwidths else None
+
+    @property
+    def peak_flops(self) -> float | None:
+        """Of the fastest usable path, else with FP32 accumulate."""
+        return self.fastest_flops_per_s or self.compute_flops_per_s
 
 
 def devices(session: Session, machine: Machine) -> Sequence[MachineDevice]:

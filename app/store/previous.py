@@ -1,4 +1,4 @@
-"""A run beside the configuration that its server had before: what changed, and what that did to the triple."""
+"""A run beside the configuration or hardware that its server had before: what changed, and what that did."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from sqlmodel import Session, col, select
 from app.configuration import changes
 from app.metrics import TRIPLE, Measured
 from app.models import Config, Model, Run
+from app.store import hardware
 from app.store.configs import snapshot_of
 from app.store.filters import COUNTS
 from app.store.measurements import measurements_of
@@ -36,30 +37,48 @@ class Previous:
     """Of the previous configuration."""
     changes: Sequence[str]
     public_id: str | None
-    """The newest run of the previous configuration with the very same suite; None if there is none."""
+    """The newest run before the change with the very same suite; None if there is none."""
     triple: Sequence[Measured]
     """Of that run, at this run's main point, as lists show it."""
     steps: Sequence[Step]
 
 
 def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None = None) -> Previous | None:
-    """None for a run without a configuration and for the first configuration of a server. Hidden runs do not count."""
+    """None for a run without a configuration, and for the first configuration of a server on its first hardware.
+
+    Hidden runs do not count.
+    """
     if run.config_id is None or run.started_at is None:
         return None
-    before = select(Run).where(Run.server_id == run.server_id, col(Run.started_at) < run.started_at, COUNTS)
+    before = select(Run).where(
+        Run.server_id == run.server_id, col(Run.config_id).is_not(None), col(Run.started_at) < run.started_at, COUNTS
+    )
     newest_first = before.order_by(col(Run.started_at).desc(), col(Run.id).desc()).limit(1)
-    last = session.exec(newest_first.where(Run.config_id != run.config_id)).first()
-    if last is None:
+    known = hardware.timelines(session, run.server_id)
+    began = known.began(run.server_id, run.started_at)
+    is_other = col(Run.config_id) != run.config_id
+    if began is not None:
+        is_other |= col(Run.started_at) < began
+    last = session.exec(newest_first.where(is_other)).first()
+    if last is None or last.started_at is None:
         return None
     comparable = session.exec(
-        newest_first.where(Run.config_id == last.config_id, Run.suite_sha256 == run.suite_sha256, Run.status == "done")
+        newest_first.where(
+            Run.config_id == last.config_id,
+            col(Run.started_at) <= last.started_at,
+            Run.suite_sha256 == run.suite_sha256,
+            Run.status == "done",
+        )
     ).first()
     config_then, model_then = _frozen(session, last)
     then = _main_point(session, comparable, run.main_point_key) if comparable else []
     today = _main_point(session, run, run.main_point_key)
     return Previous(
         fingerprint=config_then.fingerprint,
-        changes=changes(snapshot_of(config_then, model_then), snapshot_of(*_frozen(session, run)), engine_titles),
+        changes=[
+            *known.between(run.server_id, last.started_at, run.started_at),
+            *changes(snapshot_of(config_then, model_then), snapshot_of(*_frozen(session, run)), engine_titles),
+        ],
         public_id=comparable.public_id if comparable else None,
         triple=[each for each in then if each.is_shown],
         steps=_steps(then, today),

@@ -7,8 +7,10 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, func, select, update
 
 from app.errors import BadInput, Conflict, NotFound
-from app.models import ENDED_STATES, Config, Machine, Model, Run, Server, new_public_id, now
+from app.models import ENDED_STATES, BandwidthProbe, Config, Machine, Model, Run, Server, new_public_id, now
+from app.store import turns
 from app.suites import Suite
+from app.units import plural
 
 MAX_NOTE_CHARS = 10_000
 MAX_MODEL_CHARS = 300
@@ -67,13 +69,16 @@ def run(session: Session, public_id: str) -> Run:
 
 
 def claim(session: Session, run_id: int, worker_pid: int, worker_instance: str) -> bool:
-    """Queued to running; False when it is not queued any more, or another run of its machine is running."""
+    """Queued to running; False when it is not queued any more, or its machine is being measured already."""
+    machine_id = session.get_one(Run, run_id).machine_id
+    turns.take(session, machine_id)
     try:
         with session.begin_nested():
             return _change(
                 session,
                 run_id,
                 ("queued",),
+                ~turns.has_running_probe(machine_id),
                 status="running",
                 started_at=now(),
                 heartbeat_at=now(),
@@ -112,17 +117,18 @@ def beat(session: Session, run_id: int, **fields: Any) -> bool:
     return session.exec(select(col(Run.cancel_requested_at)).where(Run.id == run_id)).one() is None
 
 
-def _change(session: Session, run_id: int, from_states: tuple[str, ...], **fields: Any) -> bool:
-    result = session.exec(update(Run).where(col(Run.id) == run_id, col(Run.status).in_(from_states)).values(**fields))
-    return bool(result.rowcount)
+def _change(session: Session, run_id: int, from_states: tuple[str, ...], *only_if: Any, **fields: Any) -> bool:
+    change = update(Run).where(col(Run.id) == run_id, col(Run.status).in_(from_states), *only_if).values(**fields)
+    return bool(session.exec(change).rowcount)
 
 
 def next_queued(session: Session) -> Sequence[int]:
-    """Per machine without a running run, the id of its oldest queued run."""
-    busy = select(Run.machine_id).where(Run.status == "running")
+    """Per machine on which nothing is being measured, the id of its oldest queued run."""
+    running = select(Run.machine_id).where(Run.status == "running")
+    probed = select(BandwidthProbe.machine_id).where(BandwidthProbe.status == "running")
     oldest = (
         select(func.min(Run.id))
-        .where(Run.status == "queued", col(Run.machine_id).not_in(busy))
+        .where(Run.status == "queued", col(Run.machine_id).not_in(running), col(Run.machine_id).not_in(probed))
         .group_by(col(Run.machine_id))
     )
     return [run_id for run_id in session.exec(oldest).all() if run_id is not None]
@@ -143,6 +149,14 @@ def queue_position(session: Session, run: Run) -> int:
         (col(Run.status) == "running") | ((col(Run.status) == "queued") & (col(Run.id) < run.id)),
     )
     return session.exec(ahead).one()
+
+
+def waits_for(session: Session, run: Run) -> str:
+    """Why a queued run does not start yet, in one sentence."""
+    if session.exec(select(turns.has_running_probe(run.machine_id))).one():
+        return "Waiting until the bandwidth of this machine has been measured."
+    ahead = queue_position(session, run)
+    return f"Waiting for {plural(ahead, 'other run')} on this machine." if ahead else "Waiting for its turn."
 
 
 def circumstances(session: Session, run: Run) -> tuple[Machine, Server, Config | None, Model | None]:

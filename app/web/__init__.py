@@ -21,6 +21,7 @@ from app import files
 from app.db import Database, migrate
 from app.settings import Settings
 from app.web import api, errors, login, progress
+from app.web.head import Head
 from app.web.pages import (
     annotations,
     ceiling,
@@ -86,6 +87,7 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
         web.include_router(part.router)
     web.mount("/static", StaticFiles(directory=files.STATIC), name="static")
     errors.install(web)
+    web.add_middleware(Head)
     if settings.password is not None:  # middleware added last runs first
         web.state.sessions = login.Sessions(settings)
         web.add_middleware(login.Gate, password=settings.password.get_secret_value())

@@ -75,6 +75,23 @@ def typed(value: float | None, factor: float = GIGA) -> str:
     return "" if value is None else f"{value / factor:.6g}"
 
 
+def short(value: float | None, factor: float = GIGA) -> str:
+    """As `typed`, with three significant digits.
+
+    >>> short(25_769_803_776), short(137e9), short(1.1e12), short(None)
+    ('25.8', '137', '1100', '')
+    """
+    return "" if value is None else f"{float(f'{value / factor:.3g}'):g}"
+
+
+def kept(text: str, title: str, exact: str, factor: float = GIGA) -> int | None:
+    """A whole quantity whose text may be a short one of `exact`: then that is meant. Raises BadInput."""
+    if exact.isdecimal() and len(exact) < 19 and text.strip() == short(int(exact), factor):
+        return int(exact)
+    value = quantity(text, title, factor)
+    return None if value is None else int(value)
+
+
 def quantity(text: str, title: str, factor: float = GIGA) -> float | None:
     """A positive number in units of `factor`; None when nothing was typed."""
     if not text.strip():

@@ -13,7 +13,7 @@ from app.hardware import memory, this_host
 from app.hardware.catalogue import Catalogue
 from app.hardware.profile import TYPED, Accelerator
 from app.models import Machine
-from app.web.forms import GIGA, Fields, quantity, typed, whole
+from app.web.forms import GIGA, Fields, kept, quantity, short, typed, whole
 
 MEGA, TERA = 1e6, 1e12
 PREFIX = "accelerator_"
@@ -30,7 +30,10 @@ class Row:
     bandwidth: str = ""
     compute: str = ""
     fastest: str = ""
+    memory_exact: str = ""
+    """The bytes that `memory` is short for."""
     cache: str = ""
+    """In bytes: nobody types it."""
     source: str = ""
     note: str = ""
     sourced: str = ""
@@ -60,8 +63,10 @@ def stored(machine: Machine, is_here: bool) -> Fields:
         ("os", machine.os),
         ("cpu", machine.cpu),
         ("cores", str(machine.physical_cores or "")),
-        ("llc", typed(machine.llc_bytes, MEGA)),
-        ("ram", typed(machine.ram_bytes, GIGA)),
+        ("llc", short(machine.llc_bytes, MEGA)),
+        ("llc_exact", str(machine.llc_bytes or "")),
+        ("ram", short(machine.ram_bytes)),
+        ("ram_exact", str(machine.ram_bytes or "")),
         ("ram_speed", "-".join(filter(None, [machine.ram_kind, f"{rate:g}" if rate else ""]))),
         ("ram_bus_bits", str(machine.ram_bus_bits or "")),
         ("ram_bandwidth", "" if bandwidth == _arithmetic(rate, machine.ram_bus_bits) else bandwidth),
@@ -81,11 +86,12 @@ def _row(card: Accelerator) -> Row:
     return Row(
         name=card.name,
         count=str(card.count),
-        memory=typed(card.memory_bytes, GIGA),
+        memory=short(card.memory_bytes),
+        memory_exact=str(card.memory_bytes or ""),
         bandwidth=bandwidth,
         compute=typed(card.compute_flops_per_s, TERA),
         fastest=typed(card.fastest_flops_per_s, TERA),
-        cache=typed(card.llc_bytes, MEGA),
+        cache=str(card.llc_bytes or ""),
         source=card.source,
         note=card.note,
         sourced=bandwidth,
@@ -140,8 +146,6 @@ def candidates(row: Row, catalogue: Catalogue) -> Sequence[str]:
 
 def meant(form: Fields, catalogue: Catalogue) -> dict[str, Any]:
     """Columns of a machine. Raises BadInput."""
-    ram = quantity(form.get("ram"), "Memory")
-    cache = quantity(form.get("llc"), "The last-level cache", MEGA)
     cores = form.whole("cores", "The number of cores")
     if cores is not None and not 1 <= cores <= 100_000:
         raise BadInput("The number of cores must be between 1 and 100,000.")
@@ -153,8 +157,8 @@ def meant(form: Fields, catalogue: Catalogue) -> dict[str, Any]:
         "notes": form.text("notes", "The notes", 10_000),
         "hostname": this_host().name if form.get("here") else None,
         "physical_cores": cores,
-        "llc_bytes": int(cache) if cache is not None else None,
-        "ram_bytes": int(ram) if ram is not None else None,
+        "llc_bytes": kept(form.get("llc"), "The last-level cache", form.get("llc_exact"), MEGA),
+        "ram_bytes": kept(form.get("ram"), "Memory", form.get("ram_exact")),
         **_ram(form),
         "accelerators": [_card(row) for row in completed_rows(form, catalogue)],
     }
@@ -189,19 +193,17 @@ def _card(row: Row) -> dict[str, Any]:
     count = whole(row.count, f"How many of {row.name}")
     if count is not None and not 1 <= count <= MOST_CARDS:
         raise BadInput(f"How many of {row.name} must be between 1 and {MOST_CARDS:,}.")
-    size = quantity(row.memory, f"Memory of {row.name}")
-    cache = quantity(row.cache, f"Cache of {row.name}", MEGA)
     is_sourced = bool(row.source) and row.bandwidth == row.sourced
     bandwidth = quantity(row.bandwidth, f"Bandwidth of {row.name}")
     return asdict(
         Accelerator(
             name=row.name[:120],
             count=count or 1,
-            memory_bytes=int(size) if size is not None else None,
+            memory_bytes=kept(row.memory, f"Memory of {row.name}", row.memory_exact),
             bandwidth_bytes_per_s=bandwidth,
             compute_flops_per_s=quantity(row.compute, f"Compute of {row.name}", TERA),
             fastest_flops_per_s=quantity(row.fastest, f"Fastest compute of {row.name}", TERA),
-            llc_bytes=int(cache) if cache is not None else None,
+            llc_bytes=whole(row.cache, f"Cache of {row.name}"),
             source=row.source[:20] if is_sourced else TYPED,
             note=row.note[:300] if is_sourced else "",
         )

@@ -44,7 +44,6 @@ class Progress:
     """The last sample's triple by metric key; empty before the first sample."""
     elapsed_s: float | None
     remaining_s: float | None
-    runs_before: int
     is_cancelling: bool
     error: str | None
 
@@ -60,7 +59,7 @@ def progress_of(session: Session, run: Run) -> Progress:
     return Progress(
         public_id=run.public_id,
         status=run.status,
-        phase="Waiting for its turn." if run.status == "queued" else told.get("phase", "Starting."),
+        phase=runs.waits_for(session, run) if run.status == "queued" else told.get("phase", "Starting."),
         steps=_steps(run, told),
         has_config=run.config_id is not None,
         samples_done=run.samples_done,
@@ -68,7 +67,6 @@ def progress_of(session: Session, run: Run) -> Progress:
         last={key: last.get(key) for key in TRIPLE} if last else {},
         elapsed_s=(end - run.started_at).total_seconds() if run.started_at else None,
         remaining_s=_remaining_s(told) if is_running else None,
-        runs_before=runs.queue_position(session, run) if run.status == "queued" else 0,
         is_cancelling=run.cancel_requested_at is not None and is_running,
         error=run.error,
     )

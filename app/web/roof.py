@@ -22,8 +22,9 @@ _BANDWIDTH_SOURCES = {
 def stated_words(stated: Stated) -> str:
     """`measured on the machine on 2026-11-02, a lower bound`"""
     when = f" on {stated.at:%Y-%m-%d}" if stated.at else ""
+    later = ", after this run" if stated.is_later else ""
     note = f", {stated.note}" if stated.note else ""
-    return f"{_BANDWIDTH_SOURCES[stated.source]}{when}{note}"
+    return f"{_BANDWIDTH_SOURCES[stated.source]}{when}{later}{note}"
 
 
 def geometry_words(geometry: Geometry) -> str:

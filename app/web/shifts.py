@@ -7,7 +7,7 @@ from sqlmodel import Session
 
 from app.charts.naming import distinct_titles
 from app.metrics import TRIPLE, metrics
-from app.store import configs
+from app.store import configs, hardware
 from app.store.history import newest
 from app.web.render import engine_titles
 
@@ -32,7 +32,11 @@ def news(session: Session, moment: datetime) -> list[News]:
 
     triple = [metrics()[key] for key in TRIPLE]
     points = newest(session, PER_SERIES)
-    found = [each for each in shifts(points, len(triple)) if each.still_holds and each.at >= moment - NEWS]
+    found = [
+        each
+        for each in shifts(points, len(triple), hardware.timelines(session).all_changes())
+        if each.still_holds and each.at >= moment - NEWS
+    ]
     if not found:
         return []
     known = configs.describe(session)

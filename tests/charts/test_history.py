@@ -13,7 +13,8 @@ from app.compare.shifts import MetricShift, Shift
 from app.configuration import Snapshot
 from app.metrics import TRIPLE, metrics
 from app.store.configs import Described
-from app.store.history import HardwareChange, HistoryPoint
+from app.store.hardware import HardwareChange
+from app.store.history import HistoryPoint
 
 START = datetime(2026, 9, 1, 12, tzinfo=UTC)
 SNAPSHOT = Snapshot("llama.cpp", "b6301", "Qwen3-8B", "Q4_K_M", {"context": 4096})
@@ -282,3 +283,11 @@ def test_the_ceiling_lies_over_its_own_configuration() -> None:
     assert roof["meta"]["series"] == next(t["meta"]["series"] for t in figure.data if t["name"] == roof["name"])
     assert roof["x"][0] < "2026-09-01 12:00:00"
     assert roof["x"][1] > "2026-09-01 14:00:00"
+
+
+def test_a_configuration_measured_before_and_after_is_broken_whatever_ran_between() -> None:
+    configs = {1: described(), 2: described(settings={"context": 8192})}
+    change = HardwareChange(START + timedelta(hours=4), "RTX 3090 → 2 × RTX 3090")
+    figure = drawn([point(0), point(3, config_id=2), point(5)], configs, hardware={1: [change]})
+    first = next(trace for trace in figure.data if trace["meta"]["series"] == 0)
+    assert first["y"] == [500, None, 500]

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 from app.compare.shifts import Shift, shifts, words
 from app.metrics import TRIPLE, metrics
-from app.store.history import HardwareChange, HistoryPoint
+from app.store.hardware import HardwareChange
+from app.store.history import HistoryPoint
 
 START = datetime(2026, 9, 1, 12, tzinfo=UTC)
 METRICS = [metrics()[key] for key in TRIPLE]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.hardware import amd, apple, caches, detect, dmi, nvidia, tools
+from app.hardware import amd, apple, caches, detect, dmi, intel, nvidia, tools
 from app.hardware.catalogue import GIB, built_in
 from app.hardware.detect import completed, counted
 from app.hardware.host import available_ram_bytes
@@ -330,7 +330,7 @@ def _silent(*_command: str, timeout_s: float = 0) -> str:
 def test_without_any_tool_everything_else_is_told_and_each_lack_has_its_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for module in (dmi, caches, nvidia, amd, apple):
+    for module in (dmi, caches, nvidia, amd, intel, apple):
         monkeypatch.setattr(module, "ask", _silent)
     monkeypatch.setattr(caches, "CPUS", tmp_path)
     monkeypatch.setattr(nvidia, "from_nvml", lambda _: _silent("NVML"))
@@ -388,6 +388,8 @@ PARSERS: list[Callable[[str], object]] = [
     nvidia.from_nvidia_smi,
     amd.from_amd_smi,
     amd.from_rocm_smi,
+    intel.from_xpu_smi,
+    intel.memory_from_xpu_smi,
     apple.from_sysctl,
     apple.from_system_profiler,
 ]
@@ -401,7 +403,8 @@ ODD = st.recursive(
             )
             | st.sampled_from(
                 ["SPDisplaysDataType", "sppci_model", "sppci_cores", "card series", "vram total memory (b)"]
-            ),
+            )
+            | st.sampled_from(["device_list", "device_id", "device_name", "memory_physical_size_byte"]),
             inner,
             max_size=4,
         )

@@ -12,8 +12,8 @@ from app.errors import Conflict, NotFound
 from app.hardware import bandwidth as probe
 from app.hardware import this_host
 from app.models import BandwidthProbe, Run, now
+from app.runner import Runner, workers
 from app.runner import bandwidth as measuring
-from app.runner import workers
 from app.settings import Settings
 from app.store import bandwidth, machines, servers
 from tests.databases import on_both
@@ -199,3 +199,16 @@ def test_this_machine_is_the_one_that_was_said_to_be_before_one_of_its_name(data
         found = machines.here(session)
         assert found is not None
         assert found.slug == said.slug
+
+
+def test_the_queue_does_not_wait_for_a_dead_measurement(database: Database, settings: Settings, here: str) -> None:
+    with database.write() as session:
+        elsewhere = bandwidth.add_probe(session, machines.add_machine(session, "Elsewhere"))
+        ours = bandwidth.add_probe(session, machines.machine(session, here))
+        for row in (elsewhere, ours):
+            row.started_at = now() - timedelta(minutes=5)
+            session.add(row)
+    Runner(database, settings).dispatch()
+    with database.read() as session:
+        assert session.get_one(BandwidthProbe, ours.id).status == "failed"
+        assert session.get_one(BandwidthProbe, elsewhere.id).status == "running"  # known on its own machine alone

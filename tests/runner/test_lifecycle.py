@@ -45,6 +45,7 @@ def test_a_run_goes_from_the_queue_to_its_numbers(
     assert run["config"]["engine"] == "llama.cpp"
     assert run["config"]["quantization"] == "Q4_K_M"
     assert run["config"]["settings"]["context"] == 4096
+    assert [(device["name"], device["kind"]) for device in run["hardware"]] == [("Memory", "ram")]
     with database.read() as session:
         _, _, _, model = runs.circumstances(session, runs.run(session, public_id))
     assert model is not None
@@ -170,7 +171,7 @@ def test_a_terminal_waits_for_its_turn(
             runner.cancel(first)
 
     public_id = Runner(database, settings).perform(real, short_suite, listen)
-    assert heard[0] == "Waiting for 1 run on this machine."
+    assert heard[0] == "Waiting for 1 other run on this machine."
     assert status(database, public_id) == "done"
 
 

@@ -311,3 +311,54 @@ def test_an_unknown_machine_is_a_sentence(client: TestClient) -> None:
     for answer in (client.get("/machines/nonesuch"), client.post("/machines/nonesuch/archive")):
         assert answer.status_code == 404
         assert "There is no machine called" in answer.text
+
+
+def test_archiving_asks_first_and_says_what_goes_with_it(client: TestClient, database: Database) -> None:
+    with database.write() as session:
+        seed(session, runs=1, configs_used=1, detailed=0)
+    assert 'href="/machines/strix-halo/archive"' in client.get("/machines/strix-halo").text
+    asked = client.get("/machines/strix-halo/archive").text
+    assert "Archive strix-halo?" in asked
+    assert "Its run stays" in asked
+    assert 'action="/machines/strix-halo/archive"' in asked
+    assert "Archived" not in client.get("/machines/strix-halo").text
+    client.post("/machines/strix-halo/archive")
+    page = client.get("/machines/strix-halo").text
+    assert "Archived" in page
+    assert 'action="/machines/strix-halo/restore"' in page
+    assert client.get("/machines/nonesuch/archive").status_code == 404
+
+
+def test_sizes_are_short_in_the_form_and_stay_exact(client: TestClient, database: Database) -> None:
+    exact = {"ram_bytes": 33_567_100_928, "llc_bytes": 33_554_432}
+    card = {"name": "Odd card", "count": 1, "memory_bytes": 25_769_803_776, "llc_bytes": 6_291_456}
+    with database.write() as session:
+        slug = machines.add_machine(session, "box", accelerators=[card], **exact).slug
+    page = client.get(f"/machines/{slug}/edit").text
+    assert {value for name, value in fields_of(page) if name in ("ram", "llc", "accelerator_memory") and value} == {
+        "33.6",
+        "25.8",
+    }
+    client.post(f"/machines/{slug}", data=as_form(fields_of(page)))
+    with database.read() as session:
+        saved = machines.machine(session, slug)
+    assert {key: getattr(saved, key) for key in exact} == exact
+    assert (saved.accelerators[0]["memory_bytes"], saved.accelerators[0]["llc_bytes"]) == (25_769_803_776, 6_291_456)
+    typed = [(name, "64" if name == "ram" else value) for name, value in fields_of(page)]
+    client.post(f"/machines/{slug}", data=as_form(typed))
+    with database.read() as session:
+        assert machines.machine(session, slug).ram_bytes == 64_000_000_000
+
+
+def fields_of(page: str) -> list[tuple[str, str]]:
+    """Names and values of the inputs of a form, in their order."""
+    inputs = re.findall(r"<input [^>]*>", page)
+    named = [(re.search(r' name="([^"]*)"', each), re.search(r' value="([^"]*)"', each)) for each in inputs]
+    return [(name[1], value[1] if value else "") for name, value in named if name]
+
+
+def as_form(items: list[tuple[str, str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, value in items:
+        found.setdefault(name, []).append(value)
+    return found

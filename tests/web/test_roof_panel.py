@@ -2,17 +2,20 @@
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlmodel import select
 
 from app.db import Database
-from app.models import Config, Model
+from app.models import Config, Measurement, Model, Run
+from app.samples import Point
 from app.settings import Settings
-from app.store import machines
-from tests.seed import seed
-from tests.web.notebook import pages
-from tests.web.test_run_page import read
+from app.store import hardware, machines, measurements, runs, samples
+from tests.seed import made_sample, seed
+from tests.web.notebook import add_run, pages
+from tests.web.test_run_page import read, text_of
 
 
 @pytest.fixture
@@ -100,3 +103,105 @@ def test_without_any_ceiling_lists_have_no_column_for_it(client: TestClient, dat
         model.geometry = {}
         session.add(model)
     assert "of ceiling" not in client.get("/").text
+
+
+# --- what a run was measured on --------------------------------------------------------------------------------------
+
+
+def freeze(database: Database, run: str) -> None:
+    with database.write() as session:
+        hardware.refreeze(session, runs.run(session, run))
+
+
+def change_bandwidth(database: Database, value: float) -> None:
+    with database.write() as session:
+        machine = machines.machine(session, "strix-halo")
+        cards = [{**card, "bandwidth_bytes_per_s": value} for card in machine.accelerators]
+        machines.edit_machine(session, "strix-halo", accelerators=cards)
+
+
+def test_an_old_result_stays_until_a_button_is_pressed(client: TestClient, database: Database, run: str) -> None:
+    freeze(database, run)
+    assert "Use what is known of this machine today" not in read(client, run)
+    change_bandwidth(database, 512e9)
+    said = read(client, run)
+    assert "tok/s = 256 GB/s" in said
+    assert "it is known otherwise today" in said
+    answer = client.post(f"/runs/{run}/hardware", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/runs/{run}#roof-title")
+    said = read(client, run)
+    assert "tok/s = 512 GB/s" in said
+    assert "Use what is known of this machine today" not in said
+
+
+def test_a_run_of_older_versions_says_that_it_stands_on_today(client: TestClient, run: str) -> None:
+    said = read(client, run)
+    assert "were not recorded with this run, so it stands on what is known of them today" in said
+    assert "Use what is known of this machine today" in said
+
+
+def test_without_a_ceiling_the_button_is_there_too(client: TestClient, database: Database, run: str) -> None:
+    with database.write() as session:
+        machines.edit_machine(session, "strix-halo", accelerators=[])
+    freeze(database, run)
+    with database.write() as session:
+        card = {"name": "Radeon 8060S", "count": 1, "bandwidth_bytes_per_s": 256e9, "source": "typed"}
+        machines.edit_machine(session, "strix-halo", accelerators=[card])
+    assert "No ceiling." in read(client, run)
+    client.post(f"/runs/{run}/hardware")
+    assert "Decode ceiling" in read(client, run)
+
+
+def test_a_change_of_hardware_is_what_changed(client: TestClient, database: Database, run: str) -> None:
+    freeze(database, run)
+    with database.write() as session:
+        first = runs.run(session, run)
+        assert first.started_at is not None
+        values = {**first.model_dump(exclude={"id", "public_id"}), "started_at": first.started_at + timedelta(days=1)}
+        values["hardware"] = [{**each, "count": 2} if each["kind"] != "ram" else each for each in first.hardware]
+        later = Run(**values)
+        session.add(later)
+        session.flush()
+        assert later.id is not None
+        for sample in samples.samples_of(session, first.id or 0):
+            samples.add_sample(session, later.id, sample, values["started_at"])
+        measurements.derive(session, later.id)
+    said = read(client, later.public_id)
+    assert "What changed Radeon 8060S → 2 × Radeon 8060S" in said
+    assert "Nothing yet: this is the first configuration" in read(client, run)
+    history = client.get("/history").text
+    assert "strix-halo 8080: Radeon 8060S → 2 × Radeon 8060S" in history
+
+
+# --- machines and the overview ---------------------------------------------------------------------------------------
+
+
+def test_a_machine_says_what_each_device_can_do(client: TestClient, database: Database, run: str) -> None:
+    said = text_of(client.get("/machines/strix-halo").text)
+    assert "Radeon 8060S 256 GB/s from the catalogue" in said
+    assert "Critical intensity 230 tokens at once = 59.0 TFLOP/s / 256 GB/s" in said
+    assert re.search(
+        r"Qwen3-30B-A3B Q8_0 [\d.]+ tok/s = 256 GB/s / [\d.]+ GB [\d.]+ [\d.]+ [\d.]+ Below what is usual", said
+    )
+    assert "the median of Strix Halo is 82 %" in said
+    assert "Memory Its bandwidth is unknown, so there is no ceiling." in said
+    assert f'href="/runs/{run}?' in client.get("/machines/strix-halo").text
+
+
+def test_the_best_of_a_model_is_shown_with_its_run(client: TestClient, database: Database, run: str) -> None:
+    with database.write() as session:
+        measured = session.exec(select(Measurement).where(Measurement.metric == "decode_tokens_per_s")).first()
+        assert measured is not None
+        best = (measured.value or 0) + 20
+    faster = add_run(database, [made_sample(n, Point(512, 128), 500.0, best) for n in range(3)])
+    add_run(database, [made_sample(n, Point(512, 128), 500.0, 5.0) for n in range(3)])
+    page = client.get("/machines/strix-halo").text
+    panel = page.partition('id="roof-title"')[2].partition("<h2>Servers</h2>")[0]
+    assert panel.count("/runs/") == 1
+    assert f'href="/runs/{faster}?' in panel
+
+
+def test_the_overview_names_the_best_use_of_a_ceiling(client: TestClient, run: str) -> None:
+    tile = client.get("/").text.partition("Best ceiling use")[2].partition("</section>")[0]
+    assert re.search(r"<strong>[\d.]+</strong> %", tile)
+    assert f'href="/runs/{run}#roof-title"' in tile

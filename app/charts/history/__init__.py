@@ -13,7 +13,8 @@ from app.configuration import Snapshot
 from app.metrics import TRIPLE
 from app.metrics.base import Metric
 from app.store.configs import Described
-from app.store.history import HardwareChange, HistoryPoint
+from app.store.hardware import HardwareChange
+from app.store.history import HistoryPoint
 from app.units import day, number, plural
 
 MAX_ROWS = 100

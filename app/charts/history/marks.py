@@ -12,7 +12,8 @@ from app.compare.shifts import Shift, is_worse, moved, words
 from app.configuration import changes
 from app.metrics.base import Metric
 from app.store.configs import Described
-from app.store.history import HardwareChange, HistoryPoint
+from app.store.hardware import HardwareChange
+from app.store.history import HistoryPoint
 from app.units import day
 
 MAX_MARKS = 12

@@ -8,7 +8,8 @@ from app.charts.base import MAX_SERIES
 from app.configuration import setting_title
 from app.store.config_fields import FIELDS, field
 from app.store.configs import Described
-from app.store.history import HardwareChange, HistoryPoint, stretches
+from app.store.hardware import HardwareChange
+from app.store.history import HistoryPoint, stretches
 from app.units import plural
 
 CONFIGURATION = "configuration"

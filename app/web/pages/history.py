@@ -12,7 +12,7 @@ from app import charts
 from app.errors import BadInput
 from app.metrics import metrics
 from app.roof import config_roofs
-from app.store import configs, filters
+from app.store import configs, filters, hardware
 from app.store.configs import Described
 from app.store.filters import Filter
 from app.store.history import Period, history
@@ -89,6 +89,7 @@ def _drawn(
     points, hidden = history(session, view.where, [each.key for each in shown], view.period, ids)
     path = path_for(request, "history")
     run_path = path_for(request, "run", public_id="0").removesuffix("0")  # once, not for thousands of points
+    changes = hardware.timelines(session).all_changes()
     figure = charts.history(
         points,
         known,
@@ -102,7 +103,8 @@ def _drawn(
             for (config_id, suite_key), roof in config_roofs(session).items()
             if suite_key == view.where.suite
         },
-        shifts=shifts(points, len(shown)),
+        shifts=shifts(points, len(shown), changes),
+        hardware=changes,
     )
     return figure, hidden
 

@@ -4,11 +4,11 @@ from starlette.responses import RedirectResponse, Response
 
 from app.errors import BadInput, RoofmarkError
 from app.models import Machine
-from app.roof import config_roofs
+from app.roof import config_roofs, machine_uses
 from app.store import bandwidth, devices, machines, servers
 from app.store.filters import Filter
-from app.store.listing import latest_per_config
-from app.web import done, machine_form
+from app.store.listing import count_runs, latest_per_config
+from app.web import archive, done, machine_form
 from app.web.deps import DatabaseDep, Form, Reading, SettingsDep, Writing
 from app.web.forms import Fields
 from app.web.paths import path_for
@@ -74,6 +74,7 @@ def show_machine(
         archived_servers=servers.list_servers(session, archived=True, machine_id=machine.id),
         rows=latest_per_config(session, Filter(machine=slug)),
         roofs=config_roofs(session, machine.id),
+        uses=machine_uses(session, machine),
     )
 
 
@@ -96,6 +97,17 @@ def save_machine(request: Request, database: DatabaseDep, form: Form, slug: str)
             return _to(request, machines.edit_machine(session, slug, **values))
     except BadInput as error:
         return _form(request, database, form, machine=machine, error=error)
+
+
+@router.get("/machines/{slug}/archive", name="confirm_archive_machine")
+def confirm_archive_machine(request: Request, session: Reading, slug: str) -> Response:
+    machine = machines.machine(session, slug)
+    consequences = [
+        "It leaves the list of machines, and nothing can be measured on it until it is restored: runs that wait will "
+        "fail.",
+        archive.of_results(count_runs(session, Filter(machine=slug))),
+    ]
+    return archive.ask(request, "machine", slug, machine.name, consequences)
 
 
 @router.post("/machines/{slug}/archive", name="archive_machine")

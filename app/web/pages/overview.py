@@ -1,6 +1,6 @@
 """The newest figures at a glance."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from app.compare import standings
 from app.models import now
-from app.roof import config_roofs
+from app.roof import ConfigRoof, config_roofs
 from app.store import machines, runs, servers
 from app.store.listing import Row, decode_trends, latest_per_config
 from app.suites import USUAL
@@ -28,6 +28,7 @@ def show_overview(request: Request, session: Reading) -> Response:
     comparable = _comparable(rows)
     with_decode = [row for row in comparable if row.decode.value is not None]
     with_ttft = [row for row in comparable if row.ttft.value is not None]
+    roofs = config_roofs(session) if rows else {}
     from app.charts import sparkline  # loads the figures: not at start
 
     return render(
@@ -35,19 +36,26 @@ def show_overview(request: Request, session: Reading) -> Response:
         "overview.html",
         shifts=news(session, now()) if rows else [],
         trends=decode_trends(session) if rows else {},
-        roofs=config_roofs(session) if rows else {},
+        roofs=roofs,
         sparkline=sparkline,
         rows=rows,
         archived_rows=archived_rows,
         standings=standings(session, [row.public_id for row in [*rows, *archived_rows]]),
         fastest=max(with_decode, key=lambda row: row.decode.value or 0, default=None),
         quickest=min(with_ttft, key=lambda row: row.ttft.value or 0, default=None),
+        nearest=_nearest(comparable, roofs),
         counts=counts,
         n_runs=sum(counts.values()),
         progresses=progress_now(session),
         has_machine=bool(machines.list_machines(session)),
         servers=servers.list_servers(session),
     )
+
+
+def _nearest(rows: Sequence[Row], roofs: Mapping[tuple[int, str], ConfigRoof]) -> tuple[Row, ConfigRoof] | None:
+    """The row with the highest share of its ceiling, and that ceiling."""
+    found = [(row, roof) for row in rows if row.config_id and (roof := roofs.get((row.config_id, row.suite_key)))]
+    return max(found, key=lambda pair: pair[1].mbu, default=None)
 
 
 def _comparable(rows: Sequence[Row]) -> list[Row]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from app import charts
 from app.compare import standing
@@ -14,10 +14,11 @@ from app.metrics import FLAGS, metrics
 from app.models import ENDED_STATES, Run, Server
 from app.roof import Foundation, Insight, PointRoof, RunRoof, insight, run_roof
 from app.samples import Point, Sample
-from app.store import measurements, runs, samples
+from app.store import hardware, measurements, runs, samples
 from app.store.annotations import REASONS
 from app.store.previous import previous
-from app.web.deps import Reading
+from app.web.deps import Reading, Writing
+from app.web.paths import path_for
 from app.web.progress import progress_of
 from app.web.render import engine_titles, render
 from app.web.result import results, sample_lines
@@ -38,9 +39,9 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
     shown = _chosen(point, [each.point for each in found], run)
     at_point = [sample for sample in taken if sample.point == shown]
     typical = charts.typical_sample(at_point)
-    roof = run_roof(session, machine, config, model, measured) if measured else None
+    roof = run_roof(session, run, config, model, measured) if measured else None
     top = roof.at(shown) if isinstance(roof, RunRoof) else None
-    explained = insight(session, machine, config, roof, top) if isinstance(roof, RunRoof) and config and top else None
+    explained = insight(session, run, config, roof, top) if isinstance(roof, RunRoof) and config and top else None
     return render(
         request,
         "run.html",
@@ -55,6 +56,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         main=next((each for each in found if each.point.key == run.main_point_key), found[0] if found else None),
         shown=shown,
         roof=roof,
+        hardware=hardware.hardware_of(session, run),
         insight=explained,
         roof_figure=charts.against_context(explained.curve, _reached(explained)) if explained else None,
         roofline=_roofline(roof.foundation, top) if isinstance(roof, RunRoof) and top else None,
@@ -72,6 +74,13 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         checks=run.evidence.get("checks", []),
         too_long=[(Point.from_key(each["point"]), each["reason"]) for each in run.evidence.get("left_out", [])],
     )
+
+
+@router.post("/runs/{public_id}/hardware", name="refreeze_hardware")
+def refreeze_hardware(request: Request, session: Writing, public_id: str) -> Response:
+    """Takes what is known of the machine today for what the run was measured on: a person's word for it."""
+    hardware.refreeze(session, runs.run(session, public_id))
+    return RedirectResponse(path_for(request, "run", public_id=public_id) + "#roof-title", status_code=303)
 
 
 def _with_sensors(sample: Sample, at_point: Sequence[Sample]) -> Sample:
@@ -106,9 +115,10 @@ def _roofline(found: Foundation, top: PointRoof) -> charts.Figure | None:
     """Decode and prefill of a point; attention, which decode hardly feels, is left out of its operations."""
     active, device = found.geometry.params_active, found.device
     work = []
-    if active and top.decode_tokens_per_s:
-        flops = 2 * active * top.point.concurrency
-        work.append(charts.Work("Decode", flops / top.step.n_bytes, 2 * active * top.decode_tokens_per_s))
+    if active and top.steps_per_s:
+        checked = 1 + (top.drafts.drafted_per_pass if top.drafts else 0)  # tokens computed with each reading
+        flops = 2 * active * top.point.concurrency * checked
+        work.append(charts.Work("Decode", flops / top.step.n_bytes, 2 * active * checked * top.steps_per_s))
     if top.prefill and top.prefill_tokens_per_s:
         per_s = top.prefill.flops / top.prefill.tokens * top.prefill_tokens_per_s
         work.append(charts.Work("Prefill", top.prefill.flops / top.prefill.n_bytes, per_s))

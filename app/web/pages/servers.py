@@ -13,8 +13,8 @@ from app.errors import BadInput, RoofmarkError, ServerProblem
 from app.models import Server
 from app.store import machines, servers
 from app.store.filters import Filter
-from app.store.listing import list_runs
-from app.web import done, server_form
+from app.store.listing import count_runs, list_runs
+from app.web import archive, done, server_form
 from app.web.deps import DatabaseDep, Form, OwnPagesOnly, Reading, RunnerDep, SecretsDep, Writing
 from app.web.forms import Fields, WrongField
 from app.web.paths import path_for
@@ -160,8 +160,11 @@ def probe_known_server(request: Request, database: DatabaseDep, runner: RunnerDe
 
 @router.get("/servers/{slug}/archive", name="confirm_archive_server")
 def confirm_archive_server(request: Request, session: Reading, slug: str) -> Response:
-    _, n_runs = list_runs(session, Filter(server=slug), per_page=1)
-    return render(request, "server_archive.html", server=servers.server(session, slug), n_runs=n_runs)
+    consequences = [
+        "It leaves the list of servers and cannot be measured until it is restored: runs that wait for it will fail.",
+        archive.of_results(count_runs(session, Filter(server=slug))),
+    ]
+    return archive.ask(request, "server", slug, servers.server(session, slug).name, consequences)
 
 
 @router.post("/servers/{slug}/archive", name="archive_server")

@@ -1,0 +1,102 @@
+"""Intel cards, by `xpu-smi`, else by what the kernel lists of them. Neither tells a bandwidth.
+
+Graphics within a processor share its memory and read it no faster than its cores do: they are no card of their own.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from app.hardware.profile import Accelerator
+from app.hardware.tools import NoAnswer, ask, json_of, number
+
+DRM = Path("/sys/class/drm")
+VENDOR = "0x8086"
+NAMES = {
+    "0x56a0": "Arc A770",
+    "0x56a1": "Arc A750",
+    "0x56a2": "Arc A580",
+    "0x56a5": "Arc A380",
+    "0x56a6": "Arc A310",
+    "0xe20b": "Arc B580",
+    "0xe20c": "Arc B570",
+    "0xe211": "Arc Pro B60",
+    "0xe212": "Arc Pro B50",
+}
+"""By PCI device id: the kernel knows no names."""
+MEMORY_FILES = ("lmem_total_bytes", "prelim_lmem_total_bytes", "device/tile*/physical_vram_size_bytes")
+"""Where drivers of several ages tell how much memory a card has of its own."""
+_SHARED = re.compile(r"\b(?:UHD|HD|Iris)\b|\bArc(?:\(TM\))?(?: \d+[TV])? (?:Graphics|GPU)$")
+
+
+def read() -> Sequence[Accelerator]:
+    """One for each card; none where the kernel lists no Intel graphics. Raises NoAnswer."""
+    try:
+        found = from_xpu_smi(ask("xpu-smi", "discovery", "-j"))
+    except NoAnswer as reason:
+        try:
+            return from_sysfs(DRM)
+        except NoAnswer as second:
+            raise NoAnswer(f"{reason}; {second}") from second
+    return [replace(card, memory_bytes=_memory_of(index)) for index, card in found.items()]
+
+
+def from_xpu_smi(text: str) -> dict[int, Accelerator]:
+    """`{"device_list": [{"device_id": 0, "device_name": ...}, ...]}`: cards by their id. Raises NoAnswer."""
+    document = json_of(text, "xpu-smi")
+    devices = document.get("device_list") if isinstance(document, dict) else None
+    named = [
+        (device["device_id"], device["device_name"].strip())
+        for device in (devices if isinstance(devices, list) else [])
+        if isinstance(device, dict)
+        and isinstance(device.get("device_id"), int)
+        and isinstance(device.get("device_name"), str)
+    ]
+    found = {index: Accelerator(name) for index, name in named if name and not _SHARED.search(name)}
+    if not found:
+        raise NoAnswer("xpu-smi lists no card with memory of its own" if named else "xpu-smi lists no card")
+    return found
+
+
+def memory_from_xpu_smi(text: str) -> int | None:
+    """Of the properties of one card. Raises NoAnswer."""
+    document = json_of(text, "xpu-smi")
+    value: Any = document.get("memory_physical_size_byte") if isinstance(document, dict) else None
+    n_bytes = number(value)
+    return int(n_bytes) if n_bytes else None
+
+
+def _memory_of(index: int) -> int | None:
+    try:
+        return memory_from_xpu_smi(ask("xpu-smi", "discovery", "-d", str(index), "-j"))
+    except NoAnswer:  # the catalogue may know it
+        return None
+
+
+def from_sysfs(drm: Path) -> Sequence[Accelerator]:
+    """Raises NoAnswer where nothing can be told, or there is something that has no name here."""
+    if not drm.is_dir():
+        raise NoAnswer(f"there is no {drm}")
+    found, nameless = [], []
+    for card in sorted(drm.glob("card[0-9]*")):
+        if "-" in card.name or _text(card / "device/vendor") != VENDOR:  # card0-DP-1 is a connector
+            continue
+        identifier = _text(card / "device/device")
+        sizes = (number(_text(path)) for name in MEMORY_FILES for path in sorted(card.glob(name)))
+        memory = sum(int(size) for size in sizes if size) or None
+        if identifier in NAMES:
+            found.append(Accelerator(NAMES[identifier], memory_bytes=memory))
+        elif memory:
+            nameless.append(identifier)
+    if nameless and not found:
+        raise NoAnswer(f"the kernel lists a card with the PCI id {nameless[0]} and no name")
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace").strip().lower()
+    except OSError:
+        return ""

@@ -1,0 +1,102 @@
+"""What each device of a machine can do for the models that were measured there, and how much of that was reached."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sqlmodel import Session
+
+from app.ceiling.decode import DecodeCeiling, Device, Split
+from app.ceiling.efficiency import judge, mbu, published_kind
+from app.hardware.catalogue import Catalogue
+from app.models import Machine
+from app.roof.foundation import Foundation, foundation
+from app.roof.points import decode_of, step_of
+from app.samples import Point
+from app.store.decodes import Decode, fastest_decodes
+from app.store.devices import load_catalogue
+from app.store.machines import Stated, devices
+
+
+@dataclass(frozen=True)
+class ModelUse:
+    """The run of a model that came nearest to its own ceiling."""
+
+    model: str
+    quantization: str
+    public_id: str
+    point: Point
+    tokens_per_s: float
+    """All streams together."""
+    ceiling: DecodeCeiling
+    mbu: float
+    """As a share of 1, never clamped."""
+    verdict: str
+
+
+@dataclass(frozen=True)
+class DeviceUse:
+    """A device, or several that held models together."""
+
+    name: str
+    device: Device | None
+    """None: its bandwidth is unknown, or there are several unlike ones."""
+    stated: Sequence[Stated]
+    """Where the bandwidth of each comes from."""
+    models: Sequence[ModelUse] = ()
+    """The best use first."""
+
+
+def machine_uses(session: Session, machine: Machine) -> list[DeviceUse]:
+    """The machine's devices as they are known today, then what else held a model in some run."""
+    assert machine.id is not None
+    catalogue = load_catalogue(session)
+    uses: dict[str, DeviceUse] = {}
+    for each in devices(session, machine):
+        known = each.bandwidth_bytes_per_s and Device(each.name, each.bandwidth_bytes_per_s, each.peak_flops)
+        uses.setdefault(each.name, DeviceUse(each.name, known or None, each.bandwidths[:1]))
+    best: dict[tuple[str, str, str], ModelUse] = {}
+    for one in fastest_decodes(session, machine.id):
+        found = foundation(one.hardware.devices, one.config, one.model)
+        if not isinstance(found, Foundation):
+            continue
+        name = _name(found)
+        uses.setdefault(name, DeviceUse(name, found.device, [holder.stated for holder in found.holders]))
+        use, key = _use(found, one, catalogue), (name, one.model.name, one.model.quantization)
+        if key not in best or best[key].mbu < use.mbu:
+            best[key] = use
+    return [
+        DeviceUse(each.name, each.device, each.stated, _sorted(use for (at, *_), use in best.items() if at == name))
+        for name, each in uses.items()
+    ]
+
+
+def _use(found: Foundation, one: Decode, catalogue: Catalogue) -> ModelUse:
+    ceiling = decode_of(found, step_of(found, one.point), one.drafts)
+    speed = one.tokens_per_s * one.point.concurrency
+    share = mbu(speed, ceiling.tokens_per_s)
+    first = catalogue.find(found.holders[0].device.name, found.holders[0].memory_bytes).device
+    return ModelUse(
+        model=one.model.name,
+        quantization=one.model.quantization,
+        public_id=one.public_id,
+        point=one.point,
+        tokens_per_s=speed,
+        ceiling=ceiling,
+        mbu=share,
+        verdict=judge(share, published_kind(first.name, first.vendor, first.kind, found.geometry) if first else "all"),
+    )
+
+
+def _name(found: Foundation) -> str:
+    """`RTX 3090`, `2 × RTX 3090, tensor parallel`, `RTX 3090 + Memory`"""
+    counts: dict[str, int] = {}
+    for holder in found.holders:
+        counts[holder.device.name] = counts.get(holder.device.name, 0) + 1
+    together = " + ".join(f"{count} × {name}" if count > 1 else name for name, count in counts.items())
+    if len(found.holders) == 1:
+        return together
+    return f"{together}, {'tensor parallel' if found.split is Split.TENSOR else 'in series'}"
+
+
+def _sorted(uses: Iterable[ModelUse]) -> list[ModelUse]:
+    return sorted(uses, key=lambda use: use.mbu, reverse=True)

@@ -1,0 +1,55 @@
+"""What speculative decoding did in a run, as its server counted it."""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from sqlalchemy import select
+from sqlmodel import Session, col
+
+from app.models import SampleRow
+from app.samples import Point, Status
+
+
+class Drafts(NamedTuple):
+    """Of all samples of one point."""
+
+    drafted: int
+    """0 where the server says that it drafted nothing."""
+    accepted: int
+    decoded: int
+    """Output tokens after the first one of each sample."""
+
+    @property
+    def passes(self) -> int:
+        """Readings of the weights: each gives one token, and those drafted ones that were right."""
+        return self.decoded - self.accepted
+
+    @property
+    def drafted_per_pass(self) -> float:
+        return self.drafted / self.passes
+
+    @property
+    def accepted_per_pass(self) -> float:
+        return self.accepted / self.passes
+
+
+def drafts_of(session: Session, run_ids: Collection[int]) -> dict[tuple[int, Point], Drafts]:
+    """By run and point; missing where the server does not tell whether it drafts."""
+    trace = col(SampleRow.record)["trace"]
+    server = trace["server"]
+    drafted, accepted = server["draft_tokens"].as_integer(), server["draft_accepted_tokens"].as_integer()
+    told = select(
+        col(SampleRow.run_id), col(SampleRow.point), drafted, accepted, trace["output_tokens"].as_integer()
+    ).where(
+        col(SampleRow.run_id).in_(run_ids),
+        col(SampleRow.is_warmup).is_(False),
+        col(SampleRow.status) == Status.OK.value,
+        drafted.is_not(None),
+    )
+    found: dict[tuple[int, Point], Drafts] = {}
+    for run_id, point, n_drafted, n_accepted, n_output in session.execute(told):
+        key = run_id, Point(**point)
+        before = found.get(key, Drafts(0, 0, 0))
+        now = n_drafted, n_accepted or 0, max(0, (n_output or 0) - 1)
+        found[key] = Drafts(*(one + other for one, other in zip(before, now, strict=True)))
+    return {key: each for key, each in found.items() if each.passes > 0}

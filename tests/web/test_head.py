@@ -1,0 +1,53 @@
+"""HEAD is answered wherever GET is: the same status and headers, and no body."""
+
+from collections.abc import Iterator
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from app.db import Database
+from app.settings import Settings
+from app.store import servers
+from tests.seed import seed
+from tests.web.notebook import add_run, pages
+from tests.web.walk import addresses
+
+
+@pytest.fixture
+def client(settings: Settings, database: Database) -> Iterator[TestClient]:
+    with pages(settings) as client:
+        yield client
+
+
+def test_every_address_that_knows_get_knows_head(client: TestClient, database: Database) -> None:
+    with database.write() as session:
+        public_id = seed(session, runs=3, configs_used=1, detailed=1)[-1]
+        (server, *_) = servers.list_servers(session)
+    assert isinstance(client.app, FastAPI)
+    asked = 0
+    for method, path in addresses(client.app, public_id=public_id, slug=server.slug, key="triple"):
+        if method != "GET" or "discover" in path:
+            continue
+        one, other = (client.request(each, path, follow_redirects=False) for each in ("GET", "HEAD"))
+        assert other.status_code == one.status_code, path
+        assert other.content == b"", path
+        for name in ("content-type", "location", "content-security-policy"):
+            assert other.headers.get(name) == one.headers.get(name), (path, name)
+        asked += 1
+    assert asked > 25
+
+
+def test_where_get_is_unknown_head_is_too(client: TestClient) -> None:
+    assert client.head("/machines/accelerators").status_code == client.get("/machines/accelerators").status_code
+    assert client.head("/logout").status_code == 405
+    assert client.head("/nothing/here").status_code == 404
+
+
+def test_a_stream_does_not_begin_for_head(client: TestClient, database: Database) -> None:
+    with database.write() as session:
+        seed(session, runs=1, configs_used=1, detailed=0)
+    running = add_run(database, status="running")
+    answer = client.head(f"/runs/{running}/events")  # which would go on as long as the run does
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["content-type"].startswith("text/event-stream")
