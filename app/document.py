@@ -208,6 +208,7 @@ def _ceiling(roof: RunRoof | Unknown | None, point: Point) -> dict[str, Any] | N
         "mfu": found.mfu,
         "devices": [_holder(holder) for holder in roof.foundation.holders],
         "geometry_source": roof.foundation.geometry.source,
+        "geometry_stated_at": _time(roof.foundation.told.stated_at),
         "kv_type": str(roof.foundation.kv),
         "cache_guard": found.cache,
         "above": list(found.above),

@@ -131,7 +131,7 @@ class Server(SQLModel, table=True):
 
 
 FULL_GEOMETRY = "full"
-"""In `Model.geometry`: everything of ceiling.geometry.Geometry, where a file or a person told it."""
+"""In `Model.geometry`: everything of ceiling.geometry.Geometry, where the server or its file told it."""
 
 
 class Model(SQLModel, table=True):
@@ -144,6 +144,23 @@ class Model(SQLModel, table=True):
     """parameters and size_bytes as the server tells them, and FULL_GEOMETRY."""
     geometry_sha256: str = Field(max_length=64)
     source: str = Field(default="", max_length=300)
+    """The engine that told it."""
+
+
+class StatedGeometry(SQLModel, table=True):
+    """What a person said of a model: it holds for all its runs, before and after, that no better source tells of."""
+
+    __tablename__ = "stated_geometry"
+    __table_args__ = (UniqueConstraint("model_name", "quantization"),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    model_name: str = Field(max_length=300)
+    quantization: str = Field(default="", max_length=60)
+    geometry: dict[str, Any] = _json(dict)
+    """As ceiling.geometry.Geometry."""
+    form: dict[str, str] = _json(dict)
+    """What was typed, by the fields of web.model_form, so that it can be corrected."""
+    stated_at: datetime = Field(default_factory=now)
 
 
 class Config(SQLModel, table=True):

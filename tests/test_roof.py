@@ -21,6 +21,7 @@ from app.samples import Point
 from app.store import machines, measurements, runs
 from app.store.drafts import Drafts
 from app.store.machines import MachineDevice, Stated
+from app.store.models import Told, best
 from tests.ceiling.models import MODELS
 from tests.seed import seed
 
@@ -46,7 +47,7 @@ def card(
 def found(held: Sequence[MachineDevice], geometry: Geometry | None = GEOMETRY, **settings: Any) -> Foundation | Unknown:
     config = Config(server_id=1, model_id=1, engine="llama.cpp", settings=settings, fingerprint="f")
     known = {FULL_GEOMETRY: geometry.to_json()} if geometry else {"parameters": 5, "size_bytes": 7}
-    return foundation(held, config, Model(name="m", geometry=known, geometry_sha256=""))
+    return foundation(held, config, best(Model(name="m", geometry=known, geometry_sha256=""), None))
 
 
 def ceiling(held: Sequence[MachineDevice], **settings: Any) -> tuple[float, Foundation]:
@@ -101,8 +102,7 @@ def test_unequal_cards_in_series_take_shares_by_their_memory() -> None:
 )
 def test_a_split_that_is_not_stated_is_the_engines_habit(engine: str, settings: dict[str, Any], split: Split) -> None:
     config = Config(server_id=1, model_id=1, engine=engine, settings={"cards": 2, **settings}, fingerprint="f")
-    model = Model(name="m", geometry={FULL_GEOMETRY: GEOMETRY.to_json()}, geometry_sha256="")
-    stands = foundation([RAM, card(count=2)], config, model)
+    stands = foundation([RAM, card(count=2)], config, Told(GEOMETRY))
     assert isinstance(stands, Foundation)
     assert stands.split is split
     said = [sentence for sentence in stands.assumptions if sentence.startswith("the split mode is not stated")]
@@ -112,9 +112,7 @@ def test_a_split_that_is_not_stated_is_the_engines_habit(engine: str, settings: 
 
 def test_one_card_has_no_habit() -> None:
     config = Config(server_id=1, model_id=1, engine="vllm", settings={"cards": 1}, fingerprint="f")
-    stands = foundation(
-        [card()], config, Model(name="m", geometry={FULL_GEOMETRY: GEOMETRY.to_json()}, geometry_sha256="")
-    )
+    stands = foundation([card()], config, Told(GEOMETRY))
     assert isinstance(stands, Foundation)
     assert not any("split" in sentence for sentence in stands.assumptions)
 

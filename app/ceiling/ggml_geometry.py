@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,8 @@ class Keys:
     """Key-values, read with doubt."""
 
     metadata: Mapping[str, Any]
+    _numbers: dict[str, int | None] = field(default_factory=dict, init=False, compare=False)
+    """What was found already: each layer asks anew, and a list may be long."""
 
     @property
     def architecture(self) -> str:
@@ -99,9 +101,12 @@ class Keys:
 
     def number(self, key: str, default: int = 0) -> int:
         """A count; of a list (one for each layer) the largest."""
-        value = self.get(key)
-        values = value if isinstance(value, list) and value else [default if value is None else value]
-        return max(self._checked(key, one) for one in values)
+        if key not in self._numbers:
+            value = self.get(key)
+            values = self._bounded(key, value) if isinstance(value, list) else [value]
+            self._numbers[key] = max((self._checked(key, one) for one in values if one is not None), default=None)
+        found = self._numbers[key]
+        return default if found is None else found
 
     def of_layer(self, key: str, index: int, default: int = 0) -> int:
         """The same, where a list may give each layer its own."""
@@ -112,9 +117,14 @@ class Keys:
             value = value[index]
         return default if value is None else self._checked(key, value)
 
+    def _bounded(self, key: str, values: list[Any]) -> list[Any]:
+        if len(values) > MAX_BLOCKS:
+            raise BadInput(f"{key} has {len(values):,} entries, more than any model has layers.")
+        return values
+
     def _checked(self, key: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 40:
-            raise BadInput(f"{key} is {value!r}, which is no count.")
+            raise BadInput(f"{key} is {printable(str(value))!r}, which is no count.")
         return value
 
 

@@ -114,7 +114,8 @@ def _quantized(found: Mapping[str, Any], plain: float, said: str, has_plain_tabl
     if bits is None and found.get("load_in_8bit"):
         bits = 8
     if bits is None and isinstance(groups := found.get("config_groups"), dict):
-        widths = [group.get("weights", {}).get("num_bits") for group in groups.values() if isinstance(group, dict)]
+        parts = [group.get("weights") for group in groups.values() if isinstance(group, dict)]
+        widths = [part.get("num_bits") for part in parts if isinstance(part, dict)]
         bits = min((width for width in widths if isinstance(width, int)), default=None)
     if not isinstance(bits, int | float) or isinstance(bits, bool):
         raise Missing(f"bits per weight for its quantization {method!r}")

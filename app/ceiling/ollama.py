@@ -6,7 +6,8 @@ from typing import Any
 
 from app.ceiling.geometry import Geometry, Part, Source, Weights
 from app.ceiling.ggml_geometry import Keys, geometry
-from app.ceiling.gguf import Header, Tensor
+from app.ceiling.gguf import MAX_DIMENSIONS, Header, Tensor
+from app.ceiling.gguf_cursor import MAX_NAME
 from app.ceiling.types import GGML_BLOCKS, USUAL_BITS
 from app.errors import BadInput
 
@@ -37,16 +38,18 @@ def _tensors(rows: object) -> tuple[Tensor, ...]:
         if not isinstance(rows, list) or len(rows) > MAX_TENSORS:
             raise ValueError("not a list of tensors")
         return tuple(_tensor(row) for row in rows)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadInput("Ollama's list of tensors makes no sense.") from error
 
 
 def _tensor(row: Mapping[str, Any]) -> Tensor:
-    type_name = str(row["type"]).upper()
-    shape = tuple(int(size) for size in row["shape"])
+    name, type_name = row["name"], str(row["type"]).upper()
     block_elements, block_bytes = GGML_BLOCKS[type_name]
-    tensor = Tensor(str(row["name"]), type_name, shape, 0)
-    if not 0 < tensor.elements < 1 << 60 or min(shape) < 1:
+    if not isinstance(name, str) or len(name) > MAX_NAME or not 1 <= len(row["shape"]) <= MAX_DIMENSIONS:
+        raise ValueError("impossible name or shape")
+    shape = tuple(int(size) for size in row["shape"])
+    tensor = Tensor(name, type_name, shape, 0)
+    if min(shape) < 1 or not 0 < tensor.elements < 1 << 60:
         raise ValueError("impossible shape")
     return replace(tensor, n_bytes=tensor.elements * block_bytes // block_elements)
 

@@ -34,6 +34,19 @@ def from_path(path: Path, bits: float | None = None) -> Geometry:
         raise BadInput(f"{path.name}: {error}") from error
 
 
+def from_gguf(text: str) -> Geometry:
+    """The whole path of a GGUF file on this machine, as a person typed it. Raises BadInput."""
+    path = Path(text.strip())
+    if not path.is_absolute() or not text.isprintable():
+        raise BadInput("Type the whole path of the GGUF file, from the root of its drive on.")
+    try:
+        if not path.exists():
+            raise BadInput(f"There is no file {path.name} at that path on the machine that Roofmark runs on.")
+    except OSError as error:
+        raise BadInput(f"{path.name[:60]} cannot be read: {error.strerror}.") from error
+    return ggml_geometry.from_file(path)
+
+
 def from_json(text: str | bytes, bits: float | None = None) -> Geometry:
     """A config.json, or an answer of Ollama's /api/show, as text. Raises BadInput."""
     if len(text) > MAX_JSON_BYTES:

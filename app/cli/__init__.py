@@ -318,7 +318,12 @@ def machine_devices(
 @app.command()
 def ceiling(
     file: Annotated[Path, typer.Argument(help="A GGUF file (any shard), or a config.json.")],
-    bandwidth: Annotated[str, typer.Option("--bandwidth", help="Memory bandwidth of the device in GB/s.")],
+    device: Annotated[
+        str | None, typer.Option("--device", help="A device of the catalogue or of a machine, such as 'RTX 3090'.")
+    ] = None,
+    bandwidth: Annotated[
+        str | None, typer.Option("--bandwidth", help="Memory bandwidth in GB/s, without or in the place of a device's.")
+    ] = None,
     teraflops: Annotated[
         float | None, typer.Option("--tflops", help="Dense peak of the device in TFLOP/s; prefill needs it.")
     ] = None,
@@ -331,7 +336,7 @@ def ceiling(
     """Compute what hardware allows a model at most: decode, prefill and TTFT, with the arithmetic."""
     from app.cli.ceiling import ceiling as run_it
 
-    run_it(file, bandwidth, teraflops, context, kv, batch, bits, as_json)
+    run_it(file, device, bandwidth, teraflops, context, kv, batch, bits, as_json)
 
 
 @app.command()

@@ -1,20 +1,25 @@
+from dataclasses import replace
 from pathlib import Path
 
 import typer
 
-from app.ceiling.decode import TERA, Device, usual_range
+from app.ceiling.decode import GIGA, TERA, Device, usual_range
 from app.ceiling.quantities import bandwidth_bytes_per_s
 from app.ceiling.report import Report, report
 from app.ceiling.sources import from_path
 from app.ceiling.traffic import expected_expert_share
 from app.ceiling.types import KvTypes
-from app.cli.common import print_json
+from app.cli.common import open_database, print_json
+from app.errors import BadInput
+from app.settings import Settings
+from app.store.devices import known_devices
 from app.units import number, size
 
 
 def ceiling(
     file: Path,
-    bandwidth: str,
+    device_name: str | None,
+    bandwidth: str | None,
     teraflops: float | None,
     context: int,
     kv: str,
@@ -22,13 +27,33 @@ def ceiling(
     bits: float | None,
     as_json: bool,
 ) -> None:
-    peak = None if teraflops is None else teraflops * TERA
-    device = Device("device", bandwidth_bytes_per_s(bandwidth), peak)
+    device, source = _device(device_name, bandwidth, teraflops)
     found = report(from_path(file, bits), device, context, KvTypes.parse(kv), batch)
+    if source:
+        words = f"{device.name}: {number(device.bandwidth_bytes_per_s / GIGA)} GB/s, {source}"
+        found = replace(found, assumptions=(*found.assumptions, words))
     if as_json:
         print_json(found.to_json())
     else:
         typer.echo(text(found))
+
+
+def _device(name: str | None, bandwidth: str | None, teraflops: float | None) -> tuple[Device, str]:
+    """And where its figures come from. What is typed stands before what is known. Raises BadInput."""
+    stated = None if bandwidth is None else bandwidth_bytes_per_s(bandwidth)
+    peak = None if teraflops is None else teraflops * TERA
+    if name is None:
+        if stated is None:
+            raise BadInput("Say what to compute with: --device 'RTX 3090', or --bandwidth in GB/s.")
+        return Device("device", stated, peak), ""
+    with open_database(Settings()).read() as session:
+        found = known_devices(session).find(name)
+    device = replace(
+        found.device,
+        bandwidth_bytes_per_s=found.device.bandwidth_bytes_per_s if stated is None else stated,
+        peak_flops=found.device.peak_flops if peak is None else peak,
+    )
+    return device, found.source if device == found.device else f"{found.source}, corrected as typed"
 
 
 def text(found: Report) -> str:

@@ -122,6 +122,14 @@ class Engine(ABC):
         """Tokens that the prompt of `ask` will have, by the server's own tokenizer; None where it has none."""
         return None
 
+    def model_document(self, client: ServerClient, model_id: str) -> Mapping[str, Any] | None:
+        """What the server says of a model's layers and weights, as it says it; None where it does not.
+
+        `app.ceiling.sources.from_document` must know the document: an answer of Ollama's /api/show, or a config.json.
+        May raise ServerProblem.
+        """
+        return None
+
     def counters(self, client: ServerClient) -> Counters | None:
         """To be compared before and after a run; None where the server counts nothing."""
         return None

@@ -5,6 +5,7 @@ Names are compared by their words: `RTX 3090`, `GeForce RTX 3090` and `NVIDIA Ge
 """
 
 import csv
+import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -98,6 +99,12 @@ class Catalogue:
             if found:
                 return Match(None, fitting or found)
         return Match(None)
+
+    def similar(self, name: str) -> list[Device]:
+        """Up to three devices whose names look like `name`, the likeliest first."""
+        names = {" ".join(_words(known)): device for device in self.devices for known in (device.name, *device.aliases)}
+        close = difflib.get_close_matches(" ".join(_words(name)), names, n=3)
+        return _unique(names[each] for each in close)
 
     def search(self, text: str) -> Sequence[Device]:
         """Devices in whose vendor and names each word of `text` begins a word, for a list that a person reads."""

@@ -8,7 +8,7 @@ insight     where a token's time goes, how it changes with context, what would m
 """
 
 from app.roof.configs import ConfigRoof, config_roofs
-from app.roof.foundation import Foundation, Holder, Unknown, foundation, geometry_of
+from app.roof.foundation import Foundation, Holder, Unknown, foundation
 from app.roof.insight import Insight, insight
 from app.roof.machine import DeviceUse, ModelUse, machine_uses
 from app.roof.points import PointRoof, RunRoof, context_of, roofs, run_roof
@@ -29,7 +29,6 @@ __all__ = [
     "context_of",
     "decode_ceilings",
     "foundation",
-    "geometry_of",
     "insight",
     "machine_uses",
     "roofs",

@@ -22,7 +22,7 @@ def config_roofs(session: Session, machine_id: int | None = None) -> dict[tuple[
     found: dict[tuple[int, str], ConfigRoof] = {}
     for one in newest_decodes(session, machine_id):
         assert one.config.id is not None
-        stands = foundation(one.hardware.devices, one.config, one.model)
+        stands = foundation(one.hardware.devices, one.config, one.told)
         if isinstance(stands, Foundation):
             ceiling = decode_of(stands, step_of(stands, one.point), one.drafts)
             share = mbu(one.tokens_per_s * one.point.concurrency, ceiling.tokens_per_s)

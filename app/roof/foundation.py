@@ -7,10 +7,10 @@ from app.ceiling.decode import TERA, DecodeCeiling, Device, Portion, Split, deco
 from app.ceiling.geometry import Geometry
 from app.ceiling.traffic import Step
 from app.ceiling.types import KV_BITS, KvTypes
-from app.errors import BadInput
 from app.hardware.profile import MEASURED
-from app.models import FULL_GEOMETRY, Config, Model
+from app.models import Config
 from app.store.machines import MachineDevice, Stated
+from app.store.models import Told
 from app.units import number
 
 TENSOR_SPLITS = ("tensor", "row")
@@ -41,7 +41,8 @@ class Holder:
 
 @dataclass(frozen=True)
 class Foundation:
-    geometry: Geometry
+    told: Told
+    """The model's geometry, with its weights, and who told it."""
     kv: KvTypes
     holders: tuple[Holder, ...]
     """Cards before memory; equal cards one by one."""
@@ -49,6 +50,10 @@ class Foundation:
     layers_on_cards: int | None
     """Where the rest is in memory; None: all are on the same kind of device."""
     assumptions: tuple[str, ...]
+
+    @property
+    def geometry(self) -> Geometry:
+        return self.told.geometry
 
     def portions(self, step: Step) -> list[Portion]:
         """Which device reads how much of a step."""
@@ -90,18 +95,17 @@ class Foundation:
 
 
 def foundation(
-    held: Sequence[MachineDevice], config: Config, model: Model, said: Sequence[str] = ()
+    held: Sequence[MachineDevice], config: Config, told: Told | None, said: Sequence[str] = ()
 ) -> Foundation | Unknown:
-    """`held`: the devices of the machine; `said`: what must be known to judge them."""
-    geometry = geometry_of(model)
-    if geometry is None or geometry.weights is None:
+    """`held`: the devices of the machine; `told`: the model's geometry; `said`: what must be known to judge both."""
+    if told is None or told.geometry.weights is None:
         return Unknown(
             "How many bytes the model reads for a token is unknown, because its server names no model file that can "
             "be read here.",
-            "The calculator takes its config.json, or its parameters and bits per weight.",
+            "Tell what the model is like: its config.json, a GGUF file, or its parameters and bits per weight.",
             "model",
         )
-    chosen = _chosen(held, config, geometry)
+    chosen = _chosen(held, config, told.geometry)
     if isinstance(chosen, Unknown):
         return chosen
     owners, layers_on_cards, assumptions = chosen
@@ -111,12 +115,12 @@ def foundation(
             what = "memory" if owner.kind == "ram" else owner.name
             remedy = "Measure it, or type it." if owner.kind == "ram" else "Pick the device from the catalogue."
             return Unknown(f"The bandwidth of the machine's {what} is unknown.", remedy, "machine")
-        stated = owner.bandwidths[0]
-        device = Device(owner.name, stated.bytes_per_s, owner.peak_flops)
-        holders.append(Holder(device, stated, owner.kind == "ram", owner.llc_bytes, owner.memory_bytes))
+        counting = owner.bandwidths[0]
+        device = Device(owner.name, counting.bytes_per_s, owner.peak_flops)
+        holders.append(Holder(device, counting, owner.kind == "ram", owner.llc_bytes, owner.memory_bytes))
     kv, doubt = _kv_types(config)
     return Foundation(
-        geometry=geometry,
+        told=told,
         kv=kv,
         holders=tuple(holders),
         split=_split(config, layers_on_cards),
@@ -141,14 +145,6 @@ def _figures(owners: Sequence[MachineDevice]) -> Iterator[str]:
                 f"computing on {owner.name} is taken at its fastest usable path, {number(fast / TERA)} TFLOP/s; FP16 "
                 f"with FP32 accumulate reaches {number(slow / TERA)}"
             )
-
-
-def geometry_of(model: Model) -> Geometry | None:
-    full = model.geometry.get(FULL_GEOMETRY)
-    try:
-        return Geometry.from_json(full) if full else None
-    except BadInput:  # of another version: the next run reads the file anew
-        return None
 
 
 def _chosen(

@@ -82,7 +82,7 @@ def _fit(
     here = Observation(top.step.n_bytes, layers, top.steps_per_s)
     candidates: list[tuple[float, Observation, str]] = []
     for one in others:
-        theirs = foundation(one.hardware.devices, one.config, one.model)
+        theirs = foundation(one.hardware.devices, one.config, one.told)
         if not isinstance(theirs, Foundation) or not theirs.is_on_the_same_devices_as(found):
             continue
         if (

@@ -56,7 +56,7 @@ def machine_uses(session: Session, machine: Machine) -> list[DeviceUse]:
         uses.setdefault(each.name, DeviceUse(each.name, known or None, each.bandwidths[:1]))
     best: dict[tuple[str, str, str], ModelUse] = {}
     for one in fastest_decodes(session, machine.id):
-        found = foundation(one.hardware.devices, one.config, one.model)
+        found = foundation(one.hardware.devices, one.config, one.told)
         if not isinstance(found, Foundation):
             continue
         name = _name(found)

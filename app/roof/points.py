@@ -17,6 +17,7 @@ from app.roof.foundation import Foundation, Unknown, foundation
 from app.samples import Point
 from app.store.drafts import Drafts, drafts_of
 from app.store.hardware import hardware_of
+from app.store.models import told_of
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def run_roof(
         return None
     assert run.id is not None
     hardware = hardware_of(session, run)
-    found = foundation(hardware.devices, config, model, hardware.said)
+    found = foundation(hardware.devices, config, told_of(session, model), hardware.said)
     if isinstance(found, Unknown):
         return found
     drafts = {point: each for (_, point), each in drafts_of(session, [run.id]).items()}

@@ -5,12 +5,13 @@ from typing import NamedTuple
 
 from sqlmodel import Session
 
-from app.models import Config, Machine, Model
+from app.models import Config, Machine
 from app.roof.foundation import Foundation, Unknown, foundation
 from app.roof.points import step_of
 from app.samples import Point
 from app.store.hardware import as_known, newest_records
 from app.store.machines import MachineDevice, devices
+from app.store.models import Told
 
 
 class Stand(NamedTuple):
@@ -18,7 +19,8 @@ class Stand(NamedTuple):
 
     machine: Machine
     config: Config
-    model: Model
+    told: Told | None
+    """The geometry of its model."""
     point: Point
 
 
@@ -39,7 +41,7 @@ def decode_ceilings(session: Session, wanted: Sequence[Stand]) -> list[float | N
         place = (one.machine.id, one.config.id)
         if place not in stood:
             hardware = as_known(records.get(place, []), today[one.machine.id])
-            stood[place] = foundation(hardware.devices, one.config, one.model)
+            stood[place] = foundation(hardware.devices, one.config, one.told)
         stands = stood[place]
         if isinstance(stands, Foundation):
             found.append(stands.decode(step_of(stands, one.point)).tokens_per_s)

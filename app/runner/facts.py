@@ -8,6 +8,7 @@ from typing import Any
 
 from app.ceiling import ggml_geometry
 from app.ceiling.geometry import Source
+from app.ceiling.sources import from_document
 from app.configuration import Snapshot, setting_title, show
 from app.engines.base import Facts, ModelFacts
 from app.errors import BadInput, ServerProblem, Trouble
@@ -67,18 +68,25 @@ def context_tokens(facts: Facts, model: ModelFacts | None) -> int | None:
     return facts.context_tokens or (model.context_tokens if model else None)
 
 
-def geometry(server: Server, model: ModelFacts | None) -> tuple[dict[str, Any], list[str]]:
-    """What is known of the model's shape, and warnings: what the server tells and, of a file on this machine, all."""
+def geometry(
+    server: Server, model: ModelFacts | None, document: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], list[str]]:
+    """What is known of the model's shape, and warnings: what the server tells and, by its own `document` about the
+    model (Engine.model_document) or a file on this machine, all."""
     if model is None:
         return {}, []
     told = {"parameters": model.parameters, "size_bytes": model.size_bytes}
     known: dict[str, Any] = {key: value for key, value in told.items() if value is not None}
-    if not model.file_path or not is_loopback(server.base_url) or not _is_readable(model.file_path):
-        return known, []
     try:
-        full = ggml_geometry.from_file(Path(model.file_path), Source.LLAMA_CPP)
+        if document is not None:
+            full = from_document(document)
+        elif model.file_path and is_loopback(server.base_url) and _is_readable(model.file_path):
+            full = ggml_geometry.from_file(Path(model.file_path), Source.LLAMA_CPP)
+        else:
+            return known, []
     except BadInput as error:
-        return known, [f"The model's file could not be understood, so there is no ceiling: {error}"]
+        what = "What the server says of its model" if document is not None else "The model's file"
+        return known, [f"{what} could not be understood, so there is no ceiling: {error}"]
     return {**known, FULL_GEOMETRY: full.to_json()}, []
 
 

@@ -3,16 +3,16 @@
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlmodel import Session
 
 from app import bench, engines
 from app.bench import Job, Limits, Phase, Prepared, Stop, Taken
 from app.db import Database
-from app.engines.base import Counters, Engine, Facts
+from app.engines.base import Counters, Engine, Facts, ModelFacts
 from app.errors import Busy, Cancelled, RoofmarkError, ServerProblem
 from app.http import ServerClient, is_loopback
 from app.metrics import triple_of
@@ -128,7 +128,7 @@ def _measure(m: _Measuring) -> str | None:
             limits=limits,
         )
         prepared = bench.prepare(job)
-        _freeze(m, facts, prepared)
+        _freeze(m, facts, model, _model_document(engine, client, model), prepared)
         before = _counters(engine, client)
         try:
             with sensing.watching(m.server, m.settings) as watch:
@@ -151,10 +151,20 @@ def _probed(m: _Measuring, client: ServerClient) -> Facts:
     return facts
 
 
-def _freeze(m: _Measuring, facts: Facts, prepared: Prepared) -> None:
-    model = chosen_model(facts, m.run.plan.get("model"))
+def _model_document(engine: Engine, client: ServerClient, model: ModelFacts | None) -> Mapping[str, Any] | None:
+    """Without it there may be no ceiling, but there is a run."""
+    try:
+        return engine.model_document(client, model.id) if model else None
+    except ServerProblem:
+        log.info("the server does not describe its model", exc_info=True)
+        return None
+
+
+def _freeze(
+    m: _Measuring, facts: Facts, model: ModelFacts | None, document: Mapping[str, Any] | None, prepared: Prepared
+) -> None:
     frozen = snapshot(m.server, facts, model)
-    shape, doubts = geometry(m.server, model)
+    shape, doubts = geometry(m.server, model, document)
     warnings = [*facts.notes, *contradictions(m.server, frozen), *doubts]
     if is_loopback(m.server.base_url) and (warning := bench.busy_machine_warning()):
         warnings.append(warning)

@@ -7,18 +7,21 @@ from sqlalchemy import ColumnElement, Select, and_, func, select
 from sqlmodel import Session, col
 
 from app.metrics import TRIPLE
-from app.models import Config, Machine, Measurement, Model, Run
+from app.models import Config, Machine, Measurement, Model, Run, StatedGeometry
 from app.samples import Point
 from app.store.drafts import Drafts, drafts_of
 from app.store.filters import COUNTS
 from app.store.hardware import Hardware, as_known
 from app.store.machines import MachineDevice, devices
+from app.store.models import Told, best
 
 
 class Decode(NamedTuple):
     public_id: str
     config: Config
     model: Model
+    told: Told | None
+    """The model's geometry."""
     hardware: Hardware
     suite_key: str
     point: Point
@@ -62,9 +65,14 @@ def _done(machine_id: int | None) -> list[ColumnElement[bool]]:
 
 def _decodes(session: Session, run_ids: Select[Any]) -> list[Decode]:
     rows = session.execute(
-        select(Run, Config, Model, Machine, col(Measurement.value))
+        select(Run, Config, Model, StatedGeometry, Machine, col(Measurement.value))
         .join(Config, col(Run.config_id) == col(Config.id))
         .join(Model, col(Model.id) == col(Config.model_id))
+        .outerjoin(
+            StatedGeometry,
+            (col(StatedGeometry.model_name) == col(Model.name))
+            & (col(StatedGeometry.quantization) == col(Model.quantization)),
+        )
         .join(Machine, col(Machine.id) == col(Run.machine_id))
         .join(Measurement, _IS_DECODE)
         .where(col(Run.id).in_(run_ids))
@@ -73,13 +81,14 @@ def _decodes(session: Session, run_ids: Select[Any]) -> list[Decode]:
     drafts = drafts_of(session, _drafting(session, [run.id for run, *_ in rows]))
     today: dict[int, Sequence[MachineDevice]] = {}
     found = []
-    for run, config, model, machine, value in rows:
+    for run, config, model, stated, machine, value in rows:
         if machine.id not in today:
             today[machine.id] = devices(session, machine)
         hardware, point = as_known(run.hardware, today[machine.id]), Point.from_key(run.main_point_key)
         if value:
             drafted = drafts.get((run.id, point))
-            found.append(Decode(run.public_id, config, model, hardware, run.suite_key, point, value, drafted))
+            told = best(model, stated)
+            found.append(Decode(run.public_id, config, model, told, hardware, run.suite_key, point, value, drafted))
     return found
 
 

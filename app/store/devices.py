@@ -1,14 +1,94 @@
-"""The catalogue as it is here: the built-in devices, and before them those that a person added or corrected."""
+"""Devices to compute with: the catalogue as it is here, with those that a person added or corrected before the
+built-in ones, and the machines' own devices."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlmodel import Session, select
 
-from app.errors import NotFound
+from app.ceiling import decode
+from app.errors import BadInput, NotFound
 from app.hardware import catalogue
 from app.hardware.catalogue import Catalogue
 from app.models import Device
+from app.store import machines
+from app.store.machines import MachineDevice
+
+MOST_NAMED = 6
+"""Devices in a sentence."""
+
+
+@dataclass(frozen=True)
+class KnownDevice:
+    device: decode.Device
+    source: str
+    """Where its bandwidth comes from, in words."""
+    memory_bytes: int | None
+
+    @property
+    def name(self) -> str:
+        return self.device.name
+
+
+@dataclass(frozen=True)
+class KnownDevices:
+    """All that a name may mean: `RTX 3090 on tower` is a machine's own, `RTX 3090` first of all the catalogue's."""
+
+    local: Sequence[KnownDevice]
+    catalogue: Catalogue
+
+    @property
+    def names(self) -> list[str]:
+        return [each.name for each in self.local] + [device.name for device in self.catalogue.devices]
+
+    def find(self, name: str) -> KnownDevice:
+        """Raises BadInput with what the name may mean."""
+        wanted = name.strip().casefold()
+        if found := next((each for each in self.local if each.name.casefold() == wanted), None):
+            return found
+        match = self.catalogue.find(name)
+        if device := match.device or next((d for d in self.catalogue.devices if d.name.casefold() == wanted), None):
+            return _of_catalogue(device)
+        local = [each for each in self.local if each.name.casefold().startswith(f"{wanted} on ")] if wanted else []
+        if len(local) == 1 and not match.candidates:
+            return local[0]
+        fitting = [*(each.name for each in local), *(device.name for device in match.candidates)]
+        if len(fitting) > 1:
+            raise BadInput(f"{name[:60]!r} may be several devices: {', '.join(fitting[:MOST_NAMED])}.")
+        close = fitting or [device.name for device in self.catalogue.similar(name)]
+        meant = f"; did you mean {' or '.join(close)}?" if close else "."
+        raise BadInput(f"Neither the catalogue nor a machine has a device {name[:60]!r}{meant}")
+
+
+def known_devices(session: Session) -> KnownDevices:
+    local = [
+        _of_machine(device, machine.name)
+        for machine in machines.list_machines(session)
+        for device in machines.devices(session, machine)
+        if device.bandwidths
+    ]
+    return KnownDevices(local, load_catalogue(session))
+
+
+def local_name(device: str, machine: str) -> str:
+    return f"{device} on {machine}"
+
+
+def _of_catalogue(device: catalogue.Device) -> KnownDevice:
+    peak = device.fastest_flops_per_s or device.compute_flops_per_s
+    here = decode.Device(device.name, device.bandwidth_bytes_per_s, peak)
+    return KnownDevice(here, f"catalogue: {device.source}", device.memory_bytes)
+
+
+def _of_machine(device: MachineDevice, machine: str) -> KnownDevice:
+    """One of them, where there are several equal ones."""
+    stated = device.bandwidths[0]
+    peak = device.fastest_flops_per_s or device.compute_flops_per_s
+    when = f" on {stated.at:%Y-%m-%d}" if stated.at else ""
+    note = f": {stated.note}" if stated.note else ""
+    here = decode.Device(local_name(device.name, machine), stated.bytes_per_s, peak)
+    return KnownDevice(here, f"{stated.source}{when}{note}", device.memory_bytes)
 
 
 def load_catalogue(session: Session) -> Catalogue:

@@ -15,6 +15,7 @@ from sqlmodel import Session, col
 
 from app.models import Config, Machine, Measurement, Model, Run, Server
 from app.samples import Point
+from app.store.models import Told, all_stated, best
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,8 @@ class Frozen(NamedTuple):
 
     config: Config
     model: Model
+    told: Told | None
+    """The model's geometry."""
     server: str
 
 
@@ -168,8 +171,13 @@ def known(session: Session) -> Known:
     servers = session.execute(select(col(Server.slug), col(Server.name))).all()
     kinds = session.execute(_filtered(select(col(Run.suite_key), cast(col(Run.labels), String)).distinct(), Where()))
     found = kinds.all()
+    stated = all_stated(session)
     return Known(
-        configs={config.id: Frozen(config, model, slug) for config, model, slug in configs if config.id},
+        configs={
+            config.id: Frozen(config, model, best(model, stated.get((model.name, model.quantization))), slug)
+            for config, model, slug in configs
+            if config.id
+        },
         machines={machine.id: machine for machine in machines if machine.id},
         servers={row.slug: row.name for row in servers},
         suites=sorted({suite for suite, _ in found}),

@@ -66,9 +66,12 @@ class Row(NamedTuple):
     @property
     def points(self) -> tuple[int, int]:
         """How many points the run plays, and how many its suite has."""
-        per_point = self.plan.get("repetitions", 0) + self.plan.get("warmups", 0)
-        played = self.samples_planned // per_point if per_point else 1
-        return played, played + len(self.left_out or [])
+        left_out = len(self.left_out or [])
+        there = self.plan.get("points")
+        if there is None:  # an older run, of whose points each took as many samples
+            per_point = self.plan.get("repetitions", 0) + self.plan.get("warmups", 0)
+            there = (self.samples_planned // per_point if per_point else 1) + left_out
+        return there - left_out, there
 
     @property
     def has_figures(self) -> bool:

@@ -38,7 +38,12 @@ def add_run(
         suite_key=suite.key,
         suite_sha256=suite.sha256,
         main_point_key=suite.cases[0].point.key,
-        plan={"repetitions": suite.repetitions, "warmups": suite.warmups, "model": model or server.model},
+        plan={
+            "points": len({case.point for case in suite.cases}),
+            "repetitions": suite.repetitions,
+            "warmups": suite.warmups,
+            "model": model or server.model,
+        },
         samples_planned=suite.sample_count(suite.cases),
         note=checked_note(note),
     )

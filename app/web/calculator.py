@@ -8,23 +8,26 @@ import binascii
 import json
 import re
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlencode
 
 from app.ceiling.curve import CONTEXTS, CurvePoint, against_context, contexts_up_to
 from app.ceiling.decode import GIGA, TERA, DecodeCeiling, Device, decode_on
-from app.ceiling.geometry import Attention, Geometry, typed
 from app.ceiling.report import Report, report
 from app.ceiling.sources import from_document, from_json
 from app.ceiling.traffic import Step
-from app.ceiling.types import USUAL_BITS, KvTypes
+from app.ceiling.types import KvTypes
 from app.errors import BadInput
-from app.hardware.catalogue import Catalogue
+from app.roof import Foundation, PointRoof
+from app.store.devices import KnownDevice, KnownDevices, local_name
+from app.store.models import KnownModel, Told
 from app.units import size
 from app.web.forms import Fields, quantity, whole
+from app.web.model_form import MAX_CONFIG_CHARS, at_bits, bits_per_weight, config_json, from_figures
 
 MAX_LINK = 6_000
-MAX_CONFIG_BYTES = 256 << 10
 LONGEST = 131_072
 EXAMPLE = Fields(
     [
@@ -43,6 +46,7 @@ _NOT_NEEDED = re.compile(r".*(token_id|dropout|_std|initializer|_name_or_path|au
 
 @dataclass(frozen=True)
 class Calculation:
+    told: Told
     reports: tuple[Report, ...]
     """One for each context."""
     curve: tuple[CurvePoint, ...]
@@ -51,12 +55,13 @@ class Calculation:
     """That the weights do not fit the device; empty where they do, or where its memory is unknown."""
 
 
-def calculate(form: Fields, catalogue: Catalogue) -> Calculation:
-    """Raises BadInput."""
-    geometry = _geometry(form)
-    device, source, memory_bytes = _device(form, catalogue)
+def calculate(form: Fields, devices: KnownDevices, models: Sequence[KnownModel] = ()) -> Calculation:
+    """`models`: those that were measured, which `model` may choose by id. Raises BadInput."""
+    told = _told(form, models)
+    known = _device(form, devices)
     kv = KvTypes.parse(form.get("kv").strip() or "f16")
     batch = whole(form.get("batch"), "The batch") or 1
+    geometry, device = told.geometry, known.device
 
     def allowed(step: Step) -> DecodeCeiling:
         return decode_on(step, device)
@@ -64,10 +69,11 @@ def calculate(form: Fields, catalogue: Catalogue) -> Calculation:
     if geometry.weights is None:
         raise BadInput("That config.json does not tell how many weights the model has.")
     return Calculation(
+        told,
         tuple(report(geometry, device, context, kv, batch) for context in CONTEXTS),
         tuple(against_context(geometry, allowed, kv, contexts_up_to(LONGEST), batch)),
-        source,
-        _too_large(geometry.weights.total.n_bytes, device, memory_bytes),
+        known.source,
+        _too_large(geometry.weights.total.n_bytes, device, known.memory_bytes),
     )
 
 
@@ -80,64 +86,51 @@ def _too_large(weight_bytes: int, device: Device, memory_bytes: int | None) -> s
     )
 
 
-def _device(form: Fields, catalogue: Catalogue) -> tuple[Device, str, int | None]:
-    """And where its figures come from, and its memory. What is typed stands before the catalogue."""
+def _device(form: Fields, devices: KnownDevices) -> KnownDevice:
+    """What is typed stands before what is known."""
     bandwidth = quantity(form.get("bandwidth"), "The bandwidth")
     peak = quantity(form.get("tflops"), "Compute", TERA)
     name = form.get("device").strip()
     if not name:
         if bandwidth is None:
             raise BadInput("Pick a device or type a bandwidth: it is what the ceiling is made of.")
-        return Device("the device", bandwidth, peak), "as typed", None
-    match = catalogue.find(name)
-    found = match.device or next((d for d in catalogue.devices if d.name.casefold() == name.casefold()), None)
-    if found is None:
-        if match.candidates:
-            names = ", ".join(device.name for device in match.candidates[:6])
-            raise BadInput(f"{name[:60]!r} may be several devices: {names}.")
-        raise BadInput(f"The catalogue has no device {name[:60]!r}; leave it empty and type its bandwidth.")
-    known_peak = found.fastest_flops_per_s or found.compute_flops_per_s
-    source = f"catalogue: {found.source}" + (", corrected as typed" if bandwidth or peak else "")
-    device = Device(found.name, bandwidth or found.bandwidth_bytes_per_s, peak or known_peak)
-    return device, source, found.memory_bytes
-
-
-def _geometry(form: Fields) -> Geometry:
-    bits = _bits(form.get("bits"))
-    if packed := form.get("config"):
-        return from_json(_unpacked(packed), bits)
-    total = quantity(form.get("total"), "The parameters", GIGA)
-    if total is None:
-        raise BadInput("Type the model's parameters, or paste its config.json.")
-    active = quantity(form.get("active"), "The active parameters", GIGA) or total
-    if bits is None:
-        raise BadInput("Bits per weight are missing: 4.85 for Q4_K_M, 8.5 for Q8_0, 16 for BF16.")
-    found = typed(total, active, bits)
-    layers, heads, dim = (
-        whole(form.get(key), title)
-        for key, title in (("layers", "Layers"), ("kv_heads", "KV heads"), ("head_dim", "The head size"))
-    )
-    if layers is None or heads is None or dim is None:
+        return KnownDevice(Device("the device", bandwidth, peak), "as typed", None)
+    found = devices.find(name)
+    if bandwidth is None and peak is None:
         return found
-    if not (0 < layers <= 2_000 and 0 < heads <= 4_096 and 0 < dim <= 65_536):
-        raise BadInput("Layers, KV heads and head size must be numbers above zero that a model can have.")
-    return replace(
-        found,
-        attention=(Attention(layers, heads * dim, heads * dim, 0, dim, dim),),
-        blocks=layers,
-        assumptions=(
-            *found.assumptions[:1],
-            "all layers see the whole context; their attention in prefill is left out",
-        ),
+    device = replace(
+        found.device,
+        bandwidth_bytes_per_s=bandwidth or found.device.bandwidth_bytes_per_s,
+        peak_flops=peak or found.device.peak_flops,
     )
+    return replace(found, device=device, source=f"{found.source}, corrected as typed")
 
 
-def _bits(text: str) -> float | None:
-    """A number, or a quantization such as Q4_K_M."""
-    text = text.strip()
-    if (usual := USUAL_BITS.get(text.upper())) is not None:
-        return usual
-    return quantity(text, "Bits per weight", 1)
+def _told(form: Fields, models: Sequence[KnownModel]) -> Told:
+    if chosen := form.get("model").strip():
+        known = next((one for one in models if chosen in map(str, one.ids)), None)
+        if known is None or known.told is None:
+            raise BadInput("No ceiling is known of that model any more: pick another, or type its parameters.")
+        return replace(known.told, geometry=at_bits(known.told.geometry, bits_per_weight(form, "as_bits")))
+    if packed := form.get("config"):
+        return Told(from_json(_unpacked(packed), bits_per_weight(form)))
+    return Told(from_figures(form))
+
+
+def of_run(model_id: int, machine: str, devices: KnownDevices, found: Foundation, top: PointRoof) -> str:
+    """The query of a calculation like a run's: its model, and its device, or what several are worth together."""
+    batch = str(top.point.concurrency) if top.point.concurrency > 1 else ""
+    asked = {"model": str(model_id), "kv": str(found.kv), "batch": batch}
+    alone = found.holders[0].device if len(found.holders) == 1 else None
+    known = next((one for one in devices.local if alone and one.name == local_name(alone.name, machine)), None)
+    if known is not None:
+        asked["device"] = known.name
+    if known is None or alone is None or replace(alone, name=known.name) != known.device:
+        together = found.decode(top.step).tokens_per_s * top.step.n_bytes / top.step.batch
+        peaks = [holder.device.peak_flops for holder in found.holders]
+        asked["bandwidth"] = f"{together / GIGA:.6g}"
+        asked["tflops"] = f"{sum(peak or 0 for peak in peaks) / TERA:.6g}" if all(peaks) else ""
+    return urlencode({key: value for key, value in asked.items() if value})
 
 
 # --- config.json in an address ---------------------------------------------------------------------------------------
@@ -145,15 +138,7 @@ def _bits(text: str) -> float | None:
 
 def packed(text: str) -> str:
     """A config.json as a piece of an address. Raises BadInput when it is none, or too long for one."""
-    if len(text) > MAX_CONFIG_BYTES:
-        raise BadInput("It is larger than any config.json.")
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise BadInput("This is not sound JSON; paste the whole file, from { to }.") from error
-    if not isinstance(document, dict):
-        raise BadInput("It is JSON, but no config.json of a model.")
-    needed = _needed(document)
+    needed = _needed(config_json(text))
     from_document(needed)
     link = base64.urlsafe_b64encode(zlib.compress(json.dumps(needed, separators=(",", ":")).encode(), 9)).decode()
     if len(link) > MAX_LINK:
@@ -168,7 +153,7 @@ def _needed(document: dict[str, Any]) -> dict[str, Any]:
 def _unpacked(link: str) -> bytes:
     try:
         stream = zlib.decompressobj()
-        text = stream.decompress(base64.urlsafe_b64decode(link[:MAX_LINK]), MAX_CONFIG_BYTES)
+        text = stream.decompress(base64.urlsafe_b64decode(link[:MAX_LINK]), MAX_CONFIG_CHARS)
     except (binascii.Error, ValueError, zlib.error) as error:
         raise BadInput("The link is damaged: its config.json cannot be read. Paste it again.") from error
     if not stream.eof:

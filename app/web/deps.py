@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends
 from sqlmodel import Session
+from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
 from app.db import Database
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from app.secrets import Secrets
 else:  # each takes as long to import as half of a page takes to render: not before one is needed
     Runner = Secrets = Any
+
+
+MAX_UPLOAD_BYTES = 1 << 20
 
 
 def _database(request: Request) -> Database:
@@ -57,8 +61,15 @@ def _own_pages_only(request: Request) -> None:
 
 
 async def _fields(request: Request) -> Fields:
+    """A small file counts as its text; of a larger one its beginning, which its reader finds too long."""
     async with request.form() as form:
-        return Fields([(key, value) for key, value in form.multi_items() if isinstance(value, str)])
+        return Fields([(key, await _text(value)) for key, value in form.multi_items()])
+
+
+async def _text(value: UploadFile | str) -> str:
+    if isinstance(value, str):
+        return value
+    return (await value.read(MAX_UPLOAD_BYTES)).decode(errors="replace")
 
 
 # scope="function": committed before the answer starts, so that the page asked for next sees what was written

@@ -13,7 +13,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("Explore", (("explore", "Explore"),)),
     ("Compare", (("compare", "Compare"),)),
     ("Ceiling", (("ceiling", "Ceiling"),)),
-    ("Setup", (("servers", "Servers"), ("machines", "Machines"), ("suites", "Suites"))),
+    ("Setup", (("servers", "Servers"), ("machines", "Machines"), ("models", "Models"), ("suites", "Suites"))),
 )
 """Each with its pages: the name of a route and a title."""
 

@@ -15,6 +15,7 @@ from app import configuration, files, units
 from app.compare.comparable import about_words
 from app.compare.result import Cell, point_words
 from app.compare.statistics import Ratio
+from app.samples import Point
 from app.store.listing import Shown
 from app.web import roof, terms
 from app.web.done import forget, just_done
@@ -57,8 +58,10 @@ def environment() -> "jinja2.Environment":
         setting_title=configuration.setting_title,
         setting_value=configuration.show,
         code=_code,
+        point_words=_point_words,
         stated_words=roof.stated_words,
-        geometry_words=roof.geometry_words,
+        attention_words=roof.attention_words,
+        told_words=roof.told_words,
         first_sentence=_first_sentence,
     )
     return env
@@ -130,6 +133,11 @@ def _first_sentence(said: object) -> tuple[str, str]:
     """A sentence and the rest: it ends where a capital letter follows."""
     first, *rest = re.split(r"(?<=[.!?]) (?=[A-Z])", str(said), maxsplit=1)
     return first, "".join(rest)
+
+
+def _point_words(point: Point) -> str:
+    streams = f"{point.concurrency} streams of " if point.concurrency > 1 else ""
+    return f"{streams}{point.prompt_tokens:,} prompt tokens"
 
 
 def _code(text: str) -> Markup:

@@ -3,6 +3,7 @@
 from app.ceiling.geometry import Geometry, Source
 from app.hardware.profile import CATALOGUE, MEASURED, SENSOR, TYPED
 from app.store.machines import Stated
+from app.store.models import Told
 
 _GEOMETRY_SOURCES = {
     Source.GGUF: "read from the model's GGUF file",
@@ -27,5 +28,23 @@ def stated_words(stated: Stated) -> str:
     return f"{_BANDWIDTH_SOURCES[stated.source]}{when}{later}{note}"
 
 
-def geometry_words(geometry: Geometry) -> str:
-    return _GEOMETRY_SOURCES[geometry.source]
+def attention_words(geometry: Geometry) -> list[str]:
+    """`15 see the last 512 tokens, 256 + 256 values a token`: those of K and V, or of the latent of MLA"""
+    if geometry.attention is None:
+        return []
+    words = []
+    for layers in geometry.attention:
+        if not layers.k_elements:
+            words.append(f"{layers.layers} use the cache of another layer")
+            continue
+        seen = f"the last {layers.window:,} tokens" if layers.window else "the whole context"
+        kept = f"{layers.k_elements:,} + {layers.v_elements:,}" if layers.v_elements else f"{layers.k_elements:,}"
+        words.append(f"{layers.layers} see {seen}, {kept} values a token")
+    without = (geometry.blocks or 0) - sum(layers.layers for layers in geometry.attention)
+    return [*words, f"{without} without attention"] if without > 0 else words
+
+
+def told_words(told: Told) -> str:
+    """`from its config.json, stated on 2026-11-29`"""
+    when = f", stated on {told.stated_at:%Y-%m-%d}" if told.stated_at else ""
+    return f"{_GEOMETRY_SOURCES[told.geometry.source]}{when}"

@@ -1,5 +1,6 @@
 """Every page over a full notebook, light and dark, wide and narrow: nothing overflows, nothing complains."""
 
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -7,6 +8,7 @@ import pytest
 
 from tests.browser.chromium import VARIANTS, Tab, tab
 from tests.browser.notebook import PATHS, running_notebook
+from tests.ceiling.models import MODELS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Route
@@ -226,3 +228,23 @@ def test_on_paper_it_is_light_whole_and_without_buttons(browser: "Browser", addr
         page.wait_for_function(
             "was => getComputedStyle(document.querySelector('.js-plotly-plot .lines path')).stroke === was", arg=dark
         )
+
+
+def test_a_config_is_uploaded_from_a_runs_page_and_the_calculator_follows(browser: "Browser", address: str) -> None:
+    with tab(browser, address) as opened:
+        page = opened.page
+        page.goto("/runs/seed000039")
+        page.get_by_text("Where these figures come from").click()
+        page.locator(".roof-basis dd a").click()
+        page.get_by_text("A config.json", exact=True).click()
+        config = json.dumps(MODELS["Llama-3.1-8B"]).encode()
+        page.get_by_label("File").set_input_files({"name": "c.json", "mimeType": "application/json", "buffer": config})
+        page.locator("details[open]").get_by_label("Bits per weight").fill("8.5")
+        page.locator("details[open]").get_by_role("button", name="Save").click()
+        page.wait_for_url("**/runs/seed000039#roof-title")
+        page.get_by_text("the model from its config.json, stated on").wait_for()
+        page.get_by_role("link", name="Open in the calculator").click()
+        page.get_by_label("Bits per weight").fill("Q4_K_M")
+        page.get_by_label("Bits per weight").press("Tab")
+        page.wait_for_url("**as_bits=Q4_K_M**")
+        page.get_by_text("its weights as if at 4.85 bits each instead of 8.50").first.wait_for()

@@ -83,6 +83,21 @@ def attention_block(index: int, hidden: int = 256, q: int = 256, kv: int = 128) 
     }
 
 
+def moe(blocks: int = 2, experts: int = 8, width: int = 256) -> dict[str, Any]:
+    tensors = {name: one for name, one in dense(blocks).items() if ".ffn_" not in name or "norm" in name}
+    for index in range(blocks):
+        tensors |= {
+            f"blk.{index}.ffn_gate_inp.weight": ([256, experts], "F32"),
+            f"blk.{index}.ffn_gate_exps.weight": ([256, width, experts], "Q4_0"),
+            f"blk.{index}.ffn_up_exps.weight": ([256, width, experts], "Q4_0"),
+            f"blk.{index}.ffn_down_exps.weight": ([width, 256, experts], "Q6_K"),
+            f"blk.{index}.ffn_gate_shexp.weight": ([256, width], "Q4_0"),
+            f"blk.{index}.ffn_up_shexp.weight": ([256, width], "Q4_0"),
+            f"blk.{index}.ffn_down_shexp.weight": ([width, 256], "Q4_0"),
+        }
+    return tensors
+
+
 SMALL = {
     "block_count": 2,
     "embedding_length": 256,
@@ -92,6 +107,21 @@ SMALL = {
     "attention.value_length": 64,
     "feed_forward_length": 512,
 }
+
+
+def write_shards(folder: Path, count: int = 3) -> list[Path]:
+    """A model in shards; the first holds no tensors and the keys, as gguf-split makes them."""
+    tensors = dense()
+    names = list(tensors)
+    paths = []
+    for index in range(count):
+        own = {name: tensors[name] for name in names[(index - 1) * 10 : index * 10 or None]} if index else {}
+        if index == count - 1:
+            own = {name: tensors[name] for name in names[(index - 1) * 10 :]}
+        keys = {"split.no": index, "split.count": count, "split.tensors.count": len(tensors)}
+        path = folder / f"m-{index + 1:05}-of-{count:05}.gguf"
+        paths.append(write_gguf(path, "llama", {**SMALL, **keys} if index == 0 else keys, own))
+    return paths
 
 
 def raw(keys: bytes = b"", tensors: bytes = b"", n_keys: int = 0, n_tensors: int = 0, version: int = 3) -> bytes:

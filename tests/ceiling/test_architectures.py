@@ -8,7 +8,7 @@ import pytest
 from app.ceiling.ggml_geometry import from_file
 from app.ceiling.traffic import kv_bytes, kv_bytes_per_token, step
 from app.errors import BadInput
-from tests.ceiling.files import SMALL, attention_block, bytes_of, dense, write_gguf
+from tests.ceiling.files import SMALL, attention_block, bytes_of, dense, moe, write_gguf
 
 F16 = 2
 
@@ -21,21 +21,6 @@ def path(tmp_path: Path) -> Path:
 def total(tensors: dict[str, Any], *parts: str) -> int:
     """Bytes of the tensors that have one of these texts in their name."""
     return sum(bytes_of(*one) for name, one in tensors.items() if any(part in name for part in parts))
-
-
-def moe(blocks: int = 2, experts: int = 8, width: int = 256) -> dict[str, Any]:
-    tensors = {name: one for name, one in dense(blocks).items() if ".ffn_" not in name or "norm" in name}
-    for index in range(blocks):
-        tensors |= {
-            f"blk.{index}.ffn_gate_inp.weight": ([256, experts], "F32"),
-            f"blk.{index}.ffn_gate_exps.weight": ([256, width, experts], "Q4_0"),
-            f"blk.{index}.ffn_up_exps.weight": ([256, width, experts], "Q4_0"),
-            f"blk.{index}.ffn_down_exps.weight": ([width, 256, experts], "Q6_K"),
-            f"blk.{index}.ffn_gate_shexp.weight": ([256, width], "Q4_0"),
-            f"blk.{index}.ffn_up_shexp.weight": ([256, width], "Q4_0"),
-            f"blk.{index}.ffn_down_shexp.weight": ([width, 256], "Q4_0"),
-        }
-    return tensors
 
 
 def test_untied_and_tied_embeddings(path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.ceiling.geometry import Geometry, typed
-from app.ceiling.ggml_geometry import from_file
+from app.ceiling.ggml_geometry import Keys, from_file
 from app.ceiling.hf_config import from_config
 from app.ceiling.sources import from_document, from_json, from_path
 from app.ceiling.traffic import kv_bytes, kv_bytes_per_token, step
@@ -175,21 +175,109 @@ def test_texts_that_are_no_model(text: str, why: str) -> None:
 
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 10**12) | st.floats() | st.text(max_size=12),
+    st.none() | st.booleans() | st.integers(-5, 10**12) | st.floats() | st.text(max_size=12) | st.just([1] * 2_001),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
 )
+QUANTIZED = {
+    **LLAMA,
+    "quantization_config": {"quant_method": "compressed", "config_groups": {"a": {"weights": {"num_bits": 4}}}},
+}
 
 
-@settings(max_examples=400, deadline=None)
-@given(st.sampled_from([*MODELS.values(), *MORE.values()]), st.data())
-def test_whatever_a_config_says_it_is_a_geometry_or_one_sentence(config: dict[str, Any], data: st.DataObject) -> None:
-    changed = {key: data.draw(VALUES) for key in data.draw(st.lists(st.sampled_from(sorted(config)), max_size=3))}
+def places(document: Any, before: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """The way to every value."""
+    inner = (
+        document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    )
+    return [place for key, value in inner for place in ((*before, key), *places(value, (*before, key)))]
+
+
+def altered(document: dict[str, Any], data: st.DataObject) -> dict[str, Any]:
+    """The document with anything in up to three places."""
+    changed: dict[str, Any] = json.loads(json.dumps(document))
+    for place in data.draw(st.lists(st.sampled_from(places(document)), max_size=3)):
+        inner: Any = changed
+        try:
+            for key in place[:-1]:
+                inner = inner[key]
+            inner[place[-1]] = data.draw(VALUES)
+        except (TypeError, KeyError, IndexError):  # an earlier change took the place away
+            continue
+    return changed
+
+
+def is_a_geometry_or_one_sentence(document: dict[str, Any]) -> None:
     try:
-        geometry = from_document({**config, **changed})
+        geometry = from_document(document)
         step(geometry, 1000)
     except BadInput as error:
         assert str(error).endswith(".")  # noqa: PT017
+        assert len(str(error)) < 300  # noqa: PT017
+
+
+@settings(max_examples=250, deadline=None)
+@given(st.sampled_from([*MODELS.values(), *MORE.values(), QUANTIZED]), st.data())
+def test_whatever_a_config_says_it_is_a_geometry_or_one_sentence(config: dict[str, Any], data: st.DataObject) -> None:
+    is_a_geometry_or_one_sentence(altered(config, data))
+
+
+@settings(max_examples=250, deadline=None)
+@given(st.sampled_from(["tensors", "no tensors", "hybrid"]), st.data())
+def test_whatever_ollama_says_it_is_a_geometry_or_one_sentence(what: str, data: st.DataObject) -> None:
+    keys = {"block_count": 2, "embedding_length": 256, "attention.head_count": 4, "attention.head_count_kv": 2}
+    keys |= {"attention.kv_lora_rank": 8, "full_attention_interval": 2, "ssm.state_size": 8, "expert_count": 4}
+    info = {"general.architecture": "llama", **{f"llama.{key}": value for key, value in keys.items()}}
+    tensors = [{"name": name, "type": type_name, "shape": list(shape)} for name, (shape, type_name) in dense(1).items()]
+    answer = {"model_info": info, "details": {"quantization_level": "Q4_K_M"}}
+    is_a_geometry_or_one_sentence(altered(answer | ({"tensors": tensors} if what == "tensors" else {}), data))
+
+
+HOSTILE = {
+    "a list for each of many layers": {"llama.block_count": 2_000, "llama.attention.kv_lora_rank": [1] * 4_096},
+    "a list as long as the answer": {"llama.block_count": 2_000, "llama.full_attention_interval": [1] * 1_000_000},
+    "lists that are looked at for each layer": {
+        "llama.block_count": 2_000,
+        **{f"llama.{key}": [1] * 2_000 for key in ("rope.dimension_count", "ssm.state_size", "wkv.head_size")},
+    },
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_lists_are_walked_once(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not for each layer: that would take minutes."""
+    looked_at = 0
+    check = Keys._checked
+
+    def counted(keys: Keys, key: str, value: Any) -> int:
+        nonlocal looked_at
+        looked_at += 1
+        return check(keys, key, value)
+
+    monkeypatch.setattr(Keys, "_checked", counted)
+    info = {"general.architecture": "llama", "llama.attention.head_count": 8, **HOSTILE[what]}
+    is_a_geometry_or_one_sentence({"model_info": info})
+    assert looked_at < 40_000
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        {"name": "a", "type": "F32", "shape": [9] * 1_000_000},
+        {"name": "a", "type": "F32", "shape": [float("inf")]},
+        {"name": "a", "type": "F32", "shape": [-4, -4]},
+        {"name": "a", "type": "F32", "shape": []},
+        {"name": "a", "type": "F32", "shape": 7},
+        {"name": "a" * 2_000_000, "type": "F32", "shape": [1]},
+        {"name": "a", "type": "Q99", "shape": [1]},
+        {"name": 5, "type": "F32", "shape": [1]},
+        {"type": "F32"},
+        None,
+    ],
+)
+def test_tensors_that_cannot_be(tensor: Any) -> None:
+    with pytest.raises(BadInput, match=r"^Ollama's list of tensors makes no sense\.$"):
+        from_document({"model_info": {"general.architecture": "llama", "llama.block_count": 1}, "tensors": [tensor]})
 
 
 def show(path: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from app.ceiling.gguf import read_header
 from app.ceiling.gguf_cursor import MAX_STRINGS
 from app.ceiling.types import GGML_BLOCKS, GGML_TYPES
 from app.errors import BadInput
-from tests.ceiling.files import SMALL, bytes_of, dense, raw, tensor_info, text, write_gguf
+from tests.ceiling.files import SMALL, bytes_of, dense, raw, tensor_info, text, write_gguf, write_shards
 from tests.engine_fixture import cached_model
 
 U32, ARRAY, STRING = struct.pack("<I", 4), struct.pack("<I", 9), struct.pack("<I", 8)
@@ -56,31 +56,16 @@ def test_big_endian(tmp_path: Path) -> None:
     assert from_file(big) == from_file(little)
 
 
-def split(folder: Path, count: int = 3) -> list[Path]:
-    """A model in shards; the first holds no tensors and the keys, as gguf-split makes them."""
-    tensors = dense()
-    names = list(tensors)
-    paths = []
-    for index in range(count):
-        own = {name: tensors[name] for name in names[(index - 1) * 10 : index * 10 or None]} if index else {}
-        if index == count - 1:
-            own = {name: tensors[name] for name in names[(index - 1) * 10 :]}
-        keys = {"split.no": index, "split.count": count, "split.tensors.count": len(tensors)}
-        path = folder / f"m-{index + 1:05}-of-{count:05}.gguf"
-        paths.append(write_gguf(path, "llama", {**SMALL, **keys} if index == 0 else keys, own))
-    return paths
-
-
 def test_any_shard_stands_for_all(tmp_path: Path) -> None:
     whole = from_file(write_gguf(tmp_path / "whole.gguf", "llama", SMALL, dense()))
     assert whole.weights is not None
     assert whole.weights.total.n_bytes == 934_400
-    for path in split(tmp_path):
+    for path in write_shards(tmp_path):
         assert from_file(path) == whole
 
 
 def test_a_missing_shard_is_named(tmp_path: Path) -> None:
-    first, second, third = split(tmp_path)
+    first, second, third = write_shards(tmp_path)
     third.unlink()
     for path in (first, second):
         with pytest.raises(BadInput, match=r"m-00003-of-00003\.gguf is missing"):
@@ -88,7 +73,7 @@ def test_a_missing_shard_is_named(tmp_path: Path) -> None:
 
 
 def test_shards_that_are_not_what_their_names_say(tmp_path: Path) -> None:
-    first, second, third = split(tmp_path)
+    first, second, third = write_shards(tmp_path)
     third.write_bytes(second.read_bytes())
     with pytest.raises(BadInput, match="another shard"):
         read_header(first)

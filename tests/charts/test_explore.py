@@ -39,7 +39,7 @@ PLAIN = Point(512, 128)
 
 
 def spot(config: int = 1, point: Point = PLAIN, machine: str = "box") -> Spot:
-    return Spot(CONFIGS[config], MODELS[config], f"c{config}", machine, "s", "Engine", "triple", point, (), 100.0)
+    return Spot(CONFIGS[config], MODELS[config], None, f"c{config}", machine, "s", "Engine", "triple", point, (), 100.0)
 
 
 def sheet(view: View, rows: dict[Spot, list[Observation]], runs: int = 0, is_main_only: bool = True) -> Sheet:

@@ -2,14 +2,18 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
+from app.db import Database
 from app.errors import RoofmarkError
-from tests.ceiling.files import SMALL, dense, write_gguf
+from app.settings import Settings
+from tests.ceiling.files import SMALL, bytes_of, dense, moe, write_gguf, write_shards
 from tests.ceiling.models import MODELS
+from tests.seed import seed
 
 KEYS = [
     "weight_bytes_per_token",
@@ -31,6 +35,13 @@ def config(tmp_path: Path) -> str:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(MODELS["Llama-3.1-8B"]))
     return str(path)
+
+
+@pytest.fixture
+def here(database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Database:
+    """The database that the command reads."""
+    monkeypatch.setenv("ROOFMARK_DATA_DIR", str(settings.data_dir))
+    return database
 
 
 def call(*arguments: str) -> str:
@@ -87,3 +98,112 @@ def test_wrong_things_are_one_sentence(config: str, arguments: list[str], why: s
         call(*(config if one == "CONFIG" else one for one in arguments))
     assert caught.value.exit_code == 2
     assert "\n" not in str(caught.value)
+
+
+# --- the cases of other tools' mistakes, as a script meets them ------------------------------------------------------
+
+
+def document(*arguments: object) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(call(*map(str, arguments), "--json"))
+    return found
+
+
+def test_routed_experts_by_their_share(tmp_path: Path) -> None:
+    """C01: from the tensor table of a GGUF file, and from a config of an architecture that nobody knows."""
+    path = write_gguf(tmp_path / "m.gguf", "synmoe", {**SMALL, "expert_count": 8, "expert_used_count": 2}, moe())
+    of_file = document(path, "--bandwidth", "1")
+    everything = sum(bytes_of(*one) for one in moe().values())
+    routed = sum(bytes_of(*one) for name, one in moe().items() if "_exps" in name)
+    read = everything - bytes_of(*moe()["token_embd.weight"]) - routed * 3 // 4
+    assert of_file["weight_bytes_per_token"] == read
+    assert of_file["decode_ceiling_tokens_per_s"] == pytest.approx(1e9 / read)
+    config = {key: value for key, value in MODELS["Qwen3-30B-A3B"].items() if key != "model_type"}
+    (tmp_path / "config.json").write_text(json.dumps({**config, "architectures": ["SynMoeForCausalLM"]}))
+    of_config = document(tmp_path / "config.json", "--bandwidth", "100")
+    assert of_config["params_active"] == pytest.approx(3_041_656_832, rel=0.01)
+    assert of_config["params_total"] == pytest.approx(30_531_911_680, rel=0.01)
+
+
+def test_the_table_counts_once_where_it_is_the_head(tmp_path: Path) -> None:
+    """C02"""
+    tied = {name: one for name, one in dense().items() if name != "output.weight"}
+    for name, tensors, read in (("untied", dense(), 860_672), ("tied", tied, 826_880)):
+        path = write_gguf(tmp_path / f"{name}.gguf", "llama", SMALL, tensors)
+        assert document(path, "--bandwidth", "1")["step_bytes"] == read
+
+
+@pytest.mark.parametrize(
+    ("context", "kv_bytes"), [(0, 0), (128, 6_291_456), (4_096, 103_809_024), (131_072, 3_224_371_200)]
+)
+def test_windows_bound_the_cache(tmp_path: Path, context: int, kv_bytes: int) -> None:
+    """C04: 12 of 24 layers see 128 tokens, by the pattern in the file."""
+    keys = {
+        **SMALL,
+        "block_count": 24,
+        "attention.head_count": 64,
+        "attention.head_count_kv": 8,
+        "attention.sliding_window": 128,
+        "attention.sliding_window_pattern": [True, False] * 12,
+    }
+    path = write_gguf(tmp_path / "m.gguf", "syn", keys, dense(blocks=24))
+    found = document(path, "--bandwidth", "500", "--context", context)
+    assert found["kv_bytes"] == kv_bytes
+    assert found["step_bytes"] == found["weight_bytes_per_token"] + kv_bytes
+    assert found["decode_ceiling_tokens_per_s"] == pytest.approx(500e9 / found["step_bytes"])
+
+
+def test_mla_caches_one_latent_and_says_what_is_unknown(tmp_path: Path) -> None:
+    """C05"""
+    shape = {"num_hidden_layers": 61, "num_attention_heads": 128, "num_key_value_heads": 128, "kv_lora_rank": 512}
+    heads = {"qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128, "hidden_size": 7168}
+    (tmp_path / "config.json").write_text(json.dumps({**shape, **heads, "architectures": ["SynMLAForCausalLM"]}))
+    found = document(tmp_path / "config.json", "--bandwidth", "100", "--context", "1000")
+    assert (found["kv_bytes_per_token"], found["kv_bytes"]) == (70_272, 70_272_000)
+    assert found["weight_bytes_per_token"] is found["decode_ceiling_tokens_per_s"] is None
+    assert any("intermediate_size" in sentence for sentence in found["assumptions"])
+
+
+def test_any_shard_stands_for_all_and_a_missing_one_is_named(tmp_path: Path) -> None:
+    """C07"""
+    shards = write_shards(tmp_path)
+    for path in shards:
+        assert document(path, "--bandwidth", "1")["step_bytes"] == 860_672
+    shards[2].unlink()
+    with pytest.raises(RoofmarkError, match=r"m-00003-of-00003\.gguf is missing beside m-00001-of-00003\.gguf\.$"):
+        call(str(shards[0]), "--bandwidth", "1")
+
+
+# --- a device by its name --------------------------------------------------------------------------------------------
+
+
+def test_a_device_of_the_catalogue(config: str, here: Database) -> None:
+    found = document(config, "--device", "rtx 3090", "--bits", "4.85")
+    assert found["decode_ceiling_tokens_per_s"] == pytest.approx(936e9 / found["step_bytes"])
+    assert found["bound"] == "compute"
+    assert found["assumptions"][-1].startswith("GeForce RTX 3090: 936 GB/s, catalogue: ")
+
+
+def test_a_machines_device_and_what_is_typed_before_it(config: str, here: Database) -> None:
+    with here.write() as session:
+        seed(session, runs=1, configs_used=1, detailed=0)
+    card = ["--device", "Radeon 8060S on strix-halo"]
+    found = document(config, *card)
+    assert found["decode_ceiling_tokens_per_s"] == pytest.approx(256e9 / found["step_bytes"])
+    assert found["assumptions"][-1] == "Radeon 8060S on strix-halo: 256 GB/s, catalogue"
+    corrected = document(config, *card, "--bandwidth", "200")
+    assert corrected["decode_ceiling_tokens_per_s"] == pytest.approx(200e9 / found["step_bytes"])
+    assert corrected["assumptions"][-1].endswith("200 GB/s, catalogue, corrected as typed")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ([], r"Say what to compute with: --device 'RTX 3090', or --bandwidth in GB/s\."),
+        (["--device", "m3 max"], r"'m3 max' may be several devices: Apple M3 Max \(30-core GPU\), Apple M3"),
+        (["--device", "rtx 3091"], r"a device 'rtx 3091'; did you mean GeForce RTX 3090\?"),
+    ],
+)
+def test_devices_that_are_none(config: str, here: Database, arguments: list[str], why: str) -> None:
+    with pytest.raises(RoofmarkError, match=why) as caught:
+        call(config, *arguments)
+    assert caught.value.exit_code == 2

@@ -1,18 +1,26 @@
 """What a run learns of its model's shape: from the file, when the server runs on this machine and names one."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from app import engines
 from app.ceiling.geometry import Geometry, Source
+from app.ceiling.traffic import kv_bytes_per_token
 from app.configuration import Snapshot
 from app.db import Database
-from app.engines.base import ModelFacts
+from app.engines.base import Engine, ModelFacts
+from app.errors import ServerProblem, Trouble
+from app.http import ServerClient
 from app.models import FULL_GEOMETRY, Model, Server
+from app.runner import Runner
 from app.runner.facts import geometry
-from app.store import configs
+from app.store import configs, runs
 from tests.ceiling.files import SMALL, dense, write_gguf
+from tests.replay import capture, case, serve
 from tests.runner.conftest import add_server
 
 HERE = Server(machine_id=1, slug="s", name="s", engine="llama.cpp", base_url="http://127.0.0.1:8080")
@@ -49,6 +57,26 @@ def test_a_broken_file_is_a_warning(model: ModelFacts, tmp_path: Path) -> None:
     assert warning.startswith("The model's file could not be understood, so there is no ceiling: broken.gguf")
 
 
+def show() -> Any:
+    """What a real Ollama says of Gemma 270M."""
+    return json.loads(b"".join(piece for _, piece in capture("ollama", "show").rows))
+
+
+def test_ollama_tells_the_geometry_itself_wherever_it_runs() -> None:
+    known, warnings = geometry(ELSEWHERE, ModelFacts("gemma3-270m", "gemma3-270m"), show())
+    full = Geometry.from_json(known[FULL_GEOMETRY])
+    assert (full.source, full.architecture, full.blocks, warnings) == (Source.OLLAMA, "gemma3", 18, [])
+    assert full.weights is not None
+    assert full.weights.total.parameters == 268_098_176
+    assert kv_bytes_per_token(full) == 18_432
+
+
+def test_a_document_without_sense_is_a_warning(model: ModelFacts) -> None:
+    known, [warning] = geometry(ELSEWHERE, model, {"model_info": {}})
+    assert known == {"parameters": 7, "size_bytes": 5}
+    assert warning.startswith("What the server says of its model could not be understood, so there is no ceiling: ")
+
+
 def test_a_known_configuration_learns_the_geometry_and_stays_itself(database: Database, model: ModelFacts) -> None:
     add_server(database, HERE.base_url, "llama.cpp")
     snapshot = Snapshot("llama.cpp", "b1", "m", "Q4_K_M", {})
@@ -61,3 +89,28 @@ def test_a_known_configuration_learns_the_geometry_and_stays_itself(database: Da
     with database.write() as session:  # what is known once is not forgotten
         config = configs.freeze(session, 1, snapshot, {}, "llama.cpp")
         assert FULL_GEOMETRY in session.get_one(Model, config.model_id).geometry
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_run_asks_the_engine_for_its_models_document(
+    database: Database, runner: Runner, short_suite: str, monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    """Without an answer there is no ceiling, but there is a run."""
+    asked = []
+
+    def model_document(_: Engine, __: ServerClient, model_id: str) -> Any:
+        asked.append(model_id)
+        if not answers:
+            raise ServerProblem("It does not answer.", Trouble.UNREACHABLE)
+        return show()
+
+    monkeypatch.setattr(type(engines.find("openai")), "model_document", model_document)
+    with serve({"/": case("S01")}) as replay:
+        server = add_server(database, replay.url, "openai")
+        public_id = runner.perform(server, short_suite, lambda _: None, repetitions=1, warmups=0)
+    with database.read() as session:
+        _, _, config, model = runs.circumstances(session, runs.run(session, public_id))
+    assert config is not None
+    assert model is not None
+    assert asked == ["syn-1"]
+    assert (FULL_GEOMETRY in model.geometry) == answers

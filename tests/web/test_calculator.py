@@ -1,5 +1,6 @@
 """The calculator: everything in the address, one sentence for everything that makes no sense."""
 
+import html
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -11,17 +12,23 @@ import pytest
 from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlmodel import select
 
 from app.db import Database
 from app.errors import BadInput
 from app.hardware.catalogue import built_in
+from app.models import Run
 from app.settings import Settings
+from app.store import machines
+from app.store.devices import KnownDevices
 from app.web.calculator import calculate, packed
 from app.web.forms import Fields
 from tests.ceiling.models import MODELS
+from tests.seed import seed
 from tests.web.notebook import pages
 from tests.web.test_run_page import text_of
 
+KNOWN = KnownDevices((), built_in())
 TYPED = {"bandwidth": "100", "total": "8", "bits": "8"}
 
 
@@ -74,7 +81,7 @@ def test_a_model_larger_than_the_device_is_said(client: TestClient) -> None:
         ({"bandwidth": "fast"}, "The bandwidth must be a number"),
         ({"bandwidth": "1e30"}, "absurdly large"),
         ({"device": "m3 max"}, "may be several devices"),
-        ({"device": "abacus 9"}, "The catalogue has no device 'abacus 9'"),
+        ({"device": "abacus 9"}, "Neither the catalogue nor a machine has a device 'abacus 9'"),
         ({"total": ""}, "Type the model's parameters, or paste its config.json."),
         ({"active": "9"}, "Active parameters must be"),
         ({"bits": ""}, "Bits per weight are missing"),
@@ -124,16 +131,58 @@ def test_a_bomb_in_a_link_is_refused() -> None:
 
     bomb = base64.urlsafe_b64encode(zlib.compress(b" " * 3_000_000, 9)).decode()
     with pytest.raises(BadInput, match="not whole"):
-        calculate(Fields([("bandwidth", "1"), ("config", bomb)]), built_in())
+        calculate(Fields([("bandwidth", "1"), ("config", bomb)]), KNOWN)
 
 
 @given(st.dictionaries(st.sampled_from(["device", "bandwidth", "tflops", "total", "bits", "kv", "batch", "config",
        "layers", "kv_heads", "head_dim", "active"]), st.text(max_size=12) | st.integers().map(str)))  # fmt: skip
 def test_any_address_gives_ceilings_or_one_sentence(query: dict[str, str]) -> None:
     with suppress(BadInput):
-        calculate(Fields([*query.items()]), built_in())
+        calculate(Fields([*query.items()]), KNOWN)
 
 
 def test_every_worked_model_fits_a_link() -> None:
     shapes: list[dict[str, Any]] = list(MODELS.values())
     assert all(len(packed(json.dumps(shape))) < 1000 for shape in shapes)
+
+
+def test_measured_models_and_machines_devices_are_presets(client: TestClient, database: Database) -> None:
+    with database.write() as session:
+        seed(session, runs=8, configs_used=4, detailed=0)
+    page = client.get("/ceiling").text
+    assert '<option value="RTX 3090 on 2×3090"></option>' in page
+    assert '<option value="1">Qwen3-30B-A3B Q8_0</option>' in page
+    said = ask(client, {"model": "1", "device": "Radeon 8060S on strix-halo"})
+    assert "79.2 tok/s = 256 GB/s / 3.23 GB" in said
+    assert "qwen3_moe 30.5 B parameters" in said
+    as_if = ask(client, {"model": "1", "device": "Radeon 8060S on strix-halo", "as_bits": "Q4_K_M"})
+    assert "139 tok/s = 256 GB/s / 1.84 GB" in as_if
+    assert "its weights as if at 4.85 bits each instead of 8.50" in as_if
+    for wrong in ("9", "x"):
+        assert "No ceiling is known of that model any more" in ask(client, {"model": wrong, "bandwidth": "100"}, 422)
+
+
+@pytest.mark.parametrize("place", [0, 3, 4])
+def test_a_run_opens_in_the_calculator_with_its_own_ceiling(client: TestClient, database: Database, place: int) -> None:
+    """One card, and two cards in parallel with K and V of different types."""
+    with database.write() as session:
+        ids = seed(session, runs=8, configs_used=7, detailed=8)
+        rows = {run.config_id: run.public_id for run in session.exec(select(Run)).all()}
+    run = rows.get(place + 1, ids[0])
+    page = client.get(f"/runs/{run}").text
+    link = re.search(r'href="(/ceiling\?model=[^"]+)">Open in the calculator', page)
+    ceiling = re.search(r"([\d.]+) GB weights", text_of(page))
+    assert link is not None
+    assert ceiling is not None
+    answer = client.get(html.unescape(link[1]))
+    assert answer.status_code == 200
+    assert f"{ceiling[1]} GB" in text_of(answer.text)
+
+
+def test_a_run_of_a_machine_that_is_gone_takes_its_figures_along(client: TestClient, database: Database) -> None:
+    with database.write() as session:
+        (run,) = seed(session, runs=1, configs_used=1, detailed=1)
+        machines.archive_machine(session, "strix-halo")
+    link = re.search(r'href="(/ceiling\?[^"]+)">Open in the calculator', client.get(f"/runs/{run}").text)
+    assert link is not None
+    assert html.unescape(link[1]) == "/ceiling?model=1&kv=f16&bandwidth=256&tflops=59"

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from sqlmodel import select
 
 from app.db import Database
+from app.models import Config
 from app.settings import Settings
 from app.store import servers
 from tests.seed import seed
@@ -24,9 +26,11 @@ def test_every_address_that_knows_get_knows_head(client: TestClient, database: D
     with database.write() as session:
         public_id = seed(session, runs=3, configs_used=1, detailed=1)[-1]
         (server, *_) = servers.list_servers(session)
+        fingerprint = str(session.exec(select(Config.fingerprint)).first())
+    names = {"public_id": public_id, "slug": server.slug, "key": "triple", "model_id": "1", "fingerprint": fingerprint}
     assert isinstance(client.app, FastAPI)
     asked = 0
-    for method, path in addresses(client.app, public_id=public_id, slug=server.slug, key="triple"):
+    for method, path in addresses(client.app, **names):
         if method != "GET" or "discover" in path:
             continue
         one, other = (client.request(each, path, follow_redirects=False) for each in ("GET", "HEAD"))

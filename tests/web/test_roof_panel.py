@@ -51,12 +51,14 @@ def test_without_a_bandwidth_the_machine_is_the_next_step(client: TestClient, da
     assert 'href="/machines/strix-halo">Open strix-halo</a>' in page
 
 
-def test_without_a_geometry_the_calculator_is_the_next_step(client: TestClient, database: Database, run: str) -> None:
+def test_without_a_geometry_the_models_page_is_the_next_step(client: TestClient, database: Database, run: str) -> None:
     with database.write() as session:
         model = session.get_one(Model, 1)
         model.geometry = {"parameters": 30}
         session.add(model)
-    assert "No ceiling. How many bytes the model reads for a token is unknown" in read(client, run)
+    said = read(client, run)
+    assert "No ceiling. How many bytes the model reads for a token is unknown" in said
+    assert "Tell what the model is like" in said
 
 
 def test_a_missing_peak_costs_only_the_prefill_side(client: TestClient, database: Database, run: str) -> None:

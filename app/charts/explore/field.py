@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from app.models import Config, Model
 from app.samples import Point
+from app.store.models import Told
 from app.suites import BUILT_IN
 
 Value = str | float | datetime
@@ -20,6 +21,8 @@ class Spot:
 
     config: Config
     model: Model
+    told: Told | None
+    """The model's geometry."""
     title: str
     """Of the configuration, as short as it can be and still differ from the others."""
     machine: str

@@ -12,7 +12,7 @@ from app.configuration import SETTINGS, setting_title, show
 from app.metrics import metrics
 from app.metrics.base import Metric
 from app.models import Config
-from app.roof import context_of, geometry_of
+from app.roof import context_of
 from app.samples import Point
 
 GROUPS = ("Metrics", "Derived", "Configuration", "Settings", "Point", "Run")
@@ -78,21 +78,19 @@ def _variant_rank(text: str) -> tuple[Any, ...]:
 
 def _bits(spot: Spot) -> float | None:
     """Of the file where it is known, else what the label usually means."""
-    geometry = geometry_of(spot.model)
-    if geometry is not None and geometry.weights is not None:
-        return round(geometry.weights.bits_per_weight, 3)
+    weights = spot.told and spot.told.geometry.weights
+    if weights:
+        return round(weights.bits_per_weight, 3)
     return bits_of_label(spot.model.quantization)
 
 
 def _parameters(spot: Spot) -> float | None:
-    geometry = geometry_of(spot.model)
-    total = geometry.params_total if geometry else None
+    total = spot.told and spot.told.geometry.params_total
     return _billions(total or spot.model.geometry.get("parameters"))
 
 
 def _active(spot: Spot) -> float | None:
-    geometry = geometry_of(spot.model)
-    return _billions(geometry.params_active) if geometry else None
+    return _billions(spot.told.geometry.params_active) if spot.told else None
 
 
 def _billions(count: Any) -> float | None:

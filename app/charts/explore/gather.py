@@ -68,7 +68,7 @@ def _spots(
     if "ceiling" in needs:
         stands = [
             Stand(
-                known.machines[p.machine_id], frozen[p.config_id].config, frozen[p.config_id].model, points[p.point_key]
+                known.machines[p.machine_id], frozen[p.config_id].config, frozen[p.config_id].told, points[p.point_key]
             )
             for p in places
         ]
@@ -77,6 +77,7 @@ def _spots(
         place: Spot(
             config=frozen[place.config_id].config,
             model=frozen[place.config_id].model,
+            told=frozen[place.config_id].told,
             title=titles.get(place.config_id, ""),
             machine=known.machine_title(place.machine_id),
             server=known.server_title(frozen[place.config_id].server),

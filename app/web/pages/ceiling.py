@@ -3,13 +3,13 @@
 from urllib.parse import urlencode
 
 from fastapi import APIRouter
+from sqlmodel import Session
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app.ceiling.types import KV_BITS, USUAL_BITS
 from app.errors import BadInput
-from app.hardware.catalogue import Catalogue
-from app.store import devices
+from app.store import devices, models
 from app.web.calculator import EXAMPLE, calculate, packed
 from app.web.deps import DatabaseDep, Form, Reading
 from app.web.forms import Fields
@@ -23,7 +23,7 @@ router = APIRouter(include_in_schema=False)
 def show_ceiling(request: Request, session: Reading) -> Response:
     """All of its state is in the address; without any it shows an example."""
     form = Fields(request.query_params.multi_items())
-    return _page(request, devices.load_catalogue(session), form if form.items() else EXAMPLE, not form.items())
+    return _page(request, session, form if form.items() else EXAMPLE, not form.items())
 
 
 @router.post("/ceiling", name="read_config")
@@ -33,27 +33,28 @@ def read_config(request: Request, database: DatabaseDep, form: Form) -> Response
         link = packed(form.get("text"))
     except BadInput as error:
         with database.read() as session:
-            known = devices.load_catalogue(session)
-        return _page(request, known, form, False, error)
+            return _page(request, session, form, False, error)
     kept = [(key, value) for key, value in form.items(without=("text", "config", *_MODEL)) if value.strip()]
     return RedirectResponse(f"{path_for(request, 'ceiling')}?{urlencode([*kept, ('config', link)])}", status_code=303)
 
 
-_MODEL = ("total", "active", "layers", "kv_heads", "head_dim")
+_MODEL = ("model", "as_bits", "total", "active", "layers", "kv_heads", "head_dim")
 
 
 def _page(
-    request: Request, catalogue: Catalogue, form: Fields, is_example: bool, error: BadInput | None = None
+    request: Request, session: Session, form: Fields, is_example: bool, error: BadInput | None = None
 ) -> Response:
     from app import charts  # loads the figures: not at start
 
+    known, measured = devices.known_devices(session), models.list_models(session)
     found = None
     if error is None:
         try:
-            found = calculate(form, catalogue)
+            found = calculate(form, known, measured)
         except BadInput as problem:
             error = problem
-    typed_instead = urlencode(form.items(without=("config", "bits", "text")))
+    kv = form.get("kv").strip() or "f16"
+    typed_instead = urlencode(form.items(without=("config", "model", "as_bits", "bits", "text")))
     return render(
         request,
         "ceiling.html",
@@ -63,8 +64,10 @@ def _page(
         figure=charts.against_context(found.curve) if found else None,
         error=error,
         is_example=is_example,
-        device_names=[device.name for device in catalogue.devices],
+        device_names=known.names,
+        models=[one for one in measured if one.told and one.told.geometry.weights],
         quantizations=list(USUAL_BITS),
-        kv_types=list(KV_BITS),
+        kv=kv,
+        kv_types=list(dict.fromkeys((*KV_BITS, kv))),
         typed_instead=typed_instead,
     )

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fastapi import APIRouter
+from sqlmodel import Session
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -11,12 +12,13 @@ from app import charts
 from app.compare import standing
 from app.errors import BadInput
 from app.metrics import FLAGS, metrics
-from app.models import ENDED_STATES, Run, Server
-from app.roof import Foundation, Insight, PointRoof, RunRoof, insight, run_roof
+from app.models import ENDED_STATES, Machine, Model, Run, Server
+from app.roof import Foundation, Insight, PointRoof, RunRoof, Unknown, insight, run_roof
 from app.samples import Point, Sample
-from app.store import hardware, measurements, runs, samples
+from app.store import devices, hardware, measurements, runs, samples
 from app.store.annotations import REASONS
 from app.store.previous import previous
+from app.web import calculator
 from app.web.deps import Reading, Writing
 from app.web.paths import path_for
 from app.web.progress import progress_of
@@ -59,6 +61,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         hardware=hardware.hardware_of(session, run),
         insight=explained,
         roof_figure=charts.against_context(explained.curve, _reached(explained)) if explained else None,
+        calculation=_calculation(session, model, machine, roof, top),
         roofline=_roofline(roof.foundation, top) if isinstance(roof, RunRoof) and top else None,
         samples=sample_lines(taken),
         flags=_flags(taken),
@@ -81,6 +84,14 @@ def refreeze_hardware(request: Request, session: Writing, public_id: str) -> Res
     """Takes what is known of the machine today for what the run was measured on: a person's word for it."""
     hardware.refreeze(session, runs.run(session, public_id))
     return RedirectResponse(path_for(request, "run", public_id=public_id) + "#roof-title", status_code=303)
+
+
+def _calculation(
+    session: Session, model: Model | None, machine: Machine, roof: RunRoof | Unknown | None, top: PointRoof | None
+) -> str:
+    if not isinstance(roof, RunRoof) or top is None or model is None or model.id is None:
+        return ""
+    return calculator.of_run(model.id, machine.name, devices.known_devices(session), roof.foundation, top)
 
 
 def _with_sensors(sample: Sample, at_point: Sequence[Sample]) -> Sample:

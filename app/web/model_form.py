@@ -1,0 +1,93 @@
+"""What a person says of a model, in the calculator and on the model's page: a config.json, a GGUF file, or figures."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from app.ceiling.geometry import Attention, Geometry, check_bits, typed
+from app.ceiling.labels import bits_of_label
+from app.ceiling.sources import from_document, from_gguf
+from app.errors import BadInput
+from app.units import number
+from app.web.forms import GIGA, Fields, quantity, whole
+
+MAX_CONFIG_CHARS = 256 << 10
+LONGEST_LABEL = 60
+FIGURES = ("total", "active", "bits", "layers", "kv_heads", "head_dim")
+EXAMPLES_OF_BITS = "4.85 for Q4_K_M, 8.5 for Q8_0, 16 for BF16"
+
+
+def stated(form: Fields) -> tuple[Geometry, dict[str, str]]:
+    """The geometry, and the fields that it came from. Raises BadInput.
+
+    `way` says which part of the form counts: config (`file` or `text`, and `bits`), gguf (`path`), or figures.
+    """
+    way = form.get("way")
+    if way == "gguf":
+        path = form.get("path").strip()
+        return from_gguf(path), {"way": way, "path": path}
+    if way == "config":
+        text = form.get("file") or form.get("text")
+        geometry = from_document(config_json(text), bits_per_weight(form))
+        return geometry, {"way": way, "text": text, "bits": form.get("bits").strip()}
+    return from_figures(form), {"way": "figures", **{key: form.get(key).strip() for key in FIGURES}}
+
+
+def config_json(text: str) -> dict[str, Any]:
+    """Raises BadInput when it is none."""
+    if len(text) > MAX_CONFIG_CHARS:
+        raise BadInput("It is larger than any config.json.")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadInput("This is not sound JSON; give the whole config.json, from { to }.") from error
+    if not isinstance(document, dict):
+        raise BadInput("It is JSON, but no config.json of a model.")
+    return document
+
+
+def from_figures(form: Fields) -> Geometry:
+    """Parameters in billions and bits per weight; with layers, KV heads and head size the KV cache too."""
+    total = quantity(form.get("total"), "The parameters", GIGA)
+    if total is None:
+        raise BadInput("Type the model's parameters, or paste its config.json.")
+    active = quantity(form.get("active"), "The active parameters", GIGA) or total
+    bits = bits_per_weight(form)
+    if bits is None:
+        raise BadInput(f"Bits per weight are missing: {EXAMPLES_OF_BITS}.")
+    found = typed(total, active, bits)
+    layers, heads, dim = (
+        whole(form.get(key), title)
+        for key, title in (("layers", "Layers"), ("kv_heads", "KV heads"), ("head_dim", "The head size"))
+    )
+    if layers is None or heads is None or dim is None:
+        return found
+    if not (0 < layers <= 2_000 and 0 < heads <= 4_096 and 0 < dim <= 65_536):
+        raise BadInput("Layers, KV heads and head size must be numbers above zero that a model can have.")
+    return replace(
+        found,
+        attention=(Attention(layers, heads * dim, heads * dim, 0, dim, dim),),
+        blocks=layers,
+        assumptions=(
+            *found.assumptions[:1],
+            "all layers see the whole context; their attention in prefill is left out",
+        ),
+    )
+
+
+def bits_per_weight(form: Fields, field: str = "bits") -> float | None:
+    """A number, or a quantization such as Q4_K_M; None when nothing was typed."""
+    text = form.get(field).strip()
+    if (usual := bits_of_label(text[:LONGEST_LABEL])) is not None:
+        return usual
+    return quantity(text, "Bits per weight", 1)
+
+
+def at_bits(geometry: Geometry, bits: float | None) -> Geometry:
+    """A known model as if it were quantized otherwise."""
+    if bits is None or geometry.weights is None:
+        return geometry
+    check_bits(bits)
+    words = f"its weights as if at {number(bits)} bits each instead of {number(geometry.weights.bits_per_weight)}"
+    weights = geometry.weights.scaled(bits / geometry.weights.bits_per_weight)
+    return replace(geometry, weights=weights, assumptions=(*geometry.assumptions, words))

@@ -1,0 +1,159 @@
+"""Models: what each reads for a token and who told it, and the form in which a person tells it."""
+
+from typing import NamedTuple
+
+from fastapi import APIRouter
+from sqlmodel import Session
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from app.ceiling.geometry import Geometry, Part, Source
+from app.ceiling.report import Report, report
+from app.ceiling.traffic import kv_bytes_per_token, step
+from app.ceiling.types import USUAL_BITS
+from app.errors import BadInput
+from app.hardware import this_host
+from app.store import models
+from app.store.devices import KnownDevice, known_devices
+from app.store.models import KnownModel
+from app.web.deps import DatabaseDep, Form, Reading, Writing
+from app.web.forms import Fields, typed
+from app.web.model_form import stated
+from app.web.paths import local_path, path_for
+from app.web.render import render
+
+router = APIRouter(include_in_schema=False)
+
+LONG_CONTEXT = 8_192
+
+
+class Line(NamedTuple):
+    """A model in the list; None is unknown."""
+
+    model: KnownModel
+    weight_bytes: int | None
+    kv_bytes: int | None
+
+
+class Role(NamedTuple):
+    """Weights that a step uses alike."""
+
+    title: str
+    part: Part
+    share: float
+    """Of them that one token reads."""
+
+    @property
+    def read_bytes(self) -> int:
+        return round(self.part.n_bytes * self.share)
+
+
+class Reach(NamedTuple):
+    """What a machine's device allows the model."""
+
+    known: KnownDevice
+    empty: Report
+    long: Report
+    is_too_small: bool
+
+
+@router.get("/models", name="models")
+def list_models(request: Request, session: Reading) -> Response:
+    return render(request, "models.html", lines=[_line(one) for one in models.list_models(session)])
+
+
+@router.get("/models/{model_id}", name="model")
+def show_model(request: Request, session: Reading, model_id: int, back: str = "") -> Response:
+    """`back`: the page to return to when the model was told."""
+    return _page(request, session, model_id, back)
+
+
+@router.post("/models/{model_id}", name="state_model")
+def state_model(request: Request, database: DatabaseDep, form: Form, model_id: int) -> Response:
+    back = form.get("back")
+    try:
+        geometry, fields = stated(form)
+        with database.write() as session:
+            models.state(session, model_id, geometry, fields)
+    except BadInput as error:
+        with database.read() as session:
+            return _page(request, session, model_id, back, form, error)
+    return RedirectResponse(local_path(back) or path_for(request, "model", model_id=model_id), status_code=303)
+
+
+@router.post("/models/{model_id}/take-back", name="take_back_model")
+def take_back_model(request: Request, session: Writing, model_id: int) -> Response:
+    models.take_back(session, model_id)
+    return RedirectResponse(path_for(request, "model", model_id=model_id), status_code=303)
+
+
+def _page(
+    request: Request,
+    session: Session,
+    model_id: int,
+    back: str,
+    form: Fields | None = None,
+    error: BadInput | None = None,
+) -> Response:
+    model = models.model(session, model_id)
+    geometry = model.told.geometry if model.told and model.told.geometry.weights else None
+    return render(
+        request,
+        "model.html",
+        status=error.http_status if error else 200,
+        model=model,
+        geometry=geometry,
+        line=_line(model),
+        roles=_roles(geometry) if geometry else [],
+        reaches=_reaches(session, geometry) if geometry else [],
+        long_context=LONG_CONTEXT,
+        form=form or _form(model),
+        error=error,
+        back=local_path(back) or "",
+        quantizations=list(USUAL_BITS),
+        host=this_host().name,
+    )
+
+
+def _line(model: KnownModel) -> Line:
+    geometry = model.told.geometry if model.told else None
+    read = step(geometry) if geometry else None
+    return Line(model, read.weight_bytes if read else None, kv_bytes_per_token(geometry) if geometry else None)
+
+
+def _roles(geometry: Geometry) -> list[Role]:
+    weights = geometry.weights
+    assert weights is not None, "asked for known weights only"
+    dense = "Active" if geometry.source is Source.TYPED else "Attention, FFN, norms and routers"
+    roles = [
+        Role(dense, weights.dense, 1.0),
+        Role("Routed experts", weights.routed, geometry.expert_share),
+        Role("Output head", weights.head, 1.0),
+        Role("Looked up, or used by other tokens", weights.unread, 0.0),
+    ]
+    return [role for role in roles if role.part.n_bytes]
+
+
+def _reaches(session: Session, geometry: Geometry) -> list[Reach]:
+    assert geometry.weights is not None, "asked for known weights only"
+    needed = geometry.weights.total.n_bytes
+    return [
+        Reach(
+            known,
+            report(geometry, known.device),
+            report(geometry, known.device, LONG_CONTEXT),
+            known.memory_bytes is not None and known.memory_bytes < needed,
+        )
+        for known in known_devices(session).local
+    ]
+
+
+def _form(model: KnownModel) -> Fields:
+    """What was stated; without it, what the server tells, as a person would type it."""
+    if model.stated:
+        return Fields(model.stated.form.items())
+    parameters, size_bytes = model.parameters, model.size_bytes
+    bits = f"{size_bytes * 8 / parameters:.3g}" if parameters and size_bytes else ""
+    if not bits and model.quantization.upper() in USUAL_BITS:
+        bits = model.quantization
+    return Fields([("total", typed(parameters)), ("bits", bits)])

@@ -1,0 +1,57 @@
+"""A device by its name: a machine's own, one of the catalogue, or a sentence with what it may mean."""
+
+import pytest
+
+from app.ceiling.decode import Device
+from app.db import Database
+from app.errors import BadInput
+from app.hardware.catalogue import built_in
+from app.store import devices
+from app.store.devices import KnownDevice, KnownDevices, known_devices
+from tests.seed import seed
+
+OWN = [
+    KnownDevice(Device(name, 50e9), "measured", None) for name in ("Memory DDR4-3200 on box", "Card on a", "Card on b")
+]
+KNOWN = KnownDevices(OWN, built_in())
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("RTX 3090", "GeForce RTX 3090"),
+        ("nvidia geforce rtx 3090", "GeForce RTX 3090"),
+        ("memory ddr4-3200 on BOX", "Memory DDR4-3200 on box"),
+        ("Memory DDR4-3200", "Memory DDR4-3200 on box"),
+        ("Card on b", "Card on b"),
+    ],
+)
+def test_what_a_name_means(name: str, meant: str) -> None:
+    assert KNOWN.find(name).name == meant
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("m3 max", r"'m3 max' may be several devices: Apple M3 Max \(30-core GPU\), Apple M3 Max \(40-core GPU\)\.$"),
+        ("card", r"may be several devices: Card on a, Card on b\.$"),
+        ("rtx 3091", r"no?.*a device 'rtx 3091'; did you mean GeForce RTX 3090\?$"),
+        ("abacus", r"Neither the catalogue nor a machine has a device 'abacus'\.$"),
+        ("", r"has a device ''\.$"),
+    ],
+)
+def test_names_that_mean_several_or_none(name: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        KNOWN.find(name)
+
+
+def test_the_machines_devices_and_a_persons_own_stand_beside_the_catalogue(database: Database) -> None:
+    with database.write() as session:
+        seed(session, runs=1, configs_used=1, detailed=0)
+        devices.save_device(session, "Abacus", kind="gpu", bandwidth_bytes_per_s=5e9, source="counted")
+    with database.read() as session:
+        known = known_devices(session)
+    found = known.find("Radeon 8060S on strix-halo")
+    assert (found.device.bandwidth_bytes_per_s, found.device.peak_flops, found.source) == (256e9, 59e12, "catalogue")
+    assert known.find("abacus").source == "catalogue: counted"
+    assert known.names[:2] == ["RTX 3090 on 2×3090", "M3 Ultra on m3-ultra"]

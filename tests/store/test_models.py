@@ -1,0 +1,143 @@
+"""What is known of a model: the better source first, a person's statement for all runs of a name and quantization."""
+
+from collections.abc import Sequence
+
+import pytest
+from sqlmodel import Session
+
+from app.ceiling.geometry import Geometry, Source, typed
+from app.ceiling.hf_config import from_config
+from app.configuration import Snapshot
+from app.db import Database
+from app.errors import BadInput, NotFound
+from app.models import FULL_GEOMETRY, Config, Model, StatedGeometry
+from app.roof import config_roofs
+from app.store import configs, explore, models
+from app.store.decodes import newest_decodes
+from tests.ceiling.models import MODELS
+from tests.databases import on_both
+from tests.seed import seed
+
+GUESS = typed(8e9, 8e9, 4.5)
+CONFIG = from_config(MODELS["Llama-3.1-8B"], 4.5)
+
+
+def of(source: Source) -> Geometry:
+    return Geometry(source, "llama", GUESS.weights, None)
+
+
+@pytest.mark.parametrize(
+    ("said", "told", "counts"),
+    [
+        ([Source.TYPED], [], Source.TYPED),
+        ([Source.TYPED], [Source.LLAMA_CPP], Source.LLAMA_CPP),
+        ([Source.CONFIG], [Source.OLLAMA], Source.OLLAMA),
+        ([Source.GGUF], [Source.OLLAMA], Source.GGUF),
+        ([Source.GGUF], [Source.LLAMA_CPP], Source.GGUF),
+        ([Source.CONFIG], [], Source.CONFIG),
+        ([], [Source.OLLAMA], Source.OLLAMA),
+    ],
+)
+def test_the_better_source_counts(said: Sequence[Source], told: Sequence[Source], counts: Source) -> None:
+    model = Model(name="m", geometry={FULL_GEOMETRY: of(told[0]).to_json()} if told else {}, geometry_sha256="")
+    stated = StatedGeometry(model_name="m", geometry=of(said[0]).to_json()) if said else None
+    found = models.best(model, stated)
+    assert found is not None
+    assert found.geometry.source == counts
+    assert (found.stated_at is None) == (counts in told)
+
+
+def test_a_source_without_weights_is_none() -> None:
+    empty = Geometry(Source.OLLAMA, "llama", None, None)
+    model = Model(name="m", geometry={FULL_GEOMETRY: empty.to_json()}, geometry_sha256="")
+    found = models.best(model, StatedGeometry(model_name="m", geometry=GUESS.to_json()))
+    assert found is not None
+    assert found.geometry == GUESS
+    assert models.best(Model(name="m", geometry={}, geometry_sha256=""), None) is None
+
+
+def freeze(session: Session, name: str, quantization: str, version: str, geometry: dict[str, object]) -> Config:
+    return configs.freeze(session, 1, Snapshot("vllm", version, name, quantization, {}), geometry, "vllm")
+
+
+def forget(session: Session) -> None:
+    """What the seeded servers told."""
+    for config in range(1, 5):
+        model = session.get(Model, config)
+        if model is not None:
+            model.geometry = {"parameters": 7}
+            session.add(model)
+
+
+@on_both
+def test_a_statement_holds_for_runs_before_and_after_it_until_it_is_taken_back(database: Database) -> None:
+    with database.write() as session:
+        seed(session, runs=6, configs_used=2, detailed=0)
+        forget(session)
+    with database.read() as session:
+        assert config_roofs(session) == {}
+    with database.write() as session:
+        model = newest_decodes(session)[0].model
+        assert model.id is not None
+        models.state(session, model.id, CONFIG, {"way": "config"})
+    with database.read() as session:
+        told = {one.model.quantization: one.told for one in newest_decodes(session)}
+        assert {name for name, one in told.items() if one} == {model.quantization}
+        frozen = explore.known(session).configs.values()
+        assert {each.model.quantization for each in frozen if each.told} == {model.quantization}
+        before = config_roofs(session)
+        assert before
+    with database.write() as session:  # corrected
+        models.state(session, model.id, GUESS, {"way": "figures"})
+    with database.read() as session:
+        assert {each.ceiling for each in config_roofs(session).values()} != {each.ceiling for each in before.values()}
+        assert [one.told.geometry.source for one in models.list_models(session) if one.told] == [Source.TYPED]
+    with database.write() as session:  # of another engine version, and with other totals: the same model all the same
+        config = freeze(session, model.name, model.quantization, "new", {"parameters": 8})
+        known = models.model(session, config.model_id)
+        assert known.told is not None
+        assert known.told.geometry == GUESS
+        assert len(known.ids) == 2
+        models.take_back(session, config.model_id)
+    with database.read() as session:
+        assert config_roofs(session) == {}
+        assert models.model(session, model.id).told is None
+
+
+def test_one_line_for_rows_that_know_the_same_and_two_for_different_files(database: Database) -> None:
+    with database.write() as session:
+        seed(session, runs=3, configs_used=1, detailed=0)
+        freeze(session, "Twice", "Q4_K_M", "1", {"parameters": 7})
+        freeze(session, "Twice", "Q4_K_M", "2", {"size_bytes": 9})
+        freeze(session, "Twice", "Q4_K_M", "3", {FULL_GEOMETRY: of(Source.LLAMA_CPP).to_json()})
+        freeze(session, "Twice", "Q4_K_M", "4", {FULL_GEOMETRY: CONFIG.to_json()})
+    with database.read() as session:
+        lines = [one for one in models.list_models(session) if one.name == "Twice"]
+        assert sorted(len(one.ids) for one in lines) == [1, 1, 2]
+        (unknown,) = [one for one in lines if one.told is None]
+        assert (unknown.parameters, unknown.size_bytes, unknown.run_count) == (7, 9, 0)
+        (used,) = [one for one in models.list_models(session) if one.name != "Twice"]
+        assert used.run_count == 3
+
+
+def test_a_better_source_outranks_what_was_stated_and_both_stay(database: Database) -> None:
+    with database.write() as session:
+        seed(session, runs=1, configs_used=1, detailed=0)
+        models.state(session, 1, GUESS, {"way": "figures"})
+        known = models.model(session, 1)
+        assert known.told is not None
+        assert known.told.geometry.source is Source.CONFIG
+        assert known.is_outranked
+        assert known.stated is not None
+
+
+def test_what_cannot_be_stated(database: Database) -> None:
+    with database.write() as session:
+        seed(session, runs=1, configs_used=1, detailed=0)
+        with pytest.raises(BadInput, match="say the bits per weight too"):
+            models.state(session, 1, Geometry(Source.CONFIG, "llama", None, None), {})
+        with pytest.raises(NotFound):
+            models.take_back(session, 1)
+        for call in (models.take_back, models.model):
+            with pytest.raises(NotFound, match="There is no model 99"):
+                call(session, 99)
