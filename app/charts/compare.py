@@ -16,11 +16,11 @@ GAP = 0.12
 SHOWN_PERCENT = 99
 """Further out, single pauses stretch the axis: the table says how long the longest was."""
 VARIED = (
-    ("depth", "Tokens in the cache before the prompt", ("concurrency",)),
-    ("concurrency", "Streams", ("prompt_tokens", "depth")),
-    ("prompt_tokens", "Prompt tokens", ("concurrency", "depth")),
+    ("depth", "Tokens in the cache before the prompt"),
+    ("concurrency", "Streams"),
+    ("prompt_tokens", "Prompt tokens"),
 )
-"""What a suite may vary, and what must stay the same meanwhile: behind a context, the whole prompt is longer too."""
+"""What a suite may vary."""
 MAX_TICKS = 8
 LADDERS = (
     *([round(1 + step * place, 4) for place in range(-12, 13)] for step in (0.01, 0.02, 0.05)),
@@ -205,8 +205,8 @@ def curves(found: Comparison) -> Figure | None:
     varied = _varied(found)
     if varied is None or found.main is None:
         return None
-    name, title, constant = varied
-    rest = attrgetter("output_tokens", *constant)
+    name, title = varied
+    rest = attrgetter("output_tokens", *(other for other, _ in VARIED if other != name))
     points = [each for each in found.shared_points if rest(each.point) == rest(found.main)]
     points.sort(key=lambda each: int(getattr(each.point, name)))
     domains = _domains(len(found.main_rows))
@@ -231,7 +231,7 @@ def curves(found: Comparison) -> Figure | None:
     )
 
 
-def _varied(found: Comparison) -> tuple[str, str, tuple[str, ...]] | None:
+def _varied(found: Comparison) -> tuple[str, str] | None:
     points = [each.point for each in found.shared_points]
     return next((each for each in VARIED if len({getattr(point, each[0]) for point in points}) > 1), None)
 

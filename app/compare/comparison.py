@@ -26,9 +26,11 @@ from app.errors import BadInput
 from app.metrics import TRIPLE, Measured, belongs, clock, is_usable, metrics, preferred, values_of
 from app.metrics.base import Source
 from app.metrics.summary import summarise
+from app.models import StatedGeometry
 from app.roof import Foundation, foundation, roofs
 from app.samples import Point, Sample
 from app.store.machines import MachineDevice, devices
+from app.store.models import all_stated, best
 from app.store.subjects import resolve
 
 
@@ -203,20 +205,23 @@ def _distribution(taken: Taken, point: Point | None) -> Distribution:
 
 def _ceilings(session: Session, taken: Sequence[Taken], point: Point | None) -> tuple[Ceiling, ...]:
     held: dict[int, Sequence[MachineDevice]] = {}
+    stated = all_stated(session)
     for each in taken:
         machine = each.circumstances.machine
         assert machine.id is not None
         if machine.id not in held:
             held[machine.id] = devices(session, machine)
-    return tuple(_ceiling(held[each.circumstances.run.machine_id], each, point) for each in taken)
+    return tuple(_ceiling(held[each.circumstances.run.machine_id], stated, each, point) for each in taken)
 
 
-def _ceiling(held: Sequence[MachineDevice], taken: Taken, point: Point | None) -> Ceiling:
+def _ceiling(
+    held: Sequence[MachineDevice], stated: Mapping[tuple[str, str], StatedGeometry], taken: Taken, point: Point | None
+) -> Ceiling:
     _, _, _, config, model = taken.circumstances
     at_point = (taken.at(point) if point else []) or taken.at(taken.main_point)
     if config is None or model is None or not at_point:
         return Ceiling(None, "", None, None, "", None, taken.refusal or "It did not measure this point.")
-    found = foundation(held, config, model)
+    found = foundation(held, config, best(model, stated.get((model.name, model.quantization))))
     if not isinstance(found, Foundation):
         return Ceiling(None, "", None, None, "", None, f"{found.reason} {found.remedy}")
     (roof,) = roofs(found, [_shown(at_point, key) for key in TRIPLE])

@@ -172,9 +172,9 @@ def overall(verdicts: Iterable[Verdict]) -> str | None:
     return None
 
 
-def point_words(point: Point) -> str:
+def point_title(point: Point) -> str:
     """
-    >>> point_words(Point(2064, 128, concurrency=4, depth=2000))
+    >>> point_title(Point(2064, 128, concurrency=4, depth=2000))
     '2,064 prompt tokens, 128 output tokens, 4 streams, depth 2,000'
     """
     said = [f"{point.prompt_tokens:,} prompt tokens", f"{point.output_tokens:,} output tokens"]

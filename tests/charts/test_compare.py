@@ -66,9 +66,9 @@ def test_curves_run_over_the_lengths(found: Comparison) -> None:
     assert [row[0] for row in figure.table.rows] == ["512", "2,000"]
 
 
-def test_curves_over_depth_let_the_prompt_grow_with_it(database: Database) -> None:
+def test_curves_run_over_depth(database: Database) -> None:
     q8, q4 = place(database, Q8, Q4)
-    behind = [Point(64, 32), Point(2064, 32, depth=2000)]
+    behind = [Point(64, 32), Point(64, 32, depth=2000)]
     names = []
     for config in (q8, q4):
         samples = [

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app import charts
 from app.compare import Comparison, compare
-from app.compare.result import Subject, point_words
+from app.compare.result import Subject, point_title
 from app.store import baselines
 from app.store.filters import Filter
 from app.store.listing import list_runs
@@ -92,7 +92,7 @@ def _alone(found: Comparison) -> list[str]:
         found.subjects, zip(*(each.rows[0].cells for each in found.points), strict=True), strict=True
     ):
         points = [
-            point_words(each.point)
+            point_title(each.point)
             for each, cell in zip(found.points, cells, strict=True)
             if each.n_measured == 1 and cell.value is not None
         ]
