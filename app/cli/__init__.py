@@ -350,8 +350,10 @@ def migrate(
 
 
 @app.command()
-def doctor() -> None:
+def doctor(
+    notify: Annotated[bool, typer.Option("--notify", help="Send a notification as a test.")] = False,
+) -> None:
     """Check what is installed, where data lives, and which servers answer."""
     from app.cli.doctor import doctor as run_it
 
-    run_it()
+    run_it(notify)

@@ -17,7 +17,7 @@ from app.errors import Busy, Cancelled, RoofmarkError, ServerProblem
 from app.http import ServerClient, is_loopback
 from app.metrics import triple_of
 from app.models import Run, Server
-from app.runner import evidence, sensing, workers
+from app.runner import evidence, notify, sensing, workers
 from app.runner.facts import chosen_model, context_tokens, contradictions, facts_json, geometry, snapshot, with_context
 from app.samples import Sample
 from app.secrets import Secrets
@@ -80,6 +80,7 @@ def work(database: Database, settings: Settings, public_id: str, listen: Listene
     status, error = _measured(database, settings, public_id, listen, stop)
     with database.write() as session:
         runs.finish(session, run.id, status, error)
+    notify.ended(database, settings, public_id)
     return status
 
 
