@@ -76,6 +76,8 @@ class ServerFigures:
     queue_ms: float | None = None
     draft_tokens: int | None = None
     draft_accepted_tokens: int | None = None
+    expert_hit_share: float | None = None
+    """Of a mixture of experts: hits / lookups of the cache that holds experts in fast memory."""
     raw: dict[str, Any] = field(default_factory=dict)
     """The server's object as it was sent."""
 

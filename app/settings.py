@@ -53,6 +53,9 @@ class Settings(BaseSettings):
     busy_timeout_s: float = Field(
         60.0, ge=0, le=LONGEST_TIMEOUT_S, description="How long to wait for a server that is busy with others."
     )
+    notify_urls: SecretStr | None = Field(
+        None, description="Whom to tell of failed runs and of those worse than their baseline: Apprise URLs."
+    )
     sensors: bool = Field(
         True, description="Read the machine's sensors twice a second during a run, in a process of their own."
     )

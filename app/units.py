@@ -126,6 +126,15 @@ def percent(fraction: float) -> str:
     return f"{'+' if fraction > 0 else '−'}{text} %"
 
 
+def day(moment: datetime) -> str:
+    """
+    >>> day(datetime(2026, 11, 2, 23, 30, tzinfo=UTC))
+    '2 November 2026'
+    """
+    utc = moment.astimezone(UTC)
+    return f"{utc.day} {utc:%B %Y}"
+
+
 def change_interval(low: float, high: float) -> str:
     """Both ends of the interval of a ratio, as relative changes.
 

@@ -30,6 +30,7 @@ class Job:
             model=self.model_id,
             nonce=nonce,
             reuse_cache=case.reuses_cache,
+            context_tokens=self.context_tokens,
             expected_prompt_tokens=counted,
             capabilities=self.capabilities,
         )

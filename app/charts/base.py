@@ -2,7 +2,7 @@
 
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,23 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """What a mark in the figure stands for, in words."""
+
+    text: str
+    links: tuple[tuple[str, str], ...] = ()
+    """Titles and paths of what to read about it."""
+    name: str = ""
+    """What it is called in the figure; without a name the list numbers it."""
+
+
+@dataclass(frozen=True)
+class MarkList:
+    title: str
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True)
 class Figure:
     data: list[dict[str, Any]]
     layout: dict[str, Any]
@@ -48,8 +65,8 @@ class Figure:
     """One sentence that says what the figure shows, for whoever does not see it."""
     table: Table
     legend: tuple[Key, ...] = ()
-    marks: tuple[str, ...] = ()
-    """What the figure's numbered marks stand for, in order."""
+    marks: tuple[MarkList, ...] = ()
+    """What the figure's marks stand for, in order."""
 
     @property
     def is_empty(self) -> bool:
@@ -92,17 +109,18 @@ def shares(counts: Sequence[int], total: int = MAX_POINTS) -> list[int]:
     return given
 
 
-def reduce(values: Sequence[float], limit: int) -> Sequence[int]:
+def reduce(values: Sequence[float], limit: int, always: Iterable[int] = ()) -> Sequence[int]:
     """Indices of about `limit` values: of each bucket of neighbours the lowest, the highest and the last.
 
-    The first value stays too, so that a line keeps its beginning.
+    The first value stays too, so that a line keeps its beginning, and so does `always`.
     """
     count = len(values)
     if count <= limit:
         return range(count)
     buckets = max(1, limit // 3)
-    kept = {0}
+    kept = {0, *always}
     for number in range(buckets):
-        bucket = range(number * count // buckets, (number + 1) * count // buckets)
-        kept.update((min(bucket, key=values.__getitem__), max(bucket, key=values.__getitem__), bucket[-1]))
+        begin, end = number * count // buckets, (number + 1) * count // buckets
+        bucket = values[begin:end]
+        kept.update((begin + bucket.index(min(bucket)), begin + bucket.index(max(bucket)), end - 1))
     return sorted(kept)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from app.charts.base import MAX_SERIES, Figure, Key, Table, axis, plain
@@ -15,12 +16,11 @@ GAP = 0.12
 SHOWN_PERCENT = 99
 """Further out, single pauses stretch the axis: the table says how long the longest was."""
 VARIED = (
-    ("prompt_tokens", "Prompt tokens"),
     ("depth", "Tokens in the cache before the prompt"),
     ("concurrency", "Streams"),
+    ("prompt_tokens", "Prompt tokens"),
 )
-
-
+"""What a suite may vary."""
 MAX_TICKS = 8
 LADDERS = (
     *([round(1 + step * place, 4) for place in range(-12, 13)] for step in (0.01, 0.02, 0.05)),
@@ -44,16 +44,14 @@ def forest(found: Comparison) -> Figure | None:
     traces, layout = [], _forest_layout(rows, len(found.subjects) - 1)
     ends = [1 - SAME_WITHIN, 1 + SAME_WITHIN]
     for number_of, (row, domain) in enumerate(zip(rows, domains, strict=True), start=1):
-        y = "y" if number_of == 1 else f"y{number_of}"
+        y = _y(number_of)
         wish = "less is better" if row.better == "lower" else "more is better"
         layout[y.replace("y", "yaxis")] |= {"title": {"text": f"{row.title}: {wish}"}, "domain": list(domain)}
         for place, (subject, cell) in enumerate(zip(found.subjects, row.cells, strict=True)):
             if cell.ratio is not None and cell.ratio.value is not None:
                 traces.append(_mark(subject, place, cell, row, y, len(found.subjects) - 1 - place))
                 ends += [cell.ratio.low or cell.ratio.value, cell.ratio.high or cell.ratio.value]
-    layout["xaxis"] = {"title": {"text": f"Ratio to {base.letter}"}} | _ratio_axis(
-        min(ends), max(ends), f"y{len(rows)}" if len(rows) > 1 else "y"
-    )
+    layout["xaxis"] = {"title": {"text": f"Ratio to {base.letter}"}} | _ratio_axis(min(ends), max(ends), _y(len(rows)))
     return Figure(
         data=traces,
         layout=layout,
@@ -67,6 +65,11 @@ def forest(found: Comparison) -> Figure | None:
     )
 
 
+def _y(number_of: int) -> str:
+    """Plotly's name for the value axis of a panel, counted from 1."""
+    return "y" if number_of == 1 else f"y{number_of}"
+
+
 def _domains(count: int) -> list[tuple[float, float]]:
     """Of panels one above the other, the first on top."""
     height = (1 - GAP * (count - 1)) / count
@@ -75,7 +78,7 @@ def _domains(count: int) -> list[tuple[float, float]]:
 
 def _forest_layout(rows: Sequence[Row], lines: int) -> dict[str, Any]:
     quiet = {"range": [-0.7, lines - 0.3], "showticklabels": False, "showgrid": False, "zeroline": False}
-    axes = ["yaxis", *(f"yaxis{place}" for place in range(2, len(rows) + 1))]
+    axes = [_y(place).replace("y", "yaxis") for place in range(1, len(rows) + 1)]
     band = {"type": "rect", "xref": "x", "yref": "paper", "y0": 0, "y1": 1}
     return {
         "xaxis": {},
@@ -203,13 +206,14 @@ def curves(found: Comparison) -> Figure | None:
     if varied is None or found.main is None:
         return None
     name, title = varied
-    points = [each for each in found.shared_points if _others(each.point, name) == _others(found.main, name)]
+    rest = attrgetter("output_tokens", *(other for other, _ in VARIED if other != name))
+    points = [each for each in found.shared_points if rest(each.point) == rest(found.main)]
     points.sort(key=lambda each: int(getattr(each.point, name)))
     domains = _domains(len(found.main_rows))
     layout: dict[str, Any] = {"xaxis": axis(title), "hovermode": "closest"}
     traces, drawn = [], set()
     for number_of, (row, domain) in enumerate(zip(found.main_rows, domains, strict=True), start=1):
-        y = "y" if number_of == 1 else f"y{number_of}"
+        y = _y(number_of)
         layout[y.replace("y", "yaxis")] = axis(f"{row.title} {row.unit}", domain=list(domain), nticks=5)
         layout["xaxis"]["anchor"] = y
         for place, subject in enumerate(found.subjects):
@@ -217,7 +221,7 @@ def curves(found: Comparison) -> Figure | None:
             known = [(x, cell) for x, cell in cells if cell.value is not None]
             if known:
                 drawn.add(place)
-                traces.append(_curve(subject, place, row, y, known))
+                traces.append(_curve(subject, place, row, y, title, known))
     return Figure(
         data=traces,
         layout=layout,
@@ -228,21 +232,13 @@ def curves(found: Comparison) -> Figure | None:
 
 
 def _varied(found: Comparison) -> tuple[str, str] | None:
-    return next(
-        (
-            (name, title)
-            for name, title in VARIED
-            if len({getattr(each.point, name) for each in found.shared_points}) > 1
-        ),
-        None,
-    )
+    points = [each.point for each in found.shared_points]
+    return next((each for each in VARIED if len({getattr(point, each[0]) for point in points}) > 1), None)
 
 
-def _others(point: Point, name: str) -> list[int]:
-    return [getattr(point, other) for other, _ in VARIED if other != name]
-
-
-def _curve(subject: Subject, place: int, row: Row, y: str, known: Sequence[tuple[int, Cell]]) -> dict[str, Any]:
+def _curve(
+    subject: Subject, place: int, row: Row, y: str, title: str, known: Sequence[tuple[int, Cell]]
+) -> dict[str, Any]:
     values = [cell.value or 0.0 for _, cell in known]
     above = [max(0.0, (cell.high or value) - value) for (_, cell), value in zip(known, values, strict=True)]
     below = [max(0.0, value - (cell.low or value)) for (_, cell), value in zip(known, values, strict=True)]
@@ -259,7 +255,7 @@ def _curve(subject: Subject, place: int, row: Row, y: str, known: Sequence[tuple
             "array": [round(value, 3) for value in above],
             "arrayminus": [round(value, 3) for value in below],
         },
-        "hovertemplate": f"{subject.letter} · {row.title} %{{y:,.3~r}} {row.unit}<br>%{{x:,}} tokens<extra></extra>",
+        "hovertemplate": f"{subject.letter} · {row.title} %{{y:,.3~r}} {row.unit}<br>{title} %{{x:,}}<extra></extra>",
         "showlegend": False,
     }
 

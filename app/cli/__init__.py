@@ -201,6 +201,48 @@ def share(
 
 
 @app.command()
+def label(
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of a run.")],
+    act: Annotated[Literal["add", "remove"], typer.Argument(help="What to do with the labels.")],
+    labels: Annotated[list[str], typer.Argument(metavar="LABEL...", help="Words of your own.")],
+) -> None:
+    """Add labels to a run, or remove them."""
+    from app.cli.annotate import label as run_it
+
+    run_it(run_id, act, labels)
+
+
+@app.command()
+def hide(
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of a run.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why, in a sentence.", prompt=True)],
+) -> None:
+    """Leave a run out of histories and statistics, with a reason."""
+    from app.cli.annotate import hide as run_it
+
+    run_it(run_id, reason)
+
+
+@app.command()
+def unhide(run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of a hidden run.")]) -> None:
+    """Take a hidden run back into histories and statistics."""
+    from app.cli.annotate import unhide as run_it
+
+    run_it(run_id)
+
+
+@app.command()
+def delete(
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of a run.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Delete a run, after saying what goes with it."""
+    from app.cli.annotate import delete as run_it
+
+    run_it(run_id, is_sure=yes)
+
+
+@app.command()
 def compare(
     names: Annotated[
         list[str],
@@ -252,48 +294,6 @@ def baseline_clear(run_id: Annotated[str, typer.Argument(help="The run that is t
     from app.cli.compare import clear_baseline
 
     clear_baseline(run_id)
-
-
-@app.command()
-def label(
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of a run.")],
-    act: Annotated[Literal["add", "remove"], typer.Argument(help="What to do with the labels.")],
-    labels: Annotated[list[str], typer.Argument(metavar="LABEL...", help="Words of your own.")],
-) -> None:
-    """Add labels to a run, or remove them."""
-    from app.cli.annotate import label as run_it
-
-    run_it(run_id, act, labels)
-
-
-@app.command()
-def hide(
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of a run.")],
-    reason: Annotated[str, typer.Option("--reason", help="Why, in a sentence.", prompt=True)],
-) -> None:
-    """Leave a run out of histories and statistics, with a reason."""
-    from app.cli.annotate import hide as run_it
-
-    run_it(run_id, reason)
-
-
-@app.command()
-def unhide(run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of a hidden run.")]) -> None:
-    """Take a hidden run back into histories and statistics."""
-    from app.cli.annotate import unhide as run_it
-
-    run_it(run_id)
-
-
-@app.command()
-def delete(
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of a run.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-) -> None:
-    """Delete a run, after saying what goes with it."""
-    from app.cli.annotate import delete as run_it
-
-    run_it(run_id, is_sure=yes)
 
 
 machine_app = typer.Typer(name="machine", help="What the machines are made of.", no_args_is_help=True)
@@ -371,8 +371,10 @@ def migrate(
 
 
 @app.command()
-def doctor() -> None:
+def doctor(
+    notify: Annotated[bool, typer.Option("--notify", help="Send a notification as a test.")] = False,
+) -> None:
     """Check what is installed, where data lives, and which servers answer."""
     from app.cli.doctor import doctor as run_it
 
-    run_it()
+    run_it(notify)

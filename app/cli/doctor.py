@@ -5,6 +5,7 @@ import platform
 import shutil
 import tempfile
 from collections.abc import Iterator
+from itertools import chain
 
 import typer
 
@@ -13,8 +14,8 @@ from app.cli.common import log_to_file, open_database
 from app.cli.probe import facts_text
 from app.db import Database, current_revision
 from app.db import migrate as migrate_database
-from app.errors import RoofmarkError
-from app.runner import Runner
+from app.errors import BadInput, RoofmarkError
+from app.runner import Runner, notify
 from app.secrets import Secrets
 from app.settings import Settings
 from app.store import servers
@@ -22,7 +23,7 @@ from app.units import size
 
 OK, ABSENT, BROKEN = "ok ", "-- ", "!! "
 """The second: not there, but no fault of this installation."""
-EXTRAS = {"demo": "xllamacpp", "nvidia": "pynvml", "postgres": "psycopg"}
+EXTRAS = {"demo": "xllamacpp", "notify": "apprise", "nvidia": "pynvml", "postgres": "psycopg"}
 
 
 def migrate(revision: str) -> None:
@@ -41,14 +42,28 @@ def migrate(revision: str) -> None:
         typer.echo(f"A copy of how it was is in {backup}.")
 
 
-def doctor() -> None:
+def doctor(tries_notify: bool) -> None:
     """Prints one line per check; exits with 1 when something keeps Roofmark from working."""
     broken = False
-    for mark, line in _checks(Settings()):
+    settings = Settings()
+    for mark, line in chain(_checks(settings), [_notifications(settings, tries_notify)]):
         typer.echo(f"{mark} {line}")
         broken = broken or mark == BROKEN
     if broken:
         raise typer.Exit(1)
+
+
+def _notifications(settings: Settings, tries: bool) -> tuple[str, str]:
+    try:
+        names = ", ".join(map(notify.name_of, notify.services(settings)))
+    except BadInput as error:
+        return BROKEN, f"Notifications: {error}"
+    if not names:
+        return ABSENT, "Notifications: not set up (ROOFMARK_NOTIFY_URLS)"
+    if not tries:
+        return OK, f"Notifications: {names}"
+    problem = notify.send(settings, notify.Message("a test", ("Notifications of Roofmark arrive here.",)))
+    return (BROKEN, f"Notifications: {problem}") if problem else (OK, f"Notifications: a test was sent to {names}")
 
 
 def _checks(settings: Settings) -> Iterator[tuple[str, str]]:

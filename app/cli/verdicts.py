@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.compare.comparable import about_words
-from app.compare.result import Cell, Comparison, Pair, PointRows, Row, Subject
+from app.compare.result import Cell, Comparison, Pair, PointRows, Row, Subject, point_title
 from app.metrics import metrics
 from app.units import DASH, change_interval, number, percent
 
@@ -40,10 +40,7 @@ def _pair_line(found: Comparison, pair: Pair) -> str:
 
 
 def _point_lines(found: Comparison, at: PointRows) -> list[str]:
-    said = f"\nAbout {at.point.prompt_tokens:,} prompt tokens, {at.point.output_tokens:,} output tokens"
-    if at.point.concurrency > 1:
-        said += f", {at.point.concurrency} streams"
-    return [said, *(line for row in at.rows for line in _row_lines(found, row))]
+    return [f"\nAbout {point_title(at.point)}", *(line for row in at.rows for line in _row_lines(found, row))]
 
 
 def _row_lines(found: Comparison, row: Row) -> list[str]:

@@ -6,6 +6,8 @@ taken       the values behind the figures of a run or of a configuration's runs
 comparison  all of it for two to eight of them
 result      what a comparison is, as plain values; `to_json` makes the document of them
 baseline    every run beside the one that was pinned
+changepoint where the level of a series shifts
+shifts      the same for stored runs, in words
 """
 
 from app.compare.baseline import Standing, standing, standings

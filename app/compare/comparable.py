@@ -83,6 +83,11 @@ def _hardware(run: Run) -> str:
     return " + ".join(map(_device, run.hardware)) or NOT_STATED
 
 
+def is_same_hardware(one: Run, other: Run) -> bool:
+    """As far as both say what it was."""
+    return not (one.hardware and other.hardware) or _hardware(one) == _hardware(other)
+
+
 def _device(device: Mapping[str, Any]) -> str:
     count, memory = device.get("count") or 1, device.get("memory_bytes")
     name = f"{count} × {device.get('name')}" if count > 1 else str(device.get("name"))

@@ -1,5 +1,6 @@
 """Two to eight runs or configurations side by side."""
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -22,13 +23,13 @@ from app.compare.result import (
 from app.compare.statistics import ratio
 from app.compare.taken import Taken, Values, take
 from app.errors import BadInput
-from app.metrics import TRIPLE, clock, is_usable, measure, metrics, preferred
+from app.metrics import TRIPLE, Measured, belongs, clock, is_usable, metrics, preferred, values_of
 from app.metrics.base import Source
-from app.metrics.itl import percentile
 from app.metrics.summary import summarise
 from app.models import StatedGeometry
 from app.roof import Foundation, foundation, roofs
-from app.samples import Point
+from app.samples import Point, Sample
+from app.store.hardware import Hardware, as_known
 from app.store.machines import MachineDevice, devices
 from app.store.models import all_stated, best
 from app.store.subjects import resolve
@@ -54,8 +55,8 @@ def compare(
     points = tuple(_at(point, taken, refusals, keys) for point in _points(taken))
     pairs = []
     for place in range(1, len(taken)):
-        refusal = refusals[place] or _nothing_in_common(points, place)
         verdict = overall(verdicts_at(points, place))
+        refusal = refusals[place] or ("" if verdict else _why_no_verdict(points, place))
         pairs.append(Pair(place, refusal, about(differing, 0, place), verdict))
     return Comparison(
         subjects=tuple(_subject(letter, each) for letter, each in zip(LETTERS, taken, strict=False)),
@@ -118,11 +119,10 @@ def _main(taken: Sequence[Taken], refusals: Sequence[str]) -> Point | None:
     return next((point for point in common if point.key == usual), next(iter([*common, *points]), None))
 
 
-def _nothing_in_common(points: Sequence[PointRows], place: int) -> str:
-    if any(row.cells[place].ratio for each in points for row in each.rows):
-        return ""
-    said = dict.fromkeys(cell.refusal for each in points for row in each.rows if (cell := row.cells[place]).refusal)
-    return " ".join(said) or "They have nothing in common that could be compared."
+def _why_no_verdict(points: Sequence[PointRows], place: int) -> str:
+    cells = [row.cells[place] for each in points for row in each.rows]
+    said = dict.fromkeys(cell.refusal or (cell.ratio.remark if cell.ratio else "") for cell in cells)
+    return " ".join(filter(None, said)) or "They have nothing in common that could be compared."
 
 
 def _at(point: Point, taken: Sequence[Taken], refusals: Sequence[str], keys: Sequence[str]) -> PointRows:
@@ -193,42 +193,41 @@ def _cell(values: Values, source: Source | None, absence: str) -> Cell:
 
 
 def _distribution(taken: Taken, point: Point | None) -> Distribution:
-    samples = [sample for sample in taken.at(point) if is_usable(sample)] if point else []
+    samples = [sample for sample in taken.at(point) if is_usable(sample) and not sample.reuses_cache] if point else []
     streamed = [sample for sample in samples if not clock.arrives_in_bursts(sample.trace)]
     gaps = [gap for sample in streamed for gap in clock.gaps_ms(sample.trace)]
     if not gaps:
         said = "Its tokens arrived in bursts." if samples else "It has no usable sample at this point."
         return Distribution((), 0, False, taken.refusal or said)
-    inner = [percentile(gaps, percent) for percent in range(1, 100)]
+    inner = statistics.quantiles(gaps, n=100, method="inclusive") if len(gaps) > 1 else gaps * 99
     quantiles = tuple(round(value, 4) for value in (min(gaps), *inner, max(gaps)))
     return Distribution(quantiles, len(gaps), any("bundled" in sample.flags for sample in streamed))
 
 
 def _ceilings(session: Session, taken: Sequence[Taken], point: Point | None) -> tuple[Ceiling, ...]:
     held: dict[int, Sequence[MachineDevice]] = {}
+    stated = all_stated(session)
     for each in taken:
         machine = each.circumstances.machine
         assert machine.id is not None
         if machine.id not in held:
             held[machine.id] = devices(session, machine)
-    stated = all_stated(session)
-    return tuple(_ceiling(held[each.circumstances.run.machine_id], stated, each, point) for each in taken)
+    known = [as_known(each.circumstances.run.hardware, held[each.circumstances.run.machine_id]) for each in taken]
+    return tuple(_ceiling(hardware, stated, each, point) for hardware, each in zip(known, taken, strict=True))
 
 
 def _ceiling(
-    held: Sequence[MachineDevice],
-    stated: Mapping[tuple[str, str], StatedGeometry],
-    taken: Taken,
-    point: Point | None,
+    hardware: Hardware, stated: Mapping[tuple[str, str], StatedGeometry], taken: Taken, point: Point | None
 ) -> Ceiling:
     _, _, _, config, model = taken.circumstances
     at_point = (taken.at(point) if point else []) or taken.at(taken.main_point)
     if config is None or model is None or not at_point:
         return Ceiling(None, "", None, None, "", None, taken.refusal or "It did not measure this point.")
-    found = foundation(held, config, best(model, stated.get((model.name, model.quantization))))
+    told = best(model, stated.get((model.name, model.quantization)))
+    found = foundation(hardware.devices, config, told, hardware.said)
     if not isinstance(found, Foundation):
         return Ceiling(None, "", None, None, "", None, f"{found.reason} {found.remedy}")
-    (roof,) = roofs(found, measure(at_point))
+    (roof,) = roofs(found, [_shown(at_point, key) for key in TRIPLE])
     return Ceiling(
         decode_tokens_per_s=roof.decode.tokens_per_s,
         decode_words=roof.decode.words,
@@ -237,3 +236,12 @@ def _ceiling(
         prefill_words=roof.prefill.words if roof.prefill else roof.why_no_prefill,
         mfu=roof.mfu,
     )
+
+
+def _shown(samples: Sequence[Sample], key: str) -> Measured:
+    """Of the samples of one point, without warm-ups: only what a ceiling is set beside."""
+    metric = metrics()[key]
+    by_source = values_of(metric, [sample for sample in samples if belongs(sample, metric)]).by_source
+    sources = [source for source in preferred(key) if by_source.get(source)]
+    value = statistics.median(by_source[sources[0]]) if sources else None
+    return Measured(samples[0].point, key, (*sources, "client")[0], metric.unit, value, is_shown=True)

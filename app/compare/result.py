@@ -172,6 +172,17 @@ def overall(verdicts: Iterable[Verdict]) -> str | None:
     return None
 
 
+def point_title(point: Point) -> str:
+    """
+    >>> point_title(Point(2064, 128, concurrency=4, depth=2000))
+    '2,064 prompt tokens, 128 output tokens, 4 streams, depth 2,000'
+    """
+    said = [f"{point.prompt_tokens:,} prompt tokens", f"{point.output_tokens:,} output tokens"]
+    said += [f"{point.concurrency} streams"] if point.concurrency > 1 else []
+    said += [f"depth {point.depth:,}"] if point.depth else []
+    return ", ".join(said)
+
+
 def to_json(comparison: Comparison) -> dict[str, Any]:
     """The document "roofmark.compare/1"."""
     return {"schema": SCHEMA, **asdict(comparison)}

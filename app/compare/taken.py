@@ -1,14 +1,15 @@
 """The values behind the figures of each subject: the repetitions of a run, or the medians of a configuration's runs."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
 from sqlmodel import Session
 
-from app.compare.comparable import why_not_alone
-from app.metrics import NULL_REASONS, is_usable, metrics, values_of
-from app.metrics.base import Source
+from app.compare.comparable import is_same_hardware, why_not_alone
+from app.metrics import NULL_REASONS, belongs, is_usable, metrics, rounds_of, values_of
+from app.metrics.base import Metric, Source
 from app.models import Run
 from app.samples import Point, Sample
 from app.store.subjects import Circumstances, Median, Reference, circumstances_of, medians, newest_alike, samples_by_run
@@ -89,7 +90,9 @@ def _chosen(
     pool = pools.get(reference.public_id, []) if reference.is_config else []
     if not pool:
         return alone
-    return named._replace(run=pool[0]), {run.id: run.public_id for run in pool if run.id is not None}
+    newest = pool[0]
+    alike = [run for run in pool if is_same_hardware(run, newest)]
+    return named._replace(run=newest), {run.id: run.public_id for run in alike if run.id is not None}
 
 
 def _of_runs(
@@ -118,7 +121,9 @@ def _of_repetitions(
     refusal = why_not_alone(side)
     if not refusal and not samples:
         refusal = f"Run {side.run.public_id} has no samples."
-    basis = "Each repetition of this run counts."
+    basis = "Each repetition of this run counts; where it had several streams, as their median."
+    if all(sample.point.concurrency == 1 for sample in samples):
+        basis = "Each repetition of this run counts."
     if reference.is_config:
         why = (
             f"{plural(len(ids), 'run')} of it say too little about how runs differ"
@@ -134,12 +139,21 @@ def _values(samples: Sequence[Sample], keys: Collection[str]) -> dict[tuple[Poin
     by_point: dict[Point, list[Sample]] = {}
     for sample in samples:
         by_point.setdefault(sample.point, []).append(sample)
-    found = {}
-    for point, here in by_point.items():
-        for key in keys:
-            read = values_of(metrics()[key], here)
-            by_source = {source: values for source, values in read.by_source.items() if values}
-            reasons = [reason for counts in read.reasons.values() for reason, _ in counts.most_common(1)]
-            reason = "" if by_source else NULL_REASONS[reasons[0] if reasons else "no_usable_sample"]
-            found[point, key] = Values(by_source, read.left_out.total(), reason)
-    return found
+    return {(point, key): _of_rounds(metrics()[key], here) for point, here in by_point.items() for key in keys}
+
+
+def _of_rounds(metric: Metric, taken: Sequence[Sample]) -> Values:
+    """One value a round: streams of one round disturb each other, so that they are not as many repetitions."""
+    by_source: dict[Source, list[float]] = {}
+    reasons: Counter[str] = Counter()
+    left_out = 0
+    for streams in rounds_of([sample for sample in taken if belongs(sample, metric)]):
+        read = values_of(metric, streams)
+        for source, values in read.by_source.items():
+            if values:
+                by_source.setdefault(source, []).append(median(values))
+        for counts in read.reasons.values():
+            reasons += counts
+        left_out += read.left_out.total()
+    reason = NULL_REASONS[reasons.most_common(1)[0][0] if reasons else "no_usable_sample"]
+    return Values(by_source, left_out, "" if by_source else reason)

@@ -11,7 +11,7 @@ from app.http import ServerClient
 from app.settings import Settings
 
 # where servers listen that have no engine of their own here
-_MORE_PORTS = (8081, 5000, 5001, 3000, 8888)
+_MORE_PORTS = (8081, 8888)
 # on the own machine an answer takes milliseconds, and a person is waiting
 _DISCOVERY_CONNECT_S = 0.5
 _DISCOVERY_ANSWER_S = 1.5

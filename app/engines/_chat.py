@@ -1,35 +1,61 @@
-"""The answer of an OpenAI-style endpoint as a `Trace`: a pure function of a recording."""
+"""A streamed answer as a `Trace`: a pure function of a recording.
+
+All of it is written for OpenAI's chunks. What an engine words differently, its `Dialect` translates at the door.
+"""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from app.engines import _chunk
 from app.engines._chunk import count, first_choice, mapping
+from app.engines._figures import Stated, of_timings
 from app.engines._stream import DONE, End, Frame, Recording, frames
 from app.http.problems import HTML_PAGE
 from app.http.text import ServerText, is_html, parse_json
-from app.samples import TOKEN_KINDS, CacheDefeat, CountSource, Event, Kind, Status, Trace
+from app.samples import TOKEN_KINDS, CacheDefeat, CountSource, Event, Kind, ServerFigures, Status, Trace
 
 _JSON_STARTS = (b"{", b"[")
+_COUNTS = frozenset({"usage", "timings"})
+_JSON_LINES = ("ndjson", "jsonl", "json-seq")
 
 
-def is_token(frame: Frame) -> bool:
+@dataclass(frozen=True)
+class Dialect:
+    """What an engine's answer words in its own way. As it stands: OpenAI's, with llama.cpp's `timings`."""
+
+    chunk: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda value: value
+    """One JSON object of the stream as OpenAI would have sent it; errors stay as they are."""
+    figures: Callable[[Stated], ServerFigures | None] = of_timings
+    """The server's own durations, from the objects that came in its chunks."""
+
+
+OPENAI = Dialect()
+
+
+def is_token(frame: Frame, dialect: Dialect = OPENAI) -> bool:
     """Whether this event carries token text."""
     value = _parsed(frame.data)
-    return isinstance(value, dict) and _chunk.has_token(value)
+    return isinstance(value, dict) and _chunk.has_token(dialect.chunk(value))
 
 
-def is_alive(frame: Frame) -> bool:
+def is_alive(frame: Frame, dialect: Dialect = OPENAI) -> bool:
     """Whether this event shows that the server works on the answer: anything else only keeps a connection open."""
-    return frame.data == DONE or _chunk.is_answer(_parsed(frame.data))
+    value = _parsed(frame.data)
+    return frame.data == DONE or (isinstance(value, dict) and _chunk.is_answer(dialect.chunk(value)))
 
 
-def read_trace(recording: Recording, learned: Mapping[str, Any], cache_defeat: CacheDefeat = CacheDefeat.NONE) -> Trace:
+def read_trace(
+    recording: Recording,
+    learned: Mapping[str, Any],
+    cache_defeat: CacheDefeat = CacheDefeat.NONE,
+    dialect: Dialect = OPENAI,
+) -> Trace:
     """What a response with a status of success says."""
-    reader = _Reader(recording.text)
+    reader = _Reader(recording.text, dialect)
     body = recording.body
-    if (whole := _whole(body)) is not None:
+    if (whole := _whole(recording, dialect)) is not None:
         reader.take_whole(whole)
     elif not is_html(recording.content_type, body):
         for frame in frames(recording.rows):
@@ -37,14 +63,14 @@ def read_trace(recording: Recording, learned: Mapping[str, Any], cache_defeat: C
             if frame.data == DONE:
                 break
     status, error = _verdict(recording, reader)
-    usage, timings = reader.usage, reader.timings
-    output_tokens, count_source = _output_tokens(reader)
+    stated = Stated(reader.objects, cache_defeat, recording.text)
+    output_tokens, count_source = _output_tokens(stated, reader.tokens)
     text = "".join(reader.answer).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return Trace(
         status=status,
         events=tuple(reader.events),
-        prompt_tokens=_chunk.prompt_tokens(usage, timings),
-        cached_tokens=_chunk.cached_tokens(usage, timings),
+        prompt_tokens=stated.prompt_tokens,
+        cached_tokens=stated.cached_tokens,
         output_tokens=output_tokens,
         count_source=count_source,
         finish_reason=recording.text.clean(reader.finish_reason),
@@ -58,7 +84,7 @@ def read_trace(recording: Recording, learned: Mapping[str, Any], cache_defeat: C
         connect_ms=recording.connect_ms,
         reads=len({at_ns for at_ns, _ in recording.rows}),
         not_streamed=reader.not_streamed,
-        server=_chunk.figures(timings, recording.text) if timings else None,
+        server=dialect.figures(stated),
         error=error,
         learned=dict(learned),
     )
@@ -67,12 +93,13 @@ def read_trace(recording: Recording, learned: Mapping[str, Any], cache_defeat: C
 class _Reader:
     """Takes the events of one answer, in order."""
 
-    def __init__(self, text: ServerText) -> None:
+    def __init__(self, text: ServerText, dialect: Dialect) -> None:
         self.text = text
+        self.dialect = dialect
         self.events: list[Event] = []
         self.answer: list[str] = []
-        self.usage: Mapping[str, Any] = {}
-        self.timings: Mapping[str, Any] = {}
+        self.objects: dict[str, Mapping[str, Any]] = {}
+        """Beside the text: usage, timings and whatever else a server calls its figures; the last ones."""
         self.finish_reason: str | None = None
         self.model: str | None = None
         self.error: str | None = None
@@ -92,7 +119,7 @@ class _Reader:
     @property
     def is_complete(self) -> bool:
         """Nothing that matters can be missing, however the connection ended."""
-        return self.has_end and self.finish_reason is not None and bool(self.usage or self.timings)
+        return self.has_end and self.finish_reason is not None and not self.objects.keys().isdisjoint(_COUNTS)
 
     def take(self, frame: Frame, at_ms: float) -> None:
         if not frame.data:
@@ -110,9 +137,11 @@ class _Reader:
                 self.has_broken_json |= frame.data.startswith(_JSON_STARTS)
                 self.events.append(Event(at_ms, Kind.ERROR))
                 return
+            if isinstance(value, dict):
+                value = self.dialect.chunk(value)
             if _chunk.is_error(value):
                 self._take_error(value, at_ms)
-            elif mapping(value).get("object") == "chat.completion":
+            elif "message" in first_choice(mapping(value)) and mapping(value).get("object") == "chat.completion":
                 self.take_whole(value)
             else:
                 self._take_chunk(mapping(value), at_ms)
@@ -160,20 +189,21 @@ class _Reader:
     def _take_figures(self, chunk: Mapping[str, Any]) -> tuple[int | None, bool]:
         """Keeps usage, timings, finish reason and model: the last ones count.
 
-        Gives the output tokens stated so far, and whether a finish reason came.
+        Gives the output tokens stated so far, and whether this is said to be the last of the answer.
         """
         stated = None
+        self.objects.update({key: v for key, v in chunk.items() if key not in _COUNTS and isinstance(v, dict) and v})
         if timings := _chunk.timings_of(chunk):
-            self.timings = timings
+            self.objects["timings"] = timings
             stated = count(timings.get("predicted_n"))
         if usage := _chunk.usage_of(chunk):
-            self.usage = usage
+            self.objects["usage"] = usage
             stated = count(usage.get("completion_tokens"))
         if isinstance(model := chunk.get("model"), str) and model:
             self.model = model
         reason = _chunk.finish_reason(chunk)
         self.finish_reason = reason or self.finish_reason
-        return stated, reason is not None
+        return stated, reason is not None or chunk.get("done") is True
 
 
 def _verdict(recording: Recording, reader: _Reader) -> tuple[Status, str | None]:
@@ -208,25 +238,30 @@ def _verdict(recording: Recording, reader: _Reader) -> tuple[Status, str | None]
     return Status.OK, None
 
 
-def _output_tokens(reader: _Reader) -> tuple[int | None, CountSource | None]:
-    seen = reader.tokens
+def _output_tokens(stated: Stated, seen: int) -> tuple[int | None, CountSource | None]:
     for value, source in (
-        (reader.usage.get("completion_tokens"), CountSource.USAGE),
-        (reader.timings.get("predicted_n"), CountSource.TIMINGS),
+        (stated.usage.get("completion_tokens"), CountSource.USAGE),
+        (stated.timings.get("predicted_n"), CountSource.TIMINGS),
     ):
-        stated = count(value)
+        tokens = count(value)
         # zero tokens beside token text: the server did not count them
-        if stated or (stated == 0 and not seen):
-            return stated, source
+        if tokens or (tokens == 0 and not seen):
+            return tokens, source
     return (seen, CountSource.EVENTS) if seen else (None, None)
 
 
-def _whole(body: bytes) -> Any:
+def _whole(recording: Recording, dialect: Dialect) -> Any:
     """The one JSON object or list that the body is, when it is no stream; else None."""
+    body = recording.body
+    if any(name in recording.content_type for name in _JSON_LINES):
+        return None
     if not body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_JSON_STARTS):
         return None
     value = _parsed(body)
-    return None if isinstance(value, dict) and "delta" in first_choice(value) else value
+    if not isinstance(value, dict):
+        return value
+    chunk = dialect.chunk(value)
+    return None if "delta" in first_choice(chunk) else chunk
 
 
 def _parsed(data: bytes) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.http.text import ServerText
-from app.samples import TOKEN_KINDS, Kind, ServerFigures
+from app.samples import TOKEN_KINDS, Kind
 
 _ANSWER_FIELDS = ("content", "text", "response")
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")
@@ -78,62 +78,37 @@ def timings_of(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
     return _unless_zero(chunk.get("timings"), "prompt_n", "cache_n", "prompt_ms", "predicted_n", "predicted_ms")
 
 
-def prompt_tokens(usage: Mapping[str, Any], timings: Mapping[str, Any]) -> int | None:
-    """All of them; a prompt of none does not exist."""
-    fresh, cached = count(timings.get("prompt_n")), count(timings.get("cache_n"))
-    return count(usage.get("prompt_tokens")) or (None if fresh is None else fresh + (cached or 0)) or None
-
-
-def cached_tokens(usage: Mapping[str, Any], timings: Mapping[str, Any]) -> int | None:
-    """None where the server does not say, or says more than the prompt has."""
-    stated = (
-        count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens")),
-        count(usage.get("cached_tokens")),
-        count(timings.get("cache_n")),
-    )
-    cached = next((value for value in stated if value is not None), None)
-    total = prompt_tokens(usage, timings)
-    return None if cached is not None and total is not None and cached > total else cached
-
-
-def figures(timings: Mapping[str, Any], text: ServerText) -> ServerFigures:
-    """llama.cpp's `timings`: `prompt_n` without cached tokens, `predicted_ms` from the first to the last token."""
-    return ServerFigures(
-        prompt_tokens=count(timings.get("prompt_n")) or None,
-        prompt_ms=milliseconds(timings.get("prompt_ms")),
-        output_tokens=count(timings.get("predicted_n")) or None,
-        decode_ms=milliseconds(timings.get("predicted_ms")),
-        draft_tokens=count(timings.get("draft_n", 0 if timings else None)),  # it tells of drafts where there were some
-        draft_accepted_tokens=count(timings.get("draft_n_accepted")),
-        raw=text.clean({key: value for key, value in timings.items() if _is_plain(value)}),
-    )
-
-
 def count(value: Any) -> int | None:
     """A count as servers send it; whatever is none is None."""
-    number = _number(value)
-    return None if number is None else int(number)
+    found = number(value)
+    return None if found is None else int(found)
+
+
+def number(value: Any) -> float | None:
+    """A finite number that is not negative; whatever else stands there is None."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
+        return None
+    return float(value)
 
 
 def milliseconds(value: Any) -> float | None:
     """A duration; what is shorter than a microsecond was never measured."""
-    number = _number(value)
-    return None if number is None or number < _SHORTEST_MS else number
+    found = number(value)
+    return None if found is None or found < _SHORTEST_MS else found
+
+
+def is_plain(value: Any) -> bool:
+    """Whether it is a text, a truth value or a finite number."""
+    return isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value))
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
-        return None
-    return float(value)
-
-
 def _unless_zero(value: Any, *keys: str) -> Mapping[str, Any]:
     found = mapping(value)
-    return found if any(_number(found.get(key)) for key in keys) else {}
+    return found if any(number(found.get(key)) for key in keys) else {}
 
 
 def _text(value: Any) -> str:
@@ -153,7 +128,3 @@ def _tool_text(calls: Any) -> str:
 
 def _function_text(function: Any) -> str:
     return _text(mapping(function).get("name")) + _text(mapping(function).get("arguments"))
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value))

@@ -1,10 +1,11 @@
 """What an answer to a question after a server's health means; one rule for every engine."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from app.engines.base import Health
 from app.errors import Trouble
 from app.http import Answer
+from app.units import plural
 
 NO_ENDPOINT = frozenset({404, 405, 501})
 
@@ -23,3 +24,12 @@ def health_of(answer: Answer, cannot_tell: Collection[int] = NO_ENDPOINT) -> Hea
     if problem.trouble is Trouble.LOADING or (answer.status == 503 and answer.message is None):
         return Health(ready=False, detail=str(problem))
     raise problem
+
+
+def busy_health(requests: Iterable[float | None]) -> Health:
+    """Of a ready server by its numbers of requests at work or waiting; one that gives no number does not tell."""
+    known = [number for number in requests if number is not None]
+    others = round(sum(known))
+    if others:
+        return Health(ready=True, detail=f"The server is working on {plural(others, 'other request')}.", busy=True)
+    return Health(ready=True, detail="The server is ready.", busy=False if known else None)

@@ -7,7 +7,7 @@ from typing import Any
 _SHARD = re.compile(r"-\d{5}-of-\d{5}$")
 # at the end of a file name or of one of its parts: Q4_K_M, IQ3_XXS, UD-Q4_K_XL, MXFP4, BF16, ...
 _QUANTIZATION = re.compile(
-    r"(?:^|[-._])((?:I?Q|TQ)\d(?:_[A-Z0-9]+)*|MXFP4|NVFP4|BF16|F16|F32|FP16|FP8|AWQ|GPTQ|INT[48])(?=$|[-._])",
+    r"(?:^|[-._:])((?:I?Q|TQ)\d(?:_[A-Z0-9]+)*|MXFP4|NVFP4|BF16|F16|F32|FP16|FP8|AWQ|GPTQ|INT[48])(?=$|[-._])",
     re.IGNORECASE,
 )
 _WEIGHT_FILE = re.compile(r"\.(gguf|bin|safetensors)$", re.IGNORECASE)

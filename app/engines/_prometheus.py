@@ -1,6 +1,9 @@
 """Prometheus text format, as far as plain samples go."""
 
 import math
+from collections.abc import Mapping
+
+from app.http import ServerClient
 
 
 def parse(text: str) -> dict[str, float]:
@@ -26,3 +29,19 @@ def parse(text: str) -> dict[str, float]:
         if math.isfinite(value):
             found[name] = value
     return found
+
+
+def total(samples: Mapping[str, float], name: str) -> float | None:
+    """The sum over all labels, as of several engines behind one server; None where there is no such sample.
+
+    >>> total({'a{x="1"}': 1.0, 'a{x="2"}': 2.0, "ab": 5.0}, "a"), total({}, "a")
+    (3.0, None)
+    """
+    found = [value for key, value in samples.items() if key.partition("{")[0] == name]
+    return sum(found) if found else None
+
+
+def scrape(client: ServerClient) -> dict[str, float]:
+    """What the server exports; nothing where it does not. Raises ServerProblem when it does not answer at all."""
+    answer = client.get("/metrics")
+    return parse(answer.body.decode("utf-8", "replace")) if answer.status == 200 else {}

@@ -1,7 +1,7 @@
 """What a refused request teaches: that no other one can work either, or which field to leave out."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from app.errors import ServerProblem, Trouble
@@ -9,13 +9,28 @@ from app.http import Answer
 from app.http.text import parse_json
 
 _TOO_LONG = re.compile(
-    r"exceed_context_size|context[ _]?(length|size|window)|max_model_len|maximum (input|prompt|sequence) length"
-    r"|(prompt|input|request)\b.{0,40}\b(too (long|large)|exceeds?)|too many (input |prompt )?tokens",
+    r"exceed_context_size|context[ _]?(length|size|window)|max_(model|seq)_len|maximum (input|prompt|sequence) length"
+    r"|(prompt|input|request)\b.{0,40}\b(too (long|large)|exceeds?)|too many (input |prompt )?tokens"
+    r"|\binputs\b\W+(tokens|must have less)",
     re.IGNORECASE,
 )
 _UNKNOWN_MODEL = re.compile(
     r"model\b.{0,120}\b(not found|does not exist|doesn't exist|is not (available|loaded|supported|served)|not exist)"
-    r"|(unknown|invalid|no such|unsupported|could not find|cannot find|no)( a)? model\b|model_not_found",
+    r"|\bpinned to '|(unknown|invalid|no such|unsupported|could not find|cannot find|no)( a)? model\b|model_not_found",
+    re.IGNORECASE,
+)
+# statuses that refuse the request, not one of its fields
+_OTHER_REASONS = frozenset({401, 403, 404, 408, 409, 413, 429})
+_UNWANTED = re.compile(
+    r"un(known|recogni[sz]ed|supported|expected|wanted)|extra|forbidden|no such|deprecated|\binstead\b"
+    r"|not (be )?(set|given|supported|permitted|allowed|implemented|recogni[sz]ed|accepted|available|known|present)"
+    r"|does(n't| not) (support|accept|allow|have)|invalid (field|parameter|argument|key)",
+    re.IGNORECASE,
+)
+_BAD_VALUE = re.compile(
+    r"\b(must|should|has to|needs? to|cannot|can't|may not) (not )?(be|have|exceed)\b|exceeds?\b|\bout of range\b"
+    r"|\b(greater|less|larger|smaller|more|higher|lower) than\b|\bat (least|most)\b|\btoo \w+|\bbetween\b"
+    r"|\b(of|wrong|invalid) type\b|invalid value|_parsing|_type\b|_than|\b(maximum|minimum)\b",
     re.IGNORECASE,
 )
 
@@ -37,31 +52,59 @@ def fatal_problem(answer: Answer) -> ServerProblem | None:
 
 
 def refused_fields(answer: Answer, sent: Collection[str]) -> set[str]:
-    """Which of the fields `sent` this 4xx answer refuses by name: those it points at, else the first it mentions."""
-    if not 400 <= answer.status < 500:
+    """Which of the fields `sent` (dotted where nested) this answer refuses: those it points at, else the first named.
+
+    A complaint about a field's value is no refusal of the field: without it another thing would be measured.
+    """
+    if not 400 <= answer.status < 500 or answer.status in _OTHER_REASONS:
         return set()
     try:
-        pointed = set(_pointed(parse_json(answer.body))) & set(sent)
+        pointed = list(_pointed(parse_json(answer.body)))
     except ValueError:
-        pointed = set()
-    if pointed:
-        return pointed
+        pointed = []
+    names = _names(sent)
+    found = {name for place, why in pointed if _is_refusal(why) for name in [_deepest(place, names)] if name}
+    if found or any(_deepest(place, names) for place, _ in pointed):
+        return found
     message = answer.message or ""
-    mentioned = {field: re.search(rf"(?<![\w]){re.escape(field)}(?![\w])", message) for field in sent}
-    places = {field: match.start() for field, match in mentioned.items() if match}
-    return {min(places, key=places.__getitem__)} if places else set()
+    places = {}
+    for name in names:
+        if match := re.search(rf"(?<![\w]){re.escape(name.rpartition('.')[2])}(?![\w])", message):
+            places[name] = match.start()
+    # a parent is often named together with the field that is meant
+    meant = [name for name in places if not any(other.startswith(f"{name}.") for other in places)]
+    return {min(meant, key=places.__getitem__)} if meant and _is_refusal(message) else set()
 
 
-def _pointed(value: Any, depth: int = 5) -> Iterator[str]:
-    """Field names in `param` and `loc`, wherever they are in an error body; what the server echoes is not looked at."""
+def _names(sent: Collection[str]) -> set[str]:
+    """The fields and those they are nested in."""
+    return {".".join(parts[: end + 1]) for parts in (name.split(".") for name in sent) for end in range(len(parts))}
+
+
+def _deepest(place: Sequence[str], names: Collection[str]) -> str | None:
+    """The field that a path such as ("body", "stream_options", "include_usage") leads to."""
+    found = [name for name in names if name.rpartition(".")[2] in place]
+    return max(found, key=lambda name: name.count("."), default=None)
+
+
+def _is_refusal(why: str) -> bool:
+    return _UNWANTED.search(why) is not None or _BAD_VALUE.search(why) is None
+
+
+def _pointed(value: Any, depth: int = 5) -> Iterator[tuple[list[str], str]]:
+    """Paths in `param` and `loc`, wherever they are in an error body, each with what is said about it.
+
+    What the server echoes is not looked at.
+    """
     if depth and isinstance(value, list):
         for item in value:
             yield from _pointed(item, depth - 1)
     elif depth and isinstance(value, dict):
+        said = " ".join(str(value[key]) for key in ("type", "code", "message", "msg") if key in value)
         if isinstance(param := value.get("param"), str):
-            yield param
+            yield re.split(r"[.\[\]]+", param), said
         if isinstance(loc := value.get("loc"), list):
-            yield from (part for part in loc if isinstance(part, str))
+            yield [part for part in loc if isinstance(part, str)], said
         for key in ("error", "detail"):
             yield from _pointed(value.get(key), depth - 1)
 

@@ -24,6 +24,9 @@ class ModelFacts:
     """The name to show: no folders, no `.gguf`."""
     quantization: str | None = None
     context_tokens: int | None = None
+    """What one request may use now."""
+    max_context_tokens: int | None = None
+    """What the model was made for."""
     size_bytes: int | None = None
     parameters: int | None = None
     file_path: str | None = None
@@ -63,6 +66,8 @@ class Ask:
     nonce: str | None = None
     """A text of constant length for the start of the prompt, used where the server has no cache switch."""
     reuse_cache: bool = False
+    context_tokens: int | None = None
+    """For engines whose requests say how much context to reserve (`Engine.sets_context`)."""
     expected_prompt_tokens: int | None = None
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     """What earlier requests and probes taught (`Server.capabilities`)."""
@@ -94,6 +99,8 @@ class Engine(ABC):
     """Stable name in the database, JSON and `--engine`."""
     title: ClassVar[str]
     default_ports: ClassVar[tuple[int, ...]] = ()
+    sets_context: ClassVar[bool] = False
+    """Each request says how much context to reserve; elsewhere it is fixed when the server starts."""
     rank: ClassVar[int] = 0
     """Engines are tried from the highest rank down; the generic one comes last."""
 

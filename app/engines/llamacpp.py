@@ -16,20 +16,21 @@ from typing import Any, ClassVar
 
 from app.engines import _prometheus
 from app.engines._chunk import count, mapping
-from app.engines._health import health_of
-from app.engines._models import file_stem, listed_models, quantization_in, quantization_of_ftype, shown_name
+from app.engines._health import busy_health, health_of
+from app.engines._models import file_stem, quantization_in, quantization_of_ftype, shown_name
+from app.engines._probing import string
 from app.engines.base import Ask, Counters, Facts, Health, ModelFacts
-from app.engines.openai import MODELS, OpenAI
+from app.engines.openai import OpenAI, listed
 from app.errors import ServerProblem, Trouble
 from app.http import Answer, ServerClient
-from app.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, Trace
+from app.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
 
 
 class LlamaCpp(OpenAI):
     key: ClassVar[str] = "llama.cpp"
     title: ClassVar[str] = "llama.cpp"
     default_ports: ClassVar[tuple[int, ...]] = (8080,)
-    rank: ClassVar[int] = 20
+    rank: ClassVar[int] = 50
     cache_switch: ClassVar[str] = "cache_prompt"
 
     def recognise(self, client: ServerClient) -> Facts | None:
@@ -43,38 +44,33 @@ class LlamaCpp(OpenAI):
             if problem.trouble is Trouble.NEEDS_KEY:
                 raise problem
             # a build without /props
-            return self._facts({}, _listed(client))
+            return self._told({}, listed(client))
         try:
             props = answer.json()
         except ServerProblem:
             return None
         if not isinstance(props, dict) or not (_is_llamacpp(answer) or {"build_info", "model_path"} <= props.keys()):
             return None
-        return self._facts(props, _listed(client))
+        return self._told(props, listed(client))
 
-    def _facts(self, props: Mapping[str, Any], listed: Mapping[str, Mapping[str, Any]]) -> Facts:
+    def _told(self, props: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> Facts:
         context = count(mapping(props.get("default_generation_settings")).get("n_ctx")) or None
         slots = count(props.get("total_slots")) or None
         settings = {"context": context, "parallel": slots}
         return Facts(
             engine=self.key,
-            engine_version=_string(props.get("build_info")),
-            models=tuple(_model(identifier, entry, props, context) for identifier, entry in listed.items()),
+            engine_version=string(props.get("build_info")),
+            models=tuple(_model(identifier, entry, props, context) for identifier, entry in models.items()),
             context_tokens=context,
             settings={key: value for key, value in settings.items() if value is not None},
-            notes=() if listed else ("The server has no model loaded.",),
+            notes=() if models else ("The server has no model loaded.",),
         )
 
     def health(self, client: ServerClient) -> Health:
         health = health_of(client.get("/health"))
         if not health.ready:
             return health
-        busy = _busy_slots(client.get("/slots"))
-        if busy:
-            return Health(
-                ready=True, detail=f"The server is working on {busy} other request{'s' * (busy > 1)}.", busy=True
-            )
-        return replace(health, busy=None if busy is None else False)
+        return busy_health([_busy_slots(client.get("/slots"))])
 
     def prompt_tokens(self, client: ServerClient, ask: Ask) -> int | None:
         messages = self._required(ask, CacheDefeat.SWITCH)["messages"]
@@ -86,10 +82,9 @@ class LlamaCpp(OpenAI):
             return None
 
     def counters(self, client: ServerClient) -> Counters | None:
-        answer = client.get("/metrics")
-        if answer.status != 200:
+        found = _prometheus.scrape(client)
+        if not found:
             return None
-        found = _prometheus.parse(answer.body.decode("utf-8", "replace"))
         return Counters(
             prompt_tokens=found.get("llamacpp:prompt_tokens_total"),
             cached_prompt_tokens=found.get("llamacpp:prompt_tokens_cached_total"),
@@ -100,10 +95,16 @@ class LlamaCpp(OpenAI):
         return {self.cache_switch: ask.reuse_cache, "ignore_eos": True}
 
     def _refine(self, trace: Trace) -> Trace:
-        return replace(trace, events=_with_hidden_tokens(trace))
+        return replace(trace, events=_with_hidden_tokens(trace), server=trace.server and _with_drafts(trace.server))
 
 
 ENGINE = LlamaCpp()
+
+
+def _with_drafts(figures: ServerFigures) -> ServerFigures:
+    """Its timings tell of drafts only where there were some."""
+    is_silent = figures.output_tokens is not None and figures.draft_tokens is None
+    return replace(figures, draft_tokens=0) if is_silent else figures
 
 
 def _with_hidden_tokens(trace: Trace) -> tuple[Event, ...]:
@@ -133,14 +134,10 @@ def _is_llamacpp(answer: Answer) -> bool:
     return answer.headers.get("server", "").lower().startswith("llama.cpp")
 
 
-def _listed(client: ServerClient) -> dict[str, Mapping[str, Any]]:
-    return listed_models(client.get_json(MODELS)) or {}
-
-
 def _model(identifier: str, entry: Mapping[str, Any], props: Mapping[str, Any], context: int | None) -> ModelFacts:
     meta = mapping(entry.get("meta"))
-    path = _string(props.get("model_path"))
-    ftype = _string(props.get("model_ftype")) or _string(meta.get("ftype")) or ""
+    path = string(props.get("model_path"))
+    ftype = string(props.get("model_ftype")) or string(meta.get("ftype")) or ""
     return ModelFacts(
         id=identifier,
         name=shown_name(identifier),
@@ -163,7 +160,3 @@ def _busy_slots(answer: Answer) -> int | None:
     if not isinstance(slots, list):
         return None
     return sum(isinstance(slot, dict) and bool(slot.get("is_processing")) for slot in slots)
-
-
-def _string(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None

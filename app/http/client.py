@@ -147,12 +147,14 @@ class ServerClient:
         return self.post(path, body).json()
 
     @contextmanager
-    def stream(self, path: str, body: Any, *, first_byte_timeout_s: float) -> Iterator[Exchange]:
-        """Sends a JSON body and hands out the response once its headers are there.
+    def stream(
+        self, path: str, body: Any, *, first_byte_timeout_s: float, headers: Mapping[str, str] | None = None
+    ) -> Iterator[Exchange]:
+        """Sends a JSON body and hands out the response once its headers are there. `headers` go beside the usual ones.
 
         Raises ServerProblem when there are no headers.
         """
-        with self._exchange("POST", path, body, first_byte_timeout_s) as exchange:
+        with self._exchange("POST", path, body, first_byte_timeout_s, headers) as exchange:
             yield exchange
 
     def sibling(self) -> "ServerClient":
@@ -175,10 +177,12 @@ class ServerClient:
             return exchange.answer()
 
     @contextmanager
-    def _exchange(self, method: str, path: str, body: Any, timeout_s: float) -> Iterator[Exchange]:
+    def _exchange(
+        self, method: str, path: str, body: Any, timeout_s: float, headers: Mapping[str, str] | None = None
+    ) -> Iterator[Exchange]:
         """`timeout_s` bounds everything from here on, until somebody moves the deadline."""
         self._deadline.set(timeout_s)
-        exchange, response = self._send(method, path, body, timeout_s)
+        exchange, response = self._send(method, path, body, timeout_s, headers or {})
         try:
             yield exchange
         finally:
@@ -186,7 +190,9 @@ class ServerClient:
             exchange.socket.read_timeout_s = None
             response.close()
 
-    def _send(self, method: str, path: str, body: Any, timeout_s: float) -> tuple[Exchange, httpx.Response]:
+    def _send(
+        self, method: str, path: str, body: Any, timeout_s: float, headers: Mapping[str, str]
+    ) -> tuple[Exchange, httpx.Response]:
         content = None if body is None else json.dumps(body).encode()
         for is_retry in (False, True):
             marks: dict[str, int] = {}
@@ -198,7 +204,7 @@ class ServerClient:
                 method,
                 path,
                 content=content,
-                headers={} if content is None else {"content-type": "application/json"},
+                headers={**headers, **({} if content is None else {"content-type": "application/json"})},
                 timeout=httpx.Timeout(timeout_s, connect=self.settings.connect_timeout_s),
                 extensions={"trace": mark},
             )

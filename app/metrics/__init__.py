@@ -22,6 +22,7 @@ __all__ = [
     "TRIPLE",
     "Measured",
     "Values",
+    "belongs",
     "flags_of",
     "is_sound",
     "is_usable",
@@ -97,6 +98,11 @@ def measure(samples: Sequence[Sample]) -> list[Measured]:
     return _with_shown(found + _slopes(fresh))
 
 
+def belongs(sample: Sample, metric: Metric) -> bool:
+    """Whether the sample was taken the way that the metric is about: prompt caching defeated, or used on purpose."""
+    return sample.reuses_cache is metric.of_reuse
+
+
 def _by_point(samples: Sequence[Sample], of_reuse: bool) -> dict[Point, list[Sample]]:
     by_point: dict[Point, list[Sample]] = {}
     for sample in samples:
@@ -140,7 +146,7 @@ class Values:
 
 
 def values_of(metric: Metric, taken: Sequence[Sample]) -> Values:
-    """`taken`: the samples of one point, without warm-ups."""
+    """`taken`: the samples of one point that belong to the metric (see `belongs`), without warm-ups."""
     values: dict[Source, list[float]] = {}
     reasons: dict[Source, Counter[str]] = {}
     left_out: Counter[str] = Counter()

@@ -23,9 +23,13 @@ def before(prepared: Prepared, warnings: Sequence[str]) -> dict[str, Any]:
 
 
 def after(
-    known: dict[str, Any], taken: Sequence[Sample], began: Counters | None, ended: Counters | None
+    known: dict[str, Any],
+    taken: Sequence[Sample],
+    began: Counters | None,
+    ended: Counters | None,
+    notes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """`known` with what the samples and the server's own counters say about the run as a whole."""
+    """`known` with what the samples, the server's own counters and its `notes` afterwards say about the whole run."""
     checks, warnings = list(known.get("checks", ())), list(known.get("warnings", ()))
     complete = [sample for sample in taken if sample.trace.status is Status.OK]
     measured = [sample for sample in complete if not sample.is_warmup]
@@ -39,6 +43,7 @@ def after(
         warnings.append(
             f"The server answered with different models during the run: {', '.join(models)}. Measure each by itself."
         )
+    warnings += [note for note in notes if note not in warnings]
     warnings += sensing.warnings(taken)
     if began and ended and len(complete) == len(taken):
         others = _of_others(complete, began, ended)

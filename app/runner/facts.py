@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,19 @@ from app.ceiling import ggml_geometry
 from app.ceiling.geometry import Source
 from app.ceiling.sources import from_document
 from app.configuration import Snapshot, setting_title, show
-from app.engines.base import Facts, ModelFacts
+from app.engines.base import Engine, Facts, ModelFacts
 from app.errors import BadInput, ServerProblem, Trouble
 from app.http import is_loopback
 from app.models import FULL_GEOMETRY, Server
+from app.suites import Suite
 
 OVERRIDES = ("quantization", "engine_version")
 """Settings that a person may state where the server does not tell; they are no settings of their own."""
+
+USUAL_CONTEXT_TOKENS = 4096
+CONTEXT_STEP_TOKENS = 2048
+# a prompt's size is estimated, and a chat template comes on top
+_ROOM = 1.25
 
 
 def facts_json(facts: Facts) -> dict[str, Any]:
@@ -62,6 +68,23 @@ def contradictions(server: Server, frozen: Snapshot) -> list[str]:
         for key, said in server.settings.items()
         if key in frozen.settings and frozen.settings[key] != said
     ]
+
+
+def with_context(facts: Facts, engine: Engine, model: ModelFacts | None, said: object, suite: Suite) -> Facts:
+    """Facts with the context that requests will ask for, where they do: what a person said, else enough for the suite.
+
+    What the server has loaded stays when it is enough: another context would load the model anew.
+    """
+    if not engine.sets_context:
+        return facts
+    known = context_tokens(facts, model) or 0
+    needed = max(round(_ROOM * case.estimated_prompt_tokens) + case.point.output_tokens for case in suite.cases)
+    wanted = max(USUAL_CONTEXT_TOKENS, known, -(-needed // CONTEXT_STEP_TOKENS) * CONTEXT_STEP_TOKENS)
+    if isinstance(said, int) and said > 0:
+        wanted = said
+    if model is not None and model.max_context_tokens is not None:
+        wanted = min(wanted, model.max_context_tokens)
+    return replace(facts, context_tokens=wanted)
 
 
 def context_tokens(facts: Facts, model: ModelFacts | None) -> int | None:

@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -17,8 +17,8 @@ from app.errors import Busy, Cancelled, RoofmarkError, ServerProblem
 from app.http import ServerClient, is_loopback
 from app.metrics import triple_of
 from app.models import Run, Server
-from app.runner import evidence, sensing, workers
-from app.runner.facts import chosen_model, context_tokens, contradictions, facts_json, geometry, snapshot
+from app.runner import evidence, notify, sensing, workers
+from app.runner.facts import chosen_model, context_tokens, contradictions, facts_json, geometry, snapshot, with_context
 from app.samples import Sample
 from app.secrets import Secrets
 from app.settings import Settings
@@ -80,6 +80,7 @@ def work(database: Database, settings: Settings, public_id: str, listen: Listene
     status, error = _measured(database, settings, public_id, listen, stop)
     with database.write() as session:
         runs.finish(session, run.id, status, error)
+    notify.ended(database, settings, public_id)
     return status
 
 
@@ -115,15 +116,16 @@ def _measure(m: _Measuring) -> str | None:
         limits = Limits(m.settings.loading_timeout_s, m.settings.busy_timeout_s)
         for phase in bench.wait_until_ready(engine, client, limits, m.stop):
             _tell(m, phase)
-        facts = _probed(m, client)
+        facts, capabilities = _probed(m, client)
         model = chosen_model(facts, m.run.plan.get("model"))
+        facts = with_context(facts, engine, model, m.server.settings.get("context"), m.suite)
         job = Job(
             engine=engine,
             client=client,
             suite=m.suite,
             model_id=model.id if model else None,
             context_tokens=context_tokens(facts, model),
-            capabilities={**m.server.capabilities, **facts.capabilities},
+            capabilities=capabilities,
             limits=limits,
         )
         prepared = bench.prepare(job)
@@ -138,16 +140,21 @@ def _measure(m: _Measuring) -> str | None:
                         _keep(m, sensing.sensed(step, watch), prepared)
                     m.stop.check()
         finally:
-            _conclude(m, before, None if m.stop.requested else _counters(engine, client))
+            told = (None, ()) if m.stop.requested else (_counters(engine, client), _notes(engine, client))
+            _conclude(m, before, *told)
     return bench.verdict([each.sample for each in m.taken])
 
 
-def _probed(m: _Measuring, client: ServerClient) -> Facts:
-    """Asked anew for each run: a server may have been restarted with another model since."""
+def _probed(m: _Measuring, client: ServerClient) -> tuple[Facts, Mapping[str, Any]]:
+    """Facts, and all that is known of what the server takes.
+
+    Asked anew for each run: a server may have been restarted with another model since.
+    """
     facts = engines.probe(client, m.server.engine)
     with m.database.write() as session:
         servers.remember(session, m.run.server_id, facts=facts_json(facts), capabilities=facts.capabilities)
-    return facts
+        known = session.get(Server, m.run.server_id)
+        return facts, dict(known.capabilities) if known else facts.capabilities
 
 
 def _model_document(engine: Engine, client: ServerClient, model: ModelFacts | None) -> Mapping[str, Any] | None:
@@ -240,15 +247,24 @@ def _remaining_s(m: _Measuring, prepared: Prepared) -> float:
     return total
 
 
-def _conclude(m: _Measuring, before: Counters | None, after: Counters | None) -> None:
-    """Derives the numbers of whatever was measured, and what the server's own counters say about it."""
-    found = evidence.after(m.run.evidence, [each.sample for each in m.taken], before, after)
+def _conclude(m: _Measuring, before: Counters | None, after: Counters | None, notes: Sequence[str]) -> None:
+    """Derives the numbers of whatever was measured, and what the server's own counters and words say about it."""
+    found = evidence.after(m.run.evidence, [each.sample for each in m.taken], before, after, notes)
 
     def conclude(session: Session) -> None:
         measurements.derive(session, m.run_id)
         runs.beat(session, m.run_id, evidence=found)
 
     _write(m, conclude)
+
+
+def _notes(engine: Engine, client: ServerClient) -> Sequence[str]:
+    """What the server says of itself now that it has worked: some load the model only then, and wherever it fits."""
+    try:
+        facts = engine.recognise(client)
+    except ServerProblem:
+        return ()
+    return facts.notes if facts else ()
 
 
 def _counters(engine: Engine, client: ServerClient) -> Counters | None:

@@ -2,9 +2,11 @@
 
 from collections.abc import Collection
 from datetime import datetime
+from statistics import median
 from typing import Any, NamedTuple
 
 from sqlalchemy import delete, select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import aliased
 from sqlmodel import Session, col
 
@@ -28,8 +30,11 @@ def pin(session: Session, public_id: str) -> Baseline:
     here = (Baseline.machine_id == run.machine_id, Baseline.model_name == model, Baseline.suite_key == run.suite_key)
     session.execute(delete(Baseline).where(*here))  # type: ignore[arg-type]  # columns compare to conditions
     pinned = Baseline(machine_id=run.machine_id, model_name=model, suite_key=run.suite_key, run_id=run.id)
-    session.add(pinned)
-    session.flush()
+    try:
+        with session.begin_nested():
+            session.add(pinned)
+    except IntegrityError as error:
+        raise Conflict("Another baseline was pinned at this very moment: look again.") from error
     return pinned
 
 
@@ -139,10 +144,12 @@ class Repetitions(NamedTuple):
 
 
 def main_repetitions(session: Session, run_ids: Collection[int]) -> dict[tuple[int, str], Repetitions]:
-    """The triple of each usable sample, by run and metric, without unpacking any events."""
+    """The triple of each usable sample, by run and metric, without unpacking any events; of several streams at once
+    their median."""
     columns: list[Any] = [
         *(SampleRow.run_id, Measurement.metric, Measurement.source, Run.main_point_key),
-        *(SampleRow.point, SampleRow.status, SampleRow.flags),
+        *(SampleRow.point, SampleRow.status, SampleRow.flags, SampleRow.ordinal),
+        *(col(SampleRow.record)[name] for name in ("round", "reuses_cache")),
         *(getattr(SampleRow, metric) for metric in TRIPLE),
     ]
     query = (
@@ -160,14 +167,18 @@ def main_repetitions(session: Session, run_ids: Collection[int]) -> dict[tuple[i
         )
         .order_by(col(SampleRow.run_id), col(SampleRow.ordinal))
     )
-    found: dict[tuple[int, str], Repetitions] = {}
-    for run_id, metric, source, main_point_key, point, status, flags, *triple in session.execute(query):
-        here = found.setdefault((run_id, metric), Repetitions(source, []))
-        value = triple[TRIPLE.index(metric)]
-        is_counted = is_sound(status, flags) and not _spoils(flags, metric, source)
-        if value is not None and is_counted and Point(**point).key == main_point_key:
-            here.values.append(value)
-    return found
+    rows = session.execute(query)
+    rounds: dict[tuple[int, str], tuple[Source, dict[int, list[float]]]] = {}
+    for run_id, metric, source, main_point_key, at, status, flags, ordinal, number, reuses_cache, *triple in rows:
+        _, by_round = rounds.setdefault((run_id, metric), (source, {}))
+        value, point = triple[TRIPLE.index(metric)], Point(**at)
+        is_counted = is_sound(status, flags) and not _spoils(flags, metric, source) and not reuses_cache
+        if value is not None and is_counted and point.key == main_point_key:
+            by_round.setdefault(ordinal if point.concurrency == 1 else number, []).append(value)
+    return {
+        key: Repetitions(source, [median(streams) for streams in by_round.values()])
+        for key, (source, by_round) in rounds.items()
+    }
 
 
 def _spoils(flags: Collection[str], key: str, source: Source | None) -> bool:

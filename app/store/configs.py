@@ -79,24 +79,30 @@ def snapshot_of(config: Config, model: Model) -> Snapshot:
 
 
 class Described(NamedTuple):
-    """A configuration and the name of its server."""
+    """A configuration and the names of its server and machine."""
 
     server: str
     snapshot: Snapshot
+    machine: str = ""
 
 
 def describe(session: Session, server_slugs: Collection[str] | None = None) -> dict[int, Described]:
     """Every configuration by its id, or those of some servers."""
     query = (
-        select(Config, Model, Server.name)
+        select(Config, Model, Server.name, Machine.name)
         .join(Model, col(Model.id) == Config.model_id)
         .join(Server, col(Server.id) == Config.server_id)
+        .join(Machine, col(Machine.id) == Server.machine_id)
         .order_by(col(Config.id))
     )
     if server_slugs is not None:
         query = query.where(col(Server.slug).in_(server_slugs))
     rows = session.exec(query).all()
-    return {config.id: Described(name, snapshot_of(config, model)) for config, model, name in rows if config.id}
+    return {
+        config.id: Described(name, snapshot_of(config, model), machine)
+        for config, model, name, machine in rows
+        if config.id
+    }
 
 
 def particulars(session: Session, server_slugs: Collection[str]) -> dict[int, str]:
@@ -105,7 +111,7 @@ def particulars(session: Session, server_slugs: Collection[str]) -> dict[int, st
     Empty where there is nothing to tell apart, or only the engine, which lists name anyway.
     """
     groups: dict[tuple[str, str, str | None], dict[int, Snapshot]] = {}
-    for key, (server, snapshot) in describe(session, server_slugs).items():
+    for key, (server, snapshot, _) in describe(session, server_slugs).items():
         bare = replace(snapshot, engine="", engine_version=None)
         groups.setdefault((server, snapshot.model, snapshot.quantization), {})[key] = bare
     return {key: " · ".join(said) for group in groups.values() for key, said in told_apart(group).items()}

@@ -170,27 +170,6 @@ def decode_trends(session: Session, per_config: int = 20) -> dict[tuple[int, str
     return found
 
 
-class HistoryPoint(NamedTuple):
-    """One done run in a history: only what a chart needs."""
-
-    public_id: str
-    started_at: datetime
-    config_id: int
-    server_id: int
-    ttft_ms: float | None
-    prefill_tokens_per_s: float | None
-    decode_tokens_per_s: float | None
-
-
-def history(session: Session, where: Filter | None = None) -> list[HistoryPoint]:
-    """All done runs that count, in order of time."""
-    query = select(Run.public_id, Run.started_at, Run.config_id, Run.server_id, TTFT.value, PREFILL.value, DECODE.value)  # type: ignore[call-overload, misc]  # typed for at most four columns
-    query = filtered(_joined(query), where or Filter(status="done")).where(col(Run.config_id).is_not(None), COUNTS)
-    # plain columns in blocks: with thousands of runs, every container that lives on is felt in garbage collection
-    found = session.connection().execute(query.order_by(col(Run.started_at), col(Run.id)))
-    return [HistoryPoint._make(row) for block in found.partitions(500) for row in block]
-
-
 def _rows() -> Any:
     return _joined(
         select(  # type: ignore[call-overload, misc]  # typed for at most four columns

@@ -1,9 +1,9 @@
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from sqlmodel import Session, col, delete, select
 
-from app.metrics import TRIPLE, Measured, measure
-from app.models import Measurement, Run
+from app.metrics import Measured, measure
+from app.models import Measurement
 from app.samples import Point
 from app.store.samples import samples_of
 
@@ -36,20 +36,6 @@ def _replace(session: Session, run_id: int, measured: Sequence[Measured]) -> Non
         )
         for each in measured
     )
-
-
-def shown_intervals(session: Session, public_ids: Collection[str]) -> dict[tuple[str, str], tuple[float, float]]:
-    """The ends of the 95 % intervals of runs at their main points, by public id and metric of the triple."""
-    query = (
-        select(Run.public_id, Measurement.metric, Measurement.low, Measurement.high)
-        .join(Measurement, (col(Measurement.run_id) == Run.id) & (col(Measurement.point_key) == Run.main_point_key))
-        .where(col(Run.public_id).in_(public_ids), col(Measurement.metric).in_(TRIPLE), col(Measurement.is_shown))
-    )
-    return {
-        (public_id, metric): (low, high)
-        for public_id, metric, low, high in session.exec(query)
-        if low is not None and high is not None
-    }
 
 
 def measurements_of(session: Session, run_id: int) -> list[Measured]:

@@ -100,6 +100,13 @@ def finish(session: Session, run_id: int, status: str, error: str | None = None)
     return _change(session, run_id, ("running",), status=status, finished_at=now(), error=error)
 
 
+def warn(session: Session, public_id: str, sentence: str) -> None:
+    """Adds to the warnings of a run, whatever its state."""
+    found = run(session, public_id)
+    found.evidence = {**found.evidence, "warnings": [*found.evidence.get("warnings", ()), sentence]}
+    session.add(found)
+
+
 def request_cancel(session: Session, run_id: int) -> bool:
     """A queued run is cancelled at once; a running one is asked to stop. False when it had ended already."""
     if _change(session, run_id, ("queued",), status="cancelled", finished_at=now(), cancel_requested_at=now()):

@@ -76,11 +76,16 @@ def remember(
     capabilities: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> None:
-    """Keeps what a probe, a request or a person said. A setting of None is forgotten."""
+    """Keeps what a probe, a request or a person said. A setting of None is forgotten.
+
+    What requests taught of one version of an engine does not hold for another one.
+    """
     found = session.get(Server, server_id)
     if found is None:
         return
     if facts is not None:
+        if facts.get("engine_version") != found.facts.get("engine_version"):
+            found.capabilities = {}
         found.facts = dict(facts)
         found.probed_at = now()
     if capabilities:

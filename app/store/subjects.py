@@ -11,6 +11,7 @@ from app.metrics.base import Source
 from app.models import Config, Machine, Measurement, Model, Run, SampleRow, Server
 from app.samples import Point, Sample
 from app.store import baselines, runs
+from app.store.filters import COUNTS
 from app.store.previous import previous
 from app.store.samples import to_sample
 
@@ -66,7 +67,7 @@ def _reference(session: Session, name: str, anchor: str) -> Reference:
 
 
 def _latest(session: Session) -> str:
-    newest = select(col(Run.public_id)).where(col(Run.status) == "done", col(Run.hidden_at).is_(None))
+    newest = select(col(Run.public_id)).where(col(Run.status) == "done", COUNTS)
     found = session.execute(newest.order_by(col(Run.started_at).desc(), col(Run.id).desc()).limit(1)).scalar()
     if found is None:
         raise NotFound("There is no finished run yet.")
@@ -108,7 +109,7 @@ def newest_alike(session: Session, of: Collection[Run]) -> dict[str, list[Run]]:
         select(col(Run.id).label("id"), age.label("age"))
         .where(
             col(Run.status) == "done",
-            col(Run.hidden_at).is_(None),
+            COUNTS,
             col(Run.config_id).in_({run.config_id for run in of}),
             col(Run.suite_sha256).in_({run.suite_sha256 for run in of}),
         )

@@ -56,6 +56,7 @@ PAGES = (
     history,
     compare,
     explore,
+    compare,
     ceiling,
     devices,
     machines,

@@ -10,8 +10,8 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("Overview", (("overview", "Overview"),)),
     ("Runs", (("runs", "Runs"),)),
     ("History", (("history", "History"),)),
-    ("Compare", (("compare", "Compare"),)),
     ("Explore", (("explore", "Explore"),)),
+    ("Compare", (("compare", "Compare"),)),
     ("Ceiling", (("ceiling", "Ceiling"),)),
     (
         "Setup",

@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 import app
 from app import configuration, files, units
 from app.compare.comparable import about_words
-from app.compare.result import Cell
+from app.compare.result import Cell, point_title
 from app.compare.statistics import Ratio
 from app.samples import Point
 from app.store.listing import Shown
@@ -47,6 +47,7 @@ def environment() -> "jinja2.Environment":
         percent=units.percent,
         change_interval=_change_interval,
         about_words=about_words,
+        point_title=point_title,
         duration=units.duration,
         size=units.size,
         plural=units.plural,

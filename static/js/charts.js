@@ -24,8 +24,8 @@
     const role = trace.meta ? trace.meta.role : undefined;
     if (role === "edge") return { ...trace, line: { width: 0 }, hoverinfo: "skip", hovertemplate: undefined };
     if (role === "band") {
-      const none = { width: 0 };
-      return { ...trace, line: none, fill: "tonexty", fillcolor: look("band"), hoverinfo: "skip", hovertemplate: undefined };
+      const fillcolor = series === null ? look("band") : `${color}26`; // Plotly reads no color-mix
+      return { fill: "tonexty", ...trace, line: { width: 0, color }, fillcolor, hoverinfo: "skip", hovertemplate: undefined };
     }
     if (role === "roof") return { ...trace, hoverlabel, line: { color: series === null ? look("muted") : color, width: series === null ? 1.5 : 1, dash: "5px,4px" } };
     if (trace.type === "bar") return { ...trace, marker: { color }, hoverlabel };
@@ -33,13 +33,16 @@
     return {
       ...trace,
       hoverlabel,
-      ...(trace.error_x ? { error_x: { ...trace.error_x, type: "data", color, thickness: 2, width: 4 } } : {}),
+      ...(trace.error_x ? { error_x: { ...trace.error_x, type: "data", color, thickness: 1, width: 3 } } : {}),
       ...(trace.error_y ? { error_y: { ...trace.error_y, type: "data", color, thickness: 1, width: 3 } } : {}),
       opacity: series === null ? 0.5 : 1,
       line: { color, width: series === null ? 1 : 2, dash: look(`${own}-dash`) },
       marker: { color, symbol: look(`${own}-marker`), size: many ? 4 : 7 },
     };
   }
+
+  // What a mark says about itself: a shift for the better or for the worse.
+  const judged = (mark) => ({ better: look("good"), worse: look("bad") })[mark.name];
 
   function dressAxis(axis, isUpright) {
     const line = look("line");
@@ -61,18 +64,19 @@
     for (const key of Object.keys(layout)) {
       if (/^[xy]axis\d*$/.test(key)) dressed[key] = dressAxis(layout[key], key.startsWith("y"));
     }
-    const marked = (layout.annotations || []).some((note) => note.hovertext);
+    const isOnTop = (note) => note.hovertext && note.yref === "paper";
+    const marked = (layout.annotations || []).some(isOnTop);
     dressed.shapes = (layout.shapes || []).map((shape) =>
       shape.type === "rect"
         ? { ...shape, fillcolor: look("line"), opacity: 0.5, line: { width: 0 }, layer: "below" }
-        : { ...shape, line: { color: muted, width: 1, dash: "dot" } },
+        : { ...shape, line: { color: judged(shape) || muted, width: 1, dash: judged(shape) ? "solid" : "dot" } },
     );
     dressed.annotations = (layout.annotations || []).map((note) => ({
       xanchor: "left",
       ...note,
       text: note.hovertext ? roomyText(note, layout, width) : note.text,
-      font: { color: note.hovertext ? text : muted, size: 11 },
-      ...(note.hovertext ? { yshift: 22 } : { bgcolor: look("surface"), borderpad: 2 }),
+      font: { color: judged(note) || (note.hovertext ? text : muted), size: 11 },
+      ...(isOnTop(note) ? { yshift: 22 } : note.hovertext ? { yshift: 4 } : { bgcolor: look("surface"), borderpad: 2 }),
     }));
     for (const key of Object.keys(layout)) {
       if (key.startsWith("yaxis")) dressed.annotations.push(uprightTitle(layout[key]));
@@ -115,7 +119,8 @@
   function roomyText(note, layout, width) {
     const [from, to] = layout.xaxis.range.map((stamp) => Date.parse(`${stamp}Z`));
     const place = (each) => ((Date.parse(`${each.x}Z`) - from) / (to - from)) * (width - 60);
-    const following = layout.annotations.map(place).filter((at) => at > place(note));
+    const beside = layout.annotations.filter((other) => other.yref === note.yref);
+    const following = beside.map(place).filter((at) => at > place(note));
     const room = Math.min(width - 60, ...following) - place(note);
     const [first, ...more] = note.hovertext.split("; ");
     const wordings = [note.hovertext, more.length ? `${first}; …` : first].map((words) => `${note.text} ${words}`);
@@ -164,6 +169,7 @@
         const next = plot.data[order[at]];
         const last = next.x.length - 1;
         index = index === null ? last : Math.max(0, Math.min(last, index + step[1]));
+        while (next.y[index] === null) index += step[1] || 1; // a gap, which no line begins or ends with
         Plotly.Fx.hover(plot, [{ curveNumber: order[at], pointNumber: index }], subplotOf(next));
       } else if (event.key === "Enter" && index !== null) {
         visit({ customdata: (trace.customdata || [])[index] });

@@ -12,20 +12,16 @@ from starlette.testclient import TestClient
 from app import files
 from app.db import Database, migrate
 from app.settings import Settings
+from app.store.subjects import samples_by_run
 from app.web import create_app
 from tests.bench.table import Figure, at_most, in_turn
 from tests.seed import seed
 
 RUNS = 10_000
 ROUNDS = 7
-COMPARED = "&".join(f"run=seed{number:06d}" for number in range(RUNS - 8, RUNS))
-PAGES = {
-    "history": "/history",
-    "overview": "/",
-    "runs": "/runs",
-    "explorer": "/explore",
-    "compare": f"/compare?{COMPARED}",
-}
+PAGES = {"history": "/history", "overview": "/", "runs": "/runs", "explorer": "/explore"}
+COMPARED = range(RUNS - 8, RUNS)
+COMPARISON = "/compare?" + "&".join(f"run=seed{number:06d}" for number in COMPARED)
 
 
 def run() -> Iterator[Figure]:
@@ -39,6 +35,7 @@ def run() -> Iterator[Figure]:
         with TestClient(app, base_url="http://127.0.0.1:8765") as client:
             for name, path in PAGES.items():
                 yield _page(f"{name} page with {RUNS:,} runs, beside its bare SQL", client, app.state.database, path)
+            yield _comparison(client, app.state.database)
         database.dispose()
 
 
@@ -69,3 +66,23 @@ def _page(what: str, client: TestClient, database: Database, path: str) -> Figur
 
     page, sql = in_turn(page_s, sql_s, ROUNDS)
     return at_most(f"{what} ({len(selects)} queries)", page * 1000, sql * 1000, "ms", 3)
+
+
+def _comparison(client: TestClient, database: Database) -> Figure:
+    """It computes from raw events, so its yardstick is to read and unpack these."""
+
+    def page_s() -> float:
+        began = time.perf_counter()
+        assert client.get(COMPARISON).status_code == 200
+        return time.perf_counter() - began
+
+    def samples_s() -> float:
+        began = time.perf_counter()
+        with database.read() as session:
+            # ids are given in the order of the runs
+            assert len(samples_by_run(session, {number + 1 for number in COMPARED})) == len(COMPARED)
+        return time.perf_counter() - began
+
+    page, samples = in_turn(page_s, samples_s, ROUNDS)
+    what = f"compare page of {len(COMPARED)} runs, beside reading and unpacking their samples"
+    return at_most(what, page * 1000, samples * 1000, "ms", 4)

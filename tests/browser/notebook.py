@@ -29,6 +29,8 @@ PATHS = (
     "/compare",
     "/compare?run=seed000039&run=seed000037&run=seed000032",
     "/compare?" + "&".join(f"run=seed{number:06d}" for number in range(30, 38)),
+    "/compare?run=seed000039",
+    "/compare?" + "&".join(f"run=seed{number:06d}" for number in range(31, 39)),
     "/ceiling",
     "/ceiling?model=1&device=Radeon+8060S+on+strix-halo",
     "/glossary",

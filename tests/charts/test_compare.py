@@ -66,6 +66,22 @@ def test_curves_run_over_the_lengths(found: Comparison) -> None:
     assert [row[0] for row in figure.table.rows] == ["512", "2,000"]
 
 
+def test_curves_run_over_depth(database: Database) -> None:
+    q8, q4 = place(database, Q8, Q4)
+    behind = [Point(64, 32), Point(64, 32, depth=2000)]
+    names = []
+    for config in (q8, q4):
+        samples = [
+            replace(each, ordinal=6 * place_ + each.ordinal)
+            for place_, point in enumerate(behind)
+            for each in taken(500, 50, point)
+        ]
+        names.append(run(database, config, samples))
+    figure = curves(compared(database, *names))
+    assert figure is not None
+    assert figure.data[0]["x"] == [0, 2000]
+
+
 def test_without_anything_in_common_there_is_nothing_to_draw(database: Database) -> None:
     q8, q4 = place(database, Q8, Q4)
     apart = compared(database, run(database, q8, taken(500, 50)), run(database, q4, taken(500, 50, LONGER)))

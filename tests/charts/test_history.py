@@ -8,18 +8,34 @@ import pytest
 
 from app.charts import MAX_SERIES, Figure, history
 from app.charts.base import MAX_POINTS, reduce
+from app.compare.changepoint import ChangePoint
+from app.compare.shifts import MetricShift, Shift
 from app.configuration import Snapshot
+from app.metrics import TRIPLE, metrics
 from app.store.configs import Described
 from app.store.hardware import HardwareChange
-from app.store.listing import HistoryPoint
+from app.store.history import HistoryPoint
 
 START = datetime(2026, 9, 1, 12, tzinfo=UTC)
 SNAPSHOT = Snapshot("llama.cpp", "b6301", "Qwen3-8B", "Q4_K_M", {"context": 4096})
 
 
-def point(hours: float, config_id: int = 1, server_id: int = 1, **values: float | None) -> HistoryPoint:
+METRICS = [metrics()[key] for key in TRIPLE]
+
+
+def point(
+    hours: float,
+    config_id: int = 1,
+    server_id: int = 1,
+    prompt: str = "p",
+    labels: str = "[]",
+    spread: float | None = None,
+    **values: float | None,
+) -> HistoryPoint:
     numbers = {"ttft_ms": 500.0, "prefill_tokens_per_s": 1000.0, "decode_tokens_per_s": 60.0, **values}
-    return HistoryPoint(f"run{hours:g}", START + timedelta(hours=hours), config_id, server_id, **numbers)
+    readings = tuple(part for value in numbers.values() for part in (value, spread, 5))
+    started = START + timedelta(hours=hours)
+    return HistoryPoint(f"run{hours:g}", started, config_id, server_id, prompt, labels, readings)
 
 
 def described(**changed: object) -> Described:
@@ -27,15 +43,16 @@ def described(**changed: object) -> Described:
     return Described("box", Snapshot(**fields))
 
 
-def drawn(points: list[HistoryPoint], configs: dict[int, Described] | None = None) -> Figure:
-    figure = history(points, configs or {1: described()}, lambda public_id: f"/runs/{public_id}")
+def drawn(points: list[HistoryPoint], configs: dict[int, Described] | None = None, **more: Any) -> Figure:
+    figure = history(points, configs or {1: described()}, METRICS, lambda public_id: f"/runs/{public_id}", **more)
     assert figure is not None
     go.Figure(data=figure.data, layout=figure.layout)  # plotly raises for anything it does not know
     return figure
 
 
 def test_nothing_to_draw() -> None:
-    assert history([], {}, str) is None
+    assert history([], {}, METRICS, str) is None
+    assert history([point(0)], {1: described()}, [], str) is None
 
 
 def test_three_panels_share_one_time_axis_and_start_at_zero() -> None:
@@ -90,21 +107,126 @@ def test_a_configuration_keeps_its_look_when_others_come() -> None:
     assert len(set(more.values())) == 5
 
 
-def test_intervals_are_drawn_where_they_are_known() -> None:
-    known = {("run0", "decode_tokens_per_s"): (58.0, 63.0)}
-    figure = history([point(0), point(1)], {1: described()}, str, intervals=known)
+def test_the_spread_of_samples_is_a_band_below_the_line_and_stands_beside_the_value() -> None:
+    figure = drawn([point(0, spread=1.5), point(1, spread=2.5)])
+    bands, lines = figure.data[:3], figure.data[3:]
+    assert [trace["meta"].get("role") for trace in bands] == ["band"] * 3
+    assert bands[2]["y"] == [58.5, 57.5, 62.5, 61.5]
+    assert lines[2]["text"] == ["60.0 ± 1.5 tok/s", "60.0 ± 2.5 tok/s"]
+    assert not [trace for trace in drawn([point(0, spread=1.5), point(1)]).data if trace["meta"].get("role")]
+
+
+def test_a_band_of_very_many_runs_holds_all_of_them() -> None:
+    points = [point(i, decode_tokens_per_s=60 + i % 9, spread=1.0) for i in range(3000)]
+    band = drawn(points).data[2]
+    assert len(band["y"]) < 300
+    assert (min(band["y"]), max(band["y"])) == (59, 69)
+
+
+def test_other_hardware_and_another_prompt_break_the_line() -> None:
+    change = HardwareChange(START + timedelta(hours=2), "RTX 3090 → 2 × RTX 3090")
+    figure = drawn([point(0), point(1), point(2), point(3, prompt="q")], hardware={1: [change]})
+    assert figure.data[2]["y"] == [60, 60, None, 60, None, 60]
+    assert figure.data[2]["customdata"] == [f"/runs/run{i}" for i in (0, 1, 2, 2, 3, 3)]
+    (changed,) = figure.marks
+    assert [mark.text for mark in changed.marks] == ["1 September 2026, box: RTX 3090 → 2 × RTX 3090"]
+
+
+def test_what_changed_together_is_one_mark_and_the_ceiling_is_that_of_today() -> None:
+    configs = {1: described(), 2: described(quantization="Q8_0")}
+    hardware = {
+        1: [HardwareChange(START + timedelta(hours=1), "RAM"), HardwareChange(START + timedelta(hours=3), "GPU")]
+    }
+    points = [point(0), point(1, 2), point(2, 2), point(3, 2), point(4, 2)]
+    figure = drawn(points, configs, hardware=hardware, roofs={2: 84.2})
+    (changed,) = figure.marks
+    assert [mark.text.partition(": ")[2] for mark in changed.marks] == ["RAM; Q4_K_M → Q8_0", "GPU"]
+    (roof,) = [trace for trace in figure.data if trace["meta"].get("role") == "roof"]
+    assert "2026-09-01 14:00:00" < roof["x"][0] < "2026-09-01 15:00:00"
+
+
+def test_series_by_a_field_of_the_configuration_have_a_line_for_each_configuration() -> None:
+    configs = {
+        1: described(),
+        2: described(settings={"context": 4096, "batch": 512}),
+        3: described(quantization="Q8_0", settings={"context": 8192}),
+    }
+    points = [point(0, 1), point(1, 2), point(2, 1), point(3, 3)]
+    by_quantization = drawn(points, configs, by="quantization", series_link=lambda value: f"/history?only={value}")
+    assert [(key.title, key.link) for key in by_quantization.legend] == [
+        ("Q8_0", "/history?only=Q8_0"),
+        ("Q4_K_M", "/history?only=Q4_K_M"),
+    ]
+    q4 = next(trace for trace in by_quantization.data if trace["name"] == "Q4_K_M")
+    assert q4["y"] == [500, 500, None, 500]
+    assert q4["hovertext"][1] != q4["hovertext"][-1]
+    by_context = drawn(points, configs, by="context")
+    assert [key.title for key in by_context.legend] == ["Context 8,192", "Context 4,096"]
+
+
+def test_series_by_labels_take_those_of_the_run_and_of_its_configuration() -> None:
+    configs = {1: described(), 2: described(labels=["tuned"])}
+    points = [point(0), point(1, labels='["night"]'), point(2, 2, labels='["night"]')]
+    assert [key.title for key in drawn(points, configs, by="label").legend] == ["night, tuned", "night", "no label"]
+
+
+def test_of_many_values_of_a_field_the_rest_is_said() -> None:
+    configs = {i: described(engine_version=f"b{i}") for i in range(9)}
+    figure = drawn([point(i, i) for i in range(9)], configs, by="engine_version")
+    assert [key.title for key in figure.legend][-2:] == ["llama.cpp b3", "3 others"]
+    assert sum(len(trace["x"]) for trace in figure.data) == 3 * 9
+
+
+def test_one_metric_alone_fills_the_chart() -> None:
+    tpot = [metrics()["tpot_ms"]]
+    readings = HistoryPoint("run0", START, 1, 1, "p", "[]", (16.5, None, 5))
+    figure = history([readings], {1: described()}, tpot, str, roofs={1: 84.2})
     assert figure is not None
-    go.Figure(data=figure.data, layout=figure.layout)
-    ttft, _, decode = figure.data
-    assert "error_y" not in ttft
-    assert (decode["error_y"]["array"], decode["error_y"]["arrayminus"]) == ([3, 0], [2, 0])
+    assert [key for key in figure.layout if key.startswith("yaxis")] == ["yaxis"]
+    assert figure.layout["yaxis"]["domain"] == [0, 1]
+    assert figure.table.columns[2:] == ("TPOT ms",)
+    assert "ceiling" not in figure.summary  # that of decode
+    assert len(figure.data) == 1
+
+
+def shift(hours: int, *ratios: tuple[int, float]) -> Shift:
+    moved = tuple(MetricShift(place, ChangePoint(1, ratio, ratio, ratio, 0.001)) for place, ratio in ratios)
+    return Shift(1, START + timedelta(hours=hours), f"run{hours - 1}", f"run{hours}", moved, True)
+
+
+def test_a_shift_is_marked_in_its_own_panels_and_said_with_links() -> None:
+    figure = drawn([point(i) for i in range(6)], shifts=[shift(3, (0, 1.05), (2, 0.89))])
+    shapes, notes = figure.layout["shapes"], figure.layout["annotations"]
+    assert [(shape["yref"], shape["name"]) for shape in shapes] == [("y domain", "worse"), ("y3 domain", "worse")]
+    assert [(note["text"], note["hovertext"]) for note in notes] == [("A", "TTFT +5.0 %"), ("A", "decode −11 %")]
+    (listed,) = figure.marks
+    (mark,) = listed.marks
+    assert mark.text == ("TTFT +5.0 %, decode −11 % since 1 September 2026, same configuration (Qwen3-8B Q4_K_M)")
+    assert mark.links == (("last run before", "/runs/run2"), ("first run after", "/runs/run3"))
+    assert "1 level shift within a configuration" in figure.summary
+
+
+def test_more_decode_is_better_and_more_ttft_is_not() -> None:
+    figure = drawn([point(i) for i in range(6)], shifts=[shift(3, (2, 1.2)), shift(4, (0, 0.9)), shift(5, (0, 1.1))])
+    assert [shape["name"] for shape in figure.layout["shapes"]] == ["better", "better", "worse"]
+    assert [note["text"] for note in figure.layout["annotations"]] == ["A", "B", "C"]
+
+
+def test_older_marks_are_counted_where_there_are_too_many() -> None:
+    configs = {i: described(engine_version=f"b{i}") for i in range(30)}
+    figure = drawn([point(i, i) for i in range(30)], configs, shifts=[shift(i, (2, 0.9)) for i in range(1, 20)])
+    shifts, changed = figure.marks
+    assert shifts.title.endswith("the newest 12 of 19")
+    assert changed.title.endswith("the newest 12 of 29")
+    assert len(figure.layout["shapes"]) == 24
 
 
 def test_changes_are_marked_per_server_in_words() -> None:
     configs = {1: described(), 2: described(quantization="Q8_0"), 3: described(model="Other")}
     runs = [point(0, 1), point(1, 3, server_id=2), point(2, 1), point(3, 2), point(4, 2), point(5, 3, server_id=2)]
     figure = drawn(runs, configs)
-    assert figure.marks == ("1 September 2026, box: Q4_K_M → Q8_0",)
+    (changed,) = figure.marks
+    assert [mark.text for mark in changed.marks] == ["1 September 2026, box: Q4_K_M → Q8_0"]
     (mark,) = figure.layout["annotations"]
     assert (mark["x"], mark["text"], mark["hovertext"]) == ("2026-09-01 15:00:00", "1", "box: Q4_K_M → Q8_0")
     assert len(figure.layout["shapes"]) == 1
@@ -115,7 +237,7 @@ def test_somebodys_words_are_no_markup() -> None:
     figure = drawn([point(0), point(1, 2)], configs)
     assert "</script" not in figure.json
     assert figure.data[0]["name"].startswith("&lt;b&gt;x")
-    assert "<b>x</b>" in figure.marks[0]
+    assert "<b>x</b>" in figure.marks[0].marks[0].text
 
 
 @pytest.mark.parametrize("configurations", [1, 7, 40])
@@ -141,6 +263,7 @@ def test_reducing_keeps_order_ends_and_extremes() -> None:
     assert (kept[0], kept[-1]) == (0, 4999)
     assert {min(values), max(values)} <= {values[i] for i in kept}
     assert len(kept) <= 301
+    assert {17, 4321} <= set(reduce(values, 300, always=(17, 4321)))
     assert list(reduce(values[:300], 300)) == list(range(300))
 
 
@@ -154,9 +277,7 @@ def test_the_summary_is_one_sentence() -> None:
 def test_the_ceiling_lies_over_its_own_configuration() -> None:
     points = [point(0), point(1, config_id=2), point(2)]
     configs = {1: described(), 2: described(quantization="Q8_0")}
-    figure = history(points, configs, str, roofs={1: 84.2})
-    assert figure is not None
-    go.Figure(data=figure.data, layout=figure.layout)
+    figure = drawn(points, configs, roofs={1: 84.2})
     (roof,) = [trace for trace in figure.data if trace["meta"].get("role") == "roof"]
     assert (roof["y"], roof["yaxis"], roof["mode"]) == ([84.2, 84.2], "y3", "lines")
     assert roof["meta"]["series"] == next(t["meta"]["series"] for t in figure.data if t["name"] == roof["name"])
@@ -164,39 +285,9 @@ def test_the_ceiling_lies_over_its_own_configuration() -> None:
     assert roof["x"][1] > "2026-09-01 14:00:00"
 
 
-# --- hardware --------------------------------------------------------------------------------------------------------
-
-
-def on_hardware(points: list[HistoryPoint], hours: float, **more: Any) -> Figure:
-    configs = {1: described(), 2: described(settings={"context": 8192})}
-    change = HardwareChange(START + timedelta(hours=hours), "RTX 3090 → 2 × RTX 3090")
-    figure = history(points, configs, str, hardware={1: [change]}, **more)
-    assert figure is not None
-    return figure
-
-
-def test_another_hardware_breaks_the_line_and_is_marked() -> None:
-    figure = on_hardware([point(0), point(1), point(5), point(6)], 5)
-    lines = [(trace["yaxis"], trace["customdata"]) for trace in figure.data]
-    assert lines[:2] == [("y", ["run0", "run1"]), ("y", ["run5", "run6"])]
-    assert {trace["meta"]["series"] for trace in figure.data} == {0}
-    assert len(figure.legend) == 1
-    assert figure.marks == ("1 September 2026, box: RTX 3090 → 2 × RTX 3090",)
-
-
-def test_the_ceiling_is_drawn_over_the_newest_hardware() -> None:
-    figure = on_hardware([point(0), point(48), point(96)], 48, roofs={1: 90.0})
-    (roof,) = (trace for trace in figure.data if trace["meta"].get("role") == "roof")
-    assert roof["x"][0] > figure.data[0]["x"][0]
-    assert roof["x"][0] < figure.data[1]["x"][0]
-
-
-def test_hardware_and_configuration_that_change_together_are_one_mark() -> None:
-    figure = on_hardware([point(0), point(1), point(5, config_id=2)], 5)
-    assert figure.marks == ("1 September 2026, box: RTX 3090 → 2 × RTX 3090; Context 4,096 → 8,192",)
-
-
 def test_a_configuration_measured_before_and_after_is_broken_whatever_ran_between() -> None:
-    figure = on_hardware([point(0), point(3, config_id=2), point(5)], 4)
-    first = [trace["customdata"] for trace in figure.data if trace["yaxis"] == "y" and trace["meta"]["series"] == 0]
-    assert first == [["run0"], ["run5"]]
+    configs = {1: described(), 2: described(settings={"context": 8192})}
+    change = HardwareChange(START + timedelta(hours=4), "RTX 3090 → 2 × RTX 3090")
+    figure = drawn([point(0), point(3, config_id=2), point(5)], configs, hardware={1: [change]})
+    first = next(trace for trace in figure.data if trace["meta"]["series"] == 0)
+    assert first["y"] == [500, None, 500]

@@ -196,6 +196,21 @@ def test_the_doctor_says_what_is_there(roofmark: Roofmark, tmp_path: Path) -> No
     assert "Engines: llama.cpp, openai" in result.stdout
 
 
+def test_the_doctor_says_and_tries_who_is_notified(roofmark: Roofmark) -> None:
+    assert "--  Notifications: not set up (ROOFMARK_NOTIFY_URLS)" in roofmark("doctor").stdout
+    with serve({"/secret-hook": Script.json({})}) as receiver:
+        urls = receiver.url.replace("http://", "json://") + "/secret-hook"
+        assert "ok  Notifications: JSON" in roofmark("doctor", ROOFMARK_NOTIFY_URLS=urls).stdout
+        assert receiver.requests == []
+        tried = roofmark("doctor", "--notify", ROOFMARK_NOTIFY_URLS=urls)
+        assert "ok  Notifications: a test was sent to JSON" in tried.stdout
+        assert [request.json()["title"] for request in receiver.requests] == ["Roofmark: a test"]
+    gone = roofmark("doctor", "--notify", ROOFMARK_NOTIFY_URLS=urls)
+    assert gone.returncode == 1
+    assert "!!  Notifications: The notification did not get through to JSON." in gone.stdout
+    assert "secret-hook" not in "".join(each.stdout + each.stderr for each in (tried, gone))
+
+
 def test_migrate_down_and_up(roofmark: Roofmark) -> None:
     newest = revisions(files.MIGRATIONS)[-1]
     assert f"none -> {newest}" in roofmark("migrate").stdout

@@ -8,11 +8,12 @@ import pytest
 from sqlmodel import select
 
 from app.compare import compare, to_json
+from app.compare import standing as compare_with_baseline
 from app.compare.statistics import Verdict
 from app.db import Database
 from app.errors import BadInput, NotFound, RoofmarkError
 from app.models import Run, now
-from app.samples import Point
+from app.samples import Point, Sample, ServerFigures
 from app.store import baselines
 from tests.compare.runs import POINT, Q4, Q8, change, compared, place, run, statements, taken
 from tests.databases import on_both
@@ -168,6 +169,42 @@ def test_figures_are_compared_from_one_source_only(database: Database) -> None:
     assert all(cell.value for cell in prefill.cells)
 
 
+def test_streams_of_one_round_are_one_repetition(database: Database) -> None:
+    q8, q4 = place(database)
+    busy = Point(512, 32, concurrency=2)
+
+    def rounds(ttft_ms: float) -> list[Sample]:
+        taken_twice = [each for each in taken(ttft_ms, 40, busy) for _ in range(2)]
+        return [
+            replace(each, ordinal=place, round=place // 2, stream=place % 2) for place, each in enumerate(taken_twice)
+        ]
+
+    names = run(database, q8, rounds(500)), run(database, q4, rounds(400), hours=1)
+    found = compared(database, *names)
+    assert [cell.count for cell in found.main_rows[0].cells] == [5, 5]
+    assert found.pairs[0].verdict == "better"
+    with database.write() as session:
+        baselines.pin(session, names[0])
+        standing = compare_with_baseline(session, names[1])
+    assert standing is not None
+    assert standing.ratios is not None
+    assert standing.ratios["ttft_ms"] == found.main_rows[0].cells[1].ratio
+
+
+def test_what_was_meant_to_come_from_the_cache_is_no_repetition(database: Database) -> None:
+    q8, q4 = place(database)
+    again = [replace(each, ordinal=each.ordinal + 6, reuses_cache=True) for each in taken(20, 50)]
+    names = run(database, q8, [*taken(500, 50), *again]), run(database, q4, [*taken(400, 60), *again], hours=1)
+    found = compared(database, *names)
+    assert [cell.count for cell in found.main_rows[0].cells] == [5, 5]
+    with database.write() as session:
+        baselines.pin(session, names[0])
+        standing = compare_with_baseline(session, names[1])
+    assert standing is not None
+    assert standing.ratios is not None
+    assert standing.ratios["ttft_ms"] == found.main_rows[0].cells[1].ratio
+
+
 def test_few_repetitions_have_no_interval(database: Database, pair: tuple[str, str]) -> None:
     (other,) = place(database, Q8, name="hasty")
     found = compared(database, pair[0], run(database, other, taken(500, 50, noise=(1.0, 1.01))))
@@ -224,6 +261,17 @@ def test_two_runs_of_a_configuration_say_too_little(database: Database, many: di
     assert "2 runs of it say too little" in found.subjects[1].basis
 
 
+def test_runs_on_other_hardware_are_not_taken_together(database: Database, many: dict[str, list[str]]) -> None:
+    before, now_ = ([{"name": name, "count": 1}] for name in ("RTX 3090", "RTX 4090"))
+    change(database, many["Q8_0"][0], hardware=before)
+    names = f"config:{many['Q8_0'][0]}", f"config:{many['Q4_K_M'][0]}"
+    assert len(compared(database, *names).subjects[0].runs) == 3
+    change(database, many["Q8_0"][2], hardware=now_)
+    found = compared(database, *names)
+    assert [subject.unit for subject in found.subjects] == ["repetition", "repetition"]
+    assert found.subjects[0].runs == (many["Q8_0"][2],)
+
+
 @on_both
 def test_words_name_runs(database: Database, many: dict[str, list[str]]) -> None:
     with database.write() as session:
@@ -273,6 +321,16 @@ def test_any_metric_can_be_compared(database: Database, pair: tuple[str, str]) -
     assert found.pairs[0].verdict in ("better", "inconclusive", "mixed")
     with pytest.raises(BadInput, match="no metric 'speed'"):
         compared(database, *pair, keys=("speed",))
+
+
+def test_what_has_no_ratio_says_why(database: Database) -> None:
+    q8, q4 = place(database)
+    none_accepted = ServerFigures(draft_tokens=9, draft_accepted_tokens=0)
+    drafted = [replace(sample, trace=replace(sample.trace, server=none_accepted)) for sample in taken(500, 50)]
+    names = run(database, q8, drafted), run(database, q4, drafted)
+    found = compared(database, *names, keys=("draft_acceptance",))
+    assert found.pairs[0].verdict is None
+    assert "positive numbers" in found.pairs[0].refusal
 
 
 @pytest.mark.parametrize("prefix", ["", "config:"])

@@ -6,21 +6,31 @@ from typing import Any
 
 import pytest
 
-from app.engines import find
 from app.engines._chat import read_trace
+from app.engines._playing import ChatEngine
 from app.engines._stream import End, Recording
 from app.engines.base import Ask
-from app.samples import TOKEN_KINDS, CountSource, Kind, Status, Trace
+from app.metrics import flags_of
+from app.metrics.decode import read_decode
+from app.metrics.prefill import read_prefill
+from app.samples import TOKEN_KINDS, CacheDefeat, CountSource, Kind, Point, Sample, Status, Trace
 from tests.engines.conftest import Connect
+from tests.engines.recorded import chat_engine
 from tests.replay import HERE, case, case_rows
+from tests.traces import sample
 
-CASES = sorted(
-    path.name.split(".")[0]
-    for path in (HERE / "cases").glob("*.expected.json")
-    if case_rows(path.name.split(".")[0])[1]["protocol"] == "openai"
-)
+CASES = sorted(path.name.split(".")[0] for path in (HERE / "cases").glob("*.stream.json"))
 STATUS = {"ok": Status.OK, "partial": Status.INCOMPLETE, "error": Status.FAILED}
 COMPRESSED = {"S21"}
+FLAGS = {
+    "cached_prefill": "cached", "cold_start": "cold", "prompt_truncated": "truncated_prompt", "short_output": "short",
+    "empty_output": "empty", "buffered": "buffered", "not_streamed": "not_streamed",
+}  # fmt: skip
+"""Ours for the ideas of the cases."""
+
+
+def engine_of(name: str) -> ChatEngine:
+    return chat_engine(case_rows(name)[1]["protocol"])
 
 
 def recorded(name: str) -> Trace:
@@ -36,7 +46,15 @@ def recorded(name: str) -> Trace:
             content_type=how["headers"]["content-type"],
         ),
         {},
+        dialect=engine_of(name).dialect,
     )
+
+
+def sample_of(name: str) -> Sample:
+    trace, expected = recorded(name), case_rows(name)[1]["expect"]
+    sent = expected.get("sent_prompt_tokens_estimate", expected["prompt_tokens"] or 20)
+    asked = expected.get("requested_max_tokens", expected["completion_tokens"] or expected["token_chunks"] or 1)
+    return sample(trace, point=Point(sent, asked), cache_defeat=CacheDefeat.NONCE)
 
 
 def check_facts(trace: Trace, expected: dict[str, Any]) -> None:
@@ -59,6 +77,12 @@ def check_facts(trace: Trace, expected: dict[str, Any]) -> None:
         assert trace.server.raw == expected["server_timings"]
         assert trace.server.prompt_tokens == expected["server_timings"]["prompt_n"]
         assert trace.server.decode_ms == expected["server_timings"]["predicted_ms"]
+    if "load_ms" in expected:
+        assert trace.server is not None
+        assert trace.server.load_ms == expected["load_ms"]
+    if "processed_prompt_tokens" in expected:
+        assert trace.server is not None
+        assert trace.server.prompt_tokens == expected["processed_prompt_tokens"]
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in COMPRESSED])
@@ -80,12 +104,36 @@ def test_recorded_case_has_its_exact_times(name: str) -> None:
 def test_played_case(name: str, connect: Connect) -> None:
     replay, client = connect({f"/{name}": case(name)}, f"/{name}", pace=0.02)
     expected = case_rows(name)[1]["expect"]
-    trace = find("openai").play(client, Ask("hello", expected.get("requested_max_tokens", 32), "syn-1"))
+    trace = engine_of(name).play(client, Ask("hello", expected.get("requested_max_tokens", 32), "syn-1"))
     check_facts(trace, expected)
     assert len(replay.posted()) == expected.get("requests_needed", 1)
     assert trace.not_streamed == ("not_streamed" in expected.get("flags_any", ()))
     assert trace.events == () or trace.events[0].at_ms > 0
     assert [event.at_ms for event in trace.events] == sorted(event.at_ms for event in trace.events)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in COMPRESSED])
+def test_what_is_computed_from_a_case(name: str) -> None:
+    expected = case_rows(name)[1]["expect"]
+    if expected["decode_tps_client"] != "not_checked":
+        (client,) = [each.value for each in read_decode(sample_of(name)) if each.source == "client"]
+        stated = expected["decode_tps_client"]
+        assert client == (None if stated is None else pytest.approx(stated, rel=1e-4))
+    server = {each.source: each for each in read_prefill(sample_of(name))}.get("server")
+    if "prefill_tps_server" in expected:
+        assert server is not None
+        assert server.value == pytest.approx(expected["prefill_tps_server"], rel=1e-4)
+    if "prefill_tps" in expected:
+        assert server is not None
+        assert (server.value, server.null_reason) == (expected["prefill_tps"], "cached")
+    if "decode_tps_server" in expected:
+        assert [each.value for each in read_decode(sample_of(name)) if each.source == "server"] == [None]
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in COMPRESSED])
+def test_flags_of_a_case(name: str) -> None:
+    expected = {FLAGS[idea] for idea in case_rows(name)[1]["expect"].get("flags_any") or ()}
+    assert set(flags_of(sample_of(name))) & set(FLAGS.values()) == expected
 
 
 def test_usage_on_every_chunk_tells_the_tokens_so_far() -> None:

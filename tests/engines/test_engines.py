@@ -1,16 +1,20 @@
 """The set of engines, and what they share."""
 
 import doctest
+import json
 from types import ModuleType
 
 import pytest
 
 from app import engines
-from app.engines import _models, _prometheus
-from app.engines.base import Engine
-from app.errors import NotFound
+from app.engines import _models, _negotiation, _prometheus
+from app.engines.base import Ask, Engine
+from app.errors import NotFound, ServerProblem
 from app.http import url
+from app.samples import TOKEN_KINDS, CacheDefeat, Status
 from app.settings import Settings
+from tests.engines.conftest import Connect
+from tests.engines.written_servers import SERVERS
 from tests.replay import Script, serve
 
 
@@ -18,6 +22,7 @@ def test_the_generic_engine_is_tried_last() -> None:
     found = engines.all()
     assert [engine.key for engine in found][-1] == "openai"
     assert len({engine.key for engine in found}) == len(found)
+    assert {engine.key for engine in found} == SERVERS.keys()
 
 
 @pytest.mark.parametrize("engine", engines.all(), ids=lambda engine: engine.key)
@@ -25,6 +30,81 @@ def test_each_engine_is_found_by_its_key(engine: Engine) -> None:
     assert engines.find(engine.key) is engine
     assert engine.title
     assert all(0 < port < 65536 for port in engine.default_ports)
+
+
+@pytest.mark.parametrize("engine", engines.all(), ids=lambda engine: engine.key)
+class TestEachEngine:
+    """Against a server of its own, with every other engine having its try before."""
+
+    def test_is_recognised(self, engine: Engine, connect: Connect) -> None:
+        server = SERVERS[engine.key]()
+        _, client = connect(server.routes, pace=0.01)
+        facts = engines.probe(client)
+        assert (facts.engine, facts.engine_version, facts.loading) == (engine.key, server.version, False)
+        assert [(m.id, m.name, m.quantization, m.context_tokens) for m in facts.models] == list(server.models)
+        assert facts.settings == server.settings
+        assert facts.notes == ()
+
+    def test_is_ready(self, engine: Engine, connect: Connect) -> None:
+        _, client = connect(SERVERS[engine.key]().routes, pace=0.01)
+        health = engine.health(client)
+        assert health.ready
+        assert not health.busy
+
+    def test_asks_and_reads_its_stream(self, engine: Engine, connect: Connect) -> None:
+        server = SERVERS[engine.key]()
+        replay, client = connect(server.routes, pace=0.01)
+        ask = Ask("hello", 8, server.models[0][0], nonce="0123abcd", context_tokens=4096)
+        trace = engine.play(client, ask)
+        assert (trace.status, trace.error, trace.learned) == (Status.OK, None, {})
+        assert (trace.finish_reason, trace.not_streamed) == (server.finish_reason, False)
+        assert (trace.prompt_tokens, trace.cached_tokens) == (server.prompt_tokens, server.cached_tokens)
+        assert trace.output_tokens == sum(event.kind in TOKEN_KINDS for event in trace.events) == server.output_tokens
+        assert trace.cache_defeat is server.defeat
+        (request,) = [request for request in replay.requests if request.path == server.path]
+        content = "0123abcd\nhello" if server.defeat is CacheDefeat.NONCE else "hello"
+        body = request.json()
+        assert (body["model"], body["stream"]) == (ask.model, True)
+        assert body["messages"] == [{"role": "user", "content": content}]
+        assert {key: body[key] for key in server.sent} == server.sent
+        assert body.keys() - server.sent.keys() <= {
+            "model", "stream", "messages", "max_tokens", "stream_options", "temperature", "seed",
+        }  # fmt: skip
+        assert request.headers.items() >= server.headers.items()
+
+    def test_takes_over_the_figures_of_its_server(self, engine: Engine, connect: Connect) -> None:
+        server = SERVERS[engine.key]()
+        _, client = connect(server.routes, pace=0.01)
+        trace = engine.play(client, Ask("hello", 8, None, nonce="0123abcd"))
+        if server.figures is None:
+            assert trace.server is None
+            return
+        assert trace.server is not None
+        for name, value in server.figures.items():
+            assert getattr(trace.server, name) == (value if value is None else pytest.approx(value)), name
+        json.dumps(trace.server.raw, allow_nan=False)
+
+    def test_shows_the_words_of_its_server(self, engine: Engine, connect: Connect) -> None:
+        server = SERVERS[engine.key]()
+        assert server.error is not None
+        refusal, words = server.error
+        _, client = connect({**server.routes, server.path: refusal}, pace=0.01)
+        try:
+            error = str(engine.play(client, Ask("hello", 8, "m")).error)
+        except ServerProblem as problem:
+            error = str(problem)
+        assert words in error
+
+    def test_sends_the_very_same_prompt_to_a_cache(self, engine: Engine, connect: Connect) -> None:
+        server = SERVERS[engine.key]()
+        replay, client = connect(server.routes, pace=0.01)
+        trace = engine.play(client, Ask("hello", 8, None, nonce="0123abcd", reuse_cache=True))
+        assert trace.cache_defeat is CacheDefeat.NONE
+        (body,) = [request.json() for request in replay.requests if request.path == server.path]
+        assert body["messages"][0]["content"] == "hello"
+        assert "cache_salt" not in body
+        if trace.cached_tokens is None and trace.server is not None:
+            assert trace.server.prompt_tokens is None
 
 
 def test_unknown_engine() -> None:
@@ -43,7 +123,7 @@ def test_discover(monkeypatch: pytest.MonkeyPatch) -> None:
         assert engines.discover(Settings().model_copy(update={"port": one.port})) == []
 
 
-@pytest.mark.parametrize("module", [_models, _prometheus, url])
+@pytest.mark.parametrize("module", [_models, _negotiation, _prometheus, url])
 def test_examples_in_docstrings(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
 

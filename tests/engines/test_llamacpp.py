@@ -214,3 +214,15 @@ def stream(role_ms: int, first_ms: int, finish_ms: int, n: int, decode_ms: float
 )  # fmt: skip
 def test_evidence_for_tokens_without_text(trace: Trace, first_ms: float, last_ms: float) -> None:
     assert (tokens(trace)[0].at_ms, tokens(trace)[-1].at_ms) == (first_ms, last_ms)
+
+
+@pytest.mark.parametrize(("drafts", "drafted"), [({}, 0), ({"draft_n": 4, "draft_n_accepted": 3}, 4)])
+def test_it_tells_of_drafts_where_there_were_some(connect: Connect, drafts: dict[str, int], drafted: int) -> None:
+    timings = {"prompt_n": 40, "prompt_ms": 9.0, "predicted_n": 2, "predicted_ms": 5.0, **drafts}
+    stream = sse(chunk("a"), chunk("b"), chunk(finish="length", timings=timings))
+    _, client = connect({CHAT: Script.sse(stream)})
+    told, of_another_engine = play(client), find("openai").play(client, Ask("hello", 2, None))
+    assert told.server is not None
+    assert told.server.draft_tokens == drafted
+    assert of_another_engine.server is not None
+    assert of_another_engine.server.draft_tokens == drafts.get("draft_n")

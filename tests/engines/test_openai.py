@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.engines import find, probe
-from app.engines._chat import is_token
+from app.engines._chat import Dialect, is_token
 from app.engines._stream import Frame
 from app.engines.base import Ask
 from app.errors import ServerProblem, Trouble
@@ -251,11 +251,11 @@ def test_closing_the_client_ends_a_stream_that_is_being_read(connect: Connect, m
     _, client = connect({CHAT: Script.sse(*GOOD[:1], end="hang")}, idle_timeout_s=60.0)
     has_token = threading.Event()
 
-    def noticed(frame: Frame) -> bool:
+    def noticed(frame: Frame, dialect: Dialect) -> bool:
         has_token.set()
-        return is_token(frame)
+        return is_token(frame, dialect)
 
-    monkeypatch.setattr("app.engines.openai.is_token", noticed)
+    monkeypatch.setattr("app.engines._playing.is_token", noticed)
     with ThreadPoolExecutor(1) as threads:
         playing = threads.submit(play, client)
         assert has_token.wait(30)
@@ -277,12 +277,13 @@ class Interrupted(BaseException):
 
 
 def test_what_interrupts_the_reading_passes(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, client = connect({CHAT: GOOD_STREAM})
+    # without a last line, so that no piece is read without a look for tokens
+    _, client = connect({CHAT: Script.sse(*GOOD[:2], sse(chunk(finish="stop", **usage(5, 2))))})
 
-    def interrupt(_: object) -> bool:
+    def interrupt(_: object, dialect: Dialect) -> bool:
         raise Interrupted
 
-    monkeypatch.setattr("app.engines.openai.is_token", interrupt)
+    monkeypatch.setattr("app.engines._playing.is_token", interrupt)
     with pytest.raises(Interrupted):
         play(client)
     monkeypatch.undo()

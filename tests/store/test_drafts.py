@@ -7,8 +7,6 @@ import pytest
 
 from app.db import Database
 from app.document import run_document
-from app.engines._chunk import figures
-from app.http.text import ServerText
 from app.samples import Point, Sample, ServerFigures, Status
 from app.store import runs
 from app.store.decodes import newest_decodes
@@ -75,10 +73,3 @@ def test_lists_and_documents_count_them(database: Database) -> None:
     assert newest.drafts == Drafts(300, 189, 381)
     assert ceiling["accepted_tokens_per_step"] == pytest.approx(189 / 192)
     assert ceiling["draft_tokens_per_step"] == pytest.approx(300 / 192)
-
-
-@pytest.mark.parametrize(
-    ("timings", "drafted"), [({"predicted_n": 9}, 0), ({"predicted_n": 9, "draft_n": 4}, 4), ({}, None)]
-)
-def test_llama_cpp_tells_of_drafts_where_there_were_some(timings: dict[str, int], drafted: int | None) -> None:
-    assert figures(timings, ServerText()).draft_tokens == drafted

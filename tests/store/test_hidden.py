@@ -9,7 +9,9 @@ from app.db import Database
 from app.errors import BadInput
 from app.roof import config_roofs
 from app.store import annotations, runs
-from app.store.listing import decode_trends, history, latest_per_config, list_runs
+from app.store.filters import Filter
+from app.store.history import history
+from app.store.listing import decode_trends, latest_per_config, list_runs
 from app.store.previous import previous
 from tests.databases import on_both
 from tests.seed import seed
@@ -18,7 +20,8 @@ pytestmark = on_both
 
 
 def _history(session: Session) -> set[str]:
-    return {point.public_id for point in history(session)}
+    points, _ = history(session, Filter())
+    return {point.public_id for point in points}
 
 
 def _latest(session: Session) -> set[str]:

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app import charts
 from app.compare import Comparison, compare
-from app.compare.result import Subject
+from app.compare.result import Subject, point_title
 from app.store import baselines
 from app.store.filters import Filter
 from app.store.listing import list_runs
@@ -93,17 +93,19 @@ def _alone(found: Comparison) -> list[str]:
         found.subjects, zip(*(each.rows[0].cells for each in found.points), strict=True), strict=True
     ):
         points = [
-            f"{each.point.prompt_tokens:,}"
+            point_title(each.point)
             for each, cell in zip(found.points, cells, strict=True)
             if each.n_measured == 1 and cell.value is not None
         ]
         if points:
-            said.append(f"{subject.letter} at {', '.join(points)} prompt tokens")
+            said.append(f"{subject.letter} at {' · '.join(points)}")
     return said
 
 
 def _picker(request: Request, session: Session, names: Sequence[str], text: str, *, is_choosing: bool) -> Response:
-    rows, total = list_runs(session, Filter(status="done", text=text or None), page=1, per_page=OFFERED)
+    rows, total = list_runs(
+        session, Filter(status="done", text=text or None, hidden="without"), page=1, per_page=OFFERED
+    )
     ids = {name: name.removeprefix(CONFIG) for name in names if name.removeprefix(CONFIG) not in WORDS}
     chosen = circumstances_of(session, set(ids.values())) if ids else {}
     return render(

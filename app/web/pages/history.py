@@ -1,25 +1,26 @@
-"""How TTFT, prefill and decode changed over time."""
+"""How metrics changed over time."""
 
-from collections.abc import Sequence
-from urllib.parse import urlencode
+from collections.abc import Mapping, Sequence
+from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
+from sqlmodel import Session
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app import charts
+from app.errors import BadInput
+from app.metrics import metrics
 from app.roof import config_roofs
-from app.store import configs, filters, hardware, listing, measurements
+from app.store import configs, filters, hardware
+from app.store.configs import Described
 from app.store.filters import Filter
+from app.store.history import Period, history
 from app.suites import USUAL
 from app.web.deps import Reading
+from app.web.history_view import Only, View, groupings, read_by, read_day, values_of
 from app.web.paths import path_for
 from app.web.render import engine_titles, render
-
-FEW_POINTS = 40
-"""So many have room for their 95 % intervals."""
-SHORT_POINTS = 4
-"""So few need no tall chart."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -28,49 +29,86 @@ router = APIRouter(include_in_schema=False)
 def show_history(
     request: Request,
     session: Reading,
-    machine: str | None = None,
-    server: str | None = None,
-    model: str | None = None,
-    suite: str | None = None,
-    config: str | None = None,
+    metric: str = "",
+    by: str = "",
+    machine: str = "",
+    server: str = "",
+    model: str = "",
+    suite: str = "",
+    config: str = "",
+    label: str = "",
+    only: Annotated[Sequence[str], Query()] = (),
+    since: Annotated[str, Query(alias="from")] = "",
+    until: Annotated[str, Query(alias="to")] = "",
 ) -> Response:
     """Always of one suite: speeds at different prompt lengths are different things. Empty choices mean all."""
     choices = filters.filter_choices(session)
-    chosen = suite or _usual(choices["suite"])
-    where = Filter("done", machine or None, server or None, model or None, chosen, config or None)
-    path = path_for(request, "history")
-    run_path = path_for(request, "run", public_id="0").removesuffix("0")  # once, not for thousands of points
-    points = listing.history(session, where)
-    few = {point.public_id for point in points} if len(points) <= FEW_POINTS else set()
-    figure = charts.history(
-        points,
-        configs.describe(session),
-        run_link=lambda public_id: run_path + public_id,
-        config_link=lambda fingerprint: f"{path}?{urlencode({'suite': chosen, 'config': fingerprint})}",
-        engine_titles=engine_titles(),
-        intervals=measurements.shown_intervals(session, few) if few else {},
-        roofs={
-            config_id: roof.ceiling.tokens_per_s
-            for (config_id, suite_key), roof in config_roofs(session).items()
-            if suite_key == chosen
-        },
-        hardware=hardware.timelines(session).all_changes(),
+    known = configs.describe(session)
+    where = Filter(
+        machine=machine or None,
+        server=server or None,
+        model=model or None,
+        suite=suite or _usual(choices["suite"]),
+        config=config or None,
+        label=label or None,
     )
+    error, figure, hidden = None, None, 0
+    try:
+        narrowed = tuple(Only.read(each) for each in only if each)
+        view = View(where, metric, read_by(by, known), narrowed, Period(read_day(since), read_day(until)))
+        figure, hidden = _drawn(request, session, view, known)
+    except BadInput as wrong:
+        view, error = View(where), wrong
     response = render(
         request,
         "history.html",
+        status=error.http_status if error else 200,
+        error=error,
         figure=figure,
-        choices={name: choices[name] for name in ("machine", "server", "model", "suite")},
-        chosen={"machine": machine, "server": server, "model": model, "suite": chosen},
-        config=config,
-        is_short=len(points) <= SHORT_POINTS,
-        is_filtered=bool(machine or server or model or suite or config),
+        view=view,
+        hidden=hidden,
+        choices=choices,
+        metrics=metrics(),
+        groupings=groupings(known),
+        values=values_of(known, engine_titles()),
+        is_filtered=bool(request.query_params),
     )
-    # the address of what is shown, for whom scripts do the choosing
-    response.headers["hx-push-url"] = f"{path}?{urlencode({k: v for k, v in where.active.items() if k != 'status'})}"
+    if not error:  # the address of what is shown, for whom scripts do the choosing
+        response.headers["hx-push-url"] = f"{path_for(request, 'history')}?{view.query}"
     return response
 
 
-def _usual(suites: Sequence[tuple[str, str]]) -> str:
+def _drawn(
+    request: Request, session: Session, view: View, known: Mapping[int, Described]
+) -> tuple[charts.Figure | None, int]:
+    """The figure, if there is anything to draw, and how many hidden runs it leaves out."""
+    from app.compare.shifts import shifts  # loads numpy: not at start
+
+    shown = view.metrics
+    ids = view.config_ids(known, engine_titles())
+    points, hidden = history(session, view.where, [each.key for each in shown], view.period, ids)
+    path = path_for(request, "history")
+    run_path = path_for(request, "run", public_id="0").removesuffix("0")  # once, not for thousands of points
+    changes = hardware.timelines(session).all_changes()
+    figure = charts.history(
+        points,
+        known,
+        shown,
+        run_link=lambda public_id: run_path + public_id,
+        by=view.by,
+        series_link=None if view.by == "label" else lambda value: f"{path}?{view.narrowed(value).query}",
+        engine_titles=engine_titles(),
+        roofs={
+            config_id: roof.ceiling.tokens_per_s
+            for (config_id, suite_key), roof in config_roofs(session).items()
+            if suite_key == view.where.suite
+        },
+        shifts=shifts(points, len(shown), changes),
+        hardware=changes,
+    )
+    return figure, hidden
+
+
+def _usual(suites: Sequence[tuple[str, str]]) -> str | None:
     keys = [key for key, _ in suites]
     return USUAL if USUAL in keys or not keys else keys[0]

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.compare import standings
+from app.models import now
 from app.roof import ConfigRoof, config_roofs
 from app.store import machines, runs, servers
 from app.store.listing import Row, decode_trends, latest_per_config
@@ -14,6 +15,7 @@ from app.suites import USUAL
 from app.web.deps import Reading
 from app.web.progress import progress_now
 from app.web.render import render
+from app.web.shifts import news
 
 router = APIRouter(include_in_schema=False)
 
@@ -32,6 +34,7 @@ def show_overview(request: Request, session: Reading) -> Response:
     return render(
         request,
         "overview.html",
+        shifts=news(session, now()) if rows else [],
         trends=decode_trends(session) if rows else {},
         roofs=roofs,
         sparkline=sparkline,

@@ -1,0 +1,138 @@
+"""Metrics over time: small multiples on one x axis."""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from app.charts.base import Figure, Key, Table, shares
+from app.charts.history import marks, traces
+from app.charts.history.panels import Panel, layout_of, pad, panels_of
+from app.charts.history.series import CONFIGURATION, Series, series_of
+from app.charts.naming import distinct_titles
+from app.compare.shifts import Shift
+from app.configuration import Snapshot
+from app.metrics import TRIPLE
+from app.metrics.base import Metric
+from app.store.configs import Described
+from app.store.hardware import HardwareChange
+from app.store.history import HistoryPoint
+from app.units import day, number, plural
+
+MAX_ROWS = 100
+
+
+def history(
+    points: Sequence[HistoryPoint],
+    configs: Mapping[int, Described],
+    metrics: Sequence[Metric],
+    run_link: Callable[[str], str],
+    *,
+    by: str = CONFIGURATION,
+    series_link: Callable[[str], str] | None = None,
+    engine_titles: Mapping[str, str] = MappingProxyType({}),
+    roofs: Mapping[int, float] = MappingProxyType({}),
+    shifts: Sequence[Shift] = (),
+    hardware: Mapping[int, Sequence[HardwareChange]] = MappingProxyType({}),
+) -> Figure | None:
+    """One panel per metric, one colour per configuration, or per value of the configuration's field `by`.
+
+    The series with the newest runs are drawn distinctly, the others in the background. `points` are in order of time
+    with readings of `metrics`; `roofs` are decode ceilings by configuration, in tok/s; `run_link` gives the path for a
+    public id, `series_link` for a fingerprint or a value of the field. None when there is nothing to draw.
+    """
+    if not any(point.value(place) is not None for point in points for place in range(len(metrics))):
+        return None
+    used = {point.config_id for point in points}
+    titles = distinct_titles({key: each for key, each in configs.items() if key in used}, engine_titles)
+    panels = panels_of(metrics)
+    series = series_of(points, configs, titles, by, engine_titles, hardware)
+    found = marks.changes_of(points, configs, engine_titles, hardware)
+    lists = (marks.listed_shifts(shifts, metrics, titles, run_link), marks.listed(found))
+    return Figure(
+        data=_traces(points, series, panels, run_link, titles, roofs, shifts),
+        layout=layout_of(points, panels, marks.drawn(found, shifts, panels)),
+        summary=_summary(points, configs, panels, shifts, roofs.get(points[-1].config_id)),
+        table=_table(points, panels, titles, run_link),
+        legend=tuple(_key(each, series_link) for each in series),
+        marks=tuple(each for each in lists if each),
+    )
+
+
+def _key(series: Series, link: Callable[[str], str] | None) -> Key:
+    leads = link(series.key) if link and series.index is not None else None
+    return Key(series.index, series.title, leads, mode=series.mode)
+
+
+def _traces(
+    points: Sequence[HistoryPoint],
+    series: Sequence[Series],
+    panels: Sequence[Panel],
+    run_link: Callable[[str], str],
+    titles: Mapping[int, str],
+    roofs: Mapping[int, float],
+    shifts: Sequence[Shift],
+) -> list[dict[str, object]]:
+    """Bands first, so that they lie under every line."""
+    drawn = [(each, panel, known) for each in series for panel in panels if (known := traces.known_of(each, panel))]
+    limits = shares([sum(map(len, known)) for _, _, known in drawn])
+    turning = {public_id for shift in shifts for public_id in (shift.before, shift.after)}
+    bands = [traces.band(*each) for each in drawn]
+    lines = [
+        traces.line(each, panel, known, limit, run_link, titles, turning)
+        for (each, panel, known), limit in zip(drawn, limits, strict=True)
+    ]
+    above = [
+        traces.roofs(each, panel, roofs, pad(points))
+        for panel in panels
+        if panel.metric.key == TRIPLE[2]
+        for each in series
+    ]
+    return [trace for trace in [*bands, *lines, *above] if trace]
+
+
+def _table(
+    points: Sequence[HistoryPoint], panels: Sequence[Panel], titles: Mapping[int, str], run_link: Callable[[str], str]
+) -> Table:
+    newest = points[: -MAX_ROWS - 1 : -1]
+    rest = len(points) - len(newest)
+    return Table(
+        texts=2,
+        columns=("Started, UTC", "Configuration", *(panel.title for panel in panels)),
+        rows=tuple(
+            (
+                f"{point.started_at:%Y-%m-%d %H:%M}",
+                titles[point.config_id],
+                *(number(point.value(panel.place)) for panel in panels),
+            )
+            for point in newest
+        ),
+        links=tuple(run_link(point.public_id) for point in newest),
+        caption=f"The newest {len(newest)} of {len(points):,} runs." if rest else "",
+    )
+
+
+def _summary(
+    points: Sequence[HistoryPoint],
+    configs: Mapping[int, Described],
+    panels: Sequence[Panel],
+    shifts: Sequence[Shift],
+    roof: float | None,
+) -> str:
+    used = {point.config_id for point in points}
+    said = f"{plural(len(points), 'run')} of {plural(len(used), 'configuration')}"
+    first, last = points[0].started_at, points[-1].started_at
+    when = f"on {day(first)}" if day(first) == day(last) else f"from {day(first)} to {day(last)}"
+    newest = points[-1]
+    figures = ", ".join(
+        f"{panel.metric.said} {number(value)} {panel.metric.unit}"
+        for panel in panels
+        if (value := newest.value(panel.place)) is not None
+    )
+    model = _named(configs[newest.config_id].snapshot)
+    is_roof_shown = roof and any(panel.metric.key == TRIPLE[2] for panel in panels)
+    ceiling = f"; its decode ceiling, dashed, is {number(roof)} tok/s" if is_roof_shown else ""
+    moved = f"; {plural(len(shifts), 'level shift')} within a configuration" if shifts else ""
+    return f"{said} {when}; the newest, {model}, has {figures or 'no figures'}{ceiling}{moved}."
+
+
+def _named(snapshot: Snapshot) -> str:
+    return f"{snapshot.model} {snapshot.quantization or ''}".strip()

@@ -1,0 +1,109 @@
+"""What changed and when: in the figure a number or a letter, below it words."""
+
+import string
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from app.charts.base import Mark, MarkList, plain
+from app.charts.history.panels import Panel, stamp
+from app.compare.shifts import Shift, is_worse, moved, words
+from app.configuration import changes
+from app.metrics.base import Metric
+from app.store.configs import Described
+from app.store.hardware import HardwareChange
+from app.store.history import HistoryPoint
+from app.units import day
+
+MAX_MARKS = 12
+"""Of more changes, and of more shifts, the newest are marked."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Of configuration or hardware."""
+
+    at: datetime
+    text: str
+
+
+def changes_of(
+    points: Sequence[HistoryPoint],
+    configs: Mapping[int, Described],
+    engine_titles: Mapping[str, str],
+    hardware: Mapping[int, Sequence[HardwareChange]],
+) -> list[Change]:
+    """Where a server's configuration or hardware is another than at its run before; in order of time."""
+    found: list[Change] = []
+    before: dict[int, HistoryPoint] = {}
+    for point in points:
+        then = before.get(point.server_id)
+        before[point.server_id] = point
+        if then is None:
+            continue
+        known = hardware.get(point.server_id, ())
+        said = [change.text for change in known if then.started_at < change.at <= point.started_at] if known else []
+        if then.config_id != point.config_id:
+            said += changes(configs[then.config_id].snapshot, configs[point.config_id].snapshot, engine_titles)
+        if said:
+            found.append(Change(point.started_at, f"{configs[point.config_id].server}: {'; '.join(said)}"))
+    return found
+
+
+def listed(found: Sequence[Change]) -> MarkList | None:
+    if not found:
+        return None
+    of_all = f", the newest {MAX_MARKS} of {len(found):,}" if len(found) > MAX_MARKS else ""
+    marks = tuple(Mark(f"{day(change.at)}, {change.text}") for change in found[-MAX_MARKS:])
+    return MarkList(f"Changes of configuration and hardware, numbered as in the chart{of_all}", marks)
+
+
+def listed_shifts(
+    shifts: Sequence[Shift], metrics: Sequence[Metric], titles: Mapping[int, str], run_link: Callable[[str], str]
+) -> MarkList | None:
+    if not shifts:
+        return None
+    of_all = f", the newest {MAX_MARKS} of {len(shifts):,}" if len(shifts) > MAX_MARKS else ""
+    marks = tuple(
+        Mark(
+            f"{words(shift, metrics)} ({titles[shift.config_id]})",
+            (("last run before", run_link(shift.before)), ("first run after", run_link(shift.after))),
+            name,
+        )
+        for name, shift in zip(string.ascii_uppercase, shifts[-MAX_MARKS:], strict=False)
+    )
+    return MarkList(f"Level shifts within one configuration, lettered as in the chart{of_all}", marks)
+
+
+def drawn(found: Sequence[Change], shifts: Sequence[Shift], panels: Sequence[Panel]) -> dict[str, list[Any]]:
+    """Shapes and annotations; `name` says whether a shift is for the better or the worse."""
+    shapes: list[dict[str, Any]] = []
+    notes: list[dict[str, Any]] = []
+    for number, change in enumerate(found[-MAX_MARKS:], 1):
+        shapes.append(_upright(change.at, "paper"))
+        notes.append(_note(change.at, "paper", str(number), change.text))
+    for letter, shift in zip(string.ascii_uppercase, shifts[-MAX_MARKS:], strict=False):
+        for each in shift.metrics:
+            panel = panels[each.place]
+            name = {"name": "worse" if is_worse(each, panel.metric) else "better"}
+            shapes.append(_upright(shift.at, f"{panel.y} domain") | name)
+            notes.append(_note(shift.at, f"{panel.y} domain", letter, moved(each, panel.metric)) | name)
+    return {"shapes": shapes, "annotations": notes}
+
+
+def _upright(at: datetime, yref: str) -> dict[str, Any]:
+    x = stamp(at)
+    return {"type": "line", "xref": "x", "yref": yref, "x0": x, "x1": x, "y0": 0, "y1": 1, "layer": "below"}
+
+
+def _note(at: datetime, yref: str, text: str, said: str) -> dict[str, Any]:
+    return {
+        "x": stamp(at),
+        "y": 1,
+        "yref": yref,
+        "yanchor": "bottom",
+        "text": text,
+        "hovertext": plain(said),
+        "showarrow": False,
+    }

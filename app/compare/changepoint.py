@@ -1,0 +1,196 @@
+"""Where the level of a series of runs shifts.
+
+Binary segmentation (Scott and Knott, Biometrics 1974; Vostrikova, Doklady 1981) over seeded intervals (Kovács and
+others, Biometrika 2023), which find a shift beside others that would hide it: each interval is split at every place,
+and the means on the two sides are compared with Student's t, the likelihood ratio for one shift (Worsley, JASA 1979).
+Its noise is the spread of the very runs on both sides, so whatever a server does between runs counts; it is never less
+than the repetitions within the runs allow. A split counts when a series without a shift would show one as clear in
+fewer than one of 100 cases: Bonferroni over all splits that are looked at, with t brought to the normal scale by
+Wallace's approximation (Annals of Mathematical Statistics 1959).
+
+A run that stands off alone is no level: where it is further than `LONE` times the noise of neighbours from the middle
+of itself and its two neighbours, that middle is taken for it (Tukey's running median of three). At either end, the two
+nearest runs are its neighbours: the newest run alone is no shift until others agree with it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from app.compare.statistics import SAME_WITHIN
+from app.metrics.summary import t_quantile
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Places = np.ndarray[Any, np.dtype[np.intp]]
+
+FALSE_ALARMS = 0.01
+"""In so many of the series without a shift there may be an alarm; there are fewer, since neighbouring splits agree."""
+MIN_RUNS = 3
+"""So many make a level."""
+MIN_CHANGE = math.log1p(SAME_WITHIN)
+LONGEST = 256
+"""No interval holds more runs: levels are known well enough then, and the work grows no faster than the series."""
+LONE = 4.0
+_LEAST = 1e-7
+"""Of a noise: what rounding leaves of equal numbers is none."""
+
+
+@dataclass(frozen=True)
+class ChangePoint:
+    index: int
+    """Of the first run at the new level."""
+    ratio: float
+    """The new level over the old one: 0.9 is 10 % less."""
+    low: float
+    high: float
+    """95 % interval of the ratio."""
+    chance: float
+    """How likely a series without a shift would show one as clear anywhere; at most FALSE_ALARMS."""
+
+    @property
+    def change(self) -> float:
+        """Relative: -0.1 is 10 % less."""
+        return self.ratio - 1
+
+    @property
+    def confidence(self) -> float:
+        return 1 - self.chance
+
+
+class _Splits(NamedTuple):
+    """Runs `start` to before `cut` against `cut` to before `end`; one element for each split."""
+
+    start: Places
+    cut: Places
+    end: Places
+
+    @classmethod
+    def of(cls, start: int, end: int) -> "_Splits":
+        """Every split of an interval whose sides are levels."""
+        cut = np.arange(start + MIN_RUNS, end - MIN_RUNS + 1)
+        return cls(np.full_like(cut, start), cut, np.full_like(cut, end))
+
+
+class _Compared(NamedTuple):
+    difference: Floats
+    """Of the means of the logarithms, after minus before."""
+    error: Floats
+    """Standard error of the difference."""
+    z: Floats
+    """Of a standard normal variable that is as unlikely as the t; 0 for less than MIN_CHANGE."""
+
+
+def change_points(
+    means: ArrayLike, deviations: ArrayLike | Sequence[float | None], counts: ArrayLike
+) -> list[ChangePoint]:
+    """Of runs in order of time: mean and sample standard deviation of the logarithms of the repetitions, and how many.
+
+    Deviations that are unknown (None or not a number) leave the noise to the spread between the runs. Nothing is found
+    among fewer than two levels of MIN_RUNS.
+    """
+    levels = np.array(means, dtype=float)
+    if len(levels) < 2 * MIN_RUNS:
+        return []
+    levels = _without_lone_runs(levels)
+    series = _Series(levels - levels.mean(), _variances(deviations, counts))
+    splits = _splits(len(levels))
+    clear = NormalDist().inv_cdf(1 - FALSE_ALARMS / 2 / len(splits.cut))
+    bounds = _settled(series, [0, *_cuts(series.compare(splits).z, splits, clear), len(levels)], clear)
+    return [
+        _point(series, _Splits(*(np.array([bound]) for bound in bounds[place - 1 : place + 2])), len(splits.cut))
+        for place in range(1, len(bounds) - 1)
+    ]
+
+
+class _Series:
+    """Sums from the beginning on, so that those of any interval are differences."""
+
+    def __init__(self, levels: Floats, variances: Floats) -> None:
+        self._sum, self._square, self._within = (
+            np.concatenate(([0.0], np.cumsum(each))) for each in (levels, levels * levels, variances)
+        )
+
+    def compare(self, splits: _Splits) -> _Compared:
+        start, cut, end = splits
+        before, after = cut - start, end - cut
+        sum_before, sum_after = self._sum[cut] - self._sum[start], self._sum[end] - self._sum[cut]
+        mean_before, mean_after = sum_before / before, sum_after / after
+        squares = self._square[end] - self._square[start] - sum_before * mean_before - sum_after * mean_after
+        freedom = before + after - 2
+        within = (self._within[end] - self._within[start]) / (before + after)
+        variance = np.maximum(np.maximum(squares / freedom, within), _LEAST**2)
+        difference = mean_after - mean_before
+        error = np.sqrt(variance * (1 / before + 1 / after))
+        z = (8 * freedom + 1) / (8 * freedom + 3) * np.sqrt(freedom * np.log1p((difference / error) ** 2 / freedom))
+        return _Compared(difference, error, np.where(np.abs(difference) < MIN_CHANGE, 0.0, z))
+
+
+def _without_lone_runs(levels: Floats) -> Floats:
+    earlier = np.concatenate((levels[2:3], levels[:-1]))
+    later = np.concatenate((levels[1:], levels[-3:-2]))
+    middle = np.maximum(np.minimum(earlier, later), np.minimum(np.maximum(earlier, later), levels))
+    noise = math.sqrt(np.mean(np.diff(levels) ** 2) / 2)  # von Neumann's: a shift hardly touches it
+    return np.where(np.abs(levels - middle) > LONE * noise, middle, levels)
+
+
+def _variances(deviations: ArrayLike | Sequence[float | None], counts: ArrayLike) -> Floats:
+    """Of each run's mean; one that is unknown is as the others are."""
+    known = np.array(deviations, dtype=float) ** 2 / np.array(counts, dtype=float).clip(1)
+    is_known = np.isfinite(known)
+    usual = known[is_known].mean() if is_known.any() else 0.0
+    return np.where(is_known, known, usual)
+
+
+@lru_cache(maxsize=64)
+def _splits(count: int) -> _Splits:
+    """All that are looked at: of intervals half as long each time, each beginning in the middle of the one before."""
+    parts = []
+    length = min(count, LONGEST)
+    while length >= 2 * MIN_RUNS:
+        starts = sorted({*range(0, count - length, length // 2), count - length})
+        parts += [_Splits.of(start, start + length) for start in starts]
+        length = length // 2 if length == 2 * MIN_RUNS else max(length // 2, 2 * MIN_RUNS)
+    return _Splits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _cuts(z: Floats, splits: _Splits, clear: float) -> list[int]:
+    """The clearest split, then the clearest of those whose interval it does not cut, and so on."""
+    found = []
+    while z[best := int(np.argmax(z))] >= clear:
+        cut = int(splits.cut[best])
+        found.append(cut)
+        z = np.where((splits.start < cut) & (cut < splits.end), 0.0, z)
+    return sorted(found)
+
+
+def _settled(series: _Series, bounds: list[int], clear: float) -> list[int]:
+    """Each cut moved to the clearest place between its neighbours; one that is not clear there is none."""
+    place = 1
+    while place < len(bounds) - 1:
+        splits = _Splits.of(bounds[place - 1], bounds[place + 1])
+        z = series.compare(splits).z
+        if len(z) and z.max() >= clear:
+            bounds[place] = int(splits.cut[np.argmax(z)])
+            place += 1
+        else:
+            del bounds[place]
+            place = max(1, place - 1)
+    return bounds
+
+
+def _point(series: _Series, split: _Splits, looked_at: int) -> ChangePoint:
+    difference, error, z = (float(each[0]) for each in series.compare(split))
+    half = t_quantile(int(split.end[0] - split.start[0]) - 2) * error
+    return ChangePoint(
+        index=int(split.cut[0]),
+        ratio=math.exp(difference),
+        low=math.exp(difference - half),
+        high=math.exp(difference + half),
+        chance=min(1.0, looked_at * math.erfc(z / math.sqrt(2))),
+    )

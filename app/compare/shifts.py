@@ -1,0 +1,118 @@
+"""Level shifts within a configuration: the same model, settings, prompt and hardware, and yet another speed."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from app.metrics.base import Metric
+from app.store.hardware import HardwareChange
+from app.store.history import HistoryPoint, stretches
+from app.units import day, percent
+
+if TYPE_CHECKING:
+    from app.compare.changepoint import ChangePoint, Floats
+
+
+class MetricShift(NamedTuple):
+    place: int
+    """Of the metric among those that the points have readings of."""
+    point: "ChangePoint"
+
+
+class Shift(NamedTuple):
+    config_id: int
+    at: datetime
+    """When the first run at the new level started."""
+    before: str
+    """Public id of the last run at the old level."""
+    after: str
+    """Public id of the first run at the new level."""
+    metrics: tuple[MetricShift, ...]
+    still_holds: bool
+    """Whether none of its metrics has shifted again."""
+
+
+def shifts(
+    points: Sequence[HistoryPoint], metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
+) -> list[Shift]:
+    """Of points in order of time that have readings of so many metrics; shifts in order of time.
+
+    Metrics that shift at the same run, or one run apart, shift together: at the run where it is clearest.
+    """
+    found = [shift for stretch in stretches(points, hardware or {}) for shift in _of_stretch(stretch, metrics)]
+    return sorted(found, key=lambda shift: shift.at)
+
+
+class _Seen(NamedTuple):
+    """A shift of one metric, by the places of runs in their stretch."""
+
+    after: int
+    before: int
+    shift: MetricShift
+
+
+def _of_stretch(stretch: Sequence[HistoryPoint], metrics: int) -> list[Shift]:
+    import numpy as np  # not at start
+
+    columns = np.array([point.readings for point in stretch], dtype=float).T
+    seen = sorted(
+        (each for place in range(metrics) for each in _of_metric(place, *columns[3 * place : 3 * place + 3])),
+        key=lambda each: each.after,
+    )
+    groups: list[list[_Seen]] = []
+    for each in seen:
+        together = groups[-1] if groups else []
+        is_new = all(other.shift.place != each.shift.place for other in together)
+        if together and is_new and each.after - together[0].after <= 1:
+            together.append(each)
+        else:
+            groups.append([each])
+    found = []
+    for number, group in enumerate(groups, 1):
+        later = {each.shift.place for other in groups[number:] for each in other}
+        clearest = min(group, key=lambda each: each.shift.point.chance)
+        first = stretch[clearest.after]
+        found.append(
+            Shift(
+                config_id=first.config_id,
+                at=first.started_at,
+                before=stretch[clearest.before].public_id,
+                after=first.public_id,
+                metrics=tuple(sorted((each.shift for each in group), key=lambda shift: shift.place)),
+                still_holds=later.isdisjoint(each.shift.place for each in group),
+            )
+        )
+    return found
+
+
+def _of_metric(place: int, value: "Floats", deviation: "Floats", count: "Floats") -> list[_Seen]:
+    """Runs that have no value of this metric are passed over. Deviations are those of logarithms: relative ones."""
+    known = (value > 0).nonzero()[0]
+    found = _change_points(value[known].tobytes(), (deviation[known] / value[known]).tobytes(), count[known].tobytes())
+    return [_Seen(int(known[point.index]), int(known[point.index - 1]), MetricShift(place, point)) for point in found]
+
+
+@lru_cache(maxsize=128)
+def _change_points(values: bytes, relative_deviations: bytes, counts: bytes) -> "list[ChangePoint]":
+    """Arrays of floats as bytes: whoever looks at a history from several sides does not wait for each of them."""
+    import numpy as np
+
+    from app.compare.changepoint import change_points
+
+    value, deviation, count = (np.frombuffer(each) for each in (values, relative_deviations, counts))
+    return change_points(np.log(value), deviation, count)
+
+
+def is_worse(shift: MetricShift, metric: Metric) -> bool:
+    return (shift.point.ratio < 1) is (metric.better == "higher")
+
+
+def moved(shift: MetricShift, metric: Metric) -> str:
+    return f"{metric.said} {percent(shift.point.change)}"
+
+
+def words(shift: Shift, metrics: Sequence[Metric]) -> str:
+    """Such as "decode −11 % since 20 November 2026, same configuration"; `metrics` as the points have readings of."""
+    found = ", ".join(moved(each, metrics[each.place]) for each in shift.metrics)
+    return f"{found} since {day(shift.at)}, same configuration"

@@ -1,0 +1,82 @@
+"""What an answer states about itself: counts, and the server's own durations."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.engines._chunk import count, is_plain, mapping, milliseconds, number
+from app.http.text import ServerText
+from app.samples import CacheDefeat, ServerFigures
+
+
+@dataclass(frozen=True)
+class Stated:
+    """The objects that came beside the text, under the names the server gave them; of each name the last one counts."""
+
+    objects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    cache_defeat: CacheDefeat = CacheDefeat.NONE
+    text: ServerText = field(default_factory=ServerText)
+
+    @property
+    def usage(self) -> Mapping[str, Any]:
+        return self.objects.get("usage", {})
+
+    @property
+    def timings(self) -> Mapping[str, Any]:
+        return self.objects.get("timings", {})
+
+    @property
+    def prompt_tokens(self) -> int | None:
+        """All of them; a prompt of none does not exist."""
+        fresh, cached = count(self.timings.get("prompt_n")), count(self.timings.get("cache_n"))
+        return count(self.usage.get("prompt_tokens")) or (None if fresh is None else fresh + (cached or 0)) or None
+
+    @property
+    def cached_tokens(self) -> int | None:
+        """None where the server does not say, or says more than the prompt has."""
+        stated = (
+            count(mapping(self.usage.get("prompt_tokens_details")).get("cached_tokens")),
+            count(self.usage.get("cached_tokens")),
+            count(self.timings.get("cache_n")),
+        )
+        cached = next((value for value in stated if value is not None), None)
+        total = self.prompt_tokens
+        return None if cached is not None and total is not None and cached > total else cached
+
+    @property
+    def fresh_prompt_tokens(self) -> int | None:
+        """Those that a duration without cached tokens belongs to; None where the cache may have given some unseen."""
+        if self.prompt_tokens is None or (self.cached_tokens is None and self.cache_defeat is CacheDefeat.NONE):
+            return None
+        return self.prompt_tokens - (self.cached_tokens or 0) or None
+
+    @property
+    def output_tokens(self) -> int | None:
+        return count(self.usage.get("completion_tokens")) or None
+
+    def raw(self, name: str) -> dict[str, Any]:
+        """The plain values of an object as it was sent, for the record."""
+        kept = {key: value for key, value in self.objects.get(name, {}).items() if is_plain(value)}
+        return dict(self.text.clean(kept))
+
+
+def of_timings(stated: Stated) -> ServerFigures | None:
+    """llama.cpp's `timings`: `prompt_n` without cached tokens, `predicted_ms` from the first to the last token."""
+    timings = stated.timings
+    if not timings:
+        return None
+    return ServerFigures(
+        prompt_tokens=count(timings.get("prompt_n")) or None,
+        prompt_ms=milliseconds(timings.get("prompt_ms")),
+        output_tokens=count(timings.get("predicted_n")) or None,
+        decode_ms=milliseconds(timings.get("predicted_ms")),
+        draft_tokens=count(timings.get("draft_n")),
+        draft_accepted_tokens=count(timings.get("draft_n_accepted")),
+        raw=stated.raw("timings"),
+    )
+
+
+def ms_of(value: Any, *, per_second: float = 1.0) -> float | None:
+    """A duration in milliseconds; `per_second` is how many of the server's units a second has."""
+    found = number(value)
+    return None if found is None else milliseconds(found / per_second * 1000)

@@ -1,0 +1,32 @@
+"""MLX-LM's `mlx_lm.server`: comments keep the connection alive while the prompt is processed; usage on request."""
+
+from typing import ClassVar
+
+from app.engines._health import health_of
+from app.engines._probing import object_in
+from app.engines.base import Facts, Health
+from app.engines.openai import OpenAI, listed
+from app.http import ServerClient
+
+
+class MLXLM(OpenAI):
+    key: ClassVar[str] = "mlx-lm"
+    title: ClassVar[str] = "MLX-LM"
+    default_ports: ClassVar[tuple[int, ...]] = (8080,)
+    rank: ClassVar[int] = 12
+    fixed_length: ClassVar[bool | None] = False
+
+    def recognise(self, client: ServerClient) -> Facts | None:
+        answer = client.get("/health")
+        # it is written on Python's own server, like no other engine here
+        if object_in(answer) != {"status": "ok"} or not answer.headers.get("server", "").startswith("BaseHTTP/"):
+            return None
+        models = listed(client)
+        # the model it was started with, where that is a folder, is listed behind all that were ever downloaded
+        return self._facts(dict(sorted(models.items(), key=lambda item: not item[0].startswith("/"))))
+
+    def health(self, client: ServerClient) -> Health:
+        return health_of(client.get("/health"))
+
+
+ENGINE = MLXLM()

@@ -1,0 +1,152 @@
+"""Ollama by its native API; its `/v1` would drop `num_ctx`, and mixing the two reloads the model.
+
+The last line of a stream counts and times the request (nanoseconds, zeros left out). Two traps in it:
+
+* `prompt_eval_count` holds cached tokens, `prompt_eval_duration` does not. Newer versions state the cached ones too;
+  elsewhere only the nonce at the start of the prompt keeps the two together.
+* A prompt that is too long is cut in silence, unless `truncate` is false and the version knows it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from app.engines._chat import Dialect
+from app.engines._chunk import count, mapping
+from app.engines._figures import Stated, ms_of
+from app.engines._health import health_of
+from app.engines._models import listed_models, quantization_in, shown_name
+from app.engines._playing import ChatEngine
+from app.engines._probing import string
+from app.engines.base import Ask, Facts, Health, ModelFacts
+from app.errors import ServerProblem
+from app.http import ServerClient
+from app.samples import CacheDefeat, ServerFigures, Trace
+
+_NS_PER_SECOND = 1e9
+_COUNTS = (
+    "total_duration", "load_duration", "prompt_eval_count", "prompt_eval_cached_count", "prompt_eval_duration",
+    "eval_count", "eval_duration",
+)  # fmt: skip
+
+
+def _as_openai(line: Mapping[str, Any]) -> Mapping[str, Any]:
+    is_part = isinstance(line.get("message"), dict) or not line.keys().isdisjoint({"response", "done"})
+    if "error" in line or not is_part:
+        return line
+    texts = mapping(line.get("message")) or {"content": line.get("response")}
+    is_last = line.get("done") is True
+    # a whole answer comes in one line that is the last one as well
+    where = "message" if is_last and any(mapping(texts).get(key) for key in ("content", "thinking")) else "delta"
+    chunk: dict[str, Any] = {"model": line.get("model"), "choices": [{"index": 0, where: texts}]}
+    if is_last:
+        chunk["done"] = True  # older versions give no reason
+        chunk["choices"][0]["finish_reason"] = line.get("done_reason")
+        chunk["ollama"] = {name: line[name] for name in _COUNTS if name in line}
+        chunk["usage"] = {
+            "prompt_tokens": line.get("prompt_eval_count"),
+            "completion_tokens": line.get("eval_count"),
+            "cached_tokens": line.get("prompt_eval_cached_count"),
+        }
+    return chunk
+
+
+def _figures(stated: Stated) -> ServerFigures | None:
+    counts = stated.objects.get("ollama")
+    if not counts:
+        return None
+    return ServerFigures(
+        prompt_tokens=stated.fresh_prompt_tokens,
+        prompt_ms=ms_of(counts.get("prompt_eval_duration"), per_second=_NS_PER_SECOND),
+        output_tokens=stated.output_tokens,
+        decode_ms=ms_of(counts.get("eval_duration"), per_second=_NS_PER_SECOND),
+        load_ms=ms_of(counts.get("load_duration"), per_second=_NS_PER_SECOND),
+        raw=stated.raw("ollama"),
+    )
+
+
+class Ollama(ChatEngine):
+    key: ClassVar[str] = "ollama"
+    title: ClassVar[str] = "Ollama"
+    default_ports: ClassVar[tuple[int, ...]] = (11434,)
+    rank: ClassVar[int] = 20
+    path: ClassVar[str] = "/api/chat"
+    dialect: ClassVar[Dialect] = Dialect(_as_openai, _figures)
+    sets_context: ClassVar[bool] = True
+
+    def recognise(self, client: ServerClient) -> Facts | None:
+        # several others have /api/version too; only Ollama says its name
+        if b"Ollama is running" not in client.get("/").body:
+            return None
+        loaded = _loaded(client)
+        models = [
+            _model(name, entry, loaded.get(name, {}))
+            for name, entry in (listed_models(client.get_json("/api/tags")) or {}).items()
+            if "embedding" not in (entry.get("capabilities") or ())
+        ]
+        models.sort(key=lambda model: model.id not in loaded)
+        return Facts(
+            engine=self.key,
+            engine_version=string(mapping(client.get_json("/api/version")).get("version")),
+            models=tuple(models),
+            notes=tuple(_notes(loaded)) if models else ("The server has no model: pull one first.",),
+        )
+
+    def health(self, client: ServerClient) -> Health:
+        return health_of(client.get("/api/version"))
+
+    def model_document(self, client: ServerClient, model_id: str) -> Mapping[str, Any] | None:
+        return mapping(client.post_json("/api/show", {"model": model_id})) or None
+
+    def play(self, client: ServerClient, ask: Ask) -> Trace:
+        """As every engine; the figures also keep where the model was while it answered."""
+        trace = super().play(client, ask)
+        if trace.server is None:
+            return trace
+        try:
+            loaded = _loaded(client).get(trace.model or ask.model or "", {})
+        except ServerProblem:
+            return trace
+        where = {key: loaded[key] for key in ("size", "size_vram", "context_length") if count(loaded.get(key))}
+        return replace(trace, server=replace(trace.server, raw={**trace.server.raw, **where}))
+
+    def _required(self, ask: Ask, defeat: CacheDefeat) -> dict[str, Any]:
+        options = {"options.num_predict": ask.output_tokens}
+        if ask.context_tokens is not None:
+            options["options.num_ctx"] = ask.context_tokens
+        return super()._required(ask, defeat) | options
+
+    def _optional(self, ask: Ask) -> dict[str, Any]:  # noqa: ARG002  # the same for each request
+        return {"options.temperature": 0, "options.seed": 1, "truncate": False}
+
+
+ENGINE = Ollama()
+
+
+def _loaded(client: ServerClient) -> dict[str, Mapping[str, Any]]:
+    """The models in memory, by name with and without the tag that goes without saying."""
+    found = listed_models(client.get_json("/api/ps")) or {}
+    return {**found, **{name.removesuffix(":latest"): entry for name, entry in found.items()}}
+
+
+def _model(name: str, entry: Mapping[str, Any], loaded: Mapping[str, Any]) -> ModelFacts:
+    details = mapping(entry.get("details"))
+    level = string(details.get("quantization_level"))
+    return ModelFacts(
+        id=name,
+        name=shown_name(name.removesuffix(":latest")),
+        quantization=level if level not in (None, "unknown") else quantization_in(name),
+        context_tokens=count(loaded.get("context_length")) or None,
+        max_context_tokens=count(details.get("context_length")) or None,
+    )
+
+
+def _notes(loaded: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Where the models in memory are, when that is not wholly the GPU."""
+    notes = []
+    for name, entry in loaded.items():
+        size, on_gpu = count(entry.get("size")), count(entry.get("size_vram")) or 0
+        if size and on_gpu < size:
+            shown = name.removesuffix(":latest")
+            notes.append(f"Ollama holds {on_gpu / size:.0%} of {shown} in GPU memory; the processor works on the rest.")
+    return list(dict.fromkeys(notes))

@@ -1,0 +1,31 @@
+"""Hugging Face's Text Generation Inference: one model, told at `/info`; usage in a chunk without choices."""
+
+from typing import ClassVar
+
+from app.engines._chunk import count
+from app.engines._health import health_of
+from app.engines._probing import object_at, string
+from app.engines.base import Facts, Health
+from app.engines.openai import OpenAI
+from app.http import ServerClient
+
+
+class TGI(OpenAI):
+    key: ClassVar[str] = "tgi"
+    title: ClassVar[str] = "TGI"
+    default_ports: ClassVar[tuple[int, ...]] = (3000,)
+    rank: ClassVar[int] = 30
+    fixed_length: ClassVar[bool | None] = False
+
+    def recognise(self, client: ServerClient) -> Facts | None:
+        told = object_at(client, "/info")
+        model, context = string(told.get("model_id")), count(told.get("max_total_tokens"))
+        if model is None or not context:
+            return None
+        return self._facts({model: {}}, string(told.get("version")), context)
+
+    def health(self, client: ServerClient) -> Health:
+        return health_of(client.get("/health"))
+
+
+ENGINE = TGI()

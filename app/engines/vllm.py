@@ -1,0 +1,134 @@
+"""vLLM.
+
+`cache_salt` keeps the prefix cache out without changing the prompt. Usage in every chunk tells how many tokens each
+event holds. The role chunk leaves together with the first token, which counts where that token has no text of its own
+(tags of a reasoning model are swallowed).
+"""
+
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+from statistics import median
+from typing import Any, ClassVar
+
+from app.engines import _prometheus
+from app.engines._chat import Dialect
+from app.engines._chunk import count, mapping, milliseconds
+from app.engines._figures import Stated, of_timings
+from app.engines._health import busy_health, health_of
+from app.engines._probing import object_at, string
+from app.engines.base import Ask, Counters, Facts, Health
+from app.engines.openai import OpenAI, listed
+from app.errors import ServerProblem
+from app.http import ServerClient
+from app.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
+
+# older versions take the field and ignore it
+_SALT_SINCE = (0, 9)
+
+
+def _figures(stated: Stated) -> ServerFigures | None:
+    """With per-request metrics on. Its TTFT begins when the request is scheduled, so that it holds no queue."""
+    metrics = stated.objects.get("metrics")
+    if not metrics:
+        return of_timings(stated)
+    return ServerFigures(
+        prompt_tokens=stated.fresh_prompt_tokens,
+        prompt_ms=milliseconds(metrics.get("time_to_first_token_ms")),
+        output_tokens=stated.output_tokens,
+        decode_ms=milliseconds(metrics.get("generation_time_ms")),
+        queue_ms=milliseconds(metrics.get("queue_time_ms")),
+        raw=stated.raw("metrics"),
+    )
+
+
+class VLLM(OpenAI):
+    key: ClassVar[str] = "vllm"
+    title: ClassVar[str] = "vLLM"
+    default_ports: ClassVar[tuple[int, ...]] = (8000,)
+    rank: ClassVar[int] = 40
+    dialect: ClassVar[Dialect] = Dialect(figures=_figures)
+    cache_switch: ClassVar[str | None] = "cache_salt"
+    fixed_length: ClassVar[bool | None] = True
+
+    def recognise(self, client: ServerClient) -> Facts | None:
+        version = string(object_at(client, "/version").get("version"))
+        if version is None:
+            return None
+        metrics = _prometheus.scrape(client)
+        if not any(name.startswith("vllm:") for name in metrics):
+            return None
+        return self._facts(
+            listed(client),
+            version,
+            settings=_cache_settings(metrics),
+            capabilities={"cache_salt": _release(version) >= _SALT_SINCE},
+        )
+
+    def health(self, client: ServerClient) -> Health:
+        health = health_of(client.get("/health"))
+        if not health.ready:
+            return health
+        metrics = _prometheus.scrape(client)
+        names = ("vllm:num_requests_running", "vllm:num_requests_waiting")
+        return busy_health([_prometheus.total(metrics, name) for name in names])
+
+    def prompt_tokens(self, client: ServerClient, ask: Ask) -> int | None:
+        body = {key: value for key, value in self._required(ask, CacheDefeat.SWITCH).items() if key != "stream"}
+        try:
+            return count(mapping(client.post_json("/tokenize", body)).get("count"))
+        except ServerProblem:
+            return None
+
+    def counters(self, client: ServerClient) -> Counters | None:
+        metrics = _prometheus.scrape(client)
+        prompt = _prometheus.total(metrics, "vllm:prompt_tokens_total")
+        if prompt is None:
+            return None
+        cached = _prometheus.total(metrics, "vllm:prompt_tokens_cached_total")
+        if cached is None:
+            cached = _prometheus.total(metrics, "vllm:prefix_cache_hits_total")
+        return Counters(
+            prompt_tokens=prompt - (cached or 0),
+            cached_prompt_tokens=cached,
+            output_tokens=_prometheus.total(metrics, "vllm:generation_tokens_total"),
+        )
+
+    def _fields(self, ask: Ask) -> dict[str, Any]:
+        salt = {} if ask.reuse_cache else {"cache_salt": ask.nonce or secrets.token_hex(8)}
+        return {**super()._fields(ask), **salt, "stream_options.continuous_usage_stats": True}
+
+    def _refine(self, trace: Trace) -> Trace:
+        return replace(trace, events=_with_hidden_start(trace))
+
+
+ENGINE = VLLM()
+
+
+def _with_hidden_start(trace: Trace) -> tuple[Event, ...]:
+    """The role chunk stands for the first token where others than the first visible one came before it."""
+    seen = [event for event in trace.events if event.kind in TOKEN_KINDS]
+    role = next((event for event in trace.events if event.kind is Kind.ROLE), None)
+    if role is None or not seen:
+        return trace.events
+    told = seen[0].tokens
+    hidden = told - 1 if told else (trace.output_tokens or 0) - len(seen)
+    step_ms = median(after.at_ms - before.at_ms for before, after in pairwise(seen)) if len(seen) > 1 else 0.0
+    # an event may also hold several tokens at once; those were made in one step
+    if hidden < 1 or seen[0].at_ms - role.at_ms <= step_ms / 2:
+        return trace.events
+    return tuple(replace(event, kind=Kind.HIDDEN) if event is role else event for event in trace.events)
+
+
+def _release(version: str) -> tuple[int, ...]:
+    found = re.match(r"v?(\d+)\.(\d+)", version)
+    return tuple(int(part) for part in found.groups()) if found else ()
+
+
+def _cache_settings(metrics: Mapping[str, float]) -> dict[str, Any]:
+    """The type of the KV cache, unless it is that of the model."""
+    info = next((name for name in metrics if name.startswith("vllm:cache_config_info{")), "")
+    found = re.search(r'[{,]cache_dtype="([^"]+)"', info)
+    return {} if found is None or found[1] == "auto" else {"kv_type_k": found[1], "kv_type_v": found[1]}

@@ -1,0 +1,30 @@
+"""Captured streams with their exact times, as an engine reads them without a socket between."""
+
+from app.engines import find
+from app.engines._chat import read_trace
+from app.engines._playing import ChatEngine
+from app.engines._stream import End, Recording
+from app.samples import TOKEN_KINDS, CacheDefeat, Event, Trace
+from tests.replay import Script, capture
+
+
+def chat_engine(key: str) -> ChatEngine:
+    engine = find(key)
+    assert isinstance(engine, ChatEngine)
+    return engine
+
+
+def recorded(engine: str, folder: str, name: str, defeat: CacheDefeat = CacheDefeat.NONCE) -> Trace:
+    return read(engine, capture(folder, name), defeat)
+
+
+def read(engine: str, script: Script, defeat: CacheDefeat = CacheDefeat.NONCE) -> Trace:
+    reading = chat_engine(engine)
+    rows = [(round(ms * 1e6), data) for ms, data in script.rows]
+    kind = next((value for name, value in script.headers.items() if name.lower() == "content-type"), "")
+    recording = Recording(rows, End.CLOSED, 0, round(script.headers_ms * 1e6), rows[-1][0], content_type=kind)
+    return reading._refine(read_trace(recording, {}, defeat, reading.dialect))
+
+
+def tokens(trace: Trace) -> list[Event]:
+    return [event for event in trace.events if event.kind in TOKEN_KINDS]

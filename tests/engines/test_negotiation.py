@@ -1,0 +1,131 @@
+"""What a server refuses is left out once and remembered; what it only complains about is not."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.engines._negotiation import Negotiation, nested
+from app.engines._refusals import refused_fields
+from app.http import Answer
+from app.http.text import ServerText
+from tests.engines.test_stream import json_values
+
+FIELDS: Mapping[str, Any] = {
+    "max_tokens": 8,
+    "stream_options.include_usage": True,
+    "stream_options.continuous_usage_stats": True,
+    "temperature": 0,
+    "seed": 1,
+    "ignore_eos": True,
+    "min_tokens": 8,
+    "cache_salt": "x",
+}
+
+
+def answer(body: Any, status: int = 400) -> Answer:
+    data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    return Answer("/v1/chat/completions", status, {"content-type": "application/json"}, data, ServerText())
+
+
+def said(message: str, **more: Any) -> dict[str, Any]:
+    return {"error": {"message": message, **more}}
+
+
+@pytest.mark.parametrize(
+    ("body", "refused"),
+    [
+        (said("Unknown field: ignore_eos"), "ignore_eos"),
+        (said("`min_tokens` is not supported by this engine"), "min_tokens"),
+        (said("'max_tokens' is wrong here. Use 'max_completion_tokens' instead.", param="max_tokens"), "max_tokens"),
+        (said("cache_salt: Extra inputs are not permitted", type="BadRequestError", code=400), "cache_salt"),
+        ({"detail": "Unexpected keys in the request: {'cache_salt'}"}, "cache_salt"),
+        ({"detail": "Unsupported fields in the request: {'seed'}"}, "seed"),
+        ({"detail": [{"type": "extra_forbidden", "loc": ["body", "stream_options"], "msg": "x"}]}, "stream_options"),
+        (
+            {"detail": [{"type": "extra_forbidden", "loc": ["body", "stream_options", "continuous_usage_stats"]}]},
+            "stream_options.continuous_usage_stats",
+        ),
+        (said("stream_options: unknown key continuous_usage_stats"), "stream_options.continuous_usage_stats"),
+        (said("unknown field", param="stream_options.include_usage"), "stream_options.include_usage"),
+        (said("'stream_options' is a no-go here"), "stream_options"),
+        ({"error": 'json: unknown field "min_tokens"'}, "min_tokens"),
+        ({"error": json.dumps(said("temperature does not support 0", param="temperature"))}, "temperature"),
+        ("ignore_eos", "ignore_eos"),
+    ],
+)
+def test_a_field_is_refused(body: Any, refused: str) -> None:
+    assert refused_fields(answer(body), FIELDS) == {refused}
+    assert refused_fields(answer(body, 422), FIELDS) == {refused}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        said("max_tokens must be at least 16"),
+        said("max_tokens is too large: 8. It exceeds the quota."),
+        said("min_tokens must be less than or equal to max_tokens=4, got 8.", param="min_tokens"),
+        said("Value error", param="seed", type="greater_than_equal"),
+        said("seed should be a valid integer", param="seed"),
+        {"detail": [{"type": "int_parsing", "loc": ["body", "max_tokens"], "msg": "Input should be a valid integer"}]},
+        {"error": 'option "seed" must be of type integer'},
+        said("temperature out of range", param="temperature"),
+        said("'messages' is required"),
+        said("boom"),
+        "",
+    ],
+)
+def test_a_complaint_about_a_value_refuses_no_field(body: Any) -> None:
+    assert refused_fields(answer(body), FIELDS) == set()
+
+
+@pytest.mark.parametrize("status", [200, 401, 403, 404, 408, 409, 413, 429, 500, 503])
+def test_other_statuses_refuse_no_field(status: int) -> None:
+    assert refused_fields(answer(said("unknown field max_tokens: max_tokens per minute"), status), FIELDS) == set()
+
+
+def test_several_fields_pointed_at_are_refused_together() -> None:
+    entries = [
+        {"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra"},
+        {"type": "extra_forbidden", "loc": ["body", "min_tokens"], "msg": "Extra"},
+        {"type": "less_than", "loc": ["body", "temperature"], "msg": "Input should be less than 0"},
+    ]
+    assert refused_fields(answer({"detail": entries}), FIELDS) == {"seed", "min_tokens"}
+
+
+@given(json_values, st.integers(100, 599))
+def test_no_answer_is_too_odd(body: Any, status: int) -> None:
+    names = {name for field in FIELDS for name in (field, field.partition(".")[0])}
+    assert refused_fields(answer(body, status), FIELDS) <= names
+
+
+def test_what_was_refused_stays_out() -> None:
+    negotiation = Negotiation({})
+    assert negotiation.accepted(FIELDS) == FIELDS
+    assert negotiation.learned == {}
+    assert negotiation.learn(answer(said("unknown field cache_salt")), FIELDS)
+    assert negotiation.learned == {"refused_fields": ["cache_salt"]}
+    assert not negotiation.takes("cache_salt")
+    assert "cache_salt" not in negotiation.accepted(FIELDS)
+    assert not negotiation.learn(answer(said("unknown field cache_salt")), FIELDS)  # asking again would not end
+
+
+def test_a_refused_parent_takes_all_below_with_it() -> None:
+    negotiation = Negotiation({"refused_fields": ["stream_options"]})
+    assert {name for name in FIELDS if "stream" not in name} == negotiation.accepted(FIELDS).keys()
+    only = Negotiation({"refused_fields": ["stream_options.continuous_usage_stats"]})
+    assert nested(only.accepted(FIELDS))["stream_options"] == {"include_usage": True}
+
+
+def test_what_a_version_is_known_not_to_have_is_never_sent() -> None:
+    negotiation = Negotiation({"cache_salt": False, "ignore_eos": True})
+    assert negotiation.accepted(FIELDS).keys() == FIELDS.keys() - {"cache_salt"}
+    assert negotiation.learned == {}
+
+
+def test_odd_memories_are_no_trouble() -> None:
+    assert Negotiation({"refused_fields": "seed"}).accepted(FIELDS) == FIELDS
+    assert Negotiation({"refused_fields": [1, None, "seed"]}).accepted(FIELDS).keys() == FIELDS.keys() - {"seed"}

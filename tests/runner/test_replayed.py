@@ -1,0 +1,125 @@
+"""The whole way from a server's URL to a stored result, with every engine's replayed server; and Ollama's context."""
+
+from dataclasses import replace
+
+import pytest
+
+from app import engines
+from app.ceiling.geometry import Geometry
+from app.db import Database
+from app.engines.base import Engine, Facts, ModelFacts
+from app.models import FULL_GEOMETRY
+from app.runner import Progress, Runner
+from app.runner.facts import with_context
+from app.samples import Point
+from app.store import runs, samples, servers
+from app.suites import BUILT_IN, Case, Suite
+from tests.engines.written_servers import SERVERS
+from tests.replay import Request, Script, capture, serve
+from tests.runner.conftest import add_server, run_named
+
+
+def silent(_: Progress) -> None:
+    pass
+
+
+@pytest.mark.parametrize("engine", engines.all(), ids=lambda engine: engine.key)
+def test_a_run_against_each_engine(database: Database, runner: Runner, short_suite: str, engine: Engine) -> None:
+    server = SERVERS[engine.key]()
+    with serve(server.routes, pace=0.01) as replay:
+        slug = add_server(database, replay.url, engine.key)
+        public_id = runner.perform(slug, short_suite, silent, repetitions=1, warmups=0)
+    run = run_named(database, public_id)
+    assert (run.status, run.error) == ("done", None)
+    with database.read() as session:
+        assert run.id is not None
+        (kept,) = samples.samples_of(session, run.id)
+        _, known, config, model = runs.circumstances(session, run)
+    assert config is not None
+    assert (config.engine_version, known.engine) == (server.version, engine.key)
+    assert kept.trace.output_tokens == server.output_tokens
+    if engine.key == "ollama":
+        assert config.settings["context"] == 4096
+        assert replay.posted()[-1]["options"]["num_ctx"] == 4096
+        assert model is not None
+        assert Geometry.from_json(model.geometry[FULL_GEOMETRY]).architecture == "gemma3"
+
+
+def test_what_a_refusal_teaches_is_remembered_for_the_server(
+    database: Database, runner: Runner, short_suite: str
+) -> None:
+    server = SERVERS["vllm"]()
+    good = server.routes[server.path]
+
+    def answer(request: Request) -> Script:
+        if "continuous_usage_stats" in request.json().get("stream_options", {}):
+            return Script.json({"error": {"message": "unknown field continuous_usage_stats"}}, 400)
+        assert isinstance(good, Script)
+        return good
+
+    routes = {**server.routes, server.path: answer}
+    with serve(routes, pace=0.01) as replay:
+        slug = add_server(database, replay.url, "vllm")
+        asked = []
+        for version in ("0.32.0", "0.32.0", "0.33.0"):
+            routes["/version"] = Script.json({"version": version})
+            before = len(replay.posted())
+            runner.perform(slug, short_suite, silent, repetitions=2, warmups=0)
+            asked.append(sum("stream" in body for body in replay.posted()[before:]))
+        with database.read() as session:
+            known = servers.server(session, slug).capabilities
+    assert asked == [3, 2, 3]  # one too many only for a version that was not yet asked
+    assert known == {"refused_fields": ["stream_options.continuous_usage_stats"], "cache_salt": True}
+
+
+def test_where_a_model_went_is_known_only_after_it_was_loaded(
+    database: Database, runner: Runner, short_suite: str
+) -> None:
+    server = SERVERS["ollama"]()
+    half = {"name": "gemma3-270m:latest", "size": 200, "size_vram": 100, "context_length": 4096}
+
+    def answer(_: Request) -> Script:
+        routes["/api/ps"] = Script.json({"models": [half]})
+        answered = server.routes["/api/chat"]
+        assert isinstance(answered, Script)
+        return answered
+
+    routes = {**server.routes, "/api/chat": answer, "/api/ps": capture("ollama", "ps-empty")}
+    with serve(routes, pace=0.01) as replay:
+        slug = add_server(database, replay.url, "ollama")
+        public_id = runner.perform(slug, short_suite, silent, repetitions=1, warmups=0)
+    said = "Ollama holds 50% of gemma3-270m in GPU memory; the processor works on the rest."
+    assert run_named(database, public_id).evidence["warnings"].count(said) == 1
+
+
+OLLAMA = engines.find("ollama")
+MODEL = ModelFacts("m", "m", max_context_tokens=16_384)
+FACTS = Facts("ollama", "0.12", (MODEL,))
+
+
+def suite(prompt_tokens: int, output_tokens: int = 128) -> Suite:
+    return replace(
+        BUILT_IN["triple"], cases=(Case(Point(prompt_tokens, output_tokens), "x" * round(4.95 * prompt_tokens)),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("played", "said", "loaded", "context"),
+    [
+        (suite(512), None, None, 4096),
+        (suite(8000), None, None, 10_240),  # 1.25 x 8000 + 128 in steps of 2048
+        (suite(512), None, 8192, 8192),  # what is loaded need not be loaded anew
+        (suite(8000), None, 8192, 10_240),
+        (suite(512), 2048, 8192, 2048),
+        (suite(60_000), None, None, 16_384),
+        (suite(512), 999_999, None, 16_384),
+        (suite(512), "much", None, 4096),
+    ],
+)
+def test_the_context_that_requests_ask_for(played: Suite, said: object, loaded: int | None, context: int) -> None:
+    model = replace(MODEL, context_tokens=loaded)
+    assert with_context(FACTS, OLLAMA, model, said, played).context_tokens == context
+
+
+def test_elsewhere_the_context_is_the_servers() -> None:
+    assert with_context(FACTS, engines.find("vllm"), MODEL, 2048, suite(512)) is FACTS

@@ -1,0 +1,73 @@
+"""Histories read from either database."""
+
+from datetime import date, timedelta
+
+import pytest
+from sqlmodel import Session, select
+
+from app.db import Database
+from app.errors import BadInput
+from app.models import Config, Run, now
+from app.store.filters import Filter
+from app.store.history import Period, history, newest
+from tests.databases import on_both
+from tests.seed import seed
+
+pytestmark = on_both
+
+
+def shown(session: Session, where: Filter | None = None, period: Period | None = None) -> list[str]:
+    points, _ = history(session, where or Filter(), period=period or Period())
+    return [point.public_id for point in points]
+
+
+def test_points_are_in_order_with_what_was_asked_for(database: Database) -> None:
+    with database.write() as session:
+        ids = seed(session, runs=12, detailed=2)
+        points, hidden = history(session, Filter(), ["decode_tokens_per_s", "tpot_ms"])
+    assert [point.public_id for point in points] == ids
+    assert hidden == 0
+    assert points[0].readings[2:] == (5, None, None, None)
+    assert points[-1].value(1) == pytest.approx(1000 / (points[-1].value(0) or 0), rel=1e-6)
+    assert all(point.started_at.tzinfo for point in points)
+
+
+def test_days_are_whole_and_include_both_ends(database: Database) -> None:
+    with database.write() as session:
+        ids = seed(session, runs=22, detailed=0)
+        days = {run.public_id: run.started_at.date() for run in session.exec(select(Run)) if run.started_at}
+        since, until = days[ids[5]], days[ids[9]]
+        assert shown(session, period=Period(since, until)) == [each for each in ids if since <= days[each] <= until]
+        assert shown(session, period=Period(until=date.max)) == ids
+    with pytest.raises(BadInput, match="ends before it begins"):
+        Period(until, since - timedelta(days=1))
+
+
+def test_some_configurations_and_hidden_runs_of_the_same_choice(database: Database) -> None:
+    with database.write() as session:
+        ids = seed(session, runs=20, detailed=0)
+        runs = session.exec(select(Run).order_by(Run.started_at)).all()  # type: ignore[arg-type]  # a column
+        one = runs[0].config_id
+        assert one is not None
+        mine = [run.public_id for run in runs if run.config_id == one]
+        runs[0].hidden_at = now()
+        session.add(runs[0])
+        session.flush()
+        points, hidden = history(session, Filter(), config_ids=[one])
+        assert ([point.public_id for point in points], hidden) == (mine[1:], 1)
+        other = next(run.config_id for run in runs if run.config_id not in (None, one))
+        assert history(session, Filter(), config_ids=[other or 0])[1] == 0
+        assert history(session, Filter(), config_ids=[]) == ([], 0)
+    assert len(ids) > len(mine)
+
+
+def test_the_newest_runs_of_each_series(database: Database) -> None:
+    with database.write() as session:
+        seed(session, runs=60, detailed=0)
+        series = {(run.config_id, run.suite_key) for run in session.exec(select(Run))}
+        points = newest(session, per_series=2)
+        configs = {config.id: config for config in session.exec(select(Config))}
+    assert len(points) <= 2 * len(series)
+    assert {point.config_id for point in points} == {config_id for config_id, _ in series}
+    assert set(configs) >= {point.config_id for point in points}
+    assert [point.started_at for point in points] == sorted(point.started_at for point in points)
