@@ -5,11 +5,13 @@ points      the ceiling over each measured point
 configs     the share that each configuration reaches
 machine     what each device of a machine can do
 insight     where a token's time goes, how it changes with context, what would make it faster
+limits      what limits a result, with the evidence, and what to change first
 """
 
 from app.roof.configs import ConfigRoof, config_roofs
 from app.roof.foundation import Foundation, Holder, Unknown, foundation
 from app.roof.insight import Insight, insight
+from app.roof.limits import Limit, limits
 from app.roof.machine import DeviceUse, ModelUse, machine_uses
 from app.roof.points import PointRoof, RunRoof, context_of, roofs, run_roof
 from app.roof.stands import Stand, decode_ceilings
@@ -20,6 +22,7 @@ __all__ = [
     "Foundation",
     "Holder",
     "Insight",
+    "Limit",
     "ModelUse",
     "PointRoof",
     "RunRoof",
@@ -30,6 +33,7 @@ __all__ = [
     "decode_ceilings",
     "foundation",
     "insight",
+    "limits",
     "machine_uses",
     "roofs",
     "run_roof",
