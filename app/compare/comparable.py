@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from app.configuration import SETTINGS, setting_title, show
 from app.models import Run
 from app.samples import Point
 from app.store.configs import snapshot_of
+from app.store.hardware import changes, thawed, words
 from app.store.subjects import Circumstances
-from app.units import size
 
 NOT_STATED = show(None)
 OUTPUT_TOLERANCE = 0.1
@@ -33,7 +32,10 @@ class Difference:
 
 def differences(sides: Sequence[Circumstances], engine_titles: Mapping[str, str]) -> tuple[Difference, ...]:
     """What is not the same everywhere, the weightiest first."""
-    told = [_details(side, engine_titles) for side in sides]
+    told = [
+        {"Hardware": hardware, **_details(side, engine_titles)}
+        for hardware, side in zip(_hardware(sides), sides, strict=True)
+    ]
     circumstances = [_circumstances(side) for side in sides]
     found = [
         Difference(title, tuple(each.get(title, NOT_STATED) for each in details), is_setting)
@@ -57,7 +59,7 @@ _ORDER = (
 
 
 def _details(side: Circumstances, engine_titles: Mapping[str, str]) -> dict[str, str]:
-    told = {"Machine": side.machine.name, "Hardware": _hardware(side.run)}
+    told = {"Machine": side.machine.name}
     if side.config is None or side.model is None:
         return told
     snapshot = snapshot_of(side.config, side.model)
@@ -78,20 +80,18 @@ def _circumstances(side: Circumstances) -> dict[str, str]:
     return {{"Warmups": "Warm-ups"}.get(title, title): value for title, value in told.items()}
 
 
-def _hardware(run: Run) -> str:
-    """What the run's devices are; how fast they read was measured, and may be measured otherwise another day."""
-    return " + ".join(map(_device, run.hardware)) or NOT_STATED
-
-
 def is_same_hardware(one: Run, other: Run) -> bool:
     """As far as both say what it was."""
-    return not (one.hardware and other.hardware) or _hardware(one) == _hardware(other)
+    return not (one.hardware and other.hardware) or not changes(thawed(one.hardware), thawed(other.hardware))
 
 
-def _device(device: Mapping[str, Any]) -> str:
-    count, memory = device.get("count") or 1, device.get("memory_bytes")
-    name = f"{count} × {device.get('name')}" if count > 1 else str(device.get("name"))
-    return f"{name}, {size(memory)}" if memory else name
+def _hardware(sides: Sequence[Circumstances]) -> list[str]:
+    """The same words for the same devices: a driver that keeps more memory for itself makes no other card."""
+    known: list[tuple[Run, str]] = []
+    for side in sides:
+        same = (said for run, said in known if run.hardware and side.run.hardware and is_same_hardware(run, side.run))
+        known.append((side.run, next(same, words(thawed(side.run.hardware)) or NOT_STATED)))
+    return [said for _, said in known]
 
 
 def _is_unknown_hardware(difference: Difference) -> bool:

@@ -64,7 +64,7 @@ def as_known(frozen: Frozen, today: Sequence[MachineDevice]) -> Hardware:
     if not frozen:
         return Hardware(today, (NOT_RECORDED,), is_outdated=True)
     return Hardware(
-        [_with_later_figures(device, today) for device in _thawed(frozen)], is_outdated=frozen != as_frozen(today)
+        [_with_later_figures(device, today) for device in thawed(frozen)], is_outdated=frozen != as_frozen(today)
     )
 
 
@@ -95,7 +95,7 @@ def as_frozen(held: Iterable[MachineDevice]) -> Frozen:
     return frozen
 
 
-def _thawed(frozen: Frozen) -> list[MachineDevice]:
+def thawed(frozen: Frozen) -> list[MachineDevice]:
     return [MachineDevice(**{**each, "bandwidths": [_stated(one) for one in each["bandwidths"]]}) for each in frozen]
 
 
@@ -171,6 +171,11 @@ def _is_same_kind(one: MachineDevice, other: MachineDevice) -> bool:
     return is_same_name(one.name, other.name)
 
 
+def words(held: Sequence[MachineDevice]) -> str:
+    """`2 × RTX 3090 24.0 GB + Memory 64.0 GB`; empty when nothing is known."""
+    return _named([*_pooled(held, "accelerator"), *_pooled(held, "ram")], with_memory=True)
+
+
 class HardwareChange(NamedTuple):
     at: datetime
     """When the first run with the new hardware started."""
@@ -185,7 +190,7 @@ class Timelines:
         self._devices: dict[int, list[Sequence[MachineDevice]]] = {}
         for server_id, started_at, frozen in rows:
             self._since.setdefault(server_id, []).append(started_at)
-            self._devices.setdefault(server_id, []).append(_thawed(frozen))
+            self._devices.setdefault(server_id, []).append(thawed(frozen))
 
     def between(self, server_id: int, then: datetime, today: datetime) -> list[str]:
         """What changed from a run that started at one moment to one of a later moment, as far as it was recorded."""

@@ -15,6 +15,8 @@ from app.errors import BadInput, NotFound, RoofmarkError
 from app.models import Run, now
 from app.samples import Point, Sample, ServerFigures
 from app.store import baselines
+from app.store.hardware import as_frozen
+from app.store.machines import MachineDevice, Stated
 from tests.compare.runs import POINT, Q4, Q8, change, compared, place, run, statements, taken
 from tests.databases import on_both
 from tests.seed import seed
@@ -64,15 +66,24 @@ def test_several_differences_are_about_all_of_them(database: Database) -> None:
     assert found.pairs[0].verdict == "better"
 
 
+def cards(
+    count: int, name: str = "RTX 3090", memory_bytes: int = 24 * 10**9, bandwidth: float | None = None
+) -> list[dict[str, Any]]:
+    stated = [Stated(bandwidth, "measured")] if bandwidth else []
+    return as_frozen([MachineDevice(name, "accelerator", count, memory_bytes, stated)])
+
+
 def test_machine_and_hardware_differ_only_where_they_are_known(database: Database) -> None:
     (here,), (there,) = place(database, Q8), place(database, Q8, name="tower")
-    card = {"name": "RTX 3090", "kind": "accelerator", "count": 2, "memory_bytes": 24 * 10**9}
-    one, two = run(database, here, taken(500, 50)), run(database, there, taken(500, 50), hardware=[card])
+    one, two = run(database, here, taken(500, 50)), run(database, there, taken(500, 50), hardware=cards(2))
     assert [each.title for each in compared(database, one, two).differences] == ["Machine", "Server"]
-    change(database, one, hardware=[{**card, "count": 1}])
+    change(database, one, hardware=cards(1))
     hardware = compared(database, one, two).differences[1]
-    assert hardware.values == ("RTX 3090, 24.0 GB", "2 × RTX 3090, 24.0 GB")
+    assert hardware.values == ("RTX 3090 24.0 GB", "2 × RTX 3090 24.0 GB")
     assert hardware.is_setting
+    # what a newer driver keeps for itself, and a measured bandwidth, are no other card
+    change(database, one, hardware=cards(2, memory_bytes=int(23.8e9), bandwidth=936e9))
+    assert [each.title for each in compared(database, one, two).differences] == ["Machine", "Server"]
 
 
 def test_the_same_configuration_again(database: Database) -> None:
@@ -262,7 +273,7 @@ def test_two_runs_of_a_configuration_say_too_little(database: Database, many: di
 
 
 def test_runs_on_other_hardware_are_not_taken_together(database: Database, many: dict[str, list[str]]) -> None:
-    before, now_ = ([{"name": name, "count": 1}] for name in ("RTX 3090", "RTX 4090"))
+    before, now_ = cards(1), cards(1, "RTX 4090")
     change(database, many["Q8_0"][0], hardware=before)
     names = f"config:{many['Q8_0'][0]}", f"config:{many['Q4_K_M'][0]}"
     assert len(compared(database, *names).subjects[0].runs) == 3
