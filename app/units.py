@@ -4,6 +4,8 @@ import math
 import re
 from datetime import UTC, datetime
 
+from app.i18n import _, marked, ngettext
+
 DASH = "–"
 
 
@@ -51,8 +53,9 @@ def spread(
     ('± 1.9', '(9.10 to 120)')
     """
     if value is not None and low is not None and high is not None and 0 < low * WIDE < high:
-        return f"({number(low)} to {number(high)})", "95 % interval: too lopsided for one ±"
-    return plus_minus(value, standard_deviation), "Standard deviation of the samples"
+        around = _("({low} to {high})", low=number(low), high=number(high))
+        return around, _("95 % interval: too lopsided for one ±")
+    return plus_minus(value, standard_deviation), _("Standard deviation of the samples")
 
 
 _NUMBER = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d*)?(e[+-]?\d+)?", re.IGNORECASE)
@@ -78,7 +81,7 @@ def duration(seconds: float | None) -> str:
     if seconds is None or not math.isfinite(seconds):
         return DASH
     if seconds < 0.05:
-        return "less than 0.1 s"
+        return _("less than 0.1 s")
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -106,11 +109,12 @@ def size(n_bytes: int | None) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """
+    """In another language the catalogue has each count: `{n} run`, `{n} runs`.
+
     >>> plural(1, "run"), plural(3, "run")
     ('1 run', '3 runs')
     """
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    return ngettext(f"{{n}} {noun}", f"{{n}} {noun}s", count).format(n=f"{count:,}")
 
 
 def percent(fraction: float) -> str:
@@ -141,7 +145,7 @@ def change_interval(low: float, high: float) -> str:
     >>> change_interval(0.92, 1.034)
     '95 % interval −8.0 % to +3.4 %'
     """
-    return f"95 % interval {percent(low - 1)} to {percent(high - 1)}"
+    return _("95 % interval {low} to {high}", low=percent(low - 1), high=percent(high - 1))
 
 
 def ago(then: datetime | None, now: datetime | None = None) -> str:
@@ -150,8 +154,12 @@ def ago(then: datetime | None, now: datetime | None = None) -> str:
         return DASH
     seconds = ((now or datetime.now(UTC)) - then).total_seconds()
     if seconds < 45:
-        return "just now"
-    for limit, per, unit in ((3600, 60, "min"), (86400, 3600, "h"), (86400 * 60, 86400, "d")):
+        return _("just now")
+    for limit, per, said in (
+        (3600, 60, marked("{n} min ago")),
+        (86400, 3600, marked("{n} h ago")),
+        (86400 * 60, 86400, marked("{n} d ago")),
+    ):
         if seconds < limit:
-            return f"{max(1, round(seconds / per))} {unit} ago"
+            return _(said, n=max(1, round(seconds / per)))
     return then.strftime("%Y-%m-%d")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 import app
-from app import files, units
+from app import files, i18n, units
 from app.share.markdown import markdown
 from app.share.snapshot import Snapshot, shown
 
@@ -53,6 +53,7 @@ def _environment() -> "jinja2.Environment":
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    i18n.install(env)
     env.globals.update(version=app.__version__)
     env.filters.update(number=units.number, plural=units.plural, shown=shown)
     return env

@@ -20,8 +20,9 @@ import app
 from app import files
 from app.db import Database, migrate
 from app.settings import Settings
-from app.web import api, errors, login, progress
+from app.web import api, errors, language, login, progress
 from app.web.head import Head
+from app.web.language import Language
 from app.web.pages import (
     annotations,
     ceiling,
@@ -90,7 +91,7 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
     web.state.database = Database(settings.effective_database_url)
     web.state.stopping = Event()  # set by whoever serves: open streams would keep a stopping server
     web.state.runner = cache(lambda: runner or _runner(web.state.database, settings))
-    for part in (login, api, progress, *PAGES):
+    for part in (login, language, api, progress, *PAGES):
         web.include_router(part.router)
     web.mount("/static", StaticFiles(directory=files.STATIC), name="static")
     errors.install(web)
@@ -105,6 +106,7 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
             same_site="strict",
             path=settings.root_path.rstrip("/") or "/",
         )
+    web.add_middleware(Language)
     web.add_middleware(
         Guard, hosts=allowed_hosts(settings), root_path=settings.root_path.rstrip("/"), refuse=errors.response
     )

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app.web.paths import path_for
+from app.i18n import _, marked
+from app.web.paths import home_path, path_for
 
 COOKIE = "roofmark_done"
 KEPT_S = 60
@@ -25,13 +26,13 @@ class Act:
 
 
 ACTS = {
-    "hide_run": Act("The run is hidden: histories and statistics leave it out.", "unhide_run", "public_id"),
-    "archive_machine": Act("The machine is archived.", "restore_machine", "slug"),
-    "archive_server": Act("The server is archived.", "restore_server", "slug"),
-    "archive_suite": Act("The suite is archived.", "restore_suite", "key"),
-    "delete_run": Act("The run is deleted."),
-    "delete_server": Act("The server is deleted, and all that was measured on it."),
-    "delete_machine": Act("The machine is deleted, and all that was measured on it."),
+    "hide_run": Act(marked("The run is hidden: histories and statistics leave it out."), "unhide_run", "public_id"),
+    "archive_machine": Act(marked("The machine is archived."), "restore_machine", "slug"),
+    "archive_server": Act(marked("The server is archived."), "restore_server", "slug"),
+    "archive_suite": Act(marked("The suite is archived."), "restore_suite", "key"),
+    "delete_run": Act(marked("The run is deleted.")),
+    "delete_server": Act(marked("The server is deleted, and all that was measured on it.")),
+    "delete_machine": Act(marked("The machine is deleted, and all that was measured on it.")),
 }
 
 
@@ -46,7 +47,7 @@ def then(request: Request, path: str, act: str, key: str) -> Response:
     """On to `path`, whose page says that `act` was done to what `key` names."""
     assert act in ACTS
     answer = RedirectResponse(path, status_code=303)
-    answer.set_cookie(COOKIE, f"{act}.{key}", KEPT_S, path=_path(request), httponly=True, samesite="strict")
+    answer.set_cookie(COOKIE, f"{act}.{key}", KEPT_S, path=home_path(request), httponly=True, samesite="strict")
     return answer
 
 
@@ -55,15 +56,10 @@ def just_done(request: Request) -> Done | None:
     act = ACTS.get(known[1]) if known else None
     if known is None or act is None:
         return None
-    return Done(act.sentence, path_for(request, act.undo, **{act.parameter: known[2]}) if act.undo else None)
+    return Done(_(act.sentence), path_for(request, act.undo, **{act.parameter: known[2]}) if act.undo else None)
 
 
 def forget(request: Request, answer: Response) -> None:
     """It is said once."""
     if COOKIE in request.cookies:
-        answer.delete_cookie(COOKIE, path=_path(request), httponly=True, samesite="strict")
-
-
-def _path(request: Request) -> str:
-    root: str = request.scope.get("root_path", "").rstrip("/")
-    return root or "/"
+        answer.delete_cookie(COOKIE, path=home_path(request), httponly=True, samesite="strict")

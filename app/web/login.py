@@ -18,7 +18,7 @@ from app.web import errors
 from app.web.paths import is_public, local_path, path_for, route_path
 from app.web.render import is_inside, render
 
-OPEN_PATHS = frozenset({"/health", "/login"})
+OPEN_PATHS = frozenset({"/health", "/login", "/language"})
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.05, 3.0
 
 router = APIRouter(include_in_schema=False)

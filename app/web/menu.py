@@ -4,23 +4,24 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
+from app.i18n import _, marked
 from app.web.paths import is_within
 
 SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
-    ("Overview", (("overview", "Overview"),)),
-    ("Runs", (("runs", "Runs"),)),
-    ("History", (("history", "History"),)),
-    ("Explore", (("explore", "Explore"),)),
-    ("Compare", (("compare", "Compare"),)),
-    ("Ceiling", (("ceiling", "Ceiling"),)),
+    (marked("Overview"), (("overview", marked("Overview")),)),
+    (marked("Runs"), (("runs", marked("Runs")),)),
+    (marked("History"), (("history", marked("History")),)),
+    (marked("Explore"), (("explore", marked("Explore")),)),
+    (marked("Compare"), (("compare", marked("Compare")),)),
+    (marked("Ceiling"), (("ceiling", marked("Ceiling")),)),
     (
-        "Setup",
+        marked("Setup"),
         (
-            ("servers", "Servers"),
-            ("machines", "Machines"),
-            ("models", "Models"),
-            ("suites", "Suites"),
-            ("shares", "Shared links"),
+            ("servers", marked("Servers")),
+            ("machines", marked("Machines")),
+            ("models", marked("Models")),
+            ("suites", marked("Suites")),
+            ("shares", marked("Shared links")),
         ),
     ),
 )
@@ -46,6 +47,6 @@ class Section:
 
 def menu(request: Request) -> list[Section]:
     return [
-        Section(title, tuple(Page(name, said, is_within(request, name)) for name, said in pages))
+        Section(_(title), tuple(Page(name, _(said), is_within(request, name)) for name, said in pages))
         for title, pages in SECTIONS
     ]

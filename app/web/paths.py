@@ -26,6 +26,17 @@ def is_public(request: Request) -> bool:
     return route_path(request).startswith(PUBLIC)
 
 
+def is_for_programs(request: Request) -> bool:
+    """Whether the answer is data that a program reads, whatever language its owner speaks."""
+    return f"{route_path(request)}/".startswith("/api/") or route_path(request).endswith((".json", ".csv"))
+
+
+def home_path(request: Request) -> str:
+    """The path below which everything is, for cookies."""
+    root: str = request.scope.get("root_path", "").rstrip("/")
+    return root or "/"
+
+
 def absolute(request: Request, path: str) -> str:
     """An address for elsewhere, under the name by which Roofmark was asked for."""
     return f"{request.url.scheme}://{request.headers['host']}{path}"

@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 import app
-from app import configuration, files, units
+from app import configuration, files, i18n, units
 from app.compare.comparable import about_words
 from app.compare.result import Cell, point_title
 from app.compare.statistics import Ratio
 from app.samples import Point
 from app.store.listing import Shown
-from app.web import roof, terms
+from app.web import language, roof, terms
 from app.web.done import forget, just_done
 from app.web.menu import menu
 from app.web.paths import path_for
@@ -37,8 +37,9 @@ def environment() -> "jinja2.Environment":
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    i18n.install(env)
     env.globals.update(
-        version=app.__version__, is_inside=is_inside, menu=menu, just_done=just_done, explained=terms.entry
+        version=app.__version__, is_inside=is_inside, menu=menu, just_done=just_done, here=language.here, explained=terms.entry
     )
     env.filters.update(
         number=units.number,

@@ -1,0 +1,59 @@
+"""The reader's language: their own choice in a cookie, else what the browser asks for."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Form
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app import i18n
+from app.errors import BadInput
+from app.web.paths import home_path, is_for_programs, local_path, path_for
+
+COOKIE = "roofmark_language"
+KEPT_S = 365 * 86400
+
+router = APIRouter(include_in_schema=False)
+
+
+class Language:
+    """Pure ASGI, around everything that speaks to a person. Programs are answered in English."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or is_for_programs(request := Request(scope)):
+            await self.app(scope, receive, send)
+            return
+
+        async def send_varying(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                if headers.get("content-type", "").startswith("text/html"):
+                    headers.add_vary_header("accept-language, cookie")
+            await send(message)
+
+        chosen = request.cookies.get(COOKIE, "")
+        with i18n.use(chosen if chosen in i18n.LANGUAGES else i18n.accepted(request.headers.get("accept-language", ""))):
+            await self.app(scope, receive, send_varying)
+
+
+@router.post("/language", name="choose_language")
+def choose_language(
+    request: Request, language: Annotated[str, Form()] = "", back: Annotated[str, Form()] = ""
+) -> Response:
+    if language not in i18n.LANGUAGES:
+        raise BadInput("Roofmark does not speak that language.")
+    answer = RedirectResponse(local_path(back) or path_for(request, "overview"), status_code=303)
+    answer.set_cookie(COOKIE, language, KEPT_S, path=home_path(request), httponly=True, samesite="lax")
+    return answer
+
+
+def here(request: Request) -> str:
+    """Where to come back to after a choice; what answers a form is no address to come back to."""
+    if request.method != "GET":
+        return path_for(request, "overview")
+    return request.url.path + (f"?{request.url.query}" if request.url.query else "")
