@@ -10,16 +10,23 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.errors import NotFound, RoofmarkError
+from app.i18n import _, marked
 from app.web.paths import is_public, route_path
 from app.web.render import is_partial, render
 
 log = logging.getLogger(__name__)
 
 _SENTENCES = {
-    404: "There is nothing at this address.",
-    405: "This address does not understand that kind of request.",
+    404: marked("There is nothing at this address."),
+    405: marked("This address does not understand that kind of request."),
 }
-_HEADINGS = {403: "Refused", 404: "Not found", 500: "An error", 502: "The server does not answer as it should"}
+_HEADINGS = {
+    403: marked("Refused"),
+    404: marked("Not found"),
+    500: marked("An error"),
+    502: marked("The server does not answer as it should"),
+}
+_HEADING = marked("Not possible")
 
 
 def install(web: FastAPI) -> None:
@@ -37,7 +44,7 @@ def response(request: Request, status: int, sentence: str) -> Response:
     if wants_json(request) or route_path(request).endswith(".json"):
         return JSONResponse({"error": {"message": sentence}}, status_code=status)
     template = "share_error.html" if is_public(request) else "_error.html" if is_partial(request) else "error.html"
-    return render(request, template, status=status, sentence=sentence, heading=_HEADINGS.get(status, "Not possible"))
+    return render(request, template, status=status, sentence=sentence, heading=_(_HEADINGS.get(status, _HEADING)))
 
 
 def _known(request: Request, error: Exception) -> Response:
@@ -58,6 +65,6 @@ def _invalid(request: Request, error: Exception) -> Response:
 def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     sentence = _SENTENCES.get(error.status_code, HTTPStatus(error.status_code).phrase + ".")
-    made = response(request, error.status_code, sentence)
+    made = response(request, error.status_code, _(sentence))
     made.headers.update(error.headers or {})
     return made

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import i18n
 from app.errors import BadInput
+from app.i18n import _
 from app.web.paths import home_path, is_for_programs, local_path, path_for
 
 COOKIE = "roofmark_language"
@@ -46,7 +47,7 @@ def choose_language(
     request: Request, language: Annotated[str, Form()] = "", back: Annotated[str, Form()] = ""
 ) -> Response:
     if language not in i18n.LANGUAGES:
-        raise BadInput("Roofmark does not speak that language.")
+        raise BadInput(_("Roofmark does not speak that language."))
     answer = RedirectResponse(local_path(back) or path_for(request, "overview"), status_code=303)
     answer.set_cookie(COOKIE, language, KEPT_S, path=home_path(request), httponly=True, samesite="lax")
     return answer

@@ -15,6 +15,7 @@ from app import configuration, files, i18n, units
 from app.compare.comparable import about_words
 from app.compare.result import Cell, point_title
 from app.compare.statistics import Ratio
+from app.i18n import _
 from app.samples import Point
 from app.store.listing import Shown
 from app.web import language, roof, terms
@@ -64,6 +65,7 @@ def environment() -> "jinja2.Environment":
         attention_words=roof.attention_words,
         told_words=roof.told_words,
         first_sentence=_first_sentence,
+        flag_name=terms.flag_name,
     )
     return env
 
@@ -126,19 +128,20 @@ def _change_interval(ratio: Ratio) -> str:
 def _version(engine_version: str | None) -> str:
     """llama.cpp built without git calls its build b0-unknown."""
     if engine_version and "unknown" in engine_version:
-        return "build unknown"
+        return _("build unknown")
     return engine_version or ""
 
 
 def _first_sentence(said: object) -> tuple[str, str]:
-    """A sentence and the rest: it ends where a capital letter follows."""
-    first, *rest = re.split(r"(?<=[.!?]) (?=[A-Z])", str(said), maxsplit=1)
+    """A sentence and the rest: it ends where a capital letter follows, or with a full stop of its own width."""
+    first, *rest = re.split(r"(?<=[.!?]) (?=[A-Z])|(?<=[。！？])(?=.)", str(said), maxsplit=1)
     return first, "".join(rest)
 
 
 def _point_words(point: Point) -> str:
-    streams = f"{point.concurrency} streams of " if point.concurrency > 1 else ""
-    return f"{streams}{point.prompt_tokens:,} prompt tokens"
+    if point.concurrency > 1:
+        return _("{streams} streams of {tokens} prompt tokens", streams=point.concurrency, tokens=f"{point.prompt_tokens:,}")
+    return _("{tokens} prompt tokens", tokens=f"{point.prompt_tokens:,}")
 
 
 def _code(text: str) -> Markup:

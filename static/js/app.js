@@ -28,7 +28,7 @@
   // A chart that cannot be drawn says so, and its numbers are opened in its place. When the page has loaded, every chart
   // has been begun: one that has not never will be, since its script did not come.
   const fail = (plot) => {
-    plot.replaceChildren("This chart could not be drawn; its numbers are in the data table below.");
+    plot.replaceChildren(plot.dataset.failed);
     plot.classList.add("chart-failed");
     const table = plot.closest("figure")?.querySelector("details");
     if (table) table.open = true;
