@@ -36,8 +36,10 @@ LOCALE = {".po", ".mo", ".pot", ".cfg"}
 
 
 def test_nothing_lies_in_the_checkout_that_somebody_left_there() -> None:
-    need((ROOT / ".git").exists() and shutil.which("git"), "this is no checkout")
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    if not (ROOT / ".git").exists() or not shutil.which("git"):
+        pytest.skip("this is no checkout")
+    command = ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout
     strange = [
         name
         for name in filter(None, listed.split("\0"))
