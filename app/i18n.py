@@ -4,6 +4,7 @@
 request there is none: commands, workers and the database stay English.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -101,6 +102,17 @@ def install(environment: "Environment") -> None:
     environment.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]
     environment.filters["translated"] = gettext
     environment.globals.update(language=language, languages=LANGUAGES)
+
+
+def first_sentence(text: str) -> tuple[str, str]:
+    """A sentence and the rest: it ends where a capital letter follows, in Chinese with its own full stop."""
+    first, *rest = re.split(r"(?<=[.!?]) (?=[A-Z])|(?<=[。！？])(?=.)", text, maxsplit=1)
+    return first, "".join(rest)
+
+
+def joined(*sentences: str) -> str:
+    """Sentences one after the other; Chinese needs no blank between them."""
+    return ("" if language() == "zh-Hant" else " ").join(each for each in sentences if each)
 
 
 @cache

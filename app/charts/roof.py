@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from app.ceiling.curve import CurvePoint
 from app.ceiling.decode import TERA, Device
 from app.charts.base import Figure, Key, Table, axis
+from app.i18n import _, joined
 from app.roof import Foundation, Insight, PointRoof
 from app.units import number
 
@@ -24,22 +25,22 @@ def against_context(curve: Sequence[CurvePoint], reached: Sequence[Reached] = ()
         return None
     contexts = [point.context for point in curve]
     traces = [
-        _line("60 % of the ceiling", contexts, [point.low_tokens_per_s for point in curve], "edge"),
-        _line("85 % of the ceiling", contexts, [point.high_tokens_per_s for point in curve], "band"),
-        _line("Ceiling", contexts, [point.ceiling_tokens_per_s for point in curve], "roof"),
+        _line(_("60 % of the ceiling"), contexts, [point.low_tokens_per_s for point in curve], "edge"),
+        _line(_("85 % of the ceiling"), contexts, [point.high_tokens_per_s for point in curve], "band"),
+        _line(_("Ceiling"), contexts, [point.ceiling_tokens_per_s for point in curve], "roof"),
     ]
     if reached:
         traces.append(_measured(reached))
     return Figure(
         data=traces,
         layout={
-            "xaxis": axis("Tokens in the cache", range=[0, contexts[-1]]),
-            "yaxis": axis("Decode tok/s"),
+            "xaxis": axis(_("Tokens in the cache"), range=[0, contexts[-1]]),
+            "yaxis": axis(_("Decode tok/s")),
             "hovermode": "closest",
         },
         summary=_summary(curve),
         table=Table(
-            columns=("Tokens in the cache", "Ceiling tok/s", "60 %", "85 %", "KV cache, % of the bytes"),
+            columns=(_("Tokens in the cache"), _("Ceiling tok/s"), "60 %", "85 %", _("KV cache, % of the bytes")),
             rows=tuple(
                 (
                     f"{point.context:,}",
@@ -51,7 +52,7 @@ def against_context(curve: Sequence[CurvePoint], reached: Sequence[Reached] = ()
                 for point in curve
             ),
         ),
-        legend=(Key(0, "This run"),) if reached else (),
+        legend=(Key(0, _("This run")),) if reached else (),
     )
 
 
@@ -79,10 +80,10 @@ def run_roofline(found: Foundation, top: PointRoof) -> Figure | None:
     if active and top.steps_per_s:
         checked = 1 + (top.drafts.drafted_per_pass if top.drafts else 0)  # tokens computed with each reading
         flops = 2 * active * top.point.concurrency * checked
-        work.append(Work("Decode", flops / top.step.n_bytes, 2 * active * checked * top.steps_per_s))
+        work.append(Work(_("Decode"), flops / top.step.n_bytes, 2 * active * checked * top.steps_per_s))
     if top.prefill and top.prefill_tokens_per_s:
         per_s = top.prefill.flops / top.prefill.tokens * top.prefill_tokens_per_s
-        work.append(Work("Prefill", top.prefill.flops / top.prefill.n_bytes, per_s))
+        work.append(Work(_("Prefill"), top.prefill.flops / top.prefill.n_bytes, per_s))
     return roofline(device, work) if device else None
 
 
@@ -95,8 +96,9 @@ def roofline(device: Device, work: Sequence[Work]) -> Figure | None:
     low = 10 ** math.floor(math.log10(min(0.5, *(each.flops_per_byte for each in work))))
     high = 10 ** math.ceil(math.log10(max(4 * ridge, *(each.flops_per_byte for each in work))))
     roof = [low * device.bandwidth_bytes_per_s, peak, peak]
-    traces = [_line("What the device allows", [low, ridge, high], [value / TERA for value in roof], "roof")]
-    traces[0]["hovertemplate"] = "%{y:,.3~r} TFLOP/s with %{x:,.3~r} FLOP/byte<extra></extra>"
+    traces = [_line(_("What the device allows"), [low, ridge, high], [value / TERA for value in roof], "roof")]
+    reading = _("%{y:,.3~r} TFLOP/s with %{x:,.3~r} FLOP/byte") + "<extra></extra>"
+    traces[0]["hovertemplate"] = reading
     lowest = min(roof[0], *(each.flops_per_s for each in work)) / TERA
     for place, each in enumerate(work):
         traces.append(
@@ -107,23 +109,27 @@ def roofline(device: Device, work: Sequence[Work]) -> Figure | None:
                 "meta": {"series": place},
                 "x": [round(each.flops_per_byte, 4)],
                 "y": [round(each.flops_per_s / TERA, 6)],
-                "hovertemplate": f"{each.title}<br>%{{y:,.3~r}} TFLOP/s with %{{x:,.3~r}} FLOP/byte<extra></extra>",
+                "hovertemplate": f"{each.title}<br>{reading}",
                 "showlegend": False,
             }
         )
     return Figure(
         data=traces,
         layout={
-            "xaxis": _powers("FLOP for each byte read", low, high),
+            "xaxis": _powers(_("FLOP for each byte read"), low, high),
             "yaxis": _powers("TFLOP/s", 10 ** math.floor(math.log10(lowest)), 10 ** math.ceil(math.log10(peak / TERA))),
             "hovermode": "closest",
         },
         summary=(
-            f"Below {number(ridge)} FLOP for each byte memory binds, above it computing: "
-            f"{number(peak / TERA)} TFLOP/s / {number(device.bandwidth_bytes_per_s / 1e9)} GB/s."
+            _(
+                "Below {ridge} FLOP for each byte memory binds, above it computing: {peak} TFLOP/s / {bandwidth} GB/s.",
+                ridge=number(ridge),
+                peak=number(peak / TERA),
+                bandwidth=number(device.bandwidth_bytes_per_s / 1e9),
+            )
         ),
         table=Table(
-            columns=("Phase", "FLOP/byte", "TFLOP/s reached", "TFLOP/s allowed"),
+            columns=(_("Phase"), "FLOP/byte", _("TFLOP/s reached"), _("TFLOP/s allowed")),
             rows=tuple(
                 (
                     each.title,
@@ -151,7 +157,7 @@ def _line(name: str, x: Sequence[float], y: Sequence[float], role: str) -> dict[
         "meta": {"series": None, "role": role},
         "x": list(x),
         "y": [round(value, 4) for value in y],
-        "hovertemplate": f"{name}<br>%{{y:,.3~r}} tok/s with %{{x:,}} tokens<extra></extra>",
+        "hovertemplate": f"{name}<br>{_('%{y:,.3~r} tok/s with %{x:,} tokens')}<extra></extra>",
         "showlegend": False,
     }
 
@@ -161,23 +167,29 @@ def _measured(reached: Sequence[Reached]) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "lines+markers" if len(ordered) > 1 else "markers",
-        "name": "This run",
+        "name": _("This run"),
         "meta": {"series": 0},
         "x": [point.context for point in ordered],
         "y": [round(point.tokens_per_s, 3) for point in ordered],
-        "hovertemplate": "This run<br>%{y:,.3~r} tok/s with %{x:,} tokens<extra></extra>",
+        "hovertemplate": f"{_('This run')}<br>{_('%{y:,.3~r} tok/s with %{x:,} tokens')}<extra></extra>",
         "showlegend": False,
     }
 
 
 def _summary(curve: Sequence[CurvePoint]) -> str:
     first, last = curve[0], curve[-1]
-    words = f"The ceiling is {number(first.ceiling_tokens_per_s)} tok/s with an empty cache"
     if last.kv_share:
-        words += (
-            f" and {number(last.ceiling_tokens_per_s)} with {last.context:,} tokens, where the KV cache is "
-            f"{number(last.kv_share * 100)} % of what a token reads"
+        said = _(
+            "The ceiling is {empty} tok/s with an empty cache and {full} with {context:,} tokens, where the KV cache "
+            "is {share} % of what a token reads.",
+            empty=number(first.ceiling_tokens_per_s),
+            full=number(last.ceiling_tokens_per_s),
+            context=last.context,
+            share=number(last.kv_share * 100),
         )
     else:
-        words += "; without what is known of a KV cache it does not fall"
-    return f"{words}. Dashed: the ceiling; shaded: 60 to 85 % of it, where most good results stand."
+        said = _(
+            "The ceiling is {empty} tok/s with an empty cache; without what is known of a KV cache it does not fall.",
+            empty=number(first.ceiling_tokens_per_s),
+        )
+    return joined(said, _("Dashed: the ceiling; shaded: 60 to 85 % of it, where most good results stand."))

@@ -6,18 +6,19 @@ from typing import Any
 
 from app.charts.base import MAX_SERIES, Figure, Key, Table, axis
 from app.charts.stack import stacked, y_name
+from app.i18n import _, joined, marked
 from app.samples import Sample
 from app.units import number, plural
 
 GB = 1e9
 PANELS = (
-    ("Power W", "power_w", 1.0),
-    ("Temperature °C", "temperature_c", 1.0),
-    ("Clock MHz", "clock_mhz", 1.0),
-    ("Memory clock MHz", "memory_clock_mhz", 1.0),
-    ("Card memory used GB", "memory_used_bytes", GB),
-    ("Load %", "load_percent", 1.0),
-    ("RAM available GB", "ram_available_bytes", GB),
+    (marked("Power W"), "power_w", 1.0),
+    (marked("Temperature °C"), "temperature_c", 1.0),
+    (marked("Clock MHz"), "clock_mhz", 1.0),
+    (marked("Memory clock MHz"), "memory_clock_mhz", 1.0),
+    (marked("Card memory used GB"), "memory_used_bytes", GB),
+    (marked("Load %"), "load_percent", 1.0),
+    (marked("RAM available GB"), "ram_available_bytes", GB),
 )
 """Title with unit, how the quantity's name ends, and the divisor."""
 _NAME = re.compile(r"(?:(gpu\d+)\.|(cpu)_|)(.+)")
@@ -27,7 +28,7 @@ def sensors_of(sample: Sample) -> Figure | None:
     """Panels for what there is, one line for each card and the processor. None with fewer than two readings."""
     at_ms: list[int] = sample.sensors.get("at_ms", [])
     values: dict[str, list[float | None]] = sample.sensors.get("values", {})
-    found = [(title, divisor, lines) for title, ends, divisor in PANELS if (lines := _lines(values, ends))]
+    found = [(_(title), divisor, lines) for title, ends, divisor in PANELS if (lines := _lines(values, ends))]
     if len(at_ms) < 2 or not found:
         return None
     whose = list(dict.fromkeys(who for _, _, lines in found for who, _ in lines))
@@ -38,16 +39,23 @@ def sensors_of(sample: Sample) -> Figure | None:
         for who, name in lines
     ]
     throttles = sample.sensors.get("throttles", [])
-    held = f" Held back: {', '.join(throttles)}." if throttles else ""
+    held = _("Held back: {throttles}.", throttles=", ".join(throttles)) if throttles else ""
     return Figure(
         data=traces,
         layout={
-            **stacked([title for title, _, _ in found], axis("Time since the request was sent, ms")),
+            **stacked([title for title, _, _ in found], axis(_("Time since the request was sent, ms"))),
             "hovermode": "closest",
         },
-        summary=f"{plural(len(at_ms), 'reading')} of the machine's sensors during sample {sample.ordinal + 1}.{held}",
+        summary=joined(
+            _(
+                "{readings} of the machine's sensors during sample {ordinal}.",
+                readings=plural(len(at_ms), "reading"),
+                ordinal=sample.ordinal + 1,
+            ),
+            held,
+        ),
         table=Table(
-            columns=("Quantity", "Mean", "Lowest", "Highest"),
+            columns=(_("Quantity"), _("Mean"), _("Lowest"), _("Highest")),
             rows=tuple(
                 _row(f"{who}: {title}", [_divided(value, divisor) for value in values[name]])
                 for title, divisor, lines in found
@@ -71,8 +79,8 @@ def _lines(values: dict[str, list[float | None]], ends: str) -> list[tuple[str, 
 
 def _title(prefix: str | None) -> str:
     if prefix is None:
-        return "Machine"
-    return "Processor" if prefix == "cpu" else f"GPU {int(prefix.removeprefix('gpu'))}"
+        return _("Machine")
+    return _("Processor") if prefix == "cpu" else f"GPU {int(prefix.removeprefix('gpu'))}"
 
 
 def _divided(value: float | None, divisor: float) -> float | None:
@@ -90,7 +98,7 @@ def _trace(
         "x": list(at_ms),
         "y": list(values),
         "yaxis": y_name(panel),
-        "hovertemplate": f"{name} %{{y:,.3~r}}, after %{{x:,}} ms<extra></extra>",
+        "hovertemplate": name + _(" %{y:,.3~r}, after %{x:,} ms") + "<extra></extra>",
         "showlegend": False,
     }
 

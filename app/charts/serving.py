@@ -5,12 +5,12 @@ from typing import Any
 
 from app.charts.base import Figure, Key, Table, axis
 from app.charts.stack import stacked, y_name
+from app.i18n import _, marked
 from app.metrics.serving import Served, largest_within
 from app.metrics.throughput import Slo
 from app.units import number, plural
 
-PANELS = ("Throughput tok/s", "TTFT ms", "TPOT ms")
-LEGEND = (Key(0, "Median"), Key(1, "99th percentile"))
+PANELS = (marked("Throughput tok/s"), marked("TTFT ms"), marked("TPOT ms"))
 
 
 def serving_figure(found: Sequence[Served], slo: Slo) -> Figure | None:
@@ -20,46 +20,50 @@ def serving_figure(found: Sequence[Served], slo: Slo) -> Figure | None:
     streams = [each.streams for each in found]
     ends = [streams[0], streams[-1]]
     traces = [
-        _line(0, 0, "Throughput", "tok/s", streams, [each.throughput_tokens_per_s for each in found]),
-        _line(1, 0, "Median TTFT", "ms", streams, [each.ttft_p50_ms for each in found]),
-        _line(1, 1, "99th percentile of TTFT", "ms", streams, [each.ttft_p99_ms for each in found]),
+        _line(0, 0, _("Throughput"), "tok/s", streams, [each.throughput_tokens_per_s for each in found]),
+        _line(1, 0, _("Median TTFT"), "ms", streams, [each.ttft_p50_ms for each in found]),
+        _line(1, 1, _("99th percentile of TTFT"), "ms", streams, [each.ttft_p99_ms for each in found]),
         _limit(1, slo.ttft_ms, ends),
-        _line(2, 0, "Median TPOT", "ms", streams, [each.tpot_p50_ms for each in found]),
-        _line(2, 1, "99th percentile of TPOT", "ms", streams, [each.tpot_p99_ms for each in found]),
+        _line(2, 0, _("Median TPOT"), "ms", streams, [each.tpot_p50_ms for each in found]),
+        _line(2, 1, _("99th percentile of TPOT"), "ms", streams, [each.tpot_p99_ms for each in found]),
         _limit(2, slo.tpot_ms, ends),
     ]
     return Figure(
         data=traces,
         layout={
-            **stacked(PANELS, axis("Streams at once", tickvals=streams, type="log")),
+            **stacked([_(title) for title in PANELS], axis(_("Streams at once"), tickvals=streams, type="log")),
             "hovermode": "closest",
         },
         summary=_summary(found, slo),
         table=_table(found),
-        legend=LEGEND,
+        legend=(Key(0, _("Median")), Key(1, _("99th percentile"))),
     )
 
 
 def _summary(found: Sequence[Served], slo: Slo) -> str:
-    limits = f"TTFT of {number(slo.ttft_ms)} ms and TPOT of {number(slo.tpot_ms)} ms"
+    limits = _(
+        "TTFT of {ttft_ms} ms and TPOT of {tpot_ms} ms", ttft_ms=number(slo.ttft_ms), tpot_ms=number(slo.tpot_ms)
+    )
     most = largest_within(found)
     if most is None:
-        return f"With no number of streams every request kept within the limits: {limits}."
-    return f"Up to {plural(most, 'stream')} every request kept within the limits: {limits}."
+        return _("With no number of streams every request kept within the limits: {limits}.", limits=limits)
+    return _(
+        "Up to {streams} every request kept within the limits: {limits}.", streams=plural(most, "stream"), limits=limits
+    )
 
 
 def _table(found: Sequence[Served]) -> Table:
     return Table(
         columns=(
-            "Streams",
-            "Requests",
-            "Throughput tok/s",
-            "TTFT median ms",
-            "TTFT p99 ms",
-            "TPOT median ms",
-            "TPOT p99 ms",
-            "Within the limits",
-            "Goodput req/s",
+            _("Streams"),
+            _("Requests"),
+            _("Throughput tok/s"),
+            _("TTFT median ms"),
+            _("TTFT p99 ms"),
+            _("TPOT median ms"),
+            _("TPOT p99 ms"),
+            _("Within the limits"),
+            _("Goodput req/s"),
         ),
         rows=tuple(
             (
@@ -90,7 +94,7 @@ def _line(
         "x": [streams for streams, _ in known],
         "y": [value for _, value in known],
         "yaxis": y_name(panel),
-        "hovertemplate": f"{name}<br>%{{y:,.3~r}} {unit}, streams: %{{x}}<extra></extra>",
+        "hovertemplate": f"{name}<br>%{{y:,.3~r}} {unit}" + _(", streams: %{x}") + "<extra></extra>",
         "showlegend": False,
     }
 
@@ -99,11 +103,11 @@ def _limit(panel: int, value: float, ends: Sequence[int]) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": "Limit",
+        "name": _("Limit"),
         "meta": {"series": None, "role": "roof"},
         "x": list(ends),
         "y": [value, value],
         "yaxis": y_name(panel),
-        "hovertemplate": f"Limit {number(value)} ms<extra></extra>",
+        "hovertemplate": f"{_('Limit')} {number(value)} ms<extra></extra>",
         "showlegend": False,
     }

@@ -5,6 +5,7 @@ from statistics import median
 from typing import Any
 
 from app.charts.base import MAX_POINTS, Figure, Key, Table, axis, reduce
+from app.i18n import _
 from app.metrics import clock, is_usable, triple_of
 from app.metrics.itl import percentile
 from app.samples import CountSource, Sample
@@ -40,10 +41,10 @@ def timeline(samples: Sequence[Sample]) -> Figure | None:
     last = clock.last_token_ms(typical.trace)
     assert last is not None
     tokens = _tokens_so_far(typical)[-1]
-    ttft, whose = _ttft(shown, typical)
+    ttft, is_median = _ttft(shown, typical)
     layout = {
-        "xaxis": axis("Time since the request was sent, ms"),
-        "yaxis": axis("Output tokens"),
+        "xaxis": axis(_("Time since the request was sent, ms")),
+        "yaxis": axis(_("Output tokens")),
         "hovermode": "closest",
         "shapes": [
             {"type": "rect", "xref": "x", "yref": "paper", "x0": 0, "x1": round(ttft, 3), "y0": 0, "y1": 1},
@@ -55,33 +56,43 @@ def timeline(samples: Sequence[Sample]) -> Figure | None:
                 "yref": "paper",
                 "xanchor": "left",
                 "yanchor": "top",
-                "text": f"{whose} {number(ttft)} ms",
+                "text": f"{_('Median TTFT') if is_median else _('TTFT')} {number(ttft)} ms",
                 "showarrow": False,
                 "xshift": 4,
             }
         ],
     }
     others = len(shown) - 1
-    name = f"Sample {typical.ordinal + 1}"
-    said = f"{name}, {'a typical one' if is_usable(typical) else 'left out of the figures'}" if others else name
-    legend = [Key(0, said, mode="lines")]
+    legend = [Key(0, _title(typical, is_alone=not others), mode="lines")]
     if others:
         legend.append(Key(None, plural(others, "other sample"), mode="lines"))
-    summary = (
-        f"The first token came after {number(ttft)} ms{' (the median)' if whose != 'TTFT' else ''}; "
-        f"the {round(tokens):,} tokens of sample {typical.ordinal + 1} were complete after {number(last)} ms."
+    summary = _(
+        "The first token came after {first}; the {tokens:,} tokens of sample {ordinal} were complete after {last} ms.",
+        first=_("{ttft} ms (the median)", ttft=number(ttft)) if is_median else _("{ttft} ms", ttft=number(ttft)),
+        tokens=round(tokens),
+        ordinal=typical.ordinal + 1,
+        last=number(last),
     )
     return Figure(traces, layout, summary, _milestones(typical), tuple(legend))
 
 
-def _ttft(shown: Sequence[Sample], typical: Sample) -> tuple[float, str]:
-    """What the result states as TTFT, and its name: of several usable samples their median."""
+def _title(typical: Sample, is_alone: bool) -> str:
+    ordinal = typical.ordinal + 1
+    if is_alone:
+        return _("Sample {ordinal}", ordinal=ordinal)
+    if is_usable(typical):
+        return _("Sample {ordinal}, a typical one", ordinal=ordinal)
+    return _("Sample {ordinal}, left out of the figures", ordinal=ordinal)
+
+
+def _ttft(shown: Sequence[Sample], typical: Sample) -> tuple[float, bool]:
+    """What the result states as TTFT, and whether it is the median of several usable samples."""
     known = [ttft for each in shown if is_usable(each) and (ttft := triple_of(each)["ttft_ms"]) is not None]
     if len(known) > 1:
-        return median(known), "Median TTFT"
+        return median(known), True
     first = clock.first_token_ms(typical.trace)
     assert first is not None
-    return first, "TTFT"
+    return first, False
 
 
 def _milestones(sample: Sample) -> Table:
@@ -90,9 +101,9 @@ def _milestones(sample: Sample) -> Table:
     tokens = _tokens_so_far(sample)
     places = sorted({0, *(max(0, round(len(tokens) * tenth / 10) - 1) for tenth in range(1, 11))})
     return Table(
-        columns=("Output tokens", "After ms"),
+        columns=(_("Output tokens"), _("After ms")),
         rows=tuple((f"{tokens[i]:,.0f}", number(times[i])) for i in places),
-        caption=f"Sample {sample.ordinal + 1}.",
+        caption=_("Sample {ordinal}.", ordinal=sample.ordinal + 1),
     )
 
 
@@ -100,14 +111,15 @@ def _line(sample: Sample, series: int | None, limit: int) -> dict[str, Any]:
     times = [event.at_ms for event in clock.token_events(sample.trace)]
     tokens = _tokens_so_far(sample)
     kept = reduce(tokens, limit)
+    name = _("Sample {ordinal}", ordinal=sample.ordinal + 1)
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": f"Sample {sample.ordinal + 1}",
+        "name": name,
         "meta": {"series": series},
         "x": [0.0, round(times[0], 3), *(round(times[i], 3) for i in kept)],
         "y": [0.0, 0.0, *(round(tokens[i], 2) for i in kept)],
-        "hovertemplate": f"Sample {sample.ordinal + 1}<br>%{{y:,.0f}} tokens after %{{x:,.0f}} ms<extra></extra>",
+        "hovertemplate": f"{name}<br>{_('%{y:,.0f} tokens after %{x:,.0f} ms')}<extra></extra>",
         "showlegend": False,
     }
 
@@ -130,11 +142,11 @@ def gaps(sample: Sample) -> Figure | None:
     found = clock.gaps_ms(sample.trace)
     if not found:
         return None
-    what, unit = ("Chunk gap", "Event") if "bundled" in sample.flags else ("Inter-token latency", "Token")
+    what, unit = (_("Chunk gap"), _("Event")) if "bundled" in sample.flags else (_("Inter-token latency"), _("Token"))
     kept = reduce(found, MAX_POINTS)
     marks = [(percent, percentile(found, percent)) for percent in PERCENTILES]
     layout = {
-        "xaxis": axis(f"{unit} of the answer", range=[0.5, len(found) + 1.5]),
+        "xaxis": axis(_("{unit} of the answer", unit=unit), range=[0.5, len(found) + 1.5]),
         "yaxis": axis(f"{what}, ms"),
         "hovermode": "closest",
         "bargap": 0.25,
@@ -152,15 +164,25 @@ def gaps(sample: Sample) -> Figure | None:
         "y": [round(found[i], 3) for i in kept],
         "width": 0.75 * len(found) / len(kept),
         "hovertext": [number(found[i]) for i in kept],
-        "hovertemplate": f"{unit} %{{x}}, after a pause of %{{hovertext}} ms<extra></extra>",
+        "hovertemplate": unit + _(" %{x}, after a pause of %{hovertext} ms") + "<extra></extra>",
         "showlegend": False,
     }
     said = ", ".join(f"p{percent} {number(value)} ms" for percent, value in marks)
-    named = [("shortest", min(found)), *((f"p{percent}", value) for percent, value in marks), ("longest", max(found))]
+    named = [
+        (_("shortest"), min(found)),
+        *((f"p{percent}", value) for percent, value in marks),
+        (_("longest"), max(found)),
+    ]
     return Figure(
         data=[trace],
         layout=layout,
-        summary=f"{what} of sample {sample.ordinal + 1}: {said}, longest {number(max(found))} ms.",
+        summary=_(
+            "{what} of sample {ordinal}: {said}, longest {longest} ms.",
+            what=what,
+            ordinal=sample.ordinal + 1,
+            said=said,
+            longest=number(max(found)),
+        ),
         table=Table((what, "ms"), tuple((name, number(value)) for name, value in named), texts=1),
     )
 

@@ -9,6 +9,7 @@ from functools import cache
 from itertools import pairwise
 from statistics import median
 
+from app import i18n
 from app.metrics import clock
 from app.metrics.base import NULL_REASONS, Metric, Reading, Source, null
 from app.metrics.flags import FLAGS, flags_of, is_sound, is_usable
@@ -39,9 +40,18 @@ SOURCE_ORDER: dict[str, tuple[Source, ...]] = {"prefill_tokens_per_s": ("server"
 """Which source's value is shown where only one has room; elsewhere the client's comes first."""
 
 
-@cache
 def metrics() -> dict[str, Metric]:
-    """All metrics by key, the triple first."""
+    """All metrics by key, the triple first, in the reader's words."""
+    return _metrics(i18n.language())
+
+
+@cache
+def _metrics(language: str) -> dict[str, Metric]:
+    if language != i18n.ENGLISH:
+        return {
+            key: replace(metric, title=i18n.gettext(metric.title), explanation=i18n.gettext(metric.explanation))
+            for key, metric in _metrics(i18n.ENGLISH).items()
+        }
     found: dict[str, Metric] = {}
     for module in pkgutil.iter_modules(__path__):
         for metric in getattr(importlib.import_module(f"{__name__}.{module.name}"), "METRICS", ()):

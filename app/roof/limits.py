@@ -10,6 +10,7 @@ from typing import Literal
 
 from app.ceiling.decode import USUAL_SHARE
 from app.ceiling.efficiency import share_words
+from app.i18n import _
 from app.metrics import clock, is_usable, triple_of
 from app.metrics.itl import percentile
 from app.roof.foundation import Foundation
@@ -67,9 +68,14 @@ def _loading(taken: Sequence[Sample]) -> Iterator[Limit]:
     if loads:
         yield Limit(
             "TTFT",
-            "The model was being loaded.",
-            f"{plural(len(cold), 'sample')} of {len(taken)} waited {number(median(loads))} ms for it",
-            "Keep the model loaded between requests (Ollama: `keep_alive`), or add a warm-up.",
+            _("The model was being loaded."),
+            _(
+                "{samples} of {taken} waited {loads} ms for it",
+                samples=plural(len(cold), "sample"),
+                taken=len(taken),
+                loads=number(median(loads)),
+            ),
+            _("Keep the model loaded between requests (Ollama: `keep_alive`), or add a warm-up."),
         )
 
 
@@ -86,38 +92,47 @@ def _first_token(usable: Sequence[Sample], point_roof: PointRoof | None) -> Iter
     rest_ms = ttft_ms - prompt_ms
     streams = usable[0].point.concurrency
     if rest_ms > max(NEGLIGIBLE_MS, NOTABLE * ttft_ms):
-        evidence = f"{number(rest_ms)} of {number(ttft_ms)} ms passed outside of the prompt's processing"
+        evidence = _(
+            "{rest_ms} of {ttft_ms} ms passed outside of the prompt's processing",
+            rest_ms=number(rest_ms),
+            ttft_ms=number(ttft_ms),
+        )
         if queue_ms > NOTABLE * ttft_ms:
-            evidence += f", {number(queue_ms)} ms of it in the server's queue"
+            evidence += _(", {queue_ms} ms of it in the server's queue", queue_ms=number(queue_ms))
         if streams > 1:
             yield Limit(
                 "TTFT",
-                "Requests wait for each other.",
-                f"{evidence}, with {plural(streams, 'stream')} at once",
-                "Give the server more parallel slots, or send it less at once.",
+                _("Requests wait for each other."),
+                _("{evidence}, with {streams} at once", evidence=evidence, streams=plural(streams, "stream")),
+                _("Give the server more parallel slots, or send it less at once."),
             )
         elif queue_ms > NOTABLE * ttft_ms:
             yield Limit(
-                "TTFT", "The request waited in a queue.", evidence, "Measure while nobody else uses the server."
+                "TTFT", _("The request waited in a queue."), evidence, _("Measure while nobody else uses the server.")
             )
         else:
             yield Limit(
                 "TTFT",
-                "Something beside the prompt's processing takes the time.",
+                _("Something beside the prompt's processing takes the time."),
                 evidence,
-                "Measure on the server's own machine and without a proxy, to see what remains.",
+                _("Measure on the server's own machine and without a proxy, to see what remains."),
             )
     if prompt_ms > MOSTLY * ttft_ms:
         tokens = median([sample.trace.server.prompt_tokens or 0 for sample in usable if sample.trace.server])
-        evidence = f"{number(prompt_ms)} of {number(ttft_ms)} ms for {tokens:,.0f} prompt tokens"
+        evidence = _(
+            "{prompt_ms} of {ttft_ms} ms for {tokens:,.0f} prompt tokens",
+            prompt_ms=number(prompt_ms),
+            ttft_ms=number(ttft_ms),
+            tokens=tokens,
+        )
         if point_roof and point_roof.mfu is not None and point_roof.prefill:
-            binds = "computing" if point_roof.prefill.bound == "compute" else "memory bandwidth"
-            evidence += f", {number(point_roof.mfu * 100)} % of what {binds} allows"
+            binds = _("computing") if point_roof.prefill.bound == "compute" else _("memory bandwidth")
+            evidence += _(", {mfu} % of what {binds} allows", mfu=number(point_roof.mfu * 100), binds=binds)
         yield Limit(
             "TTFT",
-            "The prompt's length: its processing is most of the time.",
+            _("The prompt's length: its processing is most of the time."),
             evidence,
-            "Send shorter prompts, or begin them alike so that the prompt cache helps.",
+            _("Send shorter prompts, or begin them alike so that the prompt cache helps."),
         )
 
 
@@ -126,9 +141,13 @@ def _cache_miss(reused: Sequence[Sample]) -> Iterator[Limit]:
     if missed:
         yield Limit(
             "TTFT",
-            "The prompt cache did not help.",
-            f"no token came from the cache in {plural(len(missed), 'sample')} of {len(reused)} that repeated a prompt",
-            "Turn prompt caching on in the server, or give it room for more prompts.",
+            _("The prompt cache did not help."),
+            _(
+                "no token came from the cache in {samples} of {reused} that repeated a prompt",
+                samples=plural(len(missed), "sample"),
+                reused=len(reused),
+            ),
+            _("Turn prompt caching on in the server, or give it room for more prompts."),
         )
 
 
@@ -137,9 +156,9 @@ def _held_back(taken: Sequence[Sample]) -> Iterator[Limit]:
     if throttles:
         yield Limit(
             "Decode",
-            "A card was held back.",
-            f"its driver said so during the run: {', '.join(throttles)}",
-            "Cool it better, or raise its power limit, and measure again.",
+            _("A card was held back."),
+            _("its driver said so during the run: {throttles}", throttles=", ".join(throttles)),
+            _("Cool it better, or raise its power limit, and measure again."),
         )
 
 
@@ -152,25 +171,29 @@ def _memory(roof: PointRoof, found: Foundation) -> Iterator[Limit]:
     if USUAL_SHARE[0] <= roof.mbu <= 1:
         yield Limit(
             "Decode",
-            "Memory bandwidth.",
-            f"{words} of the ceiling, where good results reach {low} to {high}",
-            "Only fewer bytes for each token or faster memory help: see what it would take.",
+            _("Memory bandwidth."),
+            _("{words} of the ceiling, where good results reach {low} to {high}", words=words, low=low, high=high),
+            _("Only fewer bytes for each token or faster memory help: see what it would take."),
         )
     elif roof.mbu < USUAL_SHARE[0]:
         yield Limit(
             "Decode",
-            "Something other than memory bandwidth.",
-            f"only {words} of the ceiling, where good results reach {low} to {high}",
-            "Look for other load on the machine, and try a newer build of the engine.",
+            _("Something other than memory bandwidth."),
+            _("only {words} of the ceiling, where good results reach {low} to {high}", words=words, low=low, high=high),
+            _("Look for other load on the machine, and try a newer build of the engine."),
         )
     kv_share = roof.step.sequence_bytes / roof.step.n_bytes
     if kv_share >= NOTABLE:
         yield Limit(
             "Decode",
-            "The KV cache.",
-            f"{number(kv_share * 100)} % of the bytes read for a token, {size(roof.step.sequence_bytes)}, at "
-            f"{roof.context:,} tokens of context",
-            "A smaller KV cache type (q8_0), or a shorter context.",
+            _("The KV cache."),
+            _(
+                "{kv_share} % of the bytes read for a token, {sequence_bytes}, at {context:,} tokens of context",
+                kv_share=number(kv_share * 100),
+                sequence_bytes=size(roof.step.sequence_bytes),
+                context=roof.context,
+            ),
+            _("A smaller KV cache type (q8_0), or a shorter context."),
         )
     yield from _offload(roof, found)
 
@@ -184,10 +207,15 @@ def _offload(roof: PointRoof, found: Foundation) -> Iterator[Limit]:
     if in_memory >= NOTABLE:
         yield Limit(
             "Decode",
-            "Layers that are not on a card.",
-            f"{found.layers_on_cards} of {found.geometry.blocks} layers are on cards; reading the others from memory "
-            f"is {number(in_memory * 100)} % of a token's reading time",
-            "Bring more layers onto cards: a smaller quantization, a smaller KV cache, or one more card.",
+            _("Layers that are not on a card."),
+            _(
+                "{layers_on_cards} of {blocks} layers are on cards; reading the others from memory is "
+                "{in_memory} % of a token's reading time",
+                layers_on_cards=found.layers_on_cards,
+                blocks=found.geometry.blocks,
+                in_memory=number(in_memory * 100),
+            ),
+            _("Bring more layers onto cards: a smaller quantization, a smaller KV cache, or one more card."),
         )
 
 
@@ -200,10 +228,15 @@ def _shared(usable: Sequence[Sample], alone: Sequence[Sample]) -> Iterator[Limit
     if kept < SHARED:
         yield Limit(
             "Decode",
-            "Streams share what there is.",
-            f"each of {usable[0].point.concurrency} gets {number(median(together))} tok/s, {number(kept * 100)} % of "
-            f"the {number(median(single))} of a lone stream",
-            "Fewer streams at once, where one person's speed matters more than throughput.",
+            _("Streams share what there is."),
+            _(
+                "each of {concurrency} gets {together} tok/s, {kept} % of the {single} of a lone stream",
+                concurrency=usable[0].point.concurrency,
+                together=number(median(together)),
+                kept=number(kept * 100),
+                single=number(median(single)),
+            ),
+            _("Fewer streams at once, where one person's speed matters more than throughput."),
         )
 
 
@@ -219,10 +252,14 @@ def _stalls(usable: Sequence[Sample]) -> Iterator[Limit]:
     if usual > 0 and lost > STALLS_SHARE * sum(gaps):
         yield Limit(
             "Decode",
-            "The stream stalls.",
-            f"{plural(len(stalls), 'pause')} longer than {number(STALL_TIMES * usual)} ms cost "
-            f"{number(100 * lost / sum(gaps))} % of the decode time",
-            "Look for what else runs on the machine at these moments.",
+            _("The stream stalls."),
+            _(
+                "{pauses} longer than {stall_times} ms cost {share} % of the decode time",
+                pauses=plural(len(stalls), "pause"),
+                stall_times=number(STALL_TIMES * usual),
+                share=number(100 * lost / sum(gaps)),
+            ),
+            _("Look for what else runs on the machine at these moments."),
         )
 
 
@@ -234,10 +271,15 @@ def _unsteady(usable: Sequence[Sample]) -> Iterator[Limit]:
     if variation > UNSTEADY:
         yield Limit(
             "Decode",
-            "It is not the same from sample to sample.",
-            f"{number(min(speeds))} to {number(max(speeds))} tok/s among {plural(len(speeds), 'sample')}, "
-            f"a variation of {number(variation * 100)} %",
-            "Measure again on an idle machine: the median hides what disturbed it.",
+            _("It is not the same from sample to sample."),
+            _(
+                "{low} to {high} tok/s among {samples}, a variation of {variation} %",
+                low=number(min(speeds)),
+                high=number(max(speeds)),
+                samples=plural(len(speeds), "sample"),
+                variation=number(variation * 100),
+            ),
+            _("Measure again on an idle machine: the median hides what disturbed it."),
         )
 
 
@@ -246,9 +288,13 @@ def _rejected_drafts(roof: PointRoof | None) -> Iterator[Limit]:
     if drafts and drafts.drafted and drafts.accepted < FEW_ACCEPTED * drafts.drafted:
         yield Limit(
             "Decode",
-            "Most drafts are rejected.",
-            f"{drafts.accepted:,} of {drafts.drafted:,} drafted tokens were right",
-            "Draft fewer tokens at a time, or take another draft model.",
+            _("Most drafts are rejected."),
+            _(
+                "{accepted:,} of {drafted:,} drafted tokens were right",
+                accepted=drafts.accepted,
+                drafted=drafts.drafted,
+            ),
+            _("Draft fewer tokens at a time, or take another draft model."),
         )
 
 

@@ -11,6 +11,7 @@ from app.ceiling.decode import DecodeCeiling, with_drafts
 from app.ceiling.efficiency import cache_guard, mbu, mfu, why_above_all
 from app.ceiling.prefill import PrefillCeiling, prefill
 from app.ceiling.traffic import Step, step
+from app.i18n import _
 from app.metrics import Measured
 from app.models import Config, Model, Run
 from app.roof.foundation import Foundation, Unknown, foundation
@@ -161,9 +162,12 @@ def _above(found: Foundation, one: Step, share: float, drafts: Drafts | None) ->
 def _prefill(found: Foundation, point: Point) -> tuple[PrefillCeiling | None, str]:
     """And why there is none."""
     if point.concurrency > 1:
-        return None, "Several streams ran at once, which share what computing there is."
+        return None, _("Several streams ran at once, which share what computing there is.")
     without = next((holder.device.name for holder in found.holders if holder.device.peak_flops is None), None)
     if without is not None:
-        return None, f"The peak compute of {without} is unknown, so there is no prefill ceiling and no TTFT floor."
+        return None, _(
+            "The peak compute of {without} is unknown, so there is no prefill ceiling and no TTFT floor.",
+            without=without,
+        )
     held = [holder.device for holder in found.holders]
     return prefill(found.geometry, held, point.prompt_tokens, point.depth, found.kv), ""

@@ -38,7 +38,9 @@ class Language:
             await send(message)
 
         chosen = request.cookies.get(COOKIE, "")
-        with i18n.use(chosen if chosen in i18n.LANGUAGES else i18n.accepted(request.headers.get("accept-language", ""))):
+        with i18n.use(
+            chosen if chosen in i18n.LANGUAGES else i18n.accepted(request.headers.get("accept-language", ""))
+        ):
             await self.app(scope, receive, send_varying)
 
 

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from app.db import Database
+from app.i18n import _, marked
 from app.metrics import TRIPLE
 from app.models import ENDED_STATES, Run
 from app.store import runs
@@ -59,7 +60,7 @@ def progress_of(session: Session, run: Run) -> Progress:
     return Progress(
         public_id=run.public_id,
         status=run.status,
-        phase=runs.waits_for(session, run) if run.status == "queued" else told.get("phase", "Starting."),
+        phase=runs.waits_for(session, run) if run.status == "queued" else _(told.get("phase", marked("Starting."))),
         steps=_steps(run, told),
         has_config=run.config_id is not None,
         samples_done=run.samples_done,
@@ -82,7 +83,11 @@ def _steps(run: Run, told: Mapping[str, Any]) -> str:
     if not run.samples_planned:
         return ""
     is_measuring = run.status == "running" and run.samples_done < run.samples_planned
-    taken = f"{run.samples_done} of {plural(run.samples_planned, 'sample')} taken"
+    taken = _(
+        "{samples_done} of {samples} taken",
+        samples_done=run.samples_done,
+        samples=plural(run.samples_planned, "sample"),
+    )
     return told.get("step") or taken if is_measuring else taken
 
 

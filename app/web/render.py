@@ -40,7 +40,12 @@ def environment() -> "jinja2.Environment":
     )
     i18n.install(env)
     env.globals.update(
-        version=app.__version__, is_inside=is_inside, menu=menu, just_done=just_done, here=language.here, explained=terms.entry
+        version=app.__version__,
+        is_inside=is_inside,
+        menu=menu,
+        just_done=just_done,
+        here=language.here,
+        explained=terms.entry,
     )
     env.filters.update(
         number=units.number,
@@ -57,14 +62,14 @@ def environment() -> "jinja2.Environment":
         iso=_iso,
         when=_when,
         engine_title=engine_title,
-        setting_title=configuration.setting_title,
-        setting_value=configuration.show,
+        setting_title=lambda key: _(configuration.setting_title(key)),
+        setting_value=lambda value: _(configuration.show(value)),
         code=_code,
         point_words=_point_words,
         stated_words=roof.stated_words,
         attention_words=roof.attention_words,
         told_words=roof.told_words,
-        first_sentence=_first_sentence,
+        first_sentence=lambda said: i18n.first_sentence(str(said)),
         flag_name=terms.flag_name,
     )
     return env
@@ -132,15 +137,11 @@ def _version(engine_version: str | None) -> str:
     return engine_version or ""
 
 
-def _first_sentence(said: object) -> tuple[str, str]:
-    """A sentence and the rest: it ends where a capital letter follows, or with a full stop of its own width."""
-    first, *rest = re.split(r"(?<=[.!?]) (?=[A-Z])|(?<=[。！？])(?=.)", str(said), maxsplit=1)
-    return first, "".join(rest)
-
-
 def _point_words(point: Point) -> str:
     if point.concurrency > 1:
-        return _("{streams} streams of {tokens} prompt tokens", streams=point.concurrency, tokens=f"{point.prompt_tokens:,}")
+        return _(
+            "{streams} streams of {tokens} prompt tokens", streams=point.concurrency, tokens=f"{point.prompt_tokens:,}"
+        )
     return _("{tokens} prompt tokens", tokens=f"{point.prompt_tokens:,}")
 
 

@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from app.i18n import _, joined, marked
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, Measured, is_usable, metrics, triple_of
 from app.metrics.base import SOURCES, Metric
 from app.metrics.summary import MIN_FOR_INTERVAL
 from app.samples import Point, Sample, Status
 from app.units import number, plural, spread
+from app.web.terms import flag_name, without_stop
 
 FURTHER = (
     "tpot_ms",
@@ -26,13 +28,15 @@ FURTHER = (
 DISAGREEMENT = 0.05
 """Relative difference of client and server on decode above which a page warns."""
 
-LOWER_BOUND = "a lower bound: it contains HTTP, queue and chat template"
-
 _DISAGREEMENT_CAUSES = {
-    "buffered": "Something between server and Roofmark holds tokens back, most likely a buffering proxy.",
-    "token_count_estimated": "The server gives no token count, so events were counted, and an event may hold several.",
-    "hidden_tokens": "The server counts tokens that never showed in the stream.",
-    "bundled": "Events hold several tokens each, so the first and the last event are not the first and last token.",
+    "buffered": marked("Something between server and Roofmark holds tokens back, most likely a buffering proxy."),
+    "token_count_estimated": marked(
+        "The server gives no token count, so events were counted, and an event may hold several."
+    ),
+    "hidden_tokens": marked("The server counts tokens that never showed in the stream."),
+    "bundled": marked(
+        "Events hold several tokens each, so the first and the last event are not the first and last token."
+    ),
 }
 
 
@@ -46,6 +50,8 @@ class Reading:
     """`± 1.9`, or for a very lopsided distribution the ends of the interval; empty for a single sample."""
     spread_meaning: str
     interval: str
+    """Its ends with what they are, or why there is none."""
+    ends: str
     samples: int
     source: str
     reason: str
@@ -107,7 +113,7 @@ def _headline(key: str, found: Sequence[Measured]) -> Headline:
 
 
 def _unknown(key: str, reason: str) -> Reading:
-    return Reading(metrics()[key], number(None), "", "", "", 0, "", NULL_REASONS[reason])
+    return Reading(metrics()[key], number(None), "", "", "", "", 0, "", _null_reason(reason))
 
 
 def _reading(each: Measured) -> Reading:
@@ -118,28 +124,41 @@ def _reading(each: Measured) -> Reading:
         spread=text,
         spread_meaning=meaning,
         interval=_interval(each),
+        ends=_ends(each),
         samples=each.samples,
         source=_source(each),
-        reason=NULL_REASONS.get(each.null_reason or "", "") if each.value is None else "",
+        reason=_null_reason(each.null_reason) if each.value is None else "",
     )
 
 
+def _null_reason(key: str | None) -> str:
+    return _(NULL_REASONS[key]) if key else ""
+
+
 def _source(each: Measured) -> str:
-    said = SOURCES[each.source]
+    said = _(SOURCES[each.source])
     is_bound = each.metric == "prefill_tokens_per_s" and each.source == "client" and each.value is not None
-    return f"{said}, {LOWER_BOUND}" if is_bound else said
+    return _("{said}, a lower bound: it contains HTTP, queue and chat template", said=said) if is_bound else said
 
 
 def _interval(each: Measured) -> str:
     if each.value is None:
         return ""
     if each.low is not None and each.high is not None:
-        return f"95 % interval {number(each.low)} to {number(each.high)}"
+        return _("95 % interval {ends}", ends=_ends(each))
     if each.samples == 1:
-        return "One sample: no interval"
+        return _("One sample: no interval")
     if each.samples < MIN_FOR_INTERVAL:
-        return f"{each.samples} samples: no interval"
-    return "No interval"
+        return _("{samples} samples: no interval", samples=each.samples)
+    return _("No interval")
+
+
+def _ends(each: Measured) -> str:
+    if each.value is None:
+        return ""
+    if each.low is None or each.high is None:
+        return _interval(each)
+    return _("{low} to {high}", low=number(each.low), high=number(each.high))
 
 
 def disagreement(found: Sequence[Measured], samples: Sequence[Sample]) -> str | None:
@@ -151,20 +170,22 @@ def disagreement(found: Sequence[Measured], samples: Sequence[Sample]) -> str | 
     difference = client / server - 1
     if abs(difference) <= DISAGREEMENT:
         return None
+    figures = {"client": number(client), "server": number(server), "difference": abs(difference)}
     flags = Counter(flag for sample in samples if not sample.is_warmup for flag in sample.flags)
     cause = next((said for flag, said in _DISAGREEMENT_CAUSES.items() if flags[flag]), None)
-    return (
-        f"Roofmark timed {number(client)} tok/s decode, the server states {number(server)} tok/s: "
-        f"{abs(difference):.0%} {'more' if difference > 0 else 'less'}. {cause or _counting_cause(difference, samples)}"
-    )
+    if difference > 0:
+        said = marked("Roofmark timed {client} tok/s decode, the server states {server} tok/s: {difference:.0%} more.")
+    else:
+        said = marked("Roofmark timed {client} tok/s decode, the server states {server} tok/s: {difference:.0%} less.")
+    return joined(_(said, **figures), _(cause) if cause else _counting_cause(difference, samples))
 
 
 def _counting_cause(difference: float, samples: Sequence[Sample]) -> str:
     tokens = max((sample.trace.output_tokens or 0 for sample in samples), default=0)
     # n tokens over the time of n - 1 intervals: an error of 1 / (n - 1)
     if tokens > 1 and abs(abs(difference) - 1 / (tokens - 1)) < 0.3 / (tokens - 1):
-        return "The server seems to divide all tokens by the time of one interval less."
-    return "Likely causes are a slow or buffering network between them, or a server that counts otherwise."
+        return _("The server seems to divide all tokens by the time of one interval less.")
+    return _("Likely causes are a slow or buffering network between them, or a server that counts otherwise.")
 
 
 def _left_out(found: Sequence[Measured]) -> tuple[str, ...]:
@@ -172,16 +193,20 @@ def _left_out(found: Sequence[Measured]) -> tuple[str, ...]:
     for each in found:
         for key, count in each.left_out.items():
             most[key] = max(count, most.get(key, 0))
-    return tuple(f"{plural(count, 'sample')} left out {_why(key)}" for key, count in most.items())
+    return tuple(
+        _("{samples} left out {why}", samples=plural(count, "sample"), why=_why(key)) for key, count in most.items()
+    )
 
 
 def _why(key: str) -> str:
     if key in FLAGS:
-        of = "" if FLAGS[key].disqualifies else "of the timings it spoils "
-        return f"{of}({key.replace('_', ' ')}: {FLAGS[key].sentence.rstrip('.')})"
+        said = {"flag": flag_name(key), "sentence": without_stop(_(FLAGS[key].sentence))}
+        if FLAGS[key].disqualifies:
+            return _("({flag}: {sentence})", **said)
+        return _("of the timings it spoils ({flag}: {sentence})", **said)
     if key in NULL_REASONS:
-        return f"of a number it does not give ({NULL_REASONS[key].rstrip('.')})"
-    return "(the request failed)" if key == Status.FAILED else f"({key})"
+        return _("of a number it does not give ({reason})", reason=without_stop(_null_reason(key)))
+    return _("(the request failed)") if key == Status.FAILED else f"({key})"
 
 
 # --- samples ---------------------------------------------------------------------------------------------------------
@@ -206,4 +231,4 @@ def _of_sample(sample: Sample, key: str) -> tuple[str, str]:
     if value is not None:
         return number(value), ""
     reasons = [reading.null_reason for reading in metrics()[key].read([sample]) if reading.null_reason]
-    return number(None), NULL_REASONS[reasons[0]] if reasons else ""
+    return number(None), _null_reason(reasons[0]) if reasons else ""

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from app.i18n import first_sentence
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -16,7 +18,7 @@ class Entry:
     @property
     def gist(self) -> str:
         """The first sentence."""
-        return self.text.split(". ", 1)[0].rstrip(".") + "."
+        return first_sentence(self.text)[0]
 
 
 ANSWER = (

@@ -1,7 +1,11 @@
 """The glossary: what each word of the pages means, for the page `/glossary` and wherever the word stands."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
 
+from app import i18n
+from app.i18n import _, marked
 from app.metrics import FLAGS
 from app.web import term_entries
 from app.web.term_entries import Entry
@@ -9,21 +13,48 @@ from app.web.term_entries import Entry
 
 def _flag(key: str) -> Entry:
     flag = FLAGS[key]
-    return Entry(f"flag-{key}", key.replace("_", " ").capitalize(), f"{flag.sentence} {flag.advice}")
+    return Entry(f"flag-{key}", flag_name(key).capitalize(), i18n.joined(_(flag.sentence), _(flag.advice)))
 
 
 SECTIONS: Mapping[str, tuple[Entry, ...]] = {
-    "What a reader feels": term_entries.ANSWER,
-    "What the engine does": term_entries.ENGINE,
-    "What hardware allows": term_entries.CEILING,
-    "What makes a number trustworthy": term_entries.TRUST,
-    "Verdicts of a comparison": term_entries.VERDICTS,
-    "Flags of a sample": tuple(_flag(key) for key in FLAGS),
+    marked("What a reader feels"): term_entries.ANSWER,
+    marked("What the engine does"): term_entries.ENGINE,
+    marked("What hardware allows"): term_entries.CEILING,
+    marked("What makes a number trustworthy"): term_entries.TRUST,
+    marked("Verdicts of a comparison"): term_entries.VERDICTS,
 }
 
-_BY_NAME = {name: entry for entries in SECTIONS.values() for entry in entries for name in (entry.key, *entry.covers)}
+
+def sections() -> Mapping[str, tuple[Entry, ...]]:
+    """In the reader's language, the flags of a sample last."""
+    return _sections(i18n.language())
 
 
 def entry(name: str) -> Entry | None:
     """By its own key or by that of a metric; None for what the glossary does not know."""
-    return _BY_NAME.get(name)
+    return _by_name(i18n.language()).get(name)
+
+
+@cache
+def _sections(_language: str) -> Mapping[str, tuple[Entry, ...]]:
+    said = {_(title): tuple(_translated(each) for each in entries) for title, entries in SECTIONS.items()}
+    return {**said, _("Flags of a sample"): tuple(_flag(key) for key in FLAGS)}
+
+
+@cache
+def _by_name(language: str) -> Mapping[str, Entry]:
+    found = (entry for entries in _sections(language).values() for entry in entries)
+    return {name: entry for entry in found for name in (entry.key, *entry.covers)}
+
+
+def _translated(entry: Entry) -> Entry:
+    return replace(entry, term=_(entry.term), text=_(entry.text), formula=_(entry.formula) if entry.formula else "")
+
+
+def flag_name(key: str) -> str:
+    return _(key.replace("_", " "))
+
+
+def without_stop(sentence: str) -> str:
+    """For a sentence within another one."""
+    return sentence.rstrip(".。")

@@ -3,11 +3,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.web.render import render
-from app.web.terms import SECTIONS
+from app.web.terms import sections
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.get("/glossary", name="glossary")
 def show_glossary(request: Request) -> Response:
-    return render(request, "glossary.html", sections=SECTIONS)
+    return render(request, "glossary.html", sections=sections())

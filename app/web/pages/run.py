@@ -11,6 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from app import charts
 from app.compare import standing
 from app.errors import BadInput
+from app.i18n import _
 from app.metrics import FLAGS, metrics
 from app.models import ENDED_STATES, Machine, Model, Run, Server
 from app.roof import Limit, PointRoof, RunRoof, Unknown, insight, limits, run_roof
@@ -73,7 +74,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         previous=previous(session, run, engine_titles()),
         standing=standing(session, public_id),
         metrics=metrics(),
-        reasons=REASONS,
+        reasons=[_(reason) for reason in REASONS],
         again=_again(run, server),
         checks=run.evidence.get("checks", []),
         too_long=[(Point.from_key(each["point"]), each["reason"]) for each in run.evidence.get("left_out", [])],
@@ -126,4 +127,4 @@ def _chosen(wanted: str | None, points: Sequence[Point], run: Run) -> Point | No
 def _flags(taken: Sequence[Sample]) -> list[tuple[str, str, str, int]]:
     """Each flag there is: its name, sentence, advice and on how many samples."""
     counts = Counter(flag for sample in taken for flag in sample.flags)
-    return [(key, flag.sentence, flag.advice, counts[key]) for key, flag in FLAGS.items() if counts[key]]
+    return [(key, _(flag.sentence), _(flag.advice), counts[key]) for key, flag in FLAGS.items() if counts[key]]
