@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.errors import BadInput
+from app.i18n import _, marked
 from app.units import read_number
 
 Value = str | int | float | bool
@@ -133,7 +134,9 @@ def changes(old: Snapshot, new: Snapshot, engine_titles: Mapping[str, str] | Non
     if old.model != new.model:
         said.append(f"{old.model} → {new.model}")
     if old.quantization != new.quantization:
-        said.append(f"{old.quantization or 'unknown quantization'} → {new.quantization or 'unknown quantization'}")
+        said.append(
+            f"{old.quantization or _('unknown quantization')} → {new.quantization or _('unknown quantization')}"
+        )
     engine_then, engine_now = titles.get(old.engine, old.engine), titles.get(new.engine, new.engine)
     if old.engine != new.engine:
         said.append(
@@ -141,16 +144,17 @@ def changes(old: Snapshot, new: Snapshot, engine_titles: Mapping[str, str] | Non
         )
     elif old.engine_version != new.engine_version:
         said.append(
-            f"{engine_now} {old.engine_version or 'unknown version'} → {new.engine_version or 'unknown version'}"
+            f"{engine_now} {old.engine_version or _('unknown version')} → {new.engine_version or _('unknown version')}"
         )
     known = [key for key in SETTINGS if key in old.settings or key in new.settings]
     free = sorted((set(old.settings) | set(new.settings)) - set(SETTINGS))
     for key in known + free:
         then, today = old.settings.get(key), new.settings.get(key)
         if then != today:
-            said.append(f"{setting_title(key)} {show(then)} → {show(today)}")
+            said.append(f"{_(setting_title(key))} {_(show(then))} → {_(show(today))}")
     gone, come = set(old.labels) - set(new.labels), set(new.labels) - set(old.labels)
-    said += [f"label {label} removed" for label in sorted(gone)] + [f"label {label} added" for label in sorted(come)]
+    said += [_("label {label} removed", label=label) for label in sorted(gone)]
+    said += [_("label {label} added", label=label) for label in sorted(come)]
     return said
 
 
@@ -173,7 +177,7 @@ def _details(snapshot: Snapshot, engine_titles: Mapping[str, str]) -> dict[str, 
     details = {"engine": f"{engine} {snapshot.engine_version or ''}".strip()}
     known = [key for key in SETTINGS if key in snapshot.settings]
     for key in known + sorted(set(snapshot.settings) - set(SETTINGS)):
-        details[key] = f"{setting_title(key)} {show(snapshot.settings[key])}"
+        details[key] = f"{_(setting_title(key))} {_(show(snapshot.settings[key]))}"
     if snapshot.labels:
         details["labels"] = ", ".join(sorted(snapshot.labels))
     return details
@@ -185,7 +189,7 @@ def setting_title(key: str) -> str:
 
 def show(value: Any) -> str:
     if value is None:
-        return "not stated"
+        return marked("not stated")
     if isinstance(value, bool):
-        return "on" if value else "off"
+        return marked("on") if value else marked("off")
     return f"{value:,}" if isinstance(value, int) else str(value)

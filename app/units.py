@@ -136,7 +136,7 @@ def day(moment: datetime) -> str:
     '2 November 2026'
     """
     utc = moment.astimezone(UTC)
-    return f"{utc.day} {utc:%B %Y}"
+    return _("{moment.day} {moment:%B} {moment.year}", moment=utc)
 
 
 def change_interval(low: float, high: float) -> str:

@@ -1,25 +1,36 @@
-"""The catalogues beside the sources: `make messages` brings them up to date, and test_messages.py says when they are not.
+"""The catalogues beside the sources: `make messages` brings them up to date, test_messages.py says when they are not.
 
-Texts are found where they are marked: `_()`, `ngettext()` and `marked()` in Python, `_()` and `{% trans %}` in templates,
-and every noun that is counted (`plural`, `noun`) in both.
+Texts are found where they are marked: `_()`, `ngettext()` and `marked()` in Python, `_()` and `{% trans %}` in
+templates, and every noun that is counted (`plural`, `noun`) in both. Tables of texts, as the metrics, need no mark.
 """
 
+import ast
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from babel.messages import pofile
 from babel.messages.catalog import Catalog
-from babel.messages.extract import extract_python
 from babel.messages.mofile import write_mo
 from jinja2 import nodes
 
 from app import files, i18n
+from app.charts.explore import fields
+from app.compare.statistics import Verdict
+from app.configuration import SETTINGS
+from app.metrics import FLAGS, NULL_REASONS, metrics
+from app.metrics.base import SOURCES as METRIC_SOURCES
+from app.models import RUN_STATES
+from app.samples import Status
+from app.suites import BUILT_IN
 from app.web.render import environment
+from app.web.terms import SECTIONS
 
 SOURCES = Path(i18n.__file__).parent
-PYTHON_KEYWORDS = ("_", "ngettext", "marked", "noun", "plural")
+COUNTING = ("plural", "noun")
+KEYWORDS = ("_", "ngettext", "marked", *COUNTING)
 LANGUAGES = [tag for tag in i18n.LANGUAGES if tag != i18n.ENGLISH]
 MADE_AT = datetime(2026, 1, 1, tzinfo=UTC)
 """The same in every catalogue, which changes with its messages alone."""
@@ -30,20 +41,24 @@ Text = str | tuple[str, str]
 
 def texts() -> list[Text]:
     """Everything that is marked, each once, in the order of files."""
-    return list(dict.fromkeys((*_of_python(), *_of_templates())))
+    return list(dict.fromkeys((*_of_python(), *_of_templates(), *filter(None, _of_tables()))))
 
 
 def _of_python() -> Iterator[Text]:
     for path in sorted(SOURCES.rglob("*.py")):
-        with path.open("rb") as file:
-            for _line, keyword, found, _comments in extract_python(file, PYTHON_KEYWORDS, (), {}):
-                said = [each for each in (found if isinstance(found, tuple) else (found,)) if each]
-                if not said:
-                    continue  # a name and no text
-                if keyword in ("plural", "noun"):
-                    yield _counted(said[-1])
-                else:
-                    yield (said[0], said[1]) if keyword == "ngettext" else said[0]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in KEYWORDS:
+                yield from _of_call(node.func.id, [each.value for each in node.args if isinstance(each, ast.Constant)])
+
+
+def _of_call(function: str, said: Sequence[Any]) -> Iterator[Text]:
+    """Nothing where a name is handed over instead of a text."""
+    if function in COUNTING:
+        yield from (_counted(each) for each in said if isinstance(each, str))
+    elif function == "ngettext" and len(said) > 1:
+        yield said[0], said[1]
+    elif function != "ngettext" and said:
+        yield said[0]
 
 
 def _of_templates() -> Iterator[Text]:
@@ -51,10 +66,30 @@ def _of_templates() -> Iterator[Text]:
     for path in sorted(files.TEMPLATES.glob("*.html")):
         source = path.read_text(encoding="utf-8")
         for _line, function, found in templates.extract_translations(source):  # type: ignore[attr-defined]
-            yield (found[0], found[1]) if function == "ngettext" else found
+            said = found if isinstance(found, tuple) else (found,)  # a text and whatever else the call names
+            if said[0] and function in ("gettext", "ngettext", "_"):
+                yield (said[0], said[1]) if function == "ngettext" else said[0]
         for each in templates.parse(source).find_all(nodes.Filter):
             if each.name == "plural" and isinstance(each.args[0], nodes.Const):
                 yield _counted(each.args[0].value)
+
+
+def _of_tables() -> Iterator[str]:
+    for metric in metrics().values():
+        yield from (metric.title, metric.explanation)
+    for key, flag in FLAGS.items():
+        yield from (key.replace("_", " "), flag.sentence, flag.advice)
+    for entries in SECTIONS.values():
+        for entry in entries:
+            yield from (entry.term, entry.text, entry.formula)
+    for setting in SETTINGS.values():
+        yield from (setting.title, setting.hint)
+    for suite in BUILT_IN.values():
+        yield from (suite.title, suite.about)
+    for field in fields.registry(()).values():
+        yield from (field.title, field.group, field.explanation, field.missing)
+    for texts in (NULL_REASONS.values(), METRIC_SOURCES.values(), RUN_STATES, Status, Verdict):
+        yield from map(str, texts)
 
 
 def _counted(noun: str) -> tuple[str, str]:

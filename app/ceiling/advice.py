@@ -8,6 +8,7 @@ from app.ceiling.fit import Fit
 from app.ceiling.geometry import Geometry
 from app.ceiling.traffic import step
 from app.ceiling.types import KV_BITS, USUAL_BITS, KvTypes
+from app.i18n import _
 from app.units import number
 
 LADDER = ("F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M", "Q2_K")
@@ -54,9 +55,9 @@ def advise(run: Run, others: Iterable[Device] = (), fitted: Fit | None = None) -
         return []
     if (label := next_quantization(weights.bits_per_weight)) is not None:
         smaller = replace(run.geometry, weights=weights.scaled(USUAL_BITS[label] / weights.bits_per_weight))
-        changes.append((f"{label} weights", replace(run, geometry=smaller)))
+        changes.append((_("{label} weights", label=label), replace(run, geometry=smaller)))
     if run.geometry.attention and min(KV_BITS[run.kv.k], KV_BITS[run.kv.v]) > KV_BITS["q8_0"]:
-        changes.append(("q8_0 KV cache", replace(run, kv=KvTypes("q8_0", "q8_0"))))
+        changes.append((_("q8_0 KV cache"), replace(run, kv=KvTypes("q8_0", "q8_0"))))
     changes += [(other.name, replace(run, device=other)) for other in others]
     return [advice for name, changed in changes if (advice := _predict(name, run, changed, fitted)) is not None]
 
@@ -77,8 +78,17 @@ def _predict(name: str, run: Run, changed: Run, fitted: Fit | None) -> Advice | 
     if fitted is not None and run.geometry.blocks and changed.device == run.device:
         guesses.append(run.tokens_per_step * fitted.tokens_per_s(then.n_bytes, run.geometry.blocks))
     low, high = min(guesses), max(guesses)
-    words = f"{name}: {number(low)} to {number(high)} tok/s instead of {number(run.tokens_per_s)}"
-    words += f"; ceiling {ceiling_then.words}"
+    words = _(
+        "{name}: {low} to {high} tok/s instead of {now}",
+        name=name,
+        low=number(low),
+        high=number(high),
+        now=number(run.tokens_per_s),
+    )
+    words += _("; ceiling {words}", words=ceiling_then.words)
     if run.tokens_per_step != 1:
-        words += f", and {number(run.tokens_per_step)} times that with drafted tokens accepted as in the run"
+        words += _(
+            ", and {times} times that with drafted tokens accepted as in the run",
+            times=number(run.tokens_per_step),
+        )
     return Advice(name, run.tokens_per_step * ceiling_then.tokens_per_s, low, high, words)

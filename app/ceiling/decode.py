@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from app.ceiling.traffic import Step
 from app.errors import BadInput
+from app.i18n import _
 from app.units import number, size
 
 GIGA = 1e9
@@ -25,9 +26,14 @@ class Device:
 
     def __post_init__(self) -> None:
         if not 0 < self.bandwidth_bytes_per_s < 1e18:
-            raise BadInput(f"A bandwidth of {self.bandwidth_bytes_per_s / GIGA:g} GB/s makes no sense.")
+            raise BadInput(
+                _(
+                    "A bandwidth of {gigabytes_per_s:g} GB/s makes no sense.",
+                    gigabytes_per_s=self.bandwidth_bytes_per_s / GIGA,
+                )
+            )
         if self.peak_flops is not None and not 0 < self.peak_flops < 1e21:
-            raise BadInput(f"{self.peak_flops / TERA:g} TFLOP/s make no sense.")
+            raise BadInput(_("{peak_flops:g} TFLOP/s make no sense.", peak_flops=self.peak_flops / TERA))
 
     @classmethod
     def of(cls, name: str, gigabytes_per_s: float, teraflops: float | None = None) -> "Device":
@@ -67,25 +73,30 @@ def decode(step: Step, portions: Sequence[Portion], split: Split = Split.LAYER) 
     """All sequences of the batch together. Raises BadInput when the portions make no sense."""
     whole = sum(portion.share for portion in portions)
     if not portions or whole <= 0 or any(portion.share < 0 for portion in portions):
-        raise BadInput("The shares of the devices must be numbers above zero.")
+        raise BadInput(_("The shares of the devices must be numbers above zero."))
 
     def seconds(n_bytes: int) -> float:
         times = [n_bytes * one.share / whole / one.device.bandwidth_bytes_per_s for one in portions]
         return max(times) if split is Split.TENSOR else sum(times)
 
     if not step.n_bytes:
-        raise BadInput("A model that reads no bytes has no ceiling.")
+        raise BadInput(_("A model that reads no bytes has no ceiling."))
     ceiling = step.batch / seconds(step.n_bytes)
     expected = step.batch / seconds(step.expected_bytes)
     assumptions = []
     if len(portions) > 1 and split is Split.TENSOR:
-        assumptions.append("tensor parallel: the slowest share decides, and links between the devices cost nothing")
+        assumptions.append(_("tensor parallel: the slowest share decides, and links between the devices cost nothing"))
     elif len(portions) > 1:
-        assumptions.append("split by layers: the devices work one after the other, so their times add")
+        assumptions.append(_("split by layers: the devices work one after the other, so their times add"))
     if expected < ceiling:
         assumptions.append(
-            f"batch of {step.batch}: the bound takes it that all sequences use the same experts; "
-            f"by chance they read {size(step.expected_bytes)}, which gives {number(expected)} tok/s"
+            _(
+                "batch of {batch}: the bound takes it that all sequences use the same experts; by chance "
+                "they read {expected_bytes}, which gives {expected} tok/s",
+                batch=step.batch,
+                expected_bytes=size(step.expected_bytes),
+                expected=number(expected),
+            )
         )
     return DecodeCeiling(ceiling, expected, _words(step, portions, whole, split, ceiling), tuple(assumptions))
 
@@ -97,7 +108,7 @@ def decode_on(step: Step, device: Device) -> DecodeCeiling:
 def offload_experts(step: Step, routed_bytes: int, card: Device, processor: Device) -> list[Portion]:
     """Routed experts in the processor's RAM, everything else on the card. `routed_bytes`: those that a step reads."""
     if not 0 <= routed_bytes <= step.n_bytes:
-        raise BadInput("The experts cannot be more than a step reads.")
+        raise BadInput(_("The experts cannot be more than a step reads."))
     return [Portion(card, step.n_bytes - routed_bytes), Portion(processor, routed_bytes)]
 
 
@@ -107,14 +118,19 @@ def speculative(step: Step, draft: Step, device: Device, drafted: int, accepted:
     `step` is the model's with one sequence: the strict bound reads one token's experts even for several tokens.
     """
     if drafted < 1 or not 0 <= accepted <= drafted:
-        raise BadInput("Accepted tokens must be between none and the drafted ones, of which there is at least one.")
+        raise BadInput(_("Accepted tokens must be between none and the drafted ones, of which there is at least one."))
     n_bytes = step.n_bytes + drafted * draft.n_bytes
     ceiling = (1 + accepted) * device.bandwidth_bytes_per_s / n_bytes
     words = (
         f"{number(ceiling)} tok/s = (1 + {accepted:g}) x {_gigabytes_per_s(device)} / "
         f"({size(step.n_bytes)} + {drafted} x {size(draft.n_bytes)})"
     )
-    return DecodeCeiling(ceiling, ceiling, words, (f"{accepted:g} of {drafted} drafted tokens are accepted",))
+    return DecodeCeiling(
+        ceiling,
+        ceiling,
+        words,
+        (_("{accepted:g} of {drafted} drafted tokens are accepted", accepted=accepted, drafted=drafted),),
+    )
 
 
 def with_drafts(ceiling: DecodeCeiling, drafted: float, accepted: float) -> DecodeCeiling:
@@ -123,9 +139,11 @@ def with_drafts(ceiling: DecodeCeiling, drafted: float, accepted: float) -> Deco
     `drafted` and `accepted` tokens with each reading of the weights, on average.
     """
     times, arithmetic = 1 + accepted, ceiling.words.partition(" = ")[2]
-    said = (
-        f"speculative decoding: {number(accepted)} of {number(drafted)} drafted tokens are accepted with each reading "
-        "of the weights, on average; what the draft itself reads is left out"
+    said = _(
+        "speculative decoding: {accepted} of {drafted} drafted tokens are accepted with each "
+        "reading of the weights, on average; what the draft itself reads is left out",
+        accepted=number(accepted),
+        drafted=number(drafted),
     )
     return DecodeCeiling(
         tokens_per_s=times * ceiling.tokens_per_s,

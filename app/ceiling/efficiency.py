@@ -4,17 +4,18 @@ import math
 
 from app.ceiling.geometry import Geometry
 from app.ceiling.traffic import Step
+from app.i18n import _, marked
 from app.units import number, size
 
 CACHE_FACTOR = 10
 PUBLISHED_SHARES: dict[str, tuple[int, str]] = {
-    "all": (73, "all published results"),
-    "geforce": (71, "GeForce cards with 4 bit dense models"),
-    "apple": (73, "Apple processors"),
+    "all": (73, marked("all published results")),
+    "geforce": (71, marked("GeForce cards with 4 bit dense models")),
+    "apple": (73, marked("Apple processors")),
     "strix_halo": (82, "Strix Halo"),
     "dgx_spark": (75, "DGX Spark"),
-    "datacenter": (43, "A100 and H100 with models of 7 to 8 B"),
-    "amd_discrete": (46, "discrete AMD cards"),
+    "datacenter": (43, marked("A100 and H100 with models of 7 to 8 B")),
+    "amd_discrete": (46, marked("discrete AMD cards")),
 }
 """Median MBU in percent of published llama.cpp results by kind of device."""
 PUBLISHED_RANGE = (0.21, 0.87)
@@ -60,18 +61,18 @@ def judge(share: float, kind: str) -> str:
     """Whether a share of the roof is good, beside published ones of this kind of device (see `published_kind`)."""
     percent, what = PUBLISHED_SHARES[kind]
     low, high = PUBLISHED_RANGE
-    median = f"the median of {what} is {percent} %"
+    median = _("the median of {what} is {percent} %", what=_(what), percent=percent)
     if share > 1:
-        return "more than all: an assumption is wrong, see the run"
+        return _("more than all: an assumption is wrong, see the run")
     if share > high:
-        return f"better than any published result; {median}"
+        return _("better than any published result; {median}", median=median)
     if share < low:
-        return f"worse than any published result; {median}"
+        return _("worse than any published result; {median}", median=median)
     if share > (1 + NEAR) * percent / 100:
-        return f"better than usual: {median}"
+        return _("better than usual: {median}", median=median)
     if share < (1 - NEAR) * percent / 100:
-        return f"below what is usual: {median}"
-    return f"usual: {median}"
+        return _("below what is usual: {median}", median=median)
+    return _("usual: {median}", median=median)
 
 
 def share_words(share: float, tokens_per_s: float, ceiling_tokens_per_s: float) -> str:
@@ -98,16 +99,16 @@ def why_above_all(
     if words := cache_guard(step, cache_bytes):
         reasons.append(words)
     if is_bandwidth_measured:
-        reasons.append("the measured bandwidth is a lower bound; a busy machine measures it too low")
+        reasons.append(_("the measured bandwidth is a lower bound; a busy machine measures it too low"))
     else:
-        reasons.append("the bandwidth taken for this machine is too low")
+        reasons.append(_("the bandwidth taken for this machine is too low"))
     if is_speculative is None:
-        reasons.append("speculative decoding may be on, which makes several tokens with one reading of the weights")
+        reasons.append(_("speculative decoding may be on, which makes several tokens with one reading of the weights"))
     elif is_speculative:
-        reasons.append("speculative decoding may have had more of its drafted tokens accepted than the server tells")
+        reasons.append(_("speculative decoding may have had more of its drafted tokens accepted than the server tells"))
     if geometry.experts_total:
-        reasons.append("the experts that were used may have been cached")
-    reasons.append("the server may run another model file or quantization than the one the ceiling was computed for")
+        reasons.append(_("the experts that were used may have been cached"))
+    reasons.append(_("the server may run another model file or quantization than the one the ceiling was computed for"))
     return tuple(reasons)
 
 
@@ -115,7 +116,10 @@ def cache_guard(step: Step, cache_bytes: int | None) -> str | None:
     """A sentence where so much fits the last-level cache that the ceiling is no hard line; None where it is one."""
     if cache_bytes is None or step.n_bytes >= CACHE_FACTOR * cache_bytes:
         return None
-    return (
-        f"cache may help: a token reads {size(step.n_bytes)}, less than {CACHE_FACTOR} x the last-level cache of "
-        f"{size(cache_bytes)}, so the ceiling is no hard line"
+    return _(
+        "cache may help: a token reads {n_bytes}, less than {cache_factor} x the last-level "
+        "cache of {cache_bytes}, so the ceiling is no hard line",
+        n_bytes=size(step.n_bytes),
+        cache_factor=CACHE_FACTOR,
+        cache_bytes=size(cache_bytes),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from app.ceiling.decode import GIGA, Device
 from app.ceiling.traffic import Step
+from app.i18n import _
 from app.units import number
 
 MIN_DIFFERENCE = 0.05
@@ -41,20 +42,24 @@ def fit(first: Observation, second: Observation, device: Device) -> Fit | str:
     """Why there is no fit, where the two runs do not tell the unknowns apart."""
     determinant = first.n_bytes * second.layers - second.n_bytes * first.layers
     if abs(determinant) < MIN_DIFFERENCE * max(first.n_bytes, second.n_bytes) * max(first.layers, second.layers):
-        return "the two runs read nearly the same bytes for each layer, so their costs cannot be told apart"
+        return _("the two runs read nearly the same bytes for each layer, so their costs cannot be told apart")
     per_byte = (first.seconds * second.layers - second.seconds * first.layers) / determinant
     layer_s = (first.n_bytes * second.seconds - second.n_bytes * first.seconds) / determinant
     if per_byte <= 0:
-        return "the run that read more was not slower, so the two runs do not differ by their bytes"
+        return _("the run that read more was not slower, so the two runs do not differ by their bytes")
     notes = []
     bandwidth = 1 / per_byte
     if bandwidth > device.bandwidth_bytes_per_s:
         notes.append(
-            f"the fit gives {number(bandwidth / GIGA)} GB/s, more than the device's "
-            f"{number(device.bandwidth_bytes_per_s / GIGA)}: the smaller quantization is limited by computing"
+            _(
+                "the fit gives {bandwidth} GB/s, more than the device's {allowed}: the "
+                "smaller quantization is limited by computing",
+                bandwidth=number(bandwidth / GIGA),
+                allowed=number(device.bandwidth_bytes_per_s / GIGA),
+            )
         )
     if layer_s < 0:
-        notes.append("the fit gives layers a cost below zero: other things differ between the two runs")
+        notes.append(_("the fit gives layers a cost below zero: other things differ between the two runs"))
     return Fit(bandwidth, layer_s, tuple(notes))
 
 
@@ -79,11 +84,15 @@ def waterfall(step: Step, device: Device, tokens_per_s: float, layers: int | Non
 
     shares = [reading("weights", step.weight_bytes, "weights")]
     if step.kv_bytes:
-        shares.append(reading("kv", step.batch * step.kv_bytes, "KV cache"))
+        shares.append(reading("kv", step.batch * step.kv_bytes, _("KV cache")))
     if step.state_bytes:
-        shares.append(reading("state", 2 * step.batch * step.state_bytes, "recurrent state, read and written"))
+        shares.append(reading("state", 2 * step.batch * step.state_bytes, _("recurrent state, read and written")))
     if fitted is not None and layers and fitted.layer_s > 0:
-        words = f"fixed cost: {layers} layers x {number(fitted.layer_s * 1e6)} µs, from two runs"
+        words = _(
+            "fixed cost: {layers} layers x {each} µs, from two runs",
+            layers=layers,
+            each=number(fitted.layer_s * 1e6),
+        )
         shares.append(Share("layers", layers * fitted.layer_s * 1000, words))
     loss = 1000 * step.batch / tokens_per_s - sum(share.ms for share in shares)
-    return [*shares, Share("loss", loss, "remaining loss: bandwidth not reached, computing, sampling")]
+    return [*shares, Share("loss", loss, _("remaining loss: bandwidth not reached, computing, sampling"))]

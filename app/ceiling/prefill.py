@@ -9,6 +9,7 @@ from app.ceiling.geometry import Geometry
 from app.ceiling.traffic import F16, check_tokens, expected_expert_share, kv_bytes
 from app.ceiling.types import KvTypes
 from app.errors import BadInput
+from app.i18n import _
 from app.units import number, size
 
 
@@ -62,7 +63,7 @@ def prefill(
 ) -> PrefillCeiling | None:
     """For one prompt on devices that work at the same time. None where weights or a device's peak are unknown."""
     if tokens < 1:
-        raise BadInput("A prompt has at least one token.")
+        raise BadInput(_("A prompt has at least one token."))
     flops = prefill_flops(geometry, tokens, start)
     peaks = [device.peak_flops for device in devices if device.peak_flops is not None]
     if flops is None or geometry.weights is None or len(peaks) != len(devices) or not devices:
@@ -82,11 +83,15 @@ def prefill(
     assumptions = []
     if weights.routed.n_bytes:
         assumptions.append(
-            f"prefill of {tokens:,} tokens reads {number(experts * 100)} % of the routed experts: what to expect "
-            "when each token picks by chance"
+            _(
+                "prefill of {tokens:,} tokens reads {experts} % of the routed experts: what to expect "
+                "when each token picks by chance",
+                tokens=tokens,
+                experts=number(experts * 100),
+            )
         )
     if len(devices) > 1:
-        assumptions.append("prefill: the devices work at the same time")
+        assumptions.append(_("prefill: the devices work at the same time"))
     return PrefillCeiling(
         tokens=tokens,
         flops=flops,
@@ -94,6 +99,12 @@ def prefill(
         tokens_per_s=tokens / seconds,
         ttft_floor_ms=seconds * 1000,
         bound=bound,
-        words=f"{number(tokens / seconds)} tok/s = {tokens:,} tokens / ({work}); {bound} binds",
+        words=_(
+            "{speed} tok/s = {tokens:,} tokens / ({work}); {bound} binds",
+            speed=number(tokens / seconds),
+            tokens=tokens,
+            work=work,
+            bound=bound,
+        ),
         assumptions=tuple(assumptions),
     )

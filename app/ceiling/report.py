@@ -8,6 +8,7 @@ from app.ceiling.geometry import Geometry
 from app.ceiling.prefill import PrefillCeiling, prefill
 from app.ceiling.traffic import F16, Step, kv_bytes, kv_bytes_per_token, step
 from app.ceiling.types import KvTypes
+from app.i18n import _
 from app.units import number
 
 USUAL_PROMPT = 512
@@ -50,9 +51,11 @@ def compute_limit(geometry: Geometry, device: Device, decode_tokens_per_s: float
     limit = device.peak_flops / (2 * geometry.params_active)
     if decode_tokens_per_s <= limit:
         return None
-    return (
-        f"computing allows decode no more than {number(limit)} tok/s: "
-        f"{number(device.peak_flops / TERA)} TFLOP/s / (2 x {number(geometry.params_active / GIGA)} B parameters)"
+    return _(
+        "computing allows decode no more than {limit} tok/s: {peak_flops} TFLOP/s / (2 x {params_active} B parameters)",
+        limit=number(limit),
+        peak_flops=number(device.peak_flops / TERA),
+        params_active=number(geometry.params_active / GIGA),
     )
 
 
@@ -64,13 +67,16 @@ def report(geometry: Geometry, device: Device, context: int = 0, kv: KvTypes = F
     whole = prefill(geometry, [device], prompt_tokens, kv=kv)
     assumptions = [*geometry.assumptions]
     if decode is None:
-        assumptions.append("without the weights there is no ceiling")
+        assumptions.append(_("without the weights there is no ceiling"))
     else:
         assumptions += decode.assumptions
         if (words := compute_limit(geometry, device, decode.tokens_per_s)) is not None:
             assumptions.append(words)
     if whole is not None:
-        assumptions += [f"prefill of {prompt_tokens:,} tokens into an empty cache", *whole.assumptions]
+        assumptions += [
+            _("prefill of {prompt_tokens:,} tokens into an empty cache", prompt_tokens=prompt_tokens),
+            *whole.assumptions,
+        ]
     elif decode is not None:
-        assumptions.append("the device's peak FLOP/s are unknown, so there is no prefill ceiling and no TTFT floor")
+        assumptions.append(_("the device's peak FLOP/s are unknown, so there is no prefill ceiling and no TTFT floor"))
     return Report(geometry, device, kv, context, prompt_tokens, one_step, decode, whole, tuple(assumptions))

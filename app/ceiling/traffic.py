@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from app.ceiling.geometry import Geometry
 from app.ceiling.types import KV_BITS, KvTypes
 from app.errors import BadInput
+from app.i18n import _
 from app.units import size
 
 F16 = KvTypes()
@@ -45,12 +46,12 @@ class Step:
     @property
     def words(self) -> str:
         """`3.05 GB = 2.91 GB weights + 134 MB KV cache`"""
-        parts = [f"{size(self.weight_bytes)} weights"]
+        parts = [_("{weight_bytes} weights", weight_bytes=size(self.weight_bytes))]
         times = f"{self.batch} x " if self.batch > 1 else ""
         if self.kv_bytes:
-            parts.append(f"{times}{size(self.kv_bytes)} KV cache")
+            parts.append(_("{times}{kv_bytes} KV cache", times=times, kv_bytes=size(self.kv_bytes)))
         if self.state_bytes:
-            parts.append(f"{times}2 x {size(self.state_bytes)} state")
+            parts.append(_("{times}2 x {state_bytes} state", times=times, state_bytes=size(self.state_bytes)))
         return f"{size(self.n_bytes)} = {' + '.join(parts)}" if len(parts) > 1 else parts[0]
 
 
@@ -58,7 +59,7 @@ def step(geometry: Geometry, context: int = 0, kv: KvTypes = F16, batch: int = 1
     """None where the weights are unknown. Raises BadInput for a context or batch that makes no sense."""
     check_tokens(context)
     if not 1 <= batch <= 1_000_000:
-        raise BadInput(f"A batch of {batch:,} makes no sense.")
+        raise BadInput(_("A batch of {batch:,} makes no sense.", batch=batch))
     weights = geometry.weights
     if weights is None:
         return None
@@ -100,4 +101,4 @@ def kv_bytes_per_token(geometry: Geometry, kv: KvTypes = F16) -> int | None:
 
 def check_tokens(count: int) -> None:
     if not 0 <= count <= 1_000_000_000:
-        raise BadInput(f"A context of {count:,} tokens makes no sense.")
+        raise BadInput(_("A context of {count:,} tokens makes no sense.", count=count))

@@ -8,6 +8,7 @@ from typing import Any
 from app.charts.base import MAX_SERIES, Figure, Key, Table, axis, plain
 from app.compare.result import Cell, Comparison, Row, Subject
 from app.compare.statistics import SAME_WITHIN
+from app.i18n import _, marked
 from app.samples import Point
 from app.units import change_interval, number, percent
 
@@ -16,9 +17,9 @@ GAP = 0.12
 SHOWN_PERCENT = 99
 """Further out, single pauses stretch the axis: the table says how long the longest was."""
 VARIED = (
-    ("depth", "Tokens in the cache before the prompt"),
-    ("concurrency", "Streams"),
-    ("prompt_tokens", "Prompt tokens"),
+    ("depth", marked("Tokens in the cache before the prompt")),
+    ("concurrency", marked("Streams")),
+    ("prompt_tokens", marked("Prompt tokens")),
 )
 """What a suite may vary."""
 MAX_TICKS = 8
@@ -45,17 +46,22 @@ def forest(found: Comparison) -> Figure | None:
     ends = [1 - SAME_WITHIN, 1 + SAME_WITHIN]
     for number_of, (row, domain) in enumerate(zip(rows, domains, strict=True), start=1):
         y = _y(number_of)
-        wish = "less is better" if row.better == "lower" else "more is better"
+        wish = _("less is better") if row.better == "lower" else _("more is better")
         layout[y.replace("y", "yaxis")] |= {"title": {"text": f"{row.title}: {wish}"}, "domain": list(domain)}
         for place, (subject, cell) in enumerate(zip(found.subjects, row.cells, strict=True)):
             if cell.ratio is not None and cell.ratio.value is not None:
                 traces.append(_mark(subject, place, cell, row, y, len(found.subjects) - 1 - place))
                 ends += [cell.ratio.low or cell.ratio.value, cell.ratio.high or cell.ratio.value]
-    layout["xaxis"] = {"title": {"text": f"Ratio to {base.letter}"}} | _ratio_axis(min(ends), max(ends), _y(len(rows)))
+    layout["xaxis"] = {"title": {"text": _("Ratio to {letter}", letter=base.letter)}} | _ratio_axis(
+        min(ends), max(ends), _y(len(rows))
+    )
     return Figure(
         data=traces,
         layout=layout,
-        summary=f"Each over {base.letter}, with its 95 % interval. Shaded: within 3 %, which counts as the same.",
+        summary=_(
+            "Each over {letter}, with its 95 % interval. Shaded: within 3 %, which counts as the same.",
+            letter=base.letter,
+        ),
         table=_forest_table(found, rows),
         legend=tuple(
             Key(series_of(place), f"{subject.letter} · {subject.title}", mode="markers")
@@ -105,7 +111,7 @@ def _mark(subject: Subject, place: int, cell: Cell, row: Row, y: str, line: int)
             }
         }
     interval = f"<br>{change_interval(ratio.low, ratio.high)}" if ratio.low and ratio.high else ""
-    said = f"{row.title} {percent(ratio.value - 1)}{interval}<br>{ratio.verdict or 'no verdict'}"
+    said = f"{row.title} {percent(ratio.value - 1)}{interval}<br>{_(ratio.verdict or 'no verdict')}"
     return {
         "type": "scatter",
         "mode": "markers",
@@ -144,7 +150,7 @@ def _forest_table(found: Comparison, rows: Sequence[Row]) -> Table:
             else:
                 bounds = (number(ratio.low), number(ratio.high))
                 lines.append((row.title, subject.letter, number(ratio.value), *bounds, ratio.verdict or ratio.remark))
-    return Table(("Metric", "Result", "Ratio", "Lowest", "Highest", "Verdict"), tuple(lines), texts=2)
+    return Table((_("Metric"), _("Result"), _("Ratio"), _("Lowest"), _("Highest"), _("Verdict")), tuple(lines), texts=2)
 
 
 # --- pauses between tokens -------------------------------------------------------------------------------------------
@@ -156,7 +162,7 @@ def pauses(found: Comparison) -> Figure | None:
     if not known:
         return None
     is_chunks = any(each.is_chunks for _, each in known)
-    what = "Chunk gap" if is_chunks else "Inter-token latency"
+    what = _("Chunk gap") if is_chunks else _("Inter-token latency")
     traces = []
     for place, each in known:
         subject = found.subjects[place]
@@ -177,12 +183,12 @@ def pauses(found: Comparison) -> Figure | None:
         data=traces,
         layout={
             "xaxis": axis(f"{what}, ms"),
-            "yaxis": axis("Pauses no longer than this, %", range=[0, 100]),
+            "yaxis": axis(_("Pauses no longer than this, %"), range=[0, 100]),
             "hovermode": "closest",
         },
-        summary=f"{what}, half of all pauses: {middles}. A steep line is an even stream.",
+        summary=_("{what}, half of all pauses: {middles}. A steep line is an even stream.", what=what, middles=middles),
         table=Table(
-            ("Result", "p50 ms", "p90 ms", "p99 ms", "longest ms", "pauses"),
+            (_("Result"), "p50 ms", "p90 ms", "p99 ms", _("longest ms"), _("pauses")),
             tuple(
                 (
                     f"{found.subjects[place].letter} · {found.subjects[place].title}",
@@ -225,7 +231,7 @@ def curves(found: Comparison) -> Figure | None:
     return Figure(
         data=traces,
         layout=layout,
-        summary=f"Medians with 95 % intervals over {len(points)} points of the suite.",
+        summary=_("Medians with 95 % intervals over {points} points of the suite.", points=len(points)),
         table=_curve_table(found, title, name, [each.point for each in points]),
         legend=_legend(found, sorted(drawn), "lines+markers"),
     )
@@ -233,7 +239,8 @@ def curves(found: Comparison) -> Figure | None:
 
 def _varied(found: Comparison) -> tuple[str, str] | None:
     points = [each.point for each in found.shared_points]
-    return next((each for each in VARIED if len({getattr(point, each[0]) for point in points}) > 1), None)
+    varied = next((each for each in VARIED if len({getattr(point, each[0]) for point in points}) > 1), None)
+    return (varied[0], _(varied[1])) if varied else None
 
 
 def _curve(

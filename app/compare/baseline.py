@@ -8,6 +8,7 @@ from sqlmodel import Session
 
 from app.compare.result import overall
 from app.compare.statistics import Ratio, ratio
+from app.i18n import _
 from app.metrics import TRIPLE, metrics
 from app.store.baselines import Repetitions, Side, beside_baselines, main_repetitions
 
@@ -54,11 +55,11 @@ def _is_compared(run: Side, base: Side) -> bool:
 
 def _refusal(run: Side, base: Side) -> str:
     if not base.is_compared:
-        return "The baseline is hidden from statistics."
+        return _("The baseline is hidden from statistics.")
     if run.suite_sha256 != base.suite_sha256:
-        return "The suite was changed since the baseline: its prompt or its lengths are others now."
+        return _("The suite was changed since the baseline: its prompt or its lengths are others now.")
     if run.main_point_key != base.main_point_key:
-        return "The baseline was measured at another point."
+        return _("The baseline was measured at another point.")
     return ""
 
 
@@ -69,7 +70,7 @@ def _standing(run: Side, base: Side, known: Mapping[tuple[int, str], Repetitions
         return Standing(base.public_id, is_baseline=False, reason=reason)
     ratios = {key: _ratio(key, known.get((base.run_id, key)), known.get((run.run_id, key))) for key in TRIPLE}
     verdict = overall(each.verdict for each in ratios.values() if each is not None and each.verdict is not None)
-    reason = "" if verdict else "Both have no figures that could be compared."
+    reason = "" if verdict else _("Both have no figures that could be compared.")
     return Standing(base.public_id, False, verdict, ratios, reason)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.configuration import SETTINGS, setting_title, show
+from app.i18n import _, marked
 from app.models import Run
 from app.samples import Point
 from app.store.configs import snapshot_of
@@ -27,7 +28,7 @@ class Difference:
         return self.values[one] != self.values[other]
 
     def words(self, one: int, other: int) -> str:
-        return f"{self.title} {self.values[one]} → {self.values[other]}"
+        return f"{_(self.title)} {_(self.values[one])} → {_(self.values[other])}"
 
 
 def differences(sides: Sequence[Circumstances], engine_titles: Mapping[str, str]) -> tuple[Difference, ...]:
@@ -107,11 +108,11 @@ def why_not_alone(side: Circumstances) -> str:
     run = side.run
     if run.hidden_at is not None:
         reason = f": {run.hidden_reason}" if run.hidden_reason else ""
-        return f"Run {run.public_id} is hidden from statistics{reason}."
+        return _("Run {id} is hidden from statistics{reason}.", id=run.public_id, reason=reason)
     if run.status in ("queued", "running"):
-        return f"Run {run.public_id} is not finished yet."
+        return _("Run {id} is not finished yet.", id=run.public_id)
     if run.status != "done":
-        return f"Run {run.public_id} did not finish: it is {run.status}."
+        return _("Run {id} did not finish: it is {status}.", id=run.public_id, status=_(run.status))
     return ""
 
 
@@ -121,8 +122,10 @@ def why_not(base: Circumstances, other: Circumstances) -> str:
     if one.suite_sha256 == two.suite_sha256:
         return ""
     if one.suite_key != two.suite_key:
-        return f"They played different suites: {one.suite_key} and {two.suite_key}."
-    return f"The suite {one.suite_key} was changed between them: its prompt or its lengths are others now."
+        return _("They played different suites: {one} and {other}.", one=one.suite_key, other=two.suite_key)
+    return _(
+        "The suite {suite} was changed between them: its prompt or its lengths are others now.", suite=one.suite_key
+    )
 
 
 def why_not_at(point: Point, others: Sequence[Point]) -> str:
@@ -134,9 +137,9 @@ def why_not_at(point: Point, others: Sequence[Point]) -> str:
         for title in ("output_tokens", "concurrency", "depth"):
             wanted, there = getattr(point, title), getattr(near, title)
             if wanted != there:
-                said = {"output_tokens": "output length"}.get(title, title)
-                return f"Its {said} is {there:,} here, not {wanted:,}."
-    return "It did not measure this point."
+                said = _({"output_tokens": marked("output length")}.get(title, title))
+                return _("Its {said} is {there:,} here, not {wanted:,}.", said=said, there=there, wanted=wanted)
+    return _("It did not measure this point.")
 
 
 def why_not_of_lengths(base_tokens: float | None, other_tokens: float | None) -> str:
@@ -148,7 +151,7 @@ def why_not_of_lengths(base_tokens: float | None, other_tokens: float | None) ->
         and abs(base_tokens / other_tokens - 1) <= OUTPUT_TOLERANCE
     ):
         return ""
-    return f"The answers differ in length: {base_tokens:,.0f} and {other_tokens:,.0f} tokens."
+    return _("The answers differ in length: {base:,.0f} and {other:,.0f} tokens.", base=base_tokens, other=other_tokens)
 
 
 def about(found: Sequence[Difference], base: int, other: int) -> tuple[str, ...]:
@@ -158,9 +161,10 @@ def about(found: Sequence[Difference], base: int, other: int) -> tuple[str, ...]
 
 def about_words(settings: Sequence[str]) -> str:
     if not settings:
-        return "Nothing of the configuration differs: the same thing was measured again."
+        return _("Nothing of the configuration differs: the same thing was measured again.")
     if len(settings) == 1:
-        return f"They differ in one respect only, so the verdict is about it: {settings[0]}."
-    return (
-        f"They differ in {len(settings)} respects, so the verdict is about all of them together and about none alone."
+        return _("They differ in one respect only, so the verdict is about it: {setting}.", setting=settings[0])
+    return _(
+        "They differ in {n} respects, so the verdict is about all of them together and about none alone.",
+        n=len(settings),
     )

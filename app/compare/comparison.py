@@ -23,6 +23,7 @@ from app.compare.result import (
 from app.compare.statistics import ratio
 from app.compare.taken import Taken, Values, take
 from app.errors import BadInput
+from app.i18n import _
 from app.metrics import TRIPLE, Measured, belongs, clock, is_usable, metrics, preferred, values_of
 from app.metrics.base import Source
 from app.metrics.summary import summarise
@@ -44,7 +45,9 @@ def compare(
     """
     unknown = next((key for key in keys if key not in metrics()), None)
     if unknown is not None:
-        raise BadInput(f"There is no metric {unknown!r}: known are {', '.join(metrics())}.")
+        raise BadInput(
+            _("There is no metric {unknown!r}: known are {known}.", unknown=unknown, known=", ".join(metrics()))
+        )
     taken = take(session, resolve(session, names), keys)
     _refuse_twins(taken)
     sides = [each.circumstances for each in taken]
@@ -75,7 +78,13 @@ def _refuse_twins(taken: Sequence[Taken]) -> None:
     for each in taken:
         first = seen.setdefault(each.runs, each.reference.key)
         if first != each.reference.key:
-            raise BadInput(f"{first} and {each.reference.key} are the same: a comparison needs different ones.")
+            raise BadInput(
+                _(
+                    "{first} and {key} are the same: a comparison needs different ones.",
+                    first=first,
+                    key=each.reference.key,
+                )
+            )
 
 
 def _subject(letter: str, taken: Taken) -> Subject:
@@ -84,7 +93,7 @@ def _subject(letter: str, taken: Taken) -> Subject:
         letter=letter,
         key=taken.reference.key,
         public_id=run.public_id,
-        title=f"{model.name} {model.quantization}".strip() if model else f"Run {run.public_id}",
+        title=f"{model.name} {model.quantization}".strip() if model else _("Run {public_id}", public_id=run.public_id),
         unit=taken.unit,
         basis=taken.basis,
         runs=taken.runs,
@@ -122,7 +131,7 @@ def _main(taken: Sequence[Taken], refusals: Sequence[str]) -> Point | None:
 def _why_no_verdict(points: Sequence[PointRows], place: int) -> str:
     cells = [row.cells[place] for each in points for row in each.rows]
     said = dict.fromkeys(cell.refusal or (cell.ratio.remark if cell.ratio else "") for cell in cells)
-    return " ".join(filter(None, said)) or "They have nothing in common that could be compared."
+    return " ".join(filter(None, said)) or _("They have nothing in common that could be compared.")
 
 
 def _at(point: Point, taken: Sequence[Taken], refusals: Sequence[str], keys: Sequence[str]) -> PointRows:
@@ -159,7 +168,7 @@ def _row(point: Point, key: str, taken: Sequence[Taken], why: Sequence[str]) -> 
 
 
 def _why_no_value(base: Cell, other: Cell) -> str:
-    return other.reason or f"The first one has no value: {base.reason}"
+    return other.reason or _("The first one has no value: {reason}", reason=base.reason)
 
 
 def _source(key: str, here: Sequence[Values], why: Sequence[str]) -> Source | None:
@@ -176,8 +185,12 @@ def _cell(values: Values, source: Source | None, absence: str) -> Cell:
     found = values.by_source.get(source, ()) if source else ()
     if not found:
         elsewhere = ", ".join(values.by_source)
-        said = f"Only timed by the {elsewhere}, others by the {source}." if elsewhere else values.reason
-        return Cell(None, left_out=values.left_out, reason=absence or said or "There is no value.")
+        said = (
+            _("Only timed by the {elsewhere}, others by the {source}.", elsewhere=elsewhere, source=source)
+            if elsewhere
+            else values.reason
+        )
+        return Cell(None, left_out=values.left_out, reason=absence or said or _("There is no value."))
     summary = summarise(found)
     return Cell(
         value=summary.median,
@@ -197,7 +210,7 @@ def _distribution(taken: Taken, point: Point | None) -> Distribution:
     streamed = [sample for sample in samples if not clock.arrives_in_bursts(sample.trace)]
     gaps = [gap for sample in streamed for gap in clock.gaps_ms(sample.trace)]
     if not gaps:
-        said = "Its tokens arrived in bursts." if samples else "It has no usable sample at this point."
+        said = _("Its tokens arrived in bursts.") if samples else _("It has no usable sample at this point.")
         return Distribution((), 0, False, taken.refusal or said)
     inner = statistics.quantiles(gaps, n=100, method="inclusive") if len(gaps) > 1 else gaps * 99
     quantiles = tuple(round(value, 4) for value in (min(gaps), *inner, max(gaps)))
@@ -219,10 +232,10 @@ def _ceilings(session: Session, taken: Sequence[Taken], point: Point | None) -> 
 def _ceiling(
     hardware: Hardware, stated: Mapping[tuple[str, str], StatedGeometry], taken: Taken, point: Point | None
 ) -> Ceiling:
-    _, _, _, config, model = taken.circumstances
+    config, model = taken.circumstances.config, taken.circumstances.model
     at_point = (taken.at(point) if point else []) or taken.at(taken.main_point)
     if config is None or model is None or not at_point:
-        return Ceiling(None, "", None, None, "", None, taken.refusal or "It did not measure this point.")
+        return Ceiling(None, "", None, None, "", None, taken.refusal or _("It did not measure this point."))
     told = best(model, stated.get((model.name, model.quantization)))
     found = foundation(hardware.devices, config, told, hardware.said)
     if not isinstance(found, Foundation):

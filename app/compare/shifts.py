@@ -5,6 +5,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from app.i18n import _
 from app.metrics.base import Metric
 from app.store.hardware import HardwareChange
 from app.store.history import HistoryPoint, stretches
@@ -115,4 +116,4 @@ def moved(shift: MetricShift, metric: Metric) -> str:
 def words(shift: Shift, metrics: Sequence[Metric]) -> str:
     """Such as "decode −11 % since 20 November 2026, same configuration"; `metrics` as the points have readings of."""
     found = ", ".join(moved(each, metrics[each.place]) for each in shift.metrics)
-    return f"{found} since {day(shift.at)}, same configuration"
+    return _("{found} since {at}, same configuration", found=found, at=day(shift.at))

@@ -22,6 +22,7 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from app.i18n import _
 from app.metrics.summary import MIN_FOR_INTERVAL, t_quantile
 from app.units import number, plural
 
@@ -81,15 +82,19 @@ def ratio(base: Sequence[float], other: Sequence[float], better: Direction, unit
     ('better', 1.1)
     """
     if not base or not other:
-        return Ratio(None, remark="There are not values on both sides.")
+        return Ratio(None, remark=_("There are not values on both sides."))
     wrong = next((value for value in (*base, *other) if not (math.isfinite(value) and value > 0)), None)
     if wrong is not None:
-        return Ratio(None, remark=f"A ratio needs positive numbers, and {wrong:g} is none.")
+        return Ratio(None, remark=_("A ratio needs positive numbers, and {wrong:g} is none.", wrong=wrong))
     base_logs, other_logs = [math.log(value) for value in base], [math.log(value) for value in other]
     change = math.log(statistics.median(other)) - math.log(statistics.median(base))
     if min(len(base), len(other)) < MIN_FOR_INTERVAL:
         missing = MIN_FOR_INTERVAL - min(len(base), len(other))
-        said = f"An interval needs three {unit}s on each side: {plural(missing, f'more {unit}')} would give one."
+        said = _(
+            "An interval needs three {unit}s on each side: {missing} would give one.",
+            unit=_(unit),
+            missing=plural(missing, f"more {unit}"),
+        )
         return Ratio(_exp(change), verdict=Verdict.INCONCLUSIVE, more=missing, remark=said)
     spreads = _deviation(base_logs), _deviation(other_logs)
     outliers = _outliers(base_logs), _outliers(other_logs)
@@ -239,16 +244,32 @@ def _remarks(
     said = []
     if verdict is Verdict.INCONCLUSIVE:
         if more is not None:
-            said.append(f"About {plural(more, f'more {unit}')} of each would settle it.")
+            said.append(_("About {more} of each would settle it.", more=plural(more, f"more {unit}")))
         elif _LOG_SAME <= abs(change) <= max(spreads):
             said.append(
-                f"More {unit}s would not settle it: the change is smaller than what one {unit} differs from the next "
-                f"({number(100 * math.expm1(max(spreads)))} %)."
+                _(
+                    "More {unit}s would not settle it: the change is smaller than what one {unit} differs from "
+                    "the next ({percent} %).",
+                    unit=_(unit),
+                    percent=number(100 * math.expm1(max(spreads))),
+                )
             )
         else:
-            said.append(f"More than {MANY_MORE:,} more {unit}s would be needed to settle it.")
+            said.append(
+                _(
+                    "More than {many_more:,} more {unit}s would be needed to settle it.",
+                    many_more=MANY_MORE,
+                    unit=_(unit),
+                )
+            )
     if max(spreads) == 0:
-        said.append(f"All {unit}s of a side gave the same number, so the interval has no width.")
+        said.append(_("All {unit}s of a side gave the same number, so the interval has no width.", unit=_(unit)))
     if flagged := sum(map(len, outliers)):
-        said.append(f"{plural(flagged, 'outlier')} among the {unit}s: flagged, and counted all the same.")
+        said.append(
+            _(
+                "{outliers} among the {unit}s: flagged, and counted all the same.",
+                outliers=plural(flagged, "outlier"),
+                unit=_(unit),
+            )
+        )
     return said

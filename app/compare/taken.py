@@ -8,6 +8,7 @@ from statistics import median
 from sqlmodel import Session
 
 from app.compare.comparable import is_same_hardware, why_not_alone
+from app.i18n import _, noun
 from app.metrics import NULL_REASONS, belongs, is_usable, metrics, rounds_of, values_of
 from app.metrics.base import Metric, Source
 from app.models import Run
@@ -107,8 +108,8 @@ def _of_runs(
         if each.run_id in ids and each.source != "slope":  # a slope is of two points
             found.setdefault((each.point, each.metric), {}).setdefault(each.source, []).append(each.value)
     values = {key: Values(by_source) for key, by_source in found.items()}
-    basis = f"The medians of the newest {len(ids)} runs of this configuration count, one value a run."
-    return Taken(reference, side, tuple(ids.values()), "run", basis, why_not_alone(side), samples, values)
+    basis = _("The medians of the newest {ids} runs of this configuration count, one value a run.", ids=len(ids))
+    return Taken(reference, side, tuple(ids.values()), noun("run"), basis, why_not_alone(side), samples, values)
 
 
 def _of_repetitions(
@@ -120,19 +121,19 @@ def _of_repetitions(
 ) -> Taken:
     refusal = why_not_alone(side)
     if not refusal and not samples:
-        refusal = f"Run {side.run.public_id} has no samples."
-    basis = "Each repetition of this run counts; where it had several streams, as their median."
+        refusal = _("Run {public_id} has no samples.", public_id=side.run.public_id)
+    basis = _("Each repetition of this run counts; where it had several streams, as their median.")
     if all(sample.point.concurrency == 1 for sample in samples):
-        basis = "Each repetition of this run counts."
+        basis = _("Each repetition of this run counts.")
     if reference.is_config:
         why = (
-            f"{plural(len(ids), 'run')} of it say too little about how runs differ"
+            _("{runs} of it say too little about how runs differ", runs=plural(len(ids), "run"))
             if len(ids) < MIN_RUNS
-            else "runs are compared with runs only"
+            else _("runs are compared with runs only")
         )
-        basis = f"Each repetition of the newest run of this configuration counts: {why}."
+        basis = _("Each repetition of the newest run of this configuration counts: {why}.", why=why)
     values = _values(samples, keys) if not refusal else {}
-    return Taken(reference, side, (side.run.public_id,), "repetition", basis, refusal, samples, values)
+    return Taken(reference, side, (side.run.public_id,), noun("repetition"), basis, refusal, samples, values)
 
 
 def _values(samples: Sequence[Sample], keys: Collection[str]) -> dict[tuple[Point, str], Values]:

@@ -8,6 +8,7 @@ from app.ceiling.geometry import Geometry
 from app.ceiling.traffic import Step
 from app.ceiling.types import KV_BITS, KvTypes
 from app.hardware.profile import MEASURED
+from app.i18n import _
 from app.models import Config
 from app.store.machines import MachineDevice, Stated
 from app.store.models import Told
@@ -100,9 +101,11 @@ def foundation(
     """`held`: the devices of the machine; `told`: the model's geometry; `said`: what must be known to judge both."""
     if told is None or told.geometry.weights is None:
         return Unknown(
-            "How many bytes the model reads for a token is unknown, because its server names no model file that can "
-            "be read here.",
-            "Tell what the model is like: its config.json, a GGUF file, or its parameters and bits per weight.",
+            _(
+                "How many bytes the model reads for a token is unknown, because its server names no "
+                "model file that can be read here."
+            ),
+            _("Tell what the model is like: its config.json, a GGUF file, or its parameters and bits per weight."),
             "model",
         )
     chosen = _chosen(held, config, told.geometry)
@@ -113,8 +116,8 @@ def foundation(
     for owner in owners:
         if not owner.bandwidths:
             what = "memory" if owner.kind == "ram" else owner.name
-            remedy = "Measure it, or type it." if owner.kind == "ram" else "Pick the device from the catalogue."
-            return Unknown(f"The bandwidth of the machine's {what} is unknown.", remedy, "machine")
+            remedy = _("Measure it, or type it.") if owner.kind == "ram" else _("Pick the device from the catalogue.")
+            return Unknown(_("The bandwidth of the machine's {what} is unknown.", what=what), remedy, "machine")
         counting = owner.bandwidths[0]
         device = Device(owner.name, counting.bytes_per_s, owner.peak_flops)
         holders.append(Holder(device, counting, owner.kind == "ram", owner.llc_bytes, owner.memory_bytes))
@@ -136,14 +139,19 @@ def _figures(owners: Sequence[MachineDevice]) -> Iterator[str]:
         if stated.is_later:
             how = "measured" if stated.source == MEASURED else "stated"
             when = f" on {stated.at:%Y-%m-%d}," if stated.at else ""
-            yield f"the bandwidth of {owner.name} was {how}{when} after this run"
+            yield _("the bandwidth of {name} was {how}{when} after this run", name=owner.name, how=how, when=when)
         if owner.is_peak_later:
-            yield f"the peak compute of {owner.name} was stated after this run"
+            yield _("the peak compute of {name} was stated after this run", name=owner.name)
         slow, fast = owner.compute_flops_per_s, owner.fastest_flops_per_s
         if slow and fast and slow != fast:
             yield (
-                f"computing on {owner.name} is taken at its fastest usable path, {number(fast / TERA)} TFLOP/s; FP16 "
-                f"with FP32 accumulate reaches {number(slow / TERA)}"
+                _(
+                    "computing on {name} is taken at its fastest usable path, {fast} TFLOP/s; FP16 with FP32 "
+                    "accumulate reaches {slow}",
+                    name=owner.name,
+                    fast=number(fast / TERA),
+                    slow=number(slow / TERA),
+                )
             )
 
 
@@ -158,22 +166,36 @@ def _chosen(
         return ram, None, []
     if stated is not None and stated > len(cards):
         return Unknown(
-            f"The configuration uses {stated} cards, and the machine is known to have {len(cards)}.",
-            "Add its cards, or correct the number of cards that the server uses.",
+            _(
+                "The configuration uses {stated} cards, and the machine is known to have {cards}.",
+                stated=stated,
+                cards=len(cards),
+            ),
+            _("Add its cards, or correct the number of cards that the server uses."),
             "machine",
         )
     cards.sort(key=lambda card: card.bandwidth_bytes_per_s or 0, reverse=True)
     used = cards[: 1 if config.settings.get("split_mode") == "none" else stated]
     said = []
     if stated is None:
-        said.append("the number of cards is not stated, so all of the machine's are taken")
+        said.append(_("the number of cards is not stated, so all of the machine's are taken"))
     if on_cards is not None and geometry.blocks and on_cards < geometry.blocks:
-        said.append(f"{on_cards} of {geometry.blocks} layers are on cards, the others and the head in memory")
+        said.append(
+            _(
+                "{on_cards} of {blocks} layers are on cards, the others and the head in memory",
+                on_cards=on_cards,
+                blocks=geometry.blocks,
+            )
+        )
         return [*used, *ram], on_cards, said
     if len(used) > 1 and config.settings.get("split_mode") is None:
         title = TENSOR_BY_HABIT.get(config.engine)
-        how = f"tensor parallel is taken, the habit of {title}" if title else "a split by layers is taken"
-        said.append(f"the split mode is not stated, so {how}")
+        how = (
+            _("tensor parallel is taken, the habit of {title}", title=title)
+            if title
+            else _("a split by layers is taken")
+        )
+        said.append(_("the split mode is not stated, so {how}", how=how))
     return used, None, said
 
 
@@ -195,9 +217,9 @@ def _kv_types(config: Config) -> tuple[KvTypes, list[str]]:
     known = [str(each).lower() if str(each).lower() in KV_BITS else "f16" for each in said]
     doubts = []
     if None in said:
-        doubts.append("the type of the KV cache is not stated, so f16 is counted")
+        doubts.append(_("the type of the KV cache is not stated, so f16 is counted"))
     doubts += [
-        f"the size of a KV cache of type {each} is unknown, so f16 is counted"
+        _("the size of a KV cache of type {each} is unknown, so f16 is counted", each=each)
         for each in dict.fromkeys(said)
         if each is not None and str(each).lower() not in KV_BITS
     ]

@@ -11,6 +11,7 @@ from app.ceiling.curve import CurvePoint, against_context, contexts_up_to
 from app.ceiling.decode import Device
 from app.ceiling.fit import Fit, Observation, Share, fit, waterfall
 from app.hardware.catalogue import Catalogue
+from app.i18n import _
 from app.models import Config, Run
 from app.roof.foundation import Foundation, foundation
 from app.roof.points import PointRoof, RunRoof, decode_of, step_of, tokens_per_step
@@ -96,12 +97,14 @@ def _fit(
         difference = abs(there.n_bytes / there.layers - here.n_bytes / here.layers)
         candidates.append((difference, there, f"{one.model.name} {one.model.quantization}".strip()))
     if not candidates:
-        return None, ("A run of another model or quantization on this machine would tell the fixed cost of a layer.",)
-    _, there, name = max(candidates, key=lambda each: each[0])
+        return None, (
+            _("A run of another model or quantization on this machine would tell the fixed cost of a layer."),
+        )
+    there, name = max(candidates, key=lambda each: each[0])[1:]
     result = fit(here, there, device)
     if isinstance(result, str):
-        return None, (f"With {name}, {result}.",)
-    return result, (f"The fixed cost of a layer comes from this run and that of {name}.", *result.notes)
+        return None, (_("With {name}, {result}.", name=name, result=result),)
+    return result, (_("The fixed cost of a layer comes from this run and that of {name}.", name=name), *result.notes)
 
 
 def _advice(

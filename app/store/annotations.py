@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from sqlmodel import Session
 
 from app.errors import BadInput
+from app.i18n import marked
 from app.models import Config, Run, now
 from app.store import runs
 from app.store.configs import config
@@ -14,9 +15,9 @@ MAX_LABELS = 20
 MAX_LABEL_CHARS = 60
 
 REASONS = (
-    "Something else was running on the machine.",
-    "The server was not set up as the configuration says.",
-    "It was only a try.",
+    marked("Something else was running on the machine."),
+    marked("The server was not set up as the configuration says."),
+    marked("It was only a try."),
 )
 """Usual reasons for hiding a run; any other sentence does as well."""
 

@@ -3,26 +3,28 @@
 from collections.abc import Iterable, Mapping
 
 from app.configuration import SETTINGS, setting_title, show
+from app.i18n import _, marked
 from app.store.configs import Described
 
 FIELDS = {
-    "model": "Model",
-    "quantization": "Quantization",
-    "engine": "Engine",
-    "engine_version": "Engine version",
-    "machine": "Machine",
-    "server": "Server",
-    "label": "Labels",
+    "model": marked("Model"),
+    "quantization": marked("Quantization"),
+    "engine": marked("Engine"),
+    "engine_version": marked("Engine version"),
+    "machine": marked("Machine"),
+    "server": marked("Server"),
+    "label": marked("Labels"),
 }
 """Those that every configuration has, before its settings."""
-NOT_STATED = "not stated"
+NOT_STATED = marked("not stated")
 
 
 def fields_of(configs: Iterable[Described]) -> dict[str, str]:
     """Titles by key: FIELDS and every setting that one of the configurations has."""
     settings = {key for each in configs for key in each.snapshot.settings}
     known = [key for key in SETTINGS if key in settings]
-    return FIELDS | {key: setting_title(key) for key in known + sorted(settings - set(SETTINGS)) if key not in FIELDS}
+    titles = FIELDS | {key: setting_title(key) for key in known + sorted(settings - set(SETTINGS)) if key not in FIELDS}
+    return {key: _(title) for key, title in titles.items()}
 
 
 def field(config: Described, key: str, engine_titles: Mapping[str, str], run_labels: Iterable[str] = ()) -> str:
@@ -30,7 +32,7 @@ def field(config: Described, key: str, engine_titles: Mapping[str, str], run_lab
     snapshot = config.snapshot
     engine = engine_titles.get(snapshot.engine, snapshot.engine)
     if key == "label":
-        return ", ".join(sorted({*snapshot.labels, *run_labels})) or "no label"
+        return ", ".join(sorted({*snapshot.labels, *run_labels})) or marked("no label")
     values = {
         "model": snapshot.model,
         "quantization": snapshot.quantization,

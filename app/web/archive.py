@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.i18n import _
 from app.web.paths import path_for
 from app.web.render import render
 
@@ -24,6 +25,9 @@ def ask(request: Request, what: str, slug: str, name: str, consequences: Sequenc
 def of_results(n_runs: int) -> str:
     """What becomes of results."""
     if not n_runs:
-        return "It was never measured, so no result goes with it."
-    runs = "Its run stays" if n_runs == 1 else f"Its {n_runs:,} runs stay"
-    return f"{runs} in the list of runs and in the history; on the overview they move to “Results of archived servers”."
+        return _("It was never measured, so no result goes with it.")
+    runs = _("Its run stays") if n_runs == 1 else _("Its {n_runs:,} runs stay", n_runs=n_runs)
+    return _(
+        "{runs} in the list of runs and in the history; on the overview they move to “Results of archived servers”.",
+        runs=runs,
+    )

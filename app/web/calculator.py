@@ -20,6 +20,7 @@ from app.ceiling.sources import from_document, from_json
 from app.ceiling.traffic import Step
 from app.ceiling.types import KvTypes
 from app.errors import BadInput
+from app.i18n import _
 from app.roof import Foundation, PointRoof
 from app.store.devices import KnownDevice, KnownDevices, local_name
 from app.store.models import KnownModel, Told
@@ -60,14 +61,14 @@ def calculate(form: Fields, devices: KnownDevices, models: Sequence[KnownModel] 
     told = _told(form, models)
     known = _device(form, devices)
     kv = KvTypes.parse(form.get("kv").strip() or "f16")
-    batch = whole(form.get("batch"), "The batch") or 1
+    batch = whole(form.get("batch"), _("The batch")) or 1
     geometry, device = told.geometry, known.device
 
     def allowed(step: Step) -> DecodeCeiling:
         return decode_on(step, device)
 
     if geometry.weights is None:
-        raise BadInput("That config.json does not tell how many weights the model has.")
+        raise BadInput(_("That config.json does not tell how many weights the model has."))
     return Calculation(
         told,
         tuple(report(geometry, device, context, kv, batch) for context in CONTEXTS),
@@ -80,21 +81,24 @@ def calculate(form: Fields, devices: KnownDevices, models: Sequence[KnownModel] 
 def _too_large(weight_bytes: int, device: Device, memory_bytes: int | None) -> str:
     if memory_bytes is None or weight_bytes <= memory_bytes:
         return ""
-    return (
-        f"The weights are {size(weight_bytes)}, and {device.name} holds {size(memory_bytes)}: one alone cannot hold "
-        "them, and whatever lies elsewhere is read more slowly."
+    return _(
+        "The weights are {weight_bytes}, and {name} holds {memory_bytes}: one alone cannot hold "
+        "them, and whatever lies elsewhere is read more slowly.",
+        weight_bytes=size(weight_bytes),
+        name=device.name,
+        memory_bytes=size(memory_bytes),
     )
 
 
 def _device(form: Fields, devices: KnownDevices) -> KnownDevice:
     """What is typed stands before what is known."""
-    bandwidth = quantity(form.get("bandwidth"), "The bandwidth")
-    peak = quantity(form.get("tflops"), "Compute", TERA)
+    bandwidth = quantity(form.get("bandwidth"), _("The bandwidth"))
+    peak = quantity(form.get("tflops"), _("Compute"), TERA)
     name = form.get("device").strip()
     if not name:
         if bandwidth is None:
-            raise BadInput("Pick a device or type a bandwidth: it is what the ceiling is made of.")
-        return KnownDevice(Device("the device", bandwidth, peak), "as typed", None)
+            raise BadInput(_("Pick a device or type a bandwidth: it is what the ceiling is made of."))
+        return KnownDevice(Device(_("the device"), bandwidth, peak), _("as typed"), None)
     found = devices.find(name)
     if bandwidth is None and peak is None:
         return found
@@ -103,14 +107,14 @@ def _device(form: Fields, devices: KnownDevices) -> KnownDevice:
         bandwidth_bytes_per_s=bandwidth or found.device.bandwidth_bytes_per_s,
         peak_flops=peak or found.device.peak_flops,
     )
-    return replace(found, device=device, source=f"{found.source}, corrected as typed")
+    return replace(found, device=device, source=_("{source}, corrected as typed", source=found.source))
 
 
 def _told(form: Fields, models: Sequence[KnownModel]) -> Told:
     if chosen := form.get("model").strip():
         known = next((one for one in models if chosen in map(str, one.ids)), None)
         if known is None or known.told is None:
-            raise BadInput("No ceiling is known of that model any more: pick another, or type its parameters.")
+            raise BadInput(_("No ceiling is known of that model any more: pick another, or type its parameters."))
         return replace(known.told, geometry=at_bits(known.told.geometry, bits_per_weight(form, "as_bits")))
     if packed := form.get("config"):
         return Told(from_json(_unpacked(packed), bits_per_weight(form)))
@@ -142,7 +146,7 @@ def packed(text: str) -> str:
     from_document(needed)
     link = base64.urlsafe_b64encode(zlib.compress(json.dumps(needed, separators=(",", ":")).encode(), 9)).decode()
     if len(link) > MAX_LINK:
-        raise BadInput("This config.json is too long for a link; `roofmark ceiling FILE` reads it.")
+        raise BadInput(_("This config.json is too long for a link; `roofmark ceiling FILE` reads it."))
     return link
 
 
@@ -155,7 +159,7 @@ def _unpacked(link: str) -> bytes:
         stream = zlib.decompressobj()
         text = stream.decompress(base64.urlsafe_b64decode(link[:MAX_LINK]), MAX_CONFIG_CHARS)
     except (binascii.Error, ValueError, zlib.error) as error:
-        raise BadInput("The link is damaged: its config.json cannot be read. Paste it again.") from error
+        raise BadInput(_("The link is damaged: its config.json cannot be read. Paste it again.")) from error
     if not stream.eof:
-        raise BadInput("The link is damaged: its config.json is not whole. Paste it again.")
+        raise BadInput(_("The link is damaged: its config.json is not whole. Paste it again."))
     return text

@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from app.db import Database
 from app.errors import Forbidden
+from app.i18n import _
 from app.settings import Settings
 from app.web.forms import Fields
 
@@ -57,7 +58,7 @@ def _writing(request: Request) -> Iterator[Session]:
 def _own_pages_only(request: Request) -> None:
     """For a GET that sends something on to other machines: no foreign page may set it off."""
     if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-        raise Forbidden("This works only from Roofmark's own pages.")
+        raise Forbidden(_("This works only from Roofmark's own pages."))
 
 
 async def _fields(request: Request) -> Fields:

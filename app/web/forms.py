@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable
 
 from app.errors import BadInput
+from app.i18n import _
 from app.units import read_number
 
 GIGA = 1e9
@@ -44,13 +45,13 @@ class Fields:
     def text(self, name: str, title: str, longest: int) -> str:
         value = self.get(name).strip()
         if len(value) > longest:
-            raise WrongField(f"{title} is longer than {longest:,} characters.", name)
+            raise WrongField(_("{title} is longer than {longest:,} characters.", title=title, longest=longest), name)
         return value
 
     def required(self, name: str, title: str, longest: int) -> str:
         value = self.text(name, title, longest)
         if not value:
-            raise WrongField(f"{title} is missing.", name)
+            raise WrongField(_("{title} is missing.", title=title), name)
         return value
 
     def whole(self, name: str, title: str) -> int | None:
@@ -64,9 +65,11 @@ def whole(text: str, title: str) -> int | None:
     try:
         value = read_number(text)
     except ValueError as error:
-        raise BadInput(f"{title} must be a whole number, not {text.strip()[:40]!r}.") from error
+        raise BadInput(
+            _("{title} must be a whole number, not {text!r}.", title=title, text=text.strip()[:40])
+        ) from error
     if value != int(value) or abs(value) >= 2**53:
-        raise BadInput(f"{title} must be a whole number, not {text.strip()[:40]!r}.")
+        raise BadInput(_("{title} must be a whole number, not {text!r}.", title=title, text=text.strip()[:40]))
     return int(value)
 
 
@@ -99,8 +102,10 @@ def quantity(text: str, title: str, factor: float = GIGA) -> float | None:
     try:
         value = read_number(text) * factor
     except ValueError as error:
-        hint = " (with a point for decimals)" if "," in text else ""
-        raise BadInput(f"{title} must be a number{hint}, not {text.strip()[:40]!r}.") from error
+        hint = _(" (with a point for decimals)") if "," in text else ""
+        raise BadInput(
+            _("{title} must be a number{hint}, not {text!r}.", title=title, hint=hint, text=text.strip()[:40])
+        ) from error
     if not 0 < value < LARGEST:
-        raise BadInput(f"{title} must be more than zero and not absurdly large.")
+        raise BadInput(_("{title} must be more than zero and not absurdly large.", title=title))
     return value

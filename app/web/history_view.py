@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from app.charts.history.series import CONFIGURATION
 from app.errors import BadInput
+from app.i18n import _
 from app.metrics import TRIPLE, metrics
 from app.metrics.base import Metric
 from app.store.config_fields import field, fields_of
@@ -26,7 +27,9 @@ class Only:
     def read(cls, text: str) -> "Only":
         key, colon, value = text.partition(":")
         if not colon:
-            raise BadInput(f"What to show is written field:value, such as quantization:Q4_K_M; {text[:80]!r} is not.")
+            raise BadInput(
+                _("What to show is written field:value, such as quantization:Q4_K_M; {text!r} is not.", text=text[:80])
+            )
         return cls(key, value)
 
     def __str__(self) -> str:
@@ -44,7 +47,13 @@ class View:
 
     def __post_init__(self) -> None:
         if self.metric and self.metric not in metrics():
-            raise BadInput(f"A history shows one of {', '.join(metrics())}; {self.metric!r} is not a metric.")
+            raise BadInput(
+                _(
+                    "A history shows one of {value}; {metric!r} is not a metric.",
+                    value=", ".join(metrics()),
+                    metric=self.metric,
+                )
+            )
 
     @property
     def metrics(self) -> Sequence[Metric]:
@@ -83,13 +92,15 @@ def read_day(text: str) -> date | None:
     try:
         return date.fromisoformat(text) if text else None
     except ValueError as error:
-        raise BadInput(f"A day is written like 2026-11-20; {text[:40]!r} is not.") from error
+        raise BadInput(_("A day is written like 2026-11-20; {text!r} is not.", text=text[:40])) from error
 
 
 def read_by(text: str, configs: Mapping[int, Described]) -> str:
     known = groupings(configs)
     if text and text not in known:
-        raise BadInput(f"Series are made by one of {', '.join(known)}; {text[:40]!r} is not one of them.")
+        raise BadInput(
+            _("Series are made by one of {known}; {text!r} is not one of them.", known=", ".join(known), text=text[:40])
+        )
     return text or CONFIGURATION
 
 
@@ -108,4 +119,4 @@ def values_of(configs: Mapping[int, Described], engine_titles: Mapping[str, str]
 
 def groupings(configs: Mapping[int, Described]) -> dict[str, str]:
     """What series can be made by: titles by key."""
-    return {CONFIGURATION: "Configuration", **fields_of(configs.values())}
+    return {CONFIGURATION: _("Configuration"), **fields_of(configs.values())}

@@ -12,6 +12,7 @@ from app.errors import BadInput
 from app.hardware import memory, this_host
 from app.hardware.catalogue import Catalogue
 from app.hardware.profile import TYPED, Accelerator
+from app.i18n import _
 from app.models import Machine
 from app.web.forms import GIGA, Fields, kept, quantity, short, typed, whole
 
@@ -130,7 +131,7 @@ def _memory(row: Row) -> int | None:
     if row.source:
         return None
     try:
-        value = quantity(row.memory, "Memory")
+        value = quantity(row.memory, _("Memory"))
     except BadInput:
         return None
     return int(value) if value else None
@@ -146,19 +147,19 @@ def candidates(row: Row, catalogue: Catalogue) -> Sequence[str]:
 
 def meant(form: Fields, catalogue: Catalogue) -> dict[str, Any]:
     """Columns of a machine. Raises BadInput."""
-    cores = form.whole("cores", "The number of cores")
+    cores = form.whole("cores", _("The number of cores"))
     if cores is not None and not 1 <= cores <= 100_000:
-        raise BadInput("The number of cores must be between 1 and 100,000.")
+        raise BadInput(_("The number of cores must be between 1 and 100,000."))
     return {
-        "name": form.required("name", "The name", 120),
-        "kind": form.text("kind", "The kind", 40),
-        "os": form.text("os", "The operating system", 120),
-        "cpu": form.text("cpu", "The processor", 120),
-        "notes": form.text("notes", "The notes", 10_000),
+        "name": form.required("name", _("The name"), 120),
+        "kind": form.text("kind", _("The kind"), 40),
+        "os": form.text("os", _("The operating system"), 120),
+        "cpu": form.text("cpu", _("The processor"), 120),
+        "notes": form.text("notes", _("The notes"), 10_000),
         "hostname": this_host().name if form.get("here") else None,
         "physical_cores": cores,
-        "llc_bytes": kept(form.get("llc"), "The last-level cache", form.get("llc_exact"), MEGA),
-        "ram_bytes": kept(form.get("ram"), "Memory", form.get("ram_exact")),
+        "llc_bytes": kept(form.get("llc"), _("The last-level cache"), form.get("llc_exact"), MEGA),
+        "ram_bytes": kept(form.get("ram"), _("Memory"), form.get("ram_exact")),
         **_ram(form),
         "accelerators": [_card(row) for row in completed_rows(form, catalogue)],
     }
@@ -166,12 +167,12 @@ def meant(form: Fields, catalogue: Catalogue) -> dict[str, Any]:
 
 def _ram(form: Fields) -> dict[str, Any]:
     """Speed and width, and the bandwidth as typed, as its source gave it, or as the two make it."""
-    kind, rate = memory.parse_speed(form.text("ram_speed", "The memory speed", 40))
-    bits = form.whole("ram_bus_bits", "The width of the memory bus")
+    kind, rate = memory.parse_speed(form.text("ram_speed", _("The memory speed"), 40))
+    bits = form.whole("ram_bus_bits", _("The width of the memory bus"))
     if bits is not None:
         memory.check_bus_bits(bits)
     text = form.get("ram_bandwidth").strip() or _arithmetic(rate, bits)
-    bandwidth = quantity(text, "Memory bandwidth")
+    bandwidth = quantity(text, _("Memory bandwidth"))
     source = form.get("ram_bandwidth_source") if text == form.get("ram_bandwidth_sourced") else ""
     return {
         "ram_kind": kind or None,
@@ -189,21 +190,23 @@ def _arithmetic(rate: float | None, bits: int | None) -> str:
 
 def _card(row: Row) -> dict[str, Any]:
     if not row.name:
-        raise BadInput("An accelerator needs a name.")
-    count = whole(row.count, f"How many of {row.name}")
+        raise BadInput(_("An accelerator needs a name."))
+    count = whole(row.count, _("How many of {name}", name=row.name))
     if count is not None and not 1 <= count <= MOST_CARDS:
-        raise BadInput(f"How many of {row.name} must be between 1 and {MOST_CARDS:,}.")
+        raise BadInput(
+            _("How many of {name} must be between 1 and {most_cards:,}.", name=row.name, most_cards=MOST_CARDS)
+        )
     is_sourced = bool(row.source) and row.bandwidth == row.sourced
-    bandwidth = quantity(row.bandwidth, f"Bandwidth of {row.name}")
+    bandwidth = quantity(row.bandwidth, _("Bandwidth of {name}", name=row.name))
     return asdict(
         Accelerator(
             name=row.name[:120],
             count=count or 1,
-            memory_bytes=kept(row.memory, f"Memory of {row.name}", row.memory_exact),
+            memory_bytes=kept(row.memory, _("Memory of {name}", name=row.name), row.memory_exact),
             bandwidth_bytes_per_s=bandwidth,
-            compute_flops_per_s=quantity(row.compute, f"Compute of {row.name}", TERA),
-            fastest_flops_per_s=quantity(row.fastest, f"Fastest compute of {row.name}", TERA),
-            llc_bytes=whole(row.cache, f"Cache of {row.name}"),
+            compute_flops_per_s=quantity(row.compute, _("Compute of {name}", name=row.name), TERA),
+            fastest_flops_per_s=quantity(row.fastest, _("Fastest compute of {name}", name=row.name), TERA),
+            llc_bytes=whole(row.cache, _("Cache of {name}", name=row.name)),
             source=row.source[:20] if is_sourced else TYPED,
             note=row.note[:300] if is_sourced else "",
         )

@@ -8,13 +8,14 @@ from app.ceiling.geometry import Attention, Geometry, check_bits, typed
 from app.ceiling.labels import bits_of_label
 from app.ceiling.sources import from_document, from_gguf
 from app.errors import BadInput
+from app.i18n import _, marked
 from app.units import number
 from app.web.forms import GIGA, Fields, quantity, whole
 
 MAX_CONFIG_CHARS = 256 << 10
 LONGEST_LABEL = 60
 FIGURES = ("total", "active", "bits", "layers", "kv_heads", "head_dim")
-EXAMPLES_OF_BITS = "4.85 for Q4_K_M, 8.5 for Q8_0, 16 for BF16"
+EXAMPLES_OF_BITS = marked("4.85 for Q4_K_M, 8.5 for Q8_0, 16 for BF16")
 
 
 def stated(form: Fields) -> tuple[Geometry, dict[str, str]]:
@@ -36,41 +37,41 @@ def stated(form: Fields) -> tuple[Geometry, dict[str, str]]:
 def config_json(text: str) -> dict[str, Any]:
     """Raises BadInput when it is none."""
     if len(text) > MAX_CONFIG_CHARS:
-        raise BadInput("It is larger than any config.json.")
+        raise BadInput(_("It is larger than any config.json."))
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadInput("This is not sound JSON; give the whole config.json, from { to }.") from error
+        raise BadInput(_("This is not sound JSON; give the whole config.json, from { to }.")) from error
     if not isinstance(document, dict):
-        raise BadInput("It is JSON, but no config.json of a model.")
+        raise BadInput(_("It is JSON, but no config.json of a model."))
     return document
 
 
 def from_figures(form: Fields) -> Geometry:
     """Parameters in billions and bits per weight; with layers, KV heads and head size the KV cache too."""
-    total = quantity(form.get("total"), "The parameters", GIGA)
+    total = quantity(form.get("total"), _("The parameters"), GIGA)
     if total is None:
-        raise BadInput("Type the model's parameters, or paste its config.json.")
-    active = quantity(form.get("active"), "The active parameters", GIGA) or total
+        raise BadInput(_("Type the model's parameters, or paste its config.json."))
+    active = quantity(form.get("active"), _("The active parameters"), GIGA) or total
     bits = bits_per_weight(form)
     if bits is None:
-        raise BadInput(f"Bits per weight are missing: {EXAMPLES_OF_BITS}.")
+        raise BadInput(_("Bits per weight are missing: {examples}.", examples=_(EXAMPLES_OF_BITS)))
     found = typed(total, active, bits)
     layers, heads, dim = (
         whole(form.get(key), title)
-        for key, title in (("layers", "Layers"), ("kv_heads", "KV heads"), ("head_dim", "The head size"))
+        for key, title in (("layers", _("Layers")), ("kv_heads", _("KV heads")), ("head_dim", _("The head size")))
     )
     if layers is None or heads is None or dim is None:
         return found
     if not (0 < layers <= 2_000 and 0 < heads <= 4_096 and 0 < dim <= 65_536):
-        raise BadInput("Layers, KV heads and head size must be numbers above zero that a model can have.")
+        raise BadInput(_("Layers, KV heads and head size must be numbers above zero that a model can have."))
     return replace(
         found,
         attention=(Attention(layers, heads * dim, heads * dim, 0, dim, dim),),
         blocks=layers,
         assumptions=(
             *found.assumptions[:1],
-            "all layers see the whole context; their attention in prefill is left out",
+            marked("all layers see the whole context; their attention in prefill is left out"),
         ),
     )
 
@@ -80,7 +81,7 @@ def bits_per_weight(form: Fields, field: str = "bits") -> float | None:
     text = form.get(field).strip()
     if (usual := bits_of_label(text[:LONGEST_LABEL])) is not None:
         return usual
-    return quantity(text, "Bits per weight", 1)
+    return quantity(text, _("Bits per weight"), 1)
 
 
 def at_bits(geometry: Geometry, bits: float | None) -> Geometry:
@@ -88,6 +89,10 @@ def at_bits(geometry: Geometry, bits: float | None) -> Geometry:
     if bits is None or geometry.weights is None:
         return geometry
     check_bits(bits)
-    words = f"its weights as if at {number(bits)} bits each instead of {number(geometry.weights.bits_per_weight)}"
+    words = _(
+        "its weights as if at {bits} bits each instead of {bits_per_weight}",
+        bits=number(bits),
+        bits_per_weight=number(geometry.weights.bits_per_weight),
+    )
     weights = geometry.weights.scaled(bits / geometry.weights.bits_per_weight)
     return replace(geometry, weights=weights, assumptions=(*geometry.assumptions, words))

@@ -7,6 +7,7 @@ from sqlmodel import Session
 
 from app.configuration import SETTINGS, Setting, Value, clean_setting
 from app.errors import BadInput
+from app.i18n import _
 from app.models import Machine, Server
 from app.store import machines
 from app.web.deps import SecretsDep
@@ -31,15 +32,15 @@ def meant(form: Fields, before: Mapping[str, Any] | None = None) -> dict[str, An
     base_url = address(form.get("base_url"))
     engine = form.get("engine") or None
     if engine is not None and engine not in engine_titles():
-        raise BadInput(f"There is no engine {engine!r}.")
-    labels = dict.fromkeys(label.strip() for label in form.text("labels", "Labels", 500).split(","))
+        raise BadInput(_("There is no engine {engine!r}.", engine=engine))
+    labels = dict.fromkeys(label.strip() for label in form.text("labels", _("Labels"), 500).split(","))
     typed = {key: _setting(key, value) for key, value in form.starting_with("setting_").items()}
     settings = {**(before or {}), **typed}
     return {
         "base_url": base_url,
         "engine": engine,
-        "name": form.required("name", "The name", 120),
-        "model": form.text("model", "The model", 300) or None,
+        "name": form.required("name", _("The name"), 120),
+        "model": form.text("model", _("The model"), 300) or None,
         "labels": [label for label in labels if label],
         "settings": {key: value for key, value in settings.items() if value is not None},
     }
@@ -53,7 +54,7 @@ def _setting(key: str, value: str) -> Value | None:
 
 
 def chosen_machine(session: Session, form: Fields) -> Machine:
-    slug = form.required("machine", "The machine", 80)
+    slug = form.required("machine", _("The machine"), 80)
     return machines.ensure_here(session) if slug == HERE else machines.machine(session, slug)
 
 

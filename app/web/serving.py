@@ -7,6 +7,7 @@ from starlette.datastructures import QueryParams
 
 from app import charts
 from app.errors import BadInput
+from app.i18n import _
 from app.metrics.serving import serving
 from app.metrics.throughput import USUAL_SLO, Slo
 from app.samples import Sample
@@ -39,9 +40,17 @@ def _limit(text: str, name: str, usual: float) -> float:
     try:
         value = read_number(text)
     except ValueError as error:
-        raise BadInput(f"The limit of {name} must be a number of milliseconds, not {text[:40]!r}.") from error
+        raise BadInput(
+            _("The limit of {name} must be a number of milliseconds, not {text!r}.", name=name, text=text[:40])
+        ) from error
     if not 0 < value <= LARGEST_MS:
-        raise BadInput(f"The limit of {name} must be above 0 and at most {number(LARGEST_MS)} ms.")
+        raise BadInput(
+            _(
+                "The limit of {name} must be above 0 and at most {largest_ms} ms.",
+                name=name,
+                largest_ms=number(LARGEST_MS),
+            )
+        )
     return value
 
 

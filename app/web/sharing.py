@@ -6,6 +6,7 @@ from typing import NamedTuple
 from sqlmodel import Session
 
 from app.errors import BadInput
+from app.i18n import _
 from app.share import Offer, Option, Snapshot, options
 from app.share.links import titled
 from app.web.forms import Fields
@@ -27,7 +28,9 @@ def subject(session: Session, form: Fields) -> Subject:
     """Raises BadInput and NotFound for what cannot be shared."""
     read = _KINDS.get(form.get("kind"))
     if read is None:
-        raise BadInput("Share something from its own page: a run, a comparison, a chart of the explorer, or a ceiling.")
+        raise BadInput(
+            _("Share something from its own page: a run, a comparison, a chart of the explorer, or a ceiling.")
+        )
     snapshot, offers = read(session, form, options.parse(form.all("include")))
     return Subject(titled(snapshot, form.get("title")), offers)
 
@@ -35,7 +38,7 @@ def subject(session: Session, form: Fields) -> Subject:
 def _run(session: Session, form: Fields, included: frozenset[Option]) -> Subject:
     from app.share import run  # loads the figures: not at start
 
-    public_id = form.required("run", "The run", 20)
+    public_id = form.required("run", _("The run"), 20)
     return Subject(run.snapshot(session, public_id, included), run.offers(session, public_id))
 
 

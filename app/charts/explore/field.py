@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from app.i18n import _, marked
 from app.models import Config, Model
 from app.samples import Point
 from app.store.models import Told
@@ -60,7 +61,7 @@ class Field:
     kind: Kind
     unit: str = ""
     explanation: str = ""
-    missing: str = "It is not known of them."
+    missing: str = marked("It is not known of them.")
     """Why there is no value, in one sentence."""
     read: Callable[[Spot], Value | None] = _unread
     metric: str | None = None
@@ -96,8 +97,12 @@ class Field:
         if self.of_point is not None:
             of = self.of_point
             suite = next((k for k, each in BUILT_IN.items() if len({of(case.point) for case in each.cases}) > 1), None)
-            return f"run the `{suite}` suite to see others" if suite else "run a suite that has several to see others"
-        return "measure with another one to see a difference"
+            return (
+                _("run the `{suite}` suite to see others", suite=suite)
+                if suite
+                else _("run a suite that has several to see others")
+            )
+        return _("measure with another one to see a difference")
 
 
 def natural(text: str) -> tuple[tuple[int, float, str], ...]:

@@ -3,12 +3,14 @@
 import json
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from app.ceiling.labels import bits_of_label
 from app.ceiling.types import KV_BITS
 from app.charts.explore.field import Field, Spot, Value, natural
 from app.configuration import SETTINGS, setting_title, show
+from app.i18n import _
 from app.metrics import metrics
 from app.metrics.base import Metric
 from app.models import Config
@@ -22,13 +24,24 @@ DECODE, POWER = "decode_tokens_per_s", "joules_per_output_token"
 def registry(configs: Iterable[Config]) -> dict[str, Field]:
     """By name; `configs` are asked for the settings that people have made up."""
     found = [*map(_of_metric, metrics().values()), *_DERIVED, *_CONFIGURATION, *_settings(configs), *_POINTS, *_RUN]
-    return {field.name: field for field in found}
+    return {field.name: _said(field) for field in found}
+
+
+def _said(field: Field) -> Field:
+    """In the reader's words."""
+    return replace(
+        field,
+        title=_(field.title),
+        group=_(field.group),
+        explanation=_(field.explanation) if field.explanation else "",
+        missing=_(field.missing),
+    )
 
 
 def grouped(fields: Iterable[Field]) -> list[tuple[str, list[Field]]]:
     """As a person chooses among them."""
     found = list(fields)
-    return [(group, [field for field in found if field.group == group]) for group in GROUPS]
+    return [(group, [field for field in found if field.group == group]) for group in map(_, GROUPS)]
 
 
 # --- metrics ---------------------------------------------------------------------------------------------------------

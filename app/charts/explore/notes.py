@@ -2,6 +2,7 @@
 
 from app.charts.explore.shape import Sheet
 from app.charts.explore.table import words
+from app.i18n import _
 
 
 def notes(sheet: Sheet) -> list[str]:
@@ -10,18 +11,34 @@ def notes(sheet: Sheet) -> list[str]:
     values = {mark.x for mark in sheet.marks}
     if len(values) == 1 and sheet.x.is_discrete and not sheet.view.at:
         (only,) = values
-        said.append(f"Every run here has {sheet.x.lower_title} {words(only)}: {sheet.x.remedy}.")
+        said.append(
+            _(
+                "Every run here has {x} {only}: {remedy}.",
+                x=sheet.x.lower_title,
+                only=words(only),
+                remedy=sheet.x.remedy,
+            )
+        )
     if sheet.mixed:
         *more, last = [field.lower_title for field in sheet.mixed]
-        names = f"{', '.join(more)} and {last}" if more else last
-        said.append(f"Some marks stand for runs that differ in {names}: a filter, or a series for each, parts them.")
+        names = _("{more} and {last}", more=", ".join(more), last=last) if more else last
+        said.append(
+            _(
+                "Some marks stand for runs that differ in {names}: a filter, or a series for each, parts them.",
+                names=names,
+            )
+        )
     return said + [left.words for left in sheet.left_out if not sheet.view.at]
 
 
 def nothing(sheet: Sheet) -> tuple[str, str]:
     """A heading and a sentence for a chart without marks."""
     if sheet.matching_runs and sheet.left_out:
-        return f"No run here has {sheet.y.lower_title} by {sheet.x.lower_title}", sheet.left_out[0].words
+        return _(
+            "No run here has {y} by {x}",
+            y=sheet.y.lower_title,
+            x=sheet.x.lower_title,
+        ), sheet.left_out[0].words
     if sheet.view.is_filtered:
-        return "No finished run matches", "Choose less, or measure what you are looking for."
-    return "Nothing to explore yet", "Every finished run adds to it."
+        return _("No finished run matches"), _("Choose less, or measure what you are looking for.")
+    return _("Nothing to explore yet"), _("Every finished run adds to it.")

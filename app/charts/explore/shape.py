@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from app.charts.explore.field import Field, Spot, Value, order, unturned
 from app.charts.explore.view import View, key
+from app.i18n import _, noun
 from app.metrics import NULL_REASONS
 from app.store.explore import Found, Observation, Place
 from app.units import plural
@@ -56,7 +57,12 @@ class LeftOut(NamedTuple):
     @property
     def words(self) -> str:
         reason = f"{self.lack.reason[0].lower()}{self.lack.reason[1:]}"
-        return f"Left out: {plural(self.number, self.noun)} {self.lack.what}: {reason}"
+        return _(
+            "Left out: {number} {what}: {reason}",
+            number=plural(self.number, self.noun),
+            what=self.lack.what,
+            reason=reason,
+        )
 
 
 @dataclass(frozen=True)
@@ -124,13 +130,13 @@ def shape(
                 cell.values.append(value)
                 cell.public_ids.append(row[PUBLIC_ID])
                 cell.spots.add(place)
-    noun = "run" if is_main_only else "point"
-    left_out = [LeftOut(number, noun, lack) for lack, number in lacking.most_common()]
+    counted = noun("run") if is_main_only else noun("point")
+    left_out = [LeftOut(number, counted, lack) for lack, number in lacking.most_common()]
     if (absent := found.runs - len(seen)) > 0:
         left_out.append(LeftOut(absent, "run", _without(y if y.metric else x)))
     marks = singles if is_single else [cell.mark(y) for cell in cells.values()]
     return Sheet(
-        view, x, y, series, _sorted(marks, x, y, series), noun,
+        view, x, y, series, _sorted(marks, x, y, series), counted,
         observations=sum(mark.observations for mark in marks),
         matching_runs=found.runs,
         left_out=left_out,
@@ -185,8 +191,8 @@ def _aside(spots: Collection[Spot], known: Mapping[str, Field], in_sight: Collec
         next(
             (
                 Lack(
-                    f"with {field.lower_title} above {key(value)}",
-                    f"Choose {field.lower_title} for an axis or the series to see them.",
+                    _("with {field} above {value}", field=field.lower_title, value=key(value)),
+                    _("Choose {field} for an axis or the series to see them.", field=field.lower_title),
                 )
                 for field, value in usual
                 if field.read(spot) != value
@@ -201,11 +207,15 @@ def _lack(field: Field, row: Observation, column: Mapping[str, int]) -> Lack:
     """A measured number says by itself why it is missing; a field that is made of it says what else is."""
     if field.metric is None or row[column[field.metric]] is not None:
         return _without(field)
-    return _without(field, NULL_REASONS.get(row[column[field.metric] + 1] or ""))
+    return _without(field, _null_reason(row[column[field.metric] + 1]))
+
+
+def _null_reason(key: str | None) -> str | None:
+    return _(NULL_REASONS[key]) if key in NULL_REASONS else None
 
 
 def _without(field: Field, reason: str | None = None) -> Lack:
-    return Lack(f"without {field.lower_title}", reason or field.missing)
+    return Lack(_("without {field}", field=field.lower_title), reason or field.missing)
 
 
 def _sorted(marks: Sequence[Mark], x: Field, y: Field, series: Field | None) -> list[Mark]:

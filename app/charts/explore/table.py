@@ -7,6 +7,7 @@ from app.charts.base import MAX_POINTS, Table
 from app.charts.explore.field import Field, Value
 from app.charts.explore.shape import Mark, Sheet
 from app.charts.explore.view import UNKNOWN
+from app.i18n import _, joined, marked
 from app.units import number, plural
 
 MAX_ROWS = 200
@@ -31,7 +32,7 @@ def with_unit(field: Field, value: Value) -> str:
 def series_words(sheet: Sheet, value: Value | None) -> str:
     if sheet.series is None:
         return sheet.y.title
-    return words(value) if value is not None else UNKNOWN
+    return words(value) if value is not None else _(UNKNOWN)
 
 
 def hover(sheet: Sheet, mark: Mark, with_series: bool) -> str:
@@ -39,7 +40,7 @@ def hover(sheet: Sheet, mark: Mark, with_series: bool) -> str:
     if with_series and sheet.series is not None:
         said.insert(0, series_words(sheet, mark.series))
     if mark.observations > 1:
-        range_ = f", {words(mark.low)} to {words(mark.high)}" if mark.low is not None else ""
+        range_ = _(", {low} to {high}", low=words(mark.low), high=words(mark.high)) if mark.low is not None else ""
         said.append(f"{plural(mark.observations, sheet.noun)}{range_}")
     return "\n".join(said)
 
@@ -62,12 +63,16 @@ def table(sheet: Sheet, link: Link) -> Table:
     return Table(
         columns=(
             *(field.label for field in names),
-            *(("Lowest", "Highest") if has_spread else ()),
-            *(() if sheet.is_single else (f"{sheet.noun.capitalize()}s",)),
+            *((_("Lowest"), _("Highest")) if has_spread else ()),
+            *(() if sheet.is_single else (_(f"{sheet.noun.capitalize()}s"),)),
         ),
         rows=tuple(rows),
         links=tuple(link(mark) for mark in shown),
-        caption=f"The first {len(shown)} of {len(sheet.marks):,} rows; CSV and JSON hold all of them."
+        caption=_(
+            "The first {shown} of {marks:,} rows; CSV and JSON hold all of them.",
+            shown=len(shown),
+            marks=len(sheet.marks),
+        )
         if len(sheet.marks) > len(shown)
         else "",
         texts=texts,
@@ -75,21 +80,30 @@ def table(sheet: Sheet, link: Link) -> Table:
 
 
 def summary(sheet: Sheet) -> str:
-    by = f" and by {sheet.series.lower_title}" if sheet.series else ""
-    said = f"{sheet.y.title} of {plural(sheet.observations, sheet.noun)} by {sheet.x.lower_title}{by}"
-    if sheet.y.kind == "number":
-        low, high = min(sheet.marks, key=_height), max(sheet.marks, key=_height)
-        if _height(low) == _height(high):
-            said += f": {with_unit(sheet.y, low.y)}"
-        else:
-            said += f": from {_named(sheet, low)} to {_named(sheet, high)}"
-    else:
-        said += f": {plural(len(sheet.marks), 'combination')}"
+    what = {
+        "y": sheet.y.title,
+        "observations": plural(sheet.observations, sheet.noun),
+        "x": sheet.x.lower_title,
+        "series": sheet.series.lower_title if sheet.series else "",
+    }
+    by_series = marked("{y} of {observations} by {x} and by {series}")
+    said = [f"{_(by_series if sheet.series else marked('{y} of {observations} by {x}'), **what)}: {_range(sheet)}"]
     if not sheet.is_single and any(mark.observations > 1 for mark in sheet.marks) and sheet.y.kind == "number":
-        said += ". Marks are medians, bars reach from the lowest to the highest"
+        said.append(_("Marks are medians, bars reach from the lowest to the highest"))
     if len(sheet.marks) > MAX_POINTS:
-        said += f". About {MAX_POINTS:,} of them are drawn: of neighbours the lowest, the highest and the last"
-    return f"{said}."
+        said.append(
+            _("About {most:,} of them are drawn: of neighbours the lowest, the highest and the last", most=MAX_POINTS)
+        )
+    return joined(*(_("{sentence}.", sentence=each) for each in said))
+
+
+def _range(sheet: Sheet) -> str:
+    if sheet.y.kind != "number":
+        return plural(len(sheet.marks), "combination")
+    low, high = min(sheet.marks, key=_height), max(sheet.marks, key=_height)
+    if _height(low) == _height(high):
+        return with_unit(sheet.y, low.y)
+    return _("from {low} to {high}", low=_named(sheet, low), high=_named(sheet, high))
 
 
 def _named(sheet: Sheet, mark: Mark) -> str:

@@ -6,10 +6,11 @@ from datetime import UTC, date, datetime, time
 
 from app.charts.explore.field import Field, Value
 from app.charts.explore.fields import DECODE
+from app.i18n import _, marked
 from app.store.explore import Played, Where
 
 SOURCES = ("client", "server", "slope", "import")
-UNKNOWN = "not stated"
+UNKNOWN = marked("not stated")
 """The series of what has no value for it."""
 LONGEST = 600
 """Characters of a value in the address."""
@@ -100,11 +101,11 @@ class Preset:
 
 
 PRESETS = (
-    Preset("Decode against quantization", DECODE, "quantization", "model"),
-    Preset("TTFT against prompt length", "ttft_ms", "prompt_tokens", "variant"),
-    Preset("Decode against context", DECODE, "context_tokens", "variant"),
-    Preset("Throughput against concurrency", "output_tokens_per_s", "concurrency", "variant"),
-    Preset("Decode per watt", "tokens_per_s_per_watt", "quantization", "model"),
+    Preset(marked("Decode against quantization"), DECODE, "quantization", "model"),
+    Preset(marked("TTFT against prompt length"), "ttft_ms", "prompt_tokens", "variant"),
+    Preset(marked("Decode against context"), DECODE, "context_tokens", "variant"),
+    Preset(marked("Throughput against concurrency"), "output_tokens_per_s", "concurrency", "variant"),
+    Preset(marked("Decode per watt"), "tokens_per_s_per_watt", "quantization", "model"),
 )
 
 
@@ -118,19 +119,23 @@ def parse(given: Mapping[str, str], known: Mapping[str, Field], usual: View) -> 
     """The view without what makes no sense, one sentence for each of that; `usual` stands in for what is not given."""
     stated = {each.name: given[each.name] for each in fields(View) if given.get(each.name, "").strip()}
     sound = {name: value for name, value in stated.items() if len(value) <= LONGEST and "\0" not in value}
-    problems = [f"The value of {name} is none that can be looked for." for name in stated if name not in sound]
+    problems = [
+        _("The value of {name} is none that can be looked for.", name=name) for name in stated if name not in sound
+    ]
     chosen = {axis: sound[axis] for axis in ("x", "y", "series") if axis in sound}
     for axis, name in list(chosen.items()):
         if name not in known:
-            problems.append(f"There is no field called {name[:60]!r} for {axis}.")
+            problems.append(_("There is no field called {name!r} for {axis}.", name=name[:60], axis=axis))
             del chosen[axis]
         elif axis == "series" and not known[name].is_discrete:
-            problems.append(f"{known[name].title} differs from run to run, so it makes no series.")
+            problems.append(_("{field} differs from run to run, so it makes no series.", field=known[name].title))
             del chosen[axis]
     view = replace(usual, series=None) if chosen else usual
     source = sound.get("source")
     if source is not None and source not in SOURCES:
-        problems.append(f"A source is one of {', '.join(SOURCES)}; {source[:60]!r} is not.")
+        problems.append(
+            _("A source is one of {known}; {source!r} is not.", known=", ".join(SOURCES), source=source[:60])
+        )
         source = None
     since, until, said = _days(sound)
     asked = View(
@@ -153,9 +158,9 @@ def _days(sound: Mapping[str, str]) -> tuple[date | None, date | None, list[str]
         try:
             days.append(date.fromisoformat(sound[name]) if name in sound else None)
         except ValueError:
-            problems.append(f"A day is written as in 2026-11-29; {sound[name][:60]!r} is not.")
+            problems.append(_("A day is written as in 2026-11-29; {text!r} is not.", text=sound[name][:60]))
             days.append(None)
     since, until = days
     if since and until and since > until:
-        return None, None, [*problems, "The first day is after the last one."]
+        return None, None, [*problems, _("The first day is after the last one.")]
     return since, until, problems

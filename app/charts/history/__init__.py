@@ -10,6 +10,7 @@ from app.charts.history.series import CONFIGURATION, Series, series_of
 from app.charts.naming import distinct_titles
 from app.compare.shifts import Shift
 from app.configuration import Snapshot
+from app.i18n import _
 from app.metrics import TRIPLE
 from app.metrics.base import Metric
 from app.store.configs import Described
@@ -96,7 +97,7 @@ def _table(
     rest = len(points) - len(newest)
     return Table(
         texts=2,
-        columns=("Started, UTC", "Configuration", *(panel.title for panel in panels)),
+        columns=(_("Started, UTC"), _("Configuration"), *(panel.title for panel in panels)),
         rows=tuple(
             (
                 f"{point.started_at:%Y-%m-%d %H:%M}",
@@ -106,7 +107,7 @@ def _table(
             for point in newest
         ),
         links=tuple(run_link(point.public_id) for point in newest),
-        caption=f"The newest {len(newest)} of {len(points):,} runs." if rest else "",
+        caption=_("The newest {newest} of {points:,} runs.", newest=len(newest), points=len(points)) if rest else "",
     )
 
 
@@ -118,9 +119,15 @@ def _summary(
     roof: float | None,
 ) -> str:
     used = {point.config_id for point in points}
-    said = f"{plural(len(points), 'run')} of {plural(len(used), 'configuration')}"
+    said = _(
+        "{runs} of {configurations}", runs=plural(len(points), "run"), configurations=plural(len(used), "configuration")
+    )
     first, last = points[0].started_at, points[-1].started_at
-    when = f"on {day(first)}" if day(first) == day(last) else f"from {day(first)} to {day(last)}"
+    when = (
+        _("on {day}", day=day(first))
+        if day(first) == day(last)
+        else _("from {first} to {last}", first=day(first), last=day(last))
+    )
     newest = points[-1]
     figures = ", ".join(
         f"{panel.metric.said} {number(value)} {panel.metric.unit}"
@@ -129,9 +136,17 @@ def _summary(
     )
     model = _named(configs[newest.config_id].snapshot)
     is_roof_shown = roof and any(panel.metric.key == TRIPLE[2] for panel in panels)
-    ceiling = f"; its decode ceiling, dashed, is {number(roof)} tok/s" if is_roof_shown else ""
-    moved = f"; {plural(len(shifts), 'level shift')} within a configuration" if shifts else ""
-    return f"{said} {when}; the newest, {model}, has {figures or 'no figures'}{ceiling}{moved}."
+    ceiling = _("; its decode ceiling, dashed, is {roof} tok/s", roof=number(roof)) if is_roof_shown else ""
+    moved = _("; {shifts} within a configuration", shifts=plural(len(shifts), "level shift")) if shifts else ""
+    return _(
+        "{said} {when}; the newest, {model}, has {figures}{ceiling}{moved}.",
+        said=said,
+        when=when,
+        model=model,
+        figures=figures or _("no figures"),
+        ceiling=ceiling,
+        moved=moved,
+    )
 
 
 def _named(snapshot: Snapshot) -> str:

@@ -10,6 +10,7 @@ from app.charts.base import Mark, MarkList, plain
 from app.charts.history.panels import Panel, stamp
 from app.compare.shifts import Shift, is_worse, moved, words
 from app.configuration import changes
+from app.i18n import _
 from app.metrics.base import Metric
 from app.store.configs import Described
 from app.store.hardware import HardwareChange
@@ -54,9 +55,9 @@ def changes_of(
 def listed(found: Sequence[Change]) -> MarkList | None:
     if not found:
         return None
-    of_all = f", the newest {MAX_MARKS} of {len(found):,}" if len(found) > MAX_MARKS else ""
+    of_all = _(", the newest {shown} of {all:,}", shown=MAX_MARKS, all=len(found)) if len(found) > MAX_MARKS else ""
     marks = tuple(Mark(f"{day(change.at)}, {change.text}") for change in found[-MAX_MARKS:])
-    return MarkList(f"Changes of configuration and hardware, numbered as in the chart{of_all}", marks)
+    return MarkList(_("Changes of configuration and hardware, numbered as in the chart{of_all}", of_all=of_all), marks)
 
 
 def listed_shifts(
@@ -64,16 +65,16 @@ def listed_shifts(
 ) -> MarkList | None:
     if not shifts:
         return None
-    of_all = f", the newest {MAX_MARKS} of {len(shifts):,}" if len(shifts) > MAX_MARKS else ""
+    of_all = _(", the newest {shown} of {all:,}", shown=MAX_MARKS, all=len(shifts)) if len(shifts) > MAX_MARKS else ""
     marks = tuple(
         Mark(
             f"{words(shift, metrics)} ({titles[shift.config_id]})",
-            (("last run before", run_link(shift.before)), ("first run after", run_link(shift.after))),
+            ((_("last run before"), run_link(shift.before)), (_("first run after"), run_link(shift.after))),
             name,
         )
         for name, shift in zip(string.ascii_uppercase, shifts[-MAX_MARKS:], strict=False)
     )
-    return MarkList(f"Level shifts within one configuration, lettered as in the chart{of_all}", marks)
+    return MarkList(_("Level shifts within one configuration, lettered as in the chart{of_all}", of_all=of_all), marks)
 
 
 def drawn(found: Sequence[Change], shifts: Sequence[Shift], panels: Sequence[Panel]) -> dict[str, list[Any]]:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from app.charts.base import axis
+from app.i18n import _
 from app.metrics.base import Metric
 from app.store.history import HistoryPoint
 
@@ -50,7 +51,7 @@ def layout_of(
     around = pad(points)
     return {
         "xaxis": {
-            "title": {"text": "Started, UTC"},
+            "title": {"text": _("Started, UTC")},
             "type": "date",
             "range": [stamp(first - around), stamp(last + around)],
             "anchor": panels[-1].y,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from app.charts.base import MAX_SERIES
 from app.configuration import setting_title
+from app.i18n import _
 from app.store.config_fields import FIELDS, field
 from app.store.configs import Described
 from app.store.hardware import HardwareChange
@@ -58,7 +59,11 @@ def series_of(
             name, title = configs[ages[key]].snapshot.fingerprint, titles[ages[key]]
         found.append(Series(places[key], name, title, grouped[key]))
     if others:
-        title = plural(len(others), "older configuration") if by == CONFIGURATION else f"{len(others)} others"
+        title = (
+            plural(len(others), "older configuration")
+            if by == CONFIGURATION
+            else _("{others} others", others=len(others))
+        )
         rest = [point for key in others for stretch in grouped[key] for point in stretch]
         found.append(Series(None, "", title, [sorted(rest, key=lambda point: point.started_at)]))
     return found
@@ -82,7 +87,7 @@ def _keys(configs: Mapping[int, Described], by: str, engine_titles: Mapping[str,
 
 def _title(by: str, value: str) -> str:
     """A number says nothing without the name of its setting."""
-    return value if by in FIELDS else f"{setting_title(by)} {value}"
+    return _(value) if by in FIELDS else f"{_(setting_title(by))} {_(value)}"
 
 
 def _places(oldest_first: Sequence[str], distinct: Collection[str]) -> dict[str, int]:

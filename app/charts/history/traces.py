@@ -8,6 +8,7 @@ from typing import Any
 from app.charts.base import plain, reduce
 from app.charts.history.panels import Panel, stamp
 from app.charts.history.series import Series
+from app.i18n import _
 from app.store.history import HistoryPoint
 from app.units import number, plus_minus
 
@@ -164,6 +165,6 @@ def roofs(series: Series, panel: Panel, ceilings: Mapping[int, float], pad: time
         "x": x,
         "y": y,
         "yaxis": panel.y,
-        "hovertemplate": f"{plain(series.title)}<br>Ceiling %{{y:,.4~r}} {panel.metric.unit}<extra></extra>",
+        "hovertemplate": f"{plain(series.title)}<br>{_('Ceiling')} %{{y:,.4~r}} {panel.metric.unit}<extra></extra>",
         "showlegend": False,
     }

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from app.i18n import _
 from app.store import annotations
 from app.store.annotations import MAX_REASON_CHARS
 from app.store.runs import MAX_NOTE_CHARS
@@ -19,14 +20,14 @@ router = APIRouter(include_in_schema=False)
 @router.post("/runs/{public_id}/note", name="edit_note")
 def edit_note(request: Request, session: Writing, form: Form, public_id: str) -> Response:
     """Its note and its labels, which stand in one form."""
-    annotations.edit_note(session, public_id, form.text("note", "The note", MAX_NOTE_CHARS))
+    annotations.edit_note(session, public_id, form.text("note", _("The note"), MAX_NOTE_CHARS))
     annotations.set_labels(session, public_id, form.get("labels").split(","))
     return _to_run(request, public_id)
 
 
 @router.post("/runs/{public_id}/hide", name="hide_run")
 def hide_run(request: Request, session: Writing, form: Form, public_id: str) -> Response:
-    annotations.hide(session, public_id, form.text("reason", "The reason", MAX_REASON_CHARS))
+    annotations.hide(session, public_id, form.text("reason", _("The reason"), MAX_REASON_CHARS))
     return done.then(request, path_for(request, "run", public_id=public_id), "hide_run", public_id)
 
 
@@ -39,7 +40,7 @@ def unhide_run(request: Request, session: Writing, public_id: str) -> Response:
 @router.post("/configs/{fingerprint}/note", name="edit_config_note")
 def edit_config_note(request: Request, session: Writing, form: Form, fingerprint: str) -> Response:
     server = form.get("server")
-    note = form.text("note", "The note", MAX_NOTE_CHARS)
+    note = form.text("note", _("The note"), MAX_NOTE_CHARS)
     config = annotations.edit_config_note(session, fingerprint, server, note)
     path = path_for(request, "config", fingerprint=config.fingerprint)
     return RedirectResponse(f"{path}?{urlencode({'server': server})}", status_code=303)

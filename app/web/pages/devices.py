@@ -8,6 +8,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app.errors import BadInput
 from app.hardware.catalogue import Device
+from app.i18n import _, marked
 from app.store import devices
 from app.web.deps import DatabaseDep, Form, Writing
 from app.web.forms import GIGA, Fields, quantity, typed
@@ -15,7 +16,11 @@ from app.web.machine_form import TERA
 from app.web.paths import path_for
 from app.web.render import render
 
-KINDS = {"gpu": "card with its own memory", "apu": "shares the processor's memory", "ram": "memory modules"}
+KINDS = {
+    "gpu": marked("card with its own memory"),
+    "apu": marked("shares the processor's memory"),
+    "ram": marked("memory modules"),
+}
 
 router = APIRouter(include_in_schema=False)
 
@@ -77,23 +82,23 @@ def _fields(device: Device) -> Fields:
 
 def _values(form: Fields) -> dict[str, Any]:
     """Columns of a device. Raises BadInput."""
-    memory = quantity(form.get("memory"), "The memory")
-    bandwidth = quantity(form.get("bandwidth"), "The bandwidth")
+    memory = quantity(form.get("memory"), _("The memory"))
+    bandwidth = quantity(form.get("bandwidth"), _("The bandwidth"))
     if bandwidth is None:
-        raise BadInput("The bandwidth is missing: it is what a device is looked up for.")
+        raise BadInput(_("The bandwidth is missing: it is what a device is looked up for."))
     kind = form.get("kind", "gpu")
     if kind not in KINDS:
-        raise BadInput(f"The kind must be one of {', '.join(KINDS)}.")
-    compute = quantity(form.get("compute"), "FP16 compute", TERA)
-    fastest = quantity(form.get("fastest"), "The fastest compute", TERA)
+        raise BadInput(_("The kind must be one of {kinds}.", kinds=", ".join(KINDS)))
+    compute = quantity(form.get("compute"), _("FP16 compute"), TERA)
+    fastest = quantity(form.get("fastest"), _("The fastest compute"), TERA)
     if compute is not None and fastest is not None and fastest < compute:
-        raise BadInput("The fastest compute is below that of FP16: FP16 itself is then the fastest.")
+        raise BadInput(_("The fastest compute is below that of FP16: FP16 itself is then the fastest."))
     return {
-        "name": form.required("name", "The name", 120),
+        "name": form.required("name", _("The name"), 120),
         "kind": kind,
         "memory_bytes": int(memory) if memory is not None else None,
         "bandwidth_bytes_per_s": bandwidth,
         "compute_flops_per_s": compute,
         "fastest_flops_per_s": fastest,
-        "source": form.text("source", "The source", 300),
+        "source": form.text("source", _("The source"), 300),
     }

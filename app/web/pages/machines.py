@@ -3,6 +3,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app.errors import BadInput, RoofmarkError
+from app.i18n import _
 from app.models import Machine
 from app.roof import config_roofs, machine_uses
 from app.store import bandwidth, devices, machines, servers
@@ -103,8 +104,10 @@ def save_machine(request: Request, database: DatabaseDep, form: Form, slug: str)
 def confirm_archive_machine(request: Request, session: Reading, slug: str) -> Response:
     machine = machines.machine(session, slug)
     consequences = [
-        "It leaves the list of machines, and nothing can be measured on it until it is restored: runs that wait will "
-        "fail.",
+        _(
+            "It leaves the list of machines, and nothing can be measured on it until it is restored: "
+            "runs that wait will fail."
+        ),
         archive.of_results(count_runs(session, Filter(machine=slug))),
     ]
     return archive.ask(request, "machine", slug, machine.name, consequences)

@@ -13,6 +13,7 @@ from app.ceiling.traffic import kv_bytes_per_token, step
 from app.ceiling.types import USUAL_BITS
 from app.errors import BadInput
 from app.hardware import this_host
+from app.i18n import _
 from app.store import models
 from app.store.devices import KnownDevice, known_devices
 from app.store.models import KnownModel
@@ -124,12 +125,12 @@ def _line(model: KnownModel) -> Line:
 def _roles(geometry: Geometry) -> list[Role]:
     weights = geometry.weights
     assert weights is not None, "asked for known weights only"
-    dense = "Active" if geometry.source is Source.TYPED else "Attention, FFN, norms and routers"
+    dense = _("Active") if geometry.source is Source.TYPED else _("Attention, FFN, norms and routers")
     roles = [
         Role(dense, weights.dense, 1.0),
-        Role("Routed experts", weights.routed, geometry.expert_share),
-        Role("Output head", weights.head, 1.0),
-        Role("Looked up, or used by other tokens", weights.unread, 0.0),
+        Role(_("Routed experts"), weights.routed, geometry.expert_share),
+        Role(_("Output head"), weights.head, 1.0),
+        Role(_("Looked up, or used by other tokens"), weights.unread, 0.0),
     ]
     return [role for role in roles if role.part.n_bytes]
 

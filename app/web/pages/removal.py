@@ -5,6 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.errors import Conflict
+from app.i18n import _
 from app.models import ENDED_STATES
 from app.store import machines, removal, runs, servers
 from app.web import done
@@ -19,9 +20,9 @@ router = APIRouter(include_in_schema=False)
 def confirm_delete_run(request: Request, session: Reading, public_id: str) -> Response:
     run = runs.run(session, public_id)
     if run.status not in ENDED_STATES:
-        raise Conflict("The run waits or is being measured: cancel it first.")
+        raise Conflict(_("The run waits or is being measured: cancel it first."))
     goes = removal.goes_with_run(session, public_id)
-    return _ask(request, "run", f"run {public_id}", goes, "delete_run", public_id=public_id)
+    return _ask(request, "run", _("run {public_id}", public_id=public_id), goes, "delete_run", public_id=public_id)
 
 
 @router.post("/runs/{public_id}/delete", name="delete_run")

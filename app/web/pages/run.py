@@ -120,7 +120,7 @@ def _again(run: Run, server: Server) -> dict[str, str]:
 def _chosen(wanted: str | None, points: Sequence[Point], run: Run) -> Point | None:
     by_key = {point.key: point for point in points}
     if wanted is not None and wanted not in by_key:
-        raise BadInput(f"This run has no point {wanted!r}.")
+        raise BadInput(_("This run has no point {wanted!r}.", wanted=wanted))
     return by_key.get(wanted or run.main_point_key) or (points[0] if points else None)
 
 

@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from app.compare import standings
 from app.configuration import SETTINGS
 from app.errors import RoofmarkError
+from app.i18n import _
 from app.models import Server
 from app.store import filters, listing, servers, suites
 from app.store.runs import MAX_NOTE_CHARS
@@ -106,12 +107,12 @@ def check_run(
 def add_run(request: Request, database: DatabaseDep, runner: RunnerDep, form: Form) -> Response:
     try:
         public_id = runner.queue(
-            form.required("server", "The server", 80),
-            form.required("suite", "The suite", 60),
-            repetitions=form.whole("repetitions", "Repetitions"),
-            warmups=form.whole("warmups", "Warm-ups"),
-            model=form.text("model", "The model", 300) or None,
-            note=form.text("note", "The note", MAX_NOTE_CHARS),
+            form.required("server", _("The server"), 80),
+            form.required("suite", _("The suite"), 60),
+            repetitions=form.whole("repetitions", _("Repetitions")),
+            warmups=form.whole("warmups", _("Warm-ups")),
+            model=form.text("model", _("The model"), 300) or None,
+            note=form.text("note", _("The note"), MAX_NOTE_CHARS),
         )
     except RoofmarkError as error:
         return _form(request, database, runner, form, error)

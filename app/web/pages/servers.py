@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app import suites
 from app.errors import BadInput, RoofmarkError, ServerProblem
+from app.i18n import _
 from app.models import Server
 from app.store import machines, servers
 from app.store.filters import Filter
@@ -161,7 +162,10 @@ def probe_known_server(request: Request, database: DatabaseDep, runner: RunnerDe
 @router.get("/servers/{slug}/archive", name="confirm_archive_server")
 def confirm_archive_server(request: Request, session: Reading, slug: str) -> Response:
     consequences = [
-        "It leaves the list of servers and cannot be measured until it is restored: runs that wait for it will fail.",
+        _(
+            "It leaves the list of servers and cannot be measured until it is restored: runs that "
+            "wait for it will fail."
+        ),
         archive.of_results(count_runs(session, Filter(server=slug))),
     ]
     return archive.ask(request, "server", slug, servers.server(session, slug).name, consequences)
@@ -274,7 +278,7 @@ def _form(
         "is_piece": is_partial(request),
         "step": "details",
         "machines": [(machine.slug, machine.name) for machine in known],
-        "here": None if is_here_known else (server_form.HERE, f"This machine ({this_host().name})"),
+        "here": None if is_here_known else (server_form.HERE, _("This machine ({name})", name=this_host().name)),
         "engines": list(engine_titles().items()),
         "models": told.get("models", []),
         "asked": server_form.asked(told, server.settings if server else {}),

@@ -3,6 +3,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app.errors import BadInput, NotFound
+from app.i18n import _
 from app.store import suites
 from app.suites import BUILT_IN, Suite
 from app.web import done
@@ -34,7 +35,7 @@ def new_suite(request: Request) -> Response:
 @router.post("/suites", name="add_suite")
 def add_suite(request: Request, session: Writing, form: Form) -> Response:
     try:
-        added = suites.save_suite(session, form.text("title", "The title", 120), _definition(form))
+        added = suites.save_suite(session, form.text("title", _("The title"), 120), _definition(form))
     except BadInput as error:
         return render(request, "suite_form.html", status=error.http_status, form=form, suite=None, error=error)
     return _to(request, added.key)
@@ -67,7 +68,7 @@ def edit_suite(request: Request, session: Reading, key: str) -> Response:
 def save_suite(request: Request, session: Writing, form: Form, key: str) -> Response:
     suite = _own_suite(session, key)
     try:
-        suites.save_suite(session, form.text("title", "The title", 120), _definition(form), key)
+        suites.save_suite(session, form.text("title", _("The title"), 120), _definition(form), key)
     except BadInput as error:
         return render(request, "suite_form.html", status=error.http_status, form=form, suite=suite, error=error)
     return _to(request, key)
@@ -98,7 +99,7 @@ def _suite(session: Reading, key: str) -> Suite:
 
 def _own_suite(session: Reading, key: str) -> Suite:
     if key in BUILT_IN:
-        raise BadInput(f"{key!r} is built in and stays as it is: add a suite of your own.")
+        raise BadInput(_("{key!r} is built in and stays as it is: add a suite of your own.", key=key))
     return _suite(session, key)
 
 
