@@ -7,7 +7,7 @@ venv := .venv
 bin := $(venv)/bin
 comma := ,
 
-.PHONY: help demo run test lint bench requirements
+.PHONY: help demo run test lint bench messages requirements
 
 help:
 	@echo "make demo          a real engine, one measured run, and the dashboard (ARGS=--once: end after the run)"
@@ -15,6 +15,7 @@ help:
 	@echo "make test          all tests (ARGS are pytest's)"
 	@echo "make lint          ruff, mypy and import-linter"
 	@echo "make bench         the benchmarks, each beside its yardstick"
+	@echo "make messages      the catalogues of other languages, after a text has changed"
 	@echo "make requirements  pin all dependencies anew in requirements.txt"
 
 demo: $(venv)/with-demo
@@ -34,6 +35,9 @@ lint: $(venv)/with-lint+test
 
 bench: $(venv)/with-demo+test
 	@$(bin)/python -m tests.bench $(ARGS)
+
+messages: $(venv)/with-demo+test
+	@$(bin)/python -m tests.messages
 
 # ARGS=--upgrade takes the newest version of everything
 requirements: $(bin)/python

@@ -54,7 +54,10 @@ def _of_python() -> Iterator[Text]:
 def _of_call(function: str, said: Sequence[Any]) -> Iterator[Text]:
     """Nothing where a name is handed over instead of a text."""
     if function in COUNTING:
-        yield from (_counted(each) for each in said if isinstance(each, str))
+        for each in (each for each in said if isinstance(each, str)):
+            yield _counted(each)
+            if function == "noun":  # stands alone too
+                yield each
     elif function == "ngettext" and len(said) > 1:
         yield said[0], said[1]
     elif function != "ngettext" and said:

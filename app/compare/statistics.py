@@ -22,7 +22,7 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from app.i18n import _
+from app.i18n import _, ngettext
 from app.metrics.summary import MIN_FOR_INTERVAL, t_quantile
 from app.units import number, plural
 
@@ -93,7 +93,7 @@ def ratio(base: Sequence[float], other: Sequence[float], better: Direction, unit
         said = _(
             "An interval needs three {unit}s on each side: {missing} would give one.",
             unit=_(unit),
-            missing=plural(missing, f"more {unit}"),
+            missing=_further(missing, unit),
         )
         return Ratio(_exp(change), verdict=Verdict.INCONCLUSIVE, more=missing, remark=said)
     spreads = _deviation(base_logs), _deviation(other_logs)
@@ -233,6 +233,10 @@ def _more(distance: float, spreads: tuple[float, float], counts: tuple[int, int]
     return extra if extra <= MANY_MORE else None
 
 
+def _further(count: int, unit: str) -> str:
+    return ngettext("{n} more {unit}", "{n} more {unit}s", count).format(n=f"{count:,}", unit=_(unit))
+
+
 def _remarks(
     verdict: Verdict,
     more: int | None,
@@ -244,7 +248,7 @@ def _remarks(
     said = []
     if verdict is Verdict.INCONCLUSIVE:
         if more is not None:
-            said.append(_("About {more} of each would settle it.", more=plural(more, f"more {unit}")))
+            said.append(_("About {more} of each would settle it.", more=_further(more, unit)))
         elif _LOG_SAME <= abs(change) <= max(spreads):
             said.append(
                 _(

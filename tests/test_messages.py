@@ -1,0 +1,70 @@
+"""The catalogues say everything that the pages say, and say it with the same names in it."""
+
+import re
+import string
+from gettext import GNUTranslations
+
+import pytest
+from babel.messages.catalog import Message
+
+from tests import messages
+
+LANGUAGES = pytest.mark.parametrize("language", messages.LANGUAGES)
+
+
+@LANGUAGES
+def test_a_catalogue_is_up_to_date_with_the_sources(language: str) -> None:
+    """`make messages` makes it so."""
+    assert messages.po(messages.updated(language)) == messages.po_path(language).read_bytes()
+
+
+@LANGUAGES
+def test_every_message_is_translated(language: str) -> None:
+    found = [message for message in messages.catalogue(language) if message.id]
+    assert found
+    assert not [message.id for message in found if message.fuzzy or not all(_said(message))]
+
+
+@LANGUAGES
+def test_a_translation_names_what_its_message_names(language: str) -> None:
+    for message in messages.catalogue(language):
+        for said in _said(message) if message.id else ():
+            assert _names(said) == _names(_source(message)), said
+
+
+@LANGUAGES
+def test_a_translation_has_the_tags_of_its_message(language: str) -> None:
+    for message in messages.catalogue(language):
+        for said in _said(message) if message.id else ():
+            assert sorted(re.findall(r"</?\w+", said)) == sorted(re.findall(r"</?\w+", _source(message))), said
+
+
+@LANGUAGES
+def test_what_is_compiled_is_what_is_written(language: str) -> None:
+    catalogue = messages.catalogue(language)
+    with messages.po_path(language).with_suffix(".mo").open("rb") as file:
+        compiled = GNUTranslations(file)
+    for message in catalogue:
+        if isinstance(message.id, str) and message.id:
+            assert compiled.gettext(message.id) == message.string
+        elif message.id:
+            assert {compiled.ngettext(*message.id[:2], count) for count in range(1, 10)} == set(message.string)
+
+
+def _source(message: Message) -> str:
+    return message.id if isinstance(message.id, str) else str(message.id[1])
+
+
+def _said(message: Message) -> tuple[str, ...]:
+    return (message.string,) if isinstance(message.string, str) else tuple(message.string)
+
+
+def _names(text: str) -> set[str]:
+    """Placeholders of templates, `%(name)s`, of Python, `{name}`, and of charts, `%{x:,}`."""
+    charts = set(re.findall(r"%\{[^}]*\}", text))
+    templates = set(re.findall(r"%\(\w+\)s", text))
+    rest = re.sub(r"%\{[^}]*\}", "", text)
+    if re.search(r"\{ | \}", rest):  # braces that are meant
+        return charts | templates
+    fields = {re.split(r"[.!:]", name)[0] for _, name, _, _ in string.Formatter().parse(rest) if name}
+    return charts | templates | fields
