@@ -48,7 +48,7 @@ def test_what_is_compiled_is_what_is_written(language: str) -> None:
         if isinstance(message.id, str) and message.id:
             assert compiled.gettext(message.id) == message.string
         elif message.id:
-            assert {compiled.ngettext(*message.id[:2], count) for count in range(1, 10)} == set(message.string)
+            assert {compiled.ngettext(message.id[0], message.id[1], n) for n in range(1, 10)} == set(_said(message))
 
 
 def _source(message: Message) -> str:
@@ -56,7 +56,8 @@ def _source(message: Message) -> str:
 
 
 def _said(message: Message) -> tuple[str, ...]:
-    return (message.string,) if isinstance(message.string, str) else tuple(message.string)
+    said = message.string or ""
+    return (said,) if isinstance(said, str) else tuple(said)
 
 
 def _names(text: str) -> set[str]:

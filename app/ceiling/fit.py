@@ -82,7 +82,7 @@ def waterfall(step: Step, device: Device, tokens_per_s: float, layers: int | Non
         words = f"{what}: {number(n_bytes / GIGA)} GB / {number(bandwidth / GIGA)} GB/s"
         return Share(key, n_bytes / bandwidth * 1000, words)
 
-    shares = [reading("weights", step.weight_bytes, "weights")]
+    shares = [reading("weights", step.weight_bytes, _("weights"))]
     if step.kv_bytes:
         shares.append(reading("kv", step.batch * step.kv_bytes, _("KV cache")))
     if step.state_bytes:
