@@ -55,7 +55,7 @@ def choose_language(
     return answer
 
 
-def here(request: Request) -> str:
+def way_back(request: Request) -> str:
     """Where to come back to after a choice; what answers a form is no address to come back to."""
     if request.method != "GET":
         return path_for(request, "overview")

@@ -44,7 +44,7 @@ def environment() -> "jinja2.Environment":
         is_inside=is_inside,
         menu=menu,
         just_done=just_done,
-        here=language.here,
+        way_back=language.way_back,
         explained=terms.entry,
     )
     env.filters.update(

@@ -42,9 +42,12 @@ def running_browser() -> Iterator["Browser"]:
 class Tab:
     """One tab of a given width and colour scheme that remembers every error and warning of its console."""
 
-    def __init__(self, browser: "Browser", base_url: str, width: int = 1280, scheme: str = "light") -> None:
+    def __init__(
+        self, browser: "Browser", base_url: str, width: int = 1280, scheme: str = "light", locale: str = "en-US"
+    ) -> None:
         self.context = browser.new_context(
             base_url=base_url,
+            locale=locale,
             viewport={"width": width, "height": 900},
             color_scheme="dark" if scheme == "dark" else "light",
         )
@@ -73,9 +76,11 @@ class Tab:
 
 
 @contextmanager
-def tab(browser: "Browser", base_url: str, width: int = 1280, scheme: str = "light") -> Iterator[Tab]:
+def tab(
+    browser: "Browser", base_url: str, width: int = 1280, scheme: str = "light", locale: str = "en-US"
+) -> Iterator[Tab]:
     """Closed at the end; whatever the browser complained about fails the test."""
-    opened = Tab(browser, base_url, width, scheme)
+    opened = Tab(browser, base_url, width, scheme, locale)
     try:
         yield opened
         assert opened.complaints == []
