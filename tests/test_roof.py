@@ -206,11 +206,28 @@ def test_totals_alone_make_no_ceiling() -> None:
     assert unknown.about == "model"
 
 
-def test_kv_types_not_stated_or_not_known_are_said() -> None:
-    stands = found([RAM], kv_type_k="q8_0", kv_type_v="turbo9")
+@pytest.mark.parametrize(
+    ("k", "v", "counted", "said"),
+    [
+        ("q8_0", None, "q8_0/f16", ["the type of the KV cache is not stated, so f16 is counted"]),
+        ("int8", " INT8", "int8", []),
+        ("q8", "q8", "q8", ["a KV cache of type q8 counts 8 bits a value, its scales are left out"]),
+        (
+            "FP8_DS_MLA", "nvfp4", "fp8_ds_mla/nvfp4",
+            [
+                "a KV cache of type fp8_ds_mla counts 8 bits a value, its scales are left out",
+                "a KV cache of type nvfp4 counts 4 bits a value, its scales are left out",
+            ],
+        ),
+        ("q8_0", "turbo9", "q8_0/unknown",
+         ["the size of a KV cache of type turbo9 is unknown, so it is left out of the bytes"]),
+    ],
+)  # fmt: skip
+def test_a_kv_type_never_counts_more_than_it_must(k: str, v: str | None, counted: str, said: list[str]) -> None:
+    stands = found([RAM], kv_type_k=k, kv_type_v=v)
     assert isinstance(stands, Foundation)
-    assert str(stands.kv) == "q8_0/f16"
-    assert "the size of a KV cache of type turbo9 is unknown, so f16 is counted" in stands.assumptions
+    assert str(stands.kv) == counted
+    assert [sentence for sentence in stands.assumptions if "KV cache" in sentence] == said
 
 
 def test_shares_are_not_clamped_and_explained() -> None:

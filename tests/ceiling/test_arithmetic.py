@@ -281,8 +281,10 @@ def test_kv_types() -> None:
     assert KvTypes.parse("Q8_0") == KvTypes("q8_0", "q8_0")
     assert str(KvTypes.parse("q8_0/q4_0")) == "q8_0/q4_0"
     assert stepped(LLAMA_8B, 100, "q8_0/f16").kv_bytes == 100 * 32 * 1024 * (8.5 + 16) / 8
-    with pytest.raises(BadInput, match="'q9'"):
-        KvTypes.parse("q9")
+    assert KvTypes.parse("int8/q4").bits == (8, 4)
+    for unknown in ("q9", "q80", "8", "turbo4", "int", "q8_0/q80", "f" * 10_000):
+        with pytest.raises(BadInput, match="no KV cache type"):
+            KvTypes.parse(unknown)
 
 
 @pytest.mark.parametrize(("context", "batch"), [(-1, 1), (1 << 40, 1), (0, 0), (0, 1 << 30)])
