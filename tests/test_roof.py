@@ -20,6 +20,7 @@ from app.roof import Foundation, Insight, RunRoof, Unknown, foundation, insight,
 from app.samples import Point
 from app.store import machines, measurements, runs
 from app.store.drafts import Drafts
+from app.store.hardware import hardware_of
 from app.store.machines import MachineDevice, Stated
 from app.store.models import Told, best
 from tests.ceiling.models import MODELS
@@ -301,7 +302,9 @@ def explained(database: Database, public_id: str) -> Insight:
         run = runs.run(session, public_id)
         assert run.id is not None
         _, _, config, model = runs.circumstances(session, run)
-        roof = run_roof(session, run, config, model, measurements.measurements_of(session, run.id))
+        roof = run_roof(
+            session, run, config, model, hardware_of(session, run), measurements.measurements_of(session, run.id)
+        )
         assert isinstance(roof, RunRoof)
         assert config is not None
         found = insight(session, run, config, roof, roof.points[0])
@@ -394,7 +397,9 @@ def test_nothing_measured_is_nothing_explained(database: Database, first_run: st
     with database.read() as session:
         run = runs.run(session, first_run)
         _, _, config, model = runs.circumstances(session, run)
-        roof = run_roof(session, run, config, model, measurements.measurements_of(session, 1))
+        roof = run_roof(
+            session, run, config, model, hardware_of(session, run), measurements.measurements_of(session, 1)
+        )
         assert isinstance(roof, RunRoof)
         assert config is not None
         assert insight(session, run, config, roof, roof.points[0]) is None
