@@ -113,9 +113,8 @@ class KvTypes:
     def __post_init__(self) -> None:
         for name in (self.k, self.v):
             if kv_bits(name) is None:
-                raise BadInput(
-                    f"{name[:40]!r} is no KV cache type that Roofmark knows; known are {', '.join(KV_BITS)}."
-                )
+                known = ", ".join(each for each in KV_BITS if each != UNKNOWN)
+                raise BadInput(f"{name[:40]!r} is no KV cache type that Roofmark knows; known are {known}.")
 
     @property
     def bits(self) -> tuple[float, float]:

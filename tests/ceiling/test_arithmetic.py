@@ -178,6 +178,7 @@ def test_gb_and_gib() -> None:
     assert size_bytes("1 GiB") / size_bytes("1 GB") == pytest.approx(1.0737, abs=1e-4)
     assert bandwidth_bytes_per_s("1 TiB/s") == 2**40
     assert bandwidth_bytes_per_s(" 89.6 ") == pytest.approx(89.6e9)
+    assert bandwidth_bytes_per_s("1,008") == bandwidth_bytes_per_s("1,008 GB/s") == bandwidth_bytes_per_s("1.008TB/s")
 
 
 @pytest.mark.parametrize("text", ["", "fast", "448 GB", "448 Gb/h", "-3 GB/s", "1e999 GB/s", "448 GBps/s"])
