@@ -11,7 +11,7 @@ from typing import Any
 from app.errors import BadInput
 from app.hardware import memory, this_host
 from app.hardware.catalogue import Catalogue
-from app.hardware.profile import SENSOR, TYPED, Accelerator
+from app.hardware.profile import CATALOGUE, SENSOR, TYPED, Accelerator
 from app.models import Machine
 from app.web.forms import GIGA, Fields, kept, quantity, short, typed, whole
 
@@ -19,6 +19,8 @@ MEGA, TERA = 1e6, 1e12
 PREFIX = "accelerator_"
 FIGURES = ("bandwidth", "memory", "compute", "fastest")
 MOST_CARDS = 1024
+FILLING = (SENSOR, CATALOGUE)
+"""Sources that fill in a form; a measurement is never one of its fields."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Row:
     @property
     def is_sourced(self) -> bool:
         """Whether the bandwidth is what `source` gave."""
-        return bool(self.source) and "bandwidth" not in self.typed
+        return self.source in FILLING and "bandwidth" not in self.typed
 
 
 # --- into the form ---------------------------------------------------------------------------------------------------
@@ -180,13 +182,14 @@ def _ram(form: Fields) -> dict[str, Any]:
         memory.check_bus_bits(bits)
     text = form.get("ram_bandwidth").strip() or _arithmetic(rate, bits)
     bandwidth = quantity(text, "Memory bandwidth")
-    source = form.get("ram_bandwidth_source") if text == form.get("ram_bandwidth_sourced") else ""
+    source = form.get("ram_bandwidth_source")
+    is_sourced = source in FILLING and text == form.get("ram_bandwidth_sourced")
     return {
         "ram_kind": kind or None,
         "ram_data_rate_mt_per_s": rate,
         "ram_bus_bits": bits,
         "ram_bandwidth_bytes_per_s": bandwidth,
-        "ram_bandwidth_source": (source[:20] or TYPED) if bandwidth is not None else None,
+        "ram_bandwidth_source": (source if is_sourced else TYPED) if bandwidth is not None else None,
     }
 
 
@@ -210,8 +213,8 @@ def _card(row: Row) -> dict[str, Any]:
             bandwidth_bytes_per_s=bandwidth,
             compute_flops_per_s=quantity(row.compute, f"Compute of {row.name}", TERA),
             fastest_flops_per_s=quantity(row.fastest, f"Fastest compute of {row.name}", TERA),
-            llc_bytes=whole(row.cache, f"Cache of {row.name}"),
-            source=row.source[:20] if row.is_sourced else TYPED,
+            llc_bytes=kept(row.cache, f"Cache of {row.name}", row.cache, factor=1),
+            source=row.source if row.is_sourced else TYPED,
             note=row.note[:300] if row.is_sourced else "",
         )
     )

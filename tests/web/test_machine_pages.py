@@ -94,6 +94,18 @@ def test_a_name_that_the_catalogue_knows_fills_what_was_left_empty(
     assert card["note"] in client.get("/machines/box").text
 
 
+@pytest.mark.parametrize("source", ["measured", "nonsense", "sensor" * 1000, "typed"])
+def test_a_form_cannot_claim_what_is_no_source_of_forms(client: TestClient, database: Database, source: str) -> None:
+    form = {"ram_bandwidth": "5", "ram_bandwidth_sourced": "5", "ram_bandwidth_source": source}
+    card = {"accelerator_name": "My own card", "accelerator_bandwidth": "7", "accelerator_sourced": "7;;;;;;"}
+    client.post("/machines", data={"name": "box", **form, **card, "accelerator_source": source})
+    with database.read() as session:
+        machine = machines.machine(session, "box")
+    assert (machine.ram_bandwidth_source, machine.accelerators[0]["source"]) == ("typed", "typed")
+    for path in ("/machines/box", "/machines/box/edit", "/ceiling?device=My+own+card+on+box&total=8&bits=4.5"):
+        assert client.get(path).status_code == 200
+
+
 CARD = {"accelerator_name": "RTX 3090", "accelerator_count": "2"}
 
 
@@ -221,6 +233,11 @@ def test_what_a_sensor_told_is_not_overwritten_by_the_catalogue(client: TestClie
         ({"ram_speed": "3000 MHz"}, "give the data rate in MT/s."),
         ({"ram_speed": "DDR5-3000"}, "looks like its clock in MHz"),
         ({"ram_bus_bits": "100"}, "multiple of 16 bits"),
+        ({"ram_bandwidth": "1e9"}, "Memory bandwidth must be more than zero and not absurdly large."),
+        ({"accelerator_bandwidth": ["2e9", ""]}, "Bandwidth of My own card must be more than zero and not absurdly"),
+        ({"ram": "1e-12"}, "Memory must be more than zero"),
+        ({"ram": "0", "ram_exact": "0"}, "Memory must be more than zero"),
+        ({"accelerator_cache": ["-5", ""]}, "Cache of My own card must be more than zero"),
         ({"cores": "0"}, "The number of cores must be between 1 and 100,000."),
         ({"kind": "x" * 41}, "The kind is longer than 40 characters."),
     ],
