@@ -162,7 +162,7 @@ def typed(params_total: float, params_active: float, bits: float) -> Geometry:
         weights=Weights(dense=Part.of(params_active, bits), unread=Part.of(params_total - params_active, bits)),
         attention=None,
         assumptions=(
-            f"parameter counts and {bits:g} bits per weight were typed by hand",
+            f"parameter counts and {bits:g} bits per weight were typed by hand, so looked-up tables count too",
             "layers are unknown, so KV cache and attention are left out",
         ),
     )

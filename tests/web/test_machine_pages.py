@@ -371,6 +371,24 @@ def test_a_doubtful_measurement_after_a_sound_one_is_told_and_does_not_count(
     assert "The newest measurement, 15.0 GB/s just now, is doubtful, so the one before it counts." in page
 
 
+@pytest.mark.parametrize(("stated", "counts"), [(None, 15e9), (10e9, 15e9), (89.6e9, 89.6e9)])
+def test_a_doubtful_measurement_never_lowers_what_is_known(
+    client: TestClient, database: Database, stated: float | None, counts: float
+) -> None:
+    with database.write() as session:
+        machine = machines.add_machine(session, "box", ram_bandwidth_bytes_per_s=stated)
+        probe = bandwidth.add_probe(session, machine)
+        assert probe.id is not None
+        bandwidth.finish(session, probe.id, replace(CALM, best_bytes_per_s=15e9, median_bytes_per_s=5e9))
+    with database.read() as session:
+        memory = machines.devices(session, machine)[0]
+    assert memory.bandwidth_bytes_per_s == counts
+    assert {each.bytes_per_s for each in memory.bandwidths} == {15e9, stated or 15e9}
+    page = client.get("/machines/box").text
+    assert "a lower bound, in doubt" in page
+    assert ("the higher figure that is stated counts" in page) == (counts != 15e9)
+
+
 def test_an_archived_machine_leaves_the_lists_and_keeps_its_runs(client: TestClient, database: Database) -> None:
     with database.write() as session:
         public_id = seed(session, runs=4, configs_used=1, detailed=1)[-1]
