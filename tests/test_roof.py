@@ -20,7 +20,7 @@ from app.roof import Foundation, Insight, RunRoof, Unknown, foundation, insight,
 from app.samples import Point
 from app.store import machines, measurements, runs
 from app.store.drafts import Drafts
-from app.store.hardware import hardware_of
+from app.store.hardware import hardware_of, refreeze
 from app.store.machines import MachineDevice, Stated
 from app.store.models import Told, best
 from tests.ceiling.models import MODELS
@@ -356,6 +356,29 @@ def test_the_parts_of_a_token_add_up(database: Database, first_run: str) -> None
     assert sum(share.ms for share in found.waterfall) == pytest.approx(1000 / top.decode_tokens_per_s)
     assert [share.key for share in found.waterfall] == ["weights", "kv", "loss"]
     assert found.fit_words[0].startswith("A run of another model or quantization")
+
+
+@pytest.mark.parametrize("split", [{"split_mode": "layer"}, {"split_mode": "tensor"}, {"gpu_layers": 12}])
+def test_unlike_devices_are_explained_as_what_they_are_worth_together(
+    database: Database, first_run: str, split: dict[str, Any]
+) -> None:
+    cards = [
+        {"name": name, "count": 1, "memory_bytes": memory << 30, "bandwidth_bytes_per_s": bandwidth, "source": "typed"}
+        for name, memory, bandwidth in (("RTX 3090", 24, 936e9), ("RTX 4070", 12, 504e9))
+    ]
+    with database.write() as session:
+        machines.edit_machine(session, "strix-halo", accelerators=cards, ram_bandwidth_bytes_per_s=89.6e9)
+        run = runs.run(session, first_run)
+        refreeze(session, run)
+        config = session.get_one(Config, run.config_id)
+        config.settings = split
+        session.add(config)
+    told = explained(database, first_run)
+    with database.read() as session:
+        found = run_document(session, first_run)["points"][0]
+    reading = sum(part.ms for part in told.waterfall if part.key in ("weights", "kv", "state"))
+    assert reading == pytest.approx(1000 / found["ceiling"]["decode_tokens_per_s"])
+    assert [each.change for each in told.advice][-1] not in ("RTX 3090", "RTX 4070")
 
 
 def test_two_runs_tell_the_fixed_cost_of_a_layer(database: Database, first_run: str) -> None:

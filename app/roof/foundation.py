@@ -80,6 +80,15 @@ class Foundation:
         peak = first.peak_flops and first.peak_flops * many
         return Device(name, first.bandwidth_bytes_per_s * many, peak)
 
+    def worth(self, step: Step) -> Device:
+        """One device that takes as long for a step as all holders together, each reading its share of the bytes."""
+        if len(self.holders) == 1:
+            return self.holders[0].device
+        names = " + ".join(dict.fromkeys(holder.device.name for holder in self.holders))
+        peaks = [holder.device.peak_flops for holder in self.holders]
+        bandwidth = self.decode(step).tokens_per_s * step.n_bytes / step.batch
+        return Device(names, bandwidth, sum(peak or 0 for peak in peaks) if all(peaks) else None)
+
     def is_on_the_same_devices_as(self, other: "Foundation") -> bool:
         """Whatever is known of their bandwidth."""
         mine, theirs = ([(held.device.name, held.memory_bytes) for held in one.holders] for one in (self, other))

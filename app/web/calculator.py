@@ -126,10 +126,9 @@ def of_run(model_id: int, machine: str, known: Sequence[KnownDevice], found: Fou
     if same is not None:
         asked["device"] = same.name
     if same is None or alone is None or replace(alone, name=same.name) != same.device:
-        together = found.decode(top.step).tokens_per_s * top.step.n_bytes / top.step.batch
-        peaks = [holder.device.peak_flops for holder in found.holders]
-        asked["bandwidth"] = f"{together / GIGA:.6g}"
-        asked["tflops"] = f"{sum(peak or 0 for peak in peaks) / TERA:.6g}" if all(peaks) else ""
+        worth = found.worth(top.step)
+        asked["bandwidth"] = f"{worth.bandwidth_bytes_per_s / GIGA:.6g}"
+        asked["tflops"] = f"{worth.peak_flops / TERA:.6g}" if worth.peak_flops else ""
     return urlencode({key: value for key, value in asked.items() if value})
 
 
