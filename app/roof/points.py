@@ -17,7 +17,7 @@ from app.models import Config, Model, Run
 from app.roof.foundation import Foundation, Unknown, foundation
 from app.samples import Point
 from app.store.drafts import Drafts, drafts_of
-from app.store.hardware import hardware_of
+from app.store.hardware import Hardware
 from app.store.models import told_of
 
 
@@ -61,13 +61,17 @@ class RunRoof:
 
 
 def run_roof(
-    session: Session, run: Run, config: Config | None, model: Model | None, measured: Sequence[Measured]
+    session: Session,
+    run: Run,
+    config: Config | None,
+    model: Model | None,
+    hardware: Hardware,
+    measured: Sequence[Measured],
 ) -> RunRoof | Unknown | None:
-    """On the hardware that the run has frozen. None for a run whose configuration was never known."""
+    """On `hardware`, which the run has frozen. None for a run whose configuration was never known."""
     if config is None or model is None:
         return None
     assert run.id is not None
-    hardware = hardware_of(session, run)
     found = foundation(hardware.devices, config, told_of(session, model), hardware.said)
     if isinstance(found, Unknown):
         return found

@@ -106,7 +106,8 @@ def _result(session: Session, public_id: str) -> _Result:
     if config is None or model is None or all(each.value is None for each in measured):
         raise BadInput("This run has no result that could be shared.")
     points = {each.point.key: each.point for each in measured}
-    roof = run_roof(session, run, config, model, measured)
+    held = hardware.hardware_of(session, run)
+    roof = run_roof(session, run, config, model, held, measured)
     return _Result(
         run=run,
         machine=machine,
@@ -116,7 +117,7 @@ def _result(session: Session, public_id: str) -> _Result:
         taken=samples.samples_of(session, run.id),
         measured=measured,
         main=points.get(run.main_point_key) or measured[0].point,
-        held=hardware.hardware_of(session, run).devices,
+        held=held.devices,
         roof=roof if isinstance(roof, RunRoof) else None,
     )
 

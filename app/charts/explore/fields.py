@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.ceiling.labels import bits_of_label
-from app.ceiling.types import KV_BITS
+from app.ceiling.types import kv_bits
 from app.charts.explore.field import Field, Spot, Value, natural
 from app.configuration import SETTINGS, setting_title, show
 from app.i18n import _
@@ -179,7 +179,7 @@ def _setting(key: str, values: set[Any]) -> Field:
 
 def _kv_rank(text: str) -> tuple[float]:
     """Types of a KV cache by their bits; other settings have none."""
-    return (KV_BITS.get(text.lower(), 0.0),)
+    return (kv_bits(text.lower()) or 0.0,)
 
 
 def _is_number(value: Any) -> bool:

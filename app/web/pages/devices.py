@@ -11,7 +11,7 @@ from app.hardware.catalogue import Device
 from app.i18n import _, marked
 from app.store import devices
 from app.web.deps import DatabaseDep, Form, Writing
-from app.web.forms import GIGA, Fields, quantity, typed
+from app.web.forms import GIGA, Fields, kept, quantity, typed
 from app.web.machine_form import TERA
 from app.web.paths import path_for
 from app.web.render import render
@@ -82,7 +82,6 @@ def _fields(device: Device) -> Fields:
 
 def _values(form: Fields) -> dict[str, Any]:
     """Columns of a device. Raises BadInput."""
-    memory = quantity(form.get("memory"), _("The memory"))
     bandwidth = quantity(form.get("bandwidth"), _("The bandwidth"))
     if bandwidth is None:
         raise BadInput(_("The bandwidth is missing: it is what a device is looked up for."))
@@ -96,7 +95,7 @@ def _values(form: Fields) -> dict[str, Any]:
     return {
         "name": form.required("name", _("The name"), 120),
         "kind": kind,
-        "memory_bytes": int(memory) if memory is not None else None,
+        "memory_bytes": kept(form.get("memory"), _("The memory"), exact=""),
         "bandwidth_bytes_per_s": bandwidth,
         "compute_flops_per_s": compute,
         "fastest_flops_per_s": fastest,
