@@ -26,7 +26,13 @@ from tests.web.walk import UNSAFE, addresses
 
 PASSWORD = "correct horse battery staple"
 PUBLIC = "/s/"
-OPEN = {("GET", "/login"), ("POST", "/login"), ("POST", "/language"), ("GET", "/health"), ("GET", "/static/css/app.css")}
+OPEN = {
+    ("GET", "/login"),
+    ("POST", "/login"),
+    ("POST", "/language"),
+    ("GET", "/health"),
+    ("GET", "/static/css/app.css"),
+}
 
 
 @pytest.fixture
