@@ -80,7 +80,7 @@ def test_choosing_an_axis_draws_the_explorer_anew(browser: "Browser", address: s
     with tab(browser, address) as opened:
         page = opened.page
         page.goto("/explore")
-        page.get_by_label("against", exact=True).select_option("prompt_tokens")
+        page.get_by_label("Against", exact=True).select_option("prompt_tokens")
         page.wait_for_url("**/explore?x=prompt_tokens&y=decode_tokens_per_s&series=model")
         page.get_by_role("heading", name="Decode against prompt tokens").wait_for()
         page.get_by_label("Show", exact=True).select_option("ttft_ms")
