@@ -175,6 +175,20 @@ def test_on_a_phone_points_and_samples_need_no_scrolling(browser: "Browser", add
                 assert region.evaluate("each => each.scrollWidth <= each.clientWidth")
 
 
+@pytest.mark.parametrize("path", ["/", "/servers", "/shares", "/compare?run=seed000039&run=seed000037"])
+def test_on_a_phone_every_entry_of_the_menu_and_every_verdict_is_in_sight(
+    browser: "Browser", address: str, path: str
+) -> None:
+    with tab(browser, address, 390) as opened:
+        page = opened.page
+        page.goto(path)
+        for each in page.locator("nav a, .compared td").all():
+            box = each.bounding_box()
+            assert box is not None
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 390
+
+
 @pytest.mark.parametrize("script", ["plotly-basic.min.js", "charts.js"])
 def test_a_chart_that_cannot_be_drawn_says_so_and_opens_its_numbers(
     browser: "Browser", address: str, script: str
