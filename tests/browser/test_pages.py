@@ -182,7 +182,7 @@ def test_on_a_phone_every_entry_of_the_menu_and_every_verdict_is_in_sight(
     with tab(browser, address, 390) as opened:
         page = opened.page
         page.goto(path)
-        for each in page.locator("nav a, .compared td").all():
+        for each in page.locator("nav a, .compared tbody td").all():
             box = each.bounding_box()
             assert box is not None
             assert box["x"] >= 0
