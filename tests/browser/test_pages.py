@@ -244,6 +244,24 @@ def test_on_paper_it_is_light_whole_and_without_buttons(browser: "Browser", addr
         )
 
 
+EMPTY = """
+() => [...document.querySelectorAll('main .card')]
+  .filter(each => each.checkVisibility() && !each.innerText.trim() && !each.querySelector('svg, img'))
+  .map(each => each.outerHTML.slice(0, 160))
+"""
+
+
+def test_on_paper_no_page_has_controls_or_empty_boxes(browser: "Browser", address: str) -> None:
+    with tab(browser, address) as opened:
+        page = opened.page
+        page.emulate_media(media="print")
+        for path in PATHS:
+            page.goto(path)
+            for name in ("nav", "main button", "main .button", ".moves"):
+                assert not any(each.is_visible() for each in page.locator(name).all()), (path, name)
+            assert page.evaluate(EMPTY) == [], path
+
+
 def test_a_config_is_uploaded_from_a_runs_page_and_the_calculator_follows(browser: "Browser", address: str) -> None:
     with tab(browser, address) as opened:
         page = opened.page
