@@ -111,10 +111,10 @@ def test_two_runs_are_ticked_compared_and_swapped(browser: "Browser", address: s
         for public_id in ("seed000039", "seed000037"):
             page.get_by_label(f"Compare run {public_id}").check()
         page.get_by_role("button", name="Compare").click()
-        page.wait_for_url("**/compare?run=seed000039&run=seed000037")
+        page.wait_for_url("**/compare?run=seed000037&run=seed000039")
         page.get_by_role("heading", name="What differs").wait_for()
         page.get_by_role("link", name="Swap").click()
-        page.wait_for_url("**/compare?run=seed000037&run=seed000039")
+        page.wait_for_url("**/compare?run=seed000039&run=seed000037")
 
 
 def test_a_baseline_is_pinned_and_later_runs_say_how_they_stand(browser: "Browser", address: str) -> None:
