@@ -69,10 +69,10 @@ STEERING = "\x1b]0;title\x07\x1b[2J\x9b1m\r\b"
 
 def test_nothing_that_is_stored_steers_the_terminal(database: Database, public_id: str) -> None:
     with database.write() as session:
-        for row in session.exec(select(Model)):
-            row.name = f"Qwen{STEERING}"
-        for row in session.exec(select(Server)):
-            row.name = f"box{STEERING}"
+        for model in session.exec(select(Model)):
+            model.name = f"Qwen{STEERING}"
+        for server in session.exec(select(Server)):
+            server.name = f"box{STEERING}"
         run = runs.run(session, public_id)
         run.note, run.labels, run.error, run.status = STEERING, [f"night{STEERING}"], STEERING, "done"
     roofmark("baseline", "set", public_id)

@@ -144,8 +144,8 @@ def test_of_what_is_ticked_the_oldest_is_the_base(client: TestClient, pair: tupl
     for page in ("/compare", "/runs"):
         assert '<input type="hidden" name="base" value="">' in client.get(page).text
     for names in ((newer, older), (older, newer), (newer, f"config:{older}"), ("latest", older)):
-        asked = [("base", ""), *(("run", name) for name in names)]
-        found = client.get("/compare", params=asked, follow_redirects=False)
+        asked = urlencode([("base", ""), *(("run", name) for name in names)])
+        found = client.get(f"/compare?{asked}", follow_redirects=False)
         first, second = sorted(names, key=lambda name: older not in name)
         wanted = urlencode([("run", first), ("run", second)])
         assert (found.status_code, found.headers["location"]) == (303, f"/compare?{wanted}")
