@@ -125,9 +125,11 @@ def _first_token(usable: Sequence[Sample], point_roof: PointRoof | None) -> Iter
             ttft_ms=number(ttft_ms),
             tokens=tokens,
         )
-        if point_roof and point_roof.mfu is not None and point_roof.prefill:
+        if point_roof and point_roof.prefill_share is not None and point_roof.prefill:
             binds = _("computing") if point_roof.prefill.bound == "compute" else _("memory bandwidth")
-            evidence += _(", {mfu} % of what {binds} allows", mfu=number(point_roof.mfu * 100), binds=binds)
+            evidence += _(
+                ", {share} % of what {binds} allows", share=number(point_roof.prefill_share * 100), binds=binds
+            )
         yield Limit(
             "TTFT",
             _("The prompt's length: its processing is most of the time."),

@@ -46,6 +46,13 @@ class PointRoof:
     assumptions: tuple[str, ...]
 
     @property
+    def prefill_share(self) -> float | None:
+        """Of the prefill ceiling, whatever binds there; MFU is of the compute peak alone."""
+        if self.prefill is None or not self.prefill_tokens_per_s:
+            return None
+        return self.prefill_tokens_per_s / self.prefill.tokens_per_s
+
+    @property
     def steps_per_s(self) -> float | None:
         """Readings of the weights, times the number of streams."""
         return self.decode_tokens_per_s and self.decode_tokens_per_s / tokens_per_step(self.drafts)

@@ -158,9 +158,8 @@ def _tiles(found: _Result) -> Iterator[Tile]:
 def _bars(top: PointRoof) -> Iterator[Bar]:
     if top.mbu is not None:
         yield Bar("Decode ceiling", top.mbu, top.decode.tokens_per_s, "tok/s", f"{top.decode.words}; {top.step.words}")
-    if top.prefill is not None and top.prefill_tokens_per_s:
-        share = top.prefill_tokens_per_s / top.prefill.tokens_per_s
-        yield Bar("Prefill ceiling", share, top.prefill.tokens_per_s, "tok/s", top.prefill.words)
+    if top.prefill is not None and top.prefill_share is not None:
+        yield Bar("Prefill ceiling", top.prefill_share, top.prefill.tokens_per_s, "tok/s", top.prefill.words)
 
 
 def _subtitle(found: _Result) -> str:

@@ -270,3 +270,22 @@ def test_a_page_with_everything_makes_few_queries_however_many_machines_there_ar
     page = client.get(f"/runs/{beside}").text
     assert "MBU" in page
     assert len([each for each in statements if each.startswith("SELECT")]) <= 20
+
+
+def test_the_parts_that_the_page_names_on_top_are_there_in_this_order(client: TestClient, seeded: list[str]) -> None:
+    """Of a run of one point and of one of several: first what came out, last what it was computed from."""
+    for public_id in seeded[-2:]:
+        page = client.get(f"/runs/{public_id}").text
+        (contents,) = re.findall(r'<nav class="contents".*?</nav>', page, flags=re.DOTALL)
+        anchors = re.findall(r'href="#([^"]+)"', contents)
+        places = [page.index(f'id="{anchor}"') for anchor in anchors]
+        assert len(places) > 6
+        assert places == sorted(places)
+        assert {"result-title", "config-title", "note", "roof-title", "samples-title"} <= set(anchors)
+
+
+@pytest.mark.parametrize("status", ["queued", "running"])
+def test_a_page_that_is_still_short_names_no_parts(client: TestClient, database: Database, status: str) -> None:
+    with database.write() as session:
+        seed(session, runs=1)
+    assert 'class="contents"' not in client.get(f"/runs/{add_run(database, status=status)}").text
