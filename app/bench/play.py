@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 
 from app.bench.checks import pause, wait_until_idle
 from app.bench.job import Job, Prepared
+from app.bench.others import counters, is_still_busy, work_of_others
 from app.bench.progress import Phase, Taken
 from app.bench.round import play_round
 from app.bench.stop import Stop
+from app.engines.base import Counters
 from app.errors import ServerProblem, Trouble
 from app.metrics import FLAGS, flags_of, is_usable
 from app.samples import Sample, Status, Trace
@@ -57,11 +59,15 @@ def play(job: Job, prepared: Prepared, stop: Stop) -> Iterator[Phase | Taken]:
 
 
 def _taken(job: Job, this: _Round, stop: Stop) -> Generator[Phase, None, list[Taken]]:
-    """Its samples. Some servers say that they are loading only when they are asked to answer."""
+    """Its samples. Some servers say that they are loading only when they are asked to answer.
+
+    Before and after, outside of what is timed, the server's counters tell whether it worked for others meanwhile.
+    """
     waiting = time.monotonic()
     while True:
         nonces = [secrets.token_hex(NONCE_BYTES // 2) for _ in range(this.case.point.concurrency)]
         asks = [job.ask(this.case, nonce, this.prompt_tokens) for nonce in nonces]
+        before = counters(job.engine, job.client)
         started_at, begun = datetime.now(UTC), time.monotonic()
         try:
             traces = play_round(job.engine, job.client, asks, stop)
@@ -73,10 +79,18 @@ def _taken(job: Job, this: _Round, stop: Stop) -> Generator[Phase, None, list[Ta
             pause(stop)
             continue
         seconds = time.monotonic() - begun
-        return [Taken(sample, started_at, seconds) for sample in _samples(this, traces)]
+        is_shared = this.server_was_busy or _was_shared(job, traces, before)
+        return [Taken(sample, started_at, seconds) for sample in _samples(this, traces, is_shared)]
 
 
-def _samples(this: _Round, traces: Sequence[Trace]) -> Iterator[Sample]:
+def _was_shared(job: Job, traces: Sequence[Trace], before: Counters | None) -> bool:
+    if any(trace.status is not Status.OK for trace in traces):
+        return False
+    after = counters(job.engine, job.client) if before is not None else None
+    return bool(work_of_others(traces, before, after)) or is_still_busy(job.engine, job.client)
+
+
+def _samples(this: _Round, traces: Sequence[Trace], is_shared: bool) -> Iterator[Sample]:
     began_ns = min((trace.sent_ns for trace in traces if trace.sent_ns), default=0)
     for stream, trace in enumerate(traces):
         sample = Sample(
@@ -90,7 +104,7 @@ def _samples(this: _Round, traces: Sequence[Trace]) -> Iterator[Sample]:
             round=this.index,
             stream=stream,
             sent_at_ms=(trace.sent_ns - began_ns) / 1e6 if trace.sent_ns else 0.0,
-            sensors={"server_was_busy": True} if this.server_was_busy else {},
+            sensors={"server_was_busy": True} if is_shared else {},
         )
         yield replace(sample, flags=flags_of(sample))
 

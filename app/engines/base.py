@@ -5,10 +5,11 @@ finds it. Engines never touch the database: they take and give the frozen values
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from app.counted import Counted
 from app.engines._models import file_stem
 from app.http import ServerClient
 from app.samples import Trace
@@ -92,6 +93,10 @@ class Counters:
     """Fresh ones: really processed."""
     cached_prompt_tokens: float | None = None
     output_tokens: float | None = None
+    requests: float | None = None
+    """Finished ones."""
+    raw: Mapping[str, float] = field(default_factory=dict, compare=False, repr=False)
+    """All that the server told, for `Engine.counted`."""
 
 
 class Engine(ABC):
@@ -138,5 +143,18 @@ class Engine(ABC):
         return None
 
     def counters(self, client: ServerClient) -> Counters | None:
-        """To be compared before and after a run; None where the server counts nothing."""
+        """To be compared before and after a run, and around each round; None where the server counts nothing."""
         return None
+
+    def counted(
+        self,
+        before: Counters,
+        after: Counters,
+        model: str | None,
+        requests: int,
+    ) -> Sequence[Counted]:
+        """What the server counted between two readings, for `model` where it keeps them apart.
+
+        `requests`: how many answers came in between. Counters that fell were reset by a restart and count from zero.
+        """
+        return ()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, Measured, is_usable, metrics, triple_of
 from app.metrics.base import SOURCES, Metric
+from app.metrics.beside import CAUSES_BY_FLAG, DISAGREEMENT, counting_cause
 from app.metrics.summary import MIN_FOR_INTERVAL
 from app.samples import Point, Sample, Status
 from app.units import number, plural, spread
@@ -23,17 +24,7 @@ FURTHER = (
 )
 """In this order after the triple; others follow by key."""
 
-DISAGREEMENT = 0.05
-"""Relative difference of client and server on decode above which a page warns."""
-
 LOWER_BOUND = "a lower bound: it contains HTTP, queue and chat template"
-
-_DISAGREEMENT_CAUSES = {
-    "buffered": "Something between server and Roofmark holds tokens back, most likely a buffering proxy.",
-    "token_count_estimated": "The server gives no token count, so events were counted, and an event may hold several.",
-    "hidden_tokens": "The server counts tokens that never showed in the stream.",
-    "bundled": "Events hold several tokens each, so the first and the last event are not the first and last token.",
-}
 
 
 @dataclass(frozen=True)
@@ -152,19 +143,11 @@ def disagreement(found: Sequence[Measured], samples: Sequence[Sample]) -> str | 
     if abs(difference) <= DISAGREEMENT:
         return None
     flags = Counter(flag for sample in samples if not sample.is_warmup for flag in sample.flags)
-    cause = next((said for flag, said in _DISAGREEMENT_CAUSES.items() if flags[flag]), None)
+    cause = next((said for flag, said in CAUSES_BY_FLAG.items() if flags[flag]), None)
     return (
         f"Roofmark timed {number(client)} tok/s decode, the server states {number(server)} tok/s: "
-        f"{abs(difference):.0%} {'more' if difference > 0 else 'less'}. {cause or _counting_cause(difference, samples)}"
+        f"{abs(difference):.0%} {'more' if difference > 0 else 'less'}. {cause or counting_cause(difference, samples)}"
     )
-
-
-def _counting_cause(difference: float, samples: Sequence[Sample]) -> str:
-    tokens = max((sample.trace.output_tokens or 0 for sample in samples), default=0)
-    # n tokens over the time of n - 1 intervals: an error of 1 / (n - 1)
-    if tokens > 1 and abs(abs(difference) - 1 / (tokens - 1)) < 0.3 / (tokens - 1):
-        return "The server seems to divide all tokens by the time of one interval less."
-    return "Likely causes are a slow or buffering network between them, or a server that counts otherwise."
 
 
 def _left_out(found: Sequence[Measured]) -> tuple[str, ...]:
