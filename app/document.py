@@ -12,7 +12,7 @@ from app.metrics import Measured, metrics
 from app.metrics.beside import beside
 from app.metrics.clock import first_token_ms
 from app.models import Config, Machine, Model, Run
-from app.roof import Holder, RunRoof, Unknown, run_roof
+from app.roof import Holder, RunRoof, Unknown, run_roof, with_ceiling
 from app.samples import Point, Sample
 from app.store import measurements, runs, samples
 from app.store.listing import Row, Shown
@@ -30,6 +30,8 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
     machine, server, config, model = runs.circumstances(session, run)
     taken = samples.samples_of(session, run.id)
     measured = measurements.measurements_of(session, run.id)
+    roof = run_roof(session, run, config, model, measured)
+    taken = with_ceiling(taken, roof)
     from app import engines  # loads every engine: not at start
 
     before = previous(session, run, {engine.key: engine.title for engine in engines.all()})
@@ -59,7 +61,7 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
             "error": run.error,
         },
         "baseline": baseline.to_json(baseline.standing(session, public_id)),
-        "points": _points(run, measured, run_roof(session, run, config, model, measured)),
+        "points": _points(run, measured, roof),
         "samples": [_sample(sample) for sample in taken],
     }
 

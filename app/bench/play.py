@@ -2,19 +2,22 @@
 
 import secrets
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from app.bench.checks import pause, wait_until_idle
 from app.bench.job import Job, Prepared
 from app.bench.others import counters, is_still_busy, work_of_others
+from app.bench.pauses import slept_s
 from app.bench.progress import Phase, Taken
 from app.bench.round import play_round
 from app.bench.stop import Stop
 from app.engines.base import Counters
 from app.errors import ServerProblem, Trouble
 from app.metrics import FLAGS, flags_of, is_usable
+from app.metrics.flags import SLEPT_S
 from app.samples import Sample, Status, Trace
 from app.suites import Case
 from app.units import duration
@@ -67,7 +70,7 @@ def _taken(job: Job, this: _Round, stop: Stop) -> Generator[Phase, None, list[Ta
     while True:
         nonces = [secrets.token_hex(NONCE_BYTES // 2) for _ in range(this.case.point.concurrency)]
         asks = [job.ask(this.case, nonce, this.prompt_tokens) for nonce in nonces]
-        before = counters(job.engine, job.client)
+        before, slept = counters(job.engine, job.client), slept_s()
         started_at, begun = datetime.now(UTC), time.monotonic()
         try:
             traces = play_round(job.engine, job.client, asks, stop)
@@ -79,8 +82,10 @@ def _taken(job: Job, this: _Round, stop: Stop) -> Generator[Phase, None, list[Ta
             pause(stop)
             continue
         seconds = time.monotonic() - begun
-        is_shared = this.server_was_busy or _was_shared(job, traces, before)
-        return [Taken(sample, started_at, seconds) for sample in _samples(this, traces, is_shared)]
+        seen: dict[str, Any] = {"slept_s": slept} if (slept := slept_s() - slept) >= SLEPT_S else {}
+        if this.server_was_busy or _was_shared(job, traces, before):
+            seen["server_was_busy"] = True
+        return [Taken(sample, started_at, seconds) for sample in _samples(this, traces, seen)]
 
 
 def _was_shared(job: Job, traces: Sequence[Trace], before: Counters | None) -> bool:
@@ -90,7 +95,7 @@ def _was_shared(job: Job, traces: Sequence[Trace], before: Counters | None) -> b
     return bool(work_of_others(traces, before, after)) or is_still_busy(job.engine, job.client)
 
 
-def _samples(this: _Round, traces: Sequence[Trace], is_shared: bool) -> Iterator[Sample]:
+def _samples(this: _Round, traces: Sequence[Trace], seen: Mapping[str, Any]) -> Iterator[Sample]:
     began_ns = min((trace.sent_ns for trace in traces if trace.sent_ns), default=0)
     for stream, trace in enumerate(traces):
         sample = Sample(
@@ -104,7 +109,7 @@ def _samples(this: _Round, traces: Sequence[Trace], is_shared: bool) -> Iterator
             round=this.index,
             stream=stream,
             sent_at_ms=(trace.sent_ns - began_ns) / 1e6 if trace.sent_ns else 0.0,
-            sensors={"server_was_busy": True} if is_shared else {},
+            sensors=dict(seen),
         )
         yield replace(sample, flags=flags_of(sample))
 

@@ -13,7 +13,7 @@ from app.compare import standing
 from app.errors import BadInput
 from app.metrics import FLAGS, metrics
 from app.models import ENDED_STATES, Machine, Model, Run, Server
-from app.roof import Limit, PointRoof, RunRoof, Unknown, insight, limits, run_roof
+from app.roof import Limit, PointRoof, RunRoof, Unknown, insight, limits, run_roof, with_ceiling
 from app.samples import Point, Sample
 from app.store import devices, hardware, measurements, runs, samples
 from app.store.annotations import REASONS
@@ -38,11 +38,12 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
     machine, server, config, model = runs.circumstances(session, run)
     taken = samples.samples_of(session, run.id)
     measured = measurements.measurements_of(session, run.id)
+    roof = run_roof(session, run, config, model, measured) if measured else None
+    taken = with_ceiling(taken, roof)
     found = results(measured, taken)
     shown = _chosen(point, [each.point for each in found], run)
     at_point = [sample for sample in taken if sample.point == shown]
     typical = charts.typical_sample(at_point)
-    roof = run_roof(session, run, config, model, measured) if measured else None
     top = roof.at(shown) if isinstance(roof, RunRoof) else None
     explained = insight(session, run, config, roof, top) if isinstance(roof, RunRoof) and config and top else None
     return render(
