@@ -397,5 +397,5 @@ def test_a_sample_beyond_twice_the_ceiling_is_implausible_once_a_ceiling_is_know
     fits, beyond = at(1.9), at(2.1, flags=("short",))
     elsewhere = at(2.1, point=Point(9000, 128))
     assert [each.flags for each in with_ceiling([fits, beyond, elsewhere], roof)] == [(), ("short", "implausible"), ()]
-    assert with_ceiling([beyond], Unknown("no", "ceiling")) == [beyond]
+    assert with_ceiling([beyond], Unknown("no", "ceiling", "model")) == [beyond]
     assert with_ceiling([beyond], None) == [beyond]

@@ -9,7 +9,7 @@ play    warm-ups and repetitions of every point
 """
 
 from app.bench.checks import Limits, busy_machine_warning, wait_until_ready
-from app.bench.job import Job, Prepared, exceeds_context, prepare, step
+from app.bench.job import Job, Log, Prepared, exceeds_context, prepare, step
 from app.bench.others import counters, work_of_others
 from app.bench.play import play, verdict
 from app.bench.progress import Phase, Taken
@@ -18,6 +18,7 @@ from app.bench.stop import Stop
 __all__ = [
     "Job",
     "Limits",
+    "Log",
     "Phase",
     "Prepared",
     "Stop",

@@ -70,10 +70,12 @@ def _taken(job: Job, this: _Round, stop: Stop) -> Generator[Phase, None, list[Ta
     while True:
         nonces = [secrets.token_hex(NONCE_BYTES // 2) for _ in range(this.case.point.concurrency)]
         asks = [job.ask(this.case, nonce, this.prompt_tokens) for nonce in nonces]
+        if job.log is not None:
+            job.log.begin()
         before, slept = counters(job.engine, job.client), slept_s()
         started_at, begun = datetime.now(UTC), time.monotonic()
         try:
-            traces = play_round(job.engine, job.client, asks, stop)
+            traces: Sequence[Trace] = play_round(job.engine, job.client, asks, stop)
         except ServerProblem as problem:
             waited = time.monotonic() - waiting
             if problem.trouble is not Trouble.LOADING or waited > job.limits.loading_timeout_s:
@@ -85,6 +87,8 @@ def _taken(job: Job, this: _Round, stop: Stop) -> Generator[Phase, None, list[Ta
         seen: dict[str, Any] = {"slept_s": slept} if (slept := slept_s() - slept) >= SLEPT_S else {}
         if this.server_was_busy or _was_shared(job, traces, before):
             seen["server_was_busy"] = True
+        if job.log is not None:
+            traces = job.log.complete(traces)
         return [Taken(sample, started_at, seconds) for sample in _samples(this, traces, seen)]
 
 

@@ -129,6 +129,12 @@ def run(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="What a probe cannot know, such as cards=2; remembered."),
     ] = None,
+    log: Annotated[
+        str | None,
+        typer.Option(
+            "--log", metavar="FILE", help="The log of llama.cpp or Strata on this machine; remembered, '' forgets it."
+        ),
+    ] = None,
     note: Annotated[str, typer.Option("--note", help="A note for this run.")] = "",
     api_key: ApiKey = None,
     as_json: Json = False,
@@ -136,7 +142,7 @@ def run(
     """Measure a server here and now, and keep the result."""
     from app.cli.measure import Request, measure
 
-    measure(Request(url, server, engine, model, suite, reps, warmup, settings or [], note, api_key), as_json)
+    measure(Request(url, server, engine, model, suite, reps, warmup, settings or [], note, api_key, log), as_json)
 
 
 @app.command()

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from app.counted import Counted
 from app.engines._models import file_stem
 from app.http import ServerClient
-from app.samples import Trace
+from app.samples import ServerFigures, Trace
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,20 @@ class Counters:
     """All that the server told, for `Engine.counted`."""
 
 
+FROM_LOG = "from_log"
+"""In `ServerFigures.raw`: which figures the server's log told, not its answer."""
+
+
+@dataclass(frozen=True)
+class Logged:
+    """One finished request as the server's log tells it."""
+
+    figures: ServerFigures
+    prompt_tokens: int | None = None
+    """All of them, where the log says so; those really processed stand in `figures`."""
+    cached_tokens: int | None = None
+
+
 class Engine(ABC):
     key: ClassVar[str]
     """Stable name in the database, JSON and `--engine`."""
@@ -106,6 +120,8 @@ class Engine(ABC):
     default_ports: ClassVar[tuple[int, ...]] = ()
     sets_context: ClassVar[bool] = False
     """Each request says how much context to reserve; elsewhere it is fixed when the server starts."""
+    has_log: ClassVar[bool] = False
+    """`read_log` knows its format."""
     rank: ClassVar[int] = 0
     """Engines are tried from the highest rank down; the generic one comes last."""
 
@@ -141,6 +157,10 @@ class Engine(ABC):
         May raise ServerProblem.
         """
         return None
+
+    def read_log(self, text: str) -> Sequence[Logged]:
+        """The requests in a piece of the server's log, oldest first; none where its format is not known."""
+        return ()
 
     def counters(self, client: ServerClient) -> Counters | None:
         """To be compared before and after a run, and around each round; None where the server counts nothing."""

@@ -15,13 +15,13 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from app.counted import Counted
-from app.engines import _prometheus
+from app.engines import _llamacpp_log, _prometheus
 from app.engines._chunk import count, mapping
 from app.engines._counting import Exported, counted_of, counters_of
 from app.engines._health import busy_health, health_of
 from app.engines._models import file_stem, quantization_in, quantization_of_ftype, shown_name
 from app.engines._probing import string
-from app.engines.base import Ask, Counters, Facts, Health, ModelFacts
+from app.engines.base import Ask, Counters, Facts, Health, Logged, ModelFacts
 from app.engines.openai import OpenAI, listed
 from app.errors import ServerProblem, Trouble
 from app.http import Answer, ServerClient
@@ -55,6 +55,7 @@ class LlamaCpp(OpenAI):
     default_ports: ClassVar[tuple[int, ...]] = (8080,)
     rank: ClassVar[int] = 50
     cache_switch: ClassVar[str] = "cache_prompt"
+    has_log: ClassVar[bool] = True
 
     def recognise(self, client: ServerClient) -> Facts | None:
         answer = client.get("/props")
@@ -103,6 +104,9 @@ class LlamaCpp(OpenAI):
             return len(tokens["tokens"])
         except (ServerProblem, KeyError, TypeError):
             return None
+
+    def read_log(self, text: str) -> Sequence[Logged]:
+        return _llamacpp_log.read(text)
 
     def counters(self, client: ServerClient) -> Counters | None:
         return counters_of(_EXPORTED, _prometheus.scrape(client))

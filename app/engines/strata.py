@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from app.counted import Counted
+from app.engines import _strata_log
 from app.engines._chunk import count, mapping, milliseconds, number
 from app.engines._health import busy_health, health_of
 from app.engines._probing import object_at, object_in, string
-from app.engines.base import Ask, Counters, Facts, Health
+from app.engines.base import Ask, Counters, Facts, Health, Logged
 from app.engines.openai import OpenAI, listed
 from app.errors import ServerProblem
 from app.http import ServerClient
@@ -27,6 +28,7 @@ class Strata(OpenAI):
     title: ClassVar[str] = "Strata"
     default_ports: ClassVar[tuple[int, ...]] = (8080,)
     rank: ClassVar[int] = 45
+    has_log: ClassVar[bool] = True
     fixed_length: ClassVar[bool | None] = False
 
     def recognise(self, client: ServerClient) -> Facts | None:
@@ -57,6 +59,9 @@ class Strata(OpenAI):
             return replace(health, detail="The engine is unloaded: the first request loads the model.")
         live = mapping(object_at(client, "/metrics").get("live")).get("state")
         return busy_health([None if live is None else float(live not in _RESTING)])
+
+    def read_log(self, text: str) -> Sequence[Logged]:
+        return _strata_log.read(text)
 
     def counters(self, client: ServerClient) -> Counters | None:
         totals = mapping(object_at(client, "/metrics").get("totals"))

@@ -5,10 +5,11 @@ from typing import Any
 
 from app.bench import Prepared, work_of_others
 from app.counted import Counted
-from app.engines.base import Counters
+from app.engines.base import FROM_LOG, Counters
 from app.metrics.beside import stated
 from app.runner import sensing
 from app.samples import Sample, Status
+from app.units import plural
 
 
 def before(prepared: Prepared, warnings: Sequence[str]) -> dict[str, Any]:
@@ -50,6 +51,8 @@ def after(
         )
     warnings += [note for note in notes if note not in warnings]
     warnings += sensing.warnings(taken)
+    if sentence := told_by_log(complete):
+        checks.append(sentence)
     others = work_of_others([sample.trace for sample in taken], began, ended)
     if others:
         warnings.append(
@@ -60,3 +63,13 @@ def after(
     told = {each.name for each in counted}
     server = [*counted, *(each for each in stated(taken) if each.name not in told)]
     return {**known, "checks": checks, "warnings": warnings, "server": [each.to_json() for each in server]}
+
+
+def told_by_log(complete: Sequence[Sample]) -> str | None:
+    """Which figures came from the server's log, and for how many samples."""
+    raws = [sample.trace.server.raw for sample in complete if sample.trace.server is not None]
+    told = [raw[FROM_LOG] for raw in raws if FROM_LOG in raw]
+    if not told:
+        return None
+    names = dict.fromkeys(name.replace("_", " ") for each in told for name in each)
+    return f"The server's log tells of {plural(len(told), 'sample')} what its answers did not: {', '.join(names)}."

@@ -4,7 +4,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from sqlmodel import Session
@@ -18,7 +18,7 @@ from app.errors import Busy, Cancelled, RoofmarkError, ServerProblem
 from app.http import ServerClient, is_loopback
 from app.metrics import triple_of
 from app.models import Run, Server
-from app.runner import evidence, notify, sensing, workers
+from app.runner import evidence, logfile, notify, sensing, workers
 from app.runner.facts import chosen_model, context_tokens, contradictions, facts_json, geometry, snapshot, with_context
 from app.samples import Sample, Status
 from app.secrets import Secrets
@@ -133,8 +133,13 @@ def _measure(m: _Measuring) -> str | None:
         _freeze(m, facts, model, _model_document(engine, client, model), prepared)
         before = bench.counters(engine, client)
         try:
-            with sensing.watching(m.server, m.settings) as watch:
-                for step in bench.play(job, prepared, m.stop):
+            with (
+                sensing.watching(m.server, m.settings) as watch,
+                logfile.following(m.server.log_path, engine) as (log_file, trouble),
+            ):
+                if trouble:
+                    m.run.evidence = {**m.run.evidence, "warnings": [*m.run.evidence["warnings"], trouble]}
+                for step in bench.play(replace(job, log=log_file), prepared, m.stop):
                     if isinstance(step, Phase):
                         _tell(m, step)
                     else:
