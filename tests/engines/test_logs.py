@@ -16,7 +16,7 @@ LLAMA, STRATA = find("llama.cpp").read_log, find("strata").read_log
 
 
 def log(folder: str, name: str) -> str:
-    return (HERE / "captures" / folder / f"{name}.log").read_text()
+    return (HERE / "captures" / folder / f"{name}.txt").read_text()
 
 
 def four(found: Logged) -> tuple[int | None, float | None, int | None, float | None]:
@@ -26,7 +26,7 @@ def four(found: Logged) -> tuple[int | None, float | None, int | None, float | N
 
 def test_llamacpp_of_all_ages() -> None:
     """Runs, INFO with ids behind, a header with the numbers below it, a router's prefix, JSON without ids."""
-    found = LLAMA(log("llama.cpp", "older-builds"))
+    found = LLAMA(log("llama.cpp", "log-older-builds"))
     assert [four(each) for each in found] == [
         (100, 500.0, 20, 400.0),
         (100, 250.0, 40, 800.0),
@@ -38,7 +38,7 @@ def test_llamacpp_of_all_ages() -> None:
 
 
 def test_llamacpp_of_today_with_interim_progress() -> None:
-    found = LLAMA(log("llama.cpp", "server"))
+    found = LLAMA(log("llama.cpp", "log"))
     assert [four(each) for each in found[:3]] == [
         (186, 8028.19, 32, 39511.07),
         (5, 792.53, 32, 10856.88),
@@ -84,7 +84,7 @@ def test_what_looks_alike_is_none() -> None:
 
 
 def test_strata_pairs_the_hit_rate_with_the_request_before_it() -> None:
-    whole, reusing, broken = STRATA(log("strata", "engine"))
+    whole, reusing, broken = STRATA(log("strata", "log"))
     assert whole == Logged(
         ServerFigures(
             prompt_tokens=214,
@@ -106,7 +106,7 @@ def test_strata_pairs_the_hit_rate_with_the_request_before_it() -> None:
 
 
 def test_a_hit_rate_without_its_request_belongs_to_nobody() -> None:
-    lines = log("strata", "engine").splitlines(keepends=True)
+    lines = log("strata", "log").splitlines(keepends=True)
     assert STRATA("".join(lines[2:5])) == []
     assert STRATA("".join([lines[1], lines[2], lines[6]]))[0].figures.expert_hit_share == pytest.approx(69120 / 96768)
 

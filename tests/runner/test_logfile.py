@@ -164,7 +164,7 @@ def test_a_run_reads_the_log_of_its_server(database: Database, runner: Runner, s
     """A Strata that tells nothing but its stream, and writes its two lines a moment later."""
     server = SERVERS["strata"]()
     answered, n, prompt = server.routes[server.path], server.output_tokens, server.prompt_tokens
-    written, hits = (HERE / "captures/strata/engine.log").read_text().splitlines()[1:3]
+    written, hits = (HERE / "captures/strata/log.txt").read_text().splitlines()[1:3]
     line = written.replace("214", str(prompt)).replace("128 generated", f"{n} generated")
 
     def answer(request: Request) -> Script:
