@@ -32,44 +32,71 @@ _STATISTICS = {"mean": "mean", "p50": "median", "p99": "99th percentile", "total
 
 @dataclass(frozen=True)
 class Line:
+    """One thing that was counted."""
+
     name: str
     title: str
-    statistic: str
     unit: str
+    statistic: str
+    """Of `server`, `client` and `difference`; the others are `quantiles`."""
     server: str
-    bounds: str
-    """Of a histogram's bucket; empty for an exact figure."""
     client: str
+    """Empty where only the server can tell."""
     difference: str
     """Empty where there is nothing to compare."""
     is_warning: bool
-    cause: str
+    quantiles: tuple[str, ...]
     how: str
 
 
-def counted_lines(kept: Sequence[Mapping[str, Any]], samples: Sequence[Sample]) -> list[Line]:
-    """`kept`: `Run.evidence["server"]`."""
-    return [_line(each) for each in beside([Counted(**each) for each in kept], samples)]
+@dataclass(frozen=True)
+class Panel:
+    lines: tuple[Line, ...]
+    causes: tuple[tuple[str, str], ...]
+    """Likely causes of differences worth a warning, each with what differs."""
 
 
-def _line(found: Beside) -> Line:
-    counted, known = found.counted, metrics().get(found.counted.name)
-    is_share = counted.unit == "share"
+def counted_panel(kept: Sequence[Mapping[str, Any]], samples: Sequence[Sample]) -> Panel | None:
+    """`kept`: `Run.evidence["server"]`; None where the server counted nothing."""
+    by_name: dict[str, list[Beside]] = {}
+    for each in beside([Counted(**figure) for figure in kept], samples):
+        by_name.setdefault(each.counted.name, []).append(each)
+    causes: dict[str, list[str]] = {}
+    for name, found in by_name.items():
+        if found[0].cause:
+            causes.setdefault(found[0].cause, []).append(_title(name))
+    lines = tuple(_line(name, found) for name, found in by_name.items())
+    return Panel(lines, tuple((", ".join(titles), cause) for cause, titles in causes.items())) if lines else None
 
-    def said(value: float | None) -> str:
-        return number(value * 100 if is_share and value is not None else value)
 
-    has_bounds = counted.low is not None and counted.high is not None
+def _line(name: str, found: Sequence[Beside]) -> Line:
+    first, *others = found
+    counted = first.counted
     return Line(
-        name=counted.name,
-        title=known.title if known else _TITLES.get(counted.name, counted.name.replace("_", " ")),
+        name=name,
+        title=_title(name),
+        unit="%" if counted.unit == "share" else counted.unit,
         statistic=_STATISTICS[counted.statistic],
-        unit="%" if is_share else counted.unit,
-        server=said(counted.value),
-        bounds=f"{said(counted.low)} to {said(counted.high)}" if has_bounds else "",
-        client=said(found.client) if found.client is not None else "",
-        difference="" if found.difference is None else percent(found.difference),
-        is_warning=bool(found.cause),
-        cause=found.cause,
+        server=_said(counted, counted.value),
+        client="" if first.client is None else _said(counted, first.client),
+        difference="" if first.difference is None else percent(first.difference),
+        is_warning=bool(first.cause),
+        quantiles=tuple(_quantile(each.counted) for each in others),
         how=counted.how,
     )
+
+
+def _title(name: str) -> str:
+    known = metrics().get(name)
+    return known.title if known else _TITLES.get(name, name.replace("_", " "))
+
+
+def _quantile(counted: Counted) -> str:
+    bounds = f" ({_said(counted, counted.low)} to {_said(counted, counted.high)})" if counted.low is not None else ""
+    return f"{_STATISTICS[counted.statistic]} {_said(counted, counted.value)}{bounds}"
+
+
+def _said(counted: Counted, value: float | None) -> str:
+    if value is not None and counted.unit in ("", "tokens") and value == int(value):
+        return f"{value:,.0f}"
+    return number(value * 100 if counted.unit == "share" and value is not None else value)

@@ -19,7 +19,7 @@ from app.store import devices, hardware, measurements, runs, samples
 from app.store.annotations import REASONS
 from app.store.previous import previous
 from app.web import calculator
-from app.web.counted import counted_lines
+from app.web.counted import counted_panel
 from app.web.deps import Reading, Writing
 from app.web.paths import path_for
 from app.web.progress import progress_of
@@ -77,7 +77,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         metrics=metrics(),
         reasons=REASONS,
         again=_again(run, server),
-        counted=counted_lines(run.evidence.get("server", []), taken),
+        counted=counted_panel(run.evidence.get("server", []), taken),
         checks=run.evidence.get("checks", []),
         too_long=[(Point.from_key(each["point"]), each["reason"]) for each in run.evidence.get("left_out", [])],
     )
