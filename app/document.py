@@ -14,7 +14,7 @@ from app.metrics.clock import first_token_ms
 from app.models import Config, Machine, Model, Run
 from app.roof import Holder, RunRoof, Unknown, run_roof, with_ceiling
 from app.samples import Point, Sample
-from app.store import measurements, runs, samples
+from app.store import hardware, measurements, runs, samples
 from app.store.listing import Row, Shown
 from app.store.previous import Previous, previous
 
@@ -30,7 +30,7 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
     machine, server, config, model = runs.circumstances(session, run)
     taken = samples.samples_of(session, run.id)
     measured = measurements.measurements_of(session, run.id)
-    roof = run_roof(session, run, config, model, measured)
+    roof = run_roof(session, run, config, model, hardware.hardware_of(session, run), measured)
     taken = with_ceiling(taken, roof)
     from app import engines  # loads every engine: not at start
 

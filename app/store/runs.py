@@ -165,9 +165,14 @@ def waits_for(session: Session, run: Run) -> str:
 
 
 def circumstances(session: Session, run: Run) -> tuple[Machine, Server, Config | None, Model | None]:
-    machine, server = session.get(Machine, run.machine_id), session.get(Server, run.server_id)
-    assert machine is not None, "foreign keys hold it"
-    assert server is not None, "foreign keys hold it"
-    config = session.get(Config, run.config_id) if run.config_id is not None else None
-    model = session.get(Model, config.model_id) if config is not None else None
-    return machine, server, config, model
+    """Config and model are None for a run that failed before they were known."""
+    query = (
+        select(Machine, Server, Config, Model)
+        .select_from(Run)
+        .join(Machine, col(Machine.id) == col(Run.machine_id))
+        .join(Server, col(Server.id) == col(Run.server_id))
+        .outerjoin(Config, col(Config.id) == col(Run.config_id))
+        .outerjoin(Model, col(Model.id) == col(Config.model_id))
+        .where(Run.id == run.id)
+    )
+    return session.exec(query).one()

@@ -56,7 +56,6 @@ PAGES = (
     history,
     compare,
     explore,
-    compare,
     ceiling,
     devices,
     machines,

@@ -38,7 +38,8 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
     machine, server, config, model = runs.circumstances(session, run)
     taken = samples.samples_of(session, run.id)
     measured = measurements.measurements_of(session, run.id)
-    roof = run_roof(session, run, config, model, measured) if measured else None
+    held = hardware.hardware_of(session, run)
+    roof = run_roof(session, run, config, model, held, measured) if measured else None
     taken = with_ceiling(taken, roof)
     found = results(measured, taken)
     shown = _chosen(point, [each.point for each in found], run)
@@ -60,7 +61,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         main=next((each for each in found if each.point.key == run.main_point_key), found[0] if found else None),
         shown=shown,
         roof=roof,
-        hardware=hardware.hardware_of(session, run),
+        hardware=held,
         insight=explained,
         roof_figure=charts.against_context(explained.curve, charts.reached(explained)) if explained else None,
         calculation=_calculation(session, model, machine, roof, top),
@@ -95,7 +96,7 @@ def _calculation(
 ) -> str:
     if not isinstance(roof, RunRoof) or top is None or model is None or model.id is None:
         return ""
-    return calculator.of_run(model.id, machine.name, devices.known_devices(session), roof.foundation, top)
+    return calculator.of_run(model.id, machine.name, devices.devices_of(session, machine), roof.foundation, top)
 
 
 def _limits(taken: Sequence[Sample], shown: Point | None, roof: RunRoof | Unknown | None) -> list[Limit]:
