@@ -93,9 +93,8 @@ def before_config(session: Session, config: Config, engine_titles: Mapping[str, 
 
 
 def _frozen(session: Session, run: Run) -> tuple[Config, Model]:
-    return session.exec(
-        select(Config, Model).join(Model, col(Model.id) == Config.model_id).where(Config.id == run.config_id)
-    ).one()
+    config = session.get_one(Config, run.config_id)
+    return config, session.get_one(Model, config.model_id)
 
 
 def _main_point(session: Session, run: Run, point_key: str) -> list[Measured]:

@@ -165,9 +165,12 @@ def waits_for(session: Session, run: Run) -> str:
 
 
 def circumstances(session: Session, run: Run) -> tuple[Machine, Server, Config | None, Model | None]:
-    machine, server = session.get(Machine, run.machine_id), session.get(Server, run.server_id)
-    assert machine is not None, "foreign keys hold it"
-    assert server is not None, "foreign keys hold it"
-    config = session.get(Config, run.config_id) if run.config_id is not None else None
-    model = session.get(Model, config.model_id) if config is not None else None
-    return machine, server, config, model
+    query = (
+        select(Machine, Server, Config, Model)
+        .select_from(Machine)
+        .join(Server, col(Server.id) == run.server_id)
+        .outerjoin(Config, col(Config.id) == run.config_id)
+        .outerjoin(Model, col(Model.id) == col(Config.model_id))
+        .where(Machine.id == run.machine_id)
+    )
+    return session.exec(query).one()
