@@ -36,7 +36,7 @@ from tests.ports import free_port
 from tests.waiting import until
 
 RUNS = 100_000
-"""With about 1,160,000 samples. `ROOFMARK_BENCH_RUNS` says another number."""
+"""With about 1,160,000 samples. `BENCH_RUNS` says another number."""
 ROUNDS = 3
 FACTOR, MOST_QUERIES, MOST_BYTES, MOST_MEMORY = 3, 20, 300_000, 200_000_000
 EMPTY = "glossary"
@@ -44,7 +44,7 @@ UNPACKING = ("run", "share, preview", "API run", "compare 2", "compare 8")
 
 
 def run() -> Iterator[Figure | Budget]:
-    runs = int(os.environ.get("ROOFMARK_BENCH_RUNS", RUNS))
+    runs = int(os.environ.get("BENCH_RUNS", RUNS))
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(data_dir=Path(folder))
         database = Database(settings.effective_database_url)
