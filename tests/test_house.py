@@ -1,6 +1,8 @@
 """The rules of the house themselves: what CONTRIBUTING.md says about layers, and when a missing thing fails a test."""
 
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -26,3 +28,21 @@ def test_what_is_missing_skips_a_test_and_fails_it_in_ci(monkeypatch: pytest.Mon
     monkeypatch.setenv("CI", "true")
     with pytest.raises(pytest.fail.Exception, match="no browser"):
         need(None, "no browser")
+
+
+KINDS = {".py", ".html", ".css", ".js", ".svg", ".png", ".woff2", ".json", ".csv", ".md", ".txt", ".toml", ".mako"}
+NAMES = {".dockerignore", ".gitignore", "Dockerfile", "LICENSE", "Makefile", "run"}
+LOCALE = {".po", ".mo", ".pot", ".cfg"}
+
+
+def test_nothing_lies_in_the_checkout_that_somebody_left_there() -> None:
+    if not (ROOT / ".git").exists() or not shutil.which("git"):
+        pytest.skip("this is no checkout")
+    command = ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    strange = [
+        name
+        for name in filter(None, listed.split("\0"))
+        if Path(name).suffix not in KINDS | LOCALE and Path(name).name not in NAMES
+    ]
+    assert strange == []

@@ -193,3 +193,13 @@ def test_a_baseline_that_is_hidden_is_said(client: TestClient, database: Databas
         baselines.pin(session, pair[0])
     change(database, pair[0], hidden_at=now())
     assert "No verdict. The baseline is hidden from statistics." in text(client.get(f"/runs/{pair[1]}").text)
+
+
+def test_runs_without_a_sample_have_a_page_that_says_so(client: TestClient, database: Database) -> None:
+    q8, q4 = place(database)
+    one, two = run(database, q8, []), run(database, q4, [])
+    for query in (f"run={one}&run={two}", f"run=config:{one}&run={two}"):
+        answer = client.get(f"/compare?{query}")
+        assert answer.status_code == 200
+        assert "sample" in text(answer.text)
+        assert client.get(f"/api/v1/compare?{query}").json()["points"] == []

@@ -89,13 +89,11 @@ def _configuration(subject: Subject) -> tuple[str | None, ...]:
 def _alone(found: Comparison) -> list[str]:
     """Points that nothing can be set beside, in words."""
     said = []
-    for subject, cells in zip(
-        found.subjects, zip(*(each.rows[0].cells for each in found.points), strict=True), strict=True
-    ):
+    for place, subject in enumerate(found.subjects):
         points = [
             point_title(each.point)
-            for each, cell in zip(found.points, cells, strict=True)
-            if each.n_measured == 1 and cell.value is not None
+            for each in found.points
+            if each.n_measured == 1 and each.rows[0].cells[place].value is not None
         ]
         if points:
             said.append(f"{subject.letter} at {' · '.join(points)}")
