@@ -11,9 +11,9 @@ from app.store.runs import counts_by_status
 from app.web.pages.runs import PER_PAGE
 
 
-def add_shares(session: Session) -> str:
-    """Shares the two newest results; gives the slug of one."""
-    return [links.publish(session, run.snapshot(session, public_id)) for public_id in newest_done(session, 2)][0]
+def add_share(session: Session) -> str:
+    """Of the newest result; gives its slug."""
+    return links.publish(session, run.snapshot(session, newest_done(session, 1)[0]))
 
 
 def newest_done(session: Session, count: int) -> Sequence[str]:
@@ -33,7 +33,9 @@ def addresses(session: Session, share: str) -> dict[str, str]:
     """By what they show."""
     newest, machine = newest_done(session, 8), session.exec(select(Machine)).first()
     server, config = session.exec(select(Server)).first(), session.exec(select(Config)).first()
-    assert machine and server and config
+    assert machine
+    assert server
+    assert config
     last_page = -(-sum(counts_by_status(session).values()) // PER_PAGE)
     decode, ttft = "decode_tokens_per_s", "ttft_ms"
     return {

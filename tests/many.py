@@ -39,8 +39,8 @@ def add_many(session: Session, runs: int) -> list[str]:
     baselines.pin(session, ids[0])
     _move_back(session, STEP * max(0, runs - ORIGINALS))
     session.flush()
-    connection = session.connection()
-    originals = [dict(row._mapping) for row in connection.execute(select(Run.__table__).order_by(Run.id))]
+    connection, run = session.connection(), SQLModel.metadata.tables["run"]
+    originals = [dict(row._mapping) for row in connection.execute(select(run).order_by(run.c.id))]
     copies = Table(
         "copies", MetaData(), Column("id", Integer, primary_key=True), Column("of", Integer), Column("factor", Float),
         prefixes=["TEMPORARY"],

@@ -123,7 +123,7 @@ def _read(session: Session, query: Any) -> list[HistoryPoint]:
     found = session.connection().execute(query.order_by(col(Run.started_at), col(Run.id)))
     plain = len(HistoryPoint._fields) - 1
     return [
-        HistoryPoint(*row[:4], sys.intern(row[4]), sys.intern(row[5]), row[plain:])
+        HistoryPoint._make((*row[:4], sys.intern(row[4]), sys.intern(row[5]), row[plain:]))
         for block in found.partitions(500)
         for row in block
     ]

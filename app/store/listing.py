@@ -115,7 +115,7 @@ def list_runs(
     ordered = column.desc() if descending else column.asc()
     order = (ordered if sort == DEFAULT_SORT else ordered.nulls_last(), col(Run.id).desc())
     # first which runs, with only what they are sorted by, then all about them
-    measured = [each for each in MEASURED if column.class_ is each]
+    measured = [each for each in MEASURED if SORTS[sort] is each.value]
     page_ids = _joined(select(col(Run.id)), measured).order_by(*order)
     page_ids = filtered(page_ids, where).limit(per_page).offset((max(1, page) - 1) * per_page)
     rows = session.execute(_rows().where(col(Run.id).in_(page_ids)).order_by(*order)).all()

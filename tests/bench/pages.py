@@ -1,6 +1,6 @@
 """Every page over a notebook of years, held against its budgets: time, queries, bytes, and memory of the process.
 
-The yardstick of time is bare SQL: the very statements that a page executes, run on the driver. Three kinds of pages have
+The yardstick of time is bare SQL: the very statements that a page executes, run on the driver. Two kinds of pages have
 another one, since bare SQL tells nothing of their work:
 
 * what asks for less SQL than an empty page takes has the empty page: the glossary, which asks for none;
@@ -30,7 +30,7 @@ from app.settings import Settings
 from app.store.samples import samples_of
 from app.web import create_app
 from tests.bench.table import Budget, Figure, at_most, in_turn
-from tests.everywhere import add_shares, addresses
+from tests.everywhere import add_share, addresses
 from tests.many import add_many
 from tests.ports import free_port
 from tests.waiting import until
@@ -64,7 +64,7 @@ def _filled(database: Database, runs: int) -> dict[str, str]:
         connection.connection.cursor().execute("PRAGMA journal_mode=OFF")
     with database.write() as session:
         add_many(session, runs)
-        share = add_shares(session)
+        share = add_share(session)
     with database.engine.connect() as connection:
         connection.connection.cursor().execute("PRAGMA journal_mode=WAL")
     with database.read() as session:

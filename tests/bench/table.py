@@ -39,7 +39,9 @@ class Budget:
 
     def __str__(self) -> str:
         mark = "ok " if self.reached else "!! "
-        return f"{mark} {self.what:<62} {self.measured:>10,.1f} {self.unit:<6} of at most {self.most:>7,.0f} {self.unit}"
+        return (
+            f"{mark} {self.what:<62} {self.measured:>10,.1f} {self.unit:<6} of at most {self.most:>7,.0f} {self.unit}"
+        )
 
 
 def at_most(what: str, measured: float, yardstick: float, unit: str, factor: float) -> Figure:

@@ -12,7 +12,7 @@ from app import files
 from app.db import Database, migrate
 from app.settings import Settings
 from app.store import machines
-from tests.everywhere import add_shares, addresses
+from tests.everywhere import add_share, addresses
 from tests.many import add_many
 from tests.web.notebook import pages
 
@@ -35,7 +35,7 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebook]:
         for number in range(12):  # what is asked for each of them is asked too often
             machines.add_machine(session, f"spare {number}")
         ids = add_many(session, RUNS)
-        share = add_shares(session)
+        share = add_share(session)
     assert len(ids) == RUNS
     with database.read() as session:
         paths = addresses(session, share)

@@ -51,7 +51,8 @@ def changes_of(
         if then.config_id != point.config_id:
             pair = then.config_id, point.config_id
             if pair not in words:
-                words[pair] = tuple(changes(*(configs[one].snapshot for one in pair), engine_titles))
+                old, new = (configs[one].snapshot for one in pair)
+                words[pair] = tuple(changes(old, new, engine_titles))
             said += words[pair]
         if said:
             found.append(Change(point.started_at, configs[point.config_id].server, said))
