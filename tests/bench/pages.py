@@ -28,12 +28,12 @@ from app.db import Database, migrate
 from app.models import Run
 from app.settings import Settings
 from app.store.samples import samples_of
-from app.web import create_app
 from tests.bench.table import Budget, Figure, at_most, in_turn
 from tests.everywhere import add_share, addresses
 from tests.many import add_many
 from tests.ports import free_port
 from tests.waiting import until
+from tests.web.notebook import pages
 
 RUNS = 100_000
 """With about 1,160,000 samples. `BENCH_RUNS` says another number."""
@@ -49,11 +49,11 @@ def run() -> Iterator[Figure | Budget]:
         settings = Settings(data_dir=Path(folder))
         database = Database(settings.effective_database_url)
         paths = _filled(database, runs)
-        with TestClient(create_app(settings), base_url="http://127.0.0.1:8765") as client:
-            pages = _Pages(client, client.app.state.database)  # type: ignore[attr-defined]  # it is a FastAPI
-            empty_s = min(pages.page_s(paths[EMPTY]) for _ in range(10))
+        with pages(settings) as client:  # whose runner asks for nothing meanwhile
+            shown = _Pages(client, client.app.state.database)  # type: ignore[attr-defined]  # it is a FastAPI
+            empty_s = min(shown.page_s(paths[EMPTY]) for _ in range(10))
             for name, path in paths.items():
-                yield from pages.figures(f"{name}, {runs:,} runs", path, empty_s, name in UNPACKING)
+                yield from shown.figures(f"{name}, {runs:,} runs", path, empty_s, name in UNPACKING)
         yield _memory(folder, runs, list(paths.values()))
         database.dispose()
 

@@ -10,6 +10,7 @@ from sqlmodel import select
 from app.db import Database
 from app.models import Config
 from app.settings import Settings
+from app.share import links, run
 from app.store import servers
 from tests.seed import seed
 from tests.web.notebook import add_run, pages
@@ -27,7 +28,9 @@ def test_every_address_that_knows_get_knows_head(client: TestClient, database: D
         public_id = seed(session, runs=3, configs_used=1, detailed=1)[-1]
         (server, *_) = servers.list_servers(session)
         fingerprint = str(session.exec(select(Config.fingerprint)).first())
-    names = {"public_id": public_id, "slug": server.slug, "key": "triple", "model_id": "1", "fingerprint": fingerprint}
+        share = links.publish(session, run.snapshot(session, public_id))
+    names = {"public_id": public_id, "slug": server.slug, "key": "triple", "model_id": "1"}
+    names |= {"fingerprint": fingerprint, "share": share}
     assert isinstance(client.app, FastAPI)
     asked = 0
     for method, path in addresses(client.app, **names):
