@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from tests.needs import need
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -48,6 +49,7 @@ class Tab:
             viewport={"width": width, "height": 900},
             color_scheme="dark" if scheme == "dark" else "light",
         )
+        self.context.set_default_timeout(PATIENCE_S * 1000)  # how long a busy machine takes is never asserted
         self.page: Page = self.context.new_page()
         self.complaints: list[str] = []
         self.page.on("console", lambda said: self._remember(said.type, said.text))

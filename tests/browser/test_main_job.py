@@ -14,8 +14,6 @@ from tests.engine_fixture import real_engine
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-PATIENCE_MS = 300_000
-
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoEngine]:
@@ -71,12 +69,10 @@ def _start_run(opened: Tab, server: str, suite: str, repetitions: int) -> None:
 
 def _watch_to_the_end(opened: Tab, repetitions: int) -> None:
     page = opened.page
-    page.get_by_text(re.compile(rf"sample [1-9] of {repetitions}")).wait_for(
-        timeout=PATIENCE_MS
-    )  # without loading the page again
+    page.get_by_text(re.compile(rf"sample [1-9] of {repetitions}")).wait_for()  # without loading the page again
     assert opened.overflow() == 0
     told = "One sample: no interval" if repetitions == 1 else f"{repetitions} samples"
-    page.get_by_text(told).first.wait_for(timeout=PATIENCE_MS)  # the stream's end loads the result
+    page.get_by_text(told).first.wait_for()  # the stream's end loads the result
     for title, unit in (("TTFT", "ms"), ("Prefill", "tok/s"), ("Decode", "tok/s")):
         tile = page.locator(".triple .tile", has_text=title)
         assert re.search(rf"\d.*{re.escape(unit)}", tile.locator(".figure").inner_text(), re.DOTALL)
@@ -99,7 +95,7 @@ def _find_in_history(opened: Tab) -> None:
 
 def _cancel(opened: Tab) -> None:
     page = opened.page
-    page.get_by_text(re.compile(r"sample [1-9]\d* of 100, point 1 of")).wait_for(timeout=PATIENCE_MS)
+    page.get_by_text(re.compile(r"sample [1-9]\d* of 100, point 1 of")).wait_for()
     page.get_by_role("button", name="Cancel").click()
-    page.get_by_text(re.compile("was cancelled after")).wait_for(timeout=PATIENCE_MS)
+    page.get_by_text(re.compile("was cancelled after")).wait_for()
     assert page.locator("tbody tr").first.is_visible()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from app import files
+from app import engines, files
 from app.db import revisions
 from tests.ports import free_port
 from tests.replay import Script, case, case_rows, serve
@@ -193,7 +193,7 @@ def test_the_doctor_says_what_is_there(roofmark: Roofmark, tmp_path: Path) -> No
     assert result.returncode == 0
     assert str(tmp_path / "data") in result.stdout
     assert "syn-1" in result.stdout
-    assert "Engines: llama.cpp, openai" in result.stdout
+    assert f"Engines: {', '.join(engine.key for engine in engines.all())}" in result.stdout
 
 
 def test_the_doctor_says_and_tries_who_is_notified(roofmark: Roofmark) -> None:
