@@ -79,6 +79,8 @@ def remembered(session: Session, read: Callable[..., T], *about: Hashable) -> T:
 
 # --- what went wrong, in one sentence --------------------------------------------------------------------------------
 
+_BROKEN = "The text holds a broken character that cannot be stored."
+_NUL = re.compile(r"NUL \(0x00\)|\\u0000 cannot be converted")
 _BUSY = "The database is busy: others hold it. Try again in a moment."
 _SENTENCES = (
     (
@@ -111,8 +113,10 @@ def explained() -> Iterator[None]:
     except IntegrityError:
         raise
     except UnicodeEncodeError as error:  # a lone surrogate: half a character
-        raise BadInput("The text holds a broken character that cannot be stored.") from error
+        raise BadInput(_BROKEN) from error
     except (DBAPIError, sqlite3.Error, PoolTimeout) as error:  # sqlite3's own: from the pragmas of a new connection
+        if _NUL.search(str(error)):  # the one character that PostgreSQL cannot store
+            raise BadInput(_BROKEN) from error
         sentence = _sentence(error)
         raise (Busy if sentence == _BUSY else StorageProblem)(sentence) from error
 

@@ -12,7 +12,7 @@ from app.metrics.clock import first_token_ms
 from app.models import Config, Machine, Model, Run
 from app.roof import Holder, RunRoof, Unknown, run_roof
 from app.samples import Point, Sample
-from app.store import measurements, runs, samples
+from app.store import hardware, measurements, runs, samples
 from app.store.listing import Row, Shown
 from app.store.previous import Previous, previous
 
@@ -28,6 +28,7 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
     machine, server, config, model = runs.circumstances(session, run)
     taken = samples.samples_of(session, run.id)
     measured = measurements.measurements_of(session, run.id)
+    roof = run_roof(session, run, config, model, hardware.hardware_of(session, run), measured)
     from app import engines  # loads every engine: not at start
 
     before = previous(session, run, {engine.key: engine.title for engine in engines.all()})
@@ -56,7 +57,7 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
             "error": run.error,
         },
         "baseline": baseline.to_json(baseline.standing(session, public_id)),
-        "points": _points(run, measured, run_roof(session, run, config, model, measured)),
+        "points": _points(run, measured, roof),
         "samples": [_sample(sample) for sample in taken],
     }
 

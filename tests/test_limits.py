@@ -71,6 +71,20 @@ def test_of_what_the_first_token_consists(server: dict[str, float], streams: int
     assert "100 ms" in found_limits[0].evidence
 
 
+@pytest.mark.parametrize(("tokens", "binds"), [(2, "memory bandwidth"), (8000, "computing")])
+def test_a_prompt_is_held_against_what_binds_it(tokens: int, binds: str) -> None:
+    """A prefill at exactly its ceiling reached all of what binds there; of MFU that is true only of computing."""
+    stands, point = found([card(peak=100e12)]), Point(tokens, 11)
+    assert isinstance(stands, Foundation)
+    triple = [measured("decode_tokens_per_s", 5.0, point), measured("prefill_tokens_per_s", 1.0, point)]
+    (slow,) = roofs(stands, triple)
+    assert slow.prefill is not None
+    (roof,) = roofs(stands, [triple[0], measured("prefill_tokens_per_s", slow.prefill.tokens_per_s, point)])
+    made = replace(CLEAN, server=figures(prompt_ms=90.0))
+    (limit, *_) = limits(taken(made=made, point=point), roof, stands)
+    assert limit.evidence.endswith(f", 100 % of what {binds} allows")
+
+
 def test_a_cache_that_did_not_help() -> None:
     missed = taken(made=replace(CLEAN, cached_tokens=0), reuses_cache=True)
     hit = taken(made=replace(CLEAN, cached_tokens=500), reuses_cache=True)

@@ -20,6 +20,7 @@ from app.roof import Foundation, Insight, RunRoof, Unknown, foundation, insight,
 from app.samples import Point
 from app.store import machines, measurements, runs
 from app.store.drafts import Drafts
+from app.store.hardware import hardware_of, refreeze
 from app.store.machines import MachineDevice, Stated
 from app.store.models import Told, best
 from tests.ceiling.models import MODELS
@@ -206,11 +207,28 @@ def test_totals_alone_make_no_ceiling() -> None:
     assert unknown.about == "model"
 
 
-def test_kv_types_not_stated_or_not_known_are_said() -> None:
-    stands = found([RAM], kv_type_k="q8_0", kv_type_v="turbo9")
+@pytest.mark.parametrize(
+    ("k", "v", "counted", "said"),
+    [
+        ("q8_0", None, "q8_0/f16", ["the type of the KV cache is not stated, so f16 is counted"]),
+        ("int8", " INT8", "int8", []),
+        ("q8", "q8", "q8", ["a KV cache of type q8 counts 8 bits a value, its scales are left out"]),
+        (
+            "FP8_DS_MLA", "nvfp4", "fp8_ds_mla/nvfp4",
+            [
+                "a KV cache of type fp8_ds_mla counts 8 bits a value, its scales are left out",
+                "a KV cache of type nvfp4 counts 4 bits a value, its scales are left out",
+            ],
+        ),
+        ("q8_0", "turbo9", "q8_0/unknown",
+         ["the size of a KV cache of type turbo9 is unknown, so it is left out of the bytes"]),
+    ],
+)  # fmt: skip
+def test_a_kv_type_never_counts_more_than_it_must(k: str, v: str | None, counted: str, said: list[str]) -> None:
+    stands = found([RAM], kv_type_k=k, kv_type_v=v)
     assert isinstance(stands, Foundation)
-    assert str(stands.kv) == "q8_0/f16"
-    assert "the size of a KV cache of type turbo9 is unknown, so f16 is counted" in stands.assumptions
+    assert str(stands.kv) == counted
+    assert [sentence for sentence in stands.assumptions if "KV cache" in sentence] == said
 
 
 def test_shares_are_not_clamped_and_explained() -> None:
@@ -284,7 +302,9 @@ def explained(database: Database, public_id: str) -> Insight:
         run = runs.run(session, public_id)
         assert run.id is not None
         _, _, config, model = runs.circumstances(session, run)
-        roof = run_roof(session, run, config, model, measurements.measurements_of(session, run.id))
+        roof = run_roof(
+            session, run, config, model, hardware_of(session, run), measurements.measurements_of(session, run.id)
+        )
         assert isinstance(roof, RunRoof)
         assert config is not None
         found = insight(session, run, config, roof, roof.points[0])
@@ -338,6 +358,29 @@ def test_the_parts_of_a_token_add_up(database: Database, first_run: str) -> None
     assert found.fit_words[0].startswith("A run of another model or quantization")
 
 
+@pytest.mark.parametrize("split", [{"split_mode": "layer"}, {"split_mode": "tensor"}, {"gpu_layers": 12}])
+def test_unlike_devices_are_explained_as_what_they_are_worth_together(
+    database: Database, first_run: str, split: dict[str, Any]
+) -> None:
+    cards = [
+        {"name": name, "count": 1, "memory_bytes": memory << 30, "bandwidth_bytes_per_s": bandwidth, "source": "typed"}
+        for name, memory, bandwidth in (("RTX 3090", 24, 936e9), ("RTX 4070", 12, 504e9))
+    ]
+    with database.write() as session:
+        machines.edit_machine(session, "strix-halo", accelerators=cards, ram_bandwidth_bytes_per_s=89.6e9)
+        run = runs.run(session, first_run)
+        refreeze(session, run)
+        config = session.get_one(Config, run.config_id)
+        config.settings = split
+        session.add(config)
+    told = explained(database, first_run)
+    with database.read() as session:
+        found = run_document(session, first_run)["points"][0]
+    reading = sum(part.ms for part in told.waterfall if part.key in ("weights", "kv", "state"))
+    assert reading == pytest.approx(1000 / found["ceiling"]["decode_tokens_per_s"])
+    assert [each.change for each in told.advice][-1] not in ("RTX 3090", "RTX 4070")
+
+
 def test_two_runs_tell_the_fixed_cost_of_a_layer(database: Database, first_run: str) -> None:
     smaller = from_config(MODELS["Qwen3-30B-A3B"], 4.85)
     model = Model(name="smaller", geometry={FULL_GEOMETRY: smaller.to_json()}, geometry_sha256="s")
@@ -377,7 +420,9 @@ def test_nothing_measured_is_nothing_explained(database: Database, first_run: st
     with database.read() as session:
         run = runs.run(session, first_run)
         _, _, config, model = runs.circumstances(session, run)
-        roof = run_roof(session, run, config, model, measurements.measurements_of(session, 1))
+        roof = run_roof(
+            session, run, config, model, hardware_of(session, run), measurements.measurements_of(session, 1)
+        )
         assert isinstance(roof, RunRoof)
         assert config is not None
         assert insight(session, run, config, roof, roof.points[0]) is None

@@ -55,7 +55,7 @@ def advise(run: Run, others: Iterable[Device] = (), fitted: Fit | None = None) -
     if (label := next_quantization(weights.bits_per_weight)) is not None:
         smaller = replace(run.geometry, weights=weights.scaled(USUAL_BITS[label] / weights.bits_per_weight))
         changes.append((f"{label} weights", replace(run, geometry=smaller)))
-    if run.geometry.attention and min(KV_BITS[run.kv.k], KV_BITS[run.kv.v]) > KV_BITS["q8_0"]:
+    if run.geometry.attention and min(run.kv.bits) > KV_BITS["q8_0"]:
         changes.append(("q8_0 KV cache", replace(run, kv=KvTypes("q8_0", "q8_0"))))
     changes += [(other.name, replace(run, device=other)) for other in others]
     return [advice for name, changed in changes if (advice := _predict(name, run, changed, fitted)) is not None]

@@ -102,6 +102,13 @@ class Geometry:
     assumptions: tuple[str, ...] = ()
     """What was taken for granted, in words."""
 
+    def __post_init__(self) -> None:
+        """Raises BadInput for weights of which a token reads nothing: they would have no ceiling."""
+        if self.weights is not None:
+            read = self.weights.dense + self.weights.head + self.weights.routed.scaled(self.expert_share)
+            if not read.n_bytes or not self.params_active:
+                raise BadInput("A token reads none of its weights, so this describes no whole language model.")
+
     @property
     def expert_share(self) -> float:
         """Share of the routed experts that one token uses."""
@@ -162,7 +169,7 @@ def typed(params_total: float, params_active: float, bits: float) -> Geometry:
         weights=Weights(dense=Part.of(params_active, bits), unread=Part.of(params_total - params_active, bits)),
         attention=None,
         assumptions=(
-            f"parameter counts and {bits:g} bits per weight were typed by hand",
+            f"parameter counts and {bits:g} bits per weight were typed by hand, so looked-up tables count too",
             "layers are unknown, so KV cache and attention are left out",
         ),
     )

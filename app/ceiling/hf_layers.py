@@ -212,6 +212,8 @@ def attention(config: Config, layer: Layer) -> Attention | None:
     if layer.mixer not in (Mixer.FULL, Mixer.SLIDING, Mixer.PARALLEL):
         return None
     heads, window = config.heads, config.window if layer.mixer is Mixer.SLIDING else None
+    if not heads:
+        raise BadInput("It has layers with attention, but no attention heads.")
     if latent := config.count("kv_lora_rank", default=0):
         rope = config.count("qk_rope_head_dim")
         qk_dim = config.count("qk_nope_head_dim", default=config.count("v_head_dim", default=0)) + rope

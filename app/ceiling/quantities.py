@@ -3,9 +3,10 @@
 import re
 
 from app.errors import BadInput
+from app.units import read_number
 
 _PREFIXES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_SIZE = re.compile(r"\s*([0-9]+(?:[.,][0-9]+)?|\.[0-9]+)\s*([kmgt]?)(i?)b\s*", re.IGNORECASE)
+_SIZE = re.compile(r"(\d.*?)\s*([kmgt]?)(i?)b", re.IGNORECASE)
 _PLAUSIBLE_MT_S = (200, 40_000)
 
 
@@ -14,11 +15,14 @@ def size_bytes(text: str) -> float:
     >>> size_bytes("13.34 GiB"), size_bytes("448 GB")
     (14323715932.16, 448000000000.0)
     """
-    match = _SIZE.fullmatch(text)
-    if match is None:
-        raise BadInput(f"{text[:40]!r} is no size; write it like 13.3 GiB or 14.3 GB.")
-    value, prefix, binary = match.groups()
-    return float(value.replace(",", ".")) * float((1024 if binary else 1000) ** _PREFIXES[prefix.lower()])
+    match = _SIZE.fullmatch(text.strip())
+    try:
+        if match is None:
+            raise ValueError(text)
+        value, prefix, binary = match.groups()
+        return read_number(value) * float((1024 if binary else 1000) ** _PREFIXES[prefix.lower()])
+    except ValueError as error:
+        raise BadInput(f"{text[:40]!r} is no size; write it like 13.3 GiB or 14.3 GB.") from error
 
 
 def bandwidth_bytes_per_s(text: str) -> float:
@@ -29,7 +33,7 @@ def bandwidth_bytes_per_s(text: str) -> float:
     """
     stripped = text.strip()
     try:
-        return float(stripped) * 1e9
+        return read_number(stripped) * 1e9
     except ValueError:
         pass
     amount, slash, second = stripped.partition("/")

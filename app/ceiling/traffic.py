@@ -8,7 +8,7 @@ Everything uncertain is left out, so that a speed computed from these bytes is a
 from dataclasses import dataclass
 
 from app.ceiling.geometry import Geometry
-from app.ceiling.types import KV_BITS, KvTypes
+from app.ceiling.types import KvTypes
 from app.errors import BadInput
 from app.units import size
 
@@ -82,11 +82,12 @@ def kv_bytes(geometry: Geometry, context: int, kv: KvTypes = F16) -> int | None:
     """KV cache that one sequence of `context` tokens reads; a layer with a window reads no more than that."""
     if geometry.attention is None:
         return None
+    k_bits, v_bits = kv.bits
     return round(
         sum(
             layers.layers
             * min(context, layers.window or context)
-            * (layers.k_elements * KV_BITS[kv.k] + layers.v_elements * KV_BITS[kv.v])
+            * (layers.k_elements * k_bits + layers.v_elements * v_bits)
             / 8
             for layers in geometry.attention
         )

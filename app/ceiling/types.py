@@ -1,6 +1,8 @@
 """Number formats: ggml's block types, the types of a KV cache, and usual bits per weight."""
 
+import re
 from dataclasses import dataclass
+from functools import cache
 
 from app.errors import BadInput
 
@@ -62,6 +64,7 @@ USUAL_BITS: dict[str, float] = {
 }
 """Bits per weight of a whole model under its label, as a rule; a real file differs."""
 
+UNKNOWN = "unknown"
 KV_BITS: dict[str, float] = {
     "f32": 32,
     "f16": 16,
@@ -70,25 +73,53 @@ KV_BITS: dict[str, float] = {
     "fp8": 8,
     "fp8_e4m3": 8,
     "fp8_e5m2": 8,
+    "int8": 8,
     "q5_1": 6,
     "q5_0": 5.5,
     "q4_1": 5,
     "q4_0": 4.5,
     "iq4_nl": 4.5,
+    UNKNOWN: 0,
 }
+"""Bits of a value. What is unknown is left out of the bytes, so that a ceiling stays one."""
+_NUMBER_TYPE = re.compile(
+    r"(?:float|bfloat|fp|bf|f|nvfp|mxfp|nf|uint|int|i|tq|iq|q)(2|3|4|5|6|8|16|32)(?![0-9]).{0,30}"
+)
+
+
+@cache
+def kv_bits(name: str) -> float | None:
+    """Of a value of a KV cache of this type. None where the name does not tell.
+
+    Of a type that is not in the table, those in its name: the scales that it may have are left out, like everything
+    uncertain.
+
+    >>> kv_bits("q8_0"), kv_bits("q8"), kv_bits("nvfp4"), kv_bits("turbo9")
+    (8.5, 8.0, 4.0, None)
+    """
+    if name in KV_BITS:
+        return KV_BITS[name]
+    found = _NUMBER_TYPE.fullmatch(name)
+    return float(found[1]) if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class KvTypes:
-    """Types of the K and the V cache, keys of KV_BITS."""
+    """Types of the K and the V cache, of which `kv_bits` knows the size."""
 
     k: str = "f16"
     v: str = "f16"
 
     def __post_init__(self) -> None:
         for name in (self.k, self.v):
-            if name not in KV_BITS:
-                raise BadInput(f"{name!r} is no KV cache type that Roofmark knows; known are {', '.join(KV_BITS)}.")
+            if kv_bits(name) is None:
+                known = ", ".join(each for each in KV_BITS if each != UNKNOWN)
+                raise BadInput(f"{name[:40]!r} is no KV cache type that Roofmark knows; known are {known}.")
+
+    @property
+    def bits(self) -> tuple[float, float]:
+        """Of a value of K and of V."""
+        return kv_bits(self.k) or 0, kv_bits(self.v) or 0
 
     def __str__(self) -> str:
         return self.k if self.k == self.v else f"{self.k}/{self.v}"

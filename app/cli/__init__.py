@@ -39,7 +39,9 @@ def main() -> None:
         _refuse_broken_text(sys.argv[1:])
         app()
     except RoofmarkError as error:
-        typer.echo(f"roofmark: {error}", err=True)
+        from app.cli.common import say
+
+        say(f"roofmark: {error}", err=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -5,7 +5,7 @@ from typing import Literal
 
 import typer
 
-from app.cli.common import log_to_file, notice_dead_workers, open_database
+from app.cli.common import log_to_file, notice_dead_workers, open_database, say
 from app.db import Database
 from app.errors import BadInput, Cancelled
 from app.settings import Settings
@@ -19,19 +19,19 @@ def label(public_id: str, act: Literal["add", "remove"], labels: list[str]) -> N
         before = runs.run(session, public_id).labels
         wanted = [*before, *named] if act == "add" else [each for each in before if each not in named]
         kept = annotations.set_labels(session, public_id, wanted).labels
-    typer.echo(", ".join(kept) or "No labels.")
+    say(", ".join(kept) or "No labels.")
 
 
 def hide(public_id: str, reason: str) -> None:
     with _database().write() as session:
         annotations.hide(session, public_id, reason)
-    typer.echo(f"Run {public_id} is hidden: `roofmark unhide {public_id}` takes it back.")
+    say(f"Run {public_id} is hidden: `roofmark unhide {public_id}` takes it back.")
 
 
 def unhide(public_id: str) -> None:
     with _database().write() as session:
         annotations.unhide(session, public_id)
-    typer.echo(f"Run {public_id} counts again.")
+    say(f"Run {public_id} counts again.")
 
 
 def delete(public_id: str, is_sure: bool) -> None:
@@ -42,7 +42,7 @@ def delete(public_id: str, is_sure: bool) -> None:
         _ask(public_id, goes)
     with database.write() as session:
         removal.delete_run(session, public_id)
-    typer.echo(f"Run {public_id} is deleted.")
+    say(f"Run {public_id} is deleted.")
 
 
 def _ask(public_id: str, goes: removal.Goes) -> None:
@@ -52,7 +52,7 @@ def _ask(public_id: str, goes: removal.Goes) -> None:
     said = [plural(goes.samples, "sample"), plural(goes.measurements, "measurement")]
     said += ["its configuration, which no other run has"] if goes.configs else []
     said += [f"the baseline of {baseline}" for baseline in goes.baselines]
-    typer.echo(f"With run {public_id} go {', '.join(said)}. Shared pages stay.", err=True)
+    say(f"With run {public_id} go {', '.join(said)}. Shared pages stay.", err=True)
     if not typer.confirm("Delete it?", err=True):
         raise Cancelled("The run was kept.")
 

@@ -1,15 +1,13 @@
 from dataclasses import replace
 from pathlib import Path
 
-import typer
-
 from app.ceiling.decode import GIGA, TERA, Device, usual_range
 from app.ceiling.quantities import bandwidth_bytes_per_s
 from app.ceiling.report import Report, report
 from app.ceiling.sources import from_path
 from app.ceiling.traffic import expected_expert_share
 from app.ceiling.types import KvTypes
-from app.cli.common import open_database, print_json
+from app.cli.common import open_database, print_json, say
 from app.errors import BadInput
 from app.settings import Settings
 from app.store.devices import known_devices
@@ -35,7 +33,7 @@ def ceiling(
     if as_json:
         print_json(found.to_json())
     else:
-        typer.echo(text(found))
+        say(text(found))
 
 
 def _device(name: str | None, bandwidth: str | None, teraflops: float | None) -> tuple[Device, str]:

@@ -5,6 +5,7 @@ import tempfile
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
+from unicodedata import category
 
 import typer
 
@@ -14,11 +15,27 @@ from app.errors import RoofmarkError, StorageProblem
 from app.settings import Settings
 
 
+def say(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Prints a text. Names and notes hold what servers and people wrote: nothing of it may steer the terminal."""
+    typer.echo(printable(text), err=err, nl=nl)
+
+
+def printable(text: str) -> str:
+    """Without control characters, which move a cursor, recolour or retitle a terminal; lines and tabs stay.
+
+    >>> printable("Qwen\\x1b[2J\\n3")
+    'Qwen�[2J\\n3'
+    """
+    return "".join(
+        "\N{REPLACEMENT CHARACTER}" if category(letter) == "Cc" and letter not in "\n\t" else letter for letter in text
+    )
+
+
 def open_database(settings: Settings) -> Database:
     """The database, brought to the layout of this version first."""
     database = Database(settings.effective_database_url)
     if backup := migrate(database, files.MIGRATIONS):
-        typer.echo(f"The database was brought to the layout of this version; a copy of it is in {backup}.", err=True)
+        say(f"The database was brought to the layout of this version; a copy of it is in {backup}.", err=True)
     return database
 
 
@@ -29,7 +46,7 @@ def notice_dead_workers(database: Database, settings: Settings) -> None:
     try:
         Runner(database, settings).dispatch()
     except StorageProblem as error:
-        typer.echo(f"roofmark: {error}", err=True)
+        say(f"roofmark: {error}", err=True)
 
 
 def log_to_file(settings: Settings) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import typer
 
 from app import engines
-from app.cli.common import log_to_file, notice_dead_workers, open_database, print_json
+from app.cli.common import log_to_file, notice_dead_workers, open_database, print_json, say
 from app.cli.verdicts import comparison_text
 from app.compare import compare, to_json
 from app.compare.statistics import Verdict
@@ -31,7 +31,7 @@ def compare_them(names: Sequence[str], fail_on: Sequence[str], keys: Sequence[st
     if as_json:
         print_json(to_json(found))
     else:
-        typer.echo(comparison_text(found))
+        say(comparison_text(found))
     if fail_on and any(verdict in fail_on for verdict in found.verdicts):
         raise typer.Exit(1)
     if fail_on and any(pair.refusal for pair in found.pairs):
@@ -41,24 +41,22 @@ def compare_them(names: Sequence[str], fail_on: Sequence[str], keys: Sequence[st
 def set_baseline(public_id: str) -> None:
     with _database().write() as session:
         pinned = baselines.pin(session, public_id)
-        typer.echo(
-            f"Later runs of {pinned.model_name} with the suite {pinned.suite_key} are compared with {public_id}."
-        )
+        say(f"Later runs of {pinned.model_name} with the suite {pinned.suite_key} are compared with {public_id}.")
 
 
 def clear_baseline(public_id: str) -> None:
     with _database().write() as session:
         baselines.unpin(session, public_id)
-    typer.echo(f"Run {public_id} is no baseline any more.")
+    say(f"Run {public_id} is no baseline any more.")
 
 
 def list_baselines() -> None:
     with _database().read() as session:
         found = baselines.list_baselines(session)
     if not found:
-        typer.echo("No baseline yet: pin a run with `roofmark baseline set RUN`.", err=True)
+        say("No baseline yet: pin a run with `roofmark baseline set RUN`.", err=True)
     for each in found:
-        typer.echo(f"{each.public_id}  {each.machine} · {each.model} · {each.suite_key}")
+        say(f"{each.public_id}  {each.machine} · {each.model} · {each.suite_key}")
 
 
 def _database() -> Database:

@@ -1,6 +1,6 @@
 import typer
 
-from app.cli.common import log_to_file, open_database
+from app.cli.common import log_to_file, open_database, say
 from app.cli.measure import TerminalProgress
 from app.cli.text import run_text
 from app.db import Database
@@ -22,7 +22,7 @@ def demo(once: bool) -> None:
     log_to_file(settings)
     database = open_database(settings)
     _know_this_machine(database, settings)
-    typer.echo("Starting llama.cpp with Gemma 3 270M on this machine …", err=True)
+    say("Starting llama.cpp with Gemma 3 270M on this machine …", err=True)
     with start_engine(settings) as engine:
         runner = Runner(database, settings)
         facts = runner.probe(engine.base_url, None)
@@ -30,7 +30,7 @@ def demo(once: bool) -> None:
         public_id = runner.perform(slug, "triple", TerminalProgress(), note="Demo")
         with database.read() as session:
             document = run_document(session, public_id)
-        typer.echo(run_text(document))
+        say(run_text(document))
         if document["run"]["status"] != "done":
             raise typer.Exit(130 if document["run"]["status"] == "cancelled" else 1)
         if not once:
@@ -46,11 +46,11 @@ def _know_this_machine(database: Database, settings: Settings) -> None:
     profile = detect()
     with database.write() as session:
         slug = machines.fill(session, machines.ensure_here(session).slug, profile).slug
-    typer.echo("Measuring this machine's memory bandwidth, for the ceiling …", err=True)
+    say("Measuring this machine's memory bandwidth, for the ceiling …", err=True)
     try:
         measuring.perform(database, settings, slug, lambda _: None)
     except RoofmarkError as error:  # the result then has no ceiling, and says so
-        typer.echo(f"Note: {error}", err=True)
+        say(f"Note: {error}", err=True)
 
 
 def _register(database: Database, base_url: str, facts: Facts) -> str:

@@ -10,7 +10,7 @@ from itertools import chain
 import typer
 
 from app import __version__, engines, files
-from app.cli.common import log_to_file, open_database
+from app.cli.common import log_to_file, open_database, say
 from app.cli.probe import facts_text
 from app.db import Database, current_revision
 from app.db import migrate as migrate_database
@@ -33,13 +33,13 @@ def migrate(revision: str) -> None:
     before = current_revision(database)
     backup = migrate_database(database, files.MIGRATIONS, revision)
     after = current_revision(database)
-    typer.echo(
+    say(
         f"The database is at layout {after or 'none'}."
         if before == after
         else f"{before or 'none'} -> {after or 'none'}"
     )
     if backup:
-        typer.echo(f"A copy of how it was is in {backup}.")
+        say(f"A copy of how it was is in {backup}.")
 
 
 def doctor(tries_notify: bool) -> None:
@@ -47,7 +47,7 @@ def doctor(tries_notify: bool) -> None:
     broken = False
     settings = Settings()
     for mark, line in chain(_checks(settings), [_notifications(settings, tries_notify)]):
-        typer.echo(f"{mark} {line}")
+        say(f"{mark} {line}")
         broken = broken or mark == BROKEN
     if broken:
         raise typer.Exit(1)

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import typer
-
-from app.cli.common import log_to_file, open_database, print_json
+from app.cli.common import log_to_file, open_database, print_json, say
 from app.db import Database
 from app.hardware.detect import detect as detect_profile
 from app.hardware.profile import Profile
@@ -33,7 +31,7 @@ def detect(as_json: bool) -> None:
         unknowns = [asdict(unknown) for unknown in profile.unknowns]
         print_json({"schema": "roofmark.machine/1", "machine": document, "unknowns": unknowns})
     else:
-        typer.echo("\n".join(_profile_lines(slug, profile)))
+        say("\n".join(_profile_lines(slug, profile)))
 
 
 def bandwidth(slug: str | None, as_json: bool) -> None:
@@ -41,11 +39,11 @@ def bandwidth(slug: str | None, as_json: bool) -> None:
     if slug is None:
         with database.write() as session:
             slug = machines.ensure_here(session).slug
-    row = measuring.perform(database, settings, slug, lambda phase: typer.echo(phase, err=True))
+    row = measuring.perform(database, settings, slug, lambda phase: say(phase, err=True))
     if as_json:
         print_json({"schema": "roofmark.bandwidth/1", "machine": slug, **_probe_json(row)})
     else:
-        typer.echo("\n".join(_probe_lines(slug, row)))
+        say("\n".join(_probe_lines(slug, row)))
 
 
 def list_them(as_json: bool) -> None:
@@ -56,9 +54,9 @@ def list_them(as_json: bool) -> None:
         document = [_machine_json(machine, parts) for machine, parts in found]
         print_json({"schema": "roofmark.machines/1", "machines": document})
     elif found:
-        typer.echo("\n".join(line for machine, parts in found for line in _machine_lines(machine, parts)))
+        say("\n".join(line for machine, parts in found for line in _machine_lines(machine, parts)))
     else:
-        typer.echo("No machine yet: `roofmark machine detect` adds this one.")
+        say("No machine yet: `roofmark machine detect` adds this one.")
 
 
 def list_devices(text: str, as_json: bool) -> None:
@@ -74,9 +72,9 @@ def list_devices(text: str, as_json: bool) -> None:
             f"{size(device.memory_bytes):>8}",
             f"{_tera(device.compute_flops_per_s):>5} TFLOP/s",
         ]
-        typer.echo("  ".join([f"{device.name:<44}", *figures, device.source]))
+        say("  ".join([f"{device.name:<44}", *figures, device.source]))
     if not found:
-        typer.echo(f"The catalogue has no device of the name {text!r}.")
+        say(f"The catalogue has no device of the name {text!r}.")
 
 
 def _open() -> tuple[Database, Settings]:

@@ -9,7 +9,7 @@ import typer
 from sqlmodel import Session
 
 from app import engines
-from app.cli.common import log_to_file, log_to_stderr, open_database, print_json
+from app.cli.common import log_to_file, log_to_stderr, open_database, print_json, printable, say
 from app.cli.text import run_text
 from app.configuration import doubt, parse_setting
 from app.db import Database
@@ -48,7 +48,7 @@ def measure(request: Request, as_json: bool) -> None:
     given = dict(parse_setting(text) for text in request.settings)
     for key, value in given.items():
         if value is not None and (sentence := doubt(key, value)):
-            typer.echo(f"Note: {sentence}", err=True)
+            say(f"Note: {sentence}", err=True)
     settings = Settings()
     log_to_file(settings)
     database = open_database(settings)
@@ -79,7 +79,7 @@ def finish(database: Database, public_id: str, as_json: bool = False) -> None:
     if as_json:
         print_json(document)
     else:
-        typer.echo(run_text(document))
+        say(run_text(document))
     if code := EXIT_CODES.get(document["run"]["status"], 1):
         raise typer.Exit(code)
 
@@ -109,7 +109,7 @@ def _server_slug(database: Database, settings: Settings, runner: Runner, request
     with database.write() as session:
         if known.archived_at is not None:
             servers.archive_server(session, known.slug, archived=False)
-            typer.echo(f"The server {known.name} was archived and is in use again.", err=True)
+            say(f"The server {known.name} was archived and is in use again.", err=True)
         if request.engine is not None:
             servers.edit_server(session, known.slug, engine=engines.find(request.engine).key)
         if request.api_key is not None:
@@ -140,7 +140,7 @@ def _probe_patiently(runner: Runner, settings: Settings, base_url: str, request:
             waited = time.monotonic() - begun
             if problem.trouble is not Trouble.LOADING or waited > settings.loading_timeout_s:
                 raise
-            typer.echo(f"{problem} Waiting for {duration(waited)}.", err=True)
+            say(f"{problem} Waiting for {duration(waited)}.", err=True)
             time.sleep(1)
 
 
@@ -191,7 +191,7 @@ class TerminalProgress:
         on_terminal = sys.stderr.isatty()
         start = "\r\033[K" if self._rewriting else ""
         self._rewriting = on_terminal and progress.sample is None
-        typer.echo(start + text, err=True, nl=not self._rewriting)
+        typer.echo(start + printable(text), err=True, nl=not self._rewriting)
 
     def _sample(self, progress: Progress) -> str:
         sample, last = progress.sample, progress.last or {}

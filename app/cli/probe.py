@@ -1,7 +1,5 @@
-import typer
-
 from app import engines
-from app.cli.common import log_to_file, print_json
+from app.cli.common import log_to_file, print_json, say
 from app.engines.base import Facts
 from app.http import normalise_base_url
 from app.runner import facts_json
@@ -18,7 +16,7 @@ def probe(url: str, engine: str | None, api_key: str | None, as_json: bool) -> N
     if as_json:
         print_json({"schema": "roofmark.probe/1", "base_url": base_url, **facts_json(facts)})
     else:
-        typer.echo(facts_text(base_url, facts))
+        say(facts_text(base_url, facts))
 
 
 def facts_text(base_url: str, facts: Facts) -> str:

@@ -1,10 +1,9 @@
 import socket
 from threading import Event
 
-import typer
 import uvicorn
 
-from app.cli.common import log_to_stderr, open_database
+from app.cli.common import log_to_stderr, open_database, say
 from app.errors import BadInput
 from app.settings import Settings
 from app.web import create_app
@@ -67,4 +66,4 @@ class _Announcing(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            typer.echo(self._address)
+            say(self._address)

@@ -2,10 +2,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-import typer
 from sqlmodel import Session
 
-from app.cli.common import log_to_file, open_database
+from app.cli.common import log_to_file, open_database, say
 from app.errors import BadInput
 from app.settings import Settings
 from app.share import Option, Snapshot, comparison, links, options, run
@@ -23,11 +22,11 @@ def share(run_ids: Sequence[str], title: str, include: Sequence[str], html: Path
     if html is not None:
         _write(html, file(snapshot, datetime.now(UTC)))
     if as_markdown:
-        typer.echo(markdown(snapshot), nl=False)
+        say(markdown(snapshot), nl=False)
     if html is None and not as_markdown:
         with database.write() as session:
             slug = links.publish(session, snapshot)
-        typer.echo(f"{settings.root_path}/s/{slug}")
+        say(f"{settings.root_path}/s/{slug}")
 
 
 def _snapshot(session: Session, run_ids: Sequence[str], included: frozenset[Option]) -> Snapshot:

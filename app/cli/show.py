@@ -1,8 +1,6 @@
 from textwrap import shorten
 
-import typer
-
-from app.cli.common import log_to_file, notice_dead_workers, open_database, print_json
+from app.cli.common import log_to_file, notice_dead_workers, open_database, print_json, say
 from app.cli.text import run_text
 from app.document import run_document, runs_document
 from app.settings import Settings
@@ -21,7 +19,7 @@ def show(public_id: str, as_json: bool) -> None:
     if as_json:
         print_json(document)
     else:
-        typer.echo(run_text(document))
+        say(run_text(document))
 
 
 def list_them(where: Filter, sort: str, descending: bool, page: int, per_page: int, as_json: bool) -> None:
@@ -34,9 +32,9 @@ def list_them(where: Filter, sort: str, descending: bool, page: int, per_page: i
     if as_json:
         print_json(runs_document(rows, total, page, per_page))
     elif not rows:
-        typer.echo("No runs yet: measure a server with `roofmark run --url 127.0.0.1:8080`.", err=True)
+        say("No runs yet: measure a server with `roofmark run --url 127.0.0.1:8080`.", err=True)
     else:
-        typer.echo(_table(rows))
+        say(_table(rows))
 
 
 _NUMERIC = ("TTFT ms", "Prefill tok/s", "Decode tok/s")

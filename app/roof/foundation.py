@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from app.ceiling.decode import TERA, DecodeCeiling, Device, Portion, Split, decode
 from app.ceiling.geometry import Geometry
 from app.ceiling.traffic import Step
-from app.ceiling.types import KV_BITS, KvTypes
+from app.ceiling.types import KV_BITS, UNKNOWN, KvTypes, kv_bits
 from app.hardware.profile import MEASURED
 from app.models import Config
 from app.store.machines import MachineDevice, Stated
@@ -79,6 +79,15 @@ class Foundation:
         name = first.name if len(self.holders) == 1 else f"{len(self.holders)} × {first.name}"
         peak = first.peak_flops and first.peak_flops * many
         return Device(name, first.bandwidth_bytes_per_s * many, peak)
+
+    def worth(self, step: Step) -> Device:
+        """One device that takes as long for a step as all holders together, each reading its share of the bytes."""
+        if len(self.holders) == 1:
+            return self.holders[0].device
+        names = " + ".join(dict.fromkeys(holder.device.name for holder in self.holders))
+        peaks = [holder.device.peak_flops for holder in self.holders]
+        bandwidth = self.decode(step).tokens_per_s * step.n_bytes / step.batch
+        return Device(names, bandwidth, sum(peak or 0 for peak in peaks) if all(peaks) else None)
 
     def is_on_the_same_devices_as(self, other: "Foundation") -> bool:
         """Whatever is known of their bandwidth."""
@@ -191,17 +200,17 @@ def _shared(holders: Sequence[Holder], whole: float) -> list[Portion]:
 
 
 def _kv_types(config: Config) -> tuple[KvTypes, list[str]]:
-    said = [config.settings.get(key) for key in ("kv_type_k", "kv_type_v")]
-    known = [str(each).lower() if str(each).lower() in KV_BITS else "f16" for each in said]
-    doubts = []
-    if None in said:
-        doubts.append("the type of the KV cache is not stated, so f16 is counted")
-    doubts += [
-        f"the size of a KV cache of type {each} is unknown, so f16 is counted"
-        for each in dict.fromkeys(said)
-        if each is not None and str(each).lower() not in KV_BITS
-    ]
-    return KvTypes(*known), doubts
+    """And what is to be said of types that are not stated or of which the size is not known."""
+    stated = [config.settings.get(key) for key in ("kv_type_k", "kv_type_v")]
+    names = ["f16" if each is None else str(each).strip().lower() for each in stated]
+    doubts = ["the type of the KV cache is not stated, so f16 is counted"] if None in stated else []
+    for name in dict.fromkeys(names):
+        bits = kv_bits(name)
+        if bits is None:
+            doubts.append(f"the size of a KV cache of type {name} is unknown, so it is left out of the bytes")
+        elif name not in KV_BITS:
+            doubts.append(f"a KV cache of type {name} counts {bits:g} bits a value, its scales are left out")
+    return KvTypes(*(UNKNOWN if kv_bits(name) is None else name for name in names)), doubts
 
 
 def _whole(config: Config, key: str) -> int | None:

@@ -29,7 +29,7 @@ class Insight:
     reached: tuple[PointRoof, ...]
     """Measured points that belong on the curve."""
     waterfall: tuple[Share, ...]
-    """The milliseconds of one token; empty where several unlike devices share them."""
+    """The milliseconds of one token; unlike devices count as the one that they are worth together."""
     fit_words: tuple[str, ...]
     """From which two runs the fixed cost of a layer comes, or why it is unknown."""
     advice: tuple[Advice, ...]
@@ -49,9 +49,7 @@ def insight(session: Session, run: Run, config: Config, roof: RunRoof, top: Poin
     )
     alike = [each for each in roof.points if each.point.concurrency == top.point.concurrency]
     reached = tuple(each for each in alike if each.decode_tokens_per_s)
-    device = found.device
-    if device is None:
-        return Insight(tuple(curve), reached, (), (), ())
+    device = found.worth(top.step)
     others = [one for one in newest_decodes(session, run.machine_id) if one.config.id != config.id]
     fitted, words = _fit(found, device, top, others)
     parts = waterfall(top.step, device, top.steps_per_s, found.geometry.blocks, fitted)

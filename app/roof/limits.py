@@ -110,9 +110,9 @@ def _first_token(usable: Sequence[Sample], point_roof: PointRoof | None) -> Iter
     if prompt_ms > MOSTLY * ttft_ms:
         tokens = median([sample.trace.server.prompt_tokens or 0 for sample in usable if sample.trace.server])
         evidence = f"{number(prompt_ms)} of {number(ttft_ms)} ms for {tokens:,.0f} prompt tokens"
-        if point_roof and point_roof.mfu is not None and point_roof.prefill:
+        if point_roof and point_roof.prefill_share is not None and point_roof.prefill:
             binds = "computing" if point_roof.prefill.bound == "compute" else "memory bandwidth"
-            evidence += f", {number(point_roof.mfu * 100)} % of what {binds} allows"
+            evidence += f", {number(point_roof.prefill_share * 100)} % of what {binds} allows"
         yield Limit(
             "TTFT",
             "The prompt's length: its processing is most of the time.",

@@ -16,7 +16,7 @@ from app.models import Config, Model, Run
 from app.roof.foundation import Foundation, Unknown, foundation
 from app.samples import Point
 from app.store.drafts import Drafts, drafts_of
-from app.store.hardware import hardware_of
+from app.store.hardware import Hardware
 from app.store.models import told_of
 
 
@@ -45,6 +45,13 @@ class PointRoof:
     assumptions: tuple[str, ...]
 
     @property
+    def prefill_share(self) -> float | None:
+        """Of the prefill ceiling, whatever binds there; MFU is of the compute peak alone."""
+        if self.prefill is None or not self.prefill_tokens_per_s:
+            return None
+        return self.prefill_tokens_per_s / self.prefill.tokens_per_s
+
+    @property
     def steps_per_s(self) -> float | None:
         """Readings of the weights, times the number of streams."""
         return self.decode_tokens_per_s and self.decode_tokens_per_s / tokens_per_step(self.drafts)
@@ -60,13 +67,17 @@ class RunRoof:
 
 
 def run_roof(
-    session: Session, run: Run, config: Config | None, model: Model | None, measured: Sequence[Measured]
+    session: Session,
+    run: Run,
+    config: Config | None,
+    model: Model | None,
+    hardware: Hardware,
+    measured: Sequence[Measured],
 ) -> RunRoof | Unknown | None:
-    """On the hardware that the run has frozen. None for a run whose configuration was never known."""
+    """On `hardware`, which the run has frozen. None for a run whose configuration was never known."""
     if config is None or model is None:
         return None
     assert run.id is not None
-    hardware = hardware_of(session, run)
     found = foundation(hardware.devices, config, told_of(session, model), hardware.said)
     if isinstance(found, Unknown):
         return found

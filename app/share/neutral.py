@@ -15,7 +15,13 @@ from app.units import size
 _ORGANISATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _WEIGHT_FILE = re.compile(r"\.(gguf|bin|safetensors)$", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,59}")
+_ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}|.*[a-z0-9-]\.[a-z]{2,}", re.IGNORECASE)
+"""`192.168.1.5`, `box.lan`"""
+_HOST_AND_PORT = re.compile(rf"(localhost|{_ADDRESS.pattern}):\d+", re.IGNORECASE)
+_KEY = re.compile(r"[A-Za-z0-9]{20,}")
+"""No version and no format has so many letters and digits in a row; keys and whole commits have."""
 _MEMORY = re.compile(r"\b(?:LP)?DDR\d[A-Z]?(?:-\d+)?\b|\bHBM\d?[A-Z]?\b")
+UNNAMED = "a model"
 ACCELERATOR = "accelerator"
 """One that the built-in catalogue does not know."""
 _BANDWIDTHS = {source: source for source in (MEASURED, SENSOR, CATALOGUE, TYPED)}
@@ -27,11 +33,20 @@ def model_name(name: str) -> str:
     >>> model_name("unsloth/Qwen3-8B"), model_name("/home/me/models/Qwen3-8B.gguf"), model_name("http://box:1/v1/Qwen3")
     ('unsloth/Qwen3-8B', 'Qwen3-8B', 'Qwen3')
     """
-    parts = re.split(r"[/\\]", name.strip().rstrip("/\\"))
-    last = _WEIGHT_FILE.sub("", parts[-1])
+    name = name.strip()
+    path = _path_of(name) if "://" in name else name
+    parts = re.split(r"[/\\]", path.rstrip("/\\"))
+    last = _WEIGHT_FILE.sub("", re.split("[?#]", parts[-1])[0])
+    if _HOST_AND_PORT.fullmatch(last):
+        return UNNAMED
     if len(parts) == 2 and _ORGANISATION.fullmatch(parts[0]) and last == parts[-1]:
         return f"{parts[0]}/{last}"
-    return last or "a model"
+    return last or UNNAMED
+
+
+def _path_of(url: str) -> str:
+    """Without host, user, password and query."""
+    return re.sub(r"^.*?://[^/?#\\]*", "", url, flags=re.DOTALL)
 
 
 def model_title(model: Model) -> str:
@@ -39,8 +54,14 @@ def model_title(model: Model) -> str:
 
 
 def word(text: str | None) -> str:
-    """A version or the name of a format; empty for what does not look like one."""
-    return text if text and _WORD.fullmatch(text) else ""
+    """A version or the name of a format; empty for what does not look like one, or looks like an address or a key.
+
+    >>> word("b6301"), word("0.9.1.post2+cu128"), word("10.0.0.7"), word("box.lan")
+    ('b6301', '0.9.1.post2+cu128', '', '')
+    """
+    if not text or not _WORD.fullmatch(text) or _ADDRESS.fullmatch(text) or _KEY.search(text):
+        return ""
+    return text
 
 
 def engine(config: Config) -> str:

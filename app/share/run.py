@@ -107,7 +107,8 @@ def _result(session: Session, public_id: str) -> _Result:
     if config is None or model is None or all(each.value is None for each in measured):
         raise BadInput("This run has no result that could be shared.")
     points = {each.point.key: each.point for each in measured}
-    roof = run_roof(session, run, config, model, measured)
+    held = hardware.hardware_of(session, run)
+    roof = run_roof(session, run, config, model, held, measured)
     return _Result(
         run=run,
         machine=machine,
@@ -117,7 +118,7 @@ def _result(session: Session, public_id: str) -> _Result:
         taken=samples.samples_of(session, run.id),
         measured=measured,
         main=points.get(run.main_point_key) or measured[0].point,
-        held=hardware.hardware_of(session, run).devices,
+        held=held.devices,
         roof=roof if isinstance(roof, RunRoof) else None,
     )
 
@@ -158,9 +159,8 @@ def _tiles(found: _Result) -> Iterator[Tile]:
 def _bars(top: PointRoof) -> Iterator[Bar]:
     if top.mbu is not None:
         yield Bar("Decode ceiling", top.mbu, top.decode.tokens_per_s, "tok/s", f"{top.decode.words}; {top.step.words}")
-    if top.prefill is not None and top.prefill_tokens_per_s:
-        share = top.prefill_tokens_per_s / top.prefill.tokens_per_s
-        yield Bar("Prefill ceiling", share, top.prefill.tokens_per_s, "tok/s", top.prefill.words)
+    if top.prefill is not None and top.prefill_share is not None:
+        yield Bar("Prefill ceiling", top.prefill_share, top.prefill.tokens_per_s, "tok/s", top.prefill.words)
 
 
 def _subtitle(found: _Result) -> str:

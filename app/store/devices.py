@@ -12,7 +12,7 @@ from app.db import remembered
 from app.errors import BadInput, NotFound
 from app.hardware import catalogue
 from app.hardware.catalogue import Catalogue
-from app.models import Device
+from app.models import Device, Machine
 from app.store import machines
 from app.store.machines import MachineDevice
 
@@ -63,13 +63,14 @@ class KnownDevices:
 
 
 def known_devices(session: Session) -> KnownDevices:
-    local = [
-        _of_machine(device, machine.name)
-        for machine in machines.list_machines(session)
-        for device in machines.devices(session, machine)
-        if device.bandwidths
-    ]
+    local = [device for machine in machines.list_machines(session) for device in devices_of(session, machine)]
     return KnownDevices(local, load_catalogue(session))
+
+
+def devices_of(session: Session, machine: Machine) -> list[KnownDevice]:
+    """Those of one machine that may be named; none of an archived one."""
+    held = [] if machine.archived_at else machines.devices(session, machine)
+    return [_of_machine(device, machine.name) for device in held if device.bandwidths]
 
 
 def local_name(device: str, machine: str) -> str:

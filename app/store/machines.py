@@ -157,11 +157,15 @@ def _ram(session: Session, machine: Machine) -> MachineDevice:
     speed = f"{machine.ram_kind or ''}-{rate:.0f}".lstrip("-") if rate else machine.ram_kind or ""
     measured = bandwidth.counting(session, machine)
     found = []
-    if measured is not None and measured.best_bytes_per_s is not None:
-        found.append(Stated(measured.best_bytes_per_s, MEASURED, "a lower bound", measured.finished_at))
-    if machine.ram_bandwidth_bytes_per_s is not None:
+    stated = machine.ram_bandwidth_bytes_per_s
+    if stated is not None:
         note = _arithmetic(machine) if machine.ram_bandwidth_source in (SENSOR, TYPED) else ""
-        found.append(Stated(machine.ram_bandwidth_bytes_per_s, machine.ram_bandwidth_source or TYPED, note))
+        found.append(Stated(stated, machine.ram_bandwidth_source or TYPED, note))
+    if measured is not None and (best := measured.best_bytes_per_s) is not None:
+        is_doubtful = bool(measured.record["remarks"])
+        note = "a lower bound, in doubt" if is_doubtful else "a lower bound"
+        says_little = is_doubtful and stated is not None and best < stated  # as other work halves it
+        found.insert(1 if says_little else 0, Stated(best, MEASURED, note, measured.finished_at))
     name = " ".join(filter(None, ["Memory", speed]))
     return MachineDevice(name, "ram", 1, machine.ram_bytes, found, llc_bytes=machine.llc_bytes)
 

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlmodel import Session, col, delete, select
 
@@ -39,24 +39,33 @@ def _replace(session: Session, run_id: int, measured: Sequence[Measured]) -> Non
 
 
 def measurements_of(session: Session, run_id: int) -> list[Measured]:
-    rows = session.exec(select(Measurement).where(Measurement.run_id == run_id).order_by(col(Measurement.id))).all()
-    return [
-        Measured(
-            point=Point.from_key(row.point_key),
-            metric=row.metric,
-            source=row.source,  # type: ignore[arg-type]  # only Source values are ever written
-            unit=row.unit,
-            value=row.value,
-            low=row.low,
-            high=row.high,
-            minimum=row.minimum,
-            maximum=row.maximum,
-            standard_deviation=row.standard_deviation,
-            samples=row.sample_count,
-            left_out=row.left_out,
-            null_reason=row.null_reason,
-            is_shown=row.is_shown,
-            formula_version=row.formula_version,
-        )
-        for row in rows
-    ]
+    return measurements_by_run(session, [run_id]).get(run_id, [])
+
+
+def measurements_by_run(session: Session, run_ids: Collection[int]) -> dict[int, list[Measured]]:
+    """Runs without any are missing."""
+    wanted = select(Measurement).where(col(Measurement.run_id).in_(run_ids)).order_by(col(Measurement.id))
+    found: dict[int, list[Measured]] = {}
+    for row in session.exec(wanted).all():
+        found.setdefault(row.run_id, []).append(_measured(row))
+    return found
+
+
+def _measured(row: Measurement) -> Measured:
+    return Measured(
+        point=Point.from_key(row.point_key),
+        metric=row.metric,
+        source=row.source,  # type: ignore[arg-type]  # only Source values are ever written
+        unit=row.unit,
+        value=row.value,
+        low=row.low,
+        high=row.high,
+        minimum=row.minimum,
+        maximum=row.maximum,
+        standard_deviation=row.standard_deviation,
+        samples=row.sample_count,
+        left_out=row.left_out,
+        null_reason=row.null_reason,
+        is_shown=row.is_shown,
+        formula_version=row.formula_version,
+    )

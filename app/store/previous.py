@@ -11,7 +11,7 @@ from app.models import Config, Model, Run
 from app.store import hardware
 from app.store.configs import snapshot_of
 from app.store.filters import COUNTS
-from app.store.measurements import measurements_of
+from app.store.measurements import measurements_by_run
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,15 @@ def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None
             Run.status == "done",
         )
     ).first()
-    config_then, model_then = _frozen(session, last)
-    then = _main_point(session, comparable, run.main_point_key) if comparable else []
-    today = _main_point(session, run, run.main_point_key)
+    frozen = _frozen(session, [last, run])
+    measured = measurements_by_run(session, [each.id for each in (comparable, run) if each and each.id])
+    then = _main_triple(measured, comparable, run.main_point_key) if comparable else []
+    today = _main_triple(measured, run, run.main_point_key)
     return Previous(
-        fingerprint=config_then.fingerprint,
+        fingerprint=frozen[last.config_id][0].fingerprint,
         changes=[
             *known.between(run.server_id, last.started_at, run.started_at),
-            *changes(snapshot_of(config_then, model_then), snapshot_of(*_frozen(session, run)), engine_titles),
+            *changes(snapshot_of(*frozen[last.config_id]), snapshot_of(*frozen[run.config_id]), engine_titles),
         ],
         public_id=comparable.public_id if comparable else None,
         triple=[each for each in then if each.is_shown],
@@ -92,14 +93,15 @@ def before_config(session: Session, config: Config, engine_titles: Mapping[str, 
     return previous(session, first, engine_titles) if first else None
 
 
-def _frozen(session: Session, run: Run) -> tuple[Config, Model]:
-    config = session.get_one(Config, run.config_id)
-    return config, session.get_one(Model, config.model_id)
+def _frozen(session: Session, runs: Sequence[Run]) -> dict[int | None, tuple[Config, Model]]:
+    """By the id of the configuration."""
+    used = select(Config, Model).join(Model, col(Model.id) == Config.model_id)
+    rows = session.exec(used.where(col(Config.id).in_({run.config_id for run in runs}))).all()
+    return {config.id: (config, model) for config, model in rows}
 
 
-def _main_point(session: Session, run: Run, point_key: str) -> list[Measured]:
-    assert run.id is not None
-    found = measurements_of(session, run.id)
+def _main_triple(measured: Mapping[int, Sequence[Measured]], run: Run, point_key: str) -> list[Measured]:
+    found = measured.get(run.id or 0, ())
     return [each for each in found if each.metric in TRIPLE and each.point.key == point_key]
 
 

@@ -4,18 +4,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, String, cast
+from sqlalchemy import ColumnElement
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, delete, func, or_, select
 
 from app.errors import Conflict
-from app.models import ENDED_STATES, Baseline, Config, Machine, Measurement, Run, SampleRow, Server, Share
+from app.models import ENDED_STATES, Baseline, Config, Machine, Measurement, Run, SampleRow, Server
 from app.store import machines, runs, servers
 
 
 @dataclass(frozen=True)
 class Goes:
-    """What is deleted together, and what stays although it shows some of it."""
+    """What is deleted together. Shared pages stay: they are snapshots, and name no run."""
 
     runs: int
     samples: int
@@ -25,8 +25,6 @@ class Goes:
     servers: int = 0
     baselines: tuple[str, ...] = ()
     """`model, suite` of each baseline that one of these runs is."""
-    shares: int = 0
-    """Shared pages that name the run, where it is a single one: snapshots, which stay."""
 
 
 def goes_with_run(session: Session, public_id: str) -> Goes:
@@ -80,28 +78,19 @@ def _of_machine(session: Session, slug: str) -> tuple[ColumnElement[bool], list[
 
 def _goes(session: Session, wanted: Any, server_ids: list[int | None] | None = None, n_servers: int = 0) -> Goes:
     ids = select(Run.id).where(wanted)
-    n_runs = _count(session, Run, wanted)
     baselines = select(Baseline.model_name, Baseline.suite_key).where(col(Baseline.run_id).in_(ids))
     return Goes(
-        runs=n_runs,
+        runs=_count(session, Run, wanted),
         samples=_count(session, SampleRow, col(SampleRow.run_id).in_(ids)),
         measurements=_count(session, Measurement, col(Measurement.run_id).in_(ids)),
         configs=_count(session, Config, _left_alone(wanted, server_ids or [])),
         servers=n_servers,
         baselines=tuple(f"{model}, {suite}" for model, suite in session.exec(baselines)),
-        shares=_shares(session, wanted) if n_runs == 1 else 0,
     )
 
 
 def _count(session: Session, table: Any, wanted: Any) -> int:
     return session.exec(select(func.count()).select_from(table).where(wanted)).one()
-
-
-def _shares(session: Session, wanted: Any) -> int:
-    """Of a single run: its id is random enough to stand in no other's snapshot."""
-    public_id = session.exec(select(Run.public_id).where(wanted)).one()
-    names_it = cast(col(Share.snapshot), String).contains(public_id, autoescape=True)
-    return _count(session, Share, col(Share.revoked_at).is_(None) & names_it)
 
 
 def _left_alone(wanted: Any, server_ids: list[int | None]) -> ColumnElement[bool]:

@@ -165,12 +165,14 @@ def waits_for(session: Session, run: Run) -> str:
 
 
 def circumstances(session: Session, run: Run) -> tuple[Machine, Server, Config | None, Model | None]:
+    """Config and model are None for a run that failed before they were known."""
     query = (
         select(Machine, Server, Config, Model)
-        .select_from(Machine)
-        .join(Server, col(Server.id) == run.server_id)
-        .outerjoin(Config, col(Config.id) == run.config_id)
+        .select_from(Run)
+        .join(Machine, col(Machine.id) == col(Run.machine_id))
+        .join(Server, col(Server.id) == col(Run.server_id))
+        .outerjoin(Config, col(Config.id) == col(Run.config_id))
         .outerjoin(Model, col(Model.id) == col(Config.model_id))
-        .where(Machine.id == run.machine_id)
+        .where(Run.id == run.id)
     )
     return session.exec(query).one()

@@ -41,9 +41,11 @@ def resolve(session: Session, names: Sequence[str]) -> list[Reference]:
     own = next((name for name in reversed(names) if name.removeprefix(CONFIG) not in WORDS), "latest")
     anchor = _latest(session) if own == "latest" else own.removeprefix(CONFIG)
     found = [_reference(session, name, anchor) for name in names]
-    twice = next((each for place, each in enumerate(found) if each in found[:place]), None)
-    if twice is not None:
-        raise BadInput(f"{twice.key} is named twice: a comparison needs different runs.")
+    for place, each in enumerate(found):
+        if each in found[:place]:
+            one, other = names[found.index(each)], names[place]
+            said = f"{one} and {other} are both {each.key}" if one != other else f"{each.key} is named twice"
+            raise BadInput(f"{said}: a comparison needs different runs.")
     return found
 
 

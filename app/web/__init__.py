@@ -57,7 +57,6 @@ PAGES = (
     history,
     compare,
     explore,
-    compare,
     ceiling,
     devices,
     machines,

@@ -117,19 +117,18 @@ def _told(form: Fields, models: Sequence[KnownModel]) -> Told:
     return Told(from_figures(form))
 
 
-def of_run(model_id: int, machine: str, devices: KnownDevices, found: Foundation, top: PointRoof) -> str:
+def of_run(model_id: int, machine: str, known: Sequence[KnownDevice], found: Foundation, top: PointRoof) -> str:
     """The query of a calculation like a run's: its model, and its device, or what several are worth together."""
     batch = str(top.point.concurrency) if top.point.concurrency > 1 else ""
     asked = {"model": str(model_id), "kv": str(found.kv), "batch": batch}
     alone = found.holders[0].device if len(found.holders) == 1 else None
-    known = next((one for one in devices.local if alone and one.name == local_name(alone.name, machine)), None)
-    if known is not None:
-        asked["device"] = known.name
-    if known is None or alone is None or replace(alone, name=known.name) != known.device:
-        together = found.decode(top.step).tokens_per_s * top.step.n_bytes / top.step.batch
-        peaks = [holder.device.peak_flops for holder in found.holders]
-        asked["bandwidth"] = f"{together / GIGA:.6g}"
-        asked["tflops"] = f"{sum(peak or 0 for peak in peaks) / TERA:.6g}" if all(peaks) else ""
+    same = next((one for one in known if alone and one.name == local_name(alone.name, machine)), None)
+    if same is not None:
+        asked["device"] = same.name
+    if same is None or alone is None or replace(alone, name=same.name) != same.device:
+        worth = found.worth(top.step)
+        asked["bandwidth"] = f"{worth.bandwidth_bytes_per_s / GIGA:.6g}"
+        asked["tflops"] = f"{worth.peak_flops / TERA:.6g}" if worth.peak_flops else ""
     return urlencode({key: value for key, value in asked.items() if value})
 
 

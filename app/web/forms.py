@@ -6,8 +6,8 @@ from app.errors import BadInput
 from app.units import read_number
 
 GIGA = 1e9
-LARGEST = 2.0**62
-"""What fits into a column of whole numbers with room to spare."""
+LARGEST = 1e18
+"""Bytes, operations or parameters: what fits into a column of whole numbers, and what `Device` takes."""
 
 
 class WrongField(BadInput):
@@ -86,9 +86,12 @@ def short(value: float | None, factor: float = GIGA) -> str:
 
 def kept(text: str, title: str, exact: str, factor: float = GIGA) -> int | None:
     """A whole quantity whose text may be a short one of `exact`: then that is meant. Raises BadInput."""
-    if exact.isdecimal() and len(exact) < 19 and text.strip() == short(int(exact), factor):
-        return int(exact)
+    known = int(exact) if exact.isdecimal() and len(exact) < 19 else 0
+    if known and text.strip() == short(known, factor):
+        return known
     value = quantity(text, title, factor)
+    if value is not None and value < 1:
+        raise BadInput(f"{title} must be more than zero and not absurdly large.")
     return None if value is None else int(value)
 
 

@@ -11,13 +11,16 @@ from typing import Any
 from app.errors import BadInput
 from app.hardware import memory, this_host
 from app.hardware.catalogue import Catalogue
-from app.hardware.profile import TYPED, Accelerator
+from app.hardware.profile import CATALOGUE, SENSOR, TYPED, Accelerator
 from app.models import Machine
 from app.web.forms import GIGA, Fields, kept, quantity, short, typed, whole
 
 MEGA, TERA = 1e6, 1e12
 PREFIX = "accelerator_"
+FIGURES = ("bandwidth", "memory", "compute", "fastest")
 MOST_CARDS = 1024
+FILLING = (SENSOR, CATALOGUE)
+"""Sources that fill in a form; a measurement is never one of its fields."""
 
 
 @dataclass(frozen=True)
@@ -37,17 +40,23 @@ class Row:
     source: str = ""
     note: str = ""
     sourced: str = ""
-    """The bandwidth that `source` gave."""
+    """The figures that came with the name `named`, in the order of FIGURES, divided by semicolons."""
+    named: str = ""
 
     @property
     def is_empty(self) -> bool:
         return not any((self.name, self.memory, self.bandwidth, self.compute, self.fastest))
 
     @property
-    def is_untouched(self) -> bool:
-        """Nothing but what a source filled in."""
-        figures = (self.memory, self.bandwidth, self.compute, self.fastest)
-        return not any(figures) or (bool(self.source) and self.source != TYPED and self.bandwidth == self.sourced)
+    def typed(self) -> dict[str, str]:
+        """The figures that a person typed: all but those that were filled in and not changed since."""
+        given = dict(zip(FIGURES, self.sourced.split(";"), strict=False))
+        return {key: value for key in FIGURES if (value := getattr(self, key)) != given.get(key, "")}
+
+    @property
+    def is_sourced(self) -> bool:
+        """Whether the bandwidth is what `source` gave."""
+        return self.source in FILLING and "bandwidth" not in self.typed
 
 
 # --- into the form ---------------------------------------------------------------------------------------------------
@@ -82,20 +91,20 @@ def stored(machine: Machine, is_here: bool) -> Fields:
 
 
 def _row(card: Accelerator) -> Row:
-    bandwidth = typed(card.bandwidth_bytes_per_s, GIGA)
-    return Row(
+    row = Row(
         name=card.name,
         count=str(card.count),
         memory=short(card.memory_bytes),
         memory_exact=str(card.memory_bytes or ""),
-        bandwidth=bandwidth,
+        bandwidth=typed(card.bandwidth_bytes_per_s, GIGA),
         compute=typed(card.compute_flops_per_s, TERA),
         fastest=typed(card.fastest_flops_per_s, TERA),
         cache=str(card.llc_bytes or ""),
         source=card.source,
         note=card.note,
-        sourced=bandwidth,
+        named=card.name,
     )
+    return replace(row, sourced=";".join(getattr(row, key) for key in FIGURES))
 
 
 def rows(form: Fields) -> list[Row]:
@@ -107,7 +116,7 @@ def rows(form: Fields) -> list[Row]:
 
 
 def completed_rows(form: Fields, catalogue: Catalogue) -> list[Row]:
-    """With what the catalogue knows of those whose figures nobody typed."""
+    """With what the catalogue knows of a name that is new in its row, where nobody typed another figure."""
     return [_completed(row, catalogue) for row in rows(form)]
 
 
@@ -116,21 +125,22 @@ def _items(found: Iterable[Row]) -> list[tuple[str, str]]:
 
 
 def _completed(row: Row, catalogue: Catalogue) -> Row:
-    """A row of a known name whose figures nobody typed takes those of the catalogue; sensors know better."""
-    if not row.is_untouched or row.source == "sensor":
+    """Sensors know better than the catalogue, and a person than both."""
+    if row.name == row.named or row.source == SENSOR:
         return row
-    device = catalogue.find(row.name, _memory(row)).device
-    if device is None:
-        return row
-    return replace(_row(device.accelerator()), name=row.name, count=row.count)
+    device = catalogue.find(row.name, _memory(row)).device or catalogue.find(row.name).device
+    if device is not None:
+        typed_figures = {key: value for key, value in row.typed.items() if value}
+        return replace(_row(device.accelerator()), name=row.name, named=row.name, count=row.count, **typed_figures)
+    if row.named:  # the figures of another device, kept under a name that nobody knows
+        return replace(row, source="", note="", sourced="", named="")
+    return row
 
 
 def _memory(row: Row) -> int | None:
     """What was typed, to tell variants apart; what the catalogue filled in says nothing about another name."""
-    if row.source:
-        return None
     try:
-        value = quantity(row.memory, "Memory")
+        value = quantity(row.typed.get("memory", ""), "Memory")
     except BadInput:
         return None
     return int(value) if value else None
@@ -172,13 +182,14 @@ def _ram(form: Fields) -> dict[str, Any]:
         memory.check_bus_bits(bits)
     text = form.get("ram_bandwidth").strip() or _arithmetic(rate, bits)
     bandwidth = quantity(text, "Memory bandwidth")
-    source = form.get("ram_bandwidth_source") if text == form.get("ram_bandwidth_sourced") else ""
+    source = form.get("ram_bandwidth_source")
+    is_sourced = source in FILLING and text == form.get("ram_bandwidth_sourced")
     return {
         "ram_kind": kind or None,
         "ram_data_rate_mt_per_s": rate,
         "ram_bus_bits": bits,
         "ram_bandwidth_bytes_per_s": bandwidth,
-        "ram_bandwidth_source": (source[:20] or TYPED) if bandwidth is not None else None,
+        "ram_bandwidth_source": (source if is_sourced else TYPED) if bandwidth is not None else None,
     }
 
 
@@ -193,7 +204,6 @@ def _card(row: Row) -> dict[str, Any]:
     count = whole(row.count, f"How many of {row.name}")
     if count is not None and not 1 <= count <= MOST_CARDS:
         raise BadInput(f"How many of {row.name} must be between 1 and {MOST_CARDS:,}.")
-    is_sourced = bool(row.source) and row.bandwidth == row.sourced
     bandwidth = quantity(row.bandwidth, f"Bandwidth of {row.name}")
     return asdict(
         Accelerator(
@@ -203,8 +213,8 @@ def _card(row: Row) -> dict[str, Any]:
             bandwidth_bytes_per_s=bandwidth,
             compute_flops_per_s=quantity(row.compute, f"Compute of {row.name}", TERA),
             fastest_flops_per_s=quantity(row.fastest, f"Fastest compute of {row.name}", TERA),
-            llc_bytes=whole(row.cache, f"Cache of {row.name}"),
-            source=row.source[:20] if is_sourced else TYPED,
-            note=row.note[:300] if is_sourced else "",
+            llc_bytes=kept(row.cache, f"Cache of {row.name}", row.cache, factor=1),
+            source=row.source if row.is_sourced else TYPED,
+            note=row.note[:300] if row.is_sourced else "",
         )
     )

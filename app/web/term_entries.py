@@ -283,7 +283,8 @@ TRUST = (
     Entry(
         "baseline",
         "Baseline",
-        "The run that every later one of the same machine, model and suite is compared with.",
+        "The run that every later one of the same machine, model and suite is compared with. A person pins it, and "
+        "the verdict against it stands beside each later run.",
     ),
     Entry(
         "hidden",
@@ -294,14 +295,28 @@ TRUST = (
 
 VERDICTS = (
     Entry(
+        "verdict",
+        "Verdict",
+        "What a comparison says of a change in one word: better, worse, same or inconclusive. It rests on the ratio "
+        "of the medians and its 95 % interval, and is about one setting only where nothing else differs.",
+        "ratio = median of the one / median of the base",
+    ),
+    Entry(
+        "noise-floor",
+        "Noise floor",
+        "By how much one repetition usually differs from the next although nothing was changed. A smaller change is "
+        "called neither better nor worse, however many repetitions show it.",
+        "standard deviation of the logarithms, the larger one of both sides",
+    ),
+    Entry(
         "better",
         "Better",
-        "The interval of the ratio leaves out 1 on the good side, by more than both runs' noise.",
+        "The interval of the ratio leaves out 1 on the good side, and the change exceeds the noise floor.",
     ),
     Entry(
         "worse",
         "Worse",
-        "The interval of the ratio leaves out 1 on the bad side, by more than both runs' noise.",
+        "The interval of the ratio leaves out 1 on the bad side, and the change exceeds the noise floor.",
     ),
     Entry(
         "same",

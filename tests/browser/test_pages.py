@@ -80,7 +80,7 @@ def test_choosing_an_axis_draws_the_explorer_anew(browser: "Browser", address: s
     with tab(browser, address) as opened:
         page = opened.page
         page.goto("/explore")
-        page.get_by_label("against", exact=True).select_option("prompt_tokens")
+        page.get_by_label("Against", exact=True).select_option("prompt_tokens")
         page.wait_for_url("**/explore?x=prompt_tokens&y=decode_tokens_per_s&series=model")
         page.get_by_role("heading", name="Decode against prompt tokens").wait_for()
         page.get_by_label("Show", exact=True).select_option("ttft_ms")
@@ -111,10 +111,10 @@ def test_two_runs_are_ticked_compared_and_swapped(browser: "Browser", address: s
         for public_id in ("seed000039", "seed000037"):
             page.get_by_label(f"Compare run {public_id}").check()
         page.get_by_role("button", name="Compare").click()
-        page.wait_for_url("**/compare?run=seed000039&run=seed000037")
+        page.wait_for_url("**/compare?run=seed000037&run=seed000039")
         page.get_by_role("heading", name="What differs").wait_for()
         page.get_by_role("link", name="Swap").click()
-        page.wait_for_url("**/compare?run=seed000037&run=seed000039")
+        page.wait_for_url("**/compare?run=seed000039&run=seed000037")
 
 
 def test_a_baseline_is_pinned_and_later_runs_say_how_they_stand(browser: "Browser", address: str) -> None:
@@ -175,6 +175,20 @@ def test_on_a_phone_points_and_samples_need_no_scrolling(browser: "Browser", add
                 assert region.evaluate("each => each.scrollWidth <= each.clientWidth")
 
 
+@pytest.mark.parametrize("path", ["/", "/servers", "/shares", "/compare?run=seed000039&run=seed000037"])
+def test_on_a_phone_every_entry_of_the_menu_and_every_verdict_is_in_sight(
+    browser: "Browser", address: str, path: str
+) -> None:
+    with tab(browser, address, 390) as opened:
+        page = opened.page
+        page.goto(path)
+        for each in page.locator("nav a, .compared tbody td").all():
+            box = each.bounding_box()
+            assert box is not None
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 390
+
+
 @pytest.mark.parametrize("script", ["plotly-basic.min.js", "charts.js"])
 def test_a_chart_that_cannot_be_drawn_says_so_and_opens_its_numbers(
     browser: "Browser", address: str, script: str
@@ -228,6 +242,24 @@ def test_on_paper_it_is_light_whole_and_without_buttons(browser: "Browser", addr
         page.wait_for_function(
             "was => getComputedStyle(document.querySelector('.js-plotly-plot .lines path')).stroke === was", arg=dark
         )
+
+
+EMPTY = """
+() => [...document.querySelectorAll('main .card')]
+  .filter(each => each.checkVisibility() && !each.innerText.trim() && !each.querySelector('svg, img'))
+  .map(each => each.outerHTML.slice(0, 160))
+"""
+
+
+def test_on_paper_no_page_has_controls_or_empty_boxes(browser: "Browser", address: str) -> None:
+    with tab(browser, address) as opened:
+        page = opened.page
+        page.emulate_media(media="print")
+        for path in PATHS:
+            page.goto(path)
+            for name in ("nav", "main button", "main .button", ".moves"):
+                assert not any(each.is_visible() for each in page.locator(name).all()), (path, name)
+            assert page.evaluate(EMPTY) == [], path
 
 
 def test_a_config_is_uploaded_from_a_runs_page_and_the_calculator_follows(browser: "Browser", address: str) -> None:

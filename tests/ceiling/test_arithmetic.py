@@ -178,6 +178,7 @@ def test_gb_and_gib() -> None:
     assert size_bytes("1 GiB") / size_bytes("1 GB") == pytest.approx(1.0737, abs=1e-4)
     assert bandwidth_bytes_per_s("1 TiB/s") == 2**40
     assert bandwidth_bytes_per_s(" 89.6 ") == pytest.approx(89.6e9)
+    assert bandwidth_bytes_per_s("1,008") == bandwidth_bytes_per_s("1,008 GB/s") == bandwidth_bytes_per_s("1.008TB/s")
 
 
 @pytest.mark.parametrize("text", ["", "fast", "448 GB", "448 Gb/h", "-3 GB/s", "1e999 GB/s", "448 GBps/s"])
@@ -281,8 +282,10 @@ def test_kv_types() -> None:
     assert KvTypes.parse("Q8_0") == KvTypes("q8_0", "q8_0")
     assert str(KvTypes.parse("q8_0/q4_0")) == "q8_0/q4_0"
     assert stepped(LLAMA_8B, 100, "q8_0/f16").kv_bytes == 100 * 32 * 1024 * (8.5 + 16) / 8
-    with pytest.raises(BadInput, match="'q9'"):
-        KvTypes.parse("q9")
+    assert KvTypes.parse("int8/q4").bits == (8, 4)
+    for unknown in ("q9", "q80", "8", "turbo4", "int", "q8_0/q80", "f" * 10_000):
+        with pytest.raises(BadInput, match="no KV cache type"):
+            KvTypes.parse(unknown)
 
 
 @pytest.mark.parametrize(("context", "batch"), [(-1, 1), (1 << 40, 1), (0, 0), (0, 1 << 30)])

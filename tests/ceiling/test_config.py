@@ -139,6 +139,8 @@ def test_other_hybrids_of_a_config() -> None:
         ({"num_hidden_layers": -3}, "no count"),
         ({"num_hidden_layers": 10**9}, "layers make no language model"),
         ({"hidden_size": "big"}, "no count"),
+        ({"hidden_size": 0}, "reads none of its weights"),
+        ({"num_attention_heads": 0}, "no attention heads"),
         ({"vocab_size": 10**30}, "no count"),
         ({"layer_types": ["magic"] * 32}, "unknown kinds: magic"),
         ({"layer_types": ["full_attention"]}, "does not name 32"),

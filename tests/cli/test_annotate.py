@@ -1,12 +1,15 @@
 """Labels, hiding and deleting from a terminal."""
 
+from unicodedata import category
+
 import pytest
+from sqlmodel import select
 from typer.testing import CliRunner, Result
 
 from app.cli import app
 from app.db import Database
 from app.errors import BadInput, NotFound
-from app.models import Run
+from app.models import Model, Run, Server
 from app.settings import Settings
 from app.store import runs
 from tests.seed import seed
@@ -58,3 +61,33 @@ def test_where_nobody_can_be_asked_deleting_needs_yes(database: Database, public
     roofmark("delete", public_id, "--yes")
     with pytest.raises(NotFound):
         stored(database, public_id)
+
+
+STEERING = "\x1b]0;title\x07\x1b[2J\x9b1m\r\b"
+"""Retitles, clears and recolours a terminal, goes back to the start of the line."""
+
+
+def test_nothing_that_is_stored_steers_the_terminal(database: Database, public_id: str) -> None:
+    with database.write() as session:
+        for model in session.exec(select(Model)):
+            model.name = f"Qwen{STEERING}"
+        for server in session.exec(select(Server)):
+            server.name = f"box{STEERING}"
+        run = runs.run(session, public_id)
+        run.note, run.labels, run.error, run.status = STEERING, [f"night{STEERING}"], STEERING, "done"
+    roofmark("baseline", "set", public_id)
+    roofmark("hide", public_id, "--reason", f"Fans{STEERING}")
+    commands = (
+        ["runs", "--hidden", "only"],
+        ["show", public_id],
+        ["baseline", "list"],
+        ["label", public_id, "add", "late"],
+        ["compare", "seed000000", "seed000001"],
+        ["share", public_id, "--markdown", "--include", "note", "--title", STEERING],
+        ["delete", public_id, "--yes"],
+    )
+    for command in commands:
+        result = roofmark(*command)
+        said = result.stdout + result.stderr
+        assert said.strip(), command
+        assert not {letter for letter in said if category(letter) == "Cc"} - {"\n"}, command

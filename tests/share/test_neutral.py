@@ -28,6 +28,15 @@ from app.store.machines import MachineDevice
         ("10.0.0.5:8080/gemma", "gemma"),
         ("/home/ann/gemma/", "gemma"),
         ("/", "a model"),
+        ("http://box:8080", "a model"),
+        ("http://ann:pass@box.lan:8080/", "a model"),
+        ("https://box.lan/v1/gemma?key=hunter2#ann", "gemma"),
+        ("gemma.gguf?token=hunter2", "gemma"),
+        ("localhost:8080", "a model"),
+        ("10.0.0.5:8080", "a model"),
+        ("box.lan:8080", "a model"),
+        ("qwen2.5:72b", "qwen2.5:72b"),
+        ("qwen3-8b@q4_k_m", "qwen3-8b@q4_k_m"),
     ],
 )
 def test_a_model_is_named_without_where_it_lies(stored: str, shown: str) -> None:
@@ -43,6 +52,20 @@ def test_a_model_name_never_holds_a_path(stored: str) -> None:
     assert shown.count("/") <= 1
 
 
+HOSTS = st.from_regex(r"[a-z][a-z0-9]{2,9}(\.(lan|local|example))?|10\.\d{1,2}\.\d{1,2}\.\d{1,2}", fullmatch=True)
+
+
+@given(
+    HOSTS.map("zq{}".format),
+    st.sampled_from(["", "/", "/v1", "?key=zqkey", "/v1/gemma?key=zqkey", "#zqkey"]),
+    st.booleans(),
+)
+def test_a_model_name_never_holds_a_host_or_a_key(host: str, rest: str, has_port: bool) -> None:
+    shown = neutral.model_name(f"http://zquser:zqpass@{host}{':8080' if has_port else ''}{rest}")
+    assert "zq" not in shown
+    assert "8080" not in shown
+
+
 @given(st.text())
 def test_a_device_is_one_of_the_catalogue_or_has_no_name(stored: str) -> None:
     names = {device.name for device in built_in().devices}
@@ -54,7 +77,9 @@ def test_versions_and_formats_are_words(text: str) -> None:
     assert neutral.word(text) == text
 
 
-@pytest.mark.parametrize("text", ["/opt/llama", "http://box", "my own build", "a:b", "", None, "x" * 80])
+@pytest.mark.parametrize(
+    "text", ["/opt/llama", "http://box", "my own build", "a:b", "", None, "x" * 80, "10.0.0.7", "box.lan", "ab12" * 6]
+)
 def test_what_does_not_look_like_one_is_left_out(text: str | None) -> None:
     assert neutral.word(text) == ""
 

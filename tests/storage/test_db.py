@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from sqlmodel import Session, col, func, select, update
 
 from app import files
 from app.db import Database, migrate
-from app.errors import StorageProblem
+from app.errors import BadInput, StorageProblem
 from app.models import Machine, Run, Server
 from app.settings import Settings
 from tests.databases import PostgresDatabases, on_both
@@ -252,3 +253,13 @@ def test_a_postgres_that_is_not_there_is_one_sentence(postgres_databases: Postgr
         with pytest.raises(StorageProblem, match="ROOFMARK_DATABASE_URL"):
             migrate(database, files.MIGRATIONS)
         database.dispose()
+
+
+@on_both
+@pytest.mark.parametrize("text_of_it", ["\0", "fan\0tastic"])
+def test_a_character_that_no_database_stores_is_the_persons_slip(database: Database, text_of_it: str) -> None:
+    """SQLite keeps it, PostgreSQL does not: neither takes it for a fault of its own."""
+    with suppress(BadInput), database.write() as session:
+        session.add(Machine(slug="a", name=text_of_it))
+    with suppress(BadInput), database.read() as session:
+        session.exec(select(Machine).where(Machine.name == text_of_it)).all()

@@ -7,7 +7,9 @@ from sqlmodel import Session, SQLModel, func, select
 
 from app.db import Database
 from app.errors import Conflict, NotFound
-from app.models import Baseline, Config, Machine, Measurement, Run, SampleRow, Server, Share, now
+from app.models import Baseline, Config, Machine, Measurement, Run, SampleRow, Server, Share
+from app.share import links
+from app.share.run import snapshot
 from app.store import machines, removal, runs, servers
 from tests.databases import on_both
 from tests.seed import seed
@@ -48,12 +50,10 @@ def test_a_run_goes_with_samples_numbers_and_baseline_and_its_share_stays(databa
     with database.write() as session:
         public_id = seed(session, runs=20, detailed=4)[-1]
         _baseline(session, runs.run(session, public_id))
-        session.add(Share(slug="x" * 22, kind="run", title="One", snapshot={"run": {"id": public_id}}))
-        session.add(Share(slug="y" * 22, kind="run", title="Two", snapshot={"run": {"id": "another"}}))
-        session.add(Share(slug="z" * 22, kind="run", title="Old", snapshot={"run": public_id}, revoked_at=now()))
+        links.publish(session, snapshot(session, public_id))
     with database.write() as session:
         before, goes = counts(session), removal.goes_with_run(session, public_id)
-        assert (goes.runs, goes.samples, goes.configs, goes.shares) == (1, 6, 0, 1)
+        assert (goes.runs, goes.samples, goes.configs) == (1, 6, 0)
         assert goes.baselines == ("Qwen3, triple",)
         removal.delete_run(session, public_id)
         assert gone(before, counts(session)) == said(goes)

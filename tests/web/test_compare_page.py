@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from html import unescape
+from urllib.parse import urlencode
 
 import pytest
 from sqlmodel import select
@@ -135,6 +136,41 @@ def test_one_run_asks_for_another_and_stays_chosen(client: TestClient, pair: tup
     more = client.get(f"/compare?run=config:{pair[0]}&run={pair[1]}&pick=true").text
     assert f'value="config:{pair[0]}" checked' in more
     assert "all runs of its configuration" in more
+
+
+def test_of_what_is_ticked_the_oldest_is_the_base(client: TestClient, pair: tuple[str, str]) -> None:
+    """Lists have the newest first, and a person asks whether the new one is better than the old one."""
+    older, newer = pair
+    for page in ("/compare", "/runs"):
+        assert '<input type="hidden" name="base" value="">' in client.get(page).text
+    for names in ((newer, older), (older, newer), (newer, f"config:{older}"), ("latest", older)):
+        asked = urlencode([("base", ""), *(("run", name) for name in names)])
+        found = client.get(f"/compare?{asked}", follow_redirects=False)
+        first, second = sorted(names, key=lambda name: older not in name)
+        wanted = urlencode([("run", first), ("run", second)])
+        assert (found.status_code, found.headers["location"]) == (303, f"/compare?{wanted}")
+
+
+def test_a_base_that_was_chosen_stays_the_base(client: TestClient, pair: tuple[str, str]) -> None:
+    older, newer = pair
+    assert f'name="base" value="{newer}"' in client.get(f"/compare?run={newer}&pick=true").text
+    found = client.get(f"/compare?base={newer}&run={older}&run={newer}", follow_redirects=False)
+    assert found.headers["location"] == f"/compare?run={newer}&run={older}"
+    assert client.get(f"/compare?base=&run={older}&run=nonesuch").status_code == 404
+
+
+def test_words_that_mean_the_same_run_are_named(client: TestClient, pair: tuple[str, str]) -> None:
+    answer = client.get(f"/compare?run={pair[1]}&run=latest")
+    assert answer.status_code == 422
+    assert f"{pair[1]} and latest are both {pair[1]}" in text(answer.text)
+
+
+def test_a_configuration_leads_to_its_comparison(client: TestClient, pair: tuple[str, str]) -> None:
+    (config,) = re.findall(r'href="(/configs/\w{64}\?server=[^"]+)"', client.get(f"/runs/{pair[1]}").text)[:1]
+    (link,) = re.findall(r'href="(/compare[^"]+)"', client.get(config).text)
+    picked = client.get(unescape(link)).text
+    assert f'value="config:{pair[1]}" checked' in picked
+    assert "needs at least two" not in picked
 
 
 def test_a_notebook_without_runs(client: TestClient) -> None:

@@ -7,6 +7,7 @@ from starlette.testclient import TestClient
 from app.db import Database
 from app.document import run_document
 from app.hardware import this_host
+from app.hardware.catalogue import built_in
 from app.hardware.profile import Accelerator, Profile, Ram, Unknown
 from app.store import bandwidth, machines
 from tests.hardware.test_bandwidth import CALM
@@ -17,7 +18,7 @@ FORM = {
     "kind": "mini PC",
     "ram": "128",
     "ram_bandwidth": "256",
-    "accelerator_name": ["Radeon 8060S", ""],
+    "accelerator_name": ["My own card", ""],
     "accelerator_count": ["2", ""],
     "accelerator_memory": ["96", ""],
     "accelerator_bandwidth": ["", ""],
@@ -34,7 +35,7 @@ def test_a_machine_is_added_shown_and_edited(client: TestClient, database: Datab
     assert machine.ram_bandwidth_source == "typed"
     assert machine.accelerators == [
         {
-            "name": "Radeon 8060S",
+            "name": "My own card",
             "count": 2,
             "memory_bytes": 96_000_000_000,
             "bandwidth_bytes_per_s": None,
@@ -45,7 +46,7 @@ def test_a_machine_is_added_shown_and_edited(client: TestClient, database: Datab
             "note": "",
         }
     ]
-    assert "2 × Radeon 8060S" in client.get("/machines/strix-halo").text
+    assert "2 × My own card" in client.get("/machines/strix-halo").text
     assert 'value="59.4"' in client.get("/machines/strix-halo/edit").text
     client.post("/machines/strix-halo", data=FORM | {"name": "Halo", "ram": ""})
     with database.read() as session:  # its address outlives its name
@@ -91,6 +92,82 @@ def test_a_name_that_the_catalogue_knows_fills_what_was_left_empty(
     assert card["compute_flops_per_s"] < card["fastest_flops_per_s"]
     assert card["note"]
     assert card["note"] in client.get("/machines/box").text
+
+
+@pytest.mark.parametrize("source", ["measured", "nonsense", "sensor" * 1000, "typed"])
+def test_a_form_cannot_claim_what_is_no_source_of_forms(client: TestClient, database: Database, source: str) -> None:
+    form = {"ram_bandwidth": "5", "ram_bandwidth_sourced": "5", "ram_bandwidth_source": source}
+    card = {"accelerator_name": "My own card", "accelerator_bandwidth": "7", "accelerator_sourced": "7;;;;;;"}
+    client.post("/machines", data={"name": "box", **form, **card, "accelerator_source": source})
+    with database.read() as session:
+        machine = machines.machine(session, "box")
+    assert (machine.ram_bandwidth_source, machine.accelerators[0]["source"]) == ("typed", "typed")
+    for path in ("/machines/box", "/machines/box/edit", "/ceiling?device=My+own+card+on+box&total=8&bits=4.5"):
+        assert client.get(path).status_code == 200
+
+
+CARD = {"accelerator_name": "RTX 3090", "accelerator_count": "2"}
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        {"accelerator_memory": "48"},
+        {"accelerator_bandwidth": "900"},
+        {"accelerator_compute": "60"},
+        {"accelerator_fastest": "130"},
+        {"accelerator_memory": "48", "accelerator_compute": "60"},
+    ],
+)
+@pytest.mark.parametrize("is_typed_at_once", [True, False])
+def test_what_a_person_typed_is_never_overwritten_by_the_catalogue(
+    client: TestClient, database: Database, typed: dict[str, str], is_typed_at_once: bool
+) -> None:
+    first = CARD | typed if is_typed_at_once else CARD
+    shown = as_form(fields_of(client.post("/machines/accelerators", data={"name": "box", **first}).text))
+    shown |= {key: [value, ""] for key, value in typed.items()}
+    shown = as_form(fields_of(client.post("/machines/accelerators", data=shown).text))
+    client.post("/machines", data=shown)
+    client.post("/machines/box", data=as_form(fields_of(client.get("/machines/box/edit").text)))
+    with database.read() as session:
+        (card,) = machines.machine(session, "box").accelerators
+    (known,) = [device for device in built_in().devices if device.name == "GeForce RTX 3090"]
+    assert card == asdict(known.accelerator()) | {
+        "name": "RTX 3090", "count": 2,
+        **{key: float(typed[field]) * factor for key, (field, factor) in COLUMNS.items() if field in typed},
+        **({"source": "typed", "note": ""} if "accelerator_bandwidth" in typed else {}),
+    }  # fmt: skip
+    shown = as_form(fields_of(client.get("/machines/box/edit").text))
+    shown["accelerator_name"][0] = "A name nobody knows"
+    client.post("/machines/box", data=shown)
+    with database.read() as session:
+        (renamed,) = machines.machine(session, "box").accelerators
+    assert renamed == card | {"name": "A name nobody knows", "source": "typed", "note": ""}
+
+
+COLUMNS = {
+    "memory_bytes": ("accelerator_memory", 1e9),
+    "bandwidth_bytes_per_s": ("accelerator_bandwidth", 1e9),
+    "compute_flops_per_s": ("accelerator_compute", 1e12),
+    "fastest_flops_per_s": ("accelerator_fastest", 1e12),
+}
+
+
+def test_a_figure_that_was_emptied_stays_empty(client: TestClient, database: Database) -> None:
+    client.post("/machines", data={"name": "box", **CARD})
+    shown = as_form(fields_of(client.get("/machines/box/edit").text))
+    shown["accelerator_memory"][0] = ""
+    client.post("/machines/box", data=shown)
+    with database.read() as session:
+        (card,) = machines.machine(session, "box").accelerators
+    assert (card["memory_bytes"], card["bandwidth_bytes_per_s"], card["source"]) == (None, 936e9, "catalogue")
+
+
+def test_typed_memory_tells_variants_apart(client: TestClient, database: Database) -> None:
+    client.post("/machines", data={"name": "box", "accelerator_name": "RTX 4060 Ti", "accelerator_memory": "16"})
+    with database.read() as session:
+        (card,) = machines.machine(session, "box").accelerators
+    assert (card["memory_bytes"], card["bandwidth_bytes_per_s"], card["source"]) == (16e9, 288e9, "catalogue")
 
 
 def rows_of(html: str) -> list[tuple[str, str]]:
@@ -150,12 +227,17 @@ def test_what_a_sensor_told_is_not_overwritten_by_the_catalogue(client: TestClie
         ({"ram": "nan"}, "Memory must be a number, not &#39;nan&#39;."),
         ({"ram": "1e13"}, "Memory must be more than zero and not absurdly large."),
         ({"ram": "936,2"}, "Memory must be a number (with a point for decimals), not &#39;936,2&#39;."),
-        ({"accelerator_count": ["many", ""]}, "How many of Radeon 8060S must be a whole number"),
+        ({"accelerator_count": ["many", ""]}, "How many of My own card must be a whole number"),
         ({"accelerator_count": ["0", ""]}, "must be between 1 and 1,024"),
         ({"accelerator_name": ["", ""]}, "An accelerator needs a name."),
         ({"ram_speed": "3000 MHz"}, "give the data rate in MT/s."),
         ({"ram_speed": "DDR5-3000"}, "looks like its clock in MHz"),
         ({"ram_bus_bits": "100"}, "multiple of 16 bits"),
+        ({"ram_bandwidth": "1e9"}, "Memory bandwidth must be more than zero and not absurdly large."),
+        ({"accelerator_bandwidth": ["2e9", ""]}, "Bandwidth of My own card must be more than zero and not absurdly"),
+        ({"ram": "1e-12"}, "Memory must be more than zero"),
+        ({"ram": "0", "ram_exact": "0"}, "Memory must be more than zero"),
+        ({"accelerator_cache": ["-5", ""]}, "Cache of My own card must be more than zero"),
         ({"cores": "0"}, "The number of cores must be between 1 and 100,000."),
         ({"kind": "x" * 41}, "The kind is longer than 40 characters."),
     ],
@@ -287,6 +369,24 @@ def test_a_doubtful_measurement_after_a_sound_one_is_told_and_does_not_count(
     page = client.get("/machines/box").text
     assert "best 30.0 GB/s" in page
     assert "The newest measurement, 15.0 GB/s just now, is doubtful, so the one before it counts." in page
+
+
+@pytest.mark.parametrize(("stated", "counts"), [(None, 15e9), (10e9, 15e9), (89.6e9, 89.6e9)])
+def test_a_doubtful_measurement_never_lowers_what_is_known(
+    client: TestClient, database: Database, stated: float | None, counts: float
+) -> None:
+    with database.write() as session:
+        machine = machines.add_machine(session, "box", ram_bandwidth_bytes_per_s=stated)
+        probe = bandwidth.add_probe(session, machine)
+        assert probe.id is not None
+        bandwidth.finish(session, probe.id, replace(CALM, best_bytes_per_s=15e9, median_bytes_per_s=5e9))
+    with database.read() as session:
+        memory = machines.devices(session, machine)[0]
+    assert memory.bandwidth_bytes_per_s == counts
+    assert {each.bytes_per_s for each in memory.bandwidths} == {15e9, stated or 15e9}
+    page = client.get("/machines/box").text
+    assert "a lower bound, in doubt" in page
+    assert ("the higher figure that is stated counts" in page) == (counts != 15e9)
 
 
 def test_an_archived_machine_leaves_the_lists_and_keeps_its_runs(client: TestClient, database: Database) -> None:

@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import event
 from sqlmodel import select
 
+from app.compare import standings
 from app.db import Database
 from app.metrics import flags_of
 from app.models import Config, Model
 from app.samples import Kind, Point, Sample, Status
 from app.settings import Settings
-from app.store import configs, runs
+from app.store import baselines, configs, machines, runs
 from app.store.configs import snapshot_of
 from tests.seed import made_sample, seed
 from tests.web.notebook import add_run, pages
@@ -249,3 +251,41 @@ def test_run_again_takes_server_and_suite_along(client: TestClient, seeded: list
     assert link is not None
     assert "suite=triple" in link[1]
     assert "server=" in link[1]
+
+
+def test_a_page_with_everything_makes_few_queries_however_many_machines_there_are(
+    client: TestClient, database: Database
+) -> None:
+    card = {"name": "RTX 3090", "count": 1, "bandwidth_bytes_per_s": 936e9, "source": "typed"}
+    with database.write() as session:
+        ids = seed(session, runs=60)
+        for public_id in reversed(ids):  # the first of each machine, model and suite stays
+            baselines.pin(session, public_id)
+        beside = next(each for each, found in standings(session, ids).items() if found.ratios)
+        for number in range(20):
+            machines.add_machine(session, f"box {number}", accelerators=[card], ram_bandwidth_bytes_per_s=5e10)
+    statements: list[str] = []
+    web: Database = client.app.state.database  # type: ignore[attr-defined]  # a Starlette app has a state
+    event.listen(web.engine, "before_cursor_execute", lambda *told: statements.append(told[2]))
+    page = client.get(f"/runs/{beside}").text
+    assert "MBU" in page
+    assert len([each for each in statements if each.startswith("SELECT")]) <= 20
+
+
+def test_the_parts_that_the_page_names_on_top_are_there_in_this_order(client: TestClient, seeded: list[str]) -> None:
+    """Of a run of one point and of one of several: first what came out, last what it was computed from."""
+    for public_id in seeded[-2:]:
+        page = client.get(f"/runs/{public_id}").text
+        (contents,) = re.findall(r'<nav class="contents".*?</nav>', page, flags=re.DOTALL)
+        anchors = re.findall(r'href="#([^"]+)"', contents)
+        places = [page.index(f'id="{anchor}"') for anchor in anchors]
+        assert len(places) > 6
+        assert places == sorted(places)
+        assert {"result-title", "config-title", "note", "roof-title", "samples-title"} <= set(anchors)
+
+
+@pytest.mark.parametrize("status", ["queued", "running"])
+def test_a_page_that_is_still_short_names_no_parts(client: TestClient, database: Database, status: str) -> None:
+    with database.write() as session:
+        seed(session, runs=1)
+    assert 'class="contents"' not in client.get(f"/runs/{add_run(database, status=status)}").text

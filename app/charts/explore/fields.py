@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from app.ceiling.labels import bits_of_label
-from app.ceiling.types import KV_BITS
+from app.ceiling.types import kv_bits
 from app.charts.explore.field import Field, Spot, Value, natural
 from app.configuration import SETTINGS, setting_title, show
 from app.metrics import metrics
@@ -166,7 +166,7 @@ def _setting(key: str, values: set[Any]) -> Field:
 
 def _kv_rank(text: str) -> tuple[float]:
     """Types of a KV cache by their bits; other settings have none."""
-    return (KV_BITS.get(text.lower(), 0.0),)
+    return (kv_bits(text.lower()) or 0.0,)
 
 
 def _is_number(value: Any) -> bool:

@@ -3,6 +3,7 @@ with."""
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -14,6 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from app import charts
 from app.compare import Comparison, compare
 from app.compare.result import Subject, point_title
+from app.models import now
 from app.store import baselines
 from app.store.filters import Filter
 from app.store.listing import list_runs
@@ -34,24 +36,37 @@ def show_comparison(
     run: Annotated[list[str], Query(default_factory=list)],
     text: str = "",
     pick: bool = False,
+    base: str | None = None,
 ) -> Response:
-    """The first run is the base. With fewer than two, or with `pick`, the page offers runs to choose from."""
+    """The first run is the base. With fewer than two, or with `pick`, the page offers runs to choose from; what was
+    chosen there comes with `base`, which run that was before, if any: else the oldest is."""
     names = list(dict.fromkeys(name.strip() for name in run if name.strip()))
     if pick or len(names) < FEWEST:
         return _picker(request, session, names, text.strip(), is_choosing=pick)
+    if base is not None:
+        return RedirectResponse(_address(request, *_by_age(session, names, base)), status_code=303)
     return _comparison(request, names, compare(session, names, engine_titles()))
 
 
+def _address(request: Request, *names: str) -> str:
+    return f"{path_for(request, 'compare')}?{urlencode([('run', name) for name in names])}"
+
+
+def _by_age(session: Session, names: Sequence[str], base: str) -> list[str]:
+    """Oldest first, so that what was measured later is set against what was there before; `base` before all."""
+    ids = {name: name.removeprefix(CONFIG) for name in names}
+    found = circumstances_of(session, set(ids.values()) - set(WORDS))
+    queued = {name: found[public_id].run.queued_at for name, public_id in ids.items() if public_id in found}
+    return sorted(names, key=lambda name: (name != base, queued.get(name, now())))
+
+
 def _comparison(request: Request, names: Sequence[str], found: Comparison) -> Response:
-    path = path_for(request, "compare")
     # words of the address stay words: `latest` is another run tomorrow
     named = list(zip(names, found.subjects, strict=True))
 
     alike = Counter(map(_configuration, found.subjects))
 
-    def url(*wanted: str) -> str:
-        return f"{path}?{urlencode([('run', name) for name in wanted])}"
-
+    url = partial(_address, request)
     moves = [
         {
             "as_base": url(name, *(other for other in names if other != name)) if place else None,

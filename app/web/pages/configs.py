@@ -34,6 +34,7 @@ def show_config(request: Request, session: Reading, fingerprint: str, server: st
         previous=before_config(session, config, engine_titles()),
         rows=rows,
         total=total,
+        newest=next((row.public_id for row in rows if row.status == "done" and row.hidden_at is None), None),
         suites=sorted({row.suite_key for row in rows}),
         ceilings={
             suite: roof

@@ -10,7 +10,7 @@ from app.errors import BadInput
 from app.hardware.catalogue import Device
 from app.store import devices
 from app.web.deps import DatabaseDep, Form, Writing
-from app.web.forms import GIGA, Fields, quantity, typed
+from app.web.forms import GIGA, Fields, kept, quantity, typed
 from app.web.machine_form import TERA
 from app.web.paths import path_for
 from app.web.render import render
@@ -77,7 +77,6 @@ def _fields(device: Device) -> Fields:
 
 def _values(form: Fields) -> dict[str, Any]:
     """Columns of a device. Raises BadInput."""
-    memory = quantity(form.get("memory"), "The memory")
     bandwidth = quantity(form.get("bandwidth"), "The bandwidth")
     if bandwidth is None:
         raise BadInput("The bandwidth is missing: it is what a device is looked up for.")
@@ -91,7 +90,7 @@ def _values(form: Fields) -> dict[str, Any]:
     return {
         "name": form.required("name", "The name", 120),
         "kind": kind,
-        "memory_bytes": int(memory) if memory is not None else None,
+        "memory_bytes": kept(form.get("memory"), "The memory", exact=""),
         "bandwidth_bytes_per_s": bandwidth,
         "compute_flops_per_s": compute,
         "fastest_flops_per_s": fastest,

@@ -41,7 +41,8 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
     shown = _chosen(point, [each.point for each in found], run)
     at_point = [sample for sample in taken if sample.point == shown]
     typical = charts.typical_sample(at_point)
-    roof = run_roof(session, run, config, model, measured) if measured else None
+    held = hardware.hardware_of(session, run)
+    roof = run_roof(session, run, config, model, held, measured) if measured else None
     top = roof.at(shown) if isinstance(roof, RunRoof) else None
     explained = insight(session, run, config, roof, top) if isinstance(roof, RunRoof) and config and top else None
     return render(
@@ -58,7 +59,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         main=next((each for each in found if each.point.key == run.main_point_key), found[0] if found else None),
         shown=shown,
         roof=roof,
-        hardware=hardware.hardware_of(session, run),
+        hardware=held,
         insight=explained,
         roof_figure=charts.against_context(explained.curve, charts.reached(explained)) if explained else None,
         calculation=_calculation(session, model, machine, roof, top),
@@ -92,7 +93,7 @@ def _calculation(
 ) -> str:
     if not isinstance(roof, RunRoof) or top is None or model is None or model.id is None:
         return ""
-    return calculator.of_run(model.id, machine.name, devices.known_devices(session), roof.foundation, top)
+    return calculator.of_run(model.id, machine.name, devices.devices_of(session, machine), roof.foundation, top)
 
 
 def _limits(taken: Sequence[Sample], shown: Point | None, roof: RunRoof | Unknown | None) -> list[Limit]:
