@@ -212,6 +212,9 @@ class Run(SQLModel, table=True):
         ),
         Index("ix_run_status_queued_at", "status", "queued_at"),
         Index("ix_run_config_id_started_at", "config_id", "started_at"),
+        Index("ix_run_queued_at_id", "queued_at", "id"),
+        # all that says which runs count and which are the newest of each configuration and suite
+        Index("ix_run_status_series", "status", "config_id", "suite_key", "started_at", "id", "hidden_at"),
     )
 
     id: int | None = Field(default=None, primary_key=True)

@@ -12,6 +12,7 @@ from app.configuration import SETTINGS
 from app.errors import RoofmarkError
 from app.models import Server
 from app.store import filters, listing, servers, suites
+from app.store.listing import DEFAULT_SORT
 from app.store.runs import MAX_NOTE_CHARS
 from app.suites import USUAL
 from app.web.deps import DatabaseDep, Form, Reading, RunnerDep
@@ -21,7 +22,6 @@ from app.web.progress import progress_now
 from app.web.render import render
 
 PER_PAGE = 50
-DEFAULT_SORT = "queued"
 
 router = APIRouter(include_in_schema=False)
 
