@@ -1,7 +1,7 @@
-"""The command line. This module and `groups` only declare commands, so that `--help` loads nothing heavy; the work is beside it.
+"""The command line. This module and `groups` only declare commands, so that `--help` loads nothing heavy.
 
-Standard output carries results, standard error progress and errors. Exit codes: 0 done, 1 failed, 2 bad usage,
-130 cancelled.
+The work is in the modules beside them. Standard output carries results, standard error progress and errors. Exit
+codes: 0 done, 1 failed, 2 bad usage, 130 cancelled.
 """
 
 import gc
