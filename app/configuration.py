@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from app.errors import BadInput
@@ -80,6 +81,16 @@ def clean_setting(key: str, value: str) -> Value | None:
     if number != int(number) or not 0 <= number < 2**53:
         raise BadInput(f"{setting.title} must be a whole number, neither negative nor absurdly large.")
     return int(number)
+
+
+def log_path(text: str) -> str | None:
+    """Where a server writes its log, as typed; None when it is empty. Raises BadInput for what is no full path."""
+    typed = text.strip()
+    if not typed:
+        return None
+    if not Path(typed).is_absolute() or "\0" in typed or len(typed) > 1000:
+        raise BadInput("The log file needs its full path, such as /var/log/llama-server.log.")
+    return typed
 
 
 def doubt(key: str, value: Value) -> str | None:

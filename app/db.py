@@ -9,11 +9,11 @@ import glob
 import logging
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
@@ -25,6 +25,8 @@ from sqlmodel import Session
 from app.errors import BadInput, Busy, StorageProblem
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 BUSY_TIMEOUT_MS = 5000
 MIGRATION_TIMEOUT_S = 120
@@ -49,6 +51,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Session]:
         with explained(), Session(self.engine, expire_on_commit=False) as session:
+            session.info[_REMEMBERED] = {}
             yield session
 
     @contextmanager
@@ -59,6 +62,19 @@ class Database:
 
     def dispose(self) -> None:
         self.engine.dispose()
+
+
+_REMEMBERED = "remembered"
+
+
+def remembered(session: Session, read: Callable[..., T], *about: Hashable) -> T:
+    """`read(session, *about)`, asked once in each session that only reads: nothing changes under it."""
+    memory: dict[Hashable, T] | None = session.info.get(_REMEMBERED)
+    if memory is None:
+        return read(session, *about)
+    if (read, about) not in memory:
+        memory[read, about] = read(session, *about)
+    return memory[read, about]
 
 
 # --- what went wrong, in one sentence --------------------------------------------------------------------------------

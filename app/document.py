@@ -1,16 +1,18 @@
 """The JSON documents: one run ("roofmark.run/1") and a page of runs. The same for the API, `show` and `run`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from sqlmodel import Session
 
 from app.compare import baseline
+from app.counted import Counted
 from app.metrics import Measured, metrics
+from app.metrics.beside import beside
 from app.metrics.clock import first_token_ms
 from app.models import Config, Machine, Model, Run
-from app.roof import Holder, RunRoof, Unknown, run_roof
+from app.roof import Holder, RunRoof, Unknown, run_roof, with_ceiling
 from app.samples import Point, Sample
 from app.store import hardware, measurements, runs, samples
 from app.store.listing import Row, Shown
@@ -29,6 +31,7 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
     taken = samples.samples_of(session, run.id)
     measured = measurements.measurements_of(session, run.id)
     roof = run_roof(session, run, config, model, hardware.hardware_of(session, run), measured)
+    taken = with_ceiling(taken, roof)
     from app import engines  # loads every engine: not at start
 
     before = previous(session, run, {engine.key: engine.title for engine in engines.all()})
@@ -54,6 +57,7 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
             "samples_done": run.samples_done,
             "samples_planned": run.samples_planned,
             "warnings": run.evidence.get("warnings", []),
+            "server_counted": _counted(run.evidence.get("server", []), taken),
             "error": run.error,
         },
         "baseline": baseline.to_json(baseline.standing(session, public_id)),
@@ -164,6 +168,19 @@ def _previous(before: Previous | None) -> dict[str, Any] | None:
             for step in before.steps
         ],
     }
+
+
+def _counted(kept: Sequence[Mapping[str, Any]], taken: Sequence[Sample]) -> list[dict[str, Any]]:
+    """What the server counted, with the client's figure of the same requests and the likely cause of a difference."""
+    return [
+        {
+            **each.counted.to_json(),
+            "client": each.client,
+            "difference": each.difference,
+            "likely_cause": each.cause or None,
+        }
+        for each in beside([Counted(**figure) for figure in kept], taken)
+    ]
 
 
 def _points(run: Run, measured: Sequence[Measured], roof: RunRoof | Unknown | None) -> list[dict[str, Any]]:

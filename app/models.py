@@ -124,6 +124,8 @@ class Server(SQLModel, table=True):
     """The last probe: engine_version, models, context_tokens, settings."""
     settings: dict[str, Any] = _json(dict)
     """What a probe cannot know and a person said once: cards, split_mode, KV types, ..."""
+    log_path: str | None = Field(default=None, max_length=1000)
+    """Its log on this machine, whose new lines are read during a run; no part of any configuration."""
     labels: list[str] = _json(list)
     created_at: datetime = Field(default_factory=now)
     probed_at: datetime | None = None
@@ -210,6 +212,9 @@ class Run(SQLModel, table=True):
         ),
         Index("ix_run_status_queued_at", "status", "queued_at"),
         Index("ix_run_config_id_started_at", "config_id", "started_at"),
+        Index("ix_run_queued_at_id", "queued_at", "id"),
+        # all that says which runs count and which are the newest of each configuration and suite
+        Index("ix_run_status_series", "status", "config_id", "suite_key", "started_at", "id", "hidden_at"),
     )
 
     id: int | None = Field(default=None, primary_key=True)

@@ -131,6 +131,8 @@ class Trace:
     """Time to connect, when this request had to; never inside TTFT."""
     reads: int = 0
     """How many pieces the bytes arrived in."""
+    lag_ms: float | None = None
+    """How late our own reader was, on average: it waited for a processor. None where the system does not tell."""
     not_streamed: bool = False
     server: ServerFigures | None = None
     error: str | None = None

@@ -51,11 +51,13 @@ def _setups() -> list[_Setup]:
     ]
 
 
-def seed(session: Session, runs: int = 60, configs_used: int = 7, detailed: int = 12) -> list[str]:
+def seed(
+    session: Session, runs: int = 60, configs_used: int = 7, detailed: int = 12, repetitions: int | None = None
+) -> list[str]:
     """Adds three machines with a server each and `runs` done runs over 110 days; gives their public ids, oldest first.
 
     Only the newest `detailed` runs have samples and all of their metrics; the others have the triple, which is what
-    lists and histories read.
+    lists and histories read. `repetitions` of each point are those of its suite unless given.
     """
     chance = random.Random(runs)
     setups = _setups()[:configs_used]
@@ -73,6 +75,7 @@ def seed(session: Session, runs: int = 60, configs_used: int = 7, detailed: int 
         place = chance.choice(sorted(newest.values()))
         setup, config = setups[place], rows[place]
         suite = BUILT_IN["lengths"] if number % 11 == 10 else BUILT_IN["triple"]
+        suite = suite.with_counts(repetitions)
         started = START + step * number + timedelta(minutes=chance.randrange(60))
         run = _run(places[setup.server], config.id, suite, started, f"seed{number:06d}")
         session.add(run)

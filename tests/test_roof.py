@@ -16,8 +16,8 @@ from app.document import run_document
 from app.hardware.catalogue import built_in
 from app.metrics import Measured
 from app.models import FULL_GEOMETRY, BandwidthProbe, Config, Machine, Measurement, Model, Run, now
-from app.roof import Foundation, Insight, RunRoof, Unknown, foundation, insight, roofs, run_roof
-from app.samples import Point
+from app.roof import Foundation, Insight, RunRoof, Unknown, foundation, insight, roofs, run_roof, with_ceiling
+from app.samples import Point, Sample
 from app.store import machines, measurements, runs
 from app.store.drafts import Drafts
 from app.store.hardware import hardware_of, refreeze
@@ -25,6 +25,7 @@ from app.store.machines import MachineDevice, Stated
 from app.store.models import Told, best
 from tests.ceiling.models import MODELS
 from tests.seed import seed
+from tests.traces import sample, stream, trace
 
 GEOMETRY = Geometry(
     source=Source.GGUF,
@@ -426,3 +427,20 @@ def test_nothing_measured_is_nothing_explained(database: Database, first_run: st
         assert isinstance(roof, RunRoof)
         assert config is not None
         assert insight(session, run, config, roof, roof.points[0]) is None
+
+
+def test_a_sample_beyond_twice_the_ceiling_is_implausible_once_a_ceiling_is_known() -> None:
+    stands = found([card()], kv_type_k="f16", kv_type_v="f16")
+    assert isinstance(stands, Foundation)
+    roof = RunRoof(stands, roofs(stands, [measured("decode_tokens_per_s", 5.0)]))
+    limit = roof.points[0].decode.tokens_per_s
+
+    def at(share: float, **changes: Any) -> Sample:
+        gap_ms = 1000 / (limit * share)
+        return sample(trace(stream(gap_ms=gap_ms)), **{"point": POINT, **changes})
+
+    fits, beyond = at(1.9), at(2.1, flags=("short",))
+    elsewhere = at(2.1, point=Point(9000, 128))
+    assert [each.flags for each in with_ceiling([fits, beyond, elsewhere], roof)] == [(), ("short", "implausible"), ()]
+    assert with_ceiling([beyond], Unknown("no", "ceiling", "model")) == [beyond]
+    assert with_ceiling([beyond], None) == [beyond]

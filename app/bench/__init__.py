@@ -2,12 +2,15 @@
 
 job     what to measure, and what of it fits
 checks  before each round: the server is there, loaded and idle
+others  whether the server worked for somebody else
 round   as many requests at once as a point asks for
+pauses  whether this machine slept meanwhile
 play    warm-ups and repetitions of every point
 """
 
 from app.bench.checks import Limits, busy_machine_warning, wait_until_ready
-from app.bench.job import Job, Prepared, exceeds_context, prepare, step
+from app.bench.job import Job, Log, Prepared, exceeds_context, prepare, step
+from app.bench.others import counters, work_of_others
 from app.bench.play import play, verdict
 from app.bench.progress import Phase, Taken
 from app.bench.stop import Stop
@@ -15,15 +18,18 @@ from app.bench.stop import Stop
 __all__ = [
     "Job",
     "Limits",
+    "Log",
     "Phase",
     "Prepared",
     "Stop",
     "Taken",
     "busy_machine_warning",
+    "counters",
     "exceeds_context",
     "play",
     "prepare",
     "step",
     "verdict",
     "wait_until_ready",
+    "work_of_others",
 ]

@@ -2,13 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from app.bench.checks import Limits
 from app.engines.base import Ask, Engine
 from app.errors import BadInput
 from app.http import ServerClient
+from app.samples import Trace
 from app.suites import Case, Suite
+
+
+class Log(Protocol):
+    """The server's own log, where it is at hand."""
+
+    def begin(self) -> None:
+        """What has been written so far is about earlier requests."""
+
+    def complete(self, traces: Sequence[Trace]) -> Sequence[Trace]:
+        """The traces of one round with what was written since `begin` about them."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +33,7 @@ class Job:
     context_tokens: int | None
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
+    log: Log | None = None
 
     def ask(self, case: Case, nonce: str | None = None, counted: int | None = None) -> Ask:
         return Ask(

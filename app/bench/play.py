@@ -2,17 +2,22 @@
 
 import secrets
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from app.bench.checks import pause, wait_until_idle
 from app.bench.job import Job, Prepared
+from app.bench.others import counters, is_still_busy, work_of_others
+from app.bench.pauses import slept_s
 from app.bench.progress import Phase, Taken
 from app.bench.round import play_round
 from app.bench.stop import Stop
+from app.engines.base import Counters
 from app.errors import ServerProblem, Trouble
 from app.metrics import FLAGS, flags_of, is_usable
+from app.metrics.flags import SLEPT_S
 from app.samples import Sample, Status, Trace
 from app.suites import Case
 from app.units import duration
@@ -57,14 +62,20 @@ def play(job: Job, prepared: Prepared, stop: Stop) -> Iterator[Phase | Taken]:
 
 
 def _taken(job: Job, this: _Round, stop: Stop) -> Generator[Phase, None, list[Taken]]:
-    """Its samples. Some servers say that they are loading only when they are asked to answer."""
+    """Its samples. Some servers say that they are loading only when they are asked to answer.
+
+    Before and after, outside of what is timed, the server's counters tell whether it worked for others meanwhile.
+    """
     waiting = time.monotonic()
     while True:
         nonces = [secrets.token_hex(NONCE_BYTES // 2) for _ in range(this.case.point.concurrency)]
         asks = [job.ask(this.case, nonce, this.prompt_tokens) for nonce in nonces]
+        if job.log is not None:
+            job.log.begin()
+        before, slept = counters(job.engine, job.client), slept_s()
         started_at, begun = datetime.now(UTC), time.monotonic()
         try:
-            traces = play_round(job.engine, job.client, asks, stop)
+            traces: Sequence[Trace] = play_round(job.engine, job.client, asks, stop)
         except ServerProblem as problem:
             waited = time.monotonic() - waiting
             if problem.trouble is not Trouble.LOADING or waited > job.limits.loading_timeout_s:
@@ -73,10 +84,22 @@ def _taken(job: Job, this: _Round, stop: Stop) -> Generator[Phase, None, list[Ta
             pause(stop)
             continue
         seconds = time.monotonic() - begun
-        return [Taken(sample, started_at, seconds) for sample in _samples(this, traces)]
+        seen: dict[str, Any] = {"slept_s": slept} if (slept := slept_s() - slept) >= SLEPT_S else {}
+        if this.server_was_busy or _was_shared(job, traces, before):
+            seen["server_was_busy"] = True
+        if job.log is not None:
+            traces = job.log.complete(traces)
+        return [Taken(sample, started_at, seconds) for sample in _samples(this, traces, seen)]
 
 
-def _samples(this: _Round, traces: Sequence[Trace]) -> Iterator[Sample]:
+def _was_shared(job: Job, traces: Sequence[Trace], before: Counters | None) -> bool:
+    if any(trace.status is not Status.OK for trace in traces):
+        return False
+    after = counters(job.engine, job.client) if before is not None else None
+    return bool(work_of_others(traces, before, after)) or is_still_busy(job.engine, job.client)
+
+
+def _samples(this: _Round, traces: Sequence[Trace], seen: Mapping[str, Any]) -> Iterator[Sample]:
     began_ns = min((trace.sent_ns for trace in traces if trace.sent_ns), default=0)
     for stream, trace in enumerate(traces):
         sample = Sample(
@@ -90,7 +113,7 @@ def _samples(this: _Round, traces: Sequence[Trace]) -> Iterator[Sample]:
             round=this.index,
             stream=stream,
             sent_at_ms=(trace.sent_ns - began_ns) / 1e6 if trace.sent_ns else 0.0,
-            sensors={"server_was_busy": True} if this.server_was_busy else {},
+            sensors=dict(seen),
         )
         yield replace(sample, flags=flags_of(sample))
 

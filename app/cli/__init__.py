@@ -1,7 +1,7 @@
-"""The command line. This module only declares commands, so that `--help` loads nothing heavy; the work is beside it.
+"""The command line. This module and `groups` only declare commands, so that `--help` loads nothing heavy.
 
-Standard output carries results, standard error progress and errors. Exit codes: 0 done, 1 failed, 2 bad usage,
-130 cancelled.
+The work is in the modules beside them. Standard output carries results, standard error progress and errors. Exit
+codes: 0 done, 1 failed, 2 bad usage, 130 cancelled.
 """
 
 import gc
@@ -12,6 +12,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from app.cli import groups
+from app.cli.groups import Json
 from app.errors import BadInput, RoofmarkError
 
 app = typer.Typer(
@@ -22,7 +24,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print only the JSON document.")]
 Url = Annotated[str | None, typer.Option("--url", help="Base URL of the server, such as 127.0.0.1:8080.")]
 ApiKey = Annotated[
     str | None, typer.Option("--api-key", envvar="ROOFMARK_API_KEY", show_envvar=True, help="API key of the server.")
@@ -131,6 +132,12 @@ def run(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="What a probe cannot know, such as cards=2; remembered."),
     ] = None,
+    log: Annotated[
+        str | None,
+        typer.Option(
+            "--log", metavar="FILE", help="The log of llama.cpp or Strata on this machine; remembered, '' forgets it."
+        ),
+    ] = None,
     note: Annotated[str, typer.Option("--note", help="A note for this run.")] = "",
     api_key: ApiKey = None,
     as_json: Json = False,
@@ -138,7 +145,7 @@ def run(
     """Measure a server here and now, and keep the result."""
     from app.cli.measure import Request, measure
 
-    measure(Request(url, server, engine, model, suite, reps, warmup, settings or [], note, api_key), as_json)
+    measure(Request(url, server, engine, model, suite, reps, warmup, settings or [], note, api_key, log), as_json)
 
 
 @app.command()
@@ -270,72 +277,8 @@ def compare(
     compare_them(names, fail_on or [], metric or [], as_json)
 
 
-baseline_app = typer.Typer(name="baseline", help="The runs that later ones are compared with.", no_args_is_help=True)
-app.add_typer(baseline_app)
-
-
-@baseline_app.command("set")
-def baseline_set(run_id: Annotated[str, typer.Argument(help="A finished run.")]) -> None:
-    """Compare later runs of this machine, model and suite with a run."""
-    from app.cli.compare import set_baseline
-
-    set_baseline(run_id)
-
-
-@baseline_app.command("list")
-def baseline_list() -> None:
-    """List the baselines."""
-    from app.cli.compare import list_baselines
-
-    list_baselines()
-
-
-@baseline_app.command("clear")
-def baseline_clear(run_id: Annotated[str, typer.Argument(help="The run that is to be no baseline any more.")]) -> None:
-    """Compare later runs with it no more."""
-    from app.cli.compare import clear_baseline
-
-    clear_baseline(run_id)
-
-
-machine_app = typer.Typer(name="machine", help="What the machines are made of.", no_args_is_help=True)
-app.add_typer(machine_app)
-
-
-@machine_app.command("detect")
-def machine_detect(as_json: Json = False) -> None:
-    """Find out what this machine is made of, and fill its profile."""
-    from app.cli.machine import detect
-
-    detect(as_json)
-
-
-@machine_app.command("bandwidth")
-def machine_bandwidth(
-    slug: Annotated[str | None, typer.Argument(help="This machine, by its slug.")] = None, as_json: Json = False
-) -> None:
-    """Measure how fast this machine reads its memory; takes about three seconds and all of its cores."""
-    from app.cli.machine import bandwidth
-
-    bandwidth(slug, as_json)
-
-
-@machine_app.command("list")
-def machine_list(as_json: Json = False) -> None:
-    """List the machines with their memory and accelerators."""
-    from app.cli.machine import list_them
-
-    list_them(as_json)
-
-
-@machine_app.command("devices")
-def machine_devices(
-    text: Annotated[str, typer.Argument(help="Words of a name, such as 'rtx 3090'.")] = "", as_json: Json = False
-) -> None:
-    """Look into the catalogue of devices."""
-    from app.cli.machine import list_devices
-
-    list_devices(text, as_json)
+app.add_typer(groups.baseline)
+app.add_typer(groups.machine)
 
 
 @app.command()

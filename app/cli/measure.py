@@ -11,7 +11,7 @@ from sqlmodel import Session
 from app import engines
 from app.cli.common import log_to_file, log_to_stderr, open_database, print_json, printable, say
 from app.cli.text import run_text
-from app.configuration import doubt, parse_setting
+from app.configuration import doubt, log_path, parse_setting
 from app.db import Database
 from app.document import run_document
 from app.engines.base import Facts
@@ -41,6 +41,7 @@ class Request:
     settings: list[str]
     note: str
     api_key: str | None
+    log: str | None = None
 
 
 def measure(request: Request, as_json: bool) -> None:
@@ -60,6 +61,8 @@ def measure(request: Request, as_json: bool) -> None:
         server = servers.server(session, slug)
         assert server.id is not None
         servers.remember(session, server.id, settings=given)
+        if request.log is not None:
+            servers.edit_server(session, slug, log_path=log_path(request.log))
     public_id = runner.perform(
         slug,
         request.suite,

@@ -16,7 +16,6 @@ nearest runs are its neighbours: the newest run alone is no shift until others a
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -71,10 +70,10 @@ class _Splits(NamedTuple):
     end: Places
 
     @classmethod
-    def of(cls, start: int, end: int) -> "_Splits":
-        """Every split of an interval whose sides are levels."""
-        cut = np.arange(start + MIN_RUNS, end - MIN_RUNS + 1)
-        return cls(np.full_like(cut, start), cut, np.full_like(cut, end))
+    def of(cls, starts: Sequence[int] | Places, length: int) -> "_Splits":
+        """Every split, of intervals of one length, whose sides are levels."""
+        start, offset = np.atleast_2d(starts).T, np.arange(MIN_RUNS, length - MIN_RUNS + 1)
+        return cls(*(each.ravel() for each in np.broadcast_arrays(start, start + offset, start + length)))
 
 
 class _Compared(NamedTuple):
@@ -147,14 +146,12 @@ def _variances(deviations: ArrayLike | Sequence[float | None], counts: ArrayLike
     return np.where(is_known, known, usual)
 
 
-@lru_cache(maxsize=64)
 def _splits(count: int) -> _Splits:
     """All that are looked at: of intervals half as long each time, each beginning in the middle of the one before."""
     parts = []
     length = min(count, LONGEST)
     while length >= 2 * MIN_RUNS:
-        starts = sorted({*range(0, count - length, length // 2), count - length})
-        parts += [_Splits.of(start, start + length) for start in starts]
+        parts.append(_Splits.of(np.append(np.arange(0, count - length, length // 2), count - length), length))
         length = length // 2 if length == 2 * MIN_RUNS else max(length // 2, 2 * MIN_RUNS)
     return _Splits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
@@ -173,7 +170,7 @@ def _settled(series: _Series, bounds: list[int], clear: float) -> list[int]:
     """Each cut moved to the clearest place between its neighbours; one that is not clear there is none."""
     place = 1
     while place < len(bounds) - 1:
-        splits = _Splits.of(bounds[place - 1], bounds[place + 1])
+        splits = _Splits.of([bounds[place - 1]], bounds[place + 1] - bounds[place - 1])
         z = series.compare(splits).z
         if len(z) and z.max() >= clear:
             bounds[place] = int(splits.cut[np.argmax(z)])

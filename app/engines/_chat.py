@@ -83,6 +83,7 @@ def read_trace(
         sent_ns=recording.t0_ns,
         connect_ms=recording.connect_ms,
         reads=len({at_ns for at_ns, _ in recording.rows}),
+        lag_ms=recording.lag_ms,
         not_streamed=reader.not_streamed,
         server=dialect.figures(stated),
         error=error,

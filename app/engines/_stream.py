@@ -14,6 +14,7 @@ from typing import NamedTuple
 import httpcore
 import httpx
 
+from app.engines._lag import account, lag_ms
 from app.http import Exchange
 from app.http.text import ServerText, parse_json
 
@@ -65,6 +66,8 @@ class Recording:
     connect_ms: float | None = None
     content_type: str = ""
     text: ServerText = field(default_factory=ServerText)
+    lag_ms: float | None = None
+    """How long the reader had to wait for a processor after a wake-up, on average; None where the system hides it."""
 
     @property
     def body(self) -> bytes:
@@ -97,6 +100,7 @@ def record(
     is_waiting, parsed, size, active_ns, done_ns = True, 0, 0, 0, 0
     look_at_size = min(max_bytes, _LOOK_BYTES_BESIDE + _LOOK_BYTES_PER_TOKEN * max_tokens)
     end = End.CLOSED
+    before = account()
     collects = gc.isenabled()
     gc.disable()  # a collection would keep the reader from the socket for milliseconds
     try:
@@ -146,6 +150,7 @@ def record(
         exchange.connect_ms,
         exchange.headers.get("content-type", ""),
         exchange.text,
+        lag_ms(before, account()),
     )
 
 

@@ -5,13 +5,14 @@ finds it. Engines never touch the database: they take and give the frozen values
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from app.counted import Counted
 from app.engines._models import file_stem
 from app.http import ServerClient
-from app.samples import Trace
+from app.samples import ServerFigures, Trace
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,24 @@ class Counters:
     """Fresh ones: really processed."""
     cached_prompt_tokens: float | None = None
     output_tokens: float | None = None
+    requests: float | None = None
+    """Finished ones."""
+    raw: Mapping[str, float] = field(default_factory=dict, compare=False, repr=False)
+    """All that the server told, for `Engine.counted`."""
+
+
+FROM_LOG = "from_log"
+"""In `ServerFigures.raw`: which figures the server's log told, not its answer."""
+
+
+@dataclass(frozen=True)
+class Logged:
+    """One finished request as the server's log tells it."""
+
+    figures: ServerFigures
+    prompt_tokens: int | None = None
+    """All of them, where the log says so; those really processed stand in `figures`."""
+    cached_tokens: int | None = None
 
 
 class Engine(ABC):
@@ -101,6 +120,8 @@ class Engine(ABC):
     default_ports: ClassVar[tuple[int, ...]] = ()
     sets_context: ClassVar[bool] = False
     """Each request says how much context to reserve; elsewhere it is fixed when the server starts."""
+    has_log: ClassVar[bool] = False
+    """`read_log` knows its format."""
     rank: ClassVar[int] = 0
     """Engines are tried from the highest rank down; the generic one comes last."""
 
@@ -137,6 +158,23 @@ class Engine(ABC):
         """
         return None
 
+    def read_log(self, text: str) -> Sequence[Logged]:
+        """The requests in a piece of the server's log, oldest first; none where its format is not known."""
+        return ()
+
     def counters(self, client: ServerClient) -> Counters | None:
-        """To be compared before and after a run; None where the server counts nothing."""
+        """To be compared before and after a run, and around each round; None where the server counts nothing."""
         return None
+
+    def counted(
+        self,
+        before: Counters,
+        after: Counters,
+        model: str | None,
+        requests: int,
+    ) -> Sequence[Counted]:
+        """What the server counted between two readings, for `model` where it keeps them apart.
+
+        `requests`: how many answers came in between. Counters that fell were reset by a restart and count from zero.
+        """
+        return ()

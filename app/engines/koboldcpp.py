@@ -1,14 +1,15 @@
 """KoboldCpp: asked in OpenAI's way; the figures of the last request are at `/api/extra/perf` afterwards."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from app.counted import Counted
 from app.engines._chunk import count, is_plain
 from app.engines._figures import ms_of
 from app.engines._health import busy_health, health_of
 from app.engines._probing import object_at, object_in, string
-from app.engines.base import Ask, Facts, Health
+from app.engines.base import Ask, Counters, Facts, Health
 from app.engines.openai import OpenAI, listed
 from app.errors import ServerProblem
 from app.http import ServerClient
@@ -40,6 +41,15 @@ class KoboldCpp(OpenAI):
             return health
         idle, queue = told.get("idle"), count(told.get("queue"))
         return busy_health([None if idle is None else float(not idle), queue])
+
+    def counters(self, client: ServerClient) -> Counters | None:
+        made = count(_perf(client).get("total_gens"))
+        return None if made is None else Counters(requests=float(made))
+
+    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:  # noqa: ARG002
+        began, ended = before.requests or 0.0, after.requests or 0.0
+        grown = ended - began if ended >= began else ended
+        return [Counted("requests", "total", "", grown, f"total_gens of {PERF}, difference of two readings")]
 
     def play(self, client: ServerClient, ask: Ask) -> Trace:
         before = _perf(client)

@@ -9,21 +9,44 @@ the evidence of the very answer:
   the finish event, which then comes a decode step after the last text; the server's decode time runs until there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from app.engines import _prometheus
+from app.counted import Counted
+from app.engines import _llamacpp_log, _prometheus
 from app.engines._chunk import count, mapping
+from app.engines._counting import Exported, counted_of, counters_of
 from app.engines._health import busy_health, health_of
 from app.engines._models import file_stem, quantization_in, quantization_of_ftype, shown_name
 from app.engines._probing import string
-from app.engines.base import Ask, Counters, Facts, Health, ModelFacts
+from app.engines.base import Ask, Counters, Facts, Health, Logged, ModelFacts
 from app.engines.openai import OpenAI, listed
 from app.errors import ServerProblem, Trouble
 from app.http import Answer, ServerClient
 from app.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
+
+_EXPORTED = Exported(
+    prompt_tokens=("llamacpp:prompt_tokens_total",),
+    cached_tokens=("llamacpp:prompt_tokens_cached_total",),
+    output_tokens=("llamacpp:tokens_predicted_total",),
+    holds_cached=False,
+    prefill_seconds=("llamacpp:prompt_seconds_total",),
+    decode_seconds=("llamacpp:tokens_predicted_seconds_total",),
+    shares={
+        "draft_acceptance": (
+            ("llamacpp:spec_decode_num_accepted_tokens_total",),
+            ("llamacpp:spec_decode_num_draft_tokens_total",),
+        )
+    },
+    # its two speeds are left out: they begin anew with each reading
+    gauges={
+        "requests_running": ("", ("llamacpp:requests_processing",)),
+        "requests_waiting": ("", ("llamacpp:requests_deferred",)),
+        "kv_cache_use": ("share", ("llamacpp:kv_cache_usage_ratio",)),
+    },
+)
 
 
 class LlamaCpp(OpenAI):
@@ -32,6 +55,7 @@ class LlamaCpp(OpenAI):
     default_ports: ClassVar[tuple[int, ...]] = (8080,)
     rank: ClassVar[int] = 50
     cache_switch: ClassVar[str] = "cache_prompt"
+    has_log: ClassVar[bool] = True
 
     def recognise(self, client: ServerClient) -> Facts | None:
         answer = client.get("/props")
@@ -81,15 +105,14 @@ class LlamaCpp(OpenAI):
         except (ServerProblem, KeyError, TypeError):
             return None
 
+    def read_log(self, text: str) -> Sequence[Logged]:
+        return _llamacpp_log.read(text)
+
     def counters(self, client: ServerClient) -> Counters | None:
-        found = _prometheus.scrape(client)
-        if not found:
-            return None
-        return Counters(
-            prompt_tokens=found.get("llamacpp:prompt_tokens_total"),
-            cached_prompt_tokens=found.get("llamacpp:prompt_tokens_cached_total"),
-            output_tokens=found.get("llamacpp:tokens_predicted_total"),
-        )
+        return counters_of(_EXPORTED, _prometheus.scrape(client))
+
+    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:
+        return counted_of(_EXPORTED, before, after, model, requests)
 
     def _fields(self, ask: Ask) -> dict[str, Any]:
         return {self.cache_switch: ask.reuse_cache, "ignore_eos": True}

@@ -3,10 +3,14 @@
 from typing import ClassVar
 
 from app.engines._health import health_of
+from app.engines._models import listed_models
 from app.engines._probing import object_in
 from app.engines.base import Facts, Health
-from app.engines.openai import OpenAI, listed
+from app.engines.openai import MODELS, OpenAI
 from app.http import ServerClient
+
+STARTED_WITH = "default_model"
+"""Its own name for the model that it was started with."""
 
 
 class MLXLM(OpenAI):
@@ -21,7 +25,8 @@ class MLXLM(OpenAI):
         # it is written on Python's own server, like no other engine here
         if object_in(answer) != {"status": "ok"} or not answer.headers.get("server", "").startswith("BaseHTTP/"):
             return None
-        models = listed(client)
+        # where nothing was ever downloaded it fails to list even the one that it has
+        models = listed_models(object_in(client.get(MODELS))) or {STARTED_WITH: {}}
         # the model it was started with, where that is a folder, is listed behind all that were ever downloaded
         return self._facts(dict(sorted(models.items(), key=lambda item: not item[0].startswith("/"))))
 

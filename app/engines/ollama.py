@@ -7,10 +7,11 @@ The last line of a stream counts and times the request (nanoseconds, zeros left 
 * A prompt that is too long is cut in silence, unless `truncate` is false and the version knows it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from app.counted import Counted
 from app.engines._chat import Dialect
 from app.engines._chunk import count, mapping
 from app.engines._figures import Stated, ms_of
@@ -18,7 +19,7 @@ from app.engines._health import health_of
 from app.engines._models import listed_models, quantization_in, shown_name
 from app.engines._playing import ChatEngine
 from app.engines._probing import string
-from app.engines.base import Ask, Facts, Health, ModelFacts
+from app.engines.base import Ask, Counters, Facts, Health, ModelFacts
 from app.errors import ServerProblem
 from app.http import ServerClient
 from app.samples import CacheDefeat, ServerFigures, Trace
@@ -97,6 +98,22 @@ class Ollama(ChatEngine):
 
     def model_document(self, client: ServerClient, model_id: str) -> Mapping[str, Any] | None:
         return mapping(client.post_json("/api/show", {"model": model_id})) or None
+
+    def counters(self, client: ServerClient) -> Counters | None:
+        """It counts nothing, but tells where the models in memory are."""
+        raw = {
+            f"{name}/{key}": float(value)
+            for name, entry in _loaded(client).items()
+            for key in ("size", "size_vram", "context_length")
+            if (value := count(entry.get(key))) is not None
+        }
+        return Counters(raw=raw) if raw else None
+
+    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:  # noqa: ARG002
+        told = {key: after.raw.get(f"{model}/{key}") for key in ("size", "size_vram", "context_length")}
+        size, on_gpu, context = told.values()
+        share = [Counted("gpu_share", "now", "share", (on_gpu or 0) / size, "/api/ps, after the run")] if size else []
+        return share + ([Counted("context", "now", "tokens", context, "/api/ps, after the run")] if context else [])
 
     def play(self, client: ServerClient, ask: Ask) -> Trace:
         """As every engine; the figures also keep where the model was while it answered."""

@@ -1,9 +1,12 @@
 """SGLang. It tells cached tokens only with cache reporting on, so a nonce keeps its prefix cache out."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
+from app.counted import Counted
 from app.engines import _prometheus
 from app.engines._chunk import count
+from app.engines._counting import Exported, counted_of, counters_of
 from app.engines._health import busy_health, health_of
 from app.engines._probing import object_at, string
 from app.engines.base import Counters, Facts, Health
@@ -11,6 +14,25 @@ from app.engines.openai import OpenAI, listed
 from app.http import ServerClient
 
 _INFO_PATHS = ("/server_info", "/get_server_info")
+_EXPORTED = Exported(
+    requests=("sglang:num_requests_total",),
+    prompt_tokens=("sglang:prompt_tokens_total",),
+    cached_tokens=("sglang:cached_tokens_total",),
+    output_tokens=("sglang:generation_tokens_total",),
+    seconds={
+        "ttft_ms": ("sglang:time_to_first_token_seconds",),
+        "itl_ms": ("sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds"),
+        "e2e_ms": ("sglang:e2e_request_latency_seconds",),
+        "queue_ms": ("sglang:queue_time_seconds",),
+    },
+    shares={"cache_hit_rate": (("sglang:cached_tokens_total",), ("sglang:prompt_tokens_total",))},
+    gauges={
+        "requests_running": ("", ("sglang:num_running_reqs",)),
+        "requests_waiting": ("", ("sglang:num_queue_reqs",)),
+        "kv_cache_use": ("share", ("sglang:token_usage",)),
+        "draft_acceptance": ("share", ("sglang:spec_accept_rate",)),
+    },
+)
 
 
 class SGLang(OpenAI):
@@ -41,16 +63,10 @@ class SGLang(OpenAI):
         return busy_health([_prometheus.total(metrics, name) for name in names])
 
     def counters(self, client: ServerClient) -> Counters | None:
-        metrics = _prometheus.scrape(client)
-        prompt = _prometheus.total(metrics, "sglang:prompt_tokens_total")
-        if prompt is None:
-            return None
-        cached = _prometheus.total(metrics, "sglang:cached_tokens_total")
-        return Counters(
-            prompt_tokens=prompt - (cached or 0),
-            cached_prompt_tokens=cached,
-            output_tokens=_prometheus.total(metrics, "sglang:generation_tokens_total"),
-        )
+        return counters_of(_EXPORTED, _prometheus.scrape(client))
+
+    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:
+        return counted_of(_EXPORTED, before, after, model, requests)
 
 
 ENGINE = SGLang()

@@ -7,16 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from app.counted import Counted
+from app.engines import _strata_log
 from app.engines._chunk import count, mapping, milliseconds, number
 from app.engines._health import busy_health, health_of
 from app.engines._probing import object_at, object_in, string
-from app.engines.base import Ask, Facts, Health
+from app.engines.base import Ask, Counters, Facts, Health, Logged
 from app.engines.openai import OpenAI, listed
 from app.errors import ServerProblem
 from app.http import ServerClient
 from app.samples import ServerFigures, Status, Trace
 
 _RESTING = ("idle", "ready", "loaded")
+_TOTALS = "totals of /metrics, difference of two readings"
 _LOADING = "The engine is loading its model."
 
 
@@ -25,6 +28,7 @@ class Strata(OpenAI):
     title: ClassVar[str] = "Strata"
     default_ports: ClassVar[tuple[int, ...]] = (8080,)
     rank: ClassVar[int] = 45
+    has_log: ClassVar[bool] = True
     fixed_length: ClassVar[bool | None] = False
 
     def recognise(self, client: ServerClient) -> Facts | None:
@@ -55,6 +59,42 @@ class Strata(OpenAI):
             return replace(health, detail="The engine is unloaded: the first request loads the model.")
         live = mapping(object_at(client, "/metrics").get("live")).get("state")
         return busy_health([None if live is None else float(live not in _RESTING)])
+
+    def read_log(self, text: str) -> Sequence[Logged]:
+        return _strata_log.read(text)
+
+    def counters(self, client: ServerClient) -> Counters | None:
+        totals = mapping(object_at(client, "/metrics").get("totals"))
+        raw = {key: value for key, each in totals.items() if (value := number(each)) is not None}
+        if "requests" not in raw:
+            return None
+        prompt, reused = raw.get("prompt_tokens"), raw.get("reused")
+        fresh = None if prompt is None else prompt - (reused or 0)
+        return Counters(fresh, reused, raw.get("output_tokens"), raw["requests"], raw)
+
+    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:  # noqa: ARG002
+        """Its decode time holds n tokens, not n - 1, as its rate does."""
+        start = before.raw if before.raw.get("since") == after.raw.get("since") else {}
+        grown = {key: value - start.get(key, 0.0) for key, value in after.raw.items()}
+        fresh = grown.get("prompt_tokens", 0.0) - grown.get("reused", 0.0)
+        counts = {"requests": "requests", "prompt_tokens": "prompt_tokens", "cached_tokens": "reused"}
+        counts["output_tokens"] = "output_tokens"
+        speeds = {
+            "prefill_tokens_per_s": (fresh, grown.get("prompt_ms", 0.0)),
+            "decode_tokens_per_s": (grown.get("output_tokens", 0.0), grown.get("decode_ms", 0.0)),
+        }
+        return [
+            *(
+                Counted(name, "total", "" if name == "requests" else "tokens", grown[key], _TOTALS)
+                for name, key in counts.items()
+                if key in grown
+            ),
+            *(
+                Counted(name, "mean", "tok/s", tokens / spent_ms * 1000, _TOTALS)
+                for name, (tokens, spent_ms) in speeds.items()
+                if tokens > 0 and spent_ms > 0
+            ),
+        ]
 
     def play(self, client: ServerClient, ask: Ask) -> Trace:
         before = _finished(client)

@@ -1,12 +1,39 @@
 """TensorRT-LLM's `trtllm-serve`: usage in the stream; its Prometheus figures are at a path of their own."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
+from app.counted import Counted
+from app.engines import _prometheus
+from app.engines._counting import Exported, counted_of, counters_of
 from app.engines._health import health_of
 from app.engines._probing import object_at, string
-from app.engines.base import Facts, Health
+from app.engines.base import Counters, Facts, Health
 from app.engines.openai import OpenAI, listed
 from app.http import ServerClient
+
+_EXPORTED = Exported(
+    path="/prometheus/metrics",
+    requests=("trtllm_request_success_total",),
+    seconds={
+        "ttft_ms": ("trtllm_time_to_first_token_seconds",),
+        "tpot_ms": ("trtllm_time_per_output_token_seconds",),
+        "e2e_ms": ("trtllm_e2e_request_latency_seconds",),
+        "queue_ms": ("trtllm_request_queue_time_seconds",),
+        "prefill_ms": ("trtllm_request_prefill_time_seconds",),
+        "decode_ms": ("trtllm_request_decode_time_seconds",),
+    },
+    shares={
+        "draft_acceptance": (
+            ("trtllm_spec_decode_accepted_tokens_total",),
+            ("trtllm_spec_decode_drafted_tokens_total",),
+        )
+    },
+    gauges={
+        "kv_cache_use": ("share", ("trtllm_kv_cache_utilization",)),
+        "cache_hit_rate": ("share", ("trtllm_kv_cache_hit_rate",)),
+    },
+)
 
 
 class TensorRTLLM(OpenAI):
@@ -19,12 +46,18 @@ class TensorRTLLM(OpenAI):
     def recognise(self, client: ServerClient) -> Facts | None:
         version = string(object_at(client, "/version").get("version"))
         # even before the first request, when there are names but no samples
-        if version is None or b"trtllm_" not in client.get("/prometheus/metrics").body:
+        if version is None or b"trtllm_" not in client.get(_EXPORTED.path).body:
             return None
         return self._facts(listed(client), version)
 
     def health(self, client: ServerClient) -> Health:
         return health_of(client.get("/health"))
+
+    def counters(self, client: ServerClient) -> Counters | None:
+        return counters_of(_EXPORTED, _prometheus.scrape(client, _EXPORTED.path))
+
+    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:
+        return counted_of(_EXPORTED, before, after, model, requests)
 
 
 ENGINE = TensorRTLLM()

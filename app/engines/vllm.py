@@ -7,15 +7,17 @@ event holds. The role chunk leaves together with the first token, which counts w
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 from typing import Any, ClassVar
 
+from app.counted import Counted
 from app.engines import _prometheus
 from app.engines._chat import Dialect
 from app.engines._chunk import count, mapping, milliseconds
+from app.engines._counting import Exported, counted_of, counters_of
 from app.engines._figures import Stated, of_timings
 from app.engines._health import busy_health, health_of
 from app.engines._probing import object_at, string
@@ -25,6 +27,36 @@ from app.errors import ServerProblem
 from app.http import ServerClient
 from app.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
 
+_EXPORTED = Exported(
+    requests=("vllm:request_success_total",),
+    prompt_tokens=("vllm:prompt_tokens_total",),
+    cached_tokens=("vllm:prompt_tokens_cached_total", "vllm:prefix_cache_hits_total"),
+    output_tokens=("vllm:generation_tokens_total",),
+    seconds={
+        "ttft_ms": ("vllm:time_to_first_token_seconds",),
+        "itl_ms": ("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"),
+        "tpot_ms": ("vllm:request_time_per_output_token_seconds",),
+        "e2e_ms": ("vllm:e2e_request_latency_seconds",),
+        "queue_ms": ("vllm:request_queue_time_seconds",),
+        "prefill_ms": ("vllm:request_prefill_time_seconds",),
+        "decode_ms": ("vllm:request_decode_time_seconds",),
+    },
+    totals={"preemptions": ("vllm:num_preemptions_total",)},
+    prefill_seconds=("vllm:request_prefill_time_seconds_sum",),
+    decode_seconds=("vllm:request_decode_time_seconds_sum",),
+    shares={
+        "cache_hit_rate": (("vllm:prefix_cache_hits_total",), ("vllm:prefix_cache_queries_total",)),
+        "draft_acceptance": (
+            ("vllm:spec_decode_num_accepted_tokens_total",),
+            ("vllm:spec_decode_num_draft_tokens_total",),
+        ),
+    },
+    gauges={
+        "requests_running": ("", ("vllm:num_requests_running",)),
+        "requests_waiting": ("", ("vllm:num_requests_waiting",)),
+        "kv_cache_use": ("share", ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")),
+    },
+)
 # older versions take the field and ignore it
 _SALT_SINCE = (0, 9)
 
@@ -83,18 +115,10 @@ class VLLM(OpenAI):
             return None
 
     def counters(self, client: ServerClient) -> Counters | None:
-        metrics = _prometheus.scrape(client)
-        prompt = _prometheus.total(metrics, "vllm:prompt_tokens_total")
-        if prompt is None:
-            return None
-        cached = _prometheus.total(metrics, "vllm:prompt_tokens_cached_total")
-        if cached is None:
-            cached = _prometheus.total(metrics, "vllm:prefix_cache_hits_total")
-        return Counters(
-            prompt_tokens=prompt - (cached or 0),
-            cached_prompt_tokens=cached,
-            output_tokens=_prometheus.total(metrics, "vllm:generation_tokens_total"),
-        )
+        return counters_of(_EXPORTED, _prometheus.scrape(client))
+
+    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:
+        return counted_of(_EXPORTED, before, after, model, requests)
 
     def _fields(self, ask: Ask) -> dict[str, Any]:
         salt = {} if ask.reuse_cache else {"cache_salt": ask.nonce or secrets.token_hex(8)}

@@ -8,6 +8,11 @@ from app.samples import CacheDefeat, CountSource, Sample, Status
 
 COLD_LOAD_MS = 100.0
 CACHED_SHARE = 0.02
+SLEPT_S = 0.1
+LAG_MS = 2.0
+"""A reader that is later than this on average is late..."""
+LAG_SHARE = 0.1
+"""... when it also is this share of the mean gap between events, or of TTFT."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,14 @@ def _implausible(sample: Sample) -> bool:
         or plausible.is_prompt_count_absurd(sample)
         or plausible.are_durations_absurd(sample)
     )
+
+
+def _loop_lag(sample: Sample) -> bool:
+    lag_ms, gaps, first_ms = sample.trace.lag_ms, clock.gaps_ms(sample.trace), clock.first_token_ms(sample.trace)
+    if lag_ms is None or lag_ms <= LAG_MS:
+        return False
+    is_late_first = first_ms is not None and lag_ms > LAG_SHARE * first_ms
+    return is_late_first or (bool(gaps) and lag_ms > LAG_SHARE * sum(gaps) / len(gaps))
 
 
 FLAGS = {
@@ -190,8 +203,9 @@ FLAGS = {
         ),
         Flag(
             "implausible",
-            "The server's own figures cannot be those of this answer.",
-            "Counts or durations contradict what was asked for and seen, and are left out: the client's stand.",
+            "A figure cannot be true: it contradicts what was asked for and seen, or is above twice the ceiling.",
+            "Contradicting figures of the server are left out and the client's stand; above the ceiling, check the "
+            "machine's memory bandwidth and the model's geometry.",
             False,
             _implausible,
         ),
@@ -201,6 +215,20 @@ FLAGS = {
             "Measure again while nobody else uses the server.",
             True,
             lambda s: bool(s.sensors.get("server_was_busy")),
+        ),
+        Flag(
+            "loop_lag",
+            "Roofmark's own reader was late: this machine had no processor free when tokens arrived.",
+            "Stop what else keeps this machine busy, or measure from another one: each arrival is noted too late.",
+            False,
+            _loop_lag,
+        ),
+        Flag(
+            "interrupted",
+            "This machine slept in the middle of the sample.",
+            "The clock stood still meanwhile, so its times mean nothing: keep the machine awake and measure again.",
+            True,
+            lambda s: s.sensors.get("slept_s", 0.0) >= SLEPT_S,
         ),
     )
 }

@@ -5,9 +5,11 @@ points      the ceiling over each measured point
 configs     the share that each configuration reaches
 machine     what each device of a machine can do
 insight     where a token's time goes, how it changes with context, what would make it faster
+beyond      samples that are faster than their hardware can be
 limits      what limits a result, with the evidence, and what to change first
 """
 
+from app.roof.beyond import with_ceiling
 from app.roof.configs import ConfigRoof, config_roofs
 from app.roof.foundation import Foundation, Holder, Unknown, foundation
 from app.roof.insight import Insight, insight
@@ -37,4 +39,5 @@ __all__ = [
     "machine_uses",
     "roofs",
     "run_roof",
+    "with_ceiling",
 ]

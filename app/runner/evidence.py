@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from app.bench import Prepared
-from app.engines.base import Counters
+from app.bench import Prepared, work_of_others
+from app.counted import Counted
+from app.engines.base import FROM_LOG, Counters
+from app.metrics.beside import stated
 from app.runner import sensing
 from app.samples import Sample, Status
 from app.units import plural
@@ -28,8 +30,12 @@ def after(
     began: Counters | None,
     ended: Counters | None,
     notes: Sequence[str] = (),
+    counted: Sequence[Counted] = (),
 ) -> dict[str, Any]:
-    """`known` with what the samples, the server's own counters and its `notes` afterwards say about the whole run."""
+    """`known` with what the samples, the server's own counters and its `notes` afterwards say about the whole run.
+
+    `counted` is kept as `server`, with what the server stated of each answer besides.
+    """
     checks, warnings = list(known.get("checks", ())), list(known.get("warnings", ()))
     complete = [sample for sample in taken if sample.trace.status is Status.OK]
     measured = [sample for sample in complete if not sample.is_warmup]
@@ -45,30 +51,25 @@ def after(
         )
     warnings += [note for note in notes if note not in warnings]
     warnings += sensing.warnings(taken)
-    if began and ended and len(complete) == len(taken):
-        others = _of_others(complete, began, ended)
-        if others > 0:
-            warnings.append(
-                f"The server processed {plural(others, 'prompt token')} for somebody else during the run: measure "
-                "again while nobody else uses it."
-            )
-        elif others == 0:
-            checks.append("The server's own counters saw no other request during the run.")
-    return {**known, "checks": checks, "warnings": warnings}
+    if sentence := told_by_log(complete):
+        checks.append(sentence)
+    others = work_of_others([sample.trace for sample in taken], began, ended)
+    if others:
+        warnings.append(
+            f"The server processed {others} for somebody else during the run: measure again while nobody else uses it."
+        )
+    elif others is not None:
+        checks.append("The server's own counters saw no other request during the run.")
+    told = {each.name for each in counted}
+    server = [*counted, *(each for each in stated(taken) if each.name not in told)]
+    return {**known, "checks": checks, "warnings": warnings, "server": [each.to_json() for each in server]}
 
 
-def _of_others(taken: Sequence[Sample], began: Counters, ended: Counters) -> int:
-    """Prompt tokens, fresh or cached, that the server counted beyond ours; -1 where it cannot be known."""
-    ours = [sample.trace.prompt_tokens for sample in taken]
-    pairs = [
-        (began.prompt_tokens, ended.prompt_tokens),
-        (began.cached_prompt_tokens or 0.0, ended.cached_prompt_tokens or 0.0),
-    ]
-    grown = 0.0
-    for start, end in pairs:
-        if start is None or end is None or end < start:  # a restart counts from zero again
-            return -1
-        grown += end - start
-    if any(count is None for count in ours):
-        return -1
-    return max(0, round(grown) - sum(count or 0 for count in ours))
+def told_by_log(complete: Sequence[Sample]) -> str | None:
+    """Which figures came from the server's log, and for how many samples."""
+    raws = [sample.trace.server.raw for sample in complete if sample.trace.server is not None]
+    told = [raw[FROM_LOG] for raw in raws if FROM_LOG in raw]
+    if not told:
+        return None
+    names = dict.fromkeys(name.replace("_", " ") for each in told for name in each)
+    return f"The server's log tells of {plural(len(told), 'sample')} what its answers did not: {', '.join(names)}."

@@ -4,22 +4,23 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from sqlmodel import Session
 
 from app import bench, engines
 from app.bench import Job, Limits, Phase, Prepared, Stop, Taken
+from app.counted import Counted
 from app.db import Database
 from app.engines.base import Counters, Engine, Facts, ModelFacts
 from app.errors import Busy, Cancelled, RoofmarkError, ServerProblem
 from app.http import ServerClient, is_loopback
 from app.metrics import triple_of
 from app.models import Run, Server
-from app.runner import evidence, notify, sensing, workers
+from app.runner import evidence, logfile, notify, sensing, workers
 from app.runner.facts import chosen_model, context_tokens, contradictions, facts_json, geometry, snapshot, with_context
-from app.samples import Sample
+from app.samples import Sample, Status
 from app.secrets import Secrets
 from app.settings import Settings
 from app.store import configs, hardware, measurements, runs, samples, servers, suites
@@ -130,18 +131,24 @@ def _measure(m: _Measuring) -> str | None:
         )
         prepared = bench.prepare(job)
         _freeze(m, facts, model, _model_document(engine, client, model), prepared)
-        before = _counters(engine, client)
+        before = bench.counters(engine, client)
         try:
-            with sensing.watching(m.server, m.settings) as watch:
-                for step in bench.play(job, prepared, m.stop):
+            with (
+                sensing.watching(m.server, m.settings) as watch,
+                logfile.following(m.server.log_path, engine) as (log_file, trouble),
+            ):
+                if trouble:
+                    m.run.evidence = {**m.run.evidence, "warnings": [*m.run.evidence["warnings"], trouble]}
+                for step in bench.play(replace(job, log=log_file), prepared, m.stop):
                     if isinstance(step, Phase):
                         _tell(m, step)
                     else:
                         _keep(m, sensing.sensed(step, watch), prepared)
                     m.stop.check()
         finally:
-            told = (None, ()) if m.stop.requested else (_counters(engine, client), _notes(engine, client))
-            _conclude(m, before, *told)
+            after = None if m.stop.requested else bench.counters(engine, client)
+            notes = () if m.stop.requested else _notes(engine, client)
+            _conclude(m, before, after, notes, _counted(m, engine, model, before, after))
     return bench.verdict([each.sample for each in m.taken])
 
 
@@ -247,9 +254,15 @@ def _remaining_s(m: _Measuring, prepared: Prepared) -> float:
     return total
 
 
-def _conclude(m: _Measuring, before: Counters | None, after: Counters | None, notes: Sequence[str]) -> None:
+def _conclude(
+    m: _Measuring,
+    before: Counters | None,
+    after: Counters | None,
+    notes: Sequence[str],
+    counted: Sequence[Counted],
+) -> None:
     """Derives the numbers of whatever was measured, and what the server's own counters and words say about it."""
-    found = evidence.after(m.run.evidence, [each.sample for each in m.taken], before, after, notes)
+    found = evidence.after(m.run.evidence, [each.sample for each in m.taken], before, after, notes, counted)
 
     def conclude(session: Session) -> None:
         measurements.derive(session, m.run_id)
@@ -267,9 +280,10 @@ def _notes(engine: Engine, client: ServerClient) -> Sequence[str]:
     return facts.notes if facts else ()
 
 
-def _counters(engine: Engine, client: ServerClient) -> Counters | None:
-    """A server that has just broken down has no counters, and its run an error already."""
-    try:
-        return engine.counters(client)
-    except ServerProblem:
-        return None
+def _counted(
+    m: _Measuring, engine: Engine, model: ModelFacts | None, before: Counters | None, after: Counters | None
+) -> Sequence[Counted]:
+    if before is None or after is None:
+        return ()
+    answered = sum(each.sample.trace.status is Status.OK for each in m.taken)
+    return engine.counted(before, after, model.id if model else None, answered)

@@ -7,6 +7,7 @@ from sqlmodel import Session
 from app import charts
 from app.compare import Comparison
 from app.compare.result import PointRows, Row
+from app.db import remembered
 from app.metrics import TRIPLE
 from app.share import circumstances
 from app.share.compared import NO_VERDICT, Compared, differing, fact_titles, neutral_comparison
@@ -22,7 +23,7 @@ DECODE = TRIPLE[2]
 
 def snapshot(session: Session, names: Sequence[str], options: frozenset[Option] = frozenset()) -> Snapshot:
     """`names` as `store.subjects.resolve` reads them. Raises BadInput and NotFound."""
-    found = neutral_comparison(session, names)
+    found = remembered(session, neutral_comparison, tuple(names))
     return Snapshot(
         kind=KIND,
         title=_title(found),
@@ -38,7 +39,7 @@ def snapshot(session: Session, names: Sequence[str], options: frozenset[Option] 
 
 
 def offers(session: Session, names: Sequence[str]) -> list[Offer]:
-    found = neutral_comparison(session, names)
+    found = remembered(session, neutral_comparison, tuple(names))
     return [Offer(option, text) for option in Option if (text := _together(found, option))]
 
 

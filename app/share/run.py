@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sqlmodel import Session
 
 from app import charts
+from app.db import remembered
 from app.errors import BadInput
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, Measured, metrics, triple_of
 from app.metrics.base import SOURCES
@@ -57,7 +58,7 @@ class _Result:
 
 def snapshot(session: Session, public_id: str, options: frozenset[Option] = frozenset()) -> Snapshot:
     """Raises NotFound, and BadInput for a run without any number."""
-    found = _result(session, public_id)
+    found = remembered(session, _result, public_id)
     ticked = {offer.option: offer.text for offer in _offers(found) if offer.option in options}
     title = f"{neutral.model_title(found.model)} on {neutral.hardware(found.held)}"
     explained = _insight(session, found)
@@ -80,7 +81,7 @@ def snapshot(session: Session, public_id: str, options: frozenset[Option] = froz
 
 def offers(session: Session, public_id: str) -> list[Offer]:
     """What of this run a person may add."""
-    return _offers(_result(session, public_id))
+    return _offers(remembered(session, _result, public_id))
 
 
 def describe(tiles: Sequence[Tile], bars: Sequence[Bar]) -> str:

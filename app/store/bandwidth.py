@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from sqlalchemy.exc import IntegrityError
-from sqlmodel import Session, col, select
+from sqlmodel import Session, col, func, select
 
+from app.db import remembered
 from app.errors import Conflict
 from app.hardware.bandwidth import Reading, remarks
 from app.models import BandwidthProbe, Machine, now
@@ -53,9 +54,21 @@ def latest(session: Session, machine: Machine) -> BandwidthProbe | None:
 
 def counting(session: Session, machine: Machine) -> BandwidthProbe | None:
     """The measurement that counts: the newest without a remark, so that one beside other work undoes no sound one."""
-    done = select(BandwidthProbe).where(BandwidthProbe.machine_id == machine.id, BandwidthProbe.status == "done")
-    found = session.exec(done.order_by(*_NEWEST_FIRST).limit(REMEMBERED)).all()
+    found = remembered(session, _done).get(machine.id or 0, [])
     return next((probe for probe in found if not probe.record["remarks"]), found[0] if found else None)
+
+
+def _done(session: Session) -> dict[int, list[BandwidthProbe]]:
+    """The newest of each machine, the newest first."""
+    place = func.row_number().over(partition_by=col(BandwidthProbe.machine_id), order_by=_NEWEST_FIRST)
+    done = select(col(BandwidthProbe.id), place.label("place")).where(BandwidthProbe.status == "done").subquery()
+    newest = select(done.c.id).where(done.c.place <= REMEMBERED)
+    found: dict[int, list[BandwidthProbe]] = {}
+    for probe in session.exec(
+        select(BandwidthProbe).where(col(BandwidthProbe.id).in_(newest)).order_by(*_NEWEST_FIRST)
+    ):
+        found.setdefault(probe.machine_id, []).append(probe)
+    return found
 
 
 def say(session: Session, probe_id: int, phase: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from sqlmodel import Session, select
 
 from app.ceiling import decode
+from app.db import remembered
 from app.errors import BadInput, NotFound
 from app.hardware import catalogue
 from app.hardware.catalogue import Catalogue
@@ -93,7 +94,7 @@ def _of_machine(device: MachineDevice, machine: str) -> KnownDevice:
 
 
 def load_catalogue(session: Session) -> Catalogue:
-    return catalogue.built_in().with_own(_known(device) for device in list_devices(session))
+    return catalogue.built_in().with_own(_known(device) for device in remembered(session, list_devices))
 
 
 def list_devices(session: Session) -> Sequence[Device]:

@@ -35,6 +35,8 @@ class Drafts(NamedTuple):
 
 def drafts_of(session: Session, run_ids: Collection[int]) -> dict[tuple[int, Point], Drafts]:
     """By run and point; missing where the server does not tell whether it drafts."""
+    if not run_ids:
+        return {}
     trace = col(SampleRow.record)["trace"]
     server = trace["server"]
     drafted, accepted = server["draft_tokens"].as_integer(), server["draft_accepted_tokens"].as_integer()

@@ -82,10 +82,12 @@ class Row(NamedTuple):
         return Point.from_key(self.main_point_key).prompt_tokens
 
 
-TTFT, PREFILL, DECODE = (aliased(Measurement, name=key.split("_")[0]) for key in TRIPLE)
+MEASURED = TTFT, PREFILL, DECODE = tuple(aliased(Measurement, name=key.split("_")[0]) for key in TRIPLE)
+
+DEFAULT_SORT = "queued"
 
 SORTS = {
-    "queued": Run.queued_at,
+    DEFAULT_SORT: Run.queued_at,
     "started": Run.started_at,
     "model": Model.name,
     "machine": Machine.name,
@@ -100,7 +102,7 @@ SORTS = {
 def list_runs(
     session: Session,
     where: Filter | None = None,
-    sort: str = "queued",
+    sort: str = DEFAULT_SORT,
     descending: bool = True,
     page: int = 1,
     per_page: int = 50,
@@ -110,23 +112,19 @@ def list_runs(
         raise BadInput(f"Runs can be sorted by {', '.join(SORTS)}; {sort!r} is not one of them.")
     where = where or Filter()
     column = col(SORTS[sort])
-    order = (column.desc() if descending else column.asc()).nulls_last()
-    query = filtered(_rows(), where).order_by(order, col(Run.id).desc())
-    page = max(1, page)
-    rows = session.execute(query.limit(per_page).offset((page - 1) * per_page)).all()
+    ordered = column.desc() if descending else column.asc()
+    order = (ordered if sort == DEFAULT_SORT else ordered.nulls_last(), col(Run.id).desc())
+    # first which runs, with only what they are sorted by, then all about them
+    measured = [each for each in MEASURED if SORTS[sort] is each.value]
+    page_ids = _joined(select(col(Run.id)), measured).order_by(*order)
+    page_ids = filtered(page_ids, where).limit(per_page).offset((max(1, page) - 1) * per_page)
+    rows = session.execute(_rows().where(col(Run.id).in_(page_ids)).order_by(*order)).all()
     return _made(session, rows), count_runs(session, where)
 
 
 def count_runs(session: Session, where: Filter) -> int:
-    query = (
-        select(func.count(col(Run.id)))
-        .select_from(Run)
-        .join(Machine, col(Machine.id) == Run.machine_id)
-        .join(Server, col(Server.id) == Run.server_id)
-        .outerjoin(Config, col(Config.id) == Run.config_id)
-        .outerjoin(Model, col(Model.id) == Config.model_id)
-    )
-    found: int = session.exec(filtered(query, where)).one()
+    query = _joined(select(func.count(col(Run.id))), ())
+    found: int = session.execute(filtered(query, where)).scalar_one()
     return found
 
 
@@ -148,24 +146,27 @@ def latest_per_config(session: Session, where: Filter | None = None, archived: b
 
 
 def decode_trends(session: Session, per_config: int = 20) -> dict[tuple[int, str], list[float]]:
-    """The newest decode speeds of each configuration and suite, oldest first."""
+    """The decode speeds of the newest runs of each configuration and suite, oldest first."""
     age = func.row_number().over(
         partition_by=[col(Run.config_id), col(Run.suite_key)], order_by=[col(Run.started_at).desc(), col(Run.id).desc()]
     )
     newest = (
-        select(col(Run.config_id), col(Run.suite_key), col(DECODE.value), age.label("age"))
+        select(col(Run.id), age.label("age")).where(Run.status == "done", col(Run.config_id).is_not(None), COUNTS)
+    ).subquery()
+    found: dict[tuple[int, str], list[float]] = {}
+    wanted = (
+        select(Run.config_id, Run.suite_key, DECODE.value)
+        .join(newest, newest.c.id == col(Run.id))
         .join(DECODE, (col(DECODE.run_id) == Run.id) & (col(DECODE.point_key) == Run.main_point_key))
         .where(
-            Run.status == "done",
-            COUNTS,
+            newest.c.age <= per_config,
             DECODE.metric == TRIPLE[2],
             col(DECODE.is_shown),
             col(DECODE.value).is_not(None),
         )
-    ).subquery()
-    found: dict[tuple[int, str], list[float]] = {}
-    wanted = select(newest.c[0], newest.c[1], newest.c[2]).where(newest.c.age <= per_config)
-    for config_id, suite_key, value in session.execute(wanted.order_by(newest.c.age.desc())):
+        .order_by(newest.c.age.desc())
+    )
+    for config_id, suite_key, value in session.execute(wanted):
         found.setdefault((config_id, suite_key), []).append(value)
     return found
 
@@ -205,22 +206,26 @@ def _rows() -> Any:
             Config.fingerprint,
             *(
                 column
-                for each in (TTFT, PREFILL, DECODE)
+                for each in MEASURED
                 for column in (each.value, each.low, each.high, each.standard_deviation, each.source)
             ),
-        )
+        ),
+        MEASURED,
     )
 
 
-def _joined(query: Any) -> Any:
+def _joined(query: Any, measured: Sequence[Any]) -> Any:
+    """Outer joins, though every run has its machine: databases leave out those that nothing is asked of."""
     query = (
         query.select_from(Run)
-        .join(Machine, col(Machine.id) == Run.machine_id)
-        .join(Server, col(Server.id) == Run.server_id)
+        .outerjoin(Machine, col(Machine.id) == Run.machine_id)
+        .outerjoin(Server, col(Server.id) == Run.server_id)
         .outerjoin(Config, col(Config.id) == Run.config_id)
         .outerjoin(Model, col(Model.id) == Config.model_id)
     )
-    for table, key in zip((TTFT, PREFILL, DECODE), TRIPLE, strict=True):
+    for table, key in zip(MEASURED, TRIPLE, strict=True):
+        if table not in measured:
+            continue
         query = query.outerjoin(
             table,
             (col(table.run_id) == Run.id)

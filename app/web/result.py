@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from app.i18n import _, joined, marked
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, Measured, is_usable, metrics, triple_of
 from app.metrics.base import SOURCES, Metric
+from app.metrics.beside import CAUSES_BY_FLAG, DISAGREEMENT, counting_cause
 from app.metrics.summary import MIN_FOR_INTERVAL
 from app.samples import Point, Sample, Status
 from app.units import number, plural, spread
@@ -24,20 +25,6 @@ FURTHER = (
     "goodput_requests_per_s",
 )
 """In this order after the triple; others follow by key."""
-
-DISAGREEMENT = 0.05
-"""Relative difference of client and server on decode above which a page warns."""
-
-_DISAGREEMENT_CAUSES = {
-    "buffered": marked("Something between server and Roofmark holds tokens back, most likely a buffering proxy."),
-    "token_count_estimated": marked(
-        "The server gives no token count, so events were counted, and an event may hold several."
-    ),
-    "hidden_tokens": marked("The server counts tokens that never showed in the stream."),
-    "bundled": marked(
-        "Events hold several tokens each, so the first and the last event are not the first and last token."
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -172,20 +159,12 @@ def disagreement(found: Sequence[Measured], samples: Sequence[Sample]) -> str | 
         return None
     figures = {"client": number(client), "server": number(server), "difference": abs(difference)}
     flags = Counter(flag for sample in samples if not sample.is_warmup for flag in sample.flags)
-    cause = next((said for flag, said in _DISAGREEMENT_CAUSES.items() if flags[flag]), None)
+    cause = next((said for flag, said in CAUSES_BY_FLAG.items() if flags[flag]), None)
     if difference > 0:
         said = marked("Roofmark timed {client} tok/s decode, the server states {server} tok/s: {difference:.0%} more.")
     else:
         said = marked("Roofmark timed {client} tok/s decode, the server states {server} tok/s: {difference:.0%} less.")
-    return joined(_(said, **figures), _(cause) if cause else _counting_cause(difference, samples))
-
-
-def _counting_cause(difference: float, samples: Sequence[Sample]) -> str:
-    tokens = max((sample.trace.output_tokens or 0 for sample in samples), default=0)
-    # n tokens over the time of n - 1 intervals: an error of 1 / (n - 1)
-    if tokens > 1 and abs(abs(difference) - 1 / (tokens - 1)) < 0.3 / (tokens - 1):
-        return _("The server seems to divide all tokens by the time of one interval less.")
-    return _("Likely causes are a slow or buffering network between them, or a server that counts otherwise.")
+    return joined(_(said, **figures), _(cause or counting_cause(difference, samples)))
 
 
 def _left_out(found: Sequence[Measured]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlmodel import Session
 
-from app.configuration import SETTINGS, Setting, Value, clean_setting
+from app.configuration import SETTINGS, Setting, Value, clean_setting, log_path
 from app.errors import BadInput
 from app.i18n import _
 from app.models import Machine, Server
@@ -41,9 +41,18 @@ def meant(form: Fields, before: Mapping[str, Any] | None = None) -> dict[str, An
         "engine": engine,
         "name": form.required("name", _("The name"), 120),
         "model": form.text("model", _("The model"), 300) or None,
+        "log_path": _log_path(form),
         "labels": [label for label in labels if label],
         "settings": {key: value for key, value in settings.items() if value is not None},
     }
+
+
+def _log_path(form: Fields) -> str | None:
+    typed = form.text("log_path", "The log file", 1000)
+    try:
+        return log_path(typed)
+    except BadInput as error:
+        raise WrongField(str(error), "log_path") from None
 
 
 def _setting(key: str, value: str) -> Value | None:
@@ -75,6 +84,7 @@ def stored(server: Server, machine: Machine) -> Fields:
             ("base_url", server.base_url),
             ("model", server.model or ""),
             ("labels", ", ".join(server.labels)),
+            ("log_path", server.log_path or ""),
             *((f"setting_{key}", str(value)) for key, value in server.settings.items()),
         ]
     )

@@ -1,7 +1,7 @@
 import importlib
 import sys
 
-PARTS = ("fidelity", "startup", "pages", "ceiling")
+PARTS = ("fidelity", "streams", "peers", "startup", "pages", "ceiling")
 
 
 def main(wanted: list[str]) -> None:

@@ -2,11 +2,8 @@
 
 import json
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from app.engines import find
 from app.engines._chat import is_alive, is_token, read_trace
@@ -15,70 +12,12 @@ from app.engines.base import Ask
 from app.http import ServerClient
 from app.metrics.clock import first_token_ms, span_ms
 from app.settings import Settings
+from tests.bench.replayed import server
 from tests.bench.table import Figure, at_most, medians
 
-TTFT_MS = 40.0
 ROUNDS = 5
 RATES = {50: 100, 500: 1000, 2000: 4000}
 """Events per second, and how many events."""
-
-SERVER = """
-import re, socket, sys, time
-rate, count, ttft_s, chunk = float(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]) / 1000, sys.argv[4].encode()
-chunk += b"\\n\\n"
-listener = socket.create_server(("127.0.0.1", 0))
-print(listener.getsockname()[1], flush=True)
-def body(connection, kept=b""):
-    while b"\\r\\n\\r\\n" not in kept:
-        piece = connection.recv(65536)
-        if not piece: return None
-        kept += piece
-    head, _, rest = kept.partition(b"\\r\\n\\r\\n")
-    found = re.search(rb"content-length: *(\\d+)", head.lower())
-    while found and len(rest) < int(found[1]): rest += connection.recv(65536)
-    return head
-def write(connection, data): connection.sendall(b"%x\\r\\n%s\\r\\n" % (len(data), data))
-while True:
-    connection, _ = listener.accept()
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if body(connection) is None: continue
-    start = time.perf_counter() + ttft_s
-    head = b"HTTP/1.1 200 OK\\r\\ncontent-type: text/event-stream\\r\\ntransfer-encoding: chunked\\r\\n\\r\\n"
-    connection.sendall(head)
-    for index in range(count):
-        if (wait := start + index / rate - time.perf_counter()) > 0: time.sleep(wait)
-        write(connection, chunk)
-    usage = b'{"prompt_tokens": 512, "completion_tokens": %d}' % count
-    finish = b'{"index": 0, "delta": {}, "finish_reason": "length"}'
-    write(connection, b'data: {"choices": [%s], "usage": %s}\\n\\n' % (finish, usage))
-    write(connection, b"data: [DONE]\\n\\n")
-    connection.sendall(b"0\\r\\n\\r\\n")
-    connection.close()
-"""
-
-CHUNK = "data: " + json.dumps(
-    {
-        "choices": [{"finish_reason": None, "index": 0, "delta": {"content": " word"}}],
-        "created": 1780000000,
-        "id": "chatcmpl-eq68aJQeesvjtGIwu5UK7GCwfHaYootn",
-        "model": "gemma-3-270m",
-        "object": "chat.completion.chunk",
-    }
-)
-
-
-@contextmanager
-def server(rate: int, count: int) -> Iterator[int]:
-    """Plays the stream in a process of its own; gives its port."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", SERVER, str(rate), str(count), str(TTFT_MS), CHUNK], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout is not None
-        yield int(process.stdout.readline())
-    finally:
-        process.kill()
-        process.wait()
 
 
 def bare(port: int, count: int) -> tuple[float, float, float, float]:

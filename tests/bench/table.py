@@ -19,8 +19,28 @@ class Figure:
         ratio = self.measured / self.yardstick if self.yardstick else float("inf")
         mark = "ok " if self.reached else "!! "
         return (
-            f"{mark} {self.what:<46} {self.measured:>10.3f} {self.unit:<6} "
+            f"{mark} {self.what:<62} {self.measured:>10.3f} {self.unit:<6} "
             f"against {self.yardstick:>10.3f} {self.unit:<6} ratio {ratio:6.3f}   goal: {self.goal}"
+        )
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What is not to be larger than so much."""
+
+    what: str
+    measured: float
+    most: float
+    unit: str
+
+    @property
+    def reached(self) -> bool:
+        return self.measured <= self.most
+
+    def __str__(self) -> str:
+        mark = "ok " if self.reached else "!! "
+        return (
+            f"{mark} {self.what:<62} {self.measured:>10,.1f} {self.unit:<6} of at most {self.most:>7,.0f} {self.unit}"
         )
 
 

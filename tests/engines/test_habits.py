@@ -14,7 +14,7 @@ from tests.engines.conftest import Connect
 from tests.engines.recorded import recorded, tokens
 from tests.engines.servers import CHAT, ROLE, WORDS, Finishing, Route, chunk, no_choices, stream, usage
 from tests.engines.servers import transformers as transformers_server
-from tests.engines.written_servers import koboldcpp, lmstudio, sglang, tabbyapi
+from tests.engines.written_servers import koboldcpp, lmstudio, mlxlm, sglang, tabbyapi
 from tests.replay import Script
 
 
@@ -190,3 +190,10 @@ def test_sglang_tells_itself_under_its_newer_path_too(connect: Connect) -> None:
     routes["/server_info"] = routes.pop("/get_server_info")
     _, client = connect(routes)
     assert (probe(client).engine, probe(client).engine_version) == ("sglang", "0.5.6")
+
+
+def test_mlx_lm_that_fails_to_list_its_models_is_measured_by_its_own_name_for_it(connect: Connect) -> None:
+    """It does where nothing was ever downloaded: 200, and the connection ends before a body."""
+    broken = Script(framing="close", headers={"content-type": "application/json"})
+    _, client = connect({**mlxlm().routes, "/v1/models": broken})
+    assert [model.id for model in probe(client).models] == ["default_model"]

@@ -169,8 +169,8 @@ def test_counters_hold_fresh_and_cached_tokens_apart(connect: Connect) -> None:
         _, client = connect({"/metrics": scrape("vllm", name)})
         found.append(VLLM.counters(client))
     assert found == [
-        Counters(prompt_tokens=494, cached_prompt_tokens=256, output_tokens=96),
-        Counters(prompt_tokens=3255, cached_prompt_tokens=256, output_tokens=416),
+        Counters(prompt_tokens=494, cached_prompt_tokens=256, output_tokens=96, requests=4),
+        Counters(prompt_tokens=3255, cached_prompt_tokens=256, output_tokens=416, requests=24),
     ]
     _, client = connect({})
     assert VLLM.counters(client) is None

@@ -15,6 +15,9 @@ CLEAN = [
     sample(trace(cached_tokens=None), cache_defeat=CacheDefeat.NONCE),
     sample(trace(cached_tokens=4)),  # a chat template's first block
     sample(trace(server=figures(load_ms=12))),
+    sample(trace(stream(gap_ms=25), lag_ms=1.9)),
+    sample(trace(stream(gap_ms=100), lag_ms=5)),  # a twentieth of a gap
+    sample(sensors={"slept_s": 0.001}),
 ]
 
 
@@ -37,6 +40,8 @@ CASES: dict[str, list[Sample]] = {
         sample(trace(bursts(of=32, count=4), output_tokens=128)),
     ],
     "truncated_prompt": [sample(trace(prompt_tokens=200)), sample(expected_prompt_tokens=513)],
+    "loop_lag": [sample(trace(stream(gap_ms=25), lag_ms=3)), sample(trace(stream(30, tokens=1), lag_ms=4))],
+    "interrupted": [sample(sensors={"slept_s": 90.0})],
     "cold": [sample(trace(server=figures(load_ms=1200)))],
     "cached": [sample(trace(cached_tokens=400))],
     "possibly_cached": [sample(trace(cached_tokens=None), cache_defeat=CacheDefeat.NONE)],

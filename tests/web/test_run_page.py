@@ -253,6 +253,34 @@ def test_run_again_takes_server_and_suite_along(client: TestClient, seeded: list
     assert "server=" in link[1]
 
 
+def test_what_the_server_counted_stands_beside_the_clients_figures(
+    client: TestClient, database: Database, seeded: list[str]
+) -> None:
+    how = "vllm:time_to_first_token_seconds, sum over count, difference of two readings"
+    counted = [
+        {"name": "ttft_ms", "statistic": "mean", "unit": "ms", "value": 1.0, "how": how, "low": None, "high": None},
+        {"name": "queue_ms", "statistic": "mean", "unit": "ms", "value": 0.07, "how": "q", "low": None, "high": None},
+        {"name": "queue_ms", "statistic": "p50", "unit": "ms", "value": 150.0, "how": "q", "low": 0.0, "high": 300.0},
+    ]
+    with database.write() as session:
+        runs.run(session, seeded[-1]).evidence = {"server": counted}
+    page = read(client, seeded[-1])
+    assert "What the server counted" in page
+    assert how in page
+    assert "median 150 (0 to 300)" in page
+    assert "which the server's leaves out" in page
+    document = client.get(f"/api/v1/runs/{seeded[-1]}").json()["run"]["server_counted"]
+    assert [(each["name"], each["value"]) for each in document] == [
+        ("ttft_ms", 1.0),
+        ("queue_ms", 0.07),
+        ("queue_ms", 150.0),
+    ]
+    assert document[0]["difference"] == document[0]["client"] - 1
+    assert document[0]["likely_cause"]
+    assert (document[1]["client"], document[1]["likely_cause"]) == (None, None)
+    assert "What the server counted" not in read(client, seeded[-2])
+
+
 def test_a_page_with_everything_makes_few_queries_however_many_machines_there_are(
     client: TestClient, database: Database
 ) -> None:

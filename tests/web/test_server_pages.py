@@ -89,6 +89,20 @@ def test_a_server_is_added_with_what_its_probe_found(client: TestClient, databas
     assert "q8_0" in page
 
 
+def test_a_log_file_is_kept_with_the_server_and_in_no_configuration(
+    client: TestClient, database: Database, llama: Replay
+) -> None:
+    client.post("/servers", data=form(llama.url, log_path="/var/log/llama.log"))
+    server = stored(database, "box")
+    assert (server.log_path, server.settings) == ("/var/log/llama.log", {})
+    assert "/var/log/llama.log" in client.get("/servers/box").text
+    assert 'value="/var/log/llama.log"' in client.get("/servers/box/edit").text
+    wrong = client.post("/servers/box", data=form(llama.url, log_path="llama.log"))
+    assert (wrong.status_code, "needs its full path" in wrong.text) == (422, True)
+    client.post("/servers/box", data=form(llama.url))
+    assert stored(database, "box").log_path is None
+
+
 def test_a_server_that_is_down_is_added_all_the_same(client: TestClient, database: Database) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     answer = client.post("/servers", data=form(url, engine="llama.cpp", setting_quantization="Q8_0"))

@@ -2,9 +2,8 @@
 
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.charts.base import Mark, MarkList, plain
 from app.charts.history.panels import Panel, stamp
@@ -21,12 +20,16 @@ MAX_MARKS = 12
 """Of more changes, and of more shifts, the newest are marked."""
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """Of configuration or hardware."""
 
     at: datetime
-    text: str
+    server: str
+    said: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return f"{self.server}: {'; '.join(self.said)}"
 
 
 def changes_of(
@@ -38,17 +41,22 @@ def changes_of(
     """Where a server's configuration or hardware is another than at its run before; in order of time."""
     found: list[Change] = []
     before: dict[int, HistoryPoint] = {}
+    words: dict[tuple[int, int], tuple[str, ...]] = {}  # a server that goes back and forth does so thousands of times
     for point in points:
         then = before.get(point.server_id)
         before[point.server_id] = point
         if then is None:
             continue
         known = hardware.get(point.server_id, ())
-        said = [change.text for change in known if then.started_at < change.at <= point.started_at] if known else []
+        said = tuple(change.text for change in known if then.started_at < change.at <= point.started_at)
         if then.config_id != point.config_id:
-            said += changes(configs[then.config_id].snapshot, configs[point.config_id].snapshot, engine_titles)
+            pair = then.config_id, point.config_id
+            if pair not in words:
+                old, new = (configs[one].snapshot for one in pair)
+                words[pair] = tuple(changes(old, new, engine_titles))
+            said += words[pair]
         if said:
-            found.append(Change(point.started_at, f"{configs[point.config_id].server}: {'; '.join(said)}"))
+            found.append(Change(point.started_at, configs[point.config_id].server, said))
     return found
 
 

@@ -14,12 +14,13 @@ from app.errors import BadInput
 from app.i18n import _
 from app.metrics import FLAGS, metrics
 from app.models import ENDED_STATES, Machine, Model, Run, Server
-from app.roof import Limit, PointRoof, RunRoof, Unknown, insight, limits, run_roof
+from app.roof import Limit, PointRoof, RunRoof, Unknown, insight, limits, run_roof, with_ceiling
 from app.samples import Point, Sample
 from app.store import devices, hardware, measurements, runs, samples
 from app.store.annotations import REASONS
 from app.store.previous import previous
 from app.web import calculator
+from app.web.counted import counted_panel
 from app.web.deps import Reading, Writing
 from app.web.paths import path_for
 from app.web.progress import progress_of
@@ -38,12 +39,13 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
     machine, server, config, model = runs.circumstances(session, run)
     taken = samples.samples_of(session, run.id)
     measured = measurements.measurements_of(session, run.id)
+    held = hardware.hardware_of(session, run)
+    roof = run_roof(session, run, config, model, held, measured) if measured else None
+    taken = with_ceiling(taken, roof)
     found = results(measured, taken)
     shown = _chosen(point, [each.point for each in found], run)
     at_point = [sample for sample in taken if sample.point == shown]
     typical = charts.typical_sample(at_point)
-    held = hardware.hardware_of(session, run)
-    roof = run_roof(session, run, config, model, held, measured) if measured else None
     top = roof.at(shown) if isinstance(roof, RunRoof) else None
     explained = insight(session, run, config, roof, top) if isinstance(roof, RunRoof) and config and top else None
     return render(
@@ -77,6 +79,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         metrics=metrics(),
         reasons=[_(reason) for reason in REASONS],
         again=_again(run, server),
+        counted=counted_panel(run.evidence.get("server", []), taken),
         checks=run.evidence.get("checks", []),
         too_long=[(Point.from_key(each["point"]), each["reason"]) for each in run.evidence.get("left_out", [])],
     )

@@ -13,6 +13,7 @@ from app.errors import RoofmarkError
 from app.i18n import _
 from app.models import Server
 from app.store import filters, listing, servers, suites
+from app.store.listing import DEFAULT_SORT
 from app.store.runs import MAX_NOTE_CHARS
 from app.suites import USUAL
 from app.web.deps import DatabaseDep, Form, Reading, RunnerDep
@@ -22,7 +23,6 @@ from app.web.progress import progress_now
 from app.web.render import render
 
 PER_PAGE = 50
-DEFAULT_SORT = "queued"
 
 router = APIRouter(include_in_schema=False)
 

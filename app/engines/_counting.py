@@ -1,0 +1,126 @@
+"""From two readings of a server's Prometheus metrics to what it counted in between; one table per engine says where."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from app.counted import Counted
+from app.engines import _prometheus
+from app.engines.base import Counters
+
+Names = tuple[str, ...]
+"""What versions of an engine call the same thing; the first one that is there counts."""
+
+_DIFFERENCE = "difference of two readings"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """Where an engine exports what; by the name that it has here."""
+
+    path: str = "/metrics"
+    requests: Names = ()
+    """Finished ones."""
+    prompt_tokens: Names = ()
+    cached_tokens: Names = ()
+    output_tokens: Names = ()
+    holds_cached: bool = True
+    """Whether `prompt_tokens` counts cached ones too."""
+    seconds: Mapping[str, Names] = field(default_factory=dict)
+    """Histograms."""
+    totals: Mapping[str, Names] = field(default_factory=dict)
+    shares: Mapping[str, tuple[Names, Names]] = field(default_factory=dict)
+    """A counter over another one."""
+    prefill_seconds: Names = ()
+    """In which the fresh prompt tokens were processed."""
+    decode_seconds: Names = ()
+    """In which all output tokens but the first one of each request were made."""
+    gauges: Mapping[str, tuple[str, Names]] = field(default_factory=dict)
+    """Unit and names; as they stood at the second reading."""
+
+
+def counters_of(exported: Exported, raw: Mapping[str, float]) -> Counters | None:
+    """None where the server exports none of it."""
+    prompt, cached = _total(raw, exported.prompt_tokens), _total(raw, exported.cached_tokens)
+    fresh = prompt if prompt is None or not exported.holds_cached else prompt - (cached or 0)
+    output, requests = _total(raw, exported.output_tokens), _total(raw, exported.requests)
+    if fresh is None and output is None and requests is None:
+        return None
+    return Counters(fresh, cached, output, requests, raw)
+
+
+def counted_of(
+    exported: Exported, before: Counters, after: Counters, model: str | None, requests: int
+) -> Sequence[Counted]:
+    """`requests`: how many answers were received, for engines that count tokens but not requests."""
+    grown = _prometheus.growth(_prometheus.of_model(before.raw, model), now := _prometheus.of_model(after.raw, model))
+    return [
+        *_totals(exported, grown),
+        *(each for name, names in exported.seconds.items() for each in _distribution(name, names, grown)),
+        *_rates(exported, grown, requests),
+        *_shares(exported, grown),
+        *_now(exported, now),
+    ]
+
+
+def _totals(exported: Exported, grown: Mapping[str, float]) -> Iterator[Counted]:
+    units = {
+        "requests": ("", exported.requests),
+        "prompt_tokens": ("tokens", exported.prompt_tokens),
+        "cached_tokens": ("tokens", exported.cached_tokens),
+        "output_tokens": ("tokens", exported.output_tokens),
+        **{name: ("", names) for name, names in exported.totals.items()},
+    }
+    for name, (unit, names) in units.items():
+        if (found := _named(grown, names)) is not None:
+            key, value = found
+            yield Counted(name, "total", unit, value, f"{key}, {_DIFFERENCE}")
+
+
+def _distribution(name: str, names: Names, grown: Mapping[str, float]) -> Iterator[Counted]:
+    for key in names:
+        if (found := _prometheus.histogram(grown, key)) is None:
+            continue
+        yield Counted(name, "mean", "ms", found.mean * 1000, f"{key}, sum over count, {_DIFFERENCE}")
+        for statistic, share in (("p50", 0.5), ("p99", 0.99)):
+            if (value := found.quantile(share)) is not None:
+                middle, low, high = (bound * 1000 for bound in value)
+                how = f"{key}, interpolated within its bucket, {_DIFFERENCE}"
+                yield Counted(name, "p50" if statistic == "p50" else "p99", "ms", middle, how, low, high)
+        return
+
+
+def _rates(exported: Exported, grown: Mapping[str, float], requests: int) -> Iterator[Counted]:
+    prompt, cached = _total(grown, exported.prompt_tokens), _total(grown, exported.cached_tokens)
+    output, requests_counted = _total(grown, exported.output_tokens), _total(grown, exported.requests)
+    fresh = prompt if prompt is None or not exported.holds_cached else prompt - (cached or 0)
+    steps = None if output is None else output - (requests if requests_counted is None else requests_counted)
+    for name, tokens, names, what in (
+        ("prefill_tokens_per_s", fresh, exported.prefill_seconds, "fresh prompt tokens"),
+        ("decode_tokens_per_s", steps, exported.decode_seconds, "output tokens but the first of each request"),
+    ):
+        found = _named(grown, names)
+        if found is not None and tokens is not None and tokens > 0 and found[1] > 0:
+            yield Counted(name, "mean", "tok/s", tokens / found[1], f"{what} over {found[0]}, {_DIFFERENCE}")
+
+
+def _shares(exported: Exported, grown: Mapping[str, float]) -> Iterator[Counted]:
+    for name, (parts, wholes) in exported.shares.items():
+        part, whole = _named(grown, parts), _named(grown, wholes)
+        if part is not None and whole is not None and whole[1] > 0:
+            yield Counted(name, "mean", "share", part[1] / whole[1], f"{part[0]} over {whole[0]}, {_DIFFERENCE}")
+
+
+def _now(exported: Exported, raw: Mapping[str, float]) -> Iterator[Counted]:
+    for name, (unit, names) in exported.gauges.items():
+        if (found := _named(raw, names)) is not None:
+            yield Counted(name, "now", unit, found[1], f"{found[0]}, after the run")
+
+
+def _named(samples: Mapping[str, float], names: Names) -> tuple[str, float] | None:
+    """The first of the names that has samples, and their sum."""
+    return next(((name, value) for name in names if (value := _prometheus.total(samples, name)) is not None), None)
+
+
+def _total(samples: Mapping[str, float], names: Names) -> float | None:
+    found = _named(samples, names)
+    return None if found is None else found[1]

@@ -1,0 +1,113 @@
+"""The panel "What the server counted": each figure beside what Roofmark timed of the same."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.counted import Counted
+from app.i18n import marked
+from app.metrics import metrics
+from app.metrics.beside import Beside, beside
+from app.samples import Sample
+from app.units import number, percent
+
+_TITLES = {
+    "itl_ms": marked("ITL"),
+    "queue_ms": marked("Queue"),
+    "prefill_ms": marked("Prefill time"),
+    "decode_ms": marked("Decode time"),
+    "requests": marked("Requests"),
+    "prompt_tokens": marked("Prompt tokens"),
+    "cached_tokens": marked("Cached prompt tokens"),
+    "output_tokens": marked("Output tokens"),
+    "preemptions": marked("Preemptions"),
+    "cache_hit_rate": marked("Prefix cache hits"),
+    "kv_cache_use": marked("KV cache in use"),
+    "requests_running": marked("Requests running"),
+    "requests_waiting": marked("Requests waiting"),
+    "gpu_share": marked("Model in GPU memory"),
+    "context": marked("Context"),
+}
+_STATISTICS = {
+    "mean": marked("mean"),
+    "p50": marked("median"),
+    "p99": marked("99th percentile"),
+    "total": marked("total"),
+    "now": marked("after the run"),
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing that was counted."""
+
+    name: str
+    title: str
+    unit: str
+    statistic: str
+    """Of `server`, `client` and `difference`; the others are `quantiles`."""
+    server: str
+    client: str
+    """Empty where only the server can tell."""
+    difference: str
+    """Empty where there is nothing to compare."""
+    is_warning: bool
+    quantiles: tuple[str, ...]
+    how: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    lines: tuple[Line, ...]
+    causes: tuple[tuple[str, str], ...]
+    """Likely causes of differences worth a warning, each with what differs."""
+
+
+def counted_panel(kept: Sequence[Mapping[str, Any]], samples: Sequence[Sample]) -> Panel | None:
+    """`kept`: `Run.evidence["server"]`; None where the server counted nothing."""
+    by_name: dict[str, list[Beside]] = {}
+    for each in beside([Counted(**figure) for figure in kept], samples):
+        by_name.setdefault(each.counted.name, []).append(each)
+    causes: dict[str, list[str]] = {}
+    for name, found in by_name.items():
+        if found[0].cause:
+            causes.setdefault(found[0].cause, []).append(_title(name))
+    lines = tuple(_line(name, found) for name, found in by_name.items())
+    return Panel(lines, tuple((", ".join(titles), cause) for cause, titles in causes.items())) if lines else None
+
+
+def _line(name: str, found: Sequence[Beside]) -> Line:
+    first, *others = found
+    counted = first.counted
+    return Line(
+        name=name,
+        title=_title(name),
+        unit="%" if counted.unit == "share" else counted.unit,
+        statistic=_STATISTICS[counted.statistic],
+        server=_said(counted, counted.value),
+        client="" if first.client is None else _said(counted, first.client),
+        difference="" if first.difference is None else percent(first.difference),
+        is_warning=bool(first.cause),
+        quantiles=tuple(_quantile(each.counted) for each in others),
+        how=counted.how,
+    )
+
+
+def _title(name: str) -> str:
+    known = metrics().get(name)
+    return known.title if known else _(_TITLES.get(name, name.replace("_", " ")))
+
+
+def _quantile(counted: Counted) -> str:
+    bounds = (
+        _(" ({low} to {high})", low=_said(counted, counted.low), high=_said(counted, counted.high))
+        if counted.low is not None
+        else ""
+    )
+    return f"{_STATISTICS[counted.statistic]} {_said(counted, counted.value)}{bounds}"
+
+
+def _said(counted: Counted, value: float | None) -> str:
+    if value is not None and counted.unit in ("", "tokens") and value == int(value):
+        return f"{value:,.0f}"
+    return number(value * 100 if counted.unit == "share" and value is not None else value)

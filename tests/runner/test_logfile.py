@@ -1,0 +1,211 @@
+"""Following a server's log, and pairing its lines with the samples."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.bench import Log
+from app.db import Database
+from app.engines import find
+from app.engines.base import FROM_LOG, Logged
+from app.errors import BadInput
+from app.runner import Runner, logfile
+from app.runner.logfile import LogFile, following
+from app.runner.pairing import with_log
+from app.samples import CountSource, ServerFigures, Status, Trace
+from app.store import runs, samples, servers
+from tests.engines.written_servers import SERVERS
+from tests.replay import HERE, Request, Script, serve
+from tests.runner.conftest import add_server
+from tests.runner.test_replayed import silent
+from tests.traces import figures, trace
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    found = tmp_path / "server.log"
+    found.write_text("old\n")
+    return found
+
+
+@pytest.fixture
+def file(path: Path) -> Iterator[LogFile]:
+    with closing(LogFile(str(path))) as opened:
+        yield opened
+
+
+def append(path: Path, text: str) -> None:
+    with path.open("a") as written:
+        written.write(text)
+
+
+def test_only_what_is_new_and_only_whole_lines(path: Path, file: LogFile) -> None:
+    assert file.new_text() == ""
+    append(path, "one\ntw")
+    assert file.new_text() == "one\n"
+    append(path, "o\n")
+    assert file.new_text() == "two\n"
+
+
+def test_a_file_that_was_cut_is_read_from_its_start(path: Path, file: LogFile) -> None:
+    append(path, "more than before\nhal")
+    file.new_text()
+    path.write_text("new\n")
+    assert file.new_text() == "new\n"
+
+
+def test_a_file_that_took_its_place_is_read_after_the_rest_of_the_old_one(path: Path, file: LogFile) -> None:
+    append(path, "last")
+    path.rename(path.with_suffix(".1"))
+    assert file.new_text() == ""  # nothing took its place yet
+    path.write_text("first\n")
+    assert file.new_text() == "last\nfirst\n"
+    append(path, "second\n")
+    assert file.new_text() == "second\n"
+
+
+def test_reading_is_bounded(path: Path, file: LogFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logfile, "MAX_BYTES", 10)
+    append(path, "x" * 100 + "\nlast\n")
+    assert file.new_text().splitlines()[-1] == "last"
+    append(path, "y" * 1000)
+    append(path, "z" * 1000)
+    assert file.new_text() == ""
+    append(path, "\nend\n")
+    assert file.new_text().endswith("\nend\n")
+
+
+def test_only_a_regular_file_is_opened(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    kind = "not a regular file"
+    for wrong, said in ((pipe, kind), (tmp_path, kind), (tmp_path / "no", "No such file")):
+        with pytest.raises(BadInput, match=said):
+            LogFile(str(wrong))
+
+
+@given(st.lists(st.sampled_from(("a", "bc\n", "\n", "def", "ß\n", "\r\n")), max_size=30))
+def test_however_it_is_written_the_lines_come_back(tmp_path_factory: pytest.TempPathFactory, pieces: list[str]) -> None:
+    path = tmp_path_factory.mktemp("log") / "log"
+    path.write_bytes(b"")
+    seen = ""
+    with closing(LogFile(str(path))) as file:
+        for piece in pieces:
+            with path.open("ab") as written:
+                written.write(piece.encode())
+            seen += file.new_text()
+    whole = "".join(pieces)
+    assert seen == whole[: whole.rfind("\n") + 1]
+
+
+# --- pairing ---------------------------------------------------------------------------------------------------------
+
+BARE = trace(server=None, cached_tokens=None, count_source=CountSource.EVENTS, output_tokens=9)
+TOLD = Logged(
+    replace(figures(), draft_tokens=8, draft_accepted_tokens=4, expert_hit_share=0.9),
+    prompt_tokens=512,
+    cached_tokens=0,
+)
+
+
+def server_of(found: Trace) -> ServerFigures:
+    assert found.server is not None
+    return found.server
+
+
+def test_what_the_answer_did_not_tell_is_filled_in_and_named() -> None:
+    (found,) = with_log([BARE], [TOLD])
+    assert (found.output_tokens, found.count_source, found.cached_tokens) == (11, CountSource.TIMINGS, 0)
+    assert (server_of(found).decode_ms, server_of(found).expert_hit_share) == (250, 0.9)
+    assert {"decode_ms", "expert_hit_share", "cached_tokens"} <= set(server_of(found).raw[FROM_LOG])
+    (kept,) = with_log([trace(server=figures(decode_ms=99.0, raw={"a": 1}))], [TOLD])
+    assert (server_of(kept).decode_ms, server_of(kept).draft_tokens) == (99, 8)
+    assert server_of(kept).raw == {"a": 1, FROM_LOG: ["draft_accepted_tokens", "draft_tokens", "expert_hit_share"]}
+
+
+@pytest.mark.parametrize(
+    ("traces", "logged"),
+    [
+        ([trace()], []),
+        ([trace(prompt_tokens=100)], [TOLD]),
+        ([trace(output_tokens=7)], [TOLD]),
+        ([trace()], [TOLD, TOLD]),  # a stranger asked for the same
+        ([trace(status=Status.INCOMPLETE)], [TOLD]),
+        ([trace(prompt_tokens=None, output_tokens=None)], [TOLD]),
+    ],
+)
+def test_no_pair_where_it_is_not_certain(traces: Sequence[Trace], logged: Sequence[Logged]) -> None:
+    assert with_log(traces, logged) == list(traces)
+
+
+def test_a_strangers_request_is_left_alone() -> None:
+    other = Logged(figures(prompt_tokens=40, output_tokens=300), prompt_tokens=40, cached_tokens=0)
+    (found,) = with_log([trace()], [other, TOLD, other])
+    assert server_of(found).prompt_tokens == 512
+
+
+def test_streams_of_one_round_pair_in_the_order_of_their_ends() -> None:
+    early, late = trace(end_ms=900.0), trace(end_ms=2000.0)
+    first, second = (replace(TOLD, figures=figures(decode_ms=ms)) for ms in (250.0, 800.0))
+    found = with_log([late, early], [first, second])
+    assert [server_of(each).decode_ms for each in found] == [800, 250]
+
+
+# --- a whole run -----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_reads_the_log_of_its_server(database: Database, runner: Runner, short_suite: str, path: Path) -> None:
+    """A Strata that tells nothing but its stream, and writes its two lines a moment later."""
+    server = SERVERS["strata"]()
+    answered, n, prompt = server.routes[server.path], server.output_tokens, server.prompt_tokens
+    written, hits = (HERE / "captures/strata/log.txt").read_text().splitlines()[1:3]
+    line = written.replace("214", str(prompt)).replace("128 generated", f"{n} generated")
+
+    def answer(request: Request) -> Script:
+        append(path, f"{line}\n{hits}\n")
+        return answered if isinstance(answered, Script) else answered(request)
+
+    routes = {**server.routes, server.path: answer, "/metrics": Script(status=404)}
+    with serve(routes, pace=0.01) as replay:
+        slug = add_server(database, replay.url, "strata")
+        with database.write() as session:
+            servers.edit_server(session, slug, log_path=str(path))
+        public_id = runner.perform(slug, short_suite, silent, repetitions=1, warmups=0)
+    with database.read() as session:
+        run = runs.run(session, public_id)
+        assert run.id is not None
+        (kept,) = samples.samples_of(session, run.id)
+        _, _, config, _ = runs.circumstances(session, run)
+    assert server_of(kept.trace).expert_hit_share == pytest.approx(69120 / 96768)
+    assert any("log tells of 1 sample" in check for check in run.evidence["checks"])
+    assert config is not None
+    assert str(path) not in str(config.settings)
+
+
+def test_a_log_that_is_not_there_is_a_warning(database: Database, runner: Runner, short_suite: str) -> None:
+    server = SERVERS["strata"]()
+    with serve(server.routes, pace=0.01) as replay:
+        slug = add_server(database, replay.url, "strata")
+        with database.write() as session:
+            servers.edit_server(session, slug, log_path="/nowhere/server.log")
+        public_id = runner.perform(slug, short_suite, silent, repetitions=1, warmups=0)
+    with database.read() as session:
+        run = runs.run(session, public_id)
+    assert run.status == "done"
+    assert any("/nowhere/server.log cannot be read" in warning for warning in run.evidence["warnings"])
+
+
+def test_an_engine_whose_format_is_not_known_says_so(path: Path) -> None:
+    with following(str(path), find("vllm")) as (followed, trouble):
+        assert (followed, "not of vLLM" in str(trouble)) == (None, True)
+    with following(None, find("llama.cpp")) as nothing:
+        assert nothing == (None, None)
+    with following(str(path), find("llama.cpp")) as (followed, trouble):
+        log: Log | None = followed
+        assert (log is not None, trouble) == (True, None)
