@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.counted import Counted
-from app.i18n import marked
+from app.i18n import _, marked
 from app.metrics import metrics
 from app.metrics.beside import Beside, beside
 from app.samples import Sample
@@ -104,7 +104,7 @@ def _quantile(counted: Counted) -> str:
         if counted.low is not None
         else ""
     )
-    return f"{_STATISTICS[counted.statistic]} {_said(counted, counted.value)}{bounds}"
+    return f"{_(_STATISTICS[counted.statistic])} {_said(counted, counted.value)}{bounds}"
 
 
 def _said(counted: Counted, value: float | None) -> str:
