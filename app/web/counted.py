@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.counted import Counted
-from app.i18n import marked
+from app.i18n import _, marked
 from app.metrics import metrics
 from app.metrics.beside import Beside, beside
 from app.samples import Sample
