@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from sqlmodel import Session
 
+from app import i18n
 from app.errors import BadInput
 from app.i18n import _
 from app.share import Offer, Option, Snapshot, options
@@ -31,7 +32,8 @@ def subject(session: Session, form: Fields) -> Subject:
         raise BadInput(
             _("Share something from its own page: a run, a comparison, a chart of the explorer, or a ceiling.")
         )
-    snapshot, offers = read(session, form, options.parse(form.all("include")))
+    with i18n.use(i18n.ENGLISH):  # what is kept is of one language, and only some of it is translated
+        snapshot, offers = read(session, form, options.parse(form.all("include")))
     return Subject(titled(snapshot, form.get("title")), offers)
 
 

@@ -330,3 +330,14 @@ def test_a_ceiling_of_a_device_of_ones_own_does_not_name_it(client: TestClient) 
     for form in FORMS:
         assert b"basement" not in client.get(f"/s/{slug}{form}").content
     assert "Ceiling: 8.00 B parameters at 8.00 bits on an accelerator" in client.get(f"/s/{slug}").text
+
+
+def test_a_snapshot_is_of_one_language(client: TestClient, database: Database) -> None:
+    with database.write() as session:
+        newest = seed(session, runs=6, detailed=1)[-1]
+    address = f"/shares/new?kind=run&run={newest}"
+    digests = {
+        re.findall(r'name="digest" value="([^"]+)"', client.get(address, headers={"accept-language": tag}).text)[0]
+        for tag in ("en", "zh-TW")
+    }
+    assert len(digests) == 1
