@@ -50,7 +50,8 @@ def _violations(opened: Tab) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")])
+# what axe finds depends on the colours or on the width, on no pair of them
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_axe_finds_nothing(browser: "Browser", address: str, width: int, scheme: str) -> None:
     with tab(browser, address, width, scheme) as opened:
         found = {}
