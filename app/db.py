@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from filelock import FileLock, Timeout
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -256,6 +255,8 @@ def _migration_lock(database: Database) -> Iterator[None]:
     if not database.is_sqlite:  # PostgreSQL: migrations/env.py takes an advisory lock in its own transaction
         yield
         return
+    from filelock import FileLock, Timeout  # only where there is something to migrate
+
     lock = FileLock(f"{database.url.database}.migrating", timeout=MIGRATION_TIMEOUT_S)
     try:
         lock.acquire()

@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 
 from cryptography.fernet import Fernet, InvalidToken
-from filelock import FileLock
 
 from app.errors import BadInput, StorageProblem
 from app.settings import Settings
@@ -59,6 +58,8 @@ def _key_in(path: Path) -> bytes:
     """The key in `path`, made on first use and readable by its owner only."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
+        from filelock import FileLock  # with the first secret
+
         with FileLock(f"{path}.lock"):  # two programs that start at once agree on one key
             if not path.exists():
                 _write_private(path, Fernet.generate_key())

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import psutil
-
 from app.errors import Conflict
 from app.hardware.host import available_ram_bytes, logical_cores, physical_cores
 from app.units import number, size
@@ -185,6 +183,8 @@ def hold_blas_to_one_thread() -> None:
 
 def _busy_share(seconds: float) -> float:
     """Of all cores; what the host of a virtual machine takes away counts too."""
+    import psutil  # the store imports this module for its readings' sake
+
     times = psutil.cpu_times_percent(interval=seconds)
     return min(1.0, max(0.0, (100 - times.idle - getattr(times, "iowait", 0.0)) / 100))
 

@@ -6,8 +6,6 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 
 @dataclass(frozen=True)
 class Host:
@@ -18,6 +16,8 @@ class Host:
 
 
 def this_host() -> Host:
+    import psutil  # here and below: pages that only name a machine do without it
+
     return Host(
         name=socket.gethostname().split(".")[0] or "this machine",
         os=_os_name(),
@@ -28,10 +28,14 @@ def this_host() -> Host:
 
 def cpu_load_share(seconds: float = 0.2) -> float:
     """Share of all cores that is busy, watched for `seconds`."""
+    import psutil
+
     return psutil.cpu_percent(interval=seconds) / 100
 
 
 def physical_cores() -> int:
+    import psutil
+
     return psutil.cpu_count(logical=False) or logical_cores()
 
 
@@ -45,6 +49,8 @@ def logical_cores() -> int:
 
 def available_ram_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
     """Memory that may still be taken: what the system has left, and what a container's limit leaves of it."""
+    import psutil
+
     left = psutil.virtual_memory().available
     pairs = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
     for limit, used in pairs:
