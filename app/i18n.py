@@ -57,7 +57,7 @@ def _weighed(header: str) -> Iterator[tuple[float, str]]:
         name, _, weight = part.partition(";")
         try:
             yield float(weight.strip().removeprefix("q=") or 1), name.strip().lower()
-        except ValueError:
+        except ValueError:  # a weight that is no number: that part counts for nothing
             continue
 
 
@@ -99,7 +99,7 @@ def install(environment: "Environment") -> None:
     """Lets templates speak it: `_()`, `{% trans %}`, and the filter `translated` for a text of a module."""
     environment.add_extension("jinja2.ext.i18n")
     environment.policies["ext.i18n.trimmed"] = True
-    environment.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]
+    environment.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]  # the extension adds it
     environment.filters["translated"] = gettext
     environment.globals.update(language=language, languages=LANGUAGES)
 

@@ -68,7 +68,7 @@ def _of_templates() -> Iterator[Text]:
     templates = environment()
     for path in sorted(files.TEMPLATES.glob("*.html")):
         source = path.read_text(encoding="utf-8")
-        for _line, function, found in templates.extract_translations(source):  # type: ignore[attr-defined]
+        for _line, function, found in templates.extract_translations(source):  # type: ignore[attr-defined]  # as there
             said = found if isinstance(found, tuple) else (found,)  # a text and whatever else the call names
             if said[0] and function in ("gettext", "ngettext", "_"):
                 yield (said[0], said[1]) if function == "ngettext" else said[0]

@@ -20,7 +20,7 @@ def counters(engine: Engine, client: ServerClient) -> Counters | None:
     """A server that has just broken down has no counters."""
     try:
         return engine.counters(client)
-    except ServerProblem:
+    except ServerProblem:  # unknown, and its run fails by itself
         return None
 
 
@@ -46,7 +46,7 @@ def is_still_busy(engine: Engine, client: ServerClient) -> bool:
         try:
             if not engine.health(client).busy:
                 return False
-        except ServerProblem:
+        except ServerProblem:  # it has broken down, which the next request says
             return False
         if look < LOOKS - 1:
             time.sleep(GRACE_S / (LOOKS - 1))

@@ -34,7 +34,7 @@ def bandwidth_bytes_per_s(text: str) -> float:
     stripped = text.strip()
     try:
         return read_number(stripped) * 1e9
-    except ValueError:
+    except ValueError:  # perhaps with its unit
         pass
     amount, slash, second = stripped.partition("/")
     if not slash or second.strip().lower() not in ("s", "sec"):

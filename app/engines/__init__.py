@@ -72,7 +72,7 @@ def discover(settings: Settings) -> list[tuple[str, Facts]]:
         try:
             with open_client(url, None, hasty) as client:
                 return probe(client)
-        except ServerProblem:
+        except ServerProblem:  # nothing there, or no server of a model
             return None
 
     with ThreadPoolExecutor(max_workers=len(urls), thread_name_prefix="discover") as threads:

@@ -269,5 +269,5 @@ def _parsed(data: bytes) -> Any:
     """None for what is not JSON."""
     try:
         return parse_json(data)
-    except ValueError:
+    except ValueError:  # see above
         return None

@@ -9,7 +9,7 @@ def account() -> tuple[int, int] | None:
         with open(_ACCOUNT, "rb") as file:  # noqa: PTH123  # in microseconds, which pathlib takes several of
             _, waited_ns, runs = file.read().split()
         return int(waited_ns), int(runs)
-    except (OSError, ValueError):
+    except (OSError, ValueError):  # another system than Linux
         return None
 
 

@@ -26,7 +26,7 @@ def parse(text: str) -> dict[str, float]:
             continue
         try:
             value = float(rest.split()[0])
-        except (ValueError, IndexError):
+        except (ValueError, IndexError):  # no sample of a metric
             continue
         if math.isfinite(value):
             found[name] = value
@@ -124,7 +124,7 @@ def histogram(grown: Mapping[str, float], name: str) -> Histogram | None:
         if key.partition("{")[0] == f"{name}_bucket":
             try:
                 bound = float(labels(key).get("le", ""))
-            except ValueError:
+            except ValueError:  # no bucket
                 continue
             buckets[bound] = buckets.get(bound, 0.0) + value
     return Histogram(count, observed, sorted(buckets.items()))

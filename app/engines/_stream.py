@@ -248,6 +248,6 @@ def _events(lines: Sequence[tuple[int, bytes]], event: bytes) -> list[Frame]:
 def _is_json(data: bytes) -> bool:
     try:
         parse_json(data)
-    except ValueError:
+    except ValueError:  # that is the answer
         return False
     return True

@@ -46,7 +46,7 @@ class KoboldCpp(OpenAI):
         made = count(_perf(client).get("total_gens"))
         return None if made is None else Counters(requests=float(made))
 
-    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:  # noqa: ARG002
+    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:  # noqa: ARG002  # the base's signature
         began, ended = before.requests or 0.0, after.requests or 0.0
         grown = ended - began if ended >= began else ended
         return [Counted("requests", "total", "", grown, f"total_gens of {PERF}, difference of two readings")]

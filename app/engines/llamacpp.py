@@ -71,7 +71,7 @@ class LlamaCpp(OpenAI):
             return self._told({}, listed(client))
         try:
             props = answer.json()
-        except ServerProblem:
+        except ServerProblem:  # no JSON: another server
             return None
         if not isinstance(props, dict) or not (_is_llamacpp(answer) or {"build_info", "model_path"} <= props.keys()):
             return None
@@ -102,7 +102,7 @@ class LlamaCpp(OpenAI):
             prompt = client.post_json("/apply-template", {"messages": messages})["prompt"]
             tokens = client.post_json("/tokenize", {"content": prompt, "add_special": True, "parse_special": True})
             return len(tokens["tokens"])
-        except (ServerProblem, KeyError, TypeError):
+        except (ServerProblem, KeyError, TypeError):  # a build without it: unknown
             return None
 
     def read_log(self, text: str) -> Sequence[Logged]:
@@ -178,7 +178,7 @@ def _busy_slots(answer: Answer) -> int | None:
         return None
     try:
         slots = answer.json()
-    except ServerProblem:
+    except ServerProblem:  # no JSON: unknown
         return None
     if not isinstance(slots, list):
         return None

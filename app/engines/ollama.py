@@ -109,7 +109,7 @@ class Ollama(ChatEngine):
         }
         return Counters(raw=raw) if raw else None
 
-    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:  # noqa: ARG002
+    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:  # noqa: ARG002  # the base's signature
         told = {key: after.raw.get(f"{model}/{key}") for key in ("size", "size_vram", "context_length")}
         size, on_gpu, context = told.values()
         share = [Counted("gpu_share", "now", "share", (on_gpu or 0) / size, "/api/ps, after the run")] if size else []

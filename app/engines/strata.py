@@ -72,7 +72,7 @@ class Strata(OpenAI):
         fresh = None if prompt is None else prompt - (reused or 0)
         return Counters(fresh, reused, raw.get("output_tokens"), raw["requests"], raw)
 
-    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:  # noqa: ARG002
+    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:  # noqa: ARG002  # the base's signature
         """Its decode time holds n tokens, not n - 1, as its rate does."""
         start = before.raw if before.raw.get("since") == after.raw.get("since") else {}
         grown = {key: value - start.get(key, 0.0) for key, value in after.raw.items()}

@@ -111,7 +111,7 @@ class VLLM(OpenAI):
         body = {key: value for key, value in self._required(ask, CacheDefeat.SWITCH).items() if key != "stream"}
         try:
             return count(mapping(client.post_json("/tokenize", body)).get("count"))
-        except ServerProblem:
+        except ServerProblem:  # a server without it: unknown
             return None
 
     def counters(self, client: ServerClient) -> Counters | None:

@@ -22,7 +22,7 @@ def from_sysfs(cpus: Path) -> int | None:
             kind, level, size, shared = (
                 (folder / name).read_text().strip() for name in ("type", "level", "size", "shared_cpu_list")
             )
-        except OSError:
+        except OSError:  # a cache that tells less is left out
             continue
         found = re.fullmatch(r"(\d+)([KMG]?)", size)
         if kind != "Instruction" and found and level.isdigit():

@@ -76,6 +76,6 @@ def _cpu_name() -> str:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
             if line.lower().startswith(("model name", "hardware")):
                 return line.partition(":")[2].strip()
-    except OSError:
+    except OSError:  # another system than Linux
         pass
     return platform.processor() or platform.machine()

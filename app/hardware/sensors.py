@@ -55,7 +55,7 @@ def sources() -> list[Source]:
 def read(found_sources: list[Source]) -> Reading:
     found = Found()
     for source in found_sources:
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError):  # a sensor that fails is absent, and takes no other with it
             source(found)
     return Reading(time.time(), found.values, tuple(dict.fromkeys(found.throttles)))
 
@@ -95,7 +95,7 @@ class RaplPackage:
 def _rapl(root: Path = Path("/sys/class/powercap")) -> Iterator[Source]:
     """Packages only: what lies below them is part of them. Mostly readable by root alone."""
     for folder in sorted(root.glob("intel-rapl:?")):
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError):  # not readable without rights: absent
             yield RaplPackage(folder)
 
 
@@ -106,7 +106,7 @@ def _nvml() -> list[Source]:
     try:
         nvml = load_nvml()
         nvml.nvmlInit()
-    except NoAnswer:
+    except NoAnswer:  # no NVML: no such cards
         return []
     except Exception as error:  # NVML's own, whose class only the module has
         if not isinstance(error, nvml.NVMLError):
@@ -130,7 +130,7 @@ def nvml_card(nvml: Any, index: int) -> Source:
         for name, question in questions.items():
             with suppress(nvml.NVMLError):  # this card does not tell that
                 found.values[f"gpu{index}.{name}"] = float(question())
-        with suppress(nvml.NVMLError):
+        with suppress(nvml.NVMLError):  # nor does every card tell why it is held back
             reasons = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
             found.throttles += [f"gpu{index}: {why}" for bit, why in NVML_THROTTLES.items() if reasons & bit]
 
@@ -157,7 +157,7 @@ def amd_card(folder: Path, index: int) -> Source:
     def ask(found: Found) -> None:
         for name, (paths, factor) in files.items():
             for path in paths:
-                with suppress(OSError, ValueError):
+                with suppress(OSError, ValueError):  # not every card has every file
                     found.values[f"gpu{index}.{name}"] = int(path.read_text()) * factor
                     break
 

@@ -43,7 +43,7 @@ def json_of(text: str, name: str) -> Any:
     for start in sorted(starts):
         try:
             return json.JSONDecoder().raw_decode(text[start:])[0]
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError):  # a bracket in a warning
             continue
     raise NoAnswer(f"{name} printed no JSON")
 
@@ -56,6 +56,6 @@ def number(value: object) -> float | None:
         return None
     try:
         found = float(value)
-    except ValueError:
+    except ValueError:  # N/A and the like
         return None
     return found if 0 < found < 1e18 else None

@@ -108,5 +108,5 @@ def _messages(value: Any, depth: int = 8) -> Iterator[str]:
 def _parsed(text: str) -> Any:
     try:
         return parse_json(text.encode("utf-8", "replace"))
-    except ValueError:
+    except ValueError:  # no JSON: then it is words
         return None

@@ -107,7 +107,7 @@ def _llc_bytes() -> int | None:
 
     try:
         return llc_bytes()
-    except NoAnswer:
+    except NoAnswer:  # unknown: the probe then takes its own bounds
         return None
 
 

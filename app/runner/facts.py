@@ -117,5 +117,5 @@ def _is_readable(path: str) -> bool:
     """A server in a container, or behind a tunnel, names a path that is not of this machine."""
     try:
         return Path(path).is_file() and os.access(path, os.R_OK)
-    except (OSError, ValueError):
+    except (OSError, ValueError):  # not of this machine
         return False

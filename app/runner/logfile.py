@@ -63,7 +63,7 @@ class LogFile:
     def _is_replaced(self) -> bool:
         try:
             now, ours = self._path.stat(), os.fstat(self._file)
-        except OSError:
+        except OSError:  # between two names, while it is rotated: the next look tells
             return False
         return (now.st_dev, now.st_ino) != (ours.st_dev, ours.st_ino)
 

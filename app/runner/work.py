@@ -275,7 +275,7 @@ def _notes(engine: Engine, client: ServerClient) -> Sequence[str]:
     """What the server says of itself now that it has worked: some load the model only then, and wherever it fits."""
     try:
         facts = engine.recognise(client)
-    except ServerProblem:
+    except ServerProblem:  # it has broken down since, which its run says
         return ()
     return facts.notes if facts else ()
 

@@ -177,7 +177,7 @@ def _fonts(size: int, weight: int) -> tuple[Font, ...]:
         try:
             found.append(ImageFont.truetype(name, pixels))
             break
-        except OSError:
+        except OSError:  # not installed here: the next one may be
             continue
     return tuple(found) if len(found) >= len(_FONTS) else (ImageFont.load_default(pixels), *found)
 

@@ -48,7 +48,7 @@ def cases(session: Session, run: Run) -> Sequence[Case]:
     """Of its suite; none when that is no longer there in the version the run was made for."""
     try:
         return suites.suite_by_sha256(session, run.suite_key, run.suite_sha256).cases
-    except NotFound:
+    except NotFound:  # see above
         return ()
 
 

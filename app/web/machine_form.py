@@ -142,7 +142,7 @@ def _memory(row: Row) -> int | None:
     """What was typed, to tell variants apart; what the catalogue filled in says nothing about another name."""
     try:
         value = quantity(row.typed.get("memory", ""), _("Memory"))
-    except BadInput:
+    except BadInput:  # the row itself is refused with a sentence elsewhere
         return None
     return int(value) if value else None
 

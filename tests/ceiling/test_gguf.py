@@ -224,4 +224,4 @@ def test_whatever_the_bytes_it_is_a_geometry_or_one_sentence(
     try:
         from_file(path)
     except BadInput as error:
-        assert str(error).startswith("fuzzed.gguf")  # noqa: PT017
+        assert str(error).startswith("fuzzed.gguf")  # noqa: PT017  # reading may also succeed

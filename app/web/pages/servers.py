@@ -227,7 +227,7 @@ def _seen(runner: RunnerDep, form: Fields) -> "Facts | None":
         return None
     try:
         base_url = server_form.address(form.get("base_url"))
-    except BadInput:
+    except BadInput:  # no address, so nothing was found there
         return None
     return _try_probe(runner, base_url, form.get("api_key").strip() or None, None)[0]
 
