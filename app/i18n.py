@@ -110,6 +110,12 @@ def first_sentence(text: str) -> tuple[str, str]:
     return first, "".join(rest)
 
 
+def as_sentence(words: str) -> str:
+    """Words that stand in the middle of a sentence elsewhere, as one of their own."""
+    said = f"{words[:1].upper()}{words[1:]}"
+    return said if said.endswith((".", "。")) else _("{sentence}.", sentence=said)
+
+
 def joined(*sentences: str) -> str:
     """Sentences one after the other; Chinese needs no blank between them."""
     return ("" if language() == "zh-Hant" else " ").join(each for each in sentences if each)

@@ -6,23 +6,29 @@ from dataclasses import replace
 
 from app.bench import Taken
 from app.hardware.watch import Watch, columns
-from app.http import is_loopback
-from app.models import Server
+from app.metrics.sensed import SWAPPED_BYTES, swapped
 from app.samples import Sample
 from app.settings import Settings
 from app.units import size
 
-SWAPPED_BYTES = 64 * 1024**2
-"""From so much on, swapping is no longer somebody else's forgotten page."""
-
 
 @contextmanager
-def watching(server: Server, settings: Settings) -> Iterator[Watch | None]:
-    if not settings.sensors or not is_loopback(server.base_url):
+def watching(is_here: bool, settings: Settings) -> Iterator[Watch | None]:
+    """`is_here`: whether the server is on this machine; what the sensors of another one say is nothing to it."""
+    if not settings.sensors or not is_here:
         yield None
         return
     with Watch() as watch:
         yield watch
+
+
+def absence(is_here: bool, watch: Watch | None, samples: Sequence[Sample]) -> str | None:
+    """Why nothing is known of the sensors, as a key of app.charts.sensors.ABSENCES; None where something is."""
+    if watch is None:
+        return "off" if is_here else "elsewhere"
+    if any(sample.sensors.get("at_ms") for sample in samples):
+        return None
+    return "short" if watch.has_seen else "silent"
 
 
 def sensed(taken: Taken, watch: Watch | None) -> Taken:
@@ -43,10 +49,10 @@ def warnings(samples: Sequence[Sample]) -> list[str]:
             f"A card was held back during the run ({', '.join(throttles)}): measure again when it is cool, or with a "
             "higher limit."
         )
-    swapped = [each for sample in samples for each in sample.sensors.get("values", {}).get("swapped_bytes", ())]
-    if swapped and swapped[-1] - swapped[0] >= SWAPPED_BYTES:
+    swapped_bytes = swapped(samples)
+    if swapped_bytes >= SWAPPED_BYTES:
         said.append(
-            f"This machine swapped {size(swapped[-1] - swapped[0])} during the run: its memory is too small for the "
+            f"This machine swapped {size(swapped_bytes)} during the run: its memory is too small for the "
             "model and what else runs."
         )
     return said

@@ -8,12 +8,13 @@ from sqlmodel import Session
 from app import charts
 from app.db import remembered
 from app.errors import BadInput
+from app.i18n import as_sentence
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, Measured, metrics, triple_of
 from app.metrics.base import SOURCES
 from app.metrics.serving import serving
 from app.metrics.throughput import USUAL_SLO
 from app.models import Config, Machine, Model, Run
-from app.roof import Insight, PointRoof, RunRoof, insight, run_roof
+from app.roof import Insight, PointRoof, RunRoof, insight, limits_of_run, run_roof
 from app.samples import Point, Sample
 from app.share import circumstances, neutral
 from app.share.figures import public
@@ -183,6 +184,10 @@ def _facts(found: _Result, ticked: dict[Option, str]) -> Iterator[Fact]:
 def _figures(found: _Result, explained: Insight | None) -> Iterator[Figures]:
     if len(found.points) > 1:
         yield _points(found)
+    limiting = limits_of_run(found.taken, found.main, found.roof, found.run.evidence.get("server", [])).found
+    if limiting:
+        said = tuple((each.of, each.sentence, as_sentence(each.evidence), each.remedy) for each in limiting)
+        yield Figures("What limits it, and what to change first", _LIMIT_COLUMNS, said)
     if explained and explained.waterfall:
         rows = tuple((_PARTS[share.key], share.ms, share.words) for share in explained.waterfall)
         columns = (Column("Part", is_text=True), Column("Time", "ms"), Column("Arithmetic", is_text=True))
@@ -192,6 +197,9 @@ def _figures(found: _Result, explained: Insight | None) -> Iterator[Figures]:
         yield Figures(title, _METRIC_COLUMNS, tuple(_metric_rows(found, point)))
     if found.taken:
         yield Figures("Samples", _SAMPLE_COLUMNS, tuple(_sample_row(sample) for sample in found.taken))
+
+
+_LIMIT_COLUMNS = tuple(Column(title, is_text=True) for title in ("Of", "Limit", "Evidence", "Remedy"))
 
 
 _SELDOM = {"concurrency": 1, "depth": 0}

@@ -71,7 +71,7 @@ def environment() -> "jinja2.Environment":
         told_words=roof.told_words,
         first_sentence=lambda said: i18n.first_sentence(str(said)),
         flag_name=terms.flag_name,
-        sentence=_sentence,
+        sentence=i18n.as_sentence,
     )
     return env
 
@@ -136,12 +136,6 @@ def _version(engine_version: str | None) -> str:
     if engine_version and "unknown" in engine_version:
         return _("build unknown")
     return engine_version or ""
-
-
-def _sentence(words: str) -> str:
-    """Words that stand in the middle of a sentence elsewhere, as one of their own."""
-    said = f"{words[:1].upper()}{words[1:]}"
-    return said if said.endswith((".", "。")) else _("{sentence}.", sentence=said)
 
 
 def _point_words(point: Point) -> str:
