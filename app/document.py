@@ -10,7 +10,7 @@ from sqlmodel import Session
 from app.compare import baseline
 from app.counted import Counted
 from app.metrics import Measured, metrics
-from app.metrics.beside import beside
+from app.metrics.beside import beside, disagreement
 from app.metrics.clock import first_token_ms
 from app.models import Config, Machine, Model, Run
 from app.roof import Holder, RunRoof, Unknown, limits_of_run, run_roof, with_ceiling
@@ -195,6 +195,7 @@ def _points(
             "point": _point(point),
             "metrics": [_metric(each) for each in found if each.value is not None],
             "nulls": _nulls(found),
+            "disagreement": disagreement(found, [sample for sample in taken if sample.point == point]),
             "ceiling": _ceiling(roof, point),
             "limits": _limits(run, point, roof, taken),
         }
@@ -203,7 +204,8 @@ def _points(
     for left_out in run.evidence.get("left_out", []):
         point = Point.from_key(left_out["point"])
         nulls = [{"key": key, "reason": "exceeds_context"} for key in ("ttft_ms", *_TIMED)]
-        points.append({"point": _point(point), "metrics": [], "nulls": nulls, "ceiling": None, "limits": None})
+        unknown = {"disagreement": None, "ceiling": None, "limits": None}
+        points.append({"point": _point(point), "metrics": [], "nulls": nulls, **unknown})
     return points
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from app.roof import Evidence, Foundation, Limit, Unknown, limits, limits_of_run, roofs
 from app.roof.limits.base import ORDER
+from app.runner.sensing import warnings
 from app.samples import Event, Kind, Point, Sample
 from app.store.drafts import Drafts
 from app.store.machines import MachineDevice
@@ -201,6 +202,17 @@ def test_a_card_that_was_held_back_counts_for_what_was_waited_for_then(throttled
     assert [limit.of for limit in limits_of] == of
     for limit in limits_of:
         assert "GPU 0: temperature in 3 of 3 samples, at up to 6" in limit.evidence
+
+
+def test_a_power_limit_is_what_a_card_is_meant_to_run_at() -> None:
+    def with_throttle(*throttles: str) -> list[Sample]:
+        held = {throttle: [False, False, False, True] for throttle in throttles}
+        return taken(sensors={"at_ms": [0, 50, 100, 150], "values": {}, "throttles": list(held), "throttled": held})
+
+    assert ("Decode", "power_limit") in keys(with_throttle("gpu0: power limit"))
+    assert ("Decode", "held_back") in keys(with_throttle("gpu0: power limit", "gpu1: temperature"))
+    assert warnings(with_throttle("gpu0: power limit", "gpu0: current limit")) == []
+    assert "gpu1: temperature" in warnings(with_throttle("gpu0: power limit", "gpu1: temperature"))[0]
 
 
 def test_a_decode_as_fast_as_is_usual_was_not_held_back_by_much() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 from app.charts.base import axis
 
-GAP = 0.08
-"""Between two panels, of the whole height: the title of the lower one stands there."""
+GAP = 0.45
+"""Between two panels, of a panel's height: the title of the lower one stands there."""
 
 
 def y_name(place: int) -> str:
@@ -16,10 +16,10 @@ def y_name(place: int) -> str:
 
 def stacked(titles: Sequence[str], x: dict[str, Any]) -> dict[str, Any]:
     """The axes of as many panels as there are titles; `x` is the axis below the lowest."""
-    height = (1 - GAP * (len(titles) - 1)) / len(titles)
+    height = 1 / (len(titles) + GAP * (len(titles) - 1))
     layout: dict[str, Any] = {"xaxis": {**x, "anchor": y_name(len(titles) - 1)}}
     for place, title in enumerate(titles):
-        top = 1 - place * (height + GAP)
+        top = 1 - place * (1 + GAP) * height
         name = "yaxis" if place == 0 else f"yaxis{place + 1}"
         layout[name] = axis(title, domain=[round(max(0.0, top - height), 4), round(top, 4)])
     return layout

@@ -18,6 +18,7 @@ def run_text(document: dict[str, Any]) -> str:
         if len(document["points"]) > 1:
             lines.append(f"\nAbout {point['prompt_tokens']:,} prompt tokens, {point['output_tokens']:,} output tokens")
         lines += [_metric_line(key, each) for key in TRIPLE]
+        lines += [f"Warning: {warning}" for warning in [each["disagreement"]] if warning]
         lines += _roof_lines(each["ceiling"])
         lines += _limit_lines(each["limits"])
     lines += _change_lines(run)

@@ -87,6 +87,11 @@ _THROTTLES = {
 }
 
 
+def is_usual_limit(throttle: str) -> bool:
+    """Whether it is the limit of power or current that a card under load is meant to run at."""
+    return throttle.endswith((": power limit", ": current limit"))
+
+
 def throttle_words(throttle: str) -> str:
     """Of `gpu0: temperature`."""
     card, _colon, why = throttle.partition(": ")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from app.bench import Taken
 from app.hardware.watch import Watch, columns
-from app.metrics.sensed import SWAPPED_BYTES, swapped
+from app.metrics.sensed import SWAPPED_BYTES, is_usual_limit, swapped
 from app.samples import Sample
 from app.settings import Settings
 from app.units import size
@@ -44,11 +44,8 @@ def warnings(samples: Sequence[Sample]) -> list[str]:
     """What the sensors saw that slows a server down, one sentence each."""
     said = []
     throttles = sorted({why for sample in samples for why in sample.sensors.get("throttles", ())})
-    if throttles:
-        said.append(
-            f"A card was held back during the run ({', '.join(throttles)}): measure again when it is cool, or with a "
-            "higher limit."
-        )
+    if unusual := [why for why in throttles if not is_usual_limit(why)]:
+        said.append(f"A card was held back during the run ({', '.join(unusual)}): measure again when it is cool.")
     swapped_bytes = swapped(samples)
     if swapped_bytes >= SWAPPED_BYTES:
         said.append(

@@ -26,6 +26,7 @@ ORDER = (
     "drafts",
     "kv_cache",
     "shared",
+    "power_limit",
     "outside",
     "prompt",
     "bandwidth",

@@ -30,7 +30,7 @@ WHOLE = 0.99
 """Share of a model on cards from which on all of it is there."""
 BUSY_PERCENT = 50.0
 """Load of all cores from which on a processor is busy."""
-SPOILERS = frozenset({"swapping", "held_back", "offload", "busy_cpu", "stalls", "drafts"})
+SPOILERS = frozenset({"swapping", "held_back", "power_limit", "offload", "busy_cpu", "stalls", "drafts"})
 """What explains a decode that stays far below its ceiling."""
 
 
@@ -97,7 +97,7 @@ def _bandwidth(seen: Evidence, is_explained: bool) -> Iterator[Limit]:
             "Decode",
             _("Memory bandwidth."),
             evidence,
-            _("Only fewer bytes for each token or faster memory help: see what it would take."),
+            _("Read fewer bytes for each token, or take faster memory: see what it would take."),
         )
     elif roof.mbu < least and not is_explained:
         if loads := [fmean(told) for told in sensed.card_loads(seen.rounds, sensed.decode_span_ms)]:
