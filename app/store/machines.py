@@ -16,7 +16,6 @@ from app.models import Machine, now
 from app.store import bandwidth
 from app.store.slugs import free_slug
 
-
 LARGEST_CPU_FLOPS_PER_S = 1e15
 """Far above any processor: whoever types more has typed GFLOP/s."""
 
