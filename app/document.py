@@ -211,7 +211,7 @@ def _points(
 
 def _limits(run: Run, point: Point, roof: RunRoof | Unknown | None, taken: Sequence[Sample]) -> dict[str, Any]:
     """What limits the result at this point, what to change first in front; and what is not known of it."""
-    found = limits_of_run(taken, point, roof, run.evidence.get("server", []))
+    found = limits_of_run(taken, point, roof, run.evidence)
     return {"found": [asdict(each) for each in found.found], "unknown": list(found.unknown)}
 
 

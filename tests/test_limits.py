@@ -260,6 +260,16 @@ def test_a_busy_processor_counts_where_the_model_is_on_cards() -> None:
     assert not said_of(busy, [card()], 30.0, more={"on_cards_share": 0.4})
 
 
+@pytest.mark.parametrize(("share", "is_busy"), [(None, False), (0.0, False), (0.49, False), (0.5, True), (1.0, True)])
+def test_a_processor_that_was_busy_before_is_to_be_changed_first(share: float | None, is_busy: bool) -> None:
+    """Whatever the model is on: nothing of the run is to be trusted."""
+    stalled = taken(made=replace(CLEAN, events=tuple(with_stall(100)), output_tokens=30))
+    for held in ([card()], [RAM]):
+        order = [each.key for each in under(held, 1.0, samples=stalled, more={"cpu_load_share_before": share})]
+        assert ("busy_cpu" in order) is is_busy
+        assert (order[0] == "busy_cpu") is is_busy
+
+
 # --- contradicting and missing evidence ------------------------------------------------------------------------------
 
 

@@ -8,11 +8,9 @@ from app.bench.progress import Phase
 from app.bench.stop import Stop
 from app.engines.base import Engine
 from app.errors import ServerProblem, Trouble
-from app.hardware import cpu_load_share
 from app.http import ServerClient
 from app.units import duration
 
-BUSY_CPU_SHARE = 0.5
 POLL_S = 0.5
 
 
@@ -46,17 +44,6 @@ def wait_until_idle(engine: Engine, client: ServerClient, limits: Limits, stop: 
             return bool(health.busy)
         yield Phase(f"{health.detail} Waiting for {duration(waited)}.")
         pause(stop)
-
-
-def busy_machine_warning() -> str | None:
-    """One sentence when this machine, which is also the server's, is not idle."""
-    share = cpu_load_share()
-    if share < BUSY_CPU_SHARE:
-        return None
-    return (
-        f"This machine was busy before the run ({share:.0%} of its processor): background load slows a server on the "
-        "same machine down."
-    )
 
 
 def pause(stop: Stop) -> None:

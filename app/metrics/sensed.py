@@ -15,6 +15,8 @@ IDLE_PERCENT = 5.0
 """A card whose load never exceeds this only draws a screen, or nothing."""
 SWAPPED_BYTES = 64 * 1024**2
 """From so much on, swapping is no longer somebody else's forgotten page."""
+BUSY_CPU_SHARE = 0.5
+"""Load of all cores from which on a processor is busy."""
 Span = tuple[float, float]
 """From and to, in ms after the round's t0."""
 _POWER = re.compile(r"(?:(gpu\d+)\.|cpu_)power_w")

@@ -7,20 +7,31 @@ from app.bench import Prepared, work_of_others
 from app.counted import Counted
 from app.engines.base import FROM_LOG, Counters
 from app.metrics.beside import stated
+from app.metrics.sensed import BUSY_CPU_SHARE
 from app.runner import sensing
 from app.samples import Sample, Status
 from app.units import plural
 
 
-def before(prepared: Prepared, warnings: Sequence[str]) -> dict[str, Any]:
+def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None) -> dict[str, Any]:
+    """`load_share`: of this machine's processor where the server is on it, else None."""
+    is_busy = load_share is not None and load_share >= BUSY_CPU_SHARE
+    percent = None if load_share is None else f"{100 * load_share:.0f} %"
+    busy = (
+        f"This machine was busy before the run ({percent} of its processor): background load slows a server on the "
+        "same machine down."
+    )
+    idle = f"This machine, which is also the server's, was idle before the run ({percent} of its processor was busy)."
     return {
-        "warnings": list(warnings),
+        "warnings": [*warnings, *([busy] if is_busy else [])],
+        "cpu_load_share_before": load_share,
         "left_out": [{"point": case.point.key, "reason": sentence} for case, sentence in prepared.left_out],
         "checks": [
             f"The server's tokenizer counts {counted:,} tokens in the prompt of about {case.point.prompt_tokens:,}."
             for case, counted in prepared.cases
             if counted is not None
-        ],
+        ]
+        + ([idle] if load_share is not None and not is_busy else []),
     }
 
 

@@ -15,6 +15,7 @@ from app.counted import Counted
 from app.db import Database
 from app.engines.base import Counters, Engine, Facts, ModelFacts
 from app.errors import Busy, Cancelled, RoofmarkError, ServerProblem
+from app.hardware import cpu_load_share
 from app.hardware.watch import Watch
 from app.http import ServerClient
 from app.metrics import triple_of
@@ -186,9 +187,7 @@ def _freeze(
     frozen = snapshot(m.server, facts, model)
     shape, doubts = geometry(m.server, model, document)
     warnings = [*facts.notes, *contradictions(m.server, frozen), *doubts]
-    if m.is_here and (warning := bench.busy_machine_warning()):
-        warnings.append(warning)
-    found = evidence.before(prepared, warnings)
+    found = evidence.before(prepared, warnings, cpu_load_share() if m.is_here else None)
     m.planned = m.suite.sample_count(prepared.fitting)
     with m.database.write() as session:
         config = configs.freeze(session, m.run.server_id, frozen, shape, source=m.server.engine)

@@ -184,7 +184,7 @@ def _facts(found: _Result, ticked: dict[Option, str]) -> Iterator[Fact]:
 def _figures(found: _Result, explained: Insight | None) -> Iterator[Figures]:
     if len(found.points) > 1:
         yield _points(found)
-    limiting = limits_of_run(found.taken, found.main, found.roof, found.run.evidence.get("server", [])).found
+    limiting = limits_of_run(found.taken, found.main, found.roof, found.run.evidence).found
     if limiting:
         said = tuple((each.of, each.sentence, as_sentence(each.evidence), each.remedy) for each in limiting)
         yield Figures("What limits it, and what to change first", _LIMIT_COLUMNS, said)

@@ -7,8 +7,9 @@ ttft    the rules of TTFT
 decode  the rules of decode
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from app.roof.foundation import Unknown
@@ -41,11 +42,11 @@ def limits_of_run(
     taken: Sequence[Sample],
     point: Point,
     roof: RunRoof | Unknown | None,
-    counted: Iterable[Mapping[str, Any]] = (),
+    evidence: Mapping[str, Any] = MappingProxyType({}),
 ) -> Limits:
-    """Of one point of a run. `taken`: all of the run's samples; `counted`: `Run.evidence["server"]`."""
+    """Of one point of a run. `taken`: all of the run's samples; `evidence`: the run's."""
     known = roof if isinstance(roof, RunRoof) else None
-    shares = [each["value"] for each in counted if each["name"] == "gpu_share"]
+    shares = [each["value"] for each in evidence.get("server", ()) if each["name"] == "gpu_share"]
     return limits(
         Evidence(
             samples=[sample for sample in taken if sample.point == point],
@@ -53,6 +54,7 @@ def limits_of_run(
             foundation=known.foundation if known else None,
             no_ceiling=f"{roof.reason} {roof.remedy}" if isinstance(roof, Unknown) else "",
             alone=[sample for sample in taken if sample.point == replace(point, concurrency=1) != point],
+            cpu_load_share_before=evidence.get("cpu_load_share_before"),
             on_cards_share=shares[0] if shares else None,
         )
     )

@@ -16,12 +16,12 @@ NOTABLE = 0.25
 
 ORDER = (
     "swapping",
+    "busy_cpu",
     "held_back",
     "loading",
     "queue",
     "cache",
     "offload",
-    "busy_cpu",
     "stalls",
     "drafts",
     "kv_cache",
@@ -58,6 +58,8 @@ class Evidence:
     """Why there is no roof, and what to do about it."""
     alone: Sequence[Sample] = ()
     """Of a point with several streams: samples of the same run and lengths with a single one."""
+    cpu_load_share_before: float | None = None
+    """Of all cores of the server's machine, just before the run."""
     on_cards_share: float | None = None
     """Of the model, as the server says (see `Counted` of the name `gpu_share`)."""
 

@@ -28,8 +28,7 @@ SHARED = 0.8
 """A stream among several that keeps less than this of a lone stream's decode."""
 WHOLE = 0.99
 """Share of a model on cards from which on all of it is there."""
-BUSY_PERCENT = 50.0
-"""Load of all cores from which on a processor is busy."""
+BUSY_PERCENT = 100 * sensed.BUSY_CPU_SHARE
 SPOILERS = frozenset({"swapping", "held_back", "power_limit", "offload", "busy_cpu", "stalls", "drafts"})
 """What explains a decode that stays far below its ceiling."""
 
@@ -203,7 +202,17 @@ def _swapping(seen: Evidence) -> Iterator[Limit]:
 
 
 def _busy_cpu(seen: Evidence) -> Iterator[Limit]:
-    """Beside a model that is on cards: one that is not keeps the processor busy itself."""
+    """Before the run, or beside a model that is on cards: one that is not keeps the processor busy itself."""
+    before = 100 * (seen.cpu_load_share_before or 0)
+    if before >= BUSY_PERCENT and seen.taken:
+        yield Limit(
+            "busy_cpu",
+            "Decode",
+            _("The processor was busy with something else."),
+            _("{percent} % of all its cores just before the run", percent=number(before)),
+            _("Stop what else runs on this machine, and measure again."),
+        )
+        return
     found = seen.foundation
     if found is None or any(holder.is_ram for holder in found.holders) or (seen.on_cards_share or 1) < WHOLE:
         return
