@@ -14,7 +14,7 @@ from app.metrics.base import SOURCES
 from app.metrics.serving import serving
 from app.metrics.throughput import USUAL_SLO
 from app.models import Config, Machine, Model, Run
-from app.roof import Insight, PointRoof, RunRoof, insight, limits_of_run, run_roof
+from app.roof import Insight, PointRoof, RunRoof, insight, limits_of_run, run_roof, with_ceiling
 from app.samples import Point, Sample
 from app.share import circumstances, neutral
 from app.share.figures import public
@@ -116,7 +116,7 @@ def _result(session: Session, public_id: str) -> _Result:
         config=config,
         model=model,
         cases=circumstances.cases(session, run),
-        taken=samples.samples_of(session, run.id),
+        taken=with_ceiling(samples.samples_of(session, run.id), roof),
         measured=measured,
         main=points.get(run.main_point_key) or measured[0].point,
         held=held.devices,
