@@ -75,11 +75,6 @@ def judge(share: float, kind: str) -> str:
     return _("usual: {median}", median=median)
 
 
-def share_words(share: float, tokens_per_s: float, ceiling_tokens_per_s: float) -> str:
-    """`80.9 % = 84 tok/s / 104 tok/s`"""
-    return f"{number(share * 100)} % = {number(tokens_per_s)} tok/s / {number(ceiling_tokens_per_s)} tok/s"
-
-
 def why_above_all(
     share: float,
     geometry: Geometry,

@@ -87,6 +87,16 @@ def test_bench512_says_how_to_compare(client: TestClient, database: Database, se
     assert "llama-bench -p 512 -n 0 for prefill and llama-bench -p 0 -n 128 -d 512 for decode" in said
 
 
+@pytest.mark.parametrize(("streams", "suite", "count"), [(1, "triple", 1), (1, "bench512", 1), (4, "concurrency", 0)])
+def test_llama_bench_is_told_with_the_runs_own_lengths(
+    client: TestClient, database: Database, seeded: list[str], streams: int, suite: str, count: int
+) -> None:
+    point = Point(300, 64, streams)
+    taken = [made_sample(n, point, 500.0, 50.0) for n in range(streams)]
+    said = read(client, add_run(database, taken, suite_key=suite))
+    assert said.count("llama-bench -p 0 -n 64 -d 300") == count
+
+
 def test_an_unknown_number_is_a_dash_with_its_reason(client: TestClient, database: Database, seeded: list[str]) -> None:
     public_id = add_run(database, [sample(i, events=(), not_streamed=True, server=None) for i in range(3)])
     page = client.get(f"/runs/{public_id}").text

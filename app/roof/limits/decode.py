@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from statistics import fmean, median, stdev
 
 from app.ceiling.decode import USUAL_SHARE
-from app.ceiling.efficiency import NEAR, PUBLISHED_SHARES, published_kind, share_words
+from app.ceiling.efficiency import NEAR, PUBLISHED_SHARES, published_kind
 from app.ceiling.types import KV_BITS
 from app.hardware.catalogue import built_in
 from app.i18n import _
@@ -65,14 +65,14 @@ def unknown(seen: Evidence) -> Iterator[str]:
 
 def _usual(found: Foundation) -> tuple[float, str]:
     """The share from which on a decode is as near its ceiling as is usual on its device, and what is usual there."""
-    low, high = (f"{share:.0%}".replace("%", " %") for share in USUAL_SHARE)
+    low, high = (f"{100 * share:.0f}" for share in USUAL_SHARE)
     holder = found.holders[0]
     device = built_in().find(holder.device.name, holder.memory_bytes).device
     kind = published_kind(device.name, device.vendor, device.kind, found.geometry) if device else "all"
     usual, what = PUBLISHED_SHARES[kind]
     if (least := (1 - NEAR) * usual / 100) < USUAL_SHARE[0]:
         return least, _("the median of {what} is {percent} %", what=_(what), percent=usual)
-    return USUAL_SHARE[0], _("good results reach {low} to {high}", low=low, high=high)
+    return USUAL_SHARE[0], _("good results reach {low} to {high} %", low=low, high=high)
 
 
 def _is_usual(seen: Evidence) -> bool:
@@ -86,8 +86,10 @@ def _bandwidth(seen: Evidence, is_explained: bool) -> Iterator[Limit]:
         return
     least, usual = _usual(found)
     evidence = _(
-        "{words} of the ceiling, and {usual}",
-        words=share_words(roof.mbu, roof.decode_tokens_per_s, roof.decode.tokens_per_s),
+        "{share} % of the ceiling ({speed} of {ceiling} tok/s), and {usual}",
+        share=number(roof.mbu * 100),
+        speed=number(roof.decode_tokens_per_s),
+        ceiling=number(roof.decode.tokens_per_s),
         usual=usual,
     )
     if least <= roof.mbu <= 1 and not roof.cache:
