@@ -5,7 +5,7 @@ import math
 from app.ceiling.geometry import Geometry
 from app.ceiling.traffic import Step
 from app.i18n import _, marked
-from app.units import number, size
+from app.units import size
 
 CACHE_FACTOR = 10
 PUBLISHED_SHARES: dict[str, tuple[int, str]] = {
