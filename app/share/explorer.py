@@ -13,6 +13,7 @@ from app.charts.explore.shape import Mark, Sheet
 from app.charts.explore.table import series_words, summary, words
 from app.configuration import SETTINGS
 from app.errors import BadInput
+from app.i18n import _
 from app.models import Config, Model
 from app.share import neutral
 from app.share.figures import public
@@ -33,7 +34,7 @@ def snapshot(session: Session, given: Mapping[str, str], options: frozenset[Opti
     sheet = _explored(session, given, options).sheet
     figure = explorer.figure(sheet, lambda _mark: "")
     if figure is None:
-        raise BadInput("Nothing of this view is left to share: what it shows stands in words of your own.")
+        raise BadInput(_("Nothing of this view is left to share: what it shows stands in words of your own."))
     title = f"{sheet.y.title} against {sheet.x.lower_title}"
     days = [day for day in (sheet.view.since, sheet.view.until) if day]
     period = " to ".join(f"{day:%Y-%m-%d}" for day in days)

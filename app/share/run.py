@@ -8,6 +8,7 @@ from sqlmodel import Session
 from app import charts
 from app.db import remembered
 from app.errors import BadInput
+from app.i18n import _
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, Measured, metrics, triple_of
 from app.metrics.base import SOURCES
 from app.metrics.serving import serving
@@ -102,10 +103,10 @@ def _inside(title: str) -> str:
 def _result(session: Session, public_id: str) -> _Result:
     run = runs.run(session, public_id)
     assert run.id is not None
-    machine, _, config, model = runs.circumstances(session, run)
+    machine, _server, config, model = runs.circumstances(session, run)
     measured = measurements.measurements_of(session, run.id)
     if config is None or model is None or all(each.value is None for each in measured):
-        raise BadInput("This run has no result that could be shared.")
+        raise BadInput(_("This run has no result that could be shared."))
     points = {each.point.key: each.point for each in measured}
     held = hardware.hardware_of(session, run)
     roof = run_roof(session, run, config, model, held, measured)

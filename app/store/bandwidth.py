@@ -9,6 +9,7 @@ from sqlmodel import Session, col, func, select
 from app.db import remembered
 from app.errors import Conflict
 from app.hardware.bandwidth import Reading, remarks
+from app.i18n import _
 from app.models import BandwidthProbe, Machine, now
 from app.store import turns
 
@@ -23,7 +24,7 @@ def add_probe(session: Session, machine: Machine) -> BandwidthProbe:
     assert machine.id is not None
     turns.take(session, machine.id)
     if session.exec(select(turns.has_running_run(machine.id))).one():
-        raise Conflict(f"A run is being measured on {machine.name}: wait until it is done.")
+        raise Conflict(_("A run is being measured on {name}: wait until it is done.", name=machine.name))
     added = BandwidthProbe(machine_id=machine.id, phase="Starting.")
     try:
         with session.begin_nested():

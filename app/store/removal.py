@@ -9,8 +9,10 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, delete, func, or_, select
 
 from app.errors import Conflict
+from app.i18n import _
 from app.models import ENDED_STATES, Baseline, Config, Machine, Measurement, Run, SampleRow, Server
 from app.store import machines, runs, servers
+from app.units import plural
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,9 @@ def delete_machine(session: Session, slug: str) -> None:
 
 def refuse_in_use(what: str, found: Machine | Server) -> None:
     if found.archived_at is None:
-        raise Conflict(f"The {what} {found.name!r} is in use: archive it before deleting it.")
+        raise Conflict(
+            _("The {what} {name!r} is in use: archive it before deleting it.", what=_(what), name=found.name)
+        )
 
 
 def _of_machine(session: Session, slug: str) -> tuple[ColumnElement[bool], list[int | None]]:
@@ -104,7 +108,7 @@ def _delete_runs(session: Session, wanted: Any, server_ids: list[int | None] | N
     """Samples, measurements and baselines go with their runs by themselves."""
     waiting = _count(session, Run, wanted & col(Run.status).not_in(ENDED_STATES))
     if waiting:
-        raise Conflict(f"{waiting} {'run' if waiting == 1 else 'runs'} of it waits or is being measured: cancel first.")
+        raise Conflict(_("{runs} of it wait or are being measured: cancel first.", runs=plural(waiting, "run")))
     alone = session.exec(select(Config.id).where(_left_alone(wanted, server_ids or []))).all()
     session.exec(delete(Run).where(wanted))
     with suppress(IntegrityError), session.begin_nested():  # a run that has just begun may hold one: then it stays
