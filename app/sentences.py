@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 _BREAK = re.compile(r"(?<=[.!?]) (?=[A-Z])|(?<=[。！？])(?=.)")
-_NUMBER = re.compile(r"[-+−±]?[\d,]*\.?\d+(e[-+]?\d+)?")
+_NUMBER = re.compile(r"[-+−±]?[\d,]*\.?\d+(e[-+]?\d+)? ?%?")
 _FEWEST_LETTERS = 8
 """A message with less text of its own says too little to be told from a name, unless its values are numbers."""
 _START = 2
@@ -84,9 +84,11 @@ class Message:
 
 def message(said: str, *, counts: bool = False) -> Message | None:
     """None for what has no values, or has others than by their name alone. In one that `counts`, `{n}` is a number."""
+    if "%{" in said or "%(" in said:  # of charts and templates
+        return None
     try:
         parsed = list(string.Formatter().parse(said))
-    except ValueError:  # braces that mean something else, as those of charts
+    except ValueError:  # braces that mean something else
         return None
     texts, fields = [""], []
     for text, name, spec, conversion in parsed:

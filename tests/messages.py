@@ -20,6 +20,7 @@ from app import files, i18n
 from app.charts.explore import fields
 from app.compare.statistics import Verdict
 from app.configuration import SETTINGS
+from app.hardware.catalogue import built_in
 from app.metrics import FLAGS, NULL_REASONS, metrics
 from app.metrics.base import SOURCES as METRIC_SOURCES
 from app.models import RUN_STATES
@@ -89,6 +90,8 @@ def _of_tables() -> Iterator[str]:
         yield from (setting.title, setting.hint)
     for suite in BUILT_IN.values():
         yield from (suite.title, suite.about)
+    for device in built_in().devices:
+        yield from (device.source, device.compute_source)
     for field in fields.registry(()).values():
         yield from (field.title, field.group, field.explanation, field.missing)
     for texts in (NULL_REASONS.values(), METRIC_SOURCES.values(), RUN_STATES, Status, Verdict):

@@ -61,7 +61,7 @@ class KnownDevices:
                 _(
                     "{name!r} may be several devices: {fitting}.",
                     name=name[:60],
-                    fitting=enumerated(fitting[:MOST_NAMED]),
+                    fitting=", ".join(fitting[:MOST_NAMED]),
                 )
             )
         close = fitting or [device.name for device in self.catalogue.similar(name)]

@@ -14,7 +14,7 @@ from app.hardware.catalogue import is_same_name
 from app.i18n import _, marked
 from app.models import Machine, Run
 from app.store.filters import COUNTS
-from app.store.machines import MachineDevice, Stated, devices
+from app.store.machines import MachineDevice, Stated, device_title, devices
 from app.units import size
 
 Frozen = list[dict[str, Any]]
@@ -151,7 +151,7 @@ def _pooled(held: Iterable[MachineDevice], kind: str) -> list[MachineDevice]:
 
 def _named(held: Iterable[MachineDevice], with_memory: bool = False) -> str:
     return " + ".join(
-        f"{f'{each.count} × ' if each.count > 1 else ''}{each.name}"
+        f"{f'{each.count} × ' if each.count > 1 else ''}{device_title(each.name)}"
         f"{f' {size(each.memory_bytes)}' if with_memory and each.memory_bytes else ''}"
         for each in held
     )

@@ -106,6 +106,17 @@ def detected_fields(profile: Profile, before: Machine | None = None) -> dict[str
     return known | {"accelerators": found + list(kept)}
 
 
+MEMORY = marked("Memory")
+
+
+def device_title(name: str) -> str:
+    """As the reader says it: memory has no name of its own. Several devices stand joined by a plus."""
+    parts = name.split(" + ")
+    return " + ".join(
+        f"{_(MEMORY)}{part.removeprefix(MEMORY)}" if part.partition(" ")[0] == MEMORY else part for part in parts
+    )
+
+
 # --- its devices -----------------------------------------------------------------------------------------------------
 
 
@@ -167,7 +178,7 @@ def _ram(session: Session, machine: Machine) -> MachineDevice:
         note = marked("a lower bound, in doubt") if is_doubtful else marked("a lower bound")
         says_little = is_doubtful and stated is not None and best < stated  # as other work halves it
         found.insert(1 if says_little else 0, Stated(best, MEASURED, note, measured.finished_at))
-    name = " ".join(filter(None, ["Memory", speed]))
+    name = " ".join(filter(None, [MEMORY, speed]))
     return MachineDevice(name, "ram", 1, machine.ram_bytes, found, llc_bytes=machine.llc_bytes)
 
 

@@ -19,6 +19,7 @@ from app.i18n import _
 from app.samples import Point
 from app.sentences import first_sentence
 from app.store.listing import Shown
+from app.store.machines import device_title
 from app.web import language, roof, terms
 from app.web.done import forget, just_done
 from app.web.menu import menu
@@ -73,6 +74,7 @@ def environment() -> "jinja2.Environment":
         first_sentence=lambda said: first_sentence(str(said)),
         flag_name=terms.flag_name,
         sentence=_sentence,
+        device_title=device_title,
     )
     return env
 
