@@ -191,9 +191,9 @@ class _Catalogue:
         for pause in ("; ", ": ", ", "):
             parts = text.split(pause)
             if 1 < len(parts) <= _MOST_CLAUSES:
-                said = [self._value(part) for part in parts]
-                is_own = [one != other for one, other in zip(said, parts, strict=True)]
+                said = [self.translated(part) for part in parts]
                 is_name = [" " not in part for part in parts]
+                is_own = [one != other and not name for one, other, name in zip(said, parts, is_name, strict=True)]
                 if any(is_own) and (pause != ", " or all(map(or_, is_own, is_name))):
                     return self._joined(said, pause)
         return text

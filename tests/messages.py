@@ -31,7 +31,9 @@ from app.web.terms import SECTIONS
 
 SOURCES = Path(i18n.__file__).parent
 COUNTING = ("plural", "noun")
-KEYWORDS = ("_", "ngettext", "marked", *COUNTING)
+SHARED = ("Fact", "Column", "Figures", "Chart", "Bar")
+"""What shares are made of: their titles."""
+KEYWORDS = ("_", "ngettext", "marked", *COUNTING, *SHARED)
 LANGUAGES = [tag for tag in i18n.LANGUAGES if tag != i18n.ENGLISH]
 MADE_AT = datetime(2026, 1, 1, tzinfo=UTC)
 """The same in every catalogue, which changes with its messages alone."""
@@ -61,7 +63,7 @@ def _of_call(function: str, said: Sequence[Any]) -> Iterator[Text]:
                 yield each
     elif function == "ngettext" and len(said) > 1:
         yield said[0], said[1]
-    elif function != "ngettext" and said:
+    elif function != "ngettext" and said and isinstance(said[0], str):
         yield said[0]
 
 

@@ -8,7 +8,7 @@ from sqlmodel import Session
 from app.compare import Comparison, compare
 from app.compare.result import Ceiling, Cell, Distribution, Pair, PointRows, Subject
 from app.errors import BadInput
-from app.i18n import _
+from app.i18n import _, marked
 from app.metrics import NULL_REASONS
 from app.models import Config, Machine, Model, Run
 from app.share import circumstances, neutral
@@ -17,7 +17,7 @@ from app.store import hardware
 from app.store.subjects import circumstances_of
 from app.suites import Case
 
-NO_VERDICT = "no verdict"
+NO_VERDICT = marked("no verdict")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from app.errors import BadInput
-from app.i18n import _
+from app.i18n import _, marked
 
 
 class Option(StrEnum):
@@ -17,11 +17,11 @@ class Option(StrEnum):
 
 
 OPTIONS = {
-    Option.NOTE: "Note",
-    Option.LABELS: "Labels",
-    Option.PROMPT: "Prompt text",
-    Option.MACHINE: "Machine name",
-    Option.FLAGS: "Engine flags and settings of your own",
+    Option.NOTE: marked("Note"),
+    Option.LABELS: marked("Labels"),
+    Option.PROMPT: marked("Prompt text"),
+    Option.MACHINE: marked("Machine name"),
+    Option.FLAGS: marked("Engine flags and settings of your own"),
 }
 """With their titles."""
 

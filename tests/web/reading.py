@@ -23,11 +23,11 @@ class _Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
+        is_others = given.get("translate") == "no" or given.get("lang") == "en" or tag in ("code", "style")
         if tag == "script":
             self._script = given.get("type") or ""
-        elif not self._skipping:
+        elif not self._skipping and not is_others:
             self.texts += [value for name, value in attrs if name in _SPOKEN and value]
-        is_others = given.get("translate") == "no" or given.get("lang") == "en" or tag in ("code", "style")
         if tag not in _VOID and (self._skipping or is_others):
             self._skipping.append(tag)
 

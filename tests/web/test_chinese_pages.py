@@ -74,8 +74,4 @@ def test_no_page_speaks_english(notebook: Notebook) -> None:
         assert answer.status_code == 200, path
         if answer.headers["content-type"].startswith("text/html") and (found := reading.english(answer.text)):
             left[name] = found
-    for k, v in left.items():
-        print(k)
-        for e in v:
-            print("     ", e[:160])
     assert left == {}
