@@ -78,7 +78,7 @@ def clean_setting(key: str, value: str) -> Value | None:
         number = read_number(value)
     except ValueError as error:
         raise BadInput(
-            _("{title} must be a whole number, not {value!r}.", title=_(setting.title), value=value)
+            _("{title} must be a whole number, not {text!r}.", title=_(setting.title), text=value)
         ) from error
     if number != int(number) or not 0 <= number < 2**53:
         raise BadInput(

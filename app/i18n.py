@@ -147,12 +147,15 @@ class _Catalogue:
         path = CATALOGUES / tag.replace("-", "_") / "LC_MESSAGES" / f"{DOMAIN}.mo"
         with path.open("rb") as file:
             translations = gettext.GNUTranslations(file)
-        self.gettext, self.ngettext = translations.gettext, translations.ngettext
+        self._gettext, self.ngettext = translations.gettext, translations.ngettext
         said = [tuple(forms) for forms in compiled(path.read_bytes())]
         self._counted = {form: (forms[0], forms[1]) for forms in said if len(forms) > 1 for form in forms}
         self._messages = Messages((forms[0] for forms in said if len(forms) == 1), self._counted)
         self._pauses = _PAUSES.get(tag, {})
         self.translated = lru_cache(maxsize=4096)(self._translated)
+
+    def gettext(self, message: str) -> str:
+        return self._gettext(message) if message else ""  # of nothing gettext tells the head of the catalogue
 
     def _translated(self, text: str) -> str:
         if (said := self._sentence(text)) is not None:
