@@ -24,7 +24,7 @@ def _translations() -> list[tuple[Message, str]]:
     """Every message that has values, with what it is in Chinese."""
     found = []
     for each in messages.catalogue(CHINESE):
-        forms, said = (each.id,) if isinstance(each.id, str) else each.id, each.string
+        forms, said = (each.id,) if isinstance(each.id, str) else each.id, each.string or ""
         for form in forms:
             if form and (made := sentences.message(form, counts=len(forms) > 1)):
                 found.append((made, said if isinstance(said, str) else said[0]))
