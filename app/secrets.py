@@ -7,7 +7,7 @@ from pathlib import Path
 from cryptography.fernet import Fernet, InvalidToken
 
 from app.errors import BadInput, StorageProblem
-from app.i18n import _
+from app.i18n import _, translated
 from app.settings import Settings
 
 
@@ -49,7 +49,7 @@ class Secrets:
             return _key_in(self._path)
         except OSError as error:
             raise StorageProblem(
-                _("The key file {path} cannot be used: {why}.", path=self._path, why=error.strerror)
+                _("The key file {path} cannot be used: {why}.", path=self._path, why=translated(str(error.strerror)))
             ) from error
 
     @property

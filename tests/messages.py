@@ -5,7 +5,9 @@ templates, and every noun that is counted (`plural`, `noun`) in both. Tables of 
 """
 
 import ast
+import errno
 import io
+import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,6 +39,13 @@ KEYWORDS = ("_", "ngettext", "marked", *COUNTING, *SHARED)
 LANGUAGES = [tag for tag in i18n.LANGUAGES if tag != i18n.ENGLISH]
 MADE_AT = datetime(2026, 1, 1, tzinfo=UTC)
 """The same in every catalogue, which changes with its messages alone."""
+
+SYSTEM = (
+    errno.EACCES, errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.EIO, errno.EISDIR,
+    errno.ENAMETOOLONG, errno.ENETUNREACH, errno.ENOENT, errno.ENOSPC, errno.ENOTDIR, errno.ENXIO, errno.EROFS,
+    errno.ETIMEDOUT,
+)  # fmt: skip
+"""What a system says of files and networks, in the words of Linux."""
 
 Text = str | tuple[str, str]
 """A message, or one for a single thing with one for several."""
@@ -96,6 +105,8 @@ def _of_tables() -> Iterator[str]:
         yield from (device.source, device.compute_source)
     for field in fields.registry(()).values():
         yield from (field.title, field.group, field.explanation, field.missing)
+    for said in SYSTEM:
+        yield os.strerror(said)
     for texts in (NULL_REASONS.values(), METRIC_SOURCES.values(), RUN_STATES, Status, Verdict):
         yield from map(str, texts)
 

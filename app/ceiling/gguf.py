@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from app.ceiling.gguf_cursor import Broken, Budget, Cursor
 from app.ceiling.types import GGML_TYPES
 from app.errors import BadInput
-from app.i18n import _
+from app.i18n import _, translated
 
 MAGIC = b"GGUF"
 MAX_DIMENSIONS = 4
@@ -110,7 +110,9 @@ def _read_file(path: Path, budget: Budget) -> Header:
         with path.open("rb", buffering=0) as file:
             return _parse(path, file, path.stat().st_size, budget)
     except OSError as error:
-        raise BadInput(_("{name} cannot be read: {why}.", name=path.name, why=error.strerror)) from error
+        raise BadInput(
+            _("{name} cannot be read: {why}.", name=path.name, why=translated(str(error.strerror)))
+        ) from error
     except Broken as error:
         raise BadInput(_("{name} is not a sound GGUF file: {error}.", name=path.name, error=error)) from error
 

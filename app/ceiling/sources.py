@@ -8,7 +8,7 @@ from typing import Any
 from app.ceiling import ggml_geometry, gguf, hf_config, ollama
 from app.ceiling.geometry import Geometry
 from app.errors import BadInput, NotFound
-from app.i18n import _
+from app.i18n import _, translated
 
 MAX_JSON_BYTES = 4 << 20
 
@@ -26,7 +26,9 @@ def from_path(path: Path, bits: float | None = None) -> Geometry:
                 return ggml_geometry.from_file(path)
             rest = file.read(MAX_JSON_BYTES + 1)
     except OSError as error:
-        raise BadInput(_("{name} cannot be read: {why}.", name=path.name, why=error.strerror)) from error
+        raise BadInput(
+            _("{name} cannot be read: {why}.", name=path.name, why=translated(str(error.strerror)))
+        ) from error
     if path.suffix.lower() == ".gguf":
         raise BadInput(_("{name} is not a sound GGUF file: it does not begin with the letters GGUF.", name=path.name))
     try:
@@ -46,7 +48,9 @@ def from_gguf(text: str) -> Geometry:
                 _("There is no file {name} at that path on the machine that Roofmark runs on.", name=path.name)
             )
     except OSError as error:
-        raise BadInput(_("{name} cannot be read: {why}.", name=path.name[:60], why=error.strerror)) from error
+        raise BadInput(
+            _("{name} cannot be read: {why}.", name=path.name[:60], why=translated(str(error.strerror)))
+        ) from error
     return ggml_geometry.from_file(path)
 
 

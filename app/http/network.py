@@ -15,7 +15,7 @@ from typing import Any
 import httpcore
 
 from app.errors import ServerProblem, Trouble
-from app.i18n import _, joined
+from app.i18n import _, joined, translated
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -254,7 +254,8 @@ def _connect_problem(host: str, port: int, error: OSError) -> ServerProblem:
             Trouble.REFUSED,
         )
     return ServerProblem(
-        _("{place} cannot be reached: {why}.", place=place, why=error.strerror or error), Trouble.UNREACHABLE
+        _("{place} cannot be reached: {why}.", place=place, why=translated(str(error.strerror or error))),
+        Trouble.UNREACHABLE,
     )
 
 

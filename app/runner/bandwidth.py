@@ -38,7 +38,7 @@ def perform(database: Database, settings: Settings, slug: str, say: Say) -> Band
     """
     with workers.hold(settings, _name(slug)) as is_ours:
         if not is_ours:
-            raise Conflict(bandwidth.BEING_MEASURED)
+            raise Conflict(_(bandwidth.BEING_MEASURED))
         return _perform(database, slug, say)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from app.engines.base import Engine
 from app.errors import BadInput
-from app.i18n import _, marked
+from app.i18n import _, marked, translated
 from app.runner.pairing import with_log
 from app.samples import Trace
 
@@ -103,7 +103,9 @@ def _opened(path: Path) -> int:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else marked("not a path")
-        raise BadInput(_("The server's log {path} cannot be read: {why}.", path=path, why=why)) from error
+        raise BadInput(
+            _("The server's log {path} cannot be read: {why}.", path=path, why=translated(str(why)))
+        ) from error
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         raise BadInput(_("The server's log {path} is not a regular file.", path=path))

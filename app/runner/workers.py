@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 
 import app
 from app.errors import StorageProblem
-from app.i18n import _
+from app.i18n import _, translated
 from app.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -99,5 +99,7 @@ def _folder(settings: Settings, name: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageProblem(_("The data folder cannot be written: {why}.", why=error.strerror)) from error
+        raise StorageProblem(
+            _("The data folder cannot be written: {why}.", why=translated(str(error.strerror)))
+        ) from error
     return folder

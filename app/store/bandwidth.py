@@ -9,14 +9,14 @@ from sqlmodel import Session, col, func, select
 from app.db import remembered
 from app.errors import Conflict
 from app.hardware.bandwidth import Reading, remarks
-from app.i18n import _
+from app.i18n import _, marked
 from app.models import BandwidthProbe, Machine, now
 from app.store import turns
 
 REMEMBERED = 50
 _NEWEST_FIRST = (col(BandwidthProbe.started_at).desc(), col(BandwidthProbe.id).desc())
 
-BEING_MEASURED = "The memory of this machine is being measured already."
+BEING_MEASURED = marked("The memory of this machine is being measured already.")
 
 
 def add_probe(session: Session, machine: Machine) -> BandwidthProbe:
@@ -30,7 +30,7 @@ def add_probe(session: Session, machine: Machine) -> BandwidthProbe:
         with session.begin_nested():
             session.add(added)
     except IntegrityError as error:
-        raise Conflict(BEING_MEASURED) from error
+        raise Conflict(_(BEING_MEASURED)) from error
     return added
 
 

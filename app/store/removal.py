@@ -51,7 +51,7 @@ def delete_run(session: Session, public_id: str) -> None:
 def delete_server(session: Session, slug: str) -> None:
     """With its runs and configurations. Raises Conflict unless it is archived and rests."""
     server = servers.server(session, slug)
-    refuse_in_use("server", server)
+    refuse_in_use(server)
     _delete_runs(session, Run.server_id == server.id, [server.id])
     session.delete(server)
 
@@ -59,18 +59,19 @@ def delete_server(session: Session, slug: str) -> None:
 def delete_machine(session: Session, slug: str) -> None:
     """With its servers and all that was measured on it. Raises Conflict unless it is archived and rests."""
     machine = machines.machine(session, slug)
-    refuse_in_use("machine", machine)
+    refuse_in_use(machine)
     wanted, server_ids = _of_machine(session, slug)
     _delete_runs(session, wanted, server_ids)
     session.exec(delete(Server).where(col(Server.id).in_(server_ids)))
     session.delete(machine)
 
 
-def refuse_in_use(what: str, found: Machine | Server) -> None:
-    if found.archived_at is None:
-        raise Conflict(
-            _("The {what} {name!r} is in use: archive it before deleting it.", what=_(what), name=found.name)
-        )
+def refuse_in_use(found: Machine | Server) -> None:
+    if found.archived_at is not None:
+        return
+    if isinstance(found, Server):
+        raise Conflict(_("The server {name!r} is in use: archive it before deleting it.", name=found.name))
+    raise Conflict(_("The machine {name!r} is in use: archive it before deleting it.", name=found.name))
 
 
 def _of_machine(session: Session, slug: str) -> tuple[ColumnElement[bool], list[int | None]]:

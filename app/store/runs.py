@@ -62,11 +62,10 @@ def checked_note(note: str) -> str:
 
 def refuse_archived(server: Server, machine: Machine) -> None:
     """Asked when a run is queued, and again when its turn has come. Raises Conflict."""
-    for what, found in (("server", server), ("machine", machine)):
-        if found.archived_at is not None:
-            raise Conflict(
-                _("The {what} {name!r} is archived: restore it before measuring.", what=_(what), name=found.name)
-            )
+    if server.archived_at is not None:
+        raise Conflict(_("The server {name!r} is archived: restore it before measuring.", name=server.name))
+    if machine.archived_at is not None:
+        raise Conflict(_("The machine {name!r} is archived: restore it before measuring.", name=machine.name))
 
 
 def run(session: Session, public_id: str) -> Run:

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.errors import StorageProblem
-from app.i18n import _
+from app.i18n import _, translated
 from app.settings import Settings
 from app.web import errors
 from app.web.paths import is_public, local_path, path_for, route_path
@@ -53,7 +53,7 @@ class Sessions:
             self._path.write_text(self.token, encoding="ascii")
         except OSError as error:
             raise StorageProblem(
-                _("The file {path} cannot be written: {why}.", path=self._path, why=error.strerror)
+                _("The file {path} cannot be written: {why}.", path=self._path, why=translated(str(error.strerror)))
             ) from error
 
 
