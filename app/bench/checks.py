@@ -9,6 +9,7 @@ from app.bench.stop import Stop
 from app.engines.base import Engine
 from app.errors import ServerProblem, Trouble
 from app.http import ServerClient
+from app.i18n import _, joined, marked
 from app.units import duration
 
 POLL_S = 0.5
@@ -37,13 +38,21 @@ def wait_until_idle(engine: Engine, client: ServerClient, limits: Limits, stop: 
         waited = time.monotonic() - begun
         if not health.ready and waited > limits.loading_timeout_s:
             raise ServerProblem(
-                f"The server did not get ready within {duration(limits.loading_timeout_s)}: {health.detail}",
+                _(
+                    "The server did not get ready within {time}: {detail}",
+                    time=duration(limits.loading_timeout_s),
+                    detail=health.detail,
+                ),
                 Trouble.LOADING,
             )
         if health.ready and (not health.busy or waited > limits.busy_timeout_s):
             return bool(health.busy)
-        yield Phase(f"{health.detail} Waiting for {duration(waited)}.")
+        yield waiting_for(health.detail, waited)
         pause(stop)
+
+
+def waiting_for(why: str, seconds: float) -> Phase:
+    return Phase(joined(why, marked("Waiting for {time}.", time=duration(seconds))))
 
 
 def pause(stop: Stop) -> None:

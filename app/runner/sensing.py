@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from app.bench import Taken
 from app.hardware.watch import Watch, columns
-from app.metrics.sensed import SWAPPED_BYTES, is_usual_limit, swapped
+from app.i18n import marked
+from app.metrics.sensed import SWAPPED_BYTES, is_usual_limit, swapped, throttle_words
 from app.samples import Sample
 from app.settings import Settings
 from app.units import size
@@ -45,11 +46,19 @@ def warnings(samples: Sequence[Sample]) -> list[str]:
     said = []
     throttles = sorted({why for sample in samples for why in sample.sensors.get("throttles", ())})
     if unusual := [why for why in throttles if not is_usual_limit(why)]:
-        said.append(f"A card was held back during the run ({', '.join(unusual)}): measure again when it is cool.")
+        said.append(
+            marked(
+                "A card was held back during the run ({why}): measure again when it is cool, or with a higher limit.",
+                why=", ".join(map(throttle_words, unusual)),
+            )
+        )
     swapped_bytes = swapped(samples)
     if swapped_bytes >= SWAPPED_BYTES:
         said.append(
-            f"This machine swapped {size(swapped_bytes)} during the run: its memory is too small for the "
-            "model and what else runs."
+            marked(
+                "This machine swapped {swapped} during the run: its memory is too small for the model "
+                "and what else runs.",
+                swapped=size(swapped_bytes),
+            )
         )
     return said

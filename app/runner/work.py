@@ -18,6 +18,7 @@ from app.errors import Busy, Cancelled, RoofmarkError, ServerProblem
 from app.hardware import cpu_load_share
 from app.hardware.watch import Watch
 from app.http import ServerClient
+from app.i18n import marked
 from app.metrics import triple_of
 from app.models import Run, Server
 from app.runner import evidence, logfile, notify, sensing, workers
@@ -114,7 +115,7 @@ def _measured(
         return "failed", str(error)
     except Exception:
         log.exception("run %s failed unexpectedly", public_id)
-        return "failed", "Something went wrong inside Roofmark; the log says what."
+        return "failed", marked("Something went wrong inside Roofmark; the log says what.")
 
 
 def _measure(m: _Measuring) -> str | None:
@@ -199,7 +200,7 @@ def _freeze(
             evidence=found,
             samples_planned=m.planned,
             main_point_key=prepared.cases[0][0].point.key,
-            progress={"phase": "Measuring.", "step": bench.step(m.suite, prepared.fitting, 0)},
+            progress={"phase": marked("Measuring."), "step": bench.step(m.suite, prepared.fitting, 0)},
         )
     m.run.evidence = found
 
@@ -231,7 +232,7 @@ def _keep(m: _Measuring, taken: Taken, prepared: Prepared) -> None:
     m.taken.append(taken)
     last = triple_of(taken.sample)
     remaining_s = _remaining_s(m, prepared)
-    done, phase = len(m.taken), "Measuring."
+    done, phase = len(m.taken), marked("Measuring.")
     step = bench.step(m.suite, prepared.fitting, done)
     progress = {"phase": phase, "step": step, "last": last, "remaining_s": remaining_s, "at": time.time()}
 
