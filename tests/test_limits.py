@@ -212,7 +212,7 @@ def test_a_power_limit_is_what_a_card_is_meant_to_run_at() -> None:
     assert ("Decode", "power_limit") in keys(with_throttle("gpu0: power limit"))
     assert ("Decode", "held_back") in keys(with_throttle("gpu0: power limit", "gpu1: temperature"))
     assert warnings(with_throttle("gpu0: power limit", "gpu0: current limit")) == []
-    assert "gpu1: temperature" in warnings(with_throttle("gpu0: power limit", "gpu1: temperature"))[0]
+    assert "(GPU 1: temperature)" in warnings(with_throttle("gpu0: power limit", "gpu1: temperature"))[0]
 
 
 def test_a_decode_as_fast_as_is_usual_was_not_held_back_by_much() -> None:
