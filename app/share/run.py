@@ -192,7 +192,7 @@ def _figures(found: _Result, explained: Insight | None) -> Iterator[Figures]:
         yield _points(found)
     limiting = limits_of_run(found.taken, found.main, found.roof, found.run.evidence).found
     if limiting:
-        said = tuple((each.of, each.sentence, as_sentence(each.evidence), each.remedy) for each in limiting)
+        said = tuple((each.of, each.sentence, as_sentence(each.evidence), _plain(each.remedy)) for each in limiting)
         yield Figures("What limits it, and what to change first", _LIMIT_COLUMNS, said)
     if explained and explained.waterfall:
         rows = tuple((_PARTS[share.key], share.ms, share.words) for share in explained.waterfall)
@@ -207,6 +207,11 @@ def _figures(found: _Result, explained: Insight | None) -> Iterator[Figures]:
         yield Figures(title, _METRIC_COLUMNS, tuple(_metric_rows(found, point)))
     if found.taken:
         yield Figures("Samples", _SAMPLE_COLUMNS, tuple(_sample_row(sample) for sample in found.taken))
+
+
+def _plain(words: str) -> str:
+    """Without the marks of code, which a spreadsheet would show."""
+    return words.replace("`", "")
 
 
 _LIMIT_COLUMNS = (
