@@ -7,6 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.cli.text import run_text
+from app.compare import compare
 from app.db import Database
 from app.document import run_document
 from app.i18n import as_sentence
@@ -73,6 +74,25 @@ def test_sensors_stand_below_the_tokens_and_give_energy(client: TestClient, data
     assert "The machine meanwhile" in page
     assert "5 readings of the machine's sensors during sample" in page
     assert "Energy per token" in page
+
+
+def test_energy_stands_beside_a_comparison_and_counts_in_no_verdict(client: TestClient, database: Database) -> None:
+    def watched(watts: float) -> list[Sample]:
+        sensors = {"at_ms": SENSORS["at_ms"], "values": {"gpu0.power_w": [watts] * 5}, "throttles": []}
+        return [replace(each, sensors=sensors) for each in streams(1, 300)]
+
+    calm, hungry, bare = (add_run(database, taken) for taken in (watched(100), watched(400), streams(1, 300)))
+    both = text_of(client.get(f"/compare?run={calm}&run={hungry}").text)
+    assert "Energy per token J" in both
+    one = text_of(client.get(f"/compare?run={calm}&run={bare}").text)
+    assert "Energy per token" not in one
+    with database.read() as session:
+        alone = compare(session, [calm, hungry], {})
+        beside = compare(session, [calm, hungry], {}, beside=["joules_per_output_token"])
+    assert [pair.verdict for pair in beside.pairs] == [pair.verdict for pair in alone.pairs]
+    (row,) = beside.points[0].beside
+    assert row.cells[1].ratio is not None
+    assert row.cells[1].ratio.value == pytest.approx(4, rel=0.2)
 
 
 def test_limits_are_the_same_on_every_surface(client: TestClient, database: Database) -> None:
