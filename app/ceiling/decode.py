@@ -105,13 +105,6 @@ def decode_on(step: Step, device: Device) -> DecodeCeiling:
     return decode(step, [Portion(device)])
 
 
-def offload_experts(step: Step, routed_bytes: int, card: Device, processor: Device) -> list[Portion]:
-    """Routed experts in the processor's RAM, everything else on the card. `routed_bytes`: those that a step reads."""
-    if not 0 <= routed_bytes <= step.n_bytes:
-        raise BadInput(_("The experts cannot be more than a step reads."))
-    return [Portion(card, step.n_bytes - routed_bytes), Portion(processor, routed_bytes)]
-
-
 def speculative(step: Step, draft: Step, device: Device, drafted: int, accepted: float) -> DecodeCeiling:
     """A draft model proposes `drafted` tokens, of which `accepted` are right on average; one pass checks them all.
 
