@@ -3,7 +3,7 @@
 import re
 
 from app.errors import BadInput
-from app.units import read_number
+from app.units import GIGA, read_number
 
 _PREFIXES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _SIZE = re.compile(r"(\d.*?)\s*([kmgt]?)(i?)b", re.IGNORECASE)
@@ -32,7 +32,7 @@ def bandwidth_bytes_per_s(text: str) -> float:
     """
     stripped = text.strip()
     try:
-        return read_number(stripped) * 1e9
+        return read_number(stripped) * GIGA
     except ValueError:  # perhaps with its unit
         pass
     amount, slash, second = stripped.partition("/")

@@ -4,9 +4,8 @@ from collections.abc import Collection, Iterable
 
 from app.errors import BadInput
 from app.i18n import _
-from app.units import read_number
+from app.units import GIGA, read_number
 
-GIGA = 1e9
 LARGEST = 1e18
 """Bytes, operations or parameters: what fits into a column of whole numbers, and what `Device` takes."""
 

@@ -57,6 +57,8 @@ def environment() -> "jinja2.Environment":
         point_title=point_title,
         duration=units.duration,
         size=units.size,
+        bandwidth=units.bandwidth,
+        billions=units.billions,
         plural=units.plural,
         ago=units.ago,
         iso=_iso,
