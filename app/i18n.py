@@ -96,12 +96,21 @@ def noun(counted: str) -> str:
 
 
 def install(environment: "Environment") -> None:
-    """Lets templates speak it: `_()`, `{% trans %}`, and the filter `translated` for a text of a module."""
+    """Lets templates speak it: `_()`, `{% trans %}`, the filter `translated` for a text of a module, and `inside`."""
     environment.add_extension("jinja2.ext.i18n")
     environment.policies["ext.i18n.trimmed"] = True
     environment.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]  # the extension adds it
-    environment.filters["translated"] = gettext
+    environment.filters.update(translated=gettext, inside=inside)
     environment.globals.update(language=language, languages=LANGUAGES)
+
+
+def inside(title: str) -> str:
+    """A title, or the beginning of a sentence, inside of one; abbreviations stay as they are.
+
+    >>> inside("Decode"), inside("TTFT, prompt cached")
+    ('decode', 'TTFT, prompt cached')
+    """
+    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
 
 
 def first_sentence(text: str) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from app.charts.explore.shape import Mark, Sheet
 from app.charts.explore.table import series_words, summary, words
 from app.configuration import SETTINGS
 from app.errors import BadInput
+from app.i18n import inside
 from app.models import Config, Model
 from app.share import neutral
 from app.share.figures import public
@@ -34,12 +35,12 @@ def snapshot(session: Session, given: Mapping[str, str], options: frozenset[Opti
     figure = explorer.figure(sheet, lambda _mark: "")
     if figure is None:
         raise BadInput("Nothing of this view is left to share: what it shows stands in words of your own.")
-    title = f"{sheet.y.title} against {sheet.x.lower_title}"
+    title = f"{sheet.y.title} against {inside(sheet.x.title)}"
     days = [day for day in (sheet.view.since, sheet.view.until) if day]
     period = " to ".join(f"{day:%Y-%m-%d}" for day in days)
     return Snapshot(
         kind=KIND,
-        title=f"{title}, by {sheet.series.lower_title}" if sheet.series else title,
+        title=f"{title}, by {inside(sheet.series.title)}" if sheet.series else title,
         description=summary(sheet),
         subtitle=" · ".join(filter(None, [plural(sheet.observations, sheet.noun), period])),
         tiles=tuple(_tiles(sheet)),
@@ -152,7 +153,7 @@ def _tiles(sheet: Sheet) -> Iterator[Tile]:
     for which, mark in ends.items():
         where = [series_words(sheet, mark.series)] if sheet.series else []
         at = f"{sheet.x.title} {words(mark.x)} {sheet.x.unit}".strip()
-        title = f"{which} {sheet.y.lower_title}" if which else sheet.y.title
+        title = f"{which} {inside(sheet.y.title)}" if which else sheet.y.title
         source = f"{', '.join([*where, at])}: {plural(mark.observations, sheet.noun)}"
         yield Tile(title, _height(mark), sheet.y.unit, source=source)
 
