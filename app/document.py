@@ -34,7 +34,7 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
     taken = with_ceiling(taken, roof)
     from app import engines  # loads every engine: not at start
 
-    before = previous(session, run, {engine.key: engine.title for engine in engines.all()})
+    before = previous(session, run, engines.titles())
     return {
         "schema": RUN_SCHEMA,
         "run": {

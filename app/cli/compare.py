@@ -26,8 +26,7 @@ def compare_them(names: Sequence[str], fail_on: Sequence[str], keys: Sequence[st
         raise BadInput(f"--fail-on takes {', '.join(Verdict)}; {wrong!r} is none of them.")
     database = _database()
     with database.read() as session:
-        titles = {engine.key: engine.title for engine in engines.all()}
-        found = compare(session, names, titles, tuple(dict.fromkeys(keys)) or TRIPLE)
+        found = compare(session, names, engines.titles(), tuple(dict.fromkeys(keys)) or TRIPLE)
     if as_json:
         print_json(to_json(found))
     else:

@@ -93,7 +93,7 @@ def _subject(letter: str, taken: Taken) -> Subject:
         letter=letter,
         key=taken.reference.key,
         public_id=run.public_id,
-        title=f"{model.name} {model.quantization}".strip() if model else _("Run {public_id}", public_id=run.public_id),
+        title=model.title if model else _("Run {public_id}", public_id=run.public_id),
         unit=taken.unit,
         basis=taken.basis,
         runs=taken.runs,

@@ -48,7 +48,7 @@ class Compared:
 def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
     from app import engines  # loads every engine: not at start
 
-    compared = compare(session, names, {engine.key: engine.title for engine in engines.all()})
+    compared = compare(session, names, engines.titles())
     by_id = circumstances_of(session, {subject.public_id for subject in compared.subjects})
     sides = []
     for subject in compared.subjects:

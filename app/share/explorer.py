@@ -68,9 +68,8 @@ def offers(session: Session, given: Mapping[str, str]) -> list[Offer]:
 def _explored(session: Session, given: Mapping[str, str], options: frozenset[Option]) -> explorer.Exploration:
     from app import engines  # loads every engine: not at start
 
-    titles = {engine.key: engine.title for engine in engines.all()}
     whole = {name: value for name, value in given.items() if name not in _ONE_POINT}
-    found = explorer.explore(session, whole, titles, _Neutral(session, options))
+    found = explorer.explore(session, whole, engines.titles(), _Neutral(session, options))
     if found.problems:
         raise BadInput(found.problems[0])
     own = [field for field in (found.sheet.x, found.sheet.y, found.sheet.series) if field and _is_own(field)]

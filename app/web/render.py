@@ -118,7 +118,7 @@ def is_inside(request: Request) -> bool:
 def engine_titles() -> dict[str, str]:
     from app import engines  # loads every engine: not before the first page needs one
 
-    return {engine.key: engine.title for engine in engines.all()}
+    return engines.titles()
 
 
 def engine_title(key: str) -> str:
