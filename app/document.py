@@ -291,7 +291,7 @@ def _sample(sample: Sample) -> dict[str, Any]:
         "ttft_ms": first_token_ms(trace),
         "ttfa_ms": read["ttfa_ms"],
         "e2e_ms": read["e2e_ms"],
-        **{f"{key}": _by_source(sample, key) for key in _TIMED},
+        **{key: _by_source(sample, key) for key in _TIMED},
         "prompt_tokens": trace.prompt_tokens,
         "cached_tokens": trace.cached_tokens,
         "output_tokens": trace.output_tokens,

@@ -129,7 +129,5 @@ def _faster(catalogue: Catalogue, found: Foundation, device: Device, top: PointR
         for factor in FASTER
     ]
     return [
-        Device(one.name, one.bandwidth_bytes_per_s, one.fastest_flops_per_s or one.compute_flops_per_s)
-        for one in dict.fromkeys(picked)
-        if one is not None
+        Device(one.name, one.bandwidth_bytes_per_s, one.peak_flops) for one in dict.fromkeys(picked) if one is not None
     ]
