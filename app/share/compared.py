@@ -13,7 +13,7 @@ from app.models import Config, Machine, Model, Run
 from app.share import circumstances, neutral
 from app.share.options import Option
 from app.store import hardware
-from app.store.subjects import circumstances_of
+from app.store.runs import circumstances_of
 from app.suites import Case
 
 NO_VERDICT = "no verdict"
