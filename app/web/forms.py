@@ -61,14 +61,13 @@ def whole(text: str, title: str) -> int | None:
     """A whole number; None when nothing was typed."""
     if not text.strip():
         return None
+    wrong = BadInput(_("{title} must be a whole number, not {text!r}.", title=title, text=text.strip()[:40]))
     try:
         value = read_number(text)
     except ValueError as error:
-        raise BadInput(
-            _("{title} must be a whole number, not {text!r}.", title=title, text=text.strip()[:40])
-        ) from error
+        raise wrong from error
     if value != int(value) or abs(value) >= 2**53:
-        raise BadInput(_("{title} must be a whole number, not {text!r}.", title=title, text=text.strip()[:40]))
+        raise wrong
     return int(value)
 
 
@@ -93,7 +92,7 @@ def kept(text: str, title: str, exact: str, factor: float = GIGA) -> int | None:
         return known
     value = quantity(text, title, factor)
     if value is not None and value < 1:
-        raise BadInput(f"{title} must be more than zero and not absurdly large.")
+        raise _absurd(title)
     return None if value is None else int(value)
 
 
@@ -109,5 +108,9 @@ def quantity(text: str, title: str, factor: float = GIGA) -> float | None:
             _("{title} must be a number{hint}, not {text!r}.", title=title, hint=hint, text=text.strip()[:40])
         ) from error
     if not 0 < value < LARGEST:
-        raise BadInput(_("{title} must be more than zero and not absurdly large.", title=title))
+        raise _absurd(title)
     return value
+
+
+def _absurd(title: str) -> BadInput:
+    return BadInput(_("{title} must be more than zero and not absurdly large.", title=title))
