@@ -64,9 +64,7 @@ def _by_age(session: Session, names: Sequence[str], base: str) -> list[str]:
 def _comparison(request: Request, names: Sequence[str], found: Comparison) -> Response:
     # words of the address stay words: `latest` is another run tomorrow
     named = list(zip(names, found.subjects, strict=True))
-
     alike = Counter(map(_configuration, found.subjects))
-
     url = partial(_address, request)
     moves = [
         {
