@@ -24,7 +24,7 @@ from app.web.calculator import calculate, packed
 from app.web.forms import Fields
 from tests.ceiling.models import MODELS
 from tests.seed import seed
-from tests.web.reading import text_of
+from tests.web.notebook import text_of
 
 KNOWN = KnownDevices((), built_in())
 TYPED = {"bandwidth": "100", "total": "8", "bits": "8"}

@@ -13,7 +13,7 @@ from app.db import Database
 from app.models import Model, StatedGeometry
 from tests.ceiling.files import SMALL, dense, write_gguf
 from tests.ceiling.models import MODELS
-from tests.web.reading import read, text_of
+from tests.web.notebook import read, text_of
 
 QWEN = json.dumps(MODELS["Qwen3-30B-A3B"])
 

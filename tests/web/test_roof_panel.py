@@ -11,8 +11,7 @@ from app.models import Config, Measurement, Model, Run
 from app.samples import Point
 from app.store import hardware, machines, measurements, runs, samples
 from tests.seed import made_sample
-from tests.web.notebook import add_run
-from tests.web.reading import read, text_of
+from tests.web.notebook import add_run, read, text_of
 
 
 def test_ceilings_with_their_arithmetic_and_sources(client: TestClient, run: str) -> None:

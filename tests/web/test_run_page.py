@@ -19,8 +19,7 @@ from app.samples import Kind, Point, Sample, Status
 from app.store import baselines, configs, machines, runs
 from app.store.configs import snapshot_of
 from tests.seed import made_sample, seed
-from tests.web.notebook import add_run
-from tests.web.reading import read, text_of
+from tests.web.notebook import add_run, read, text_of
 
 POINT = Point(512, 128)
 
