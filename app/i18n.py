@@ -67,6 +67,15 @@ def _known(name: str) -> str | None:
     return next((tag for tag in LANGUAGES if name == tag.lower() or name.startswith(f"{tag.lower()}-")), None)
 
 
+def inside(title: str) -> str:
+    """A title, or the beginning of a sentence, inside of one; abbreviations stay as they are.
+
+    >>> inside("Decode"), inside("TTFT, prompt cached")
+    ('decode', 'TTFT, prompt cached')
+    """
+    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
+
+
 def gettext(message: str) -> str:
     tag = _language.get()
     return message if tag == ENGLISH else _catalogue(tag).gettext(message)
@@ -96,21 +105,13 @@ def noun(counted: str) -> str:
 
 
 def install(environment: "Environment") -> None:
-    """Lets templates speak it: `_()`, `{% trans %}`, the filter `translated` for a text of a module, and `inside`."""
+    """Lets templates speak it: `_()`, `{% trans %}`, and the filter `translated` for a text of a module."""
     environment.add_extension("jinja2.ext.i18n")
     environment.policies["ext.i18n.trimmed"] = True
     environment.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]  # the extension adds it
-    environment.filters.update(translated=gettext, inside=inside)
+    environment.filters["translated"] = gettext
     environment.globals.update(language=language, languages=LANGUAGES)
-
-
-def inside(title: str) -> str:
-    """A title, or the beginning of a sentence, inside of one; abbreviations stay as they are.
-
-    >>> inside("Decode"), inside("TTFT, prompt cached")
-    ('decode', 'TTFT, prompt cached')
-    """
-    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
+    environment.filters["inside"] = inside
 
 
 def first_sentence(text: str) -> tuple[str, str]:

@@ -8,16 +8,17 @@ from app.charts.base import MAX_SERIES, Figure, Key, Table, axis
 from app.charts.stack import stacked, y_name
 from app.i18n import _, joined, marked
 from app.samples import Sample
-from app.units import GIGA, number, plural
+from app.units import number, plural
 
+GB = 1e9
 PANELS = (
     (marked("Power W"), "power_w", 1.0),
     (marked("Temperature °C"), "temperature_c", 1.0),
     (marked("Clock MHz"), "clock_mhz", 1.0),
     (marked("Memory clock MHz"), "memory_clock_mhz", 1.0),
-    (marked("Card memory used GB"), "memory_used_bytes", GIGA),
+    (marked("Card memory used GB"), "memory_used_bytes", GB),
     (marked("Load %"), "load_percent", 1.0),
-    (marked("RAM available GB"), "ram_available_bytes", GIGA),
+    (marked("RAM available GB"), "ram_available_bytes", GB),
 )
 """Title with unit, how the quantity's name ends, and the divisor."""
 _NAME = re.compile(r"(?:(gpu\d+)\.|(cpu)_|)(.+)")

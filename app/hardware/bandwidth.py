@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from app import units
 from app.errors import Conflict
 from app.hardware.host import available_ram_bytes, logical_cores, physical_cores
-from app.units import size
+from app.units import number, size
 
 if TYPE_CHECKING:
     import numpy as np
@@ -127,7 +126,7 @@ def read_at(
     for threads in counts:
         step = _step(matrix, threads, sample_s)
         sweep.append(step)
-        say(f"{_threads(threads)}: {units.bandwidth(step.best_bytes_per_s)}.")
+        say(f"{_threads(threads)}: {number(step.best_bytes_per_s / 1e9)} GB/s.")
     best = max(sweep, key=lambda step: step.best_bytes_per_s)
     say(f"Reading with {_threads(best.threads)}.")
     whole, half = _readers(matrix, best.threads), _readers(matrix[: len(matrix) // 2], best.threads)

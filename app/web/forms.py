@@ -92,7 +92,7 @@ def kept(text: str, title: str, exact: str, factor: float = GIGA) -> int | None:
         return known
     value = quantity(text, title, factor)
     if value is not None and value < 1:
-        raise _absurd(title)
+        raise BadInput(f"{title} must be more than zero and not absurdly large.")
     return None if value is None else int(value)
 
 
@@ -108,9 +108,5 @@ def quantity(text: str, title: str, factor: float = GIGA) -> float | None:
             _("{title} must be a number{hint}, not {text!r}.", title=title, hint=hint, text=text.strip()[:40])
         ) from error
     if not 0 < value < LARGEST:
-        raise _absurd(title)
+        raise BadInput(_("{title} must be more than zero and not absurdly large.", title=title))
     return value
-
-
-def _absurd(title: str) -> BadInput:
-    return BadInput(_("{title} must be more than zero and not absurdly large.", title=title))
