@@ -3,6 +3,7 @@
 import re
 
 from app.errors import BadInput
+from app.i18n import _
 from app.units import GIGA, read_number
 
 _PREFIXES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -21,7 +22,7 @@ def size_bytes(text: str) -> float:
         value, prefix, binary = match.groups()
         return read_number(value) * float((1024 if binary else 1000) ** _PREFIXES[prefix.lower()])
     except ValueError as error:
-        raise BadInput(f"{text[:40]!r} is no size; write it like 13.3 GiB or 14.3 GB.") from error
+        raise BadInput(_("{text!r} is no size; write it like 13.3 GiB or 14.3 GB.", text=text[:40])) from error
 
 
 def bandwidth_bytes_per_s(text: str) -> float:
@@ -37,5 +38,5 @@ def bandwidth_bytes_per_s(text: str) -> float:
         pass
     amount, slash, second = stripped.partition("/")
     if not slash or second.strip().lower() not in ("s", "sec"):
-        raise BadInput(f"{text[:40]!r} is no bandwidth; write it in GB/s, like 448.")
+        raise BadInput(_("{text!r} is no bandwidth; write it in GB/s, like 448.", text=text[:40]))
     return size_bytes(amount)

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from app import files, templating
 from app.share.markdown import markdown
 from app.share.snapshot import Snapshot, shown
+from app.share.spoken import spoken
 from app.units import spread
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _environment() -> "jinja2.Environment":
 
 
 def body(snapshot: Snapshot) -> Markup:
-    made = _environment().get_template("_share.html").render(share=snapshot, spread=spread)
+    made = _environment().get_template("_share.html").render(share=spoken(snapshot), spread=spread)
     return Markup(made)  # noqa: S704  # the template has escaped it
 
 
