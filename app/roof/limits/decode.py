@@ -9,7 +9,7 @@ from app.ceiling.types import KV_BITS
 from app.hardware.catalogue import built_in
 from app.i18n import _
 from app.metrics import clock, sensed
-from app.metrics.itl import percentile
+from app.metrics.summary import percentile
 from app.roof.foundation import Foundation
 from app.roof.limits.base import NOTABLE, Evidence, Limit, decodes
 from app.roof.limits.heat import held_back
