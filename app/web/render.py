@@ -14,7 +14,7 @@ from app import configuration, templating, units
 from app.compare.comparable import about_words
 from app.compare.result import Cell, point_title
 from app.compare.statistics import Ratio
-from app.i18n import _
+from app.i18n import _, as_sentence
 from app.samples import Point
 from app.sentences import first_sentence
 from app.store.listing import Shown
@@ -62,7 +62,7 @@ def environment() -> "jinja2.Environment":
         told_words=roof.told_words,
         first_sentence=lambda said: first_sentence(str(said)),
         flag_name=terms.flag_name,
-        sentence=i18n.as_sentence,
+        sentence=as_sentence,
         device_title=device_title,
     )
     return env
