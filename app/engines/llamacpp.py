@@ -14,15 +14,14 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from app.counted import Counted
-from app.engines import _llamacpp_log, _prometheus
+from app.engines import _llamacpp_log
 from app.engines._chunk import count, mapping
-from app.engines._counting import Exported, counted_of, counters_of
+from app.engines._counting import Exported, Exporting
 from app.engines._health import busy_health, health_of
 from app.engines._models import file_stem, quantization_in, quantization_of_ftype, shown_name
 from app.engines._probing import string
-from app.engines.base import Ask, Counters, Facts, Health, Logged, ModelFacts
-from app.engines.openai import OpenAI, listed
+from app.engines.base import Ask, Facts, Health, Logged, ModelFacts
+from app.engines.openai import listed
 from app.errors import ServerProblem, Trouble
 from app.http import Answer, ServerClient
 from app.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
@@ -41,15 +40,11 @@ _EXPORTED = Exported(
         )
     },
     # its two speeds are left out: they begin anew with each reading
-    gauges={
-        "requests_running": ("", ("llamacpp:requests_processing",)),
-        "requests_waiting": ("", ("llamacpp:requests_deferred",)),
-        "kv_cache_use": ("share", ("llamacpp:kv_cache_usage_ratio",)),
-    },
 )
 
 
-class LlamaCpp(OpenAI):
+class LlamaCpp(Exporting):
+    exported: ClassVar[Exported] = _EXPORTED
     key: ClassVar[str] = "llama.cpp"
     title: ClassVar[str] = "llama.cpp"
     default_ports: ClassVar[tuple[int, ...]] = (8080,)
@@ -108,11 +103,10 @@ class LlamaCpp(OpenAI):
     def read_log(self, text: str) -> Sequence[Logged]:
         return _llamacpp_log.read(text)
 
-    def counters(self, client: ServerClient) -> Counters | None:
-        return counters_of(_EXPORTED, _prometheus.scrape(client))
-
-    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:
-        return counted_of(_EXPORTED, before, after, model, requests)
+    def load(self, client: ServerClient) -> Mapping[str, float]:
+        """By its slots: reading /metrics this often would leave the two speeds there empty for whoever draws them."""
+        busy = _busy_slots(client.get("/slots"))
+        return {} if busy is None else {"requests_running": float(busy)}
 
     def _fields(self, ask: Ask) -> dict[str, Any]:
         return {self.cache_switch: ask.reuse_cache, "ignore_eos": True}

@@ -13,7 +13,7 @@ from app.i18n import marked
 from app.metrics import clock
 from app.metrics.itl import percentile
 from app.metrics.prefill import fresh_prompt_tokens
-from app.samples import Sample, Status
+from app.samples import Sample, Status, Trace
 
 DISAGREEMENT = 0.05
 """Relative difference above which a page warns."""
@@ -113,11 +113,23 @@ def client_figure(name: str, statistic: str, samples: Sequence[Sample]) -> float
 def _total(name: str, samples: Sequence[Sample]) -> float | None:
     if name == "requests":
         return float(len(samples))
-    counts = {"prompt_tokens": "prompt_tokens", "cached_tokens": "cached_tokens", "output_tokens": "output_tokens"}
-    if name not in counts:
+    if name not in _COUNTS:
         return None
-    found = [getattr(sample.trace, counts[name]) for sample in samples]
-    return None if None in found else float(sum(found))
+    found = [_COUNTS[name](sample.trace) for sample in samples]
+    return None if None in found else float(sum(count or 0 for count in found))
+
+
+def _fresh(trace: Trace) -> int | None:
+    known = trace.prompt_tokens is not None and trace.cached_tokens is not None
+    return (trace.prompt_tokens or 0) - (trace.cached_tokens or 0) if known else None
+
+
+_COUNTS: Mapping[str, Callable[[Trace], int | None]] = {
+    "prompt_tokens": lambda trace: trace.prompt_tokens,
+    "fresh_prompt_tokens": _fresh,
+    "cached_tokens": lambda trace: trace.cached_tokens,
+    "output_tokens": lambda trace: trace.output_tokens,
+}
 
 
 def _first(sample: Sample) -> list[float]:

@@ -16,11 +16,13 @@ def before(prepared: Prepared, warnings: Sequence[str]) -> dict[str, Any]:
     return {
         "warnings": list(warnings),
         "left_out": [{"point": case.point.key, "reason": sentence} for case, sentence in prepared.left_out],
-        "checks": [
-            f"The server's tokenizer counts {counted:,} tokens in the prompt of about {case.point.prompt_tokens:,}."
-            for case, counted in prepared.cases
-            if counted is not None
-        ],
+        "checks": list(
+            dict.fromkeys(
+                f"The server's tokenizer counts {counted:,} tokens in the prompt of about {case.point.prompt_tokens:,}."
+                for case, counted in prepared.cases
+                if counted is not None
+            )
+        ),
     }
 
 
@@ -53,6 +55,10 @@ def after(
     warnings += sensing.warnings(taken)
     if sentence := told_by_log(complete):
         checks.append(sentence)
+    if began is not None and ended is not None and ended.began_anew(began):
+        warnings.append(
+            "The server's counters began anew during the run, as after a restart: what it counted of it is unknown."
+        )
     others = work_of_others([sample.trace for sample in taken], began, ended)
     if others:
         warnings.append(

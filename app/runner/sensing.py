@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from app.bench import Taken
+from app.hardware.sensors import Reading
 from app.hardware.watch import Watch, columns
 from app.http import is_loopback
 from app.models import Server
@@ -25,12 +26,19 @@ def watching(server: Server, settings: Settings) -> Iterator[Watch | None]:
         yield watch
 
 
+def during(taken: Taken, watch: Watch | None) -> list[Reading]:
+    """What was read while this round was played, once for all of its streams."""
+    if watch is None or taken.sample.stream:
+        return []
+    start_s = taken.started_at.timestamp()
+    return watch.between(start_s, start_s + taken.seconds)
+
+
 def sensed(taken: Taken, watch: Watch | None) -> Taken:
     """With what the sensors said meanwhile; only the first sample of a round keeps it."""
-    if watch is None or taken.sample.stream:
+    seen = columns(during(taken, watch), taken.started_at.timestamp())
+    if not seen:
         return taken
-    start_s = taken.started_at.timestamp()
-    seen = columns(watch.between(start_s, start_s + taken.seconds), start_s)
     return replace(taken, sample=replace(taken.sample, sensors={**taken.sample.sensors, **seen}))
 
 

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 from sqlmodel import Session
 
 from app import bench, engines
-from app.bench import Job, Limits, Phase, Prepared, Stop, Taken
+from app.bench import Job, Limits, Phase, Prepared, Stop, Taken, load
 from app.counted import Counted
 from app.db import Database
 from app.engines.base import Counters, Engine, Facts, ModelFacts
 from app.errors import Busy, Cancelled, RoofmarkError, ServerProblem
+from app.hardware.sensors import Reading
 from app.http import ServerClient, is_loopback
 from app.metrics import triple_of
 from app.models import Run, Server
@@ -60,6 +61,7 @@ class _Measuring:
     listen: Listener
     planned: int
     taken: list[Taken] = field(default_factory=list)
+    load: list[Reading] = field(default_factory=list)
 
     @property
     def run_id(self) -> int:
@@ -135,6 +137,7 @@ def _measure(m: _Measuring) -> str | None:
         try:
             with (
                 sensing.watching(m.server, m.settings) as watch,
+                load.watching(engine, client, key, m.settings) as load_watch,
                 logfile.following(m.server.log_path, engine) as (log_file, trouble),
             ):
                 if trouble:
@@ -143,12 +146,14 @@ def _measure(m: _Measuring) -> str | None:
                     if isinstance(step, Phase):
                         _tell(m, step)
                     else:
+                        m.load += sensing.during(step, load_watch)
                         _keep(m, sensing.sensed(step, watch), prepared)
                     m.stop.check()
         finally:
             after = None if m.stop.requested else bench.counters(engine, client)
             notes = () if m.stop.requested else _notes(engine, client)
-            _conclude(m, before, after, notes, _counted(m, engine, model, before, after))
+            counted = [*_counted(m, engine, model, before, after), *load.counted(m.load)]
+            _conclude(m, before, after, notes, counted)
     return bench.verdict([each.sample for each in m.taken])
 
 
@@ -283,7 +288,7 @@ def _notes(engine: Engine, client: ServerClient) -> Sequence[str]:
 def _counted(
     m: _Measuring, engine: Engine, model: ModelFacts | None, before: Counters | None, after: Counters | None
 ) -> Sequence[Counted]:
-    if before is None or after is None:
+    if before is None or after is None or after.began_anew(before):
         return ()
     answered = sum(each.sample.trace.status is Status.OK for each in m.taken)
     return engine.counted(before, after, model.id if model else None, answered)

@@ -1,0 +1,77 @@
+"""How busy the server says it is while requests are timed, asked by a process of its own.
+
+The child (`python -m app.bench.load`) reads one line of JSON about whom to ask, takes a reading at once and then at
+most twice a second, and rests ten times as long as the answer took: an engine that is slow to tell is asked less often.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from statistics import fmean
+
+from app import engines
+from app.counted import Counted
+from app.engines.base import LOADS, Engine
+from app.errors import ServerProblem
+from app.hardware.sensors import Reading
+from app.hardware.watch import INTERVAL_S, Watch, until_input_ends
+from app.http import ServerClient
+from app.settings import Settings
+from app.units import plural
+
+REST = 10
+START_S = 3.0
+"""For which a run waits for its watcher, whose start would else take processor time from what is timed."""
+
+
+@contextmanager
+def watching(engine: Engine, client: ServerClient, api_key: str | None, settings: Settings) -> Iterator[Watch | None]:
+    """None where the server does not tell. The key goes through the child's input: no list of processes shows it."""
+    if not settings.sensors or not _tells(engine, client):
+        yield None
+        return
+    asked = {"engine": engine.key, "base_url": client.base_url, "api_key": api_key}
+    with Watch(__name__, json.dumps(asked).encode() + b"\n", settings.as_environment()) as watch:
+        watch.wait_for_first(START_S)
+        yield watch
+
+
+def _tells(engine: Engine, client: ServerClient) -> bool:
+    try:
+        return bool(engine.load(client))
+    except ServerProblem:  # what went wrong with the server, its run says
+        return False
+
+
+def counted(readings: Sequence[Reading]) -> list[Counted]:
+    """Mean and highest of what was read while our requests were at work."""
+    found = []
+    for name, unit in LOADS.items():
+        values = [reading.values[name] for reading in readings if name in reading.values]
+        if values:
+            how = f"told by the server while requests were at work, {plural(len(values), 'reading')}"
+            found += [Counted(name, "mean", unit, fmean(values), how), Counted(name, "max", unit, max(values), how)]
+    return found
+
+
+def main() -> None:
+    asked = json.loads(sys.stdin.buffer.readline())
+    ended = until_input_ends()
+    engine = engines.find(asked["engine"])
+    with engines.open_client(asked["base_url"], asked["api_key"], Settings()) as client:
+        while True:
+            begun = time.monotonic()
+            try:
+                told = engine.load(client)
+            except ServerProblem:  # it may be back at the next look
+                told = {}
+            print(json.dumps(asdict(Reading(time.time(), told))), flush=True)
+            if ended.wait(max(INTERVAL_S, REST * (time.monotonic() - begun))):
+                return
+
+
+if __name__ == "__main__":
+    main()
