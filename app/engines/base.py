@@ -97,7 +97,7 @@ class Counters:
     """Finished ones."""
     since: float | None = None
     """When the server began to count, by its own clock; None where it does not tell."""
-    totals: Mapping[str, float] = field(default_factory=dict, repr=False)
+    totals: Mapping[str, float] = field(default_factory=dict, compare=False, repr=False)
     """Whatever else it counts that never falls."""
     raw: Mapping[str, float] = field(default_factory=dict, compare=False, repr=False)
     """All that the server told, for `Engine.counted`."""

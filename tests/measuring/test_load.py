@@ -45,7 +45,7 @@ def test_a_child_asks_the_server_with_its_key_and_ends_with_the_run() -> None:
             assert watch is not None
             child = watch._child
             assert child is not None
-            assert KEY not in " ".join(map(str, child.args))  # type: ignore[union-attr]  # a list, as it was started
+            assert KEY not in str(child.args)
             until(lambda: len(watch.between(began_s, time.time())) >= 2)
             seen = watch.between(began_s, time.time())
         assert child.poll() is not None
