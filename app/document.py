@@ -1,6 +1,7 @@
 """The JSON documents: one run ("roofmark.run/1") and a page of runs. The same for the API, `show` and `run`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +12,8 @@ from app.counted import Counted
 from app.metrics import Measured, metrics
 from app.metrics.beside import beside
 from app.metrics.clock import first_token_ms
+from app.metrics.serving import largest_within, serving
+from app.metrics.throughput import USUAL_SLO
 from app.models import Config, Machine, Model, Run
 from app.roof import Holder, RunRoof, Unknown, run_roof, with_ceiling
 from app.samples import Point, Sample
@@ -62,6 +65,7 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
         },
         "baseline": baseline.to_json(baseline.standing(session, public_id)),
         "points": _points(run, measured, roof),
+        "serving": _serving(taken),
         "samples": [_sample(sample) for sample in taken],
     }
 
@@ -201,6 +205,18 @@ def _points(run: Run, measured: Sequence[Measured], roof: RunRoof | Unknown | No
         nulls = [{"key": key, "reason": "exceeds_context"} for key in ("ttft_ms", *_TIMED)]
         points.append({"point": _point(point), "metrics": [], "nulls": nulls, "ceiling": None})
     return points
+
+
+def _serving(taken: Sequence[Sample]) -> dict[str, Any] | None:
+    """How many streams could be served within the usual limits; null without several streams."""
+    found = serving(taken, USUAL_SLO)
+    if not found:
+        return None
+    return {
+        "slo": asdict(USUAL_SLO),
+        "largest_streams": largest_within(found),
+        "points": [asdict(each) for each in found],
+    }
 
 
 def _ceiling(roof: RunRoof | Unknown | None, point: Point) -> dict[str, Any] | None:
