@@ -113,7 +113,7 @@ LOADS = {"requests_running": "", "requests_waiting": "", "kv_cache_use": "share"
 """What `Engine.load` may tell, with its unit."""
 
 FROM_LOG = "from_log"
-"""In `ServerFigures.raw`: which figures the server's log told, not its answer."""
+"""In `ServerFigures.raw` of a request that the server's log tells of: which figures it told, and not the answer."""
 
 
 @dataclass(frozen=True)

@@ -72,10 +72,12 @@ def after(
 
 
 def told_by_log(complete: Sequence[Sample]) -> str | None:
-    """Which figures came from the server's log, and for how many samples."""
+    """For how many samples the server's log has lines, and which figures came from there alone."""
     raws = [sample.trace.server.raw for sample in complete if sample.trace.server is not None]
     told = [raw[FROM_LOG] for raw in raws if FROM_LOG in raw]
     if not told:
         return None
     names = dict.fromkeys(name.replace("_", " ") for each in told for name in each)
-    return f"The server's log tells of {plural(len(told), 'sample')} what its answers did not: {', '.join(names)}."
+    of_all = "" if len(told) == len(complete) else f" of {len(complete)}"
+    beyond = f"what its answers did not: {', '.join(names)}" if names else "no more than its answers do"
+    return f"The server's log tells of {plural(len(told), 'sample')}{of_all}{' ' if names else ', '}{beyond}."

@@ -149,6 +149,8 @@ def _measure(m: _Measuring) -> str | None:
                         m.load += sensing.during(step, load_watch)
                         _keep(m, sensing.sensed(step, watch), prepared)
                     m.stop.check()
+                if log_file is not None and log_file.doubt:
+                    m.run.evidence = {**m.run.evidence, "warnings": [*m.run.evidence["warnings"], log_file.doubt]}
         finally:
             after = None if m.stop.requested else bench.counters(engine, client)
             notes = () if m.stop.requested else _notes(engine, client)
