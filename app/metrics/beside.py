@@ -36,6 +36,7 @@ _CAUSES = {
     "prefill_tokens_per_s": _OUTSIDE,
     "e2e_ms": _OUTSIDE,
 }
+_OF_PREFILL = frozenset({"prefill_ms", "prefill_tokens_per_s"})
 _BY_CLOCK = frozenset({"itl_ms", "tpot_ms", "decode_ms", "decode_tokens_per_s"})
 _NETWORK = marked("Likely causes are a slow or buffering network between them, or a server that counts otherwise.")
 
@@ -97,6 +98,8 @@ def client_figure(name: str, statistic: str, samples: Sequence[Sample]) -> float
         return None
     if statistic == "total":
         return _total(name, samples)
+    if name in _OF_PREFILL and any(sample.point.concurrency > 1 for sample in samples):
+        return None  # what the client times of it is then mostly waiting for other streams
     if name in _SPEEDS:
         parts = [_SPEEDS[name](sample) for sample in samples]
         known = [part for part in parts if part is not None]

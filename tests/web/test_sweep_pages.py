@@ -91,7 +91,9 @@ def test_a_cached_prompt_has_a_ttft_of_its_own(client: TestClient, database: Dat
     reused = [replace(made_sample(n, point, 90.0, 50.0), reuses_cache=True) for n in range(3)]
     reused = [replace(each, trace=replace(each.trace, cached_tokens=1990)) for each in reused]
     taken = [replace(each, flags=flags_of(each)) for each in numbered(fresh, reused)]
-    answer = client.get(f"/api/v1/runs/{add_run(database, taken, suite_key='cache')}").json()
+    run = add_run(database, taken, suite_key="cache")
+    assert "90.0 ± 0 ms · Prompt cached" in text_of(client.get(f"/runs/{run}").text)
+    answer = client.get(f"/api/v1/runs/{run}").json()
     (point_found,) = answer["points"]
     found = {metric["key"]: metric for metric in point_found["metrics"] if metric["source"] == "client"}
     assert found["ttft_ms"]["value"] == pytest.approx(800)
