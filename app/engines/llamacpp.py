@@ -89,7 +89,13 @@ class LlamaCpp(Exporting):
         health = health_of(client.get("/health"))
         if not health.ready:
             return health
-        return busy_health([_busy_slots(client.get("/slots"))])
+        try:
+            return busy_health([_busy_slots(client.get("/slots"))])
+        except ServerProblem as problem:
+            if problem.trouble is not Trouble.TIMEOUT:
+                raise
+            # unlike /health, its slots tell only between two steps, and a step of a long prompt may take minutes
+            return Health(ready=True, detail="The server is working on a long prompt.", busy=True)
 
     def prompt_tokens(self, client: ServerClient, ask: Ask) -> int | None:
         messages = self._required(ask, CacheDefeat.SWITCH)["messages"]

@@ -133,7 +133,7 @@ def _measure(m: _Measuring) -> str | None:
         )
         prepared = bench.prepare(job)
         _freeze(m, facts, model, _model_document(engine, client, model), prepared)
-        before = bench.counters(engine, client)
+        before, is_whole = bench.counters(engine, client), False
         try:
             with (
                 sensing.watching(m.server, m.settings) as watch,
@@ -149,10 +149,12 @@ def _measure(m: _Measuring) -> str | None:
                         m.load += sensing.during(step, load_watch)
                         _keep(m, sensing.sensed(step, watch), prepared)
                     m.stop.check()
+                is_whole = True
                 if log_file is not None and log_file.doubt:
                     m.run.evidence = {**m.run.evidence, "warnings": [*m.run.evidence["warnings"], log_file.doubt]}
         finally:
-            after = None if m.stop.requested else bench.counters(engine, client)
+            # of a round that was broken off the server has counted what nobody here has seen
+            after = bench.counters(engine, client) if is_whole else None
             notes = () if m.stop.requested else _notes(engine, client)
             counted = [*_counted(m, engine, model, before, after), *load.counted(m.load)]
             _conclude(m, before, after, notes, counted)
