@@ -19,6 +19,7 @@ from app.errors import ServerProblem
 from app.hardware.sensors import Reading
 from app.hardware.watch import INTERVAL_S, Watch, until_input_ends
 from app.http import ServerClient
+from app.i18n import marked
 from app.settings import Settings
 from app.units import plural
 
@@ -52,7 +53,8 @@ def counted(readings: Sequence[Reading]) -> list[Counted]:
     for name, unit in LOADS.items():
         values = [reading.values[name] for reading in readings if name in reading.values]
         if values:
-            how = f"told by the server while requests were at work, {plural(len(values), 'reading')}"
+            readings_of_it = plural(len(values), "reading")
+            how = marked("told by the server while requests were at work, {readings}", readings=readings_of_it)
             found += [Counted(name, "mean", unit, fmean(values), how), Counted(name, "max", unit, max(values), how)]
     return found
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from app.engines.base import Counters, Engine
 from app.errors import ServerProblem
 from app.http import ServerClient
+from app.i18n import noun
 from app.samples import CountSource, Status, Trace
 from app.units import plural
 
@@ -51,12 +52,12 @@ def _more_prompt(traces: Sequence[Trace], before: Counters, after: Counters) -> 
         ours = [None if n is None else n - (trace.cached_tokens or 0) for n, trace in zip(ours, traces, strict=True)]
     elif began is not None and ended is not None:
         began, ended = began + before.cached_prompt_tokens, ended + after.cached_prompt_tokens
-    return _more(ours, began, ended, "prompt token")
+    return _more(ours, began, ended, noun("prompt token"))
 
 
 def _more_output(traces: Sequence[Trace], before: Counters, after: Counters) -> tuple[int, str] | None:
     ours = [None if trace.count_source is CountSource.EVENTS else trace.output_tokens for trace in traces]
-    return _more(ours, before.output_tokens, after.output_tokens, "output token")
+    return _more(ours, before.output_tokens, after.output_tokens, noun("output token"))
 
 
 def _more(ours: Sequence[int | None], began: float | None, ended: float | None, what: str) -> tuple[int, str] | None:

@@ -24,6 +24,7 @@ from app.engines.base import Ask, Facts, Health, Logged, ModelFacts
 from app.engines.openai import listed
 from app.errors import ServerProblem, Trouble
 from app.http import Answer, ServerClient
+from app.i18n import _
 from app.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
 
 _EXPORTED = Exported(
@@ -82,7 +83,7 @@ class LlamaCpp(Exporting):
             models=tuple(_model(identifier, entry, props, context) for identifier, entry in models.items()),
             context_tokens=context,
             settings={key: value for key, value in settings.items() if value is not None},
-            notes=() if models else ("The server has no model loaded.",),
+            notes=() if models else (_("The server has no model loaded."),),
         )
 
     def health(self, client: ServerClient) -> Health:
@@ -95,7 +96,7 @@ class LlamaCpp(Exporting):
             if problem.trouble is not Trouble.TIMEOUT:
                 raise
             # unlike /health, its slots tell only between two steps, and a step of a long prompt may take minutes
-            return Health(ready=True, detail="The server is working on a long prompt.", busy=True)
+            return Health(ready=True, detail=_("The server is working on a long prompt."), busy=True)
 
     def prompt_tokens(self, client: ServerClient, ask: Ask) -> int | None:
         messages = self._required(ask, CacheDefeat.SWITCH)["messages"]

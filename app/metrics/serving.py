@@ -10,7 +10,7 @@ from itertools import takewhile
 from statistics import median
 
 from app.metrics import is_usable, measure, metrics, rounds_of
-from app.metrics.itl import percentile
+from app.metrics.summary import percentile
 from app.metrics.throughput import Slo, read_goodput
 from app.samples import Sample, Status
 

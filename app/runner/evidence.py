@@ -6,6 +6,7 @@ from typing import Any
 from app.bench import Prepared, work_of_others
 from app.counted import Counted
 from app.engines.base import FROM_LOG, Counters
+from app.i18n import marked
 from app.metrics.beside import stated
 from app.runner import sensing
 from app.samples import Sample, Status
@@ -18,7 +19,11 @@ def before(prepared: Prepared, warnings: Sequence[str]) -> dict[str, Any]:
         "left_out": [{"point": case.point.key, "reason": sentence} for case, sentence in prepared.left_out],
         "checks": list(
             dict.fromkeys(
-                f"The server's tokenizer counts {counted:,} tokens in the prompt of about {case.point.prompt_tokens:,}."
+                marked(
+                    "The server's tokenizer counts {counted:,} tokens in the prompt of about {planned:,}.",
+                    counted=counted,
+                    planned=case.point.prompt_tokens,
+                )
                 for case, counted in prepared.cases
                 if counted is not None
             )
@@ -43,13 +48,16 @@ def after(
     measured = [sample for sample in complete if not sample.is_warmup]
     cached = [sample.trace.cached_tokens for sample in measured]
     if cached and all(count == 0 for count in cached):
-        checks.append("No prompt token came from the server's cache.")
+        checks.append(marked("No prompt token came from the server's cache."))
     if measured and all(sample.trace.output_tokens == sample.point.output_tokens for sample in measured):
-        checks.append("Every sample has exactly the asked output length.")
+        checks.append(marked("Every sample has exactly the asked output length."))
     models = list(dict.fromkeys(sample.trace.model for sample in taken if sample.trace.model))
     if len(models) > 1:
         warnings.append(
-            f"The server answered with different models during the run: {', '.join(models)}. Measure each by itself."
+            marked(
+                "The server answered with different models during the run: {models}. Measure each by itself.",
+                models=", ".join(models),
+            )
         )
     warnings += [note for note in notes if note not in warnings]
     warnings += sensing.warnings(taken)
@@ -57,15 +65,21 @@ def after(
         checks.append(sentence)
     if began is not None and ended is not None and ended.began_anew(began):
         warnings.append(
-            "The server's counters began anew during the run, as after a restart: what it counted of it is unknown."
+            marked(
+                "The server's counters began anew during the run, as after a restart: what it counted of it is unknown."
+            )
         )
     others = work_of_others([sample.trace for sample in taken], began, ended)
     if others:
         warnings.append(
-            f"The server processed {others} for somebody else during the run: measure again while nobody else uses it."
+            marked(
+                "The server processed {others} for somebody else during the run: measure again "
+                "while nobody else uses it.",
+                others=others,
+            )
         )
     elif others is not None:
-        checks.append("The server's own counters saw no other request during the run.")
+        checks.append(marked("The server's own counters saw no other request during the run."))
     told = {each.name for each in counted}
     server = [*counted, *(each for each in stated(taken) if each.name not in told)]
     return {**known, "checks": checks, "warnings": warnings, "server": [each.to_json() for each in server]}
@@ -78,6 +92,13 @@ def told_by_log(complete: Sequence[Sample]) -> str | None:
     if not told:
         return None
     names = dict.fromkeys(name.replace("_", " ") for each in told for name in each)
-    of_all = "" if len(told) == len(complete) else f" of {len(complete)}"
-    beyond = f"what its answers did not: {', '.join(names)}" if names else "no more than its answers do"
-    return f"The server's log tells of {plural(len(told), 'sample')}{of_all}{' ' if names else ', '}{beyond}."
+    said = {"samples": plural(len(told), "sample"), "all": len(complete)}
+    if not names and len(told) == len(complete):
+        return marked("The server's log tells of {samples}, no more than its answers do.", samples=said["samples"])
+    if not names:
+        return marked("The server's log tells of {samples} of {all}, no more than its answers do.", **said)
+    return marked(
+        "The server's log tells of {samples} of {all} what its answers did not: {names}.",
+        names=", ".join(names),
+        **said,
+    )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from app.engines.base import FROM_LOG, Engine
 from app.errors import BadInput
+from app.i18n import _, marked, translated
 from app.runner.pairing import with_log
 from app.samples import Trace
 from app.units import plural
@@ -130,10 +131,13 @@ class Following:
     def doubt(self) -> str | None:
         """One sentence when it has told of nothing so far."""
         if not self._file.is_there:
-            return f"The server's log {self._file.path} cannot be read: there is no such file."
+            return marked("The server's log {path} cannot be read: there is no such file.", path=self._file.path)
         if self._told or not self._asked:
             return None
-        return f"The server's log told of none of {plural(self._asked, 'request')}: is it the log of this very server?"
+        return marked(
+            "The server's log told of none of {requests}: is it the log of this very server?",
+            requests=plural(self._asked, "request"),
+        )
 
     def _new_text(self) -> str:
         try:
@@ -155,11 +159,13 @@ def _opened(path: Path) -> int | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not a path"
-        raise BadInput(f"The server's log {path} cannot be read: {why}.") from error
+        why = error.strerror if isinstance(error, OSError) else marked("not a path")
+        raise BadInput(
+            _("The server's log {path} cannot be read: {why}.", path=path, why=translated(str(why)))
+        ) from error
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise BadInput(f"The server's log {path} is not a regular file.")
+        raise BadInput(_("The server's log {path} is not a regular file.", path=path))
     return file
 
 
@@ -170,7 +176,12 @@ def following(path: str | None, engine: Engine) -> Iterator[tuple[Following | No
         yield None, None
         return
     if not engine.has_log:
-        yield None, f"The log is not read: its format is known of llama.cpp and Strata, not of {engine.title}."
+        yield (
+            None,
+            marked(
+                "The log is not read: its format is known of llama.cpp and Strata, not of {title}.", title=engine.title
+            ),
+        )
         return
     try:
         file = LogFile(path)
