@@ -7,7 +7,7 @@ most twice a second, and rests ten times as long as the answer took: an engine t
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from statistics import fmean
@@ -24,6 +24,7 @@ from app.settings import Settings
 from app.units import plural
 
 REST = 10
+_REQUESTS = ("requests_running", "requests_waiting")
 START_S = 3.0
 """For which a run waits for its watcher, whose start would else take processor time from what is timed."""
 
@@ -48,15 +49,24 @@ def _tells(engine: Engine, client: ServerClient) -> bool:
 
 
 def counted(readings: Sequence[Reading]) -> list[Counted]:
-    """Mean and highest of what was read while our requests were at work."""
+    """Mean and highest of what was read while our requests were at work.
+
+    A server without any request was asked a moment before the first of a round came, or after the last had ended.
+    """
+    at_work = [each.values for each in readings if _is_at_work(each.values)]
     found = []
     for name, unit in LOADS.items():
-        values = [reading.values[name] for reading in readings if name in reading.values]
+        values = [told[name] for told in at_work if name in told]
         if values:
             readings_of_it = plural(len(values), "reading")
             how = marked("told by the server while requests were at work, {readings}", readings=readings_of_it)
             found += [Counted(name, "mean", unit, fmean(values), how), Counted(name, "max", unit, max(values), how)]
     return found
+
+
+def _is_at_work(told: Mapping[str, float]) -> bool:
+    known = [told[name] for name in _REQUESTS if name in told]
+    return not known or sum(known) > 0
 
 
 def main() -> None:

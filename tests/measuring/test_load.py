@@ -34,6 +34,20 @@ def test_mean_and_highest_of_what_was_told() -> None:
     assert read() == read({}) == {}
 
 
+def test_a_reading_before_or_after_a_round_is_none_of_it() -> None:
+    idle = {"requests_running": 0.0, "requests_waiting": 0.0, "kv_cache_use": 0.0}
+    assert read(idle, {**idle, "requests_waiting": 2.0, "kv_cache_use": 0.4}, idle) == {
+        ("requests_running", "mean"): 0,
+        ("requests_running", "max"): 0,
+        ("requests_waiting", "mean"): 2,
+        ("requests_waiting", "max"): 2,
+        ("kv_cache_use", "mean"): 0.4,
+        ("kv_cache_use", "max"): 0.4,
+    }
+    assert read({"requests_running": 0.0}) == read(idle) == {}
+    assert read({"kv_cache_use": 0.0}) == {("kv_cache_use", "mean"): 0, ("kv_cache_use", "max"): 0}
+
+
 def test_a_child_asks_the_server_with_its_key_and_ends_with_the_run() -> None:
     def metrics(request: Request) -> Script:
         allowed = request.headers.get("authorization") == f"Bearer {KEY}"
