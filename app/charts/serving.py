@@ -36,7 +36,7 @@ def serving_figure(found: Sequence[Served], slo: Slo) -> Figure | None:
         },
         summary=_summary(found, slo),
         table=_table(found),
-        legend=(Key(0, _("Median")), Key(1, _("99th percentile")), Key(None, _("Limit"), mode="lines")),
+        legend=(Key(0, _("Median")), Key(1, _("99th percentile")), Key(None, _("Limit"), mode="dashed")),
     )
 
 
