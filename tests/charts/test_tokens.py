@@ -51,6 +51,16 @@ def test_the_headline_median_is_what_the_timeline_states() -> None:
     assert figure.legend[0].title == "Sample 3, a typical one"
 
 
+def test_answers_to_a_cached_prompt_are_not_mixed_with_those_to_a_fresh_one() -> None:
+    fresh = [sample(n, 50) for n in range(3)]
+    cached = [replace(made_sample(10 + n, POINT, 10.0, 90), reuses_cache=True) for n in range(5)]
+    figure = valid(timeline([*fresh, *cached]))
+    assert figure.layout["annotations"][0]["text"] == "Median TTFT 401 ms"
+    assert len(figure.data) == 3
+    assert typical_sample([*cached, *fresh]) in fresh
+    assert valid(timeline(cached)).layout["annotations"][0]["text"] == "Median TTFT 10.0 ms"
+
+
 def test_the_timeline_starts_with_the_prefill_and_ends_with_all_tokens() -> None:
     taken = [sample(0, is_warmup=True), sample(1, 40), sample(2, 50), sample(3, 60)]
     figure = valid(timeline(taken))
