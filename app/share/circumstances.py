@@ -25,7 +25,8 @@ def facts(config: Config, model: Model, held: Sequence[MachineDevice]) -> Iterat
     if quantization := neutral.word(model.quantization):
         yield Fact("Quantization", quantization)
     yield Fact("Engine", neutral.engine(config))
-    yield Fact("Hardware", neutral.hardware(held))
+    if hardware := neutral.hardware(held):
+        yield Fact("Hardware", hardware)
     for title, value in neutral.settings(config.settings):
         yield Fact(title, value)
 

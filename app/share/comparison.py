@@ -62,7 +62,7 @@ def _title(found: Compared) -> str:
 
 
 def _subtitle(found: Compared) -> str:
-    hardware = list(dict.fromkeys(side.facts["Hardware"] for side in found.sides))
+    hardware = list(dict.fromkeys(side.facts["Hardware"] for side in found.sides if "Hardware" in side.facts))
     point = circumstances.played(found.comparison.main) if found.comparison.main else ""
     days = [f"{side.run.started_at:%Y-%m-%d}" for side in found.sides if side.run.started_at]
     return " · ".join(filter(None, [", ".join(hardware[:2]), point, max(days, default="")]))

@@ -128,7 +128,7 @@ class _Neutral:
     def _machine(self, known: Known, machine_id: int) -> str:
         if machine_id not in self._machines:
             held = machines.devices(self._session, known.machines[machine_id])
-            _numbered(self._machines, machine_id, neutral.hardware(held))
+            _numbered(self._machines, machine_id, neutral.hardware(held) or "a machine")
         return self._machines[machine_id]
 
 

@@ -60,7 +60,7 @@ def snapshot(session: Session, public_id: str, options: frozenset[Option] = froz
     """Raises NotFound, and BadInput for a run without any number."""
     found = remembered(session, _result, public_id)
     ticked = {offer.option: offer.text for offer in _offers(found) if offer.option in options}
-    title = f"{neutral.model_title(found.model)} on {neutral.hardware(found.held)}"
+    title = " on ".join(filter(None, [neutral.model_title(found.model), neutral.hardware(found.held)]))
     explained = _insight(session, found)
     tiles = tuple(_tiles(found))
     bars = tuple(_bars(found.top)) if found.top else ()

@@ -147,6 +147,10 @@ class MachineDevice:
         return self.fastest_flops_per_s or self.compute_flops_per_s
 
 
+RAM = "Memory"
+"""What the memory is called, with its kind and speed behind where they are known."""
+
+
 def devices(session: Session, machine: Machine) -> Sequence[MachineDevice]:
     """The memory first, then the accelerators as they are listed."""
     return [_ram(session, machine), *map(_accelerator, machine.accelerators)]
@@ -166,7 +170,7 @@ def _ram(session: Session, machine: Machine) -> MachineDevice:
         note = "a lower bound, in doubt" if is_doubtful else "a lower bound"
         says_little = is_doubtful and stated is not None and best < stated  # as other work halves it
         found.insert(1 if says_little else 0, Stated(best, MEASURED, note, measured.finished_at))
-    name = " ".join(filter(None, ["Memory", speed]))
+    name = " ".join(filter(None, [RAM, speed]))
     return MachineDevice(name, "ram", 1, machine.ram_bytes, found, llc_bytes=machine.llc_bytes)
 
 
