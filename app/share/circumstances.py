@@ -1,10 +1,11 @@
 """What a run was measured with: in neutral words, and what of it a person may add."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sqlmodel import Session
 
 from app.errors import NotFound
+from app.metrics import metrics
 from app.models import Config, Machine, Model, Run
 from app.roof import RunRoof
 from app.samples import Point
@@ -43,6 +44,12 @@ def played(point: Point) -> str:
     said += [f"{point.concurrency} at once"] if point.concurrency > 1 else []
     said += [f"{point.depth:,} in the cache before"] if point.depth else []
     return ", ".join(said)
+
+
+def meanings(keys: Iterable[str]) -> Iterator[str]:
+    """A sentence for each metric: whoever has only the link has no glossary."""
+    for key in keys:
+        yield f"{metrics()[key].title}. {metrics()[key].explanation}"
 
 
 def cases(session: Session, run: Run) -> Sequence[Case]:

@@ -128,7 +128,8 @@ def _figures(found: Compared) -> Iterator[Figures]:
     for each in compared.shared_points:
         title = f"At {circumstances.played(each.point)}"
         yield Figures(title, _COLUMNS, tuple(_rows(compared, each)), is_brief=each.point == compared.main)
-    yield Figures("Ceilings", _CEILING_COLUMNS, tuple(_ceilings(compared)))
+    if any(each.decode_tokens_per_s is not None for each in compared.ceilings):
+        yield Figures("Ceilings", _CEILING_COLUMNS, tuple(_ceilings(compared)))
 
 
 _COLUMNS = (
@@ -179,6 +180,7 @@ def _charts(compared: Comparison) -> Iterator[Chart]:
 
 
 def _remarks(found: Compared) -> Iterator[str]:
+    yield from circumstances.meanings(TRIPLE)
     for pair in found.comparison.pairs:
         against = f"{found.sides[pair.place].letter} against {found.sides[0].letter}"
         yield f"{against}: {'they cannot be compared' if pair.refusal else pair.verdict or NO_VERDICT}."

@@ -46,7 +46,7 @@ def snapshot(session: Session, given: Mapping[str, str], options: frozenset[Opti
         facts=tuple(_facts(sheet)),
         figures=(_table(sheet),),
         charts=(Chart(title, public(figure), explorer.chart_class(figure)),),
-        remarks=tuple(note.replace("`", "") for note in explorer.notes(sheet)),
+        remarks=(*_meanings(sheet), *(note.replace("`", "") for note in explorer.notes(sheet))),
     )
 
 
@@ -168,6 +168,12 @@ def _facts(sheet: Sheet) -> Iterator[Fact]:
             yield Fact(title, field.label)
     if sheet.view.source:
         yield Fact("Source", sheet.view.source)
+
+
+def _meanings(sheet: Sheet) -> Iterator[str]:
+    for field in (sheet.y, sheet.x, sheet.series):
+        if field is not None and field.explanation:
+            yield f"{field.title}. {field.explanation}"
 
 
 def _table(sheet: Sheet) -> Figures:

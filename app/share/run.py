@@ -191,7 +191,7 @@ def _figures(found: _Result, explained: Insight | None) -> Iterator[Figures]:
         title = "All metrics" if len(found.points) == 1 else f"All metrics at {circumstances.played(point)}"
         yield Figures(title, _METRIC_COLUMNS, tuple(_metric_rows(found, point)))
     if found.taken:
-        yield Figures("Samples", _SAMPLE_COLUMNS, tuple(_sample_row(sample) for sample in found.taken))
+        yield _samples(found.taken)
 
 
 _SELDOM = {"concurrency": 1, "depth": 0}
@@ -248,8 +248,15 @@ _SAMPLE_COLUMNS = (
     Column("Decode", "tok/s"),
     Column("Prompt tokens"),
     Column("Output tokens"),
-    Column("Flags", is_text=True),
 )
+
+
+def _samples(taken: Sequence[Sample]) -> Figures:
+    flags = [", ".join(flag.replace("_", " ") for flag in sample.flags if flag in FLAGS) for sample in taken]
+    if not any(flags):
+        return Figures("Samples", _SAMPLE_COLUMNS, tuple(map(_sample_row, taken)))
+    rows = tuple((*_sample_row(sample), said) for sample, said in zip(taken, flags, strict=True))
+    return Figures("Samples", (*_SAMPLE_COLUMNS, Column("Flags", is_text=True)), rows)
 
 
 def _sample_row(sample: Sample) -> tuple[str | float | None, ...]:
@@ -260,7 +267,6 @@ def _sample_row(sample: Sample) -> tuple[str | float | None, ...]:
         *(triple[key] for key in TRIPLE),
         sample.trace.prompt_tokens,
         sample.trace.output_tokens,
-        ", ".join(flag.replace("_", " ") for flag in sample.flags if flag in FLAGS),
     )
 
 
@@ -282,6 +288,7 @@ def _charts(found: _Result, explained: Insight | None) -> Iterator[Chart]:
 
 
 def _remarks(found: _Result) -> Iterator[str]:
+    yield from circumstances.meanings(TRIPLE)
     warmups = sum(sample.is_warmup for sample in found.taken)
     if warmups:
         yield "Medians of the samples; warm-ups are listed, but never counted."
