@@ -118,6 +118,8 @@ def test_what_cannot_be_compared_says_why(
     expected = reason if place_of_it or "suites" not in reason else "different suites: lengths and triple"
     assert expected in found.pairs[0].refusal
     assert ".." not in found.pairs[0].refusal
+    if refused := found.subjects[place_of_it].refusal:
+        assert {row.cells[place_of_it].reason for each in found.points for row in each.rows} == {refused}
     assert found.verdicts == []
 
 
