@@ -16,7 +16,7 @@ from app.errors import BadInput
 from app.models import Config, Model
 from app.share import neutral
 from app.share.figures import public
-from app.share.options import Offer, Option
+from app.share.options import Offer, Option, Withheld
 from app.share.snapshot import Cell, Chart, Column, Fact, Figures, Snapshot, Tile
 from app.store import machines
 from app.store.explore import Known, Place
@@ -29,11 +29,14 @@ _ONE_POINT = ("at", "among", "raw")
 
 
 def snapshot(session: Session, given: Mapping[str, str], options: frozenset[Option] = frozenset()) -> Snapshot:
-    """`given`: the parameters of the explorer's address. Raises BadInput for what makes no sense there."""
+    """`given`: the parameters of the explorer's address. Raises BadInput for what makes no sense there, and Withheld
+    for a view of which nothing is public unless it is ticked."""
     sheet = _explored(session, given, options).sheet
     figure = explorer.figure(sheet, lambda _mark: "")
     if figure is None:
-        raise BadInput("Nothing of this view is left to share: what it shows stands in words of your own.")
+        if withheld := [offer for offer in offers(session, given) if offer.option not in options]:
+            raise Withheld(withheld)
+        raise BadInput("There is nothing in this view that could be shared.")
     title = f"{sheet.y.title} against {sheet.x.lower_title}"
     days = [day for day in (sheet.view.since, sheet.view.until) if day]
     period = " to ".join(f"{day:%Y-%m-%d}" for day in days)

@@ -1,10 +1,11 @@
 """What becomes public only when a person ticks it in the preview."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 from app.errors import BadInput
+from app.i18n import marked
 
 
 class Option(StrEnum):
@@ -16,11 +17,11 @@ class Option(StrEnum):
 
 
 OPTIONS = {
-    Option.NOTE: "Note",
-    Option.LABELS: "Labels",
-    Option.PROMPT: "Prompt text",
-    Option.MACHINE: "Machine name",
-    Option.FLAGS: "Engine flags and settings of your own",
+    Option.NOTE: marked("Note"),
+    Option.LABELS: marked("Labels"),
+    Option.PROMPT: marked("Prompt text"),
+    Option.MACHINE: marked("Machine name"),
+    Option.FLAGS: marked("Engine flags and settings of your own"),
 }
 """With their titles."""
 
@@ -34,6 +35,15 @@ class Offer(NamedTuple):
     @property
     def title(self) -> str:
         return OPTIONS[self.option]
+
+
+class Withheld(BadInput):
+    """Nothing is left to share unless something is added; `offers` say what."""
+
+    def __init__(self, offers: Sequence[Offer]) -> None:
+        self.offers = offers
+        titles = ", ".join(offer.title.lower() for offer in offers)
+        super().__init__(f"This shows nothing but words of your own. To share them, add: {titles}.")
 
 
 def parse(names: Collection[str]) -> frozenset[Option]:

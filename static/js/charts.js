@@ -14,6 +14,15 @@
   const PAPER_WIDTH = 640; // px between the margins of A4 with room to spare, and of US Letter
   const coarse = matchMedia("(pointer: coarse)");
 
+  // Plotly speaks English; of another language it needs to know how days are written.
+  const LOCALES = {
+    "zh-Hant": { year: "%Y 年", month: "%Y 年 %-m 月", dayMonth: "%-m 月 %-d 日", dayMonthYear: "%Y 年 %-m 月 %-d 日" },
+  };
+  for (const [name, format] of Object.entries(LOCALES)) {
+    globalThis.Plotly?.register({ moduleType: "locale", name, dictionary: {}, format });
+  }
+  CONFIG.locale = document.documentElement.lang;
+
   const look = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
   function dressTrace(trace) {
