@@ -13,6 +13,7 @@ from app.charts.explore.shape import Mark, Sheet
 from app.charts.explore.table import series_words, summary, words
 from app.configuration import SETTINGS
 from app.errors import BadInput
+from app.i18n import _, marked
 from app.models import Config, Model
 from app.share import neutral
 from app.share.figures import public
@@ -36,7 +37,7 @@ def snapshot(session: Session, given: Mapping[str, str], options: frozenset[Opti
     if figure is None:
         if withheld := [offer for offer in offers(session, given) if offer.option not in options]:
             raise Withheld(withheld)
-        raise BadInput("There is nothing in this view that could be shared.")
+        raise BadInput(_("There is nothing in this view that could be shared."))
     title = f"{sheet.y.title} against {sheet.x.lower_title}"
     days = [day for day in (sheet.view.since, sheet.view.until) if day]
     period = " to ".join(f"{day:%Y-%m-%d}" for day in days)
@@ -151,12 +152,12 @@ def _tiles(sheet: Sheet) -> Iterator[Tile]:
     if sheet.y.kind != "number":
         return
     marks = sorted(sheet.marks, key=_height)
-    ends = {"Lowest": marks[0], "Highest": marks[-1]} if len(marks) > 1 else {"": marks[0]}
+    ends = {marked("Lowest"): marks[0], marked("Highest"): marks[-1]} if len(marks) > 1 else {"": marks[0]}
     for which, mark in ends.items():
         where = [series_words(sheet, mark.series)] if sheet.series else []
-        at = f"{sheet.x.title} {words(mark.x)} {sheet.x.unit}".strip()
-        title = f"{which} {sheet.y.lower_title}" if which else sheet.y.title
-        source = f"{', '.join([*where, at])}: {plural(mark.observations, sheet.noun)}"
+        at = f"{words(mark.x)} {sheet.x.unit}".strip()
+        title = f"{which} · {sheet.y.title}" if which else sheet.y.title
+        source = " · ".join([*where, sheet.x.title, at, plural(mark.observations, sheet.noun)])
         yield Tile(title, _height(mark), sheet.y.unit, source=source)
 
 
@@ -166,7 +167,7 @@ def _height(mark: Mark) -> float:
 
 
 def _facts(sheet: Sheet) -> Iterator[Fact]:
-    for title, field in (("Shown", sheet.y), ("Against", sheet.x), ("Series", sheet.series)):
+    for title, field in ((marked("Shown"), sheet.y), (marked("Against"), sheet.x), (marked("Series"), sheet.series)):
         if field is not None:
             yield Fact(title, field.label)
     if sheet.view.source:
@@ -176,7 +177,7 @@ def _facts(sheet: Sheet) -> Iterator[Fact]:
 def _meanings(sheet: Sheet) -> Iterator[str]:
     for field in (sheet.y, sheet.x, sheet.series):
         if field is not None and field.explanation:
-            yield f"{field.title}. {field.explanation}"
+            yield f"{field.title} · {field.explanation}"
 
 
 def _table(sheet: Sheet) -> Figures:

@@ -7,9 +7,10 @@ from typing import Any
 from app.configuration import SETTINGS, setting_title, show
 from app.hardware.catalogue import built_in
 from app.hardware.profile import CATALOGUE, MEASURED, SENSOR, TYPED
+from app.i18n import marked
 from app.models import Config, Model
 from app.store.devices import LOCAL
-from app.store.machines import RAM, MachineDevice
+from app.store.machines import MEMORY, MachineDevice
 from app.suites import BUILT_IN
 from app.units import size
 
@@ -73,12 +74,12 @@ def engine(config: Config) -> str:
 def engine_title(key: str) -> str:
     from app import engines  # loads every engine: not at start
 
-    return {each.key: each.title for each in engines.all()}.get(key, "another engine")
+    return {each.key: each.title for each in engines.all()}.get(key, marked("another engine"))
 
 
 def suite(key: str) -> str:
     """A person's own suite is named after something; what it plays is said by its points."""
-    return key if key in BUILT_IN else "own suite"
+    return key if key in BUILT_IN else marked("own suite")
 
 
 def bandwidth_source(source: str) -> str:
@@ -129,7 +130,7 @@ def calculated_device(name: str) -> str:
     ('GeForce RTX 3090', 'DDR5-6000 memory')
     """
     device, _, machine = name.partition(LOCAL)
-    return device_name(device, is_ram=bool(machine) and device.startswith(RAM))
+    return device_name(device, is_ram=bool(machine) and device.startswith(MEMORY))
 
 
 def hardware(held: Sequence[MachineDevice]) -> str:

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from app.errors import BadInput
-from app.i18n import marked
+from app.i18n import _, marked
 
 
 class Option(StrEnum):
@@ -42,13 +42,23 @@ class Withheld(BadInput):
 
     def __init__(self, offers: Sequence[Offer]) -> None:
         self.offers = offers
-        titles = ", ".join(offer.title.lower() for offer in offers)
-        super().__init__(f"This shows nothing but words of your own. To share them, add: {titles}.")
+        super().__init__(
+            marked(
+                "This shows nothing but words of your own. To share them, add: {options}.",
+                options=", ".join(offer.title for offer in offers),
+            )
+        )
 
 
 def parse(names: Collection[str]) -> frozenset[Option]:
     """Raises BadInput for a name that is no option."""
     for name in names:
         if name not in list(Option):
-            raise BadInput(f"A share can include {', '.join(Option)}; {name[:40]!r} is not one of them.")
+            raise BadInput(
+                _(
+                    "A share can include {options}; {name!r} is not one of them.",
+                    options=", ".join(Option),
+                    name=name[:40],
+                )
+            )
     return frozenset(Option(name) for name in names)

@@ -31,7 +31,7 @@ def shared(database: Database, names: Sequence[str]) -> dict[str, Snapshot]:
 def test_each_metric_is_explained(database: Database, two: list[str], kind: str, keys: Sequence[str]) -> None:
     remarks = shared(database, two)[kind].remarks
     for key in keys:
-        assert f"{metrics()[key].title}. {metrics()[key].explanation}" in remarks
+        assert f"{metrics()[key].title} · {metrics()[key].explanation}" in remarks
 
 
 @pytest.mark.parametrize("kind", ["run", "comparison", "explorer"])
