@@ -198,7 +198,7 @@ def _percentile_labels(marks: Sequence[tuple[int, float]], highest: float) -> li
     """Beside their lines; lines that lie too close together for two labels share one."""
     groups: list[list[tuple[int, float]]] = []
     for mark in marks:
-        if groups and mark[1] - groups[-1][0][1] < 0.09 * highest:
+        if groups and mark[1] - groups[-1][-1][1] < 0.09 * highest:
             groups[-1].append(mark)
         else:
             groups.append([mark])

@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import plotly.graph_objects as go
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.charts import Figure, gaps, timeline, typical_sample
 from app.charts.base import MAX_POINTS
+from app.charts.tokens import _percentile_labels
 from app.metrics import clock, flags_of
 from app.samples import Event, Kind, Point, Sample
 from tests.seed import made_sample
@@ -122,3 +126,13 @@ def test_gaps_of_bundled_events_are_called_chunk_gaps() -> None:
     figure = valid(gaps(bundled))
     assert figure.layout["yaxis"]["title"]["text"] == "Chunk gap, ms"
     assert "token" not in figure.data[0]["hovertemplate"].lower()
+
+
+@given(st.lists(st.floats(1, 1000), min_size=3, max_size=3), st.floats(1, 3))
+def test_labels_of_percentiles_never_lie_over_each_other(values: list[float], beyond: float) -> None:
+    marks = list(zip((50, 90, 99), sorted(values), strict=True))
+    highest = marks[-1][1] * beyond
+    labels = _percentile_labels(marks, highest)
+    at = [label["y"] for label in labels]
+    assert all(above - below > 0.089 * highest for below, above in pairwise(at))
+    assert " · ".join(label["text"] for label in labels).count("p") == len(marks)

@@ -58,6 +58,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         model=model,
         progress=None if run.status in ENDED_STATES else progress_of(session, run),
         results=found,
+        further=[each for each in found if each.further],
         has_result=bool(found) and (run.status == "done" or any(each.value is not None for each in measured)),
         main=next((each for each in found if each.point.key == run.main_point_key), found[0] if found else None),
         shown=shown,
