@@ -211,6 +211,8 @@ def frames(rows: Sequence[Row]) -> list[Frame]:
                 found.append(Frame(at_ns, b""))
             elif name == b"event":
                 event = value
+                if event == b"error":  # which is one even without a word
+                    lines.append((at_ns, b""))
             elif name == b"error":  # some servers put the error in a field of its own
                 lines.append((at_ns, value))
                 event = name
@@ -236,7 +238,7 @@ def _lines(rows: Sequence[Row]) -> list[tuple[int, bytes]]:
 
 def _events(lines: Sequence[tuple[int, bytes]], event: bytes) -> list[Frame]:
     """The event of these data lines; or one each, from a server that ends its events with a single line break."""
-    lines = [line for line in lines if line[1].strip()]
+    lines = [line for line in lines if line[1].strip()] or (lines[-1:] if event == b"error" else [])
     if not lines:
         return []
     whole = Frame(lines[-1][0], b"\n".join(data for _, data in lines).strip(), event)
