@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from app.metrics import flags_of, triple_of
-from app.samples import Point, Sample
+from app.samples import Point, Sample, ServerFigures
 from tests.metrics.test_metrics import measured
 from tests.traces import figures, sample, stream, trace
 
@@ -40,7 +40,28 @@ def test_impossible_counts_spoil_what_is_computed_of_them() -> None:
     assert many_in["decode_tokens_per_s", "client"].value == pytest.approx(40)
 
 
+OTHER_UNITS = {
+    "prefill in seconds": figures(prompt_ms=0.79),
+    "prefill in microseconds": figures(prompt_ms=790_000),
+    "decode in seconds": figures(decode_ms=0.25),
+    "decode in nanoseconds": figures(decode_ms=250_000_000),
+    "load in microseconds": figures(load_ms=600_000),
+    "queue in microseconds": figures(queue_ms=700_000),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_UNITS)
+def test_a_single_duration_in_another_unit_is_noticed(name: str) -> None:
+    assert {"unit_mismatch", "implausible"} & set(flags_of(sample(trace(server=OTHER_UNITS[name])))) == {"unit_mismatch"}
+
+
+@pytest.mark.parametrize("wrong", [figures(load_ms=9_000), figures(queue_ms=9_000), figures(prompt_ms=9_000)])
+def test_nothing_before_the_first_token_lasts_longer_than_the_wait_for_it(wrong: ServerFigures) -> None:
+    assert "implausible" in flags_of(sample(trace(server=wrong)))
+
+
 SOUND = [
+    sample(trace(server=figures(prompt_ms=80, load_ms=300, queue_ms=400))),
     sample(trace(server=figures(prompt_ms=20.0))),  # most of TTFT is network, queue and set-up
     sample(trace(server=figures(prompt_tokens=40, prompt_ms=0.5), prompt_tokens=40), point=Point(40, 11)),
     sample(trace(server=figures(decode_ms=500.0))),  # tokens before the first visible one
