@@ -84,6 +84,7 @@ class VLLM(OpenAI):
     dialect: ClassVar[Dialect] = Dialect(figures=_figures)
     cache_switch: ClassVar[str | None] = "cache_salt"
     fixed_length: ClassVar[bool | None] = True
+    counts_in_events: ClassVar[bool] = True
 
     def recognise(self, client: ServerClient) -> Facts | None:
         version = string(object_at(client, "/version").get("version"))
@@ -122,7 +123,7 @@ class VLLM(OpenAI):
 
     def _fields(self, ask: Ask) -> dict[str, Any]:
         salt = {} if ask.reuse_cache else {"cache_salt": ask.nonce or secrets.token_hex(8)}
-        return {**super()._fields(ask), **salt, "stream_options.continuous_usage_stats": True}
+        return {**super()._fields(ask), **salt}
 
     def _refine(self, trace: Trace) -> Trace:
         return replace(trace, events=_with_hidden_start(trace))

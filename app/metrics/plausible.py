@@ -85,7 +85,9 @@ def _prefill(sample: Sample) -> tuple[float, float] | None:
     if server is None or server.prompt_ms is None or first_ms is None:
         return None
     waited_ms = first_ms - (server.load_ms or 0) - (server.queue_ms or 0)
-    return (server.prompt_ms, waited_ms) if (server.prompt_tokens or 0) >= LONG_PROMPT_TOKENS and waited_ms > 0 else None
+    return (
+        (server.prompt_ms, waited_ms) if (server.prompt_tokens or 0) >= LONG_PROMPT_TOKENS and waited_ms > 0 else None
+    )
 
 
 def _decode(sample: Sample) -> tuple[float, float] | None:

@@ -52,7 +52,9 @@ OTHER_UNITS = {
 
 @pytest.mark.parametrize("name", OTHER_UNITS)
 def test_a_single_duration_in_another_unit_is_noticed(name: str) -> None:
-    assert {"unit_mismatch", "implausible"} & set(flags_of(sample(trace(server=OTHER_UNITS[name])))) == {"unit_mismatch"}
+    assert {"unit_mismatch", "implausible"} & set(flags_of(sample(trace(server=OTHER_UNITS[name])))) == {
+        "unit_mismatch"
+    }
 
 
 @pytest.mark.parametrize("wrong", [figures(load_ms=9_000), figures(queue_ms=9_000), figures(prompt_ms=9_000)])

@@ -72,6 +72,32 @@ def test_what_a_refusal_teaches_is_remembered_for_the_server(
     assert known == {"refused_fields": ["stream_options.continuous_usage_stats"], "cache_salt": True}
 
 
+def test_a_server_that_tells_no_version_is_asked_again_after_a_person_has_probed_it(
+    database: Database, runner: Runner, short_suite: str
+) -> None:
+    server = SERVERS["openai"]()
+    good = server.routes[server.path]
+    is_strict = True
+
+    def answer(request: Request) -> Script:
+        assert isinstance(good, Script)
+        return Script.text("Bad Request", 400) if is_strict and "stream_options" in request.json() else good
+
+    with serve({**server.routes, server.path: answer}, pace=0.01) as replay:
+        slug = add_server(database, replay.url, "openai")
+        asked = []
+        for probes in (False, False, True):
+            if probes:
+                is_strict = False
+                runner.refresh(slug)
+            before = len(replay.posted())
+            runner.perform(slug, short_suite, silent, repetitions=2, warmups=0)
+            asked.append(len(replay.posted()) - before)
+    assert asked == [3, 2, 2]
+    assert "stream_options" not in replay.posted()[-3]
+    assert "stream_options" in replay.posted()[-1]
+
+
 def test_where_a_model_went_is_known_only_after_it_was_loaded(
     database: Database, runner: Runner, short_suite: str
 ) -> None:
