@@ -4,10 +4,11 @@ Fields are named as the body nests them: `stream_options.include_usage`. A serve
 below it. What was refused is left out, remembered for the server until another version of it answers, and not sent
 again.
 
-Three fields that some servers have are never asked for. `timings_per_token` (llama.cpp) triples the bytes of each event,
-and the server formats them between two tokens, to say before the end what the end says anyway. `return_progress` (there
-too) makes the role chunk leave before the first token, so that it no longer tells of tokens without text.
-`return_token_ids` (vLLM) counts the tokens of an event no better than `continuous_usage_stats`, which is asked for.
+Three fields that some servers have are never asked for. `timings_per_token` (llama.cpp) more than doubles the bytes of
+each event, and the server formats them between two tokens, to say before the end what the end says anyway.
+`return_progress` (there too) makes the role chunk leave before the first token, so that it no longer tells of tokens
+without text. `return_token_ids` (vLLM) counts the tokens of an event no better than `continuous_usage_stats`, which is
+asked for.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""Thinking among the answer's own text: a server without a parser for its model's reasoning sends it in between tags."""
+"""Thinking among the answer's own text: a server without a parser for its model's reasoning sends it between tags."""
 
 import re
 

@@ -83,7 +83,7 @@ class Ollama(ChatEngine):
         models = [
             _model(name, entry, loaded.get(name, {}))
             for name, entry in (listed_models(client.get_json("/api/tags")) or {}).items()
-            if "embedding" not in (entry.get("capabilities") or ())
+            if not _embeds(entry)
         ]
         models.sort(key=lambda model: model.id not in loaded)
         return Facts(
@@ -144,6 +144,12 @@ def _loaded(client: ServerClient) -> dict[str, Mapping[str, Any]]:
     """The models in memory, by name with and without the tag that goes without saying."""
     found = listed_models(client.get_json("/api/ps")) or {}
     return {**found, **{name.removesuffix(":latest"): entry for name, entry in found.items()}}
+
+
+def _embeds(entry: Mapping[str, Any]) -> bool:
+    """Whether it makes vectors, not text."""
+    capabilities = entry.get("capabilities")
+    return isinstance(capabilities, list) and "embedding" in capabilities
 
 
 def _model(name: str, entry: Mapping[str, Any], loaded: Mapping[str, Any]) -> ModelFacts:

@@ -20,9 +20,10 @@ from app.engines._chunk import count, mapping, milliseconds
 from app.engines._counting import Exported, counted_of, counters_of
 from app.engines._figures import Stated, of_timings
 from app.engines._health import busy_health, health_of
+from app.engines._models import listed_models
 from app.engines._probing import object_at, string
 from app.engines.base import Ask, Counters, Facts, Health
-from app.engines.openai import OpenAI, listed
+from app.engines.openai import MODELS, OpenAI, listed
 from app.errors import ServerProblem
 from app.http import ServerClient
 from app.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
@@ -91,7 +92,8 @@ class VLLM(OpenAI):
         if version is None:
             return None
         metrics = _prometheus.scrape(client)
-        if not any(name.startswith("vllm:") for name in metrics):
+        # started without statistics, or behind a proxy that hides them, it still owns its models
+        if not any(name.startswith("vllm:") for name in metrics) and not _owns_models(client):
             return None
         return self._facts(
             listed(client),
@@ -145,6 +147,11 @@ def _with_hidden_start(trace: Trace) -> tuple[Event, ...]:
     if hidden < 1 or seen[0].at_ms - role.at_ms <= step_ms / 2:
         return trace.events
     return tuple(replace(event, kind=Kind.HIDDEN) if event is role else event for event in trace.events)
+
+
+def _owns_models(client: ServerClient) -> bool:
+    models = listed_models(object_at(client, MODELS)) or {}
+    return any(entry.get("owned_by") == "vllm" for entry in models.values())
 
 
 def _release(version: str) -> tuple[int, ...]:
