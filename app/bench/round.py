@@ -16,7 +16,8 @@ from app.samples import Trace
 def play_round(engine: Engine, client: ServerClient, asks: Sequence[Ask], stop: Stop) -> list[Trace]:
     """The answers in the order of `asks`.
 
-    When all have ended, raises what the first of them raised. After Cancelled, `client` is closed.
+    When all have ended, raises what the first of them raised. When stopped in the middle, only those of which a part
+    has come, and `client` is closed where there were several; raises Cancelled when there is none.
     """
     if len(asks) == 1:
         with stop.interruptible():
@@ -39,6 +40,9 @@ def play_round(engine: Engine, client: ServerClient, asks: Sequence[Ask], stop: 
             except Cancelled:
                 for each in clients:  # wakes the threads that still read
                     each.close()
+                wait(streams)
+                if begun := [stream.result() for stream in streams if stream.exception() is None]:
+                    return begun
                 raise
             return [stream.result() for stream in streams]
 

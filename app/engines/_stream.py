@@ -15,6 +15,7 @@ import httpcore
 import httpx
 
 from app.engines._lag import account, lag_ms
+from app.errors import Cancelled
 from app.http import Exchange
 from app.http.text import ServerText, parse_json
 
@@ -134,6 +135,10 @@ def record(
     except httpcore.ReadTimeout:
         end = End.FIRST_TOKEN_TIMEOUT if is_waiting else End.IDLE_TIMEOUT
     except (httpcore.NetworkError, httpcore.ProtocolError, httpx.DecodingError):
+        end = End.LOST
+    except Cancelled:  # whoever asked for that knows; what has come is worth keeping
+        if not rows:
+            raise
         end = End.LOST
     finally:
         if collects:

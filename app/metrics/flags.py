@@ -225,10 +225,10 @@ FLAGS = {
         ),
         Flag(
             "interrupted",
-            "This machine slept in the middle of the sample.",
-            "The clock stood still meanwhile, so its times mean nothing: keep the machine awake and measure again.",
+            "The sample was cut short or torn apart: the run was cancelled, or this machine slept, in its middle.",
+            "Measure again and let the run come to its end on a machine that stays awake.",
             True,
-            lambda s: s.sensors.get("slept_s", 0.0) >= SLEPT_S,
+            lambda s: bool(s.sensors.get("cancelled")) or s.sensors.get("slept_s", 0.0) >= SLEPT_S,
         ),
     )
 }

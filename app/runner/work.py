@@ -144,7 +144,6 @@ def _measure(m: _Measuring) -> str | None:
                         _tell(m, step)
                     else:
                         _keep(m, sensing.sensed(step, watch), prepared)
-                    m.stop.check()
         finally:
             after = None if m.stop.requested else bench.counters(engine, client)
             notes = () if m.stop.requested else _notes(engine, client)

@@ -54,7 +54,7 @@ class Told(ServerClient):
 
 
 def answers_of(key: str) -> dict[str, tuple[int, Mapping[str, str], bytes]]:
-    found = {}
+    found: dict[str, tuple[int, Mapping[str, str], bytes]] = {}
     for path, route in SERVERS[key]().routes.items():
         script = route if isinstance(route, Script) else route(Request("POST", path, {}, b'{"messages": []}'))
         headers = {name.lower(): value for name, value in script.headers.items()}

@@ -41,7 +41,7 @@ CASES: dict[str, list[Sample]] = {
     ],
     "truncated_prompt": [sample(trace(prompt_tokens=200)), sample(expected_prompt_tokens=513)],
     "loop_lag": [sample(trace(stream(gap_ms=25), lag_ms=3)), sample(trace(stream(30, tokens=1), lag_ms=4))],
-    "interrupted": [sample(sensors={"slept_s": 90.0})],
+    "interrupted": [sample(sensors={"slept_s": 90.0}), sample(sensors={"cancelled": True})],
     "cold": [sample(trace(server=figures(load_ms=1200)))],
     "cached": [sample(trace(cached_tokens=400))],
     "possibly_cached": [sample(trace(cached_tokens=None), cache_defeat=CacheDefeat.NONE)],
