@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from app.counted import Counted
 from app.engines._chat import Dialect
-from app.engines._chunk import count, mapping
+from app.engines._chunk import count, mapping, number
 from app.engines._figures import Stated, ms_of
 from app.engines._health import health_of
 from app.engines._models import listed_models, quantization_in, shown_name
@@ -25,10 +25,8 @@ from app.http import ServerClient
 from app.samples import CacheDefeat, ServerFigures, Trace
 
 _NS_PER_SECOND = 1e9
-_COUNTS = (
-    "total_duration", "load_duration", "prompt_eval_count", "prompt_eval_cached_count", "prompt_eval_duration",
-    "eval_count", "eval_duration",
-)  # fmt: skip
+_DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
+_COUNTS = (*_DURATIONS, "prompt_eval_count", "prompt_eval_cached_count", "eval_count")
 
 
 def _as_openai(line: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -62,8 +60,18 @@ def _figures(stated: Stated) -> ServerFigures | None:
         output_tokens=stated.output_tokens,
         decode_ms=ms_of(counts.get("eval_duration"), per_second=_NS_PER_SECOND),
         load_ms=ms_of(counts.get("load_duration"), per_second=_NS_PER_SECOND),
+        queue_ms=_queue_ms(counts),
         raw=stated.raw("ollama"),
     )
+
+
+def _queue_ms(counts: Mapping[str, Any]) -> float | None:
+    """What the total holds beside its parts: waiting for its turn, and some milliseconds of template and tokenizer."""
+    total, *parts = (number(counts.get(name)) for name in _DURATIONS)
+    known = [part for part in parts if part is not None]
+    if total is None or len(known) < len(parts):
+        return None
+    return ms_of(total - sum(known), per_second=_NS_PER_SECOND)
 
 
 class Ollama(ChatEngine):

@@ -146,7 +146,7 @@ def _measure(m: _Measuring) -> str | None:
                         _keep(m, sensing.sensed(step, watch), prepared)
         finally:
             after = None if m.stop.requested else bench.counters(engine, client)
-            notes = () if m.stop.requested else _notes(engine, client)
+            notes = () if m.stop.requested else _notes(job)
             _conclude(m, before, after, notes, _counted(m, engine, model, before, after))
     return bench.verdict([each.sample for each in m.taken])
 
@@ -270,13 +270,22 @@ def _conclude(
     _write(m, conclude)
 
 
-def _notes(engine: Engine, client: ServerClient) -> Sequence[str]:
+def _notes(job: Job) -> Sequence[str]:
     """What the server says of itself now that it has worked: some load the model only then, and wherever it fits."""
     try:
-        facts = engine.recognise(client)
+        facts = job.engine.recognise(job.client)
     except ServerProblem:  # it has broken down since, which its run says
         return ()
-    return facts.notes if facts else ()
+    if facts is None:
+        return ()
+    model, asked = facts.model(job.model_id), job.context_tokens
+    loaded = model.context_tokens if model is not None and job.engine.sets_context else None
+    if loaded is None or asked is None or loaded >= asked:
+        return facts.notes
+    cut = (
+        f"The server loaded the model with a context of {loaded:,} tokens, not with the {asked:,} that were asked for."
+    )
+    return (*facts.notes, cut)
 
 
 def _counted(
