@@ -282,9 +282,7 @@ def _notes(job: Job) -> Sequence[str]:
     loaded = model.context_tokens if model is not None and job.engine.sets_context else None
     if loaded is None or asked is None or loaded >= asked:
         return facts.notes
-    cut = (
-        f"The server loaded the model with a context of {loaded:,} tokens, not with the {asked:,} that were asked for."
-    )
+    cut = f"The server loaded the model with a context of {loaded:,} tokens, not with the {asked:,} asked for."
     return (*facts.notes, cut)
 
 

@@ -124,7 +124,9 @@ def test_the_context_that_was_loaded_stands_beside_the_one_that_was_asked_for(
 ) -> None:
     """A server that ignores `num_ctx`, as Ollama's own /v1 does: it is never asked there."""
     with serve(SERVERS["ollama"]().routes, pace=0.01) as replay:
-        slug = add_server(database, replay.url, "ollama", settings={"context": 32_768})
+        slug = add_server(database, replay.url, "ollama")
+        with database.write() as session:
+            servers.edit_server(session, slug, settings={"context": 32_768})
         public_id = runner.perform(slug, short_suite, silent, repetitions=1, warmups=0)
         posts = [request for request in replay.requests if request.method == "POST"]
     assert {request.path for request in posts} == {"/api/chat", "/api/show"}
@@ -136,7 +138,7 @@ def test_the_context_that_was_loaded_stands_beside_the_one_that_was_asked_for(
     assert config.settings["context"] == 32_768
     loaded = [each["value"] for each in run.evidence["server"] if each["name"] == "context"]
     assert loaded == [2048]
-    said = "The server loaded the model with a context of 2,048 tokens, not with the 32,768 that were asked for."
+    said = "The server loaded the model with a context of 2,048 tokens, not with the 32,768 asked for."
     assert said in run.evidence["warnings"]
 
 
