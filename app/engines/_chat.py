@@ -74,6 +74,7 @@ def read_trace(
         prompt_tokens=stated.prompt_tokens,
         cached_tokens=stated.cached_tokens,
         output_tokens=output_tokens,
+        reasoning_tokens=stated.reasoning_tokens,
         count_source=count_source,
         finish_reason=recording.text.clean(reader.finish_reason),
         model=recording.text.clean(reader.model),

@@ -16,6 +16,7 @@ _OTHER_NAMES = {
     "prompt_tokens": "input_tokens",
     "completion_tokens": "output_tokens",
     "prompt_tokens_details": "input_tokens_details",
+    "completion_tokens_details": "output_tokens_details",
     "cached_tokens": "prompt_cache_hit_tokens",
 }
 _BROKEN_OFF = frozenset({"error", "abort", "aborted", "cancelled", "canceled"})

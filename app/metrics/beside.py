@@ -136,18 +136,18 @@ def _span(sample: Sample) -> list[float]:
 
 
 def _per_token(sample: Sample) -> list[float]:
-    n = sample.trace.output_tokens or 0
+    n = clock.tokens_since_first(sample.trace) or 0
     return [span_ms / (n - 1) for span_ms in _span(sample)] if n > 1 else []
 
 
 def _gaps(sample: Sample) -> list[float]:
     """One gap per token, where events hold one each; the mean is right either way."""
-    gaps, steps = clock.gaps_ms(sample.trace), (sample.trace.output_tokens or 0) - 1
+    gaps, steps = clock.gaps_ms(sample.trace), (clock.tokens_since_first(sample.trace) or 0) - 1
     return gaps if len(gaps) == steps else _per_token(sample) * max(0, steps)
 
 
 def _decoded(sample: Sample) -> tuple[float, float] | None:
-    n, spans = sample.trace.output_tokens or 0, _span(sample)
+    n, spans = clock.tokens_since_first(sample.trace) or 0, _span(sample)
     return (n - 1.0, spans[0]) if n > 1 and spans else None
 
 

@@ -21,6 +21,20 @@ def first_answer_ms(trace: Trace) -> float | None:
     return next((event.at_ms for event in trace.events if event.kind is Kind.ANSWER), None)
 
 
+def unseen_reasoning(trace: Trace) -> int:
+    """Output tokens that came before the first one seen: reasoning that the server counts, but keeps to itself."""
+    seen = token_events(trace)
+    tokens = trace.reasoning_tokens or 0
+    is_seen = any(event.kind in (Kind.REASONING, Kind.HIDDEN) for event in seen)
+    # where reasoning comes as plain text, there are more events than the answer alone can have
+    return 0 if is_seen or len(seen) > (trace.output_tokens or 0) - tokens else tokens
+
+
+def tokens_since_first(trace: Trace) -> int | None:
+    """Output tokens from the first one seen to the last."""
+    return None if trace.output_tokens is None else trace.output_tokens - unseen_reasoning(trace)
+
+
 def gaps_ms(trace: Trace) -> list[float]:
     """Between consecutive token events; ITL where each event holds one token, else chunk gaps."""
     times = [event.at_ms for event in token_events(trace)]

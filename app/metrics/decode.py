@@ -1,4 +1,7 @@
-"""Decode speed and its inverse. The first token ends the prefill, so n tokens take n - 1 intervals."""
+"""Decode speed and its inverse. The first token ends the prefill, so n tokens take n - 1 intervals.
+
+The client counts tokens from the first one that it saw: reasoning that a server keeps to itself came before.
+"""
 
 from collections.abc import Sequence
 
@@ -25,7 +28,7 @@ def _client(sample: Sample) -> tuple[Source, int, float] | Reading:
     trace = sample.trace
     if trace.not_streamed:
         return null("client", "not_streamed")
-    span, n = clock.span_ms(trace), trace.output_tokens
+    span, n = clock.span_ms(trace), clock.tokens_since_first(trace)
     if span is None or n is None:
         return null("client", "no_token")
     if n < 2:

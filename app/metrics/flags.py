@@ -73,9 +73,10 @@ def _bundled(sample: Sample) -> bool:
 
 
 def _hidden_tokens(sample: Sample) -> bool:
-    """More tokens than bytes: their text cannot have been in the stream."""
+    """Reasoning that the server keeps to itself; or more tokens than bytes: their text cannot have been there."""
     n = sample.trace.output_tokens or 0
-    return _unseen_tokens(sample) > max(1, 0.05 * n) and _visible_bytes(sample) < n
+    is_hidden = clock.unseen_reasoning(sample.trace) > 0 or _visible_bytes(sample) < n
+    return _unseen_tokens(sample) > max(1, 0.05 * n) and is_hidden
 
 
 def _empty(sample: Sample) -> bool:
@@ -183,7 +184,8 @@ FLAGS = {
         Flag(
             "hidden_tokens",
             "The server counts more tokens than the stream showed.",
-            "Hidden reasoning or swallowed tags: decode speed includes tokens that were never seen.",
+            "Hidden reasoning or swallowed tags: unless the server says how much was reasoning, decode speed includes "
+            "tokens that were never seen.",
             False,
             _hidden_tokens,
         ),

@@ -18,6 +18,8 @@ CLEAN = [
     sample(trace(stream(gap_ms=25), lag_ms=1.9)),
     sample(trace(stream(gap_ms=100), lag_ms=5)),  # a twentieth of a gap
     sample(sensors={"slept_s": 0.001}),
+    sample(trace(reasoning_tokens=8)),  # it came as plain text
+    sample(trace([Event(700, Kind.REASONING, 5), *stream(tokens=10)], reasoning_tokens=1)),
 ]
 
 
@@ -51,7 +53,10 @@ CASES: dict[str, list[Sample]] = {
     ],
     "over": [sample(trace(output_tokens=12))],
     "bundled": [sample(trace(stream(tokens=4, size_bytes=12), output_tokens=11))],
-    "hidden_tokens": [sample(trace(stream(tokens=3, size_bytes=1), output_tokens=11))],
+    "hidden_tokens": [
+        sample(trace(stream(tokens=3, size_bytes=1), output_tokens=11)),
+        sample(trace(stream(tokens=8), output_tokens=11, reasoning_tokens=3)),
+    ],
     "token_count_estimated": [sample(trace(count_source=CountSource.EVENTS))],
     "unit_mismatch": [
         sample(trace(server=figures(prompt_ms=0.79, decode_ms=0.25))),

@@ -56,6 +56,16 @@ def test_both_sides_stand_side_by_side() -> None:
     }
 
 
+def test_reasoning_that_a_server_keeps_to_itself_is_in_ttft_and_in_no_speed() -> None:
+    """11 tokens in 250 ms were seen; 100 more were only counted."""
+    taken = sample(trace(output_tokens=111, reasoning_tokens=100), point=Point(512, 111))
+    assert read("ttft_ms", taken) == {"client": 800}
+    assert read("decode_tokens_per_s", taken) == {"client": pytest.approx(40)}
+    assert read("tpot_ms", taken) == {"client": pytest.approx(25)}
+    assert read("prefill_tokens_per_s", taken) == {"client": "unseen_reasoning"}
+    assert read("output_tokens_per_s", taken) == {"client": pytest.approx(111 / 1.05)}
+
+
 def test_reasoning_starts_ttft_but_not_the_answer() -> None:
     events = [
         Event(3, Kind.ROLE),
