@@ -1,5 +1,6 @@
 """One JSON value of an OpenAI-style answer: what it carries, whatever else it may hold."""
 
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -20,7 +21,6 @@ _OTHER_NAMES = {
     "cached_tokens": "prompt_cache_hit_tokens",
 }
 _BROKEN_OFF = frozenset({"error", "abort", "aborted", "cancelled", "canceled"})
-_SHORTEST_MS = 0.001
 # some gateways quote their numbers
 _QUOTED = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 
@@ -126,9 +126,8 @@ def number(value: Any) -> float | None:
 
 
 def milliseconds(value: Any) -> float | None:
-    """A duration; what is shorter than a microsecond was never measured."""
-    found = number(value)
-    return None if found is None or found < _SHORTEST_MS else found
+    """A duration; zero was never measured."""
+    return number(value) or None
 
 
 def is_plain(value: Any) -> bool:
@@ -161,4 +160,7 @@ def _tool_text(calls: Any) -> str:
 
 
 def _function_text(function: Any) -> str:
-    return _text(mapping(function).get("name")) + _text(mapping(function).get("arguments"))
+    """Arguments come as text, or parsed already."""
+    arguments = mapping(function).get("arguments")
+    parsed = json.dumps(arguments, separators=(",", ":")) if isinstance(arguments, dict) and arguments else ""
+    return _text(mapping(function).get("name")) + (parsed or _text(arguments))

@@ -12,6 +12,7 @@ UNIT = 1000
 
 MANY_TIMES = 10
 LONGEST_TEMPLATE_TOKENS = 4096
+SHORTEST_MS = 0.001
 TOO_LONG = 2.0
 PREFILL_TOO_SHORT = 50
 DECODE_TOO_SHORT = 5
@@ -47,6 +48,8 @@ def are_durations_absurd(sample: Sample) -> bool:
     server = sample.trace.server
     if server is None or is_unit_mismatch(sample):
         return False
+    if any(ms is not None and ms < SHORTEST_MS for ms in (server.prompt_ms, server.decode_ms)):
+        return True
     seen_ms, first_ms = _seen_ms(sample), clock.first_token_ms(sample.trace)
     if seen_ms is not None and _stated_ms(sample) > TOO_LONG * seen_ms + JITTER_MS:
         return True

@@ -45,6 +45,7 @@ OTHER_UNITS = {
     "prefill in microseconds": figures(prompt_ms=790_000),
     "decode in seconds": figures(decode_ms=0.25),
     "decode in nanoseconds": figures(decode_ms=250_000_000),
+    "all in milliseconds, taken for nanoseconds": figures(prompt_ms=0.00079, decode_ms=0.00025),
     "load in microseconds": figures(load_ms=600_000),
     "queue in microseconds": figures(queue_ms=700_000),
 }
@@ -55,6 +56,12 @@ def test_a_single_duration_in_another_unit_is_noticed(name: str) -> None:
     assert {"unit_mismatch", "implausible"} & set(flags_of(sample(trace(server=OTHER_UNITS[name])))) == {
         "unit_mismatch"
     }
+
+
+@pytest.mark.parametrize("wrong", [figures(prompt_tokens=40, prompt_ms=1e-308), figures(decode_ms=1e-5)])
+def test_what_is_shorter_than_a_microsecond_was_never_measured(wrong: ServerFigures) -> None:
+    short = sample(trace(stream(first_ms=20, gap_ms=1), prompt_tokens=40, server=wrong), point=Point(40, 11))
+    assert "implausible" in flags_of(short)
 
 
 @pytest.mark.parametrize("wrong", [figures(load_ms=9_000), figures(queue_ms=9_000), figures(prompt_ms=9_000)])
