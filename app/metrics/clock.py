@@ -48,13 +48,16 @@ def span_ms(trace: Trace) -> float | None:
 
 BURST_SHARE_OF_MEAN_GAP = 0.1
 IMPOSSIBLE_GAP_MS = 0.05
+PAUSE_MS = 20.0
+"""Less than that a busy machine may keep its own reader waiting, time and again."""
 
 
 def arrives_in_bursts(trace: Trace) -> bool:
     """Whether something between server and client held tokens back, so that their times mean nothing.
 
     Either the whole stream came faster than 20,000 events/s, or at least four events at a time in at most eight
-    bursts. A server that emits a few tokens per step (speculation) makes many small bursts and is not meant.
+    bursts, or at least eight at a time with a real pause between them. A server that emits a few tokens per step makes
+    many small bursts and is not meant, nor one that says that it speculates, however many tokens it guesses.
     """
     gaps = gaps_ms(trace)
     events = len(gaps) + 1
@@ -65,4 +68,7 @@ def arrives_in_bursts(trace: Trace) -> bool:
         return True
     threshold = BURST_SHARE_OF_MEAN_GAP * span / len(gaps)
     bursts = 1 + sum(gap >= threshold for gap in gaps)
-    return bursts <= 8 and events / bursts >= 4
+    if bursts <= 8:
+        return events / bursts >= 4
+    speculates = trace.server is not None and bool(trace.server.draft_tokens)
+    return events / bursts >= 8 and span / bursts >= PAUSE_MS and not speculates

@@ -40,6 +40,7 @@ CASES: dict[str, list[Sample]] = {
         sample(trace(stream(gap_ms=0))),
         sample(trace(bursts(of=4, count=3), output_tokens=12), point=POINT),
         sample(trace(bursts(of=32, count=4), output_tokens=128)),
+        sample(trace(bursts(of=20, count=26), output_tokens=520), point=Point(512, 520)),
     ],
     "truncated_prompt": [sample(trace(prompt_tokens=200)), sample(expected_prompt_tokens=513)],
     "loop_lag": [sample(trace(stream(gap_ms=25), lag_ms=3)), sample(trace(stream(30, tokens=1), lag_ms=4))],
@@ -93,6 +94,16 @@ def test_a_flag_explains_itself_and_advises(flag: Flag) -> None:
 
 def test_small_bursts_of_a_speculating_server_are_not_buffering() -> None:
     assert "buffered" not in flags_of(sample(trace(bursts(of=3, count=43), output_tokens=129)))
+
+
+def test_large_bursts_of_a_server_that_says_that_it_speculates_are_not_buffering() -> None:
+    guessing = figures(output_tokens=192, decode_ms=2200.0, draft_tokens=180, draft_accepted_tokens=170)
+    assert "buffered" not in flags_of(sample(trace(bursts(of=16, count=12), output_tokens=192, server=guessing)))
+
+
+def test_a_reader_kept_waiting_for_milliseconds_is_not_buffering() -> None:
+    late = [Event(100 + 10 * (at // 20) + 0.02 * (at % 20), Kind.ANSWER, 5) for at in range(600)]  # 2,000 tok/s
+    assert "buffered" not in flags_of(sample(trace(late, output_tokens=600), point=Point(512, 600)))
 
 
 def test_one_long_stall_is_not_buffering() -> None:
