@@ -13,6 +13,7 @@ _PLAIN_TEXT_CHARS = 80
 _MESSAGE_KEYS = ("error", "errors", "detail", "message", "msg", "error_description", "title")
 # shorter keys are mostly placeholders, and parts of ordinary words
 _SECRET_CHARS = 8
+_EVENT = re.compile(rb"^(?:event:[^\r\n]*(?:\r\n|\r|\n))?data:")
 # strings are passed over
 _NOT_FINITE = re.compile(r'("(?:[^"\\]|\\.)*")|-?\b(?:nan|inf)\b(?:\((?:ind|snan)\))?')
 # neither UTF-8 nor every database can hold them
@@ -80,7 +81,7 @@ class ServerText:
         if is_html(content_type, body):
             return None
         # an error may wear the clothes of an event stream
-        body = body.strip().removeprefix(b"data:")
+        body = _EVENT.sub(b"", body.strip(), count=1)
         try:
             return self.message(parse_json(body))
         except ValueError:
@@ -118,6 +119,8 @@ def _messages(value: Any, depth: int = 8) -> Iterator[str]:
         code = value.get("code") or value.get("error")
         if isinstance(code, str | int) and code and code is not True:
             yield f"code {code}"
+        elif isinstance(kind := value.get("type"), str):
+            yield kind
 
 
 def _parsed(text: str) -> Any:

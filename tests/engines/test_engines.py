@@ -7,10 +7,11 @@ from types import ModuleType
 import pytest
 
 from app import engines
-from app.engines import _models, _negotiation, _prometheus
+from app.engines import _chunk, _models, _negotiation, _prometheus, _thinking
 from app.engines.base import Ask, Engine
 from app.errors import NotFound, ServerProblem
-from app.http import url
+from app.http import text, url
+from app.metrics import plausible
 from app.samples import TOKEN_KINDS, CacheDefeat, Status
 from app.settings import Settings
 from tests.engines.conftest import Connect
@@ -123,7 +124,11 @@ def test_discover(monkeypatch: pytest.MonkeyPatch) -> None:
         assert engines.discover(Settings().model_copy(update={"port": one.port})) == []
 
 
-@pytest.mark.parametrize("module", [_models, _negotiation, _prometheus, url])
+@pytest.mark.parametrize(
+    "module",
+    [_chunk, _models, _negotiation, _prometheus, _thinking, text, url, plausible],
+    ids=lambda each: each.__name__,
+)
 def test_examples_in_docstrings(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
 
