@@ -237,6 +237,7 @@ def _verdict(recording: Recording, reader: _Reader) -> tuple[Status, str | None]
     if recording.end is End.TOO_LARGE or (recording.end is not End.CLOSED and not reader.is_complete):
         sentences = {
             End.LOST: f"The connection was lost {when}.",
+            End.UNREADABLE: f"What came {when} is not compressed in the way that the server says.",
             End.FIRST_TOKEN_TIMEOUT: "No token came within the time allowed for the first one.",
             End.IDLE_TIMEOUT: f"The stream stood still for too long {when}.",
             End.TOO_LARGE: "The server sent far more than was asked for, so reading was stopped.",

@@ -50,6 +50,8 @@ class End(Enum):
     CLOSED = auto()
     """The response came to its end, or its last line had come."""
     LOST = auto()
+    UNREADABLE = auto()
+    """It is not compressed in the way that it says."""
     FIRST_TOKEN_TIMEOUT = auto()
     IDLE_TIMEOUT = auto()
     TOO_LARGE = auto()
@@ -134,8 +136,10 @@ def record(
                 look_at_size = min(max_bytes, 2 * size)
     except httpcore.ReadTimeout:
         end = End.FIRST_TOKEN_TIMEOUT if is_waiting else End.IDLE_TIMEOUT
-    except (httpcore.NetworkError, httpcore.ProtocolError, httpx.DecodingError):
+    except (httpcore.NetworkError, httpcore.ProtocolError):
         end = End.LOST
+    except httpx.DecodingError:
+        end = End.UNREADABLE
     except Cancelled:  # whoever asked for that knows; what has come is worth keeping
         if not rows:
             raise
