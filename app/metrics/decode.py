@@ -31,10 +31,10 @@ def _client(sample: Sample) -> tuple[Source, int, float] | Reading:
     span, n = clock.span_ms(trace), clock.tokens_since_first(trace)
     if span is None or n is None:
         return null("client", "no_token")
-    if n < 2:
-        return null("client", "one_token")
     if plausible.is_output_count_absurd(sample):
         return null("client", "implausible")
+    if n < 2:
+        return null("client", "one_token")
     if clock.arrives_in_bursts(trace):
         return null("client", "buffered")
     return ("client", n - 1, span) if span > 0 else null("client", "zero_span")

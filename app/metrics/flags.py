@@ -105,6 +105,13 @@ FLAGS = {
     flag.key: flag
     for flag in (
         Flag(
+            "interrupted",
+            "The sample was cut short or torn apart: the run was cancelled, or this machine slept, in its middle.",
+            "Measure again and let the run come to its end on a machine that stays awake.",
+            True,
+            lambda s: bool(s.sensors.get("cancelled")) or s.sensors.get("slept_s", 0.0) >= SLEPT_S,
+        ),
+        Flag(
             "incomplete",
             "The stream had no proper end: no finish reason, no usage, or the connection broke.",
             "Look at the server's log for this moment; the tokens that came are kept.",
@@ -224,13 +231,6 @@ FLAGS = {
             "Stop what else keeps this machine busy, or measure from another one: each arrival is noted too late.",
             False,
             _loop_lag,
-        ),
-        Flag(
-            "interrupted",
-            "The sample was cut short or torn apart: the run was cancelled, or this machine slept, in its middle.",
-            "Measure again and let the run come to its end on a machine that stays awake.",
-            True,
-            lambda s: bool(s.sensors.get("cancelled")) or s.sensors.get("slept_s", 0.0) >= SLEPT_S,
         ),
     )
 }

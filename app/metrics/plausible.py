@@ -11,6 +11,9 @@ UNIT = 1000
 """Between seconds, milliseconds and microseconds."""
 
 MANY_TIMES = 10
+TOO_FEW = 1.5
+MISCOUNT_TOKENS = 4
+"""What a server may cut into several events, such as the name of a tool."""
 LONGEST_TEMPLATE_TOKENS = 4096
 SHORTEST_MS = 0.001
 TOO_LONG = 2.0
@@ -22,9 +25,12 @@ LONG_PROMPT_TOKENS = 256
 
 
 def is_output_count_absurd(sample: Sample) -> bool:
-    """Many times what was asked for and what was seen."""
-    n, events = sample.trace.output_tokens or 0, len(clock.token_events(sample.trace))
-    return n > MANY_TIMES * max(sample.point.output_tokens, events) + MANY_TIMES
+    """Many times what was asked for and what was seen, or far less than was seen: an event holds a token or more."""
+    n, events = sample.trace.output_tokens, len(clock.token_events(sample.trace))
+    if n is None:
+        return False
+    is_too_many = n > MANY_TIMES * max(sample.point.output_tokens, events) + MANY_TIMES
+    return is_too_many or events > TOO_FEW * n + MISCOUNT_TOKENS
 
 
 def is_prompt_count_absurd(sample: Sample) -> bool:

@@ -65,6 +65,7 @@ CASES: dict[str, list[Sample]] = {
     ],
     "implausible": [
         sample(trace(output_tokens=999_999_999_999)),
+        sample(trace(stream(tokens=40), output_tokens=1)),
         sample(trace(prompt_tokens=999_999_999_999)),
         sample(trace(server=figures(prompt_tokens=10**9))),
         sample(trace(server=figures(prompt_ms=0.01))),

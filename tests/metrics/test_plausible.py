@@ -35,6 +35,10 @@ def test_impossible_counts_spoil_what_is_computed_of_them() -> None:
     assert many_out["decode_tokens_per_s", "client"].null_reason == "implausible"
     assert many_out["output_tokens_per_s", "client"].null_reason == "implausible"
     assert many_out["ttft_ms", "client"].value == 800
+    few_out = measured([sample(trace(stream(tokens=40), output_tokens=n)) for n in (1, 5)])
+    assert few_out["decode_tokens_per_s", "client"].value is None
+    assert few_out["output_tokens_per_s", "client"].null_reason == "implausible"
+    assert few_out["ttft_ms", "client"].value == 800
     many_in = measured([sample(trace(prompt_tokens=10**9))])
     assert many_in["prefill_tokens_per_s", "client"].null_reason == "implausible"
     assert many_in["decode_tokens_per_s", "client"].value == pytest.approx(40)
@@ -73,6 +77,7 @@ SOUND = [
     sample(trace(server=figures(prompt_ms=80, load_ms=300, queue_ms=400))),
     sample(trace(server=figures(prompt_ms=20.0))),  # most of TTFT is network, queue and set-up
     sample(trace(server=figures(prompt_tokens=40, prompt_ms=0.5), prompt_tokens=40), point=Point(40, 11)),
+    sample(trace(stream(tokens=14), output_tokens=11)),  # a tool's name in several pieces
     sample(trace(server=figures(decode_ms=500.0))),  # tokens before the first visible one
     sample(trace(stream(gap_ms=0), server=figures())),  # held back by a proxy: the server is right
     sample(trace(stream(tokens=30), output_tokens=100)),  # the limit is ignored, the reasoning hidden
