@@ -149,7 +149,8 @@ def _forest_table(found: Comparison, rows: Sequence[Row]) -> Table:
                 lines.append((row.title, subject.letter, number(None), number(None), number(None), cell.refusal))
             else:
                 bounds = (number(ratio.low), number(ratio.high))
-                lines.append((row.title, subject.letter, number(ratio.value), *bounds, ratio.verdict or ratio.remark))
+                verdict = _(ratio.verdict) if ratio.verdict else ratio.remark
+                lines.append((row.title, subject.letter, number(ratio.value), *bounds, verdict))
     return Table((_("Metric"), _("Result"), _("Ratio"), _("Lowest"), _("Highest"), _("Verdict")), tuple(lines), texts=2)
 
 

@@ -15,6 +15,7 @@ from app.engines._stream import DONE, End, Frame, Recording, frames
 from app.engines._thinking import answer_start
 from app.http.problems import HTML_PAGE
 from app.http.text import ServerText, is_html, parse_json
+from app.i18n import marked, ngettext
 from app.samples import TOKEN_KINDS, CacheDefeat, CountSource, Event, Kind, ServerFigures, Status, Trace
 
 _JSON_STARTS = (b"{", b"[")
@@ -167,7 +168,7 @@ class _Reader:
 
     def _message(self, value: Any) -> str:
         fault = _chunk.fault_of(mapping(value))
-        return self.text.message(value) or self.text.message(fault) or "no message was given"
+        return self.text.message(value) or self.text.message(fault) or marked("no message was given")
 
     def take_whole(self, value: Any) -> None:
         """An answer in one piece: its text and counts hold, but it is no token event."""
@@ -229,18 +230,26 @@ def _verdict(recording: Recording, reader: _Reader) -> tuple[Status, str | None]
     """How the answer ended, and what to say about it."""
     tokens = reader.tokens
     broken = Status.INCOMPLETE if tokens else Status.FAILED
-    when = f"after {tokens} token event{'s' * (tokens != 1)}" if tokens else "before the first token"
+    when = marked("before the first token")
+    if tokens:
+        when = ngettext("after {n} token event", "after {n} token events", tokens).format(n=f"{tokens:,}")
     if reader.error is not None:
-        return broken, f"The server reported an error {when}: {reader.error.rstrip('.')}."
+        return broken, marked(
+            "The server reported an error {when}: {words}.", when=when, words=reader.error.rstrip(".")
+        )
     if _chunk.is_broken_off(reader.finish_reason):
-        return broken, f"The server broke the answer off {when} and gave no other reason than `{reader.finish_reason}`."
+        return broken, marked(
+            "The server broke the answer off {when} and gave no other reason than `{reason}`.",
+            when=when,
+            reason=reader.finish_reason,
+        )
     if recording.end is End.TOO_LARGE or (recording.end is not End.CLOSED and not reader.is_complete):
         sentences = {
-            End.LOST: f"The connection was lost {when}.",
-            End.UNREADABLE: f"What came {when} is not compressed in the way that the server says.",
-            End.FIRST_TOKEN_TIMEOUT: "No token came within the time allowed for the first one.",
-            End.IDLE_TIMEOUT: f"The stream stood still for too long {when}.",
-            End.TOO_LARGE: "The server sent far more than was asked for, so reading was stopped.",
+            End.LOST: marked("The connection was lost {when}.", when=when),
+            End.UNREADABLE: marked("What came {when} is not compressed in the way that the server says.", when=when),
+            End.FIRST_TOKEN_TIMEOUT: marked("No token came within the time allowed for the first one."),
+            End.IDLE_TIMEOUT: marked("The stream stood still for too long {when}.", when=when),
+            End.TOO_LARGE: marked("The server sent far more than was asked for, so reading was stopped."),
         }
         return broken, sentences[recording.end]
     if is_html(recording.content_type, recording.body):
@@ -248,15 +257,15 @@ def _verdict(recording: Recording, reader: _Reader) -> tuple[Status, str | None]
     # plain words may be somebody's keep-alive, but broken JSON is a part of the answer that is missing
     is_harmless = reader.is_complete or (reader.has_answer and reader.has_end and not reader.has_broken_json)
     if reader.has_garbage and not is_harmless:
-        return broken, "The stream holds an event that is not JSON."
+        return broken, marked("The stream holds an event that is not JSON.")
     if reader.has_stray and not reader.has_answer:
-        return Status.FAILED, "The server sent JSON that holds no answer."
+        return Status.FAILED, marked("The server sent JSON that holds no answer.")
     if not reader.events and not reader.not_streamed:
         if recording.body.strip():
-            return Status.FAILED, "The answer is neither an event stream nor JSON."
-        return Status.FAILED, "The server sent an empty answer."
+            return Status.FAILED, marked("The answer is neither an event stream nor JSON.")
+        return Status.FAILED, marked("The server sent an empty answer.")
     if not reader.has_end:
-        return broken, f"The stream ended {when} and without a finish reason, usage or last line."
+        return broken, marked("The stream ended {when} and without a finish reason, usage or last line.", when=when)
     return Status.OK, None
 
 

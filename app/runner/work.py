@@ -16,6 +16,7 @@ from app.db import Database
 from app.engines.base import Counters, Engine, Facts, ModelFacts
 from app.errors import Busy, Cancelled, RoofmarkError, ServerProblem
 from app.http import ServerClient, is_loopback
+from app.i18n import marked
 from app.metrics import triple_of
 from app.models import Run, Server
 from app.runner import evidence, logfile, notify, sensing, workers
@@ -107,7 +108,7 @@ def _measured(
         return "failed", str(error)
     except Exception:
         log.exception("run %s failed unexpectedly", public_id)
-        return "failed", "Something went wrong inside Roofmark; the log says what."
+        return "failed", marked("Something went wrong inside Roofmark; the log says what.")
 
 
 def _measure(m: _Measuring) -> str | None:
@@ -192,7 +193,7 @@ def _freeze(
             evidence=found,
             samples_planned=m.planned,
             main_point_key=prepared.cases[0][0].point.key,
-            progress={"phase": "Measuring.", "step": bench.step(m.suite, prepared.fitting, 0)},
+            progress={"phase": marked("Measuring."), "step": bench.step(m.suite, prepared.fitting, 0)},
         )
     m.run.evidence = found
 
@@ -224,7 +225,7 @@ def _keep(m: _Measuring, taken: Taken, prepared: Prepared) -> None:
     m.taken.append(taken)
     last = triple_of(taken.sample)
     remaining_s = _remaining_s(m, prepared)
-    done, phase = len(m.taken), "Measuring."
+    done, phase = len(m.taken), marked("Measuring.")
     step = bench.step(m.suite, prepared.fitting, done)
     progress = {"phase": phase, "step": step, "last": last, "remaining_s": remaining_s, "at": time.time()}
 
@@ -282,7 +283,11 @@ def _notes(job: Job) -> Sequence[str]:
     loaded = model.context_tokens if model is not None and job.engine.sets_context else None
     if loaded is None or asked is None or loaded >= asked:
         return facts.notes
-    cut = f"The server loaded the model with a context of {loaded:,} tokens, not with the {asked:,} asked for."
+    cut = marked(
+        "The server loaded the model with a context of {loaded:,} tokens, not with the {asked:,} asked for.",
+        loaded=loaded,
+        asked=asked,
+    )
     return (*facts.notes, cut)
 
 

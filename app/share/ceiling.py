@@ -6,6 +6,7 @@ from app import charts
 from app.ceiling.curve import CurvePoint
 from app.ceiling.decode import GIGA, TERA, usual_range
 from app.ceiling.report import Report
+from app.i18n import marked
 from app.share import neutral
 from app.share.figures import public
 from app.share.snapshot import Chart, Column, Fact, Figures, Snapshot, Tile
@@ -26,15 +27,20 @@ def snapshot(reports: Sequence[Report], curve: Sequence[CurvePoint]) -> Snapshot
         kind=KIND,
         title=f"Ceiling: {model} on {_article(device)}",
         description=f"{', '.join(f'{tile.title}: {number(tile.value)} {tile.unit}' for tile in tiles)} at most.",
-        subtitle=f"What {_bandwidth(first)} allow at most, computed",
+        subtitle=marked("What {bandwidth} allow at most, computed", bandwidth=_bandwidth(first)),
         tiles=tiles,
         facts=tuple(_facts(first, device)),
         figures=(_contexts(reports),),
         charts=(Chart("Decode against context", public(figure)),) if figure else (),
         remarks=(
-            "Nothing here was measured: a ceiling is the speed that hardware cannot beat, because each token reads "
-            "the model's weights and the KV cache from memory.",
-            "Whatever is uncertain is left out of the bytes. Most good results reach 60 to 85 % of a decode ceiling.",
+            marked(
+                "Nothing here was measured: a ceiling is the speed that hardware cannot beat, because each token reads "
+                "the model's weights and the KV cache from memory."
+            ),
+            marked(
+                "Whatever is uncertain is left out of the bytes. Most good results reach 60 to 85 % of a decode "
+                "ceiling."
+            ),
         ),
     )
 
@@ -63,14 +69,14 @@ def _tiles(reports: Sequence[Report]) -> Iterator[Tile]:
     for found in (first, *(each for each in reports if each.context == SHOWN_CONTEXT)):
         assert found.decode is not None, "the calculator refuses a model without weights"
         assert found.step is not None, "the calculator refuses a model without weights"
-        where = f"{found.context:,} tokens" if found.context else "empty cache"
+        where = marked("{n:,} tokens", n=found.context) if found.context else marked("empty cache")
         source = found.decode.words if not found.context else found.step.words
-        yield Tile(f"Decode, {where}", found.decode.tokens_per_s, "tok/s", source=source)
-    title = f"Prefill, {first.prompt_tokens:,} tokens"
+        yield Tile(f"{marked('Decode')} · {where}", found.decode.tokens_per_s, "tok/s", source=source)
+    title = f"{marked('Prefill')} · {marked('{n:,} tokens', n=first.prompt_tokens)}"
     if first.prefill:
         yield Tile(title, first.prefill.tokens_per_s, "tok/s", source=first.prefill.words)
     else:
-        yield Tile(title, None, "tok/s", reason="The device's peak TFLOP/s are unknown.")
+        yield Tile(title, None, "tok/s", reason=marked("The device's peak TFLOP/s are unknown."))
 
 
 def _facts(found: Report, device: str) -> Iterator[Fact]:

@@ -8,6 +8,7 @@ from sqlmodel import Session
 from app.compare import Comparison, compare
 from app.compare.result import Ceiling, Cell, Distribution, Pair, PointRows, Subject
 from app.errors import BadInput
+from app.i18n import _, marked
 from app.metrics import NULL_REASONS
 from app.models import Config, Machine, Model, Run
 from app.share import circumstances, neutral
@@ -16,7 +17,7 @@ from app.store import hardware
 from app.store.subjects import circumstances_of
 from app.suites import Case
 
-NO_VERDICT = "no verdict"
+NO_VERDICT = marked("no verdict")
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,9 @@ def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
     by_id = circumstances_of(session, {subject.public_id for subject in compared.subjects})
     sides = []
     for subject in compared.subjects:
-        run, machine, _, config, model = by_id[subject.public_id]
+        run, machine, _server, config, model = by_id[subject.public_id]
         if config is None or model is None:
-            raise BadInput("A run that ended before its configuration was known cannot be shared.")
+            raise BadInput(_("A run that ended before its configuration was known cannot be shared."))
         told = {
             fact.title: fact.value
             for fact in circumstances.facts(config, model, hardware.hardware_of(session, run).devices)

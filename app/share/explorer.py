@@ -13,6 +13,7 @@ from app.charts.explore.shape import Mark, Sheet
 from app.charts.explore.table import series_words, summary, words
 from app.configuration import SETTINGS
 from app.errors import BadInput
+from app.i18n import _, marked
 from app.models import Config, Model
 from app.share import neutral
 from app.share.figures import public
@@ -33,7 +34,7 @@ def snapshot(session: Session, given: Mapping[str, str], options: frozenset[Opti
     sheet = _explored(session, given, options).sheet
     figure = explorer.figure(sheet, lambda _mark: "")
     if figure is None:
-        raise BadInput("Nothing of this view is left to share: what it shows stands in words of your own.")
+        raise BadInput(_("Nothing of this view is left to share: what it shows stands in words of your own."))
     title = f"{sheet.y.title} against {sheet.x.lower_title}"
     days = [day for day in (sheet.view.since, sheet.view.until) if day]
     period = " to ".join(f"{day:%Y-%m-%d}" for day in days)
@@ -148,12 +149,12 @@ def _tiles(sheet: Sheet) -> Iterator[Tile]:
     if sheet.y.kind != "number":
         return
     marks = sorted(sheet.marks, key=_height)
-    ends = {"Lowest": marks[0], "Highest": marks[-1]} if len(marks) > 1 else {"": marks[0]}
+    ends = {marked("Lowest"): marks[0], marked("Highest"): marks[-1]} if len(marks) > 1 else {"": marks[0]}
     for which, mark in ends.items():
         where = [series_words(sheet, mark.series)] if sheet.series else []
-        at = f"{sheet.x.title} {words(mark.x)} {sheet.x.unit}".strip()
-        title = f"{which} {sheet.y.lower_title}" if which else sheet.y.title
-        source = f"{', '.join([*where, at])}: {plural(mark.observations, sheet.noun)}"
+        at = f"{words(mark.x)} {sheet.x.unit}".strip()
+        title = f"{which} · {sheet.y.title}" if which else sheet.y.title
+        source = " · ".join([*where, sheet.x.title, at, plural(mark.observations, sheet.noun)])
         yield Tile(title, _height(mark), sheet.y.unit, source=source)
 
 
@@ -163,7 +164,7 @@ def _height(mark: Mark) -> float:
 
 
 def _facts(sheet: Sheet) -> Iterator[Fact]:
-    for title, field in (("Shown", sheet.y), ("Against", sheet.x), ("Series", sheet.series)):
+    for title, field in ((marked("Shown"), sheet.y), (marked("Against"), sheet.x), (marked("Series"), sheet.series)):
         if field is not None:
             yield Fact(title, field.label)
     if sheet.view.source:

@@ -15,6 +15,7 @@ import app
 from app import files, i18n, units
 from app.share.markdown import markdown
 from app.share.snapshot import Snapshot, shown
+from app.share.spoken import spoken
 
 if TYPE_CHECKING:
     import jinja2
@@ -60,7 +61,7 @@ def _environment() -> "jinja2.Environment":
 
 
 def body(snapshot: Snapshot) -> Markup:
-    made = _environment().get_template("_share.html").render(share=snapshot, spread=units.spread)
+    made = _environment().get_template("_share.html").render(share=spoken(snapshot), spread=units.spread)
     return Markup(made)  # noqa: S704  # the template has escaped it
 
 

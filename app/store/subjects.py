@@ -7,6 +7,7 @@ from sqlalchemy import func, select
 from sqlmodel import Session, col
 
 from app.errors import BadInput, NotFound
+from app.i18n import _
 from app.metrics.base import Source
 from app.models import Config, Machine, Measurement, Model, Run, SampleRow, Server
 from app.samples import Point, Sample
@@ -37,15 +38,25 @@ def resolve(session: Session, names: Sequence[str]) -> list[Reference]:
     """Run ids, `config:` with a run id, and words: `latest` is the newest finished run; `previous` and `baseline` are
     seen from the last run that is named by itself, or from the latest. Raises BadInput and NotFound."""
     if not FEWEST <= len(names) <= MOST:
-        raise BadInput(f"A comparison takes {FEWEST} to {MOST} runs, not {len(names)}.")
+        raise BadInput(
+            _("A comparison takes {fewest} to {most} runs, not {count}.", fewest=FEWEST, most=MOST, count=len(names))
+        )
     own = next((name for name in reversed(names) if name.removeprefix(CONFIG) not in WORDS), "latest")
     anchor = _latest(session) if own == "latest" else own.removeprefix(CONFIG)
     found = [_reference(session, name, anchor) for name in names]
     for place, each in enumerate(found):
         if each in found[:place]:
             one, other = names[found.index(each)], names[place]
-            said = f"{one} and {other} are both {each.key}" if one != other else f"{each.key} is named twice"
-            raise BadInput(f"{said}: a comparison needs different runs.")
+            if one == other:
+                raise BadInput(_("{key} is named twice: a comparison needs different runs.", key=each.key))
+            raise BadInput(
+                _(
+                    "{one} and {other} are both {key}: a comparison needs different runs.",
+                    one=one,
+                    other=other,
+                    key=each.key,
+                )
+            )
     return found
 
 
@@ -60,11 +71,13 @@ def _reference(session: Session, name: str, anchor: str) -> Reference:
     if bare == "baseline":
         pinned = baselines.baseline_of(session, run)
         if pinned is None:
-            raise NotFound(f"Run {anchor} has no baseline: pin one with `roofmark baseline set RUN`.")
+            raise NotFound(_("Run {anchor} has no baseline: pin one with `roofmark baseline set RUN`.", anchor=anchor))
         return Reference(pinned, is_config)
     before = previous(session, run)
     if before is None or before.public_id is None:
-        raise NotFound(f"Before run {anchor}, its server had no other configuration that played the same suite.")
+        raise NotFound(
+            _("Before run {anchor}, its server had no other configuration that played the same suite.", anchor=anchor)
+        )
     return Reference(before.public_id, is_config)
 
 
@@ -72,7 +85,7 @@ def _latest(session: Session) -> str:
     newest = select(col(Run.public_id)).where(col(Run.status) == "done", COUNTS)
     found = session.execute(newest.order_by(col(Run.started_at).desc(), col(Run.id).desc()).limit(1)).scalar()
     if found is None:
-        raise NotFound("There is no finished run yet.")
+        raise NotFound(_("There is no finished run yet."))
     return str(found)
 
 
@@ -98,7 +111,7 @@ def circumstances_of(session: Session, public_ids: Collection[str]) -> dict[str,
     found = {row[0].public_id: Circumstances(*row) for row in session.execute(query)}
     missing = next((each for each in public_ids if each not in found), None)
     if missing is not None:
-        raise NotFound(f"There is no run {missing!r}.")
+        raise NotFound(_("There is no run {id!r}.", id=missing))
     return found
 
 

@@ -94,7 +94,7 @@ def kept(text: str, title: str, exact: str, factor: float = GIGA) -> int | None:
         return known
     value = quantity(text, title, factor)
     if value is not None and value < 1:
-        raise BadInput(f"{title} must be more than zero and not absurdly large.")
+        raise BadInput(_("{title} must be more than zero and not absurdly large.", title=title))
     return None if value is None else int(value)
 
 

@@ -17,7 +17,9 @@ from app.compare.result import Cell, point_title
 from app.compare.statistics import Ratio
 from app.i18n import _
 from app.samples import Point
+from app.sentences import first_sentence
 from app.store.listing import Shown
+from app.store.machines import device_title
 from app.web import language, roof, terms
 from app.web.done import forget, just_done
 from app.web.menu import menu
@@ -69,9 +71,10 @@ def environment() -> "jinja2.Environment":
         stated_words=roof.stated_words,
         attention_words=roof.attention_words,
         told_words=roof.told_words,
-        first_sentence=lambda said: i18n.first_sentence(str(said)),
+        first_sentence=lambda said: first_sentence(str(said)),
         flag_name=terms.flag_name,
         sentence=_sentence,
+        device_title=device_title,
     )
     return env
 

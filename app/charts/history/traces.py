@@ -56,7 +56,7 @@ def line(
         "customdata": [run_link(run.public_id) for run in runs],
         "text": [None if is_gap else _said(flat[spot], panel, len(flat) <= limit) for spot, is_gap in spots],
         **more,
-        "hovertemplate": f"{name}<br>{panel.metric.title} %{{text}}<br>%{{x|%d %b %Y, %H:%M}} UTC<extra></extra>",
+        "hovertemplate": f"{name}<br>{panel.metric.title} %{{text}}<br>{_('%{x|%d %b %Y, %H:%M} UTC')}<extra></extra>",
         "showlegend": False,
     }
 
