@@ -29,8 +29,8 @@ from tests.replay import HERE
 from tests.traces import sample, trace
 
 CHAT = "/v1/chat/completions"
-SLOT_S = 0.05
-TOKENS = 5
+SLOT_S = 0.1
+TOKENS = 4
 
 
 def event(delta: dict[str, Any], finish: str | None = None, **more: Any) -> bytes:
