@@ -8,7 +8,8 @@ Three fields that some servers have are never asked for. `timings_per_token` (ll
 each event, and the server formats them between two tokens, to say before the end what the end says anyway.
 `return_progress` (there too) makes the role chunk leave before the first token, so that it no longer tells of tokens
 without text. `return_token_ids` (vLLM) counts the tokens of an event no better than `continuous_usage_stats`, which is
-asked for.
+asked for. Nor does a request speak of tools or of how much to reason: what is measured is what the server does by
+itself.
 """
 
 from collections.abc import Collection, Mapping

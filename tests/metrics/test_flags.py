@@ -78,8 +78,69 @@ CASES: dict[str, list[Sample]] = {
 }
 
 
+NEAR_MISSES: dict[str, list[Sample]] = {
+    "interrupted": [sample(sensors={"slept_s": 0.09}), sample(sensors={"cancelled": False})],
+    "incomplete": [sample(trace(finish_reason=None))],
+    "empty": [
+        sample(trace(stream(tokens=1), output_tokens=1)),
+        sample(trace((), not_streamed=True)),
+        sample(trace((), status=Status.INCOMPLETE)),
+    ],
+    "not_streamed": [sample(trace(stream(tokens=1), output_tokens=1))],
+    "buffered": [
+        sample(trace(stream(gap_ms=0.06))),
+        sample(trace(bursts(of=3, count=3), output_tokens=9)),
+        sample(trace(bursts(of=7, count=9), output_tokens=63)),
+        sample(trace(bursts(of=4, count=1), output_tokens=4)),
+    ],
+    "truncated_prompt": [
+        sample(trace(prompt_tokens=256)),
+        sample(expected_prompt_tokens=512),
+        sample(trace(prompt_tokens=None)),
+    ],
+    "cold": [sample(trace(server=figures(load_ms=99))), sample(trace(server=figures(load_ms=None)))],
+    "cached": [sample(trace(cached_tokens=10)), sample(trace(cached_tokens=500), reuses_cache=True)],
+    "possibly_cached": [
+        sample(trace(cached_tokens=0), cache_defeat=CacheDefeat.NONE),
+        sample(trace(cached_tokens=None), cache_defeat=CacheDefeat.NONCE),
+        sample(trace(cached_tokens=None), cache_defeat=CacheDefeat.NONE, reuses_cache=True),
+    ],
+    "short": [sample(trace(output_tokens=11)), sample(trace((), output_tokens=7, not_streamed=True))],
+    "over": [sample(trace(output_tokens=11)), sample(trace(output_tokens=None))],
+    "bundled": [
+        sample(trace(stream(tokens=10))),
+        sample(trace(stream(tokens=4), count_source=CountSource.EVENTS, output_tokens=4)),
+    ],
+    "hidden_tokens": [
+        sample(trace(stream(tokens=3, size_bytes=4), output_tokens=11)),
+        sample(trace(stream(tokens=10, size_bytes=1))),
+        sample(trace(stream(tokens=10), reasoning_tokens=1)),
+    ],
+    "token_count_estimated": [sample(trace(count_source=CountSource.TIMINGS))],
+    "unit_mismatch": [
+        sample(trace(server=figures(prompt_ms=79, decode_ms=25))),
+        sample(trace(server=figures(prompt_ms=4, prompt_tokens=40), prompt_tokens=40), point=Point(40, 11)),
+        sample(trace(server=figures(load_ms=700.0, prompt_ms=90.0))),
+    ],
+    "implausible": [
+        sample(trace(server=figures(prompt_ms=1600.0))),
+        sample(trace(server=figures(decode_ms=51.0))),
+        sample(trace(output_tokens=120)),
+        sample(trace(stream(tokens=20))),
+    ],
+    "concurrent": [sample(sensors={"server_was_busy": False})],
+    "loop_lag": [sample(trace(stream(gap_ms=1), lag_ms=2.0)), sample(trace(stream(gap_ms=31), lag_ms=3.0))],
+}  # fmt: skip
+"""Just this side of each flag's rule, or of one of its exceptions."""
+
+
 def test_every_flag_has_a_case() -> None:
-    assert CASES.keys() == FLAGS.keys()
+    assert CASES.keys() == NEAR_MISSES.keys() == FLAGS.keys()
+
+
+@pytest.mark.parametrize(("flag", "taken"), [(flag, taken) for flag, found in NEAR_MISSES.items() for taken in found])
+def test_a_flag_does_not_fire(flag: str, taken: Sample) -> None:
+    assert flag not in flags_of(taken)
 
 
 @pytest.mark.parametrize(("flag", "taken"), [(flag, taken) for flag, found in CASES.items() for taken in found])
