@@ -97,6 +97,16 @@ def test_koboldcpp_tells_whether_it_is_idle(
     assert find("koboldcpp").health(client).busy is busy
 
 
+def test_an_older_koboldcpp_times_its_parts_under_other_names(connect: Connect) -> None:
+    older = {"last_process": 0.25, "last_eval": 0.05, "last_token_count": 3, "total_gens": 4, "queue": 0, "idle": 1}
+    _, client = connect({**koboldcpp().routes, **kobold(older, {**older, "total_gens": 5})})
+    assert probe(client).engine == "koboldcpp"
+    trace = play("koboldcpp", client)
+    assert (trace.status, trace.output_tokens) == (Status.OK, 3)
+    assert trace.server is not None
+    assert (trace.server.prompt_ms, trace.server.decode_ms) == (None, None)
+
+
 def test_who_imitates_koboldcpp_is_not_it(connect: Connect) -> None:
     routes = {path: route for path, route in koboldcpp().routes.items() if path != "/api/extra/perf"}
     _, client = connect({**routes, "/": Script.json({"detail": "Not Found"}, 404)})
