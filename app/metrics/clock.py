@@ -30,9 +30,13 @@ def unseen_reasoning(trace: Trace) -> int:
     return 0 if is_seen or len(seen) > (trace.output_tokens or 0) - tokens else tokens
 
 
-def tokens_since_first(trace: Trace) -> int | None:
-    """Output tokens from the first one seen to the last."""
-    return None if trace.output_tokens is None else trace.output_tokens - unseen_reasoning(trace)
+def decode_steps(trace: Trace) -> int | None:
+    """Output tokens that came after the first token event: n - 1, less those that it is known to hold or to follow."""
+    n, seen = trace.output_tokens, token_events(trace)
+    if n is None or not seen:
+        return None
+    until_first = seen[0].tokens or unseen_reasoning(trace) + 1
+    return n - (until_first if until_first < n else 1)
 
 
 def gaps_ms(trace: Trace) -> list[float]:

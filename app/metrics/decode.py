@@ -1,6 +1,7 @@
 """Decode speed and its inverse. The first token ends the prefill, so n tokens take n - 1 intervals.
 
-The client counts tokens from the first one that it saw: reasoning that a server keeps to itself came before.
+Where the client knows that its first event held more tokens, or that reasoning came before which a server keeps to
+itself, it counts only those that came after.
 """
 
 from collections.abc import Sequence
@@ -28,16 +29,16 @@ def _client(sample: Sample) -> tuple[Source, int, float] | Reading:
     trace = sample.trace
     if trace.not_streamed:
         return null("client", "not_streamed")
-    span, n = clock.span_ms(trace), clock.tokens_since_first(trace)
-    if span is None or n is None:
+    span, steps = clock.span_ms(trace), clock.decode_steps(trace)
+    if span is None or steps is None:
         return null("client", "no_token")
     if plausible.is_output_count_absurd(sample):
         return null("client", "implausible")
-    if n < 2:
+    if steps < 1:
         return null("client", "one_token")
     if clock.arrives_in_bursts(trace):
         return null("client", "buffered")
-    return ("client", n - 1, span) if span > 0 else null("client", "zero_span")
+    return ("client", steps, span) if span > 0 else null("client", "zero_span")
 
 
 def read_decode(sample: Sample) -> Sequence[Reading]:

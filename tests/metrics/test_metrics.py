@@ -56,6 +56,25 @@ def test_both_sides_stand_side_by_side() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("told", "speed"),
+    [
+        ((3, 6, 9, 12), 9 / 0.075),  # the first event held three of the twelve
+        ((None,) * 4, 11 / 0.075),
+        ((0, 6, 9, 12), 11 / 0.075),  # nothing was told yet
+        ((12, 12, 12, 12), 11 / 0.075),  # no running total
+        ((9, 10, 11, 12), 3 / 0.075),  # eight came unseen before it
+    ],
+)
+def test_tokens_that_the_first_event_is_known_to_hold_took_no_time_after_it(
+    told: tuple[int | None, ...], speed: float
+) -> None:
+    events = [Event(800 + 25 * place, Kind.ANSWER, 15, tokens) for place, tokens in enumerate(told)]
+    taken = sample(trace(events, output_tokens=12), point=Point(512, 12))
+    assert read("decode_tokens_per_s", taken) == {"client": pytest.approx(speed)}
+    assert read("tpot_ms", taken) == {"client": pytest.approx(1000 / speed)}
+
+
 def test_reasoning_that_a_server_keeps_to_itself_is_in_ttft_and_in_no_speed() -> None:
     """11 tokens in 250 ms were seen; 100 more were only counted."""
     taken = sample(trace(output_tokens=111, reasoning_tokens=100), point=Point(512, 111))
