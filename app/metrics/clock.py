@@ -30,6 +30,18 @@ def unseen_reasoning(trace: Trace) -> int:
     return 0 if is_seen or len(seen) > (trace.output_tokens or 0) - tokens else tokens
 
 
+def visible_bytes(trace: Trace) -> int:
+    return sum(event.size_bytes for event in token_events(trace))
+
+
+def is_mostly_unseen(trace: Trace) -> bool:
+    """Whether most of the tokens left no trace in the stream, not even one that tells when they came."""
+    n, seen = trace.output_tokens or 0, token_events(trace)
+    if not seen or seen[0].tokens or unseen_reasoning(trace) or any(event.kind is Kind.HIDDEN for event in seen):
+        return False
+    return 2 * len(seen) < n and visible_bytes(trace) < n
+
+
 def decode_steps(trace: Trace) -> int | None:
     """Output tokens that came after the first token event: n - 1, less those that it is known to hold or to follow."""
     n, seen = trace.output_tokens, token_events(trace)
@@ -51,6 +63,7 @@ def span_ms(trace: Trace) -> float | None:
 
 
 BURST_SHARE_OF_MEAN_GAP = 0.1
+AT_ONCE_MS = 5.0
 IMPOSSIBLE_GAP_MS = 0.05
 PAUSE_MS = 20.0
 """Less than that a busy machine may keep its own reader waiting, time and again."""
@@ -70,7 +83,8 @@ def arrives_in_bursts(trace: Trace) -> bool:
     span = sum(gaps)
     if span < IMPOSSIBLE_GAP_MS * events:
         return True
-    threshold = BURST_SHARE_OF_MEAN_GAP * span / len(gaps)
+    # a single long stall makes the mean long, but no tokens come at once
+    threshold = min(BURST_SHARE_OF_MEAN_GAP * span / len(gaps), AT_ONCE_MS)
     bursts = 1 + sum(gap >= threshold for gap in gaps)
     if bursts <= 8:
         return events / bursts >= 4

@@ -36,6 +36,8 @@ def _client(sample: Sample) -> tuple[Source, int, float] | Reading:
         return null("client", "implausible")
     if steps < 1:
         return null("client", "one_token")
+    if clock.is_mostly_unseen(trace):
+        return null("client", "hidden_tokens")
     if clock.arrives_in_bursts(trace):
         return null("client", "buffered")
     return ("client", steps, span) if span > 0 else null("client", "zero_span")

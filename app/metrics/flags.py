@@ -63,10 +63,6 @@ def _unseen_tokens(sample: Sample) -> int:
     return trace.output_tokens - len(clock.token_events(trace))
 
 
-def _visible_bytes(sample: Sample) -> int:
-    return sum(event.size_bytes for event in clock.token_events(sample.trace))
-
-
 def _bundled(sample: Sample) -> bool:
     unseen = _unseen_tokens(sample)
     return unseen > max(1, 0.05 * len(clock.token_events(sample.trace))) and not _hidden_tokens(sample)
@@ -75,7 +71,7 @@ def _bundled(sample: Sample) -> bool:
 def _hidden_tokens(sample: Sample) -> bool:
     """Reasoning that the server keeps to itself; or more tokens than bytes: their text cannot have been there."""
     n = sample.trace.output_tokens or 0
-    is_hidden = clock.unseen_reasoning(sample.trace) > 0 or _visible_bytes(sample) < n
+    is_hidden = clock.unseen_reasoning(sample.trace) > 0 or clock.visible_bytes(sample.trace) < n
     return _unseen_tokens(sample) > max(1, 0.05 * n) and is_hidden
 
 
@@ -191,8 +187,8 @@ FLAGS = {
         Flag(
             "hidden_tokens",
             "The server counts more tokens than the stream showed.",
-            "Hidden reasoning or swallowed tags: unless the server says how much was reasoning, decode speed includes "
-            "tokens that were never seen.",
+            "Hidden reasoning or swallowed tags: a few of them count in decode speed; where they are most of the "
+            "tokens, there is none.",
             False,
             _hidden_tokens,
         ),

@@ -75,6 +75,15 @@ def test_tokens_that_the_first_event_is_known_to_hold_took_no_time_after_it(
     assert read("tpot_ms", taken) == {"client": pytest.approx(1000 / speed)}
 
 
+def test_when_most_tokens_came_nobody_knows() -> None:
+    """500 tokens counted, 20 seen 20 ms apart: neither 1,313 tok/s nor 50 is known."""
+    few = trace(stream(5200, 20, tokens=20, size_bytes=4), output_tokens=500)
+    assert read("decode_tokens_per_s", sample(few, point=Point(512, 500))) == {"client": "hidden_tokens"}
+    behind_role = replace(few, events=(Event(200, Kind.HIDDEN), *few.events[1:]))
+    found = read("decode_tokens_per_s", sample(behind_role, point=Point(512, 500)))
+    assert found == {"client": pytest.approx(499 / 5.38)}  # from 200 to 5,580 ms
+
+
 def test_reasoning_that_a_server_keeps_to_itself_is_in_ttft_and_in_no_speed() -> None:
     """11 tokens in 250 ms were seen; 100 more were only counted."""
     taken = sample(trace(output_tokens=111, reasoning_tokens=100), point=Point(512, 111))
