@@ -93,6 +93,9 @@ def _prefill(sample: Sample) -> tuple[float, float] | None:
     server, first_ms = sample.trace.server, clock.first_token_ms(sample.trace)
     if server is None or server.prompt_ms is None or first_ms is None:
         return None
+    is_alone = sample.point.concurrency == 1 and not sample.sensors.get("server_was_busy")
+    if server.queue_ms is None and not is_alone:  # then most of the wait may be a queue
+        return None
     waited_ms = first_ms - (server.load_ms or 0) - (server.queue_ms or 0)
     return (
         (server.prompt_ms, waited_ms) if (server.prompt_tokens or 0) >= LONG_PROMPT_TOKENS and waited_ms > 0 else None

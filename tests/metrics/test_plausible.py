@@ -73,7 +73,12 @@ def test_nothing_before_the_first_token_lasts_longer_than_the_wait_for_it(wrong:
     assert "implausible" in flags_of(sample(trace(server=wrong)))
 
 
+WAITED = trace(stream(first_ms=33_000), server=figures(prompt_ms=60.0))
+"""For seven others on a server with one slot."""
+
 SOUND = [
+    sample(WAITED, point=Point(512, 11, 8)),
+    sample(WAITED, sensors={"server_was_busy": True}),
     sample(trace(server=figures(prompt_ms=80, load_ms=300, queue_ms=400))),
     sample(trace(server=figures(prompt_ms=20.0))),  # most of TTFT is network, queue and set-up
     sample(trace(server=figures(prompt_tokens=40, prompt_ms=0.5), prompt_tokens=40), point=Point(40, 11)),
@@ -84,6 +89,12 @@ SOUND = [
     sample(trace(prompt_tokens=2000), point=Point(16, 11)),  # a long chat template
     sample(trace((), not_streamed=True, end_ms=1050, server=figures())),
 ]
+
+
+def test_who_waited_for_nobody_waited_for_its_prompt() -> None:
+    assert {"implausible", "unit_mismatch"} & set(flags_of(sample(WAITED)))
+    told = replace(WAITED, server=figures(prompt_ms=60.0, queue_ms=3.0))
+    assert {"implausible", "unit_mismatch"} & set(flags_of(sample(told, point=Point(512, 11, 8))))
 
 
 @pytest.mark.parametrize("taken", SOUND)
