@@ -77,6 +77,15 @@ def _known(name: str) -> str | None:
     return next((tag for tag in LANGUAGES if name == tag.lower() or name.startswith(f"{tag.lower()}-")), None)
 
 
+def inside(title: str) -> str:
+    """A title, or the beginning of a sentence, inside of one; abbreviations stay as they are.
+
+    >>> inside("Decode"), inside("TTFT, prompt cached")
+    ('decode', 'TTFT, prompt cached')
+    """
+    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
+
+
 def gettext(message: str) -> str:
     tag = _language.get()
     return message if tag == ENGLISH else _catalogue(tag).gettext(message)
@@ -122,6 +131,7 @@ def install(environment: "Environment") -> None:
     environment.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]  # the extension adds it
     environment.filters["translated"] = translated
     environment.globals.update(language=language, languages=LANGUAGES)
+    environment.filters["inside"] = inside
 
 
 def joined(*said: str) -> str:
