@@ -61,6 +61,7 @@ METRICS = (
         better="higher",
         explanation="Generation speed of one stream after its first token: (n - 1) tokens over the time they took.",
         formula=read_decode,
+        formula_version=2,
     ),
     Metric(
         key="tpot_ms",
@@ -69,5 +70,6 @@ METRICS = (
         better="lower",
         explanation="Time per output token after the first: the inverse of decode speed.",
         formula=read_tpot,
+        formula_version=2,
     ),
 )

@@ -72,5 +72,6 @@ METRICS = (
         better="higher",
         explanation="Prompt processing speed: how many prompt tokens the server works through per second.",
         formula=read_prefill,
+        formula_version=2,
     ),
 )
