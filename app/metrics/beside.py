@@ -13,7 +13,7 @@ from app.i18n import _, joined, marked
 from app.metrics import Measured, clock, is_usable
 from app.metrics.prefill import fresh_prompt_tokens
 from app.metrics.summary import percentile
-from app.samples import Sample, Status
+from app.samples import Sample, Status, Trace
 from app.units import number
 
 DISAGREEMENT = 0.05
@@ -39,6 +39,7 @@ _CAUSES = {
     "prefill_tokens_per_s": _OUTSIDE,
     "e2e_ms": _OUTSIDE,
 }
+_OF_PREFILL = frozenset({"prefill_ms", "prefill_tokens_per_s"})
 _BY_CLOCK = frozenset({"itl_ms", "tpot_ms", "decode_ms", "decode_tokens_per_s"})
 _HELD_BACK = marked(
     "The tokens arrived faster than the server says it made them: something held the first ones back, most likely a "
@@ -131,6 +132,8 @@ def client_figure(name: str, statistic: str, samples: Sequence[Sample]) -> float
         return None
     if statistic == "total":
         return _total(name, samples)
+    if name in _OF_PREFILL and any(sample.point.concurrency > 1 for sample in samples):
+        return None  # what the client times of it is then mostly waiting for other streams
     if name in _SPEEDS:
         parts = [_SPEEDS[name](sample) for sample in samples]
         known = [part for part in parts if part is not None]
@@ -147,11 +150,23 @@ def client_figure(name: str, statistic: str, samples: Sequence[Sample]) -> float
 def _total(name: str, samples: Sequence[Sample]) -> float | None:
     if name == "requests":
         return float(len(samples))
-    counts = {"prompt_tokens": "prompt_tokens", "cached_tokens": "cached_tokens", "output_tokens": "output_tokens"}
-    if name not in counts:
+    if name not in _COUNTS:
         return None
-    found = [getattr(sample.trace, counts[name]) for sample in samples]
-    return None if None in found else float(sum(found))
+    found = [_COUNTS[name](sample.trace) for sample in samples]
+    return None if None in found else float(sum(count or 0 for count in found))
+
+
+def _fresh(trace: Trace) -> int | None:
+    known = trace.prompt_tokens is not None and trace.cached_tokens is not None
+    return (trace.prompt_tokens or 0) - (trace.cached_tokens or 0) if known else None
+
+
+_COUNTS: Mapping[str, Callable[[Trace], int | None]] = {
+    "prompt_tokens": lambda trace: trace.prompt_tokens,
+    "fresh_prompt_tokens": _fresh,
+    "cached_tokens": lambda trace: trace.cached_tokens,
+    "output_tokens": lambda trace: trace.output_tokens,
+}
 
 
 def _first(sample: Sample) -> list[float]:
