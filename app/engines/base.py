@@ -156,7 +156,8 @@ class Engine(ABC):
         Whatever the server does becomes a `Trace` with a status and one sentence in `error`; its `cache_defeat` is what
         was really sent, by switch, nonce, or neither. Raises ServerProblem
         only with the troubles that the next request would meet as well: needs a key, unknown model, prompt too long,
-        forbidden address; and LOADING, after which `health` tells when to try again. Lets Cancelled pass.
+        forbidden address; and LOADING, after which `health` tells when to try again. Lets Cancelled pass, unless a part
+        of the stream has come: then that is the trace, as of a lost connection.
         """
 
     def prompt_tokens(self, client: ServerClient, ask: Ask) -> int | None:

@@ -40,6 +40,7 @@ class SGLang(Exporting):
     default_ports: ClassVar[tuple[int, ...]] = (30000,)
     rank: ClassVar[int] = 38
     fixed_length: ClassVar[bool | None] = True
+    counts_in_events: ClassVar[bool] = True
 
     def recognise(self, client: ServerClient) -> Facts | None:
         told = next((found for path in _INFO_PATHS if "model_path" in (found := object_at(client, path))), None)

@@ -38,6 +38,7 @@ class TensorRTLLM(Exporting):
     default_ports: ClassVar[tuple[int, ...]] = (8000,)
     rank: ClassVar[int] = 36
     fixed_length: ClassVar[bool | None] = True
+    counts_in_events: ClassVar[bool] = True
 
     def recognise(self, client: ServerClient) -> Facts | None:
         version = string(object_at(client, "/version").get("version"))

@@ -185,19 +185,19 @@ def _span(sample: Sample) -> list[float]:
 
 
 def _per_token(sample: Sample) -> list[float]:
-    n = sample.trace.output_tokens or 0
-    return [span_ms / (n - 1) for span_ms in _span(sample)] if n > 1 else []
+    steps = clock.decode_steps(sample.trace)
+    return [span_ms / steps for span_ms in _span(sample)] if steps else []
 
 
 def _gaps(sample: Sample) -> list[float]:
     """One gap per token, where events hold one each; the mean is right either way."""
-    gaps, steps = clock.gaps_ms(sample.trace), (sample.trace.output_tokens or 0) - 1
+    gaps, steps = clock.gaps_ms(sample.trace), clock.decode_steps(sample.trace) or 0
     return gaps if len(gaps) == steps else _per_token(sample) * max(0, steps)
 
 
 def _decoded(sample: Sample) -> tuple[float, float] | None:
-    n, spans = sample.trace.output_tokens or 0, _span(sample)
-    return (n - 1.0, spans[0]) if n > 1 and spans else None
+    steps, spans = clock.decode_steps(sample.trace), _span(sample)
+    return (float(steps), spans[0]) if steps and spans else None
 
 
 def _prefilled(sample: Sample) -> tuple[float, float] | None:

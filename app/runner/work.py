@@ -157,14 +157,13 @@ def _measure(m: _Measuring) -> str | None:
                     else:
                         m.load += sensing.during(step, load_watch)
                         _keep(m, sensing.sensed(step, watch), prepared)
-                    m.stop.check()
                 is_whole = True
                 if log_file is not None and log_file.doubt:
                     m.run.evidence = {**m.run.evidence, "warnings": [*m.run.evidence["warnings"], log_file.doubt]}
         finally:
             # of a round that was broken off the server has counted what nobody here has seen
             after = bench.counters(engine, client) if is_whole else None
-            notes = () if m.stop.requested else _notes(engine, client)
+            notes = () if m.stop.requested else _notes(job)
             counted = [*_counted(m, engine, model, before, after), *load.counted(m.load)]
             _conclude(m, before, after, notes, counted)
     return bench.verdict([each.sample for each in m.taken])
@@ -291,13 +290,24 @@ def _conclude(
     _write(m, conclude)
 
 
-def _notes(engine: Engine, client: ServerClient) -> Sequence[str]:
+def _notes(job: Job) -> Sequence[str]:
     """What the server says of itself now that it has worked: some load the model only then, and wherever it fits."""
     try:
-        facts = engine.recognise(client)
+        facts = job.engine.recognise(job.client)
     except ServerProblem:  # it has broken down since, which its run says
         return ()
-    return facts.notes if facts else ()
+    if facts is None:
+        return ()
+    model, asked = facts.model(job.model_id), job.context_tokens
+    loaded = model.context_tokens if model is not None and job.engine.sets_context else None
+    if loaded is None or asked is None or loaded >= asked:
+        return facts.notes
+    cut = marked(
+        "The server loaded the model with a context of {loaded:,} tokens, not with the {asked:,} asked for.",
+        loaded=loaded,
+        asked=asked,
+    )
+    return (*facts.notes, cut)
 
 
 def _counted(
