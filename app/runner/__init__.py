@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from sqlmodel import Session
+
 from app import bench, engines
 from app.bench import Stop
 from app.db import Database
@@ -42,6 +44,8 @@ class Runner:
         self._lock = threading.Lock()
         self._probes = threading.BoundedSemaphore(PROBES_AT_ONCE)
         self._stopping = threading.Event()
+        self._recomputed = 0
+        """Runs up to this id are of today's formulas."""
         self._thread: threading.Thread | None = None
 
     # --- runs ---
@@ -77,8 +81,11 @@ class Runner:
     ) -> str:
         """Queues a run, waits for its turn and measures it in this very process; returns its public id.
 
-        A run that is cancelled, even while it waits, ends in that state; nothing is raised for it.
+        A run that is cancelled, even while it waits, ends in that state; nothing is raised for it. Earlier runs are
+        brought up to date first: the new one will be compared with them.
         """
+        while not self.is_measuring() and self.bring_up_to_date():
+            pass
         public_id = new_public_id()
         with workers.hold(self._settings, public_id):  # from the start, so that no dispatcher takes it
             with self._database.write() as session:
@@ -157,9 +164,8 @@ class Runner:
                 )
 
     def _mark_interrupted(self) -> None:
-        instance = workers.instance_id(self._settings)
         with self._database.read() as session:
-            ours = [run for run in runs.running(session) if run.worker_instance == instance]
+            ours = self._running_here(session)
         dead = [run for run in ours if not workers.is_held(self._settings, run.public_id)]
         for run in dead:
             assert run.id is not None
@@ -179,25 +185,43 @@ class Runner:
         if self._thread is not None:
             self._thread.join(timeout=5)
 
-    def bring_up_to_date(self) -> None:
-        """Computes the numbers of older formulas anew from their samples; one run at a time, so that nobody waits."""
-        while not self._stopping.is_set():
-            with self._database.read() as session:
-                found = measurements.outdated(session, OUTDATED_AT_ONCE)
-            if not found:
-                return
-            for run_id in found:
+    def bring_up_to_date(self) -> bool:
+        """Computes the numbers of some runs that are of older formulas anew from their samples.
+
+        Returns whether there may be more. Each run is tried once; one that cannot be computed keeps what it has.
+        """
+        with self._database.read() as session:
+            found = measurements.outdated(session, OUTDATED_AT_ONCE, after=self._recomputed)
+        for run_id in found:
+            if self._stopping.is_set():
+                break
+            try:
                 with self._database.write() as session:
                     measurements.derive(session, run_id)
+            except RoofmarkError:  # a busy database or a full disk: to be tried again
+                raise
+            except Exception:
+                log.exception("the numbers of run %d could not be computed anew", run_id)
+            self._recomputed = run_id
+        return bool(found)
+
+    def is_measuring(self) -> bool:
+        """Whether a worker of this data folder is at work, from which computing would take processor time."""
+        with self._database.read() as session:
+            return bool(self._running_here(session))
+
+    def _running_here(self, session: Session) -> list[Run]:
+        """What the workers of this data folder measure."""
+        instance = workers.instance_id(self._settings)
+        return [run for run in runs.running(session) if run.worker_instance == instance]
 
     def _watch(self) -> None:
         is_up_to_date = False
         while True:
             try:
                 self.dispatch()
-                if not is_up_to_date:
-                    self.bring_up_to_date()
-                    is_up_to_date = True
+                if not is_up_to_date and not self.is_measuring():  # some in each round: the queue goes on meanwhile
+                    is_up_to_date = not self.bring_up_to_date()
             except RoofmarkError as error:  # a busy database or a full disk: the next round tries again
                 log.warning("%s", error)
             except Exception:

@@ -4,7 +4,7 @@ from sqlalchemy import exists, false, or_
 from sqlmodel import Session, col, delete, select
 
 from app.metrics import Measured, measure, metrics
-from app.models import Measurement, SampleRow
+from app.models import Measurement, Run, SampleRow
 from app.samples import Point
 from app.store.samples import samples_of
 
@@ -14,15 +14,21 @@ def derive(session: Session, run_id: int) -> None:
     _replace(session, run_id, measure(samples_of(session, run_id)))
 
 
-def outdated(session: Session, most: int) -> Sequence[int]:
-    """Ids of up to `most` runs with a number of an older formula and with the samples to compute it anew."""
+def outdated(session: Session, most: int, after: int = 0) -> Sequence[int]:
+    """Ids of up to `most` runs with a number of an older formula and with the samples to compute it anew.
+
+    In order; only those that are larger than `after`.
+    """
     older = [
         (col(Measurement.metric) == metric.key) & (col(Measurement.formula_version) < metric.formula_version)
         for metric in metrics().values()
         if metric.formula_version > 1
     ]
-    sampled = exists().where(col(SampleRow.run_id) == col(Measurement.run_id))
-    return session.exec(select(Measurement.run_id).where(or_(false(), *older), sampled).distinct().limit(most)).all()
+    run_id = col(Run.id)
+    measured = exists().where(col(Measurement.run_id) == run_id, or_(false(), *older))
+    sampled = exists().where(col(SampleRow.run_id) == run_id)
+    found = select(run_id).where(run_id > after, measured, sampled).order_by(run_id).limit(most)
+    return session.execute(found).scalars().all()
 
 
 def _replace(session: Session, run_id: int, measured: Sequence[Measured]) -> None:
