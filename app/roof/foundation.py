@@ -124,9 +124,7 @@ def foundation(
     holders = []
     for owner in owners:
         if not owner.bandwidths:
-            what = "memory" if owner.kind == "ram" else owner.name
-            remedy = _("Measure it, or type it.") if owner.kind == "ram" else _("Pick the device from the catalogue.")
-            return Unknown(_("The bandwidth of the machine's {what} is unknown.", what=what), remedy, "machine")
+            return _without_bandwidth(owner)
         counting = owner.bandwidths[0]
         device = Device(owner.name, counting.bytes_per_s, owner.peak_flops)
         holders.append(Holder(device, counting, owner.kind == "ram", owner.llc_bytes, owner.memory_bytes))
@@ -141,14 +139,29 @@ def foundation(
     )
 
 
+def _without_bandwidth(owner: MachineDevice) -> Unknown:
+    if owner.kind == "ram":
+        return Unknown(
+            _("The bandwidth of the machine's memory is unknown."), _("Measure it, or type it."), "machine"
+        )
+    reason = _("The bandwidth of the machine's {device} is unknown.", device=owner.name)
+    return Unknown(reason, _("Pick the device from the catalogue."), "machine")
+
+
 def _figures(owners: Sequence[MachineDevice]) -> Iterator[str]:
     """Which figures were not known yet when the run was measured, and which of two peaks counts."""
     for owner in owners:
         stated = owner.bandwidths[0]
         if stated.is_later:
-            how = "measured" if stated.source == MEASURED else "stated"
-            when = f" on {stated.at:%Y-%m-%d}," if stated.at else ""
-            yield _("the bandwidth of {name} was {how}{when} after this run", name=owner.name, how=how, when=when)
+            is_measured, day = stated.source == MEASURED, f"{stated.at:%Y-%m-%d}" if stated.at else ""
+            if is_measured and day:
+                yield _("the bandwidth of {name} was measured on {day}, after this run", name=owner.name, day=day)
+            elif is_measured:
+                yield _("the bandwidth of {name} was measured after this run", name=owner.name)
+            elif day:
+                yield _("the bandwidth of {name} was stated on {day}, after this run", name=owner.name, day=day)
+            else:
+                yield _("the bandwidth of {name} was stated after this run", name=owner.name)
         if owner.kind == "ram" and owner.peak_flops:
             yield _(
                 "the peak compute of the processor, {peak} TFLOP/s, was typed", peak=number(owner.peak_flops / TERA)

@@ -36,7 +36,7 @@ class Reading:
     """`± 1.9`, or for a very lopsided distribution the ends of the interval; empty for a single sample."""
     spread_meaning: str
     interval: str
-    """Its ends with what they are, or why there is none."""
+    """Its ends with what they are and of how many samples, or why there is none."""
     ends: str
     samples: int
     source: str
@@ -134,15 +134,18 @@ def _source(each: Measured) -> str:
 
 
 def _interval(each: Measured) -> str:
+    """With how many samples it is of."""
     if each.value is None:
         return ""
     if each.low is not None and each.high is not None:
-        return _("95 % interval {ends}", ends=_ends(each))
-    if each.samples == 1:
+        said = _("95 % interval {ends}", ends=_ends(each))
+    elif each.samples == 1:
         return _("One sample: no interval")
-    if each.samples < MIN_FOR_INTERVAL:
+    elif each.samples < MIN_FOR_INTERVAL:
         return _("{samples} samples: no interval", samples=each.samples)
-    return _("No interval")
+    else:
+        said = _("No interval")
+    return f"{said} · {plural(each.samples, 'sample')}"
 
 
 def _ends(each: Measured) -> str:
