@@ -23,7 +23,7 @@ def first_answer_ms(trace: Trace) -> float | None:
 
 def gaps_ms(trace: Trace) -> list[float]:
     """Between consecutive token events; ITL where each event holds one token, else chunk gaps."""
-    times = [event.at_ms for event in token_events(trace)]
+    times = [event.at_ms for event in trace.events if event.kind in TOKEN_KINDS]
     return [later - earlier for earlier, later in pairwise(times)]
 
 
@@ -50,5 +50,5 @@ def arrives_in_bursts(trace: Trace) -> bool:
     if span < IMPOSSIBLE_GAP_MS * events:
         return True
     threshold = BURST_SHARE_OF_MEAN_GAP * span / len(gaps)
-    bursts = 1 + sum(gap >= threshold for gap in gaps)
+    bursts = 1 + len([gap for gap in gaps if gap >= threshold])
     return bursts <= 8 and events / bursts >= 4
