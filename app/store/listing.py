@@ -8,6 +8,7 @@ from sqlalchemy.orm import aliased
 from sqlmodel import Session, col, func, not_, select
 
 from app.errors import BadInput
+from app.kept import kept
 from app.metrics import TRIPLE
 from app.models import Config, Machine, Measurement, Model, Run, Server
 from app.samples import Point
@@ -122,12 +123,14 @@ def list_runs(
     return _made(session, rows), count_runs(session, where)
 
 
+@kept(8)
 def count_runs(session: Session, where: Filter) -> int:
     query = _joined(select(func.count(col(Run.id))), ())
     found: int = session.execute(filtered(query, where)).scalar_one()
     return found
 
 
+@kept(4)
 def latest_per_config(session: Session, where: Filter | None = None, archived: bool | None = None) -> list[Row]:
     """The newest run of each configuration and suite that is done and counts, newest first.
 
@@ -145,6 +148,7 @@ def latest_per_config(session: Session, where: Filter | None = None, archived: b
     return _made(session, session.execute(query.order_by(col(Run.started_at).desc())).all())
 
 
+@kept(2)
 def decode_trends(session: Session, per_config: int = 20) -> dict[tuple[int, str], list[float]]:
     """The decode speeds of the newest runs of each configuration and suite, oldest first."""
     age = func.row_number().over(
