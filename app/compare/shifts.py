@@ -55,7 +55,7 @@ class _Seen(NamedTuple):
 
 
 def _of_stretch(points: "Points", places: "Places", metrics: int) -> list[Shift]:
-    columns = points.readings[:, places]
+    columns = [column[places] for column in points.readings]
     seen = sorted(
         (each for place in range(metrics) for each in _of_metric(place, *columns[3 * place : 3 * place + 3])),
         key=lambda each: each.after,

@@ -53,7 +53,7 @@ def history(
     return _history(session, where, tuple(metrics), period, None if config_ids is None else tuple(config_ids))
 
 
-@kept(3)
+@kept(2)
 def _history(
     session: Session, where: Filter, metrics: tuple[str, ...], period: Period, config_ids: tuple[int, ...] | None
 ) -> tuple["Points", int]:
@@ -122,4 +122,4 @@ def _read(session: Session, query: Any, metrics: Sequence[str]) -> "Points":
 
     session.flush()  # which a connection does not do by itself
     found = session.connection().execute(query)
-    return Points.of_rows(found.partitions(500), 3 * len(metrics))
+    return Points(found.partitions(1000), 3 * len(metrics))

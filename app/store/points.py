@@ -3,9 +3,10 @@
 It loads numpy: whoever does not draw a history does without.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from app.store.hardware import HardwareChange
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 Places = np.ndarray[Any, np.dtype[np.intp]]
-Codes = np.ndarray[Any, np.dtype[np.int64]]
+Codes = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -54,56 +55,45 @@ class _Words:
     """Texts of which most are equal: each once, and for each row which one it is."""
 
     def __init__(self) -> None:
-        self.known: dict[str, int] = {}
+        self._places: dict[str, int] = {}
 
-    def codes(self, texts: Iterable[str]) -> list[int]:
-        known = self.known
-        return [known.setdefault(text, len(known)) for text in texts]
+    def codes(self, texts: Sequence[str]) -> Codes:
+        places = self._places
+        return np.array([places.setdefault(text, len(places)) for text in texts], dtype=np.int32)
+
+    @property
+    def texts(self) -> list[str]:
+        return list(self._places)
 
 
 class Points:
     """Runs in order of time; places are those in this order."""
 
-    def __init__(self, columns: Mapping[str, np.ndarray[Any, Any]], prompts: Sequence[str], labels: Sequence[str]):
-        self._columns = columns
-        self._prompts = prompts
-        self._labels = labels
-
-    @classmethod
-    def of_rows(cls, blocks: Iterable[Sequence[Sequence[Any]]], readings: int) -> "Points":
+    def __init__(self, blocks: Iterable[Sequence[Sequence[Any]]], readings: int) -> None:
         """Of rows in whatever order, block by block: the fields of a HistoryPoint and so many readings, flat.
 
         Moments are in UTC: datetimes, or texts as SQLite stores them.
         """
         prompts, labels = _Words(), _Words()
-        parts: list[list[np.ndarray[Any, Any]]] = []
+        ids, numbers, floats = (_column(dtype) for dtype in ("S16", np.int32, float))
+        makes = [ids, _microseconds, numbers, numbers, prompts.codes, labels.codes, *[floats] * readings]
+        parts = [[make(())] for make in makes]  # nothing at all is a column too
         for block in blocks:
-            ids, moments, configs, servers, prompt, label, *read = zip(*block, strict=True)
-            parts.append(
-                [
-                    np.array(ids, dtype="S16"),
-                    _microseconds(moments),
-                    np.array(configs),
-                    np.array(servers),
-                    np.array(prompts.codes(prompt), dtype=np.int32),
-                    np.array(labels.codes(label), dtype=np.int32),
-                    np.array(read, dtype=float).reshape(readings, len(block)),
-                ]
-            )
-        if not parts:
-            empty = np.zeros(0, dtype=np.int64)
-            parts = [[empty.astype("S16"), *[empty] * 5, np.zeros((readings, 0))]]
-        columns = [np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)]
-        order = np.argsort(columns[1], kind="stable")
-        names = ("public_ids", "at_us", "config_ids", "server_ids", "prompts", "labels", "readings")
-        in_order = {name: column[..., order] for name, column in zip(names, columns, strict=True)}
-        return cls(in_order, list(prompts.known), list(labels.known))
+            for part, make, column in zip(parts, makes, zip(*block, strict=True), strict=True):
+                part.append(make(column))
+        order = np.lexsort((np.concatenate(parts[0]), np.concatenate(parts[1])))
+        # each without its parts before the next one: together, they would all be there twice
+        columns = [np.concatenate(parts.pop(0))[order] for _ in makes]
+        self._ids, self.at_us, self.config_ids, self.server_ids, self._prompts, self._labels, *self.readings = columns
+        """`at_us`: microseconds since 1970. `readings`: as those of a HistoryPoint, NaN where one is unknown; apart,
+        since the system gets back the memory of many small columns sooner than that of one large table."""
+        self._prompt_texts, self._label_texts = prompts.texts, labels.texts
 
     @classmethod
     def of(cls, points: Sequence[HistoryPoint]) -> "Points":
         """Of points that have readings of the same metrics."""
         rows = [(*point[:-1], *point.readings) for point in points]
-        return cls.of_rows([rows] if rows else [], len(points[0].readings) if points else 0)
+        return cls([rows] if rows else [], len(points[0].readings) if points else 0)
 
     # --- one by one ---
 
@@ -111,78 +101,60 @@ class Points:
         return len(self.at_us)
 
     def __getitem__(self, place: int) -> HistoryPoint:
+        readings = [float(column[place]) for column in self.readings]
         return HistoryPoint(
             self.public_id(place),
             self.started_at(place),
             int(self.config_ids[place]),
             int(self.server_ids[place]),
-            self._prompts[int(self._columns["prompts"][place])],
-            self.labels_of(place),
-            tuple(None if value != value else value for value in self.readings[:, place].tolist()),  # NaN is unknown
+            self._prompt_texts[int(self._prompts[place])],
+            self.labels(place),
+            tuple(None if isnan(value) else value for value in readings),
         )
 
     def __iter__(self) -> Iterator[HistoryPoint]:
         return (self[place] for place in range(len(self)))
 
     def public_id(self, place: int) -> str:
-        found: bytes = self._columns["public_ids"][place]
+        found: bytes = self._ids[place]
         return found.decode()
 
     def started_at(self, place: int) -> datetime:
         return _EPOCH + int(self.at_us[place]) * _MICROSECOND
 
-    def labels_of(self, place: int) -> str:
+    def labels(self, place: int) -> str:
         """As JSON."""
-        return self._labels[int(self._columns["labels"][place])]
+        return self._label_texts[int(self._labels[place])]
 
     # --- columns ---
 
     def public_ids(self, places: Sequence[int] | Places) -> list[str]:
-        return [each.decode() for each in self._columns["public_ids"][places].tolist()]
+        return [each.decode() for each in self._ids[places].tolist()]
 
     def stamps(self, places: Sequence[int] | Places) -> list[str]:
         """When they started, in UTC to the second: `2026-11-20 12:00:00`."""
         seconds = (self.at_us[places] // 1_000_000).astype("datetime64[s]")
         return [each.isoformat(" ") for each in seconds.tolist()]
 
-    @property
-    def at_us(self) -> Codes:
-        """Microseconds since 1970."""
-        return self._columns["at_us"]
-
-    @property
-    def config_ids(self) -> Codes:
-        return self._columns["config_ids"]
-
-    @property
-    def server_ids(self) -> Codes:
-        return self._columns["server_ids"]
-
-    @property
-    def readings(self) -> Numbers:
-        """One row for each of the readings of a HistoryPoint, NaN where it is unknown."""
-        return self._columns["readings"]
-
     def values(self, metric: int) -> Numbers:
-        return self.readings[3 * metric, :]
+        return self.readings[3 * metric]
 
     def deviations(self, metric: int) -> Numbers:
-        return self.readings[3 * metric + 1, :]
+        return self.readings[3 * metric + 1]
 
     def is_known(self, metric: int) -> "np.ndarray[Any, np.dtype[np.bool_]]":
         return ~np.isnan(self.values(metric))
 
     @property
     def has_values(self) -> bool:
-        return bool((~np.isnan(self.readings[::3])).any())
+        return any(not np.isnan(values).all() for values in self.readings[::3])
 
     @cached_property
     def used_configs(self) -> set[int]:
         return set(np.unique(self.config_ids).tolist())
 
     def with_public_ids(self, public_ids: Iterable[str]) -> Places:
-        wanted = np.array([each.encode() for each in public_ids], dtype="S16")
-        return np.flatnonzero(np.isin(self._columns["public_ids"], wanted))
+        return np.flatnonzero(np.isin(self._ids, np.array([each.encode() for each in public_ids], dtype="S16")))
 
     # --- together ---
 
@@ -192,10 +164,8 @@ class Points:
         `hardware` by server, its changes in order of time. Each stretch is in order of time, and they are in the order
         of their first runs.
         """
-        apart = [self.config_ids, self._columns["prompts"], self.spells(hardware)]
-        if by_labels:
-            apart.append(self._columns["labels"])
-        return together(apart)
+        apart = [self.config_ids, self._prompts, self.spells(hardware)]
+        return _together([*apart, self._labels] if by_labels else apart)
 
     def spells(self, hardware: Mapping[int, Sequence[HardwareChange]]) -> Codes:
         """For each run, how many of its server's changes had come when it started."""
@@ -219,36 +189,24 @@ class Points:
         highs = np.maximum.reduceat(value + deviation, bounds[:-1])
         return Spread(places[middles], lows.tolist(), highs.tolist())
 
-    def config_steps(self) -> set[tuple[int, int]]:
-        """From which configuration to which other one a server went between two of its runs."""
-        before, after = self._neighbours
-        old, new = self.config_ids[before], self.config_ids[after]
-        is_step = old != new
-        return set(zip(old[is_step].tolist(), new[is_step].tolist(), strict=True))
-
     def steps(
-        self, hardware: Mapping[int, Sequence[HardwareChange]], config_steps: Collection[tuple[int, int]]
+        self, hardware: Mapping[int, Sequence[HardwareChange]], is_step: Callable[[int, int], bool]
     ) -> list[tuple[int, int]]:
-        """Two neighbouring runs of a server that differ in hardware, or by one of these steps of its configuration; in
-        order of time."""
-        before, after = self._neighbours
-        wide = int(self.config_ids.max(initial=0)) + 1
-        wanted = [old * wide + new for old, new in config_steps]
-        spells = self.spells(hardware)
-        is_step = np.isin(self.config_ids[before] * wide + self.config_ids[after], wanted)
-        is_step |= spells[before] != spells[after]
-        order = np.argsort(after[is_step])
-        return list(zip(before[is_step][order].tolist(), after[is_step][order].tolist(), strict=True))
-
-    @cached_property
-    def _neighbours(self) -> tuple[Places, Places]:
-        """The places of each two runs that follow one another on a server."""
+        """Each two runs that follow one another on a server and differ in hardware, or in their configurations where
+        `is_step` says so of these two; in order of time."""
         order = np.argsort(self.server_ids, kind="stable")
         is_same = self.server_ids[order[:-1]] == self.server_ids[order[1:]]
-        return order[:-1][is_same], order[1:][is_same]
+        before, after = order[:-1][is_same], order[1:][is_same]
+        pairs = np.stack([self.config_ids[before], self.config_ids[after]])
+        kinds, of_kind = np.unique(pairs, axis=1, return_inverse=True)  # thousands of steps are of a few kinds
+        wanted = np.array([old != new and is_step(old, new) for old, new in kinds.T.tolist()], dtype=bool)
+        spells = self.spells(hardware)
+        places = np.flatnonzero(wanted[of_kind.ravel()] | (spells[before] != spells[after]))
+        places = places[np.argsort(after[places])]
+        return list(zip(before[places].tolist(), after[places].tolist(), strict=True))
 
 
-def together(apart: Sequence[Codes]) -> list[Places]:
+def _together(apart: Sequence[Codes]) -> list[Places]:
     """The places at which all columns agree, each group in order, groups in the order of their first places."""
     if not len(apart[0]):
         return []
@@ -269,7 +227,11 @@ def microseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
-def _microseconds(moments: Sequence[datetime | str]) -> Codes:
-    if isinstance(moments[0], str):
+def _column(dtype: Any) -> Callable[[Sequence[Any]], np.ndarray[Any, Any]]:
+    return lambda column: np.array(column, dtype=dtype)
+
+
+def _microseconds(moments: Sequence[Any]) -> Codes:
+    if moments and isinstance(moments[0], str):
         return np.array(moments, dtype="datetime64[us]").astype(np.int64)
-    return np.array([microseconds(each) for each in moments if isinstance(each, datetime)], dtype=np.int64)
+    return np.array([microseconds(each) for each in moments], dtype=np.int64)

@@ -106,7 +106,7 @@ def shape(
     lacking: Counter[Lack] = Counter()
     seen: set[str] = set()
     for (place, spot), why in zip(spots.items(), aside, strict=True):
-        rows = found.observations[place]
+        rows = found.observations.pop(place)  # each row is let go as soon as it is a mark
         seen.update(row[PUBLIC_ID] for row in rows)
         of_series = series.read(spot) if series else None
         if why is not None:

@@ -3,6 +3,7 @@
 import string
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.charts.base import Mark, MarkList, plain
@@ -48,16 +49,18 @@ def changes_of(
     hardware: Mapping[int, Sequence[HardwareChange]],
 ) -> Changes:
     """Where a server's configuration or hardware is another than at its run before."""
-    words: dict[tuple[int, int], tuple[str, ...]] = {}  # a server that goes back and forth does so thousands of times
-    for old, new in points.config_steps():
-        words[old, new] = tuple(changes(configs[old].snapshot, configs[new].snapshot, engine_titles))
-    places = points.steps(hardware, {pair for pair, said in words.items() if said})
+
+    @cache
+    def words(old: int, new: int) -> tuple[str, ...]:
+        return tuple(changes(configs[old].snapshot, configs[new].snapshot, engine_titles))
+
+    places = points.steps(hardware, lambda old, new: bool(words(old, new)))
     found = []
     for before, place in places[-MAX_MARKS:]:
         then, point = points[before], points[place]
         known = hardware.get(point.server_id, ())
         said = tuple(change.text for change in known if then.started_at < change.at <= point.started_at)
-        said += words.get((then.config_id, point.config_id), ())
+        said += words(then.config_id, point.config_id)
         found.append(Change(point.started_at, configs[point.config_id].server, said))
     return Changes(found, len(places))
 

@@ -78,7 +78,7 @@ def _key(
     config_id = int(points.config_ids[place])
     if by == CONFIGURATION:
         return str(config_id)
-    labels = json.loads(points.labels_of(place)) if by == "label" else ()
+    labels = json.loads(points.labels(place)) if by == "label" else ()
     return field(configs[config_id], by, engine_titles, labels)
 
 
