@@ -75,15 +75,16 @@ class Points:
         Moments are in UTC: datetimes, or texts as SQLite stores them.
         """
         prompts, labels = _Words(), _Words()
-        ids, numbers, floats = (_column(dtype) for dtype in ("S16", np.int32, float))
-        makes = [ids, _microseconds, numbers, numbers, prompts.codes, labels.codes, *[floats] * readings]
-        parts = [[make(())] for make in makes]  # nothing at all is a column too
+        texts, numbers, floats = (_column(dtype) for dtype in ("S16", np.int32, float))
+        makes = [texts, _microseconds, numbers, numbers, prompts.codes, labels.codes, *[floats] * readings]
+        gathered = [bytearray() for _ in makes]  # grow where they are: arrays of each block would leave holes behind
         for block in blocks:
-            for part, make, column in zip(parts, makes, zip(*block, strict=True), strict=True):
-                part.append(make(column))
-        order = np.lexsort((np.concatenate(parts[0]), np.concatenate(parts[1])))
-        # each without its parts before the next one: together, they would all be there twice
-        columns = [np.concatenate(parts.pop(0))[order] for _ in makes]
+            for bytes_, make, column in zip(gathered, makes, zip(*block, strict=True), strict=True):
+                bytes_ += make(column).tobytes()
+        unordered = (np.frombuffer(gathered.pop(0), dtype=make(()).dtype) for make in makes)
+        ids, at_us = next(unordered), next(unordered)
+        order = np.lexsort((ids, at_us))
+        columns = [ids[order], at_us[order], *(column[order] for column in unordered)]
         self._ids, self.at_us, self.config_ids, self.server_ids, self._prompts, self._labels, *self.readings = columns
         """`at_us`: microseconds since 1970. `readings`: as those of a HistoryPoint, NaN where one is unknown; apart,
         since the system gets back the memory of many small columns sooner than that of one large table."""
