@@ -5,9 +5,9 @@ What is kept is read by several requests at once: nobody changes it.
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from functools import wraps
+from functools import update_wrapper
 from threading import Lock
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from sqlmodel import Session
 
@@ -49,23 +49,36 @@ class Kept:
                 answers.popitem(last=False)
 
 
-def kept(most: int) -> Callable[[Callable[Concatenate[Session, P], T]], Callable[Concatenate[Session, P], T]]:
-    """For a function that only reads: of its answers the `most` that were asked for last are kept, by its arguments and
-    the reader's language."""
+class KeptFunction(Generic[P, T]):
+    """A function that only reads: of its answers the `most` that were asked for last are kept, by its arguments and the
+    reader's language."""
 
-    def decorated(read: Callable[Concatenate[Session, P], T]) -> Callable[Concatenate[Session, P], T]:
-        @wraps(read)
-        def ask(session: Session, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            memory: Kept | None = session.info.get(KEPT)
-            if memory is None:  # one that writes sees what nobody else sees yet
-                return read(session, *args, **kwargs)
-            version, about = memory.version_of(session), (i18n.language(), args, tuple(sorted(kwargs.items())))
-            for answer in memory.known(version, read, about):
-                return answer
-            answer = read(session, *args, **kwargs)
-            memory.keep(version, read, about, answer, most)
+    def __init__(self, read: Callable[Concatenate[Session, P], T], most: int) -> None:
+        update_wrapper(self, read)
+        self._read = read
+        self._most = most
+
+    def __call__(self, session: Session, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        memory: Kept | None = session.info.get(KEPT)
+        if memory is None:  # one that writes sees what nobody else sees yet
+            return self._read(session, *args, **kwargs)
+        version, about = memory.version_of(session), _about(args, kwargs)
+        for answer in memory.known(version, self._read, about):
             return answer
+        answer = self._read(session, *args, **kwargs)
+        memory.keep(version, self._read, about, answer, self._most)
+        return answer
 
-        return ask
+    def known(self, session: Session, /, *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """The answer if it is kept."""
+        memory: Kept | None = session.info.get(KEPT)
+        found = memory.known(memory.version_of(session), self._read, _about(args, kwargs)) if memory else []
+        return found[0] if found else None
 
-    return decorated
+
+def _about(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+    return i18n.language(), args, tuple(sorted(kwargs.items()))
+
+
+def kept(most: int) -> Callable[[Callable[Concatenate[Session, P], T]], KeptFunction[P, T]]:
+    return lambda read: KeptFunction(read, most)

@@ -62,7 +62,13 @@ def _history(
         wanted.append(col(Run.config_id).in_(config_ids))
     counted = filtered(_done(select(func.count(col(Run.id)))), where).where(~COUNTS, *wanted)
     hidden: int = session.execute(counted).scalar_one()
-    return _read(session, filtered(_points(metrics), where).where(COUNTS, *wanted), metrics), hidden
+    everything = Filter(suite=where.suite), metrics, ALWAYS, None
+    wide = None if (where, metrics, period, config_ids) == everything else _history.known(session, *everything)
+    if wide is None:
+        return _read(session, filtered(_points(metrics), where).where(COUNTS, *wanted), metrics), hidden
+    # a choice on an open history: which runs is asked in a fraction of the time that their measurements take
+    chosen = session.execute(filtered(_done(select(Run.public_id)), where).where(COUNTS, *wanted)).scalars()
+    return wide[0].take(wide[0].with_public_ids(chosen)), hidden
 
 
 @kept(2)
@@ -122,4 +128,4 @@ def _read(session: Session, query: Any, metrics: Sequence[str]) -> "Points":
 
     session.flush()  # which a connection does not do by itself
     found = session.connection().execute(query)
-    return Points(found.partitions(1000), 3 * len(metrics))
+    return Points.of_rows(found.partitions(1000), 3 * len(metrics))

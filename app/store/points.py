@@ -13,6 +13,7 @@ import numpy as np
 
 from app.store.hardware import HardwareChange
 
+Column = np.ndarray[Any, Any]
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 Places = np.ndarray[Any, np.dtype[np.intp]]
 Codes = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
@@ -69,7 +70,15 @@ class _Words:
 class Points:
     """Runs in order of time; places are those in this order."""
 
-    def __init__(self, blocks: Iterable[Sequence[Sequence[Any]]], readings: int) -> None:
+    def __init__(self, columns: Sequence[Column], prompts: Sequence[str], labels: Sequence[str]) -> None:
+        self._columns = columns
+        self._ids, self.at_us, self.config_ids, self.server_ids, self._prompts, self._labels, *self.readings = columns
+        """`at_us`: microseconds since 1970. `readings`: as those of a HistoryPoint, NaN where one is unknown; apart,
+        since the system gets back the memory of many small columns sooner than that of one large table."""
+        self._prompt_texts, self._label_texts = prompts, labels
+
+    @classmethod
+    def of_rows(cls, blocks: Iterable[Sequence[Sequence[Any]]], readings: int) -> "Points":
         """Of rows in whatever order, block by block: the fields of a HistoryPoint and so many readings, flat.
 
         Moments are in UTC: datetimes, or texts as SQLite stores them.
@@ -85,16 +94,17 @@ class Points:
         ids, at_us = next(unordered), next(unordered)
         order = np.lexsort((ids, at_us))
         columns = [ids[order], at_us[order], *(column[order] for column in unordered)]
-        self._ids, self.at_us, self.config_ids, self.server_ids, self._prompts, self._labels, *self.readings = columns
-        """`at_us`: microseconds since 1970. `readings`: as those of a HistoryPoint, NaN where one is unknown; apart,
-        since the system gets back the memory of many small columns sooner than that of one large table."""
-        self._prompt_texts, self._label_texts = prompts.texts, labels.texts
+        return cls(columns, prompts.texts, labels.texts)
 
     @classmethod
     def of(cls, points: Sequence[HistoryPoint]) -> "Points":
         """Of points that have readings of the same metrics."""
         rows = [(*point[:-1], *point.readings) for point in points]
-        return cls([rows] if rows else [], len(points[0].readings) if points else 0)
+        return cls.of_rows([rows] if rows else [], len(points[0].readings) if points else 0)
+
+    def take(self, places: Places) -> "Points":
+        """Those at some places, in their order."""
+        return Points([column[places] for column in self._columns], self._prompt_texts, self._label_texts)
 
     # --- one by one ---
 
@@ -228,7 +238,7 @@ def microseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
-def _column(dtype: Any) -> Callable[[Sequence[Any]], np.ndarray[Any, Any]]:
+def _column(dtype: Any) -> Callable[[Sequence[Any]], Column]:
     return lambda column: np.array(column, dtype=dtype)
 
 
