@@ -115,11 +115,13 @@ def list_runs(
     column = col(SORTS[sort])
     ordered = column.desc() if descending else column.asc()
     order = (ordered if sort == DEFAULT_SORT else ordered.nulls_last(), col(Run.id).desc())
-    # first which runs, with only what they are sorted by, then all about them
+    # first which runs, with only what they are sorted by, then all about them: PostgreSQL would read the measurements
+    # of all runs, if it did not know how few they are
     measured = [each for each in MEASURED if SORTS[sort] is each.value]
     page_ids = _joined(select(col(Run.id)), measured).order_by(*order)
     page_ids = filtered(page_ids, where).limit(per_page).offset((max(1, page) - 1) * per_page)
-    rows = session.execute(_rows().where(col(Run.id).in_(page_ids)).order_by(*order)).all()
+    ids = session.execute(page_ids).scalars().all()
+    rows = session.execute(_rows().where(col(Run.id).in_(ids)).order_by(*order)).all()
     return _made(session, rows), count_runs(session, where)
 
 
@@ -141,7 +143,7 @@ def latest_per_config(session: Session, where: Filter | None = None, archived: b
         .where(Run.status == "done", col(Run.config_id).is_not(None), COUNTS)
         .group_by(col(Run.config_id), col(Run.suite_key))
     )
-    query = filtered(_rows(), where or Filter()).where(col(Run.id).in_(newest))
+    query = filtered(_rows(), where or Filter()).where(col(Run.id).in_(session.execute(newest).scalars().all()))
     if archived is not None:
         is_archived = col(Server.archived_at).is_not(None) | col(Machine.archived_at).is_not(None)
         query = query.where(is_archived if archived else not_(is_archived))
