@@ -70,16 +70,20 @@ def clean_setting(key: str, value: str) -> Value | None:
     if not value:
         return None
     if len(value) > 500:
-        raise BadInput(f"{setting_title(key)} is longer than 500 characters.")
+        raise BadInput(_("{title} is longer than 500 characters.", title=_(setting_title(key))))
     setting = SETTINGS.get(key)
     if setting is None or setting.type is str:
         return value
     try:
         number = read_number(value)
     except ValueError as error:
-        raise BadInput(f"{setting.title} must be a whole number, not {value!r}.") from error
+        raise BadInput(
+            _("{title} must be a whole number, not {text!r}.", title=_(setting.title), text=value)
+        ) from error
     if number != int(number) or not 0 <= number < 2**53:
-        raise BadInput(f"{setting.title} must be a whole number, neither negative nor absurdly large.")
+        raise BadInput(
+            _("{title} must be a whole number, neither negative nor absurdly large.", title=_(setting.title))
+        )
     return int(number)
 
 
@@ -89,7 +93,7 @@ def log_path(text: str) -> str | None:
     if not typed:
         return None
     if not Path(typed).is_absolute() or "\0" in typed or len(typed) > 1000:
-        raise BadInput("The log file needs its full path, such as /var/log/llama-server.log.")
+        raise BadInput(_("The log file needs its full path, such as /var/log/llama-server.log."))
     return typed
 
 
@@ -117,6 +121,10 @@ class Snapshot:
     quantization: str | None
     settings: Mapping[str, Any]
     labels: Sequence[str] = ()
+
+    @property
+    def model_title(self) -> str:
+        return f"{self.model} {self.quantization or ''}".strip()
 
     @property
     def fingerprint(self) -> str:

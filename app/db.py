@@ -23,6 +23,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlmodel import Session
 
 from app.errors import BadInput, Busy, StorageProblem
+from app.i18n import _, marked
 from app.kept import KEPT, Kept
 
 log = logging.getLogger(__name__)
@@ -121,28 +122,31 @@ class _Versions:
 
 # --- what went wrong, in one sentence --------------------------------------------------------------------------------
 
-_BROKEN = "The text holds a broken character that cannot be stored."
+_BROKEN = marked("The text holds a broken character that cannot be stored.")
 _NUL = re.compile(r"NUL \(0x00\)|\\u0000 cannot be converted")
-_BUSY = "The database is busy: others hold it. Try again in a moment."
+_BUSY = marked("The database is busy: others hold it. Try again in a moment.")
 _SENTENCES = (
     (
         r"disk is full|no space left|disk I/O error|quota exceeded",
-        "The disk is full or failing: nothing was stored, what was there before is unharmed.",
+        marked("The disk is full or failing: nothing was stored, what was there before is unharmed."),
     ),
-    (r"readonly|read-only", "The database is read-only: check who owns the data folder."),
+    (r"readonly|read-only", marked("The database is read-only: check who owns the data folder.")),
     (r"locked|too many clients|QueuePool", _BUSY),
-    (r"unable to open", "The database file cannot be opened: check the data folder and its permissions."),
+    (r"unable to open", marked("The database file cannot be opened: check the data folder and its permissions.")),
     (
         r"malformed|not a database",
-        "The database file is damaged or is no SQLite file: put the newest file of the `backups` folder in its place.",
+        marked(
+            "The database file is damaged or is no SQLite file: put the newest file of the `backups` folder in its "
+            "place."
+        ),
     ),
     (
         r"no such (table|column)|(relation|column) .* does not exist|undefined (table|column)",
-        "The database has another layout than this version expects: run `roofmark migrate`.",
+        marked("The database has another layout than this version expects: run `roofmark migrate`."),
     ),
     (
         r"connection (failed|refused)|could not (connect|translate)|failed to resolve|server closed|timeout expired",
-        "The database server cannot be used: check that it runs and what ROOFMARK_DATABASE_URL says.",
+        marked("The database server cannot be used: check that it runs and what ROOFMARK_DATABASE_URL says."),
     ),
 )
 
@@ -155,15 +159,17 @@ def explained() -> Iterator[None]:
     except IntegrityError:
         raise
     except UnicodeEncodeError as error:  # a lone surrogate: half a character
-        raise BadInput(_BROKEN) from error
+        raise BadInput(_(_BROKEN)) from error
     except (DBAPIError, sqlite3.Error, PoolTimeout) as error:  # sqlite3's own: from the pragmas of a new connection
         if _NUL.search(str(error)):  # the one character that PostgreSQL cannot store
-            raise BadInput(_BROKEN) from error
+            raise BadInput(_(_BROKEN)) from error
         sentence = _sentence(error)
-        raise (Busy if sentence == _BUSY else StorageProblem)(sentence) from error
+        raise (Busy if sentence == _BUSY else StorageProblem)(_(sentence)) from error
 
 
-def _sentence(error: Exception, otherwise: str = "The database did not do what was asked; the log says why.") -> str:
+def _sentence(
+    error: Exception, otherwise: str = marked("The database did not do what was asked; the log says why.")
+) -> str:
     cause = str(error.orig) if isinstance(error, DBAPIError) else str(error)
     for pattern, told in _SENTENCES:
         if re.search(pattern, cause, re.IGNORECASE):
@@ -249,11 +255,6 @@ def migrate(database: Database, scripts: Path, revision: str = "head") -> str | 
         _run_alembic(database, scripts, target, down=(before or "") > (target or ""), backup=backup)
     log.info("database migrated from %s to %s", before or "nothing", target or "nothing")
     return str(backup) if backup else None
-
-
-def is_current(database: Database, scripts: Path) -> bool:
-    """Whether the database has the layout this version expects."""
-    return current_revision(database) == revisions(scripts)[-1]
 
 
 def current_revision(database: Database) -> str | None:

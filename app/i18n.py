@@ -1,20 +1,21 @@
 """The reader's language. Sources speak English; a catalogue of `app/locale/` says the same in another language.
 
 `use` sets the language of a request; whatever runs in it, threads of the pool included, then speaks it. Without a
-request there is none: commands, workers and the database stay English.
+request there is none: commands, workers and the database stay English. What was stored or said in English, `translated`
+says in the reader's language when it is shown.
 """
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from gettext import NullTranslations
+from app.sentences import Messages, compiled, sentences
 
+if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
@@ -26,6 +27,15 @@ DOMAIN = "roofmark"
 
 _SCRIPTS = {"zh": "zh-Hant", "zh-tw": "zh-Hant", "zh-hk": "zh-Hant", "zh-mo": "zh-Hant"}
 """What browsers call a language whose tag does not name its script."""
+
+_PAUSES = {"zh-Hant": {" ": "", "; ": "；", ": ": "：", ", ": "，", "list": "、"}}
+"""What stands between sentences and clauses, where it is not as in English."""
+_STOPS = ("。", "！", "？")
+_LONGEST = 4000
+"""Longer texts, in characters, are nobody's sentence."""
+_LONGEST_MESSAGE = 3
+"""In sentences."""
+_MOST_CLAUSES = 6
 
 _language: ContextVar[str] = ContextVar("language", default=ENGLISH)
 
@@ -68,6 +78,15 @@ def _known(name: str) -> str | None:
     return next((tag for tag in LANGUAGES if name == tag.lower() or name.startswith(f"{tag.lower()}-")), None)
 
 
+def inside(title: str) -> str:
+    """A title, or the beginning of a sentence, inside of one; abbreviations stay as they are.
+
+    >>> inside("Decode"), inside("TTFT, prompt cached")
+    ('decode', 'TTFT, prompt cached')
+    """
+    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
+
+
 def gettext(message: str) -> str:
     tag = _language.get()
     return message if tag == ENGLISH else _catalogue(tag).gettext(message)
@@ -86,9 +105,10 @@ def _(message: str, /, **values: Any) -> str:
     return said.format(**values) if values else said
 
 
-def marked(message: str) -> str:
-    """For a text of a module: it is in the catalogues, and whoever shows it translates it."""
-    return message
+def marked(message: str, /, **values: Any) -> str:
+    """For a text that is kept, in a module or in the database: it is in the catalogues, and whoever shows it translates
+    it with `translated`."""
+    return message.format(**values) if values else message
 
 
 def noun(counted: str) -> str:
@@ -96,14 +116,24 @@ def noun(counted: str) -> str:
     return counted
 
 
+def translated(text: str) -> str:
+    """An English text of Roofmark in the reader's language, with the values it has. Words of others stay as they are.
+
+    It may be one message, with values or without, or several sentences, each of a message.
+    """
+    tag, said = _language.get(), str(text)  # forms show errors as they are
+    return said if tag == ENGLISH or len(said) > _LONGEST else _catalogue(tag).translated(said)
+
+
 def install(environment: "Environment") -> None:
-    """Lets templates speak it: `_()`, `{% trans %}`, and the filter `translated` for a text of a module."""
+    """Lets templates speak it: `_()`, `{% trans %}`, and the filter `translated` for a text that was marked."""
     environment.add_extension("jinja2.ext.i18n")
     environment.policies["ext.i18n.trimmed"] = True
     environment.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]  # the extension adds it
     environment.globals["_"] = _in_template
-    environment.filters["translated"] = gettext
+    environment.filters["translated"] = translated
     environment.globals.update(language=language, languages=LANGUAGES)
+    environment.filters["inside"] = inside
 
 
 def _in_template(message: str, /, **values: Any) -> "Markup":
@@ -121,19 +151,106 @@ def _as_markup(_tag: str, message: str) -> "Markup":
     return said if "%(" in message else said % ()
 
 
-def first_sentence(text: str) -> tuple[str, str]:
-    """A sentence and the rest: it ends where a capital letter follows, in Chinese with its own full stop."""
-    first, *rest = re.split(r"(?<=[.!?]) (?=[A-Z])|(?<=[。！？])(?=.)", text, maxsplit=1)
-    return first, "".join(rest)
-
-
-def joined(*sentences: str) -> str:
+def joined(*said: str) -> str:
     """Sentences one after the other; Chinese needs no blank between them."""
-    return ("" if language() == "zh-Hant" else " ").join(each for each in sentences if each)
+    return _PAUSES.get(language(), {}).get(" ", " ").join(each for each in said if each)
+
+
+def enumerated(names: Iterable[str], last: str = "and") -> str:
+    """`a, b and c`, or with another word before the `last`."""
+    *others, end = names
+    if not others:
+        return end
+    said = {"and": marked("{others} and {end}"), "or": marked("{others} or {end}")}[last]
+    return _(said, others=_PAUSES.get(language(), {}).get("list", ", ").join(others), end=end)
+
+
+class _Catalogue:
+    """What one language says, and how English is found in it."""
+
+    def __init__(self, tag: str) -> None:
+        import gettext  # with the first page in another language
+
+        path = CATALOGUES / tag.replace("-", "_") / "LC_MESSAGES" / f"{DOMAIN}.mo"
+        with path.open("rb") as file:
+            translations = gettext.GNUTranslations(file)
+        self._gettext, self.ngettext = translations.gettext, translations.ngettext
+        said = [tuple(forms) for forms in compiled(path.read_bytes())]
+        self._counted = {form: (forms[0], forms[1]) for forms in said if len(forms) > 1 for form in forms}
+        self._messages = Messages((forms[0] for forms in said if len(forms) == 1), self._counted)
+        self._pauses = _PAUSES.get(tag, {})
+        self.translated = lru_cache(maxsize=4096)(self._translated)
+
+    def gettext(self, message: str) -> str:
+        return self._gettext(message) if message else ""  # of nothing gettext tells the head of the catalogue
+
+    def _translated(self, text: str) -> str:
+        if (said := self._sentence(text)) is not None:
+            return said
+        told = self._sentences(sentences(text))
+        if not all(is_known for _part, is_known in told) and (said := self._sentence(text, across=True)) is not None:
+            return said
+        if any(is_known for _part, is_known in told):
+            return self._joined([part for part, _is_known in told], " ")
+        if text.endswith(".") and (said := self._sentence(text[:-1])) is not None:
+            return self.gettext("{sentence}.").format(sentence=said)
+        return self._clauses(text)
+
+    def _joined(self, parts: Sequence[str], pause: str) -> str:
+        """Between Chinese sentences there is no blank, but there is one behind a sentence that stayed English."""
+        said = self._pauses.get(pause, pause)
+        return reduce(lambda before, part: before + (said or ("" if before.endswith(_STOPS) else " ")) + part, parts)
+
+    def _sentences(self, parts: list[str]) -> list[tuple[str, bool]]:
+        """Each as it is said, and whether it is Roofmark's; a message may have several sentences."""
+        said, at = [], 0
+        while at < len(parts):
+            for end in range(min(len(parts), at + _LONGEST_MESSAGE), at, -1):
+                if (found := self._sentence(" ".join(parts[at:end]))) is not None:
+                    said.append((found, True))
+                    break
+            else:
+                end = at + 1
+                found = self._clauses(parts[at])
+                said.append((found, found != parts[at]))
+            at = end
+        return said
+
+    def _clauses(self, text: str) -> str:
+        """Of what is no message itself: names and messages in a row."""
+        for pause in ("; ", ": ", ", "):
+            parts = text.split(pause)
+            if 1 < len(parts) <= _MOST_CLAUSES:
+                said = [self.translated(part) for part in parts]
+                is_name = [" " not in part for part in parts]
+                is_own = [one != other and not name for one, other, name in zip(said, parts, is_name, strict=True)]
+                if any(is_own) and (pause != ", " or all(map(or_, is_own, is_name))):
+                    return self._joined(said, pause)
+        return text
+
+    def _sentence(self, text: str, *, across: bool = False) -> str | None:
+        """A whole message; none of its values goes `across` the end of a sentence, unless it may, and none that it
+        begins with across a colon."""
+        if (said := self.gettext(text)) != text:
+            return said
+        for message, values in self._messages.of(text):
+            if across or message.is_within(values):
+                quoted = {field.name for field in message.fields if field.is_quoted}
+                told = {name: value if name in quoted else self._value(value) for name, value in values.items()}
+                return message.filled(self._of(message.id, values), told)
+        return None
+
+    def _value(self, value: str) -> str:
+        """Single words are names."""
+        return self.translated(value) if " " in value else value
+
+    def _of(self, message: str, values: Mapping[str, str]) -> str:
+        if message not in self._counted:
+            return self.gettext(message)
+        count = values["n"].replace(",", "")
+        return self.ngettext(*self._counted[message], int(count) if count.isdecimal() else 2)
 
 
 @cache
-def _catalogue(tag: str) -> "NullTranslations":
-    import gettext  # with the first page in another language
-
-    return gettext.translation(DOMAIN, CATALOGUES, [tag.replace("-", "_")])
+def _catalogue(tag: str) -> _Catalogue:
+    return _Catalogue(tag)

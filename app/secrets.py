@@ -7,6 +7,7 @@ from pathlib import Path
 from cryptography.fernet import Fernet, InvalidToken
 
 from app.errors import BadInput, StorageProblem
+from app.i18n import _, translated
 from app.settings import Settings
 
 
@@ -24,8 +25,12 @@ class Secrets:
             return self._fernet().decrypt(token.encode()).decode()
         except InvalidToken as error:
             raise StorageProblem(
-                "The stored API key was encrypted with another secret key: enter it again for this server."
+                _("The stored API key was encrypted with another secret key: enter it again for this server.")
             ) from error
+
+    def api_key(self, encrypted: str | None) -> str | None:
+        """Of a server; None where it has none."""
+        return self.decrypt(encrypted) if encrypted else None
 
     def derive(self, purpose: str) -> str:
         """Another key for another purpose: knowing it tells nothing about the one it comes from."""
@@ -38,7 +43,7 @@ class Secrets:
             if self._settings.secret_key:
                 raise BadInput("ROOFMARK_SECRET_KEY is not a Fernet key (32 bytes in URL-safe base64).") from error
             raise StorageProblem(
-                f"The key file {self._path} is damaged: restore it, or delete it for a new one."
+                _("The key file {path} is damaged: restore it, or delete it for a new one.", path=self._path)
             ) from error
 
     def _key(self) -> bytes:
@@ -47,7 +52,9 @@ class Secrets:
         try:
             return _key_in(self._path)
         except OSError as error:
-            raise StorageProblem(f"The key file {self._path} cannot be used: {error.strerror}.") from error
+            raise StorageProblem(
+                _("The key file {path} cannot be used: {why}.", path=self._path, why=translated(str(error.strerror)))
+            ) from error
 
     @property
     def _path(self) -> Path:

@@ -101,7 +101,7 @@ def _copies(
                 "started_at": started,
                 "finished_at": started + timedelta(seconds=21),
                 "status": "failed" if has_failed else "done",
-                "error": "The server closed the connection." if has_failed else None,
+                "error": "The server closed the connection without an answer." if has_failed else None,
                 "hidden_at": started if number % 100 == 50 else None,
                 "labels": ["night"] if number % 20 == 5 else [],
                 "note": "quiet room" if number % 40 == 3 else "",

@@ -5,7 +5,9 @@ templates, and every noun that is counted (`plural`, `noun`) in both. Tables of 
 """
 
 import ast
+import errno
 import io
+import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +22,7 @@ from app import files, i18n
 from app.charts.explore import fields
 from app.compare.statistics import Verdict
 from app.configuration import SETTINGS
+from app.hardware.catalogue import built_in
 from app.metrics import FLAGS, NULL_REASONS, metrics
 from app.metrics.base import SOURCES as METRIC_SOURCES
 from app.models import RUN_STATES
@@ -30,10 +33,19 @@ from app.web.terms import SECTIONS
 
 SOURCES = Path(i18n.__file__).parent
 COUNTING = ("plural", "noun")
-KEYWORDS = ("_", "ngettext", "marked", *COUNTING)
+SHARED = ("Fact", "Column", "Figures", "Chart", "Bar")
+"""What shares are made of: their titles."""
+KEYWORDS = ("_", "ngettext", "marked", *COUNTING, *SHARED)
 LANGUAGES = [tag for tag in i18n.LANGUAGES if tag != i18n.ENGLISH]
 MADE_AT = datetime(2026, 1, 1, tzinfo=UTC)
 """The same in every catalogue, which changes with its messages alone."""
+
+SYSTEM = (
+    errno.EACCES, errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.EIO, errno.EISDIR,
+    errno.ENAMETOOLONG, errno.ENETUNREACH, errno.ENOENT, errno.ENOSPC, errno.ENOTDIR, errno.ENXIO, errno.EROFS,
+    errno.ETIMEDOUT,
+)  # fmt: skip
+"""What a system says of files and networks, in the words of Linux."""
 
 Text = str | tuple[str, str]
 """A message, or one for a single thing with one for several."""
@@ -60,7 +72,7 @@ def _of_call(function: str, said: Sequence[Any]) -> Iterator[Text]:
                 yield each
     elif function == "ngettext" and len(said) > 1:
         yield said[0], said[1]
-    elif function != "ngettext" and said:
+    elif function != "ngettext" and said and isinstance(said[0], str):
         yield said[0]
 
 
@@ -89,8 +101,12 @@ def _of_tables() -> Iterator[str]:
         yield from (setting.title, setting.hint)
     for suite in BUILT_IN.values():
         yield from (suite.title, suite.about)
+    for device in built_in().devices:
+        yield from (device.source, device.compute_source)
     for field in fields.registry(()).values():
         yield from (field.title, field.group, field.explanation, field.missing)
+    for said in SYSTEM:
+        yield os.strerror(said)
     for texts in (NULL_REASONS.values(), METRIC_SOURCES.values(), RUN_STATES, Status, Verdict):
         yield from map(str, texts)
 

@@ -10,6 +10,7 @@ from app.engines.base import Engine
 from app.errors import ServerProblem, Trouble
 from app.hardware import cpu_load_share
 from app.http import ServerClient
+from app.i18n import _, joined, marked
 from app.units import duration
 
 BUSY_CPU_SHARE = 0.5
@@ -39,12 +40,16 @@ def wait_until_idle(engine: Engine, client: ServerClient, limits: Limits, stop: 
         waited = time.monotonic() - begun
         if not health.ready and waited > limits.loading_timeout_s:
             raise ServerProblem(
-                f"The server did not get ready within {duration(limits.loading_timeout_s)}: {health.detail}",
+                _(
+                    "The server did not get ready within {time}: {detail}",
+                    time=duration(limits.loading_timeout_s),
+                    detail=health.detail,
+                ),
                 Trouble.LOADING,
             )
         if health.ready and (not health.busy or waited > limits.busy_timeout_s):
             return bool(health.busy)
-        yield Phase(f"{health.detail} Waiting for {duration(waited)}.")
+        yield waiting_for(health.detail, waited)
         pause(stop)
 
 
@@ -53,10 +58,15 @@ def busy_machine_warning() -> str | None:
     share = cpu_load_share()
     if share < BUSY_CPU_SHARE:
         return None
-    return (
-        f"This machine was busy before the run ({share:.0%} of its processor): background load slows a server on the "
-        "same machine down."
+    return marked(
+        "This machine was busy before the run ({share:.0%} of its processor): background load slows a server "
+        "on the same machine down.",
+        share=share,
     )
+
+
+def waiting_for(why: str, seconds: float) -> Phase:
+    return Phase(joined(why, marked("Waiting for {time}.", time=duration(seconds))))
 
 
 def pause(stop: Stop) -> None:

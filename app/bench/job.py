@@ -8,6 +8,7 @@ from app.bench.checks import Limits
 from app.engines.base import Ask, Engine
 from app.errors import BadInput
 from app.http import ServerClient
+from app.i18n import marked
 from app.samples import Trace
 from app.suites import Case, Suite
 
@@ -84,11 +85,16 @@ def exceeds_context(case: Case, counted: int | None, context_tokens: int | None)
     needed = prompt + case.point.output_tokens
     if context_tokens is None or needed <= context_tokens:
         return None
-    about = "" if counted is not None else "about "
-    return (
-        f"A prompt of {about}{prompt:,} tokens and {case.point.output_tokens:,} output tokens do not fit "
-        f"into the server's context of {context_tokens:,} tokens."
+    said = marked(
+        "A prompt of about {prompt:,} tokens and {output:,} output tokens do not fit into the server's context of "
+        "{context:,} tokens."
     )
+    if counted is not None:
+        said = marked(
+            "A prompt of {prompt:,} tokens and {output:,} output tokens do not fit into the server's context of "
+            "{context:,} tokens."
+        )
+    return said.format(prompt=prompt, output=case.point.output_tokens, context=context_tokens)
 
 
 def step(suite: Suite, cases: Sequence[Case], done: int) -> str:
@@ -98,11 +104,12 @@ def step(suite: Suite, cases: Sequence[Case], done: int) -> str:
         if done < suite.rounds * streams:
             played = done // streams
             which = (
-                f"warm-up {played + 1} of {suite.warmups}"
+                marked("warm-up {n:,} of {all:,}", n=played + 1, all=suite.warmups)
                 if played < suite.warmups
-                else f"sample {played - suite.warmups + 1} of {suite.repetitions}"
+                else marked("sample {n:,} of {all:,}", n=played - suite.warmups + 1, all=suite.repetitions)
             )
-            at_once = f", {streams} streams at once" if streams > 1 else ""
-            return which + (f", point {place + 1} of {len(cases)}" if len(cases) > 1 else "") + at_once
+            point = marked("point {n:,} of {all:,}", n=place + 1, all=len(cases)) if len(cases) > 1 else ""
+            at_once = marked("{n:,} streams at once", n=streams) if streams > 1 else ""
+            return ", ".join(filter(None, (which, point, at_once)))
         done -= suite.rounds * streams
     return ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from app.bench.checks import pause, wait_until_idle
+from app.bench.checks import pause, wait_until_idle, waiting_for
 from app.bench.job import Job, Prepared
 from app.bench.others import counters, is_still_busy, work_of_others
 from app.bench.pauses import slept_s
@@ -16,11 +16,11 @@ from app.bench.round import play_round
 from app.bench.stop import Stop
 from app.engines.base import Counters
 from app.errors import ServerProblem, Trouble
+from app.i18n import marked
 from app.metrics import FLAGS, flags_of, is_usable
 from app.metrics.flags import SLEPT_S
 from app.samples import Sample, Status, Trace
 from app.suites import Case
-from app.units import duration
 
 NONCE_BYTES = 8
 
@@ -80,7 +80,7 @@ def _taken(job: Job, this: _Round, stop: Stop) -> Generator[Phase, None, list[Ta
             waited = time.monotonic() - waiting
             if problem.trouble is not Trouble.LOADING or waited > job.limits.loading_timeout_s:
                 raise
-            yield Phase(f"{problem} Waiting for {duration(waited)}.")
+            yield waiting_for(str(problem), waited)
             pause(stop)
             continue
         seconds = time.monotonic() - begun
@@ -123,11 +123,11 @@ def verdict(samples: Sequence[Sample]) -> str | None:
     measured = [sample for sample in samples if not sample.is_warmup]
     failed = next((sample for sample in samples if sample.trace.status is Status.FAILED), None)
     if failed is not None:
-        return failed.trace.error or "The server failed without saying why."
+        return failed.trace.error or marked("The server failed without saying why.")
     if any(is_usable(sample) for sample in measured):
         return None
     last = measured[-1] if measured else samples[-1]
     if last.trace.error:
-        return f"No sample was complete: {last.trace.error}"
+        return marked("No sample was complete: {error}", error=last.trace.error)
     why = next((FLAGS[key].sentence for key in last.flags if key in FLAGS and FLAGS[key].disqualifies), None)
-    return f"No sample was usable: {why}" if why else "No sample was usable."
+    return marked("No sample was usable: {why}", why=why) if why else marked("No sample was usable.")

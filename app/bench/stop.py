@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from app.errors import Cancelled
+from app.i18n import _
 
 
 class Stop:
@@ -18,12 +19,12 @@ class Stop:
     def request(self) -> None:
         self.requested = True
         if self._may_interrupt:
-            raise Cancelled("Cancelled.")
+            raise Cancelled(_("Cancelled."))
 
     def check(self) -> None:
         """Raises Cancelled when stopping was requested."""
         if self.requested:
-            raise Cancelled("Cancelled.")
+            raise Cancelled(_("Cancelled."))
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:

@@ -7,12 +7,13 @@ from enum import StrEnum
 from typing import Any
 
 from app.errors import BadInput
+from app.i18n import _, marked
 
 MAX_BLOCKS = 2_000
 STATE_BYTES = 4
 """Of an element of recurrent state: engines keep it in float32."""
-SHARED_KV = "layers that use another layer's KV cache are counted as reading nothing more"
-MLA = "MLA: the KV cache holds one latent and one rope part for each token"
+SHARED_KV = marked("layers that use another layer's KV cache are counted as reading nothing more")
+MLA = marked("MLA: the KV cache holds one latent and one rope part for each token")
 
 
 class Source(StrEnum):
@@ -107,7 +108,7 @@ class Geometry:
         if self.weights is not None:
             read = self.weights.dense + self.weights.head + self.weights.routed.scaled(self.expert_share)
             if not read.n_bytes or not self.params_active:
-                raise BadInput("A token reads none of its weights, so this describes no whole language model.")
+                raise BadInput(_("A token reads none of its weights, so this describes no whole language model."))
 
     @property
     def expert_share(self) -> float:
@@ -142,7 +143,7 @@ class Geometry:
             fields["assumptions"] = tuple(fields["assumptions"])
             return cls(**fields)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise BadInput("This is not the geometry of a model as Roofmark writes it.") from error
+            raise BadInput(_("This is not the geometry of a model as Roofmark writes it.")) from error
 
 
 def printable(text: str) -> str:
@@ -161,7 +162,7 @@ def together(layers: Iterable[Attention]) -> tuple[Attention, ...]:
 def typed(params_total: float, params_active: float, bits: float) -> Geometry:
     """A model of which only parameter counts and bits per weight are known. Raises BadInput."""
     if not 0 < params_active <= params_total <= 1e15:
-        raise BadInput("Active parameters must be more than none and no more than all parameters.")
+        raise BadInput(_("Active parameters must be more than none and no more than all parameters."))
     check_bits(bits)
     return Geometry(
         source=Source.TYPED,
@@ -169,12 +170,17 @@ def typed(params_total: float, params_active: float, bits: float) -> Geometry:
         weights=Weights(dense=Part.of(params_active, bits), unread=Part.of(params_total - params_active, bits)),
         attention=None,
         assumptions=(
-            f"parameter counts and {bits:g} bits per weight were typed by hand, so looked-up tables count too",
-            "layers are unknown, so KV cache and attention are left out",
+            marked(
+                "parameter counts and {bits:g} bits per weight were typed by hand, so looked-up tables count too",
+                bits=bits,
+            ),
+            marked("layers are unknown, so KV cache and attention are left out"),
         ),
     )
 
 
 def check_bits(bits: float) -> None:
     if not 0 < bits <= 64:
-        raise BadInput(f"{bits:g} bits per weight make no sense; typical are 4.85 (Q4_K_M), 8.5 (Q8_0) and 16.")
+        raise BadInput(
+            _("{bits:g} bits per weight make no sense; typical are 4.85 (Q4_K_M), 8.5 (Q8_0) and 16.", bits=bits)
+        )

@@ -22,6 +22,7 @@ from app.ceiling.geometry import (
 from app.ceiling.gguf import Header, Tensor, read_header
 from app.ceiling.windows import slides_by_default, slides_by_period
 from app.errors import BadInput
+from app.i18n import _, marked
 
 _BLOCK = re.compile(r"blk\.(\d+)\.(.+)")
 _OTHER_PARTS = re.compile(r"(v|a|mm|resampler|enc|mtp)\.|blk\.\d+\.vis_")
@@ -37,7 +38,7 @@ def from_file(path: Path, source: Source = Source.GGUF) -> Geometry:
     try:
         return geometry(header, source)
     except BadInput as error:
-        raise BadInput(f"{path.name}: {error}") from error
+        raise BadInput(_("{name}: {error}", name=path.name, error=error)) from error
 
 
 def geometry(header: Header, source: Source) -> Geometry:
@@ -54,12 +55,12 @@ def geometry(header: Header, source: Source) -> Geometry:
     weights = _weights(header.tensors, predictors, blocks) if header.tensors else None
     total, used = keys.number("expert_count"), keys.number("expert_used_count")
     if weights and weights.routed.n_bytes and not total:
-        raise BadInput("there are routed experts, but not how many.")
+        raise BadInput(_("there are routed experts, but not how many."))
     if total and not used:
         used = 1
-        assumptions.append("how many experts a token uses is unknown; the least possible, one, is counted")
+        assumptions.append(marked("how many experts a token uses is unknown; the least possible, one, is counted"))
     if used > total:
-        raise BadInput(f"a token is said to use {used} of {total} experts.")
+        raise BadInput(_("a token is said to use {used} of {total} experts.", used=used, total=total))
     return Geometry(
         source=source,
         architecture=printable(keys.architecture),
@@ -85,15 +86,15 @@ class Keys:
     def architecture(self) -> str:
         name = self.metadata.get("general.architecture")
         if self.metadata.get("general.type", "model") != "model" or name == "clip":
-            raise BadInput("this is not a language model but a part of one, such as a vision projector.")
+            raise BadInput(_("this is not a language model but a part of one, such as a vision projector."))
         if not isinstance(name, str) or not name:
-            raise BadInput("there is no general.architecture, so this is no language model.")
+            raise BadInput(_("there is no general.architecture, so this is no language model."))
         return name
 
     @property
     def blocks(self) -> int:
         if not 0 < (blocks := self.number("block_count")) <= MAX_BLOCKS:
-            raise BadInput(f"{blocks} blocks make no language model.")
+            raise BadInput(_("{blocks} blocks make no language model.", blocks=blocks))
         return blocks
 
     def get(self, key: str) -> Any:
@@ -113,18 +114,22 @@ class Keys:
         value = self.get(key)
         if isinstance(value, list):
             if index >= len(value):
-                raise BadInput(f"{key} has {len(value)} entries, fewer than there are layers.")
+                raise BadInput(
+                    _("{name} has {count:,} entries, fewer than there are layers.", name=key, count=len(value))
+                )
             value = value[index]
         return default if value is None else self._checked(key, value)
 
     def _bounded(self, key: str, values: list[Any]) -> list[Any]:
         if len(values) > MAX_BLOCKS:
-            raise BadInput(f"{key} has {len(values):,} entries, more than any model has layers.")
+            raise BadInput(
+                _("{name} has {count:,} entries, more than any model has layers.", name=key, count=len(values))
+            )
         return values
 
     def _checked(self, key: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 40:
-            raise BadInput(f"{key} is {printable(str(value))!r}, which is no count.")
+            raise BadInput(_("{name} is {value!r}, which is no count.", name=key, value=printable(str(value))))
         return value
 
 
@@ -205,7 +210,13 @@ class _Layers:
         pattern = keys.get("attention.sliding_window_pattern")
         if isinstance(pattern, list):
             if len(pattern) < blocks:
-                raise BadInput(f"sliding_window_pattern has {len(pattern)} entries, fewer than there are layers.")
+                raise BadInput(
+                    _(
+                        "{name} has {count:,} entries, fewer than there are layers.",
+                        name="sliding_window_pattern",
+                        count=len(pattern),
+                    )
+                )
             return [window if slides else None for slides in pattern[:blocks]]
         if pattern is None:
             slides, sentence = slides_by_default(keys.architecture, window, blocks)

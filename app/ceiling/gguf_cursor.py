@@ -3,6 +3,8 @@
 import struct
 from typing import Any, BinaryIO
 
+from app.i18n import _
+
 MAX_BYTES_READ = 64 << 20
 MAX_STRINGS = 2_000_000
 MAX_TENSORS = 65_536
@@ -40,18 +42,18 @@ class Budget:
         self.tensors -= tensors
         self.keys -= keys
         if self.tensors < 0 or self.keys < 0:
-            raise Broken(f"it claims {tensors:,} tensors and {keys:,} keys")
+            raise Broken(_("it claims {tensors:,} tensors and {keys:,} keys", tensors=tensors, keys=keys))
 
     def spend_bytes(self, count: int) -> None:
         self.bytes_read -= count
         if self.bytes_read < 0:
-            raise Broken("its header is longer than that of any real model")
+            raise Broken(_("its header is longer than that of any real model"))
 
     def spend_elements(self, strings: int = 0, numbers: int = 0) -> None:
         self.strings -= strings
         self.numbers -= numbers
         if self.strings < 0 or self.numbers < 0:
-            raise Broken("its lists are longer than those of any real model")
+            raise Broken(_("its lists are longer than those of any real model"))
 
 
 class Cursor:
@@ -72,13 +74,13 @@ class Cursor:
         """Makes the next `count` bytes stand in the chunk."""
         position = self.position
         if count > self._size - position:
-            raise Broken("it is cut short, or a length in it is a lie")
+            raise Broken(_("it is cut short, or a length in it is a lie"))
         self._file.seek(position)
         chunk = self._file.read(max(count, self._read_next))
         self._read_next = min(4 * self._read_next, LARGEST_CHUNK)
         self._budget.spend_bytes(len(chunk))
         if len(chunk) < count:
-            raise Broken("it ends within its header")
+            raise Broken(_("it ends within its header"))
         self._chunk, self._chunk_at, self._offset = chunk, position, 0
 
     def take(self, count: int) -> bytes:
@@ -90,7 +92,7 @@ class Cursor:
 
     def skip(self, count: int) -> None:
         if count > self._size - self.position:
-            raise Broken("it is cut short, or a length in it is a lie")
+            raise Broken(_("it is cut short, or a length in it is a lie"))
         self._offset += count
 
     def number(self, code: str) -> Any:
@@ -104,7 +106,7 @@ class Cursor:
     def name(self) -> str:
         length = self.number("Q")
         if length > MAX_NAME:
-            raise Broken(f"a name in it is {length:,} bytes long")
+            raise Broken(_("a name in it is {length:,} bytes long", length=length))
         return self.take(length).decode("utf-8", errors="replace")
 
     def value(self, kind: int) -> Any:
@@ -119,7 +121,7 @@ class Cursor:
             return None
         if kind == _ARRAY:
             return self._array(depth=1)
-        raise Broken(f"a value in it has the unknown kind {kind}")
+        raise Broken(_("a value in it has the unknown kind {kind}", kind=kind))
 
     def _array(self, depth: int) -> list[Any] | None:
         kind, count = self.number("I"), self.number("Q")
@@ -135,12 +137,12 @@ class Cursor:
         if kind == _STRING:
             self._skip_strings(count)
         elif kind == _ARRAY and depth < MAX_DEPTH:
-            for _ in range(count):
+            for _place in range(count):
                 self._array(depth + 1)
         elif kind == _ARRAY:
-            raise Broken("its lists nest too deep")
+            raise Broken(_("its lists nest too deep"))
         else:
-            raise Broken(f"a list in it holds the unknown kind {kind}")
+            raise Broken(_("a list in it holds the unknown kind {kind}", kind=kind))
         return None
 
     def _skip_strings(self, count: int) -> None:
@@ -155,4 +157,4 @@ class Cursor:
                 count -= 1
             self._offset = offset
             if self.position > self._size:
-                raise Broken("it is cut short, or a length in it is a lie")
+                raise Broken(_("it is cut short, or a length in it is a lie"))

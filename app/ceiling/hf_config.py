@@ -23,6 +23,7 @@ from app.ceiling.hf_layers import (
     state_bytes,
 )
 from app.errors import BadInput
+from app.i18n import _, marked, translated
 
 NESTED = ("text_config", "thinker_config", "llm_config", "language_config")
 TIED_BY_DEFAULT = ("gemma", "cohere", "gpt2", "falcon", "bloom", "opt", "lfm2")
@@ -46,24 +47,30 @@ def from_config(document: Mapping[str, Any], bits: float | None = None) -> Geome
     try:
         plan, assumptions = layers(config)
     except Missing as error:
-        raise BadInput(f"This is not the config.json of a language model: it has no {error}.") from error
+        raise BadInput(
+            _("This is not the config.json of a language model: it has no {error}.", error=translated(str(error)))
+        ) from error
     weights = found = None
     state = 0
     try:
         found = together(one for layer in plan if (one := attention(config, layer)))
         state = sum(state_bytes(config, layer) for layer in plan)
     except Missing as error:
-        assumptions.append(f"config.json names no {error}, so KV cache and state are unknown and left out")
+        assumptions.append(
+            marked("config.json names no {error}, so KV cache and state are unknown and left out", error=error)
+        )
     try:
         of_role = bits_by_role(document, bits)
         weights = _weights(config, plan, of_role)
         assumptions.append(of_role.words)
     except Missing as error:
-        assumptions.append(f"config.json names no {error}, so the weights are unknown")
+        assumptions.append(marked("config.json names no {error}, so the weights are unknown", error=error))
     if found and any(layers.v_elements == 0 and layers.k_elements for layers in found):
         assumptions.append(MLA)
     if config.experts_used > config.experts > 0:
-        raise BadInput(f"A token is said to use {config.experts_used} of {config.experts} experts.")
+        raise BadInput(
+            _("A token is said to use {used} of {experts} experts.", used=config.experts_used, experts=config.experts)
+        )
     return Geometry(
         source=Source.CONFIG,
         architecture=printable(config.model_type or _architecture(document)),
@@ -93,11 +100,13 @@ def bits_by_role(document: Mapping[str, Any], bits: float | None) -> Bits:
     """Raises Missing (quantized in a way that Roofmark does not know), BadInput."""
     if bits is not None:
         check_bits(bits)
-        return Bits(bits, bits, bits, f"{bits:g} bits per weight, as given")
+        return Bits(bits, bits, bits, marked("{bits:g} bits per weight, as given", bits=bits))
     inner = language_part(document)
     dtype = str(inner.get("torch_dtype") or inner.get("dtype") or "").removeprefix("torch.")
     plain = DTYPE_BITS.get(dtype, 16.0)
-    said = f"{plain:g} bits per weight" + (f", from its type {dtype}" if dtype in DTYPE_BITS else ", taken for granted")
+    said = marked("{bits:g} bits per weight, taken for granted", bits=plain)
+    if dtype in DTYPE_BITS:
+        said = marked("{bits:g} bits per weight, from its type {type}", bits=plain, type=dtype)
     for key in ("quantization_config", "compression_config", "quantization"):
         if isinstance(found := document.get(key) or inner.get(key), dict):
             return _quantized(found, plain, said, has_plain_tables=key != "quantization")
@@ -107,7 +116,9 @@ def bits_by_role(document: Mapping[str, Any], bits: float | None) -> Bits:
 def _quantized(found: Mapping[str, Any], plain: float, said: str, has_plain_tables: bool) -> Bits:
     method = printable(str(found.get("quant_method") or ""))
     if method == "mxfp4":
-        return Bits(plain, 4.25, plain, f"experts at 4.25 bits per weight (mxfp4), the rest at {said}")
+        return Bits(
+            plain, 4.25, plain, marked("experts at 4.25 bits per weight (mxfp4), the rest at {bits}", bits=said)
+        )
     bits: Any = {"fp8": 8, "fbgemm_fp8": 8}.get(method) or found.get("bits") or found.get("w_bit")
     if bits is None and found.get("load_in_4bit"):
         bits = 4
@@ -118,10 +129,17 @@ def _quantized(found: Mapping[str, Any], plain: float, said: str, has_plain_tabl
         widths = [part.get("num_bits") for part in parts if isinstance(part, dict)]
         bits = min((width for width in widths if isinstance(width, int)), default=None)
     if not isinstance(bits, int | float) or isinstance(bits, bool):
-        raise Missing(f"bits per weight for its quantization {method!r}")
+        raise Missing(marked("bits per weight for its quantization {method!r}", method=method))
     check_bits(bits)
     tables = plain if has_plain_tables else float(bits)
-    return Bits(bits, bits, tables, f"layers at {bits:g} bits per weight ({method or 'quantized'}), scales left out")
+    return Bits(
+        bits,
+        bits,
+        tables,
+        marked(
+            "layers at {bits:g} bits per weight ({method}), scales left out", bits=bits, method=method or "quantized"
+        ),
+    )
 
 
 def _weights(config: Config, plan: list[Layer], bits: Bits) -> Weights:

@@ -11,6 +11,7 @@ from typing import Any
 from app.ceiling.geometry import MAX_BLOCKS, SHARED_KV, STATE_BYTES, Attention, printable
 from app.ceiling.windows import slides_by_default, slides_by_period
 from app.errors import BadInput
+from app.i18n import _
 
 
 class Missing(Exception):
@@ -94,7 +95,7 @@ class Config:
             if value is None:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 32:
-                raise BadInput(f"{name} is {str(value)[:60]!r}, which is no count.")
+                raise BadInput(_("{name} is {value!r}, which is no count.", name=name, value=str(value)[:60]))
             return value
         if default is None:
             raise Missing(names[0])
@@ -105,7 +106,9 @@ class Config:
         if not isinstance(value, list) or not value:
             return None
         if len(value) > MAX_BLOCKS:
-            raise BadInput(f"{name} has {len(value):,} entries, more than any model has layers.")
+            raise BadInput(
+                _("{name} has {count:,} entries, more than any model has layers.", name=name, count=len(value))
+            )
         return value
 
     def flag(self, name: str, default: bool = False) -> bool:
@@ -124,7 +127,7 @@ class Config:
     def blocks(self) -> int:
         blocks = self.count("num_hidden_layers", "n_layer", "n_layers", "num_layers")
         if not 0 < blocks <= MAX_BLOCKS:
-            raise BadInput(f"{blocks:,} layers make no language model.")
+            raise BadInput(_("{blocks:,} layers make no language model.", blocks=blocks))
         return blocks
 
     @property
@@ -150,7 +153,7 @@ def layers(config: Config) -> tuple[list[Layer], list[str]]:
     if isinstance(pattern, str):
         letters = pattern.replace("|", "")
         if not set(letters) <= set(HYBRID_LETTERS) or len(letters) != blocks:
-            raise BadInput(f"Its layer pattern does not name {blocks} layers that Roofmark knows.")
+            raise BadInput(_("Its layer pattern does not name {blocks} layers that Roofmark knows.", blocks=blocks))
         return [HYBRID_LETTERS[letter] for letter in letters], []
     mixers, assumptions = _mixers(config, blocks, names)
     shared_from = blocks - config.count("num_kv_shared_layers", default=0)
@@ -163,9 +166,11 @@ def layers(config: Config) -> tuple[list[Layer], list[str]]:
 def _mixers(config: Config, blocks: int, names: list[Any] | None) -> tuple[list[Mixer], list[str]]:
     if names:
         if unknown := sorted({str(name) for name in names} - set(MIXER_NAMES)):
-            raise BadInput(f"It has layers of unknown kinds: {printable(', '.join(unknown))}.")
+            raise BadInput(_("It has layers of unknown kinds: {unknown}.", unknown=printable(", ".join(unknown))))
         if len(names) != blocks:
-            raise BadInput(f"It names the kinds of {len(names)} layers, but does not name {blocks}.")
+            raise BadInput(
+                _("It names the kinds of {count} layers, but does not name {blocks}.", count=len(names), blocks=blocks)
+            )
         return [MIXER_NAMES[name] for name in names], []
     if config.is_of("falcon_h1"):
         return [Mixer.PARALLEL] * blocks, []
@@ -213,7 +218,7 @@ def attention(config: Config, layer: Layer) -> Attention | None:
         return None
     heads, window = config.heads, config.window if layer.mixer is Mixer.SLIDING else None
     if not heads:
-        raise BadInput("It has layers with attention, but no attention heads.")
+        raise BadInput(_("It has layers with attention, but no attention heads."))
     if latent := config.count("kv_lora_rank", default=0):
         rope = config.count("qk_rope_head_dim")
         qk_dim = config.count("qk_nope_head_dim", default=config.count("v_head_dim", default=0)) + rope

@@ -10,6 +10,7 @@ from app.ceiling.gguf import MAX_DIMENSIONS, Header, Tensor
 from app.ceiling.gguf_cursor import MAX_NAME
 from app.ceiling.types import GGML_BLOCKS, USUAL_BITS
 from app.errors import BadInput
+from app.i18n import _, marked
 
 MAX_TENSORS = 65_536
 
@@ -18,12 +19,12 @@ def from_show(document: Mapping[str, Any]) -> Geometry:
     """An older Ollama lists no tensors; then the weights follow from the label of the quantization. Raises BadInput."""
     info, details = document.get("model_info"), document.get("details")
     if not isinstance(info, dict) or not info:
-        raise BadInput("Ollama's answer has no model_info.")
+        raise BadInput(_("Ollama's answer has no model_info."))
     tensors = _tensors(document.get("tensors"))
     try:
         found = geometry(Header(info, tensors), Source.OLLAMA)
     except BadInput as error:
-        raise BadInput(f"What Ollama says of the model makes no sense: {error}") from error
+        raise BadInput(_("What Ollama says of the model makes no sense: {error}", error=error)) from error
     if tensors:
         return found
     label = str(details.get("quantization_level") or "") if isinstance(details, dict) else ""
@@ -36,17 +37,17 @@ def _tensors(rows: object) -> tuple[Tensor, ...]:
         return ()
     try:
         if not isinstance(rows, list) or len(rows) > MAX_TENSORS:
-            raise ValueError("not a list of tensors")
+            raise ValueError(_("not a list of tensors"))
         return tuple(_tensor(row) for row in rows)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise BadInput("Ollama's list of tensors makes no sense.") from error
+        raise BadInput(_("Ollama's list of tensors makes no sense.")) from error
 
 
 def _tensor(row: Mapping[str, Any]) -> Tensor:
     name, type_name = row["name"], str(row["type"]).upper()
     block_elements, block_bytes = GGML_BLOCKS[type_name]
     if not isinstance(name, str) or len(name) > MAX_NAME or not 1 <= len(row["shape"]) <= MAX_DIMENSIONS:
-        raise ValueError("impossible name or shape")
+        raise ValueError(_("impossible name or shape"))
     shape = tuple(int(size) for size in row["shape"])
     tensor = Tensor(name, type_name, shape, 0)
     if min(shape) < 1 or not 0 < tensor.elements < 1 << 60:
@@ -58,7 +59,9 @@ def _weights_by_label(keys: Keys, found: Geometry, label: str) -> tuple[Weights 
     count = keys.metadata.get("general.parameter_count")
     bits = USUAL_BITS.get(label.upper())
     if not isinstance(count, int) or isinstance(count, bool) or count <= 0 or bits is None:
-        return None, "Ollama lists no tensors, and the quantization's label is unknown, so the weights are unknown"
+        return None, marked(
+            "Ollama lists no tensors, and the quantization's label is unknown, so the weights are unknown"
+        )
     width, vocabulary = keys.number("embedding_length"), keys.number("vocab_size")
     routed = 0
     if found.experts_total:
@@ -72,5 +75,11 @@ def _weights_by_label(keys: Keys, found: Geometry, label: str) -> tuple[Weights 
         head=Part.of(table, bits),
         unread=Part.of(table, bits),
     )
-    words = f"Ollama lists no tensors: {bits:g} bits per weight, usual for {label}, on all parameters"
-    return weights, words if table else f"{words}, those of a table that is only looked up among them"
+    words = marked(
+        "Ollama lists no tensors: {bits:g} bits per weight, usual for {label}, on all parameters",
+        bits=bits,
+        label=label,
+    )
+    return weights, words if table else marked(
+        "{words}, those of a table that is only looked up among them", words=words
+    )

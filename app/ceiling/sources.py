@@ -8,6 +8,7 @@ from typing import Any
 from app.ceiling import ggml_geometry, gguf, hf_config, ollama
 from app.ceiling.geometry import Geometry
 from app.errors import BadInput, NotFound
+from app.i18n import _, translated
 
 MAX_JSON_BYTES = 4 << 20
 
@@ -16,7 +17,7 @@ def from_path(path: Path, bits: float | None = None) -> Geometry:
     """A GGUF file (any shard of it), a config.json, or an answer of Ollama's /api/show. Raises BadInput, NotFound."""
     try:
         if not path.is_file():
-            raise NotFound(f"There is no file {path}.")
+            raise NotFound(_("There is no file {path}.", path=path))
         with path.open("rb") as file:
             start = file.read(len(gguf.MAGIC))
             if gguf.is_gguf(start):
@@ -25,38 +26,44 @@ def from_path(path: Path, bits: float | None = None) -> Geometry:
                 return ggml_geometry.from_file(path)
             rest = file.read(MAX_JSON_BYTES + 1)
     except OSError as error:
-        raise BadInput(f"{path.name} cannot be read: {error.strerror}.") from error
+        raise BadInput(
+            _("{name} cannot be read: {why}.", name=path.name, why=translated(str(error.strerror)))
+        ) from error
     if path.suffix.lower() == ".gguf":
-        raise BadInput(f"{path.name} is not a sound GGUF file: it does not begin with the letters GGUF.")
+        raise BadInput(_("{name} is not a sound GGUF file: it does not begin with the letters GGUF.", name=path.name))
     try:
         return from_json(start + rest, bits)
     except BadInput as error:
-        raise BadInput(f"{path.name}: {error}") from error
+        raise BadInput(_("{name}: {error}", name=path.name, error=error)) from error
 
 
 def from_gguf(text: str) -> Geometry:
     """The whole path of a GGUF file on this machine, as a person typed it. Raises BadInput."""
     path = Path(text.strip())
     if not path.is_absolute() or not text.isprintable():
-        raise BadInput("Type the whole path of the GGUF file, from the root of its drive on.")
+        raise BadInput(_("Type the whole path of the GGUF file, from the root of its drive on."))
     try:
         if not path.exists():
-            raise BadInput(f"There is no file {path.name} at that path on the machine that Roofmark runs on.")
+            raise BadInput(
+                _("There is no file {name} at that path on the machine that Roofmark runs on.", name=path.name)
+            )
     except OSError as error:
-        raise BadInput(f"{path.name[:60]} cannot be read: {error.strerror}.") from error
+        raise BadInput(
+            _("{name} cannot be read: {why}.", name=path.name[:60], why=translated(str(error.strerror)))
+        ) from error
     return ggml_geometry.from_file(path)
 
 
 def from_json(text: str | bytes, bits: float | None = None) -> Geometry:
     """A config.json, or an answer of Ollama's /api/show, as text. Raises BadInput."""
     if len(text) > MAX_JSON_BYTES:
-        raise BadInput("It is larger than any config.json.")
+        raise BadInput(_("It is larger than any config.json."))
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadInput("It is neither GGUF nor sound JSON.") from error
+        raise BadInput(_("It is neither GGUF nor sound JSON.")) from error
     if not isinstance(document, dict):
-        raise BadInput("It is JSON, but no config.json of a model.")
+        raise BadInput(_("It is JSON, but no config.json of a model."))
     return from_document(document, bits)
 
 

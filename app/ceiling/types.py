@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from app.errors import BadInput
+from app.i18n import _
 
 GGML_TYPES: dict[int, tuple[str, int, int]] = {
     0: ("F32", 1, 4),
@@ -114,7 +115,13 @@ class KvTypes:
         for name in (self.k, self.v):
             if kv_bits(name) is None:
                 known = ", ".join(each for each in KV_BITS if each != UNKNOWN)
-                raise BadInput(f"{name[:40]!r} is no KV cache type that Roofmark knows; known are {known}.")
+                raise BadInput(
+                    _(
+                        "{name!r} is no KV cache type that Roofmark knows; known are {known}.",
+                        name=name[:40],
+                        known=known,
+                    )
+                )
 
     @property
     def bits(self) -> tuple[float, float]:

@@ -1,5 +1,7 @@
 """Which layers slide: see no more than a window of the context."""
 
+from app.i18n import marked
+
 FULL_EVERY = {"gemma2": 2, "gemma3": 6, "gpt_oss": 2, "cohere2": 4}
 """Families whose files have a sliding window but no pattern: each n-th layer sees everything."""
 
@@ -13,8 +15,13 @@ def slides_by_default(family: str, window: int, blocks: int) -> tuple[list[bool]
     """For a model that has a window but no pattern, and what is thereby taken for granted."""
     name = family.removesuffix("_text").replace("-", "_").replace("gptoss", "gpt_oss")
     if every := FULL_EVERY.get(name):
-        return slides_by_period(every, blocks), f"no pattern beside the sliding window: 1 layer in {every} sees all"
+        return slides_by_period(every, blocks), marked(
+            "no pattern beside the sliding window: 1 layer in {every} sees all", every=every
+        )
     return [False] * blocks, (
-        f"there is a sliding window of {window:,} tokens but no pattern, so all layers count as seeing everything: "
-        "the KV bytes are an upper bound of KV"
+        marked(
+            "there is a sliding window of {window:,} tokens but no pattern, so all layers count as seeing everything: "
+            "the KV bytes are an upper bound of KV",
+            window=window,
+        )
     )

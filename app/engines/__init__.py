@@ -8,6 +8,7 @@ from pkgutil import iter_modules
 from app.engines.base import Engine, Facts
 from app.errors import NotFound, ServerProblem, Trouble
 from app.http import ServerClient
+from app.i18n import _
 from app.settings import Settings
 
 # where servers listen that have no engine of their own here
@@ -26,13 +27,24 @@ def all() -> tuple[Engine, ...]:
     return tuple(sorted(found, key=lambda engine: (-engine.rank, engine.key)))
 
 
+def titles() -> dict[str, str]:
+    """By key, in the same order."""
+    return {engine.key: engine.title for engine in all()}
+
+
 def find(key: str) -> Engine:
     """By key or title, however it is spelled (`llamacpp`, `llama.cpp`). Raises NotFound."""
     wanted = _squashed(key)
     for engine in all():
         if wanted in (_squashed(engine.key), _squashed(engine.title)):
             return engine
-    raise NotFound(f"There is no engine {key!r}: choose one of {', '.join(engine.key for engine in all())}.")
+    raise NotFound(
+        _(
+            "There is no engine {key!r}: choose one of {known}.",
+            key=key,
+            known=", ".join(engine.key for engine in all()),
+        )
+    )
 
 
 def _squashed(name: str) -> str:
@@ -53,8 +65,12 @@ def probe(client: ServerClient, engine: str | None = None) -> Facts:
         facts = candidate.recognise(client)
         if facts is not None:
             return facts
-    title = "an LLM server" if engine is None else f"a {find(engine).title} server"
-    raise ServerProblem(f"{client.base_url} answers, but not like {title}.", Trouble.NOT_LLM)
+    if engine is None:
+        raise ServerProblem(_("{url} answers, but not like an LLM server.", url=client.base_url), Trouble.NOT_LLM)
+    raise ServerProblem(
+        _("{url} answers, but not like a {title} server.", url=client.base_url, title=find(engine).title),
+        Trouble.NOT_LLM,
+    )
 
 
 def well_known_ports() -> list[int]:

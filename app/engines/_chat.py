@@ -14,6 +14,7 @@ from app.engines._figures import Stated, of_timings
 from app.engines._stream import DONE, End, Frame, Recording, frames
 from app.http.problems import HTML_PAGE
 from app.http.text import ServerText, is_html, parse_json
+from app.i18n import marked, ngettext
 from app.samples import TOKEN_KINDS, CacheDefeat, CountSource, Event, Kind, ServerFigures, Status, Trace
 
 _JSON_STARTS = (b"{", b"[")
@@ -148,7 +149,7 @@ class _Reader:
                 self._take_chunk(mapping(value), at_ms)
 
     def _take_error(self, value: Any, at_ms: float) -> None:
-        self.error = self.error or self.text.message(value) or "no message was given"
+        self.error = self.error or self.text.message(value) or marked("no message was given")
         self.events.append(Event(at_ms, Kind.ERROR))
 
     def take_whole(self, value: Any) -> None:
@@ -211,15 +212,19 @@ def _verdict(recording: Recording, reader: _Reader) -> tuple[Status, str | None]
     """How the answer ended, and what to say about it."""
     tokens = reader.tokens
     broken = Status.INCOMPLETE if tokens else Status.FAILED
-    when = f"after {tokens} token event{'s' * (tokens != 1)}" if tokens else "before the first token"
+    when = marked("before the first token")
+    if tokens:
+        when = ngettext("after {n} token event", "after {n} token events", tokens).format(n=f"{tokens:,}")
     if reader.error is not None:
-        return broken, f"The server reported an error {when}: {reader.error.rstrip('.')}."
+        return broken, marked(
+            "The server reported an error {when}: {words}.", when=when, words=reader.error.rstrip(".")
+        )
     if recording.end is End.TOO_LARGE or (recording.end is not End.CLOSED and not reader.is_complete):
         sentences = {
-            End.LOST: f"The connection was lost {when}.",
-            End.FIRST_TOKEN_TIMEOUT: "No token came within the time allowed for the first one.",
-            End.IDLE_TIMEOUT: f"The stream stood still for too long {when}.",
-            End.TOO_LARGE: "The server sent far more than was asked for, so reading was stopped.",
+            End.LOST: marked("The connection was lost {when}.", when=when),
+            End.FIRST_TOKEN_TIMEOUT: marked("No token came within the time allowed for the first one."),
+            End.IDLE_TIMEOUT: marked("The stream stood still for too long {when}.", when=when),
+            End.TOO_LARGE: marked("The server sent far more than was asked for, so reading was stopped."),
         }
         return broken, sentences[recording.end]
     if is_html(recording.content_type, recording.body):
@@ -227,15 +232,15 @@ def _verdict(recording: Recording, reader: _Reader) -> tuple[Status, str | None]
     # plain words may be somebody's keep-alive, but broken JSON is a part of the answer that is missing
     is_harmless = reader.is_complete or (reader.has_answer and reader.has_end and not reader.has_broken_json)
     if reader.has_garbage and not is_harmless:
-        return broken, "The stream holds an event that is not JSON."
+        return broken, marked("The stream holds an event that is not JSON.")
     if reader.has_stray and not reader.has_answer:
-        return Status.FAILED, "The server sent JSON that holds no answer."
+        return Status.FAILED, marked("The server sent JSON that holds no answer.")
     if not reader.events and not reader.not_streamed:
         if recording.body.strip():
-            return Status.FAILED, "The answer is neither an event stream nor JSON."
-        return Status.FAILED, "The server sent an empty answer."
+            return Status.FAILED, marked("The answer is neither an event stream nor JSON.")
+        return Status.FAILED, marked("The server sent an empty answer.")
     if not reader.has_end:
-        return broken, f"The stream ended {when} and without a finish reason, usage or last line."
+        return broken, marked("The stream ended {when} and without a finish reason, usage or last line.", when=when)
     return Status.OK, None
 
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from app.counted import Counted
 from app.engines import _prometheus
 from app.engines.base import Counters
+from app.i18n import marked
 
 Names = tuple[str, ...]
 """What versions of an engine call the same thing; the first one that is there counts."""
-
-_DIFFERENCE = "difference of two readings"
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,14 @@ class Exported:
     """In which all output tokens but the first one of each request were made."""
     gauges: Mapping[str, tuple[str, Names]] = field(default_factory=dict)
     """Unit and names; as they stood at the second reading."""
+
+
+def difference(name: str) -> str:
+    return marked("{name}, difference of two readings", name=name)
+
+
+def after_the_run(name: str) -> str:
+    return marked("{name}, after the run", name=name)
 
 
 def counters_of(exported: Exported, raw: Mapping[str, float]) -> Counters | None:
@@ -73,18 +80,20 @@ def _totals(exported: Exported, grown: Mapping[str, float]) -> Iterator[Counted]
     for name, (unit, names) in units.items():
         if (found := _named(grown, names)) is not None:
             key, value = found
-            yield Counted(name, "total", unit, value, f"{key}, {_DIFFERENCE}")
+            yield Counted(name, "total", unit, value, difference(key))
 
 
 def _distribution(name: str, names: Names, grown: Mapping[str, float]) -> Iterator[Counted]:
     for key in names:
         if (found := _prometheus.histogram(grown, key)) is None:
             continue
-        yield Counted(name, "mean", "ms", found.mean * 1000, f"{key}, sum over count, {_DIFFERENCE}")
+        yield Counted(
+            name, "mean", "ms", found.mean * 1000, marked("{key}, sum over count, difference of two readings", key=key)
+        )
         for statistic, share in (("p50", 0.5), ("p99", 0.99)):
             if (value := found.quantile(share)) is not None:
                 middle, low, high = (bound * 1000 for bound in value)
-                how = f"{key}, interpolated within its bucket, {_DIFFERENCE}"
+                how = marked("{key}, interpolated within its bucket, difference of two readings", key=key)
                 yield Counted(name, "p50" if statistic == "p50" else "p99", "ms", middle, how, low, high)
         return
 
@@ -95,25 +104,29 @@ def _rates(exported: Exported, grown: Mapping[str, float], requests: int) -> Ite
     fresh = prompt if prompt is None or not exported.holds_cached else prompt - (cached or 0)
     steps = None if output is None else output - (requests if requests_counted is None else requests_counted)
     for name, tokens, names, what in (
-        ("prefill_tokens_per_s", fresh, exported.prefill_seconds, "fresh prompt tokens"),
-        ("decode_tokens_per_s", steps, exported.decode_seconds, "output tokens but the first of each request"),
+        ("prefill_tokens_per_s", fresh, exported.prefill_seconds, marked("fresh prompt tokens")),
+        ("decode_tokens_per_s", steps, exported.decode_seconds, marked("output tokens but the first of each request")),
     ):
         found = _named(grown, names)
         if found is not None and tokens is not None and tokens > 0 and found[1] > 0:
-            yield Counted(name, "mean", "tok/s", tokens / found[1], f"{what} over {found[0]}, {_DIFFERENCE}")
+            yield Counted(name, "mean", "tok/s", tokens / found[1], _over(what, found[0]))
 
 
 def _shares(exported: Exported, grown: Mapping[str, float]) -> Iterator[Counted]:
     for name, (parts, wholes) in exported.shares.items():
         part, whole = _named(grown, parts), _named(grown, wholes)
         if part is not None and whole is not None and whole[1] > 0:
-            yield Counted(name, "mean", "share", part[1] / whole[1], f"{part[0]} over {whole[0]}, {_DIFFERENCE}")
+            yield Counted(name, "mean", "share", part[1] / whole[1], _over(part[0], whole[0]))
 
 
 def _now(exported: Exported, raw: Mapping[str, float]) -> Iterator[Counted]:
     for name, (unit, names) in exported.gauges.items():
         if (found := _named(raw, names)) is not None:
-            yield Counted(name, "now", unit, found[1], f"{found[0]}, after the run")
+            yield Counted(name, "now", unit, found[1], after_the_run(found[0]))
+
+
+def _over(part: str, whole: str) -> str:
+    return marked("{part} over {whole}, difference of two readings", part=part, whole=whole)
 
 
 def _named(samples: Mapping[str, float], names: Names) -> tuple[str, float] | None:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable
 from app.engines.base import Health
 from app.errors import Trouble
 from app.http import Answer
+from app.i18n import _
 from app.units import plural
 
 NO_ENDPOINT = frozenset({404, 405, 501})
@@ -16,9 +17,9 @@ def health_of(answer: Answer, cannot_tell: Collection[int] = NO_ENDPOINT) -> Hea
     Raises ServerProblem for any other fault.
     """
     if answer.status < 300:
-        return Health(ready=True, detail="The server is ready.")
+        return Health(ready=True, detail=_("The server is ready."))
     if answer.status in cannot_tell:
-        return Health(ready=True, detail="The server does not tell how it is.")
+        return Health(ready=True, detail=_("The server does not tell how it is."))
     problem = answer.problem()
     # a 503 without a word comes from what starts the server, or stands before it
     if problem.trouble is Trouble.LOADING or (answer.status == 503 and answer.message is None):
@@ -31,5 +32,9 @@ def busy_health(requests: Iterable[float | None]) -> Health:
     known = [number for number in requests if number is not None]
     others = round(sum(known))
     if others:
-        return Health(ready=True, detail=f"The server is working on {plural(others, 'other request')}.", busy=True)
-    return Health(ready=True, detail="The server is ready.", busy=False if known else None)
+        return Health(
+            ready=True,
+            detail=_("The server is working on {others}.", others=plural(others, "other request")),
+            busy=True,
+        )
+    return Health(ready=True, detail=_("The server is ready."), busy=False if known else None)

@@ -6,7 +6,9 @@ from typing import Any
 
 from app.errors import ServerProblem, Trouble
 from app.http import Answer
+from app.http.problems import with_words
 from app.http.text import parse_json
+from app.i18n import _
 
 _TOO_LONG = re.compile(
     r"exceed_context_size|context[ _]?(length|size|window)|max_(model|seq)_len|maximum (input|prompt|sequence) length"
@@ -43,11 +45,10 @@ def fatal_problem(answer: Answer) -> ServerProblem | None:
     if not 400 <= answer.status < 500 or answer.status == 429:
         return None
     message = answer.message or ""
-    said = f": {message.rstrip('.')}." if message else "."
     if answer.status == 413 or _TOO_LONG.search(_codes(answer) + message):
-        return ServerProblem(f"The prompt is too long for the server{said}", Trouble.PROMPT_TOO_LONG)
+        return ServerProblem(with_words(_("The prompt is too long for the server"), message), Trouble.PROMPT_TOO_LONG)
     if _UNKNOWN_MODEL.search(_codes(answer) + message):
-        return ServerProblem(f"The server does not know the model{said}", Trouble.UNKNOWN_MODEL)
+        return ServerProblem(with_words(_("The server does not know the model"), message), Trouble.UNKNOWN_MODEL)
     return None
 
 

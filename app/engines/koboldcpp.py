@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from app.counted import Counted
 from app.engines._chunk import count, is_plain
+from app.engines._counting import difference
 from app.engines._figures import ms_of
 from app.engines._health import busy_health, health_of
 from app.engines._probing import object_at, object_in, string
@@ -49,7 +50,7 @@ class KoboldCpp(OpenAI):
     def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:  # noqa: ARG002  # the base's signature
         began, ended = before.requests or 0.0, after.requests or 0.0
         grown = ended - began if ended >= began else ended
-        return [Counted("requests", "total", "", grown, f"total_gens of {PERF}, difference of two readings")]
+        return [Counted("requests", "total", "", grown, difference(f"total_gens of {PERF}"))]
 
     def play(self, client: ServerClient, ask: Ask) -> Trace:
         before = _perf(client)

@@ -25,6 +25,7 @@ from app.engines.base import Ask, Counters, Facts, Health, Logged, ModelFacts
 from app.engines.openai import OpenAI, listed
 from app.errors import ServerProblem, Trouble
 from app.http import Answer, ServerClient
+from app.i18n import _
 from app.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
 
 _EXPORTED = Exported(
@@ -87,7 +88,7 @@ class LlamaCpp(OpenAI):
             models=tuple(_model(identifier, entry, props, context) for identifier, entry in models.items()),
             context_tokens=context,
             settings={key: value for key, value in settings.items() if value is not None},
-            notes=() if models else ("The server has no model loaded.",),
+            notes=() if models else (_("The server has no model loaded."),),
         )
 
     def health(self, client: ServerClient) -> Health:

@@ -15,6 +15,7 @@ from app.engines._probing import object_at, string
 from app.engines.base import Ask, Facts, Health, ModelFacts
 from app.engines.openai import OpenAI
 from app.http import ServerClient
+from app.i18n import _
 from app.samples import CacheDefeat, ServerFigures
 
 V1 = "lmstudio_v1"
@@ -70,7 +71,7 @@ class LMStudio(OpenAI):
             return None
         models = [_model(name, entry) for name, entry in listed.items() if entry.get("type") in _ANSWERING]
         models.sort(key=lambda model: model.context_tokens is None)
-        notes = () if models else ("LM Studio has no model: download one first.",)
+        notes = () if models else (_("LM Studio has no model: download one first."),)
         return Facts(self.key, None, tuple(models), capabilities={V1: True} if is_v1 else {}, notes=notes)
 
     def health(self, client: ServerClient) -> Health:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from app.counted import Counted
 from app.engines._chat import Dialect
 from app.engines._chunk import count, mapping
+from app.engines._counting import after_the_run
 from app.engines._figures import Stated, ms_of
 from app.engines._health import health_of
 from app.engines._models import listed_models, quantization_in, shown_name
@@ -22,6 +23,7 @@ from app.engines._probing import string
 from app.engines.base import Ask, Counters, Facts, Health, ModelFacts
 from app.errors import ServerProblem
 from app.http import ServerClient
+from app.i18n import _, marked
 from app.samples import CacheDefeat, ServerFigures, Trace
 
 _NS_PER_SECOND = 1e9
@@ -90,7 +92,7 @@ class Ollama(ChatEngine):
             engine=self.key,
             engine_version=string(mapping(client.get_json("/api/version")).get("version")),
             models=tuple(models),
-            notes=tuple(_notes(loaded)) if models else ("The server has no model: pull one first.",),
+            notes=tuple(_notes(loaded)) if models else (_("The server has no model: pull one first."),),
         )
 
     def health(self, client: ServerClient) -> Health:
@@ -112,8 +114,8 @@ class Ollama(ChatEngine):
     def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:  # noqa: ARG002  # the base's signature
         told = {key: after.raw.get(f"{model}/{key}") for key in ("size", "size_vram", "context_length")}
         size, on_gpu, context = told.values()
-        share = [Counted("gpu_share", "now", "share", (on_gpu or 0) / size, "/api/ps, after the run")] if size else []
-        return share + ([Counted("context", "now", "tokens", context, "/api/ps, after the run")] if context else [])
+        share = [Counted("gpu_share", "now", "share", (on_gpu or 0) / size, after_the_run("/api/ps"))] if size else []
+        return share + ([Counted("context", "now", "tokens", context, after_the_run("/api/ps"))] if context else [])
 
     def play(self, client: ServerClient, ask: Ask) -> Trace:
         """As every engine; the figures also keep where the model was while it answered."""
@@ -165,5 +167,11 @@ def _notes(loaded: Mapping[str, Mapping[str, Any]]) -> list[str]:
         size, on_gpu = count(entry.get("size")), count(entry.get("size_vram")) or 0
         if size and on_gpu < size:
             shown = name.removesuffix(":latest")
-            notes.append(f"Ollama holds {on_gpu / size:.0%} of {shown} in GPU memory; the processor works on the rest.")
+            notes.append(
+                marked(
+                    "Ollama holds {share:.0%} of {model} in GPU memory; the processor works on the rest.",
+                    share=on_gpu / size,
+                    model=shown,
+                )
+            )
     return list(dict.fromkeys(notes))

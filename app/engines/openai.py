@@ -11,6 +11,7 @@ from app.engines._playing import ChatEngine
 from app.engines.base import Ask, Facts, Health, ModelFacts
 from app.errors import ServerProblem, Trouble
 from app.http import ServerClient
+from app.i18n import _
 
 CHAT = "/v1/chat/completions"
 MODELS = "/v1/models"
@@ -31,10 +32,12 @@ class OpenAI(ChatEngine):
     def recognise(self, client: ServerClient) -> Facts | None:
         answer = client.get(MODELS)
         if answer.status in _NO_LIST and _has_chat(client):
-            return Facts(self.key, None, (), notes=("The server does not list its models.",))
+            return Facts(self.key, None, (), notes=(_("The server does not list its models."),))
         listed = listed_models(answer.json())
         if listed is None:
-            raise ServerProblem(f"The answer to {MODELS} lists no models: this is no LLM server.", Trouble.NOT_LLM)
+            raise ServerProblem(
+                _("The answer to {path} lists no models: this is no LLM server.", path=MODELS), Trouble.NOT_LLM
+            )
         return self._facts(listed)
 
     def _facts(
@@ -58,7 +61,7 @@ class OpenAI(ChatEngine):
             context_tokens=context,
             settings={**({} if context is None else {"context": context}), **(settings or {})},
             capabilities=capabilities or {},
-            notes=() if models else ("The server offers no model: load one first.",),
+            notes=() if models else (_("The server offers no model: load one first."),),
         )
 
     def health(self, client: ServerClient) -> Health:

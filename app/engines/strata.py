@@ -16,11 +16,12 @@ from app.engines.base import Ask, Counters, Facts, Health, Logged
 from app.engines.openai import OpenAI, listed
 from app.errors import ServerProblem
 from app.http import ServerClient
+from app.i18n import _, marked
 from app.samples import ServerFigures, Status, Trace
 
 _RESTING = ("idle", "ready", "loaded")
-_TOTALS = "totals of /metrics, difference of two readings"
-_LOADING = "The engine is loading its model."
+_TOTALS = marked("totals of /metrics, difference of two readings")
+_LOADING = _("The engine is loading its model.")
 
 
 class Strata(OpenAI):
@@ -56,7 +57,7 @@ class Strata(OpenAI):
         if not health.ready:
             return health
         if state == "unloaded":
-            return replace(health, detail="The engine is unloaded: the first request loads the model.")
+            return replace(health, detail=_("The engine is unloaded: the first request loads the model."))
         live = mapping(object_at(client, "/metrics").get("live")).get("state")
         return busy_health([None if live is None else float(live not in _RESTING)])
 

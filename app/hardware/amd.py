@@ -5,6 +5,7 @@ from typing import Any
 
 from app.hardware.profile import SENSOR, Accelerator
 from app.hardware.tools import NoAnswer, ask, json_of, number
+from app.i18n import marked
 
 MIB = 1 << 20
 
@@ -27,7 +28,7 @@ def from_amd_smi(text: str) -> Sequence[Accelerator]:
     found = [_smi_card(card) for card in cards if isinstance(card, dict)] if isinstance(cards, list) else []
     named = [card for card in found if card.name]
     if not named:
-        raise NoAnswer("amd-smi lists no card")
+        raise NoAnswer(marked("amd-smi lists no card"))
     return named
 
 
@@ -59,7 +60,7 @@ def from_rocm_smi(text: str) -> Sequence[Accelerator]:
         if name:
             found.append(Accelerator(name=name, memory_bytes=int(memory) if memory else None))
     if not found:
-        raise NoAnswer("rocm-smi lists no card")
+        raise NoAnswer(marked("rocm-smi lists no card"))
     return found
 
 

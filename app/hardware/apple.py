@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from app.hardware.profile import Accelerator
 from app.hardware.tools import NoAnswer, ask, json_of, number
+from app.i18n import marked
 
 SYSCTL_NAMES = ("machdep.cpu.brand_string", "hw.perflevel0.l2cachesize", "hw.l3cachesize", "hw.l2cachesize")
 
@@ -31,7 +32,7 @@ def from_sysctl(text: str) -> AppleCpu:
     values = {key: value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}
     name = values.get("machdep.cpu.brand_string", "")
     if not name:
-        raise NoAnswer("sysctl does not tell the processor")
+        raise NoAnswer(marked("sysctl does not tell the processor"))
     sizes = (number(values.get(key)) for key in ("hw.l3cachesize", "hw.perflevel0.l2cachesize", "hw.l2cachesize"))
     return AppleCpu(name, next((int(size) for size in sizes if size), None))
 
@@ -55,5 +56,5 @@ def from_system_profiler(text: str) -> Sequence[Accelerator]:
             )
         )
     if not found:
-        raise NoAnswer("system_profiler lists no GPU")
+        raise NoAnswer(marked("system_profiler lists no GPU"))
     return found

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.errors import Conflict
 from app.hardware.host import available_ram_bytes, logical_cores, physical_cores
+from app.i18n import _, marked
 from app.units import number, size
 
 if TYPE_CHECKING:
@@ -79,10 +80,10 @@ def measure(llc_bytes: int | None, say: Say) -> Reading:
 
     Runs in a process of its own: it takes a buffer of 1 GiB and every core.
     """
-    say("Looking whether the machine is idle.")
+    say(marked("Looking whether the machine is idle."))
     busy_share = _busy_share(IDLE_S)
     buffer_bytes = buffer_size(llc_bytes, available_ram_bytes())
-    say(f"Filling {size(buffer_bytes)} of memory.")
+    say(marked("Filling {size} of memory.", size=size(buffer_bytes)))
     counts = thread_counts(physical_cores(), logical_cores())
     return read_at(buffer_bytes, counts, say, busy_share=busy_share)
 
@@ -99,7 +100,11 @@ def buffer_size(llc_bytes: int | None, available_bytes: int) -> int:
         wanted //= 2
     if 2 * wanted > available_bytes:
         raise Conflict(
-            f"Measuring needs {size(2 * wanted)} of free memory on this machine, and there are {size(available_bytes)}."
+            _(
+                "Measuring needs {wanted} of free memory on this machine, and there are {free}.",
+                wanted=size(2 * wanted),
+                free=size(available_bytes),
+            )
         )
     return wanted
 
@@ -126,9 +131,9 @@ def read_at(
     for threads in counts:
         step = _step(matrix, threads, sample_s)
         sweep.append(step)
-        say(f"{_threads(threads)}: {number(step.best_bytes_per_s / 1e9)} GB/s.")
+        say(marked("{threads}: {rate} GB/s.", threads=_threads(threads), rate=number(step.best_bytes_per_s / 1e9)))
     best = max(sweep, key=lambda step: step.best_bytes_per_s)
-    say(f"Reading with {_threads(best.threads)}.")
+    say(marked("Reading with {threads}.", threads=_threads(best.threads)))
     whole, half = _readers(matrix, best.threads), _readers(matrix[: len(matrix) // 2], best.threads)
     rates = list(best.rates_bytes_per_s)
     half_rates = []
@@ -153,24 +158,32 @@ def remarks(reading: Reading) -> list[str]:
     told = []
     if not reading.was_idle:
         told.append(
-            f"The machine was not idle before it began ({reading.busy_share:.0%} of its processor was busy): "
-            "other programs take their share of the bandwidth, so measure again when they are done."
+            marked(
+                "The machine was not idle before it began ({share:.0%} of its processor was busy): "
+                "other programs take their share of the bandwidth, so measure again when they are done.",
+                share=reading.busy_share,
+            )
         )
     if not reading.is_stable:
         told.append(
-            "Unstable: the median is below 85 % of the best, so something else read memory at times; measure again."
+            marked(
+                "Unstable: the median is below 85 % of the best, so something else read memory at times; measure again."
+            )
         )
     if reading.plateau_ratio < 1 / PLATEAU_RATIO:
         told.append(
-            "Half of the buffer was read more slowly than all of it: something else read memory; measure again."
+            marked("Half of the buffer was read more slowly than all of it: something else read memory; measure again.")
         )
     if reading.plateau_ratio > PLATEAU_RATIO:
         told.append(
-            f"Half of the buffer was read {reading.plateau_ratio:.2g} times as fast as all of it: a cache larger than "
-            "the system tells takes part, and the true figure may be lower."
+            marked(
+                "Half of the buffer was read {ratio:.2g} times as fast as all of it: a cache larger than the "
+                "system tells takes part, and the true figure may be lower.",
+                ratio=reading.plateau_ratio,
+            )
         )
     if reading.buffer_bytes < SMALLEST_BUFFER_BYTES:
-        told.append(f"Memory was short, so only {size(reading.buffer_bytes)} were read.")
+        told.append(marked("Memory was short, so only {size} were read.", size=size(reading.buffer_bytes)))
     return told
 
 

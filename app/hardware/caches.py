@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from app.hardware.tools import NoAnswer, ask, json_of, number
+from app.i18n import marked
 
 CPUS = Path("/sys/devices/system/cpu")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -43,5 +44,5 @@ def from_lscpu(text: str) -> int:
         and (size := number(row.get("all-size")))
     }
     if not sizes:
-        raise NoAnswer("lscpu lists no caches")
+        raise NoAnswer(marked("lscpu lists no caches"))
     return sizes[max(sizes)]

@@ -10,6 +10,7 @@ from app.hardware.catalogue import Catalogue, Device, built_in
 from app.hardware.host import logical_cores, physical_cores, this_host
 from app.hardware.profile import CATALOGUE, SENSOR, Accelerator, Profile, Unknown
 from app.hardware.tools import NoAnswer
+from app.i18n import marked
 
 
 def detect(catalogue: Catalogue | None = None) -> Profile:
@@ -20,9 +21,9 @@ def detect(catalogue: Catalogue | None = None) -> Profile:
     profile = _with_mac(profile) if is_mac else _with_board(profile)
     found: list[Accelerator] = []
     sources: dict[str, Callable[[], Sequence[Accelerator]]] = (
-        {"GPU": apple.read_gpus}
+        {marked("GPU"): apple.read_gpus}
         if is_mac
-        else {"NVIDIA cards": nvidia.read, "AMD cards": amd.read, "Intel cards": intel.read}
+        else {marked("NVIDIA cards"): nvidia.read, marked("AMD cards"): amd.read, marked("Intel cards"): intel.read}
     )
     unknowns = list(profile.unknowns)
     for what, read in sources.items():
@@ -39,7 +40,7 @@ def _with_board(profile: Profile) -> Profile:
     try:
         llc_bytes = caches.llc_bytes()
     except NoAnswer as reason:
-        unknowns.append(Unknown("Last-level cache", str(reason)))
+        unknowns.append(Unknown(marked("Last-level cache"), str(reason)))
     return replace(profile, ram=ram, llc_bytes=llc_bytes, unknowns=tuple(unknowns))
 
 
@@ -47,7 +48,7 @@ def _with_mac(profile: Profile) -> Profile:
     try:
         cpu = apple.read_cpu()
     except NoAnswer as reason:
-        return replace(profile, unknowns=(Unknown("Processor", str(reason)),))
+        return replace(profile, unknowns=(Unknown(marked("Processor"), str(reason)),))
     return replace(profile, host=replace(profile.host, cpu=cpu.name), llc_bytes=cpu.llc_bytes)
 
 
@@ -60,7 +61,11 @@ def _completed(profile: Profile, cards: Sequence[Accelerator], catalogue: Catalo
         device = look_up(card.name, card.memory_bytes, catalogue)
         accelerators.append(completed(card, catalogue))
         if accelerators[-1].bandwidth_bytes_per_s is None:
-            unknowns.append(Unknown(f"Bandwidth of {card.name}", "neither the card nor the catalogue tells it"))
+            unknowns.append(
+                Unknown(
+                    marked("Bandwidth of {name}", name=card.name), marked("neither the card nor the catalogue tells it")
+                )
+            )
         if device is not None and device.kind == "apu" and bandwidth is None:
             bandwidth = device.cpu_bandwidth_bytes_per_s or device.bandwidth_bytes_per_s
             source = CATALOGUE

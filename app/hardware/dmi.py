@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from app.hardware.memory import CHANNEL_BITS, DATA_RATES_MT_PER_S
 from app.hardware.profile import Ram, Unknown
 from app.hardware.tools import NoAnswer, ask
+from app.i18n import marked
 
-MODULES = "Speed and channels of the memory"
+MODULES = marked("Speed and channels of the memory")
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def read() -> tuple[Ram, list[Unknown]]:
             continue
         if modules:
             return ram_of(modules)
-        reasons.append(f"{command[0]} lists no modules")
+        reasons.append(marked("{command} lists no modules", command=command[0]))
     return Ram(), [Unknown(MODULES, "; ".join(reasons))]
 
 
@@ -69,12 +70,12 @@ def ram_of(modules: Sequence[Module]) -> tuple[Ram, list[Unknown]]:
     rates = [module.data_rate_mt_per_s for module in modules if module.data_rate_mt_per_s]
     unknowns = []
     if len(rates) < len(modules):
-        unknowns.append(Unknown("Speed of the memory", "the board does not tell it for each module"))
+        unknowns.append(Unknown(marked("Speed of the memory"), marked("the board does not tell it for each module")))
         rates = []
     bus_bits = _bus_bits(modules)
     if bus_bits is None:
-        reason = f"the board does not say on which channel each of its {len(modules)} modules is"
-        unknowns.append(Unknown("Channels of the memory", reason))
+        reason = marked("the board does not say on which channel each of its {count} modules is", count=len(modules))
+        unknowns.append(Unknown(marked("Channels of the memory"), reason))
     return Ram(kinds.pop() if len(kinds) == 1 else "", min(rates, default=None), bus_bits), unknowns
 
 

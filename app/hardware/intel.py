@@ -11,6 +11,7 @@ from typing import Any
 
 from app.hardware.profile import Accelerator
 from app.hardware.tools import NoAnswer, ask, json_of, number
+from app.i18n import marked
 
 DRM = Path("/sys/class/drm")
 VENDOR = "0x8086"
@@ -56,7 +57,9 @@ def from_xpu_smi(text: str) -> dict[int, Accelerator]:
     ]
     found = {index: Accelerator(name) for index, name in named if name and not _SHARED.search(name)}
     if not found:
-        raise NoAnswer("xpu-smi lists no card with memory of its own" if named else "xpu-smi lists no card")
+        raise NoAnswer(
+            marked("xpu-smi lists no card with memory of its own") if named else marked("xpu-smi lists no card")
+        )
     return found
 
 
@@ -78,7 +81,7 @@ def _memory_of(index: int) -> int | None:
 def from_sysfs(drm: Path) -> Sequence[Accelerator]:
     """Raises NoAnswer where nothing can be told, or there is something that has no name here."""
     if not drm.is_dir():
-        raise NoAnswer(f"there is no {drm}")
+        raise NoAnswer(marked("there is no {drm}", drm=drm))
     found, nameless = [], []
     for card in sorted(drm.glob("card[0-9]*")):
         if "-" in card.name or _text(card / "device/vendor") != VENDOR:  # card0-DP-1 is a connector
@@ -91,7 +94,7 @@ def from_sysfs(drm: Path) -> Sequence[Accelerator]:
         elif memory:
             nameless.append(identifier)
     if nameless and not found:
-        raise NoAnswer(f"the kernel lists a card with the PCI id {nameless[0]} and no name")
+        raise NoAnswer(marked("the kernel lists a card with the PCI id {id} and no name", id=nameless[0]))
     return found
 
 

@@ -7,6 +7,7 @@ sub-channels and is still one 64-bit channel; one module in a board for two is o
 import re
 
 from app.errors import BadInput
+from app.i18n import _
 
 CHANNEL_BITS = 64
 
@@ -65,18 +66,24 @@ def parse_speed(text: str) -> tuple[str, float | None]:
     """
     found = _SPEED.fullmatch(text.strip())
     if not found:
-        raise BadInput(f"A memory speed is written such as DDR5-6000 or 3200 MT/s, not {text.strip()[:40]!r}.")
+        raise BadInput(
+            _("A memory speed is written such as DDR5-6000 or 3200 MT/s, not {typed!r}.", typed=text.strip()[:40])
+        )
     kind, unit = (found["kind"] or "").upper(), (found["unit"] or "").lower()
     if not found["number"]:
         return kind, None
     try:
         number = float(found["number"].replace(",", ""))
     except ValueError as error:
-        raise BadInput(f"A memory speed needs a number, not {found['number'][:40]!r}.") from error
+        raise BadInput(_("A memory speed needs a number, not {typed!r}.", typed=found["number"][:40])) from error
     if unit == "mhz":
         raise BadInput(
-            f"{number:g} MHz may be the clock ({data_rate_of_clock(number):g} MT/s) or the data rate "
-            f"({number:g} MT/s): give the data rate in MT/s."
+            _(
+                "{number:g} MHz may be the clock ({rate:g} MT/s) or the data rate ({number:g} MT/s): "
+                "give the data rate in MT/s.",
+                number=number,
+                rate=data_rate_of_clock(number),
+            )
         )
     rate = number * 1000 if unit.startswith("g") else number
     check_data_rate(rate, kind)
@@ -91,13 +98,21 @@ def check_data_rate(rate: float, kind: str = "") -> None:
     name = kind or "Memory"
     if low <= data_rate_of_clock(rate) <= high:
         raise BadInput(
-            f"{name} runs at {low:,} MT/s or more, so {rate:g} looks like its clock in MHz: "
-            f"the data rate would be {data_rate_of_clock(rate):g} MT/s."
+            _(
+                "{name} runs at {low:,} MT/s or more, so {rate:g} looks like its clock in MHz: "
+                "the data rate would be {data_rate:g} MT/s.",
+                name=name,
+                low=low,
+                rate=rate,
+                data_rate=data_rate_of_clock(rate),
+            )
         )
-    raise BadInput(f"{name} runs at {low:,} to {high:,} MT/s, not at {rate:g}.")
+    raise BadInput(
+        _("{name} runs at {low:,} to {high:,} MT/s, not at {rate:g}.", name=name, low=low, high=high, rate=rate)
+    )
 
 
 def check_bus_bits(bits: int) -> None:
     """Raises BadInput for a width that no memory bus has."""
     if bits % 16 or not 16 <= bits <= 16384:
-        raise BadInput(f"A memory bus is a multiple of 16 bits wide (64 for each channel), not {bits}.")
+        raise BadInput(_("A memory bus is a multiple of 16 bits wide (64 for each channel), not {bits}.", bits=bits))

@@ -7,6 +7,7 @@ from typing import Any
 
 from app.hardware.profile import SENSOR, Accelerator
 from app.hardware.tools import NoAnswer, ask, number
+from app.i18n import marked
 
 MIB = 1 << 20
 QUERY = ("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
@@ -28,7 +29,7 @@ def load_nvml() -> Any:
     try:
         import pynvml
     except ImportError as error:
-        raise NoAnswer("nvidia-ml-py is not installed (pip install 'roofmark[nvidia]')") from error
+        raise NoAnswer(marked("nvidia-ml-py is not installed (pip install 'roofmark[nvidia]')")) from error
     return pynvml
 
 
@@ -37,12 +38,12 @@ def from_nvml(nvml: Any) -> Sequence[Accelerator]:
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
-        raise NoAnswer(f"NVML says: {error}") from error
+        raise NoAnswer(marked("NVML says: {error}", error=error)) from error
     try:
         handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
         return [_card(nvml, handle) for handle in handles]
     except nvml.NVMLError as error:
-        raise NoAnswer(f"NVML says: {error}") from error
+        raise NoAnswer(marked("NVML says: {error}", error=error)) from error
     finally:
         nvml.nvmlShutdown()
 
@@ -83,7 +84,7 @@ def from_nvidia_smi(text: str) -> Sequence[Accelerator]:
     """Lines of `name, MiB`. Raises NoAnswer."""
     rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if len(row) == 2]
     if not rows:
-        raise NoAnswer("nvidia-smi lists no card")
+        raise NoAnswer(marked("nvidia-smi lists no card"))
     return [
         Accelerator(name=name, memory_bytes=int(memory * MIB) if (memory := number(size)) else None)
         for name, size in rows

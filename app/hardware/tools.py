@@ -5,6 +5,8 @@ import shutil
 import subprocess
 from typing import Any
 
+from app.i18n import marked
+
 TIMEOUT_S = 15.0
 
 
@@ -17,7 +19,7 @@ def ask(*command: str, timeout_s: float = TIMEOUT_S) -> str:
     name = command[0]
     path = shutil.which(name)
     if path is None:
-        raise NoAnswer(f"{name} is not installed")
+        raise NoAnswer(marked("{name} is not installed", name=name))
     try:
         done = subprocess.run(  # noqa: S603  # fixed commands, nothing typed by anyone
             [path, *command[1:]],
@@ -27,13 +29,17 @@ def ask(*command: str, timeout_s: float = TIMEOUT_S) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise NoAnswer(f"{name} did not answer within {timeout_s:.0f} s") from error
+        raise NoAnswer(marked("{name} did not answer within {seconds:.0f} s", name=name, seconds=timeout_s)) from error
     except OSError as error:
-        raise NoAnswer(f"{name} cannot be run: {error.strerror}") from error
+        raise NoAnswer(marked("{name} cannot be run: {why}", name=name, why=error.strerror)) from error
     text = done.stdout.decode("utf-8", "replace")
     if done.returncode and not text.strip():
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise NoAnswer(f"{name} says: {said[0][:200]}" if said else f"{name} failed with code {done.returncode}")
+        raise NoAnswer(
+            marked("{name} says: {words}", name=name, words=said[0][:200])
+            if said
+            else marked("{name} failed with code {code:d}", name=name, code=done.returncode)
+        )
     return text
 
 
@@ -45,7 +51,7 @@ def json_of(text: str, name: str) -> Any:
             return json.JSONDecoder().raw_decode(text[start:])[0]
         except (ValueError, RecursionError):  # a bracket in a warning
             continue
-    raise NoAnswer(f"{name} printed no JSON")
+    raise NoAnswer(marked("{name} printed no JSON", name=name))
 
 
 def number(value: object) -> float | None:

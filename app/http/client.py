@@ -16,6 +16,7 @@ from app.http import chunked, problems
 from app.http.network import Deadline, GuardedBackend, SocketStream
 from app.http.text import ServerText, is_html
 from app.http.url import normalise_base_url
+from app.i18n import _
 from app.settings import Settings
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
@@ -52,7 +53,7 @@ class Answer:
             return self.text.load_json(self.body)
         except ValueError as error:
             html = is_html(self.content_type, self.body)
-            sentence = problems.HTML_PAGE if html else f"The answer to {self.path} is not JSON."
+            sentence = _(problems.HTML_PAGE) if html else _("The answer to {path} is not JSON.", path=self.path)
             raise ServerProblem(sentence, Trouble.NOT_LLM) from error
 
 
@@ -98,7 +99,7 @@ class Exchange:
             for piece in self.pieces():
                 body += piece
                 if len(body) > MAX_ANSWER_BYTES:
-                    raise ServerProblem(f"The answer to {self.path} is too large.", Trouble.NOT_LLM)
+                    raise ServerProblem(_("The answer to {path} is too large.", path=self.path), Trouble.NOT_LLM)
         except (httpcore.ProtocolError, httpcore.NetworkError, httpcore.TimeoutException, httpx.DecodingError) as error:
             raise problems.broken_answer(error, self.path) from error
         return Answer(self.path, self.status, self.headers, bytes(body), self.text)
@@ -120,7 +121,7 @@ class ServerClient:
         headers = {"accept-encoding": "identity", "user-agent": "roofmark", "accept": "*/*"}
         if api_key:
             if not api_key.isascii() or not api_key.isprintable():
-                raise BadInput("The API key holds characters that no HTTP header can carry.")
+                raise BadInput(_("The API key holds characters that no HTTP header can carry."))
             headers["authorization"] = f"Bearer {api_key}"
         pool = httpcore.ConnectionPool(
             ssl_context=_ssl_context() if self.base_url.startswith("https:") else None,

@@ -15,6 +15,7 @@ from typing import Any
 import httpcore
 
 from app.errors import ServerProblem, Trouble
+from app.i18n import _, joined, translated
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -212,7 +213,7 @@ class GuardedBackend(httpcore.NetworkBackend):
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if port == self._own_port and connected.getsockname()[0] == connected.getpeername()[0]:
                 connected.close()
-                raise ServerProblem("That is the address of Roofmark itself.", Trouble.FORBIDDEN_ADDRESS)
+                raise ServerProblem(_("That is the address of Roofmark itself."), Trouble.FORBIDDEN_ADDRESS)
             self._pinned = (host, address)
             return SocketStream(connected, self._deadline)
         raise _connect_problem(host, port, fault) from fault
@@ -226,7 +227,7 @@ class GuardedBackend(httpcore.NetworkBackend):
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
             raise ServerProblem(
-                f"The name {host} cannot be resolved.{_resolve_hint(host)}", Trouble.UNREACHABLE
+                joined(_("The name {host} cannot be resolved.", host=host), _resolve_hint(host)), Trouble.UNREACHABLE
             ) from error
         # one name can have several addresses; a link-local one beside a LAN one is usual for names of the local network
         addresses = [ipaddress.ip_address(entry[4][0]) for entry in found]
@@ -238,7 +239,7 @@ class GuardedBackend(httpcore.NetworkBackend):
 
 def _forbidden() -> ServerProblem:
     return ServerProblem(
-        "That address is link-local or a cloud's metadata service: no model server can be measured there.",
+        _("That address is link-local or a cloud's metadata service: no model server can be measured there."),
         Trouble.FORBIDDEN_ADDRESS,
     )
 
@@ -246,39 +247,45 @@ def _forbidden() -> ServerProblem:
 def _connect_problem(host: str, port: int, error: OSError) -> ServerProblem:
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     if isinstance(error, TimeoutError):
-        return ServerProblem(f"{place} did not answer the connection in time.", Trouble.TIMEOUT)
+        return ServerProblem(_("{place} did not answer the connection in time.", place=place), Trouble.TIMEOUT)
     if isinstance(error, ConnectionRefusedError):
         return ServerProblem(
-            f"Nothing listens on {place}: the connection was refused.{_local_hint(host, port)}", Trouble.REFUSED
+            joined(_("Nothing listens on {place}: the connection was refused.", place=place), _local_hint(host, port)),
+            Trouble.REFUSED,
         )
-    return ServerProblem(f"{place} cannot be reached: {error.strerror or error}.", Trouble.UNREACHABLE)
+    return ServerProblem(
+        _("{place} cannot be reached: {why}.", place=place, why=translated(str(error.strerror or error))),
+        Trouble.UNREACHABLE,
+    )
 
 
 def _local_hint(host: str, port: int) -> str:
     if host.lower() not in _LOCAL_NAMES or not in_container():
         return ""
-    return (
-        f" Inside a container, {host} is the container itself: use http://host.docker.internal:{port} "
-        "(with extra_hosts: host.docker.internal:host-gateway) and let the server listen on 0.0.0.0 "
-        "(Ollama: OLLAMA_HOST=0.0.0.0)."
+    return _(
+        "Inside a container, {host} is the container itself: use http://host.docker.internal:{port} "
+        "(with extra_hosts: host.docker.internal:host-gateway) and let the server listen "
+        "on 0.0.0.0 (Ollama: OLLAMA_HOST=0.0.0.0).",
+        host=host,
+        port=port,
     )
 
 
 def _resolve_hint(host: str) -> str:
     if host.lower() != "host.docker.internal":
         return ""
-    return " On Linux, start the container with --add-host=host.docker.internal:host-gateway."
+    return _("On Linux, start the container with --add-host=host.docker.internal:host-gateway.")
 
 
 def _tls_problem(error: OSError) -> ServerProblem:
     if isinstance(error, TimeoutError):
-        return ServerProblem("The TLS handshake was not answered in time.", Trouble.TIMEOUT)
+        return ServerProblem(_("The TLS handshake was not answered in time."), Trouble.TIMEOUT)
     if isinstance(error, ssl.SSLCertVerificationError):
         return ServerProblem(
-            f"The server's TLS certificate is not trusted: {error.verify_message}.", Trouble.UNREACHABLE
+            _("The server's TLS certificate is not trusted: {words}.", words=error.verify_message), Trouble.UNREACHABLE
         )
     if isinstance(error, ssl.SSLError):
         return ServerProblem(
-            "The server does not speak TLS there: try http:// instead of https://.", Trouble.UNREACHABLE
+            _("The server does not speak TLS there: try http:// instead of https://."), Trouble.UNREACHABLE
         )
-    return ServerProblem("The server closed the connection during the TLS handshake.", Trouble.UNREACHABLE)
+    return ServerProblem(_("The server closed the connection during the TLS handshake."), Trouble.UNREACHABLE)

@@ -6,8 +6,9 @@ import httpcore
 
 from app.errors import ServerProblem, Trouble
 from app.http.text import ServerText, is_html
+from app.i18n import _, marked
 
-HTML_PAGE = "An HTML page came back: check the URL or the login."
+HTML_PAGE = marked("An HTML page came back: check the URL or the login.")
 
 
 def is_loading(status: int, message: str | None) -> bool:
@@ -22,36 +23,46 @@ def status_problem(status: int, content_type: str, body: bytes, *, path: str, te
     """What an HTTP status of 300 or more says."""
     message = text.message_of(body, content_type)
     if status in (401, 403):
-        sentence = "The server rejected the API key." if text.api_key else "The server wants an API key."
+        sentence = _("The server rejected the API key.") if text.api_key else _("The server wants an API key.")
         return ServerProblem(sentence, Trouble.NEEDS_KEY)
     if 300 <= status < 400:
         return ServerProblem(
-            f"The server redirects elsewhere (HTTP {status}): enter the address it leads to.", Trouble.NOT_LLM
+            _("The server redirects elsewhere (HTTP {status}): enter the address it leads to.", status=status),
+            Trouble.NOT_LLM,
         )
     if is_loading(status, message):
-        return ServerProblem("The server is still loading its model.", Trouble.LOADING)
+        return ServerProblem(_("The server is still loading its model."), Trouble.LOADING)
     if is_html(content_type, body):
         trouble = Trouble.SERVER_ERROR if status >= 500 else Trouble.NOT_LLM
-        return ServerProblem(f"HTTP {status}: {HTML_PAGE}", trouble)
-    said = f": {message.rstrip('.')}." if message else "."
+        return ServerProblem(_("HTTP {status}: {why}", status=status, why=_(HTML_PAGE)), trouble)
     if status in (404, 405, 501):
-        return ServerProblem(f"The server has no {path} (HTTP {status}){said}", Trouble.NOT_LLM)
+        return ServerProblem(
+            with_words(_("The server has no {path} (HTTP {status})", path=path, status=status), message),
+            Trouble.NOT_LLM,
+        )
     if status == 429:
-        return ServerProblem(f"The server is busy (HTTP 429){said}", Trouble.BUSY)
-    return ServerProblem(f"The server answered HTTP {status}{said}", Trouble.SERVER_ERROR)
+        return ServerProblem(with_words(_("The server is busy (HTTP 429)"), message), Trouble.BUSY)
+    return ServerProblem(
+        with_words(_("The server answered HTTP {status:d}", status=status), message), Trouble.SERVER_ERROR
+    )
+
+
+def with_words(said: str, words: str | None) -> str:
+    """A sentence, with the server's own words where it gave some."""
+    return _("{said}: {words}.", said=said, words=words.rstrip(".")) if words else _("{sentence}.", sentence=said)
 
 
 def transport_problem(error: Exception, timeout_s: float) -> ServerProblem:
     """A fault between connecting and the end of the headers (connecting itself is told by `network`)."""
     if isinstance(error, httpcore.TimeoutException):
-        return ServerProblem(f"The server did not answer within {timeout_s:g} s.", Trouble.TIMEOUT)
+        return ServerProblem(_("The server did not answer within {seconds:g} s.", seconds=timeout_s), Trouble.TIMEOUT)
     if isinstance(error, httpcore.RemoteProtocolError) and "without sending" not in str(error):
-        return ServerProblem("The server does not answer in HTTP.", Trouble.NOT_LLM)
-    return ServerProblem("The server closed the connection without an answer.", Trouble.SERVER_ERROR)
+        return ServerProblem(_("The server does not answer in HTTP."), Trouble.NOT_LLM)
+    return ServerProblem(_("The server closed the connection without an answer."), Trouble.SERVER_ERROR)
 
 
 def broken_answer(error: Exception, path: str) -> ServerProblem:
     """A fault while the body of an answer was being read."""
     if isinstance(error, httpcore.TimeoutException):
-        return ServerProblem(f"The answer to {path} did not come to its end in time.", Trouble.TIMEOUT)
-    return ServerProblem(f"The connection was lost during the answer to {path}.", Trouble.SERVER_ERROR)
+        return ServerProblem(_("The answer to {path} did not come to its end in time.", path=path), Trouble.TIMEOUT)
+    return ServerProblem(_("The connection was lost during the answer to {path}.", path=path), Trouble.SERVER_ERROR)

@@ -6,6 +6,7 @@ import re
 import httpx
 
 from app.errors import BadInput
+from app.i18n import _
 
 _ENDPOINTS = re.compile(
     r"(/v1)?/(chat/completions|completions|responses|embeddings)"
@@ -28,26 +29,26 @@ def normalise_base_url(text: str) -> str:
     """
     typed = text.strip()
     if not typed:
-        raise BadInput("Enter the URL of the server, such as http://127.0.0.1:8080.")
+        raise BadInput(_("Enter the URL of the server, such as http://127.0.0.1:8080."))
     candidate = typed if "://" in typed else f"http://{typed}"
     try:
         url = httpx.URL(candidate)
         # asking for the port and the host makes httpx decode them, which can fail as well
         scheme, host, port = url.scheme, url.host, url.port
     except (httpx.InvalidURL, ValueError) as error:
-        raise BadInput("That is not a URL that can be used: it looks like http://127.0.0.1:8080.") from error
+        raise BadInput(_("That is not a URL that can be used: it looks like http://127.0.0.1:8080.")) from error
     if scheme not in ("http", "https"):
-        raise BadInput("Only http:// and https:// URLs can be measured.")
+        raise BadInput(_("Only http:// and https:// URLs can be measured."))
     if not host or re.search(r"[\s\\<>\"'^`{|}%]", host):
-        raise BadInput("The URL has no usable host name: it looks like http://127.0.0.1:8080.")
+        raise BadInput(_("The URL has no usable host name: it looks like http://127.0.0.1:8080."))
     if port is not None and not 0 < port < 65536:
-        raise BadInput("The port of the URL must be between 1 and 65535.")
+        raise BadInput(_("The port of the URL must be between 1 and 65535."))
     if url.userinfo:
-        raise BadInput("Leave user name and password out of the URL; an API key has its own field.")
+        raise BadInput(_("Leave user name and password out of the URL; an API key has its own field."))
     if url.query:
-        raise BadInput("Leave out the part of the URL after the question mark.")
+        raise BadInput(_("Leave out the part of the URL after the question mark."))
     if re.match(r"[^/?#]*:([/?#]|$)", candidate.partition("://")[2]):
-        raise BadInput("The URL has a colon without a port number.")
+        raise BadInput(_("The URL has a colon without a port number."))
     netloc = url.netloc.decode("ascii").lower()
     return f"{scheme}://{netloc}{_without_endpoint(url.raw_path.decode('ascii'))}"
 

@@ -11,8 +11,8 @@ from statistics import fmean
 from app.counted import Counted
 from app.i18n import marked
 from app.metrics import clock
-from app.metrics.itl import percentile
 from app.metrics.prefill import fresh_prompt_tokens
+from app.metrics.summary import percentile
 from app.samples import Sample, Status
 
 DISAGREEMENT = 0.05
@@ -72,12 +72,12 @@ def _beside(counted: Counted, complete: Sequence[Sample], others: int) -> Beside
 
 def _cause(counted: Counted, complete: Sequence[Sample], difference: float, others: int) -> str:
     if others > 0:
-        return "The server's figure holds requests of others too."
+        return marked("The server's figure holds requests of others too.")
     flags = Counter(flag for sample in complete for flag in sample.flags)
     if counted.name in _BY_CLOCK:
         by_flag = next((said for flag, said in CAUSES_BY_FLAG.items() if flags[flag]), None)
         return by_flag or counting_cause(difference, complete)
-    return _CAUSES.get(counted.name, "The server counts otherwise than its answers say.")
+    return _CAUSES.get(counted.name, marked("The server counts otherwise than its answers say."))
 
 
 def counting_cause(difference: float, samples: Sequence[Sample]) -> str:
@@ -181,7 +181,7 @@ def stated(taken: Sequence[Sample]) -> list[Counted]:
         for sample in complete
         if sample.trace.server and not {"unit_mismatch", "implausible"} & set(sample.flags)
     ]
-    how = f"stated with {len(sound)} of {len(complete)} answers"
+    how = marked("stated with {n:,} of {all:,} answers", n=len(sound), all=len(complete))
     prefills = [(n, ms) for each in sound if (n := each.prompt_tokens or 0) and (ms := each.prompt_ms)]
     decodes = [(n - 1, ms) for each in sound if (n := each.output_tokens or 0) > 1 and (ms := each.decode_ms)]
     drafts = [(each.draft_accepted_tokens or 0, each.draft_tokens) for each in sound if each.draft_tokens]

@@ -18,6 +18,7 @@ from app.roof.foundation import Foundation, Unknown, foundation
 from app.samples import Point
 from app.store.drafts import Drafts, drafts_of
 from app.store.hardware import Hardware
+from app.store.machines import device_title
 from app.store.models import told_of
 
 
@@ -178,7 +179,7 @@ def _prefill(found: Foundation, point: Point) -> tuple[PrefillCeiling | None, st
     if without is not None:
         return None, _(
             "The peak compute of {without} is unknown, so there is no prefill ceiling and no TTFT floor.",
-            without=without,
+            without=device_title(without),
         )
     held = [holder.device for holder in found.holders]
     return prefill(found.geometry, held, point.prompt_tokens, point.depth, found.kv), ""

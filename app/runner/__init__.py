@@ -14,6 +14,7 @@ from app.bench import Stop
 from app.db import Database
 from app.engines.base import Facts
 from app.errors import BadInput, Busy, Cancelled, Conflict, RoofmarkError
+from app.i18n import _, marked
 from app.models import Run, new_public_id
 from app.runner import bandwidth, workers
 from app.runner.facts import facts_json
@@ -119,7 +120,7 @@ class Runner:
             run = runs.run(session, public_id)
             assert run.id is not None
             if not runs.request_cancel(session, run.id):
-                raise Conflict(f"The run has ended already: it is {run.status}.")
+                raise Conflict(_("The run has ended already: it is {status}.", status=_(run.status)))
         ours = run.worker_instance == workers.instance_id(self._settings)
         if run.status == "running" and run.worker_pid and ours and workers.is_held(self._settings, public_id):
             try:
@@ -162,7 +163,7 @@ class Runner:
         for run in dead:
             assert run.id is not None
             with self._database.write() as session:
-                if runs.finish(session, run.id, "interrupted", "The worker process ended before the run did."):
+                if runs.finish(session, run.id, "interrupted", marked("The worker process ended before the run did.")):
                     log.warning("run %s lost its worker", run.public_id)
                     measurements.derive(session, run.id)
 
@@ -208,7 +209,7 @@ class Runner:
     def _reaching_out(self) -> Iterator[None]:
         """Slow servers must not take all threads of the web process."""
         if not self._probes.acquire(blocking=False):
-            raise Busy("Several servers are being probed at this moment: try again when that is over.")
+            raise Busy(_("Several servers are being probed at this moment: try again when that is over."))
         try:
             yield
         finally:
@@ -218,7 +219,7 @@ class Runner:
         """Probes a known server again and remembers what it said. Raises ServerProblem, NotFound."""
         with self._database.read() as session:
             server = servers.server(session, server_slug)
-        key = Secrets(self._settings).decrypt(server.api_key_encrypted) if server.api_key_encrypted else None
+        key = Secrets(self._settings).api_key(server.api_key_encrypted)
         facts = self.probe(server.base_url, key, server.engine)
         assert server.id is not None
         with self._database.write() as session:

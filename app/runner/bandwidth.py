@@ -11,6 +11,7 @@ from sqlmodel import Session
 from app.db import Database
 from app.errors import Conflict, RoofmarkError
 from app.hardware import bandwidth as probe
+from app.i18n import _, marked
 from app.models import BandwidthProbe, Machine, now
 from app.runner import workers
 from app.settings import Settings
@@ -37,7 +38,7 @@ def perform(database: Database, settings: Settings, slug: str, say: Say) -> Band
     """
     with workers.hold(settings, _name(slug)) as is_ours:
         if not is_ours:
-            raise Conflict(bandwidth.BEING_MEASURED)
+            raise Conflict(_(bandwidth.BEING_MEASURED))
         return _perform(database, slug, say)
 
 
@@ -59,7 +60,7 @@ def _perform(database: Database, slug: str, say: Say) -> BandwidthProbe:
         reading = probe.measure(machine.llc_bytes or _llc_bytes(), tell)
     except BaseException as error:
         with database.write() as session:
-            sentence = str(error) if isinstance(error, RoofmarkError) else "The measurement was broken off."
+            sentence = str(error) if isinstance(error, RoofmarkError) else marked("The measurement was broken off.")
             bandwidth.fail(session, row_id, sentence)
         raise
     with database.write() as session:
@@ -78,7 +79,7 @@ def current(database: Database, settings: Settings, machine: Machine) -> Bandwid
         return row
     assert row.id is not None
     with database.write() as session:
-        bandwidth.fail(session, row.id, "The process that measured ended before it was done.")
+        bandwidth.fail(session, row.id, marked("The process that measured ended before it was done."))
         return bandwidth.latest(session, machine)
 
 
@@ -95,8 +96,11 @@ def _measurable(session: Session, slug: str) -> Machine:
     machine = machines.machine(session, slug)
     if not machines.is_here(machine):
         raise Conflict(
-            f"{machine.name} is another machine than this one: run `roofmark machine bandwidth` on it, and type the "
-            "result into its form."
+            _(
+                "{name} is another machine than this one: run `roofmark machine bandwidth` on it, and "
+                "type the result into its form.",
+                name=machine.name,
+            )
         )
     return machine
 

@@ -6,6 +6,7 @@ from typing import Any
 from app.bench import Prepared, work_of_others
 from app.counted import Counted
 from app.engines.base import FROM_LOG, Counters
+from app.i18n import marked
 from app.metrics.beside import stated
 from app.runner import sensing
 from app.samples import Sample, Status
@@ -17,7 +18,11 @@ def before(prepared: Prepared, warnings: Sequence[str]) -> dict[str, Any]:
         "warnings": list(warnings),
         "left_out": [{"point": case.point.key, "reason": sentence} for case, sentence in prepared.left_out],
         "checks": [
-            f"The server's tokenizer counts {counted:,} tokens in the prompt of about {case.point.prompt_tokens:,}."
+            marked(
+                "The server's tokenizer counts {counted:,} tokens in the prompt of about {planned:,}.",
+                counted=counted,
+                planned=case.point.prompt_tokens,
+            )
             for case, counted in prepared.cases
             if counted is not None
         ],
@@ -41,13 +46,16 @@ def after(
     measured = [sample for sample in complete if not sample.is_warmup]
     cached = [sample.trace.cached_tokens for sample in measured]
     if cached and all(count == 0 for count in cached):
-        checks.append("No prompt token came from the server's cache.")
+        checks.append(marked("No prompt token came from the server's cache."))
     if measured and all(sample.trace.output_tokens == sample.point.output_tokens for sample in measured):
-        checks.append("Every sample has exactly the asked output length.")
+        checks.append(marked("Every sample has exactly the asked output length."))
     models = list(dict.fromkeys(sample.trace.model for sample in taken if sample.trace.model))
     if len(models) > 1:
         warnings.append(
-            f"The server answered with different models during the run: {', '.join(models)}. Measure each by itself."
+            marked(
+                "The server answered with different models during the run: {models}. Measure each by itself.",
+                models=", ".join(models),
+            )
         )
     warnings += [note for note in notes if note not in warnings]
     warnings += sensing.warnings(taken)
@@ -56,10 +64,14 @@ def after(
     others = work_of_others([sample.trace for sample in taken], began, ended)
     if others:
         warnings.append(
-            f"The server processed {others} for somebody else during the run: measure again while nobody else uses it."
+            marked(
+                "The server processed {others} for somebody else during the run: measure again "
+                "while nobody else uses it.",
+                others=others,
+            )
         )
     elif others is not None:
-        checks.append("The server's own counters saw no other request during the run.")
+        checks.append(marked("The server's own counters saw no other request during the run."))
     told = {each.name for each in counted}
     server = [*counted, *(each for each in stated(taken) if each.name not in told)]
     return {**known, "checks": checks, "warnings": warnings, "server": [each.to_json() for each in server]}
@@ -72,4 +84,8 @@ def told_by_log(complete: Sequence[Sample]) -> str | None:
     if not told:
         return None
     names = dict.fromkeys(name.replace("_", " ") for each in told for name in each)
-    return f"The server's log tells of {plural(len(told), 'sample')} what its answers did not: {', '.join(names)}."
+    return marked(
+        "The server's log tells of {samples} what its answers did not: {names}.",
+        samples=plural(len(told), "sample"),
+        names=", ".join(names),
+    )

@@ -13,6 +13,7 @@ from app.configuration import Snapshot, setting_title, show
 from app.engines.base import Engine, Facts, ModelFacts
 from app.errors import BadInput, ServerProblem, Trouble
 from app.http import is_loopback
+from app.i18n import _, marked
 from app.models import FULL_GEOMETRY, Server
 from app.suites import Suite
 
@@ -39,7 +40,10 @@ def chosen_model(facts: Facts, wanted: str | None) -> ModelFacts | None:
     found = facts.model(wanted)
     if found is None:
         offered = ", ".join(model.name for model in facts.models[:8])
-        raise ServerProblem(f"The server has no model {wanted!r}. It offers: {offered}.", Trouble.UNKNOWN_MODEL)
+        raise ServerProblem(
+            _("The server has no model {wanted!r}. It offers: {offered}.", wanted=wanted, offered=offered),
+            Trouble.UNKNOWN_MODEL,
+        )
     return found
 
 
@@ -64,7 +68,12 @@ def snapshot(server: Server, facts: Facts, model: ModelFacts | None) -> Snapshot
 def contradictions(server: Server, frozen: Snapshot) -> list[str]:
     """What a person once said and the server tells otherwise: the server's word counts."""
     return [
-        f"{setting_title(key)} is {show(frozen.settings[key])} as the server says, not {show(said)} as it was stated."
+        marked(
+            "{title} is {told} as the server says, not {said} as it was stated.",
+            title=setting_title(key),
+            told=show(frozen.settings[key]),
+            said=show(said),
+        )
         for key, said in server.settings.items()
         if key in frozen.settings and frozen.settings[key] != said
     ]
@@ -108,8 +117,10 @@ def geometry(
         else:
             return known, []
     except BadInput as error:
-        what = "What the server says of its model" if document is not None else "The model's file"
-        return known, [f"{what} could not be understood, so there is no ceiling: {error}"]
+        what = marked("What the server says of its model") if document is not None else marked("The model's file")
+        return known, [
+            marked("{what} could not be understood, so there is no ceiling: {error}", what=what, error=error)
+        ]
     return {**known, FULL_GEOMETRY: full.to_json()}, []
 
 

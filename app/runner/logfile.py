@@ -10,6 +10,7 @@ from pathlib import Path
 
 from app.engines.base import Engine
 from app.errors import BadInput
+from app.i18n import _, marked, translated
 from app.runner.pairing import with_log
 from app.samples import Trace
 
@@ -101,11 +102,13 @@ def _opened(path: Path) -> int:
         # without O_NONBLOCK, opening a pipe would wait for somebody to write into it
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not a path"
-        raise BadInput(f"The server's log {path} cannot be read: {why}.") from error
+        why = error.strerror if isinstance(error, OSError) else marked("not a path")
+        raise BadInput(
+            _("The server's log {path} cannot be read: {why}.", path=path, why=translated(str(why)))
+        ) from error
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise BadInput(f"The server's log {path} is not a regular file.")
+        raise BadInput(_("The server's log {path} is not a regular file.", path=path))
     return file
 
 
@@ -116,7 +119,12 @@ def following(path: str | None, engine: Engine) -> Iterator[tuple[Following | No
         yield None, None
         return
     if not engine.has_log:
-        yield None, f"The log is not read: its format is known of llama.cpp and Strata, not of {engine.title}."
+        yield (
+            None,
+            marked(
+                "The log is not read: its format is known of llama.cpp and Strata, not of {title}.", title=engine.title
+            ),
+        )
         return
     try:
         file = LogFile(path)

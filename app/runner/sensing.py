@@ -7,6 +7,7 @@ from dataclasses import replace
 from app.bench import Taken
 from app.hardware.watch import Watch, columns
 from app.http import is_loopback
+from app.i18n import marked
 from app.models import Server
 from app.samples import Sample
 from app.settings import Settings
@@ -40,13 +41,18 @@ def warnings(samples: Sequence[Sample]) -> list[str]:
     throttles = sorted({why for sample in samples for why in sample.sensors.get("throttles", ())})
     if throttles:
         said.append(
-            f"A card was held back during the run ({', '.join(throttles)}): measure again when it is cool, or with a "
-            "higher limit."
+            marked(
+                "A card was held back during the run ({why}): measure again when it is cool, or with a higher limit.",
+                why=", ".join(throttles),
+            )
         )
     swapped = [each for sample in samples for each in sample.sensors.get("values", {}).get("swapped_bytes", ())]
     if swapped and swapped[-1] - swapped[0] >= SWAPPED_BYTES:
         said.append(
-            f"This machine swapped {size(swapped[-1] - swapped[0])} during the run: its memory is too small for the "
-            "model and what else runs."
+            marked(
+                "This machine swapped {swapped} during the run: its memory is too small for the model "
+                "and what else runs.",
+                swapped=size(swapped[-1] - swapped[0]),
+            )
         )
     return said

@@ -16,6 +16,7 @@ from app.db import Database
 from app.engines.base import Counters, Engine, Facts, ModelFacts
 from app.errors import Busy, Cancelled, RoofmarkError, ServerProblem
 from app.http import ServerClient, is_loopback
+from app.i18n import marked
 from app.metrics import triple_of
 from app.models import Run, Server
 from app.runner import evidence, logfile, notify, sensing, workers
@@ -107,11 +108,11 @@ def _measured(
         return "failed", str(error)
     except Exception:
         log.exception("run %s failed unexpectedly", public_id)
-        return "failed", "Something went wrong inside Roofmark; the log says what."
+        return "failed", marked("Something went wrong inside Roofmark; the log says what.")
 
 
 def _measure(m: _Measuring) -> str | None:
-    key = Secrets(m.settings).decrypt(m.server.api_key_encrypted) if m.server.api_key_encrypted else None
+    key = Secrets(m.settings).api_key(m.server.api_key_encrypted)
     with engines.open_client(m.server.base_url, key, m.settings) as client:
         engine = engines.find(m.server.engine)
         limits = Limits(m.settings.loading_timeout_s, m.settings.busy_timeout_s)
@@ -193,7 +194,7 @@ def _freeze(
             evidence=found,
             samples_planned=m.planned,
             main_point_key=prepared.cases[0][0].point.key,
-            progress={"phase": "Measuring.", "step": bench.step(m.suite, prepared.fitting, 0)},
+            progress={"phase": marked("Measuring."), "step": bench.step(m.suite, prepared.fitting, 0)},
         )
     m.run.evidence = found
 
@@ -225,7 +226,7 @@ def _keep(m: _Measuring, taken: Taken, prepared: Prepared) -> None:
     m.taken.append(taken)
     last = triple_of(taken.sample)
     remaining_s = _remaining_s(m, prepared)
-    done, phase = len(m.taken), "Measuring."
+    done, phase = len(m.taken), marked("Measuring.")
     step = bench.step(m.suite, prepared.fitting, done)
     progress = {"phase": phase, "step": step, "last": last, "remaining_s": remaining_s, "at": time.time()}
 

@@ -19,6 +19,7 @@ from filelock import FileLock, Timeout
 
 import app
 from app.errors import StorageProblem
+from app.i18n import _, translated
 from app.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ def instance_id(settings: Settings) -> str:
                 path.write_text(uuid.uuid4().hex, encoding="ascii")
             return path.read_text(encoding="ascii").strip()
     except (OSError, Timeout) as error:
-        raise StorageProblem("The data folder cannot be written: check its permissions.") from error
+        raise StorageProblem(_("The data folder cannot be written: check its permissions.")) from error
 
 
 def start(settings: Settings, name: str, *command: str) -> subprocess.Popen[bytes]:
@@ -98,5 +99,7 @@ def _folder(settings: Settings, name: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageProblem(f"The data folder cannot be written: {error.strerror}.") from error
+        raise StorageProblem(
+            _("The data folder cannot be written: {why}.", why=translated(str(error.strerror)))
+        ) from error
     return folder

@@ -4,12 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from app import charts
 from app.ceiling.curve import CurvePoint
-from app.ceiling.decode import GIGA, TERA, usual_range
+from app.ceiling.decode import usual_range
 from app.ceiling.report import Report
+from app.i18n import marked
 from app.share import neutral
 from app.share.figures import public
 from app.share.snapshot import Chart, Column, Fact, Figures, Snapshot, Tile
-from app.units import number, size
+from app.units import GIGA, TERA, bandwidth, billions, number, size
 
 KIND = "ceiling"
 SHOWN_CONTEXT = 8_192
@@ -26,15 +27,22 @@ def snapshot(reports: Sequence[Report], curve: Sequence[CurvePoint]) -> Snapshot
         kind=KIND,
         title=f"Ceiling: {model} on {_article(device)}",
         description=f"{', '.join(f'{tile.title}: {number(tile.value)} {tile.unit}' for tile in tiles)} at most.",
-        subtitle=f"What {_bandwidth(first)} allow at most, computed",
+        subtitle=marked(
+            "What {bandwidth} allow at most, computed", bandwidth=bandwidth(first.device.bandwidth_bytes_per_s)
+        ),
         tiles=tiles,
         facts=tuple(_facts(first, device)),
         figures=(_contexts(reports),),
         charts=(Chart("Decode against context", public(figure)),) if figure else (),
         remarks=(
-            "Nothing here was measured: a ceiling is the speed that hardware cannot beat, because each token reads "
-            "the model's weights and the KV cache from memory.",
-            "Whatever is uncertain is left out of the bytes. Most good results reach 60 to 85 % of a decode ceiling.",
+            marked(
+                "Nothing here was measured: a ceiling is the speed that hardware cannot beat, because each token reads "
+                "the model's weights and the KV cache from memory."
+            ),
+            marked(
+                "Whatever is uncertain is left out of the bytes. Most good results reach 60 to 85 % of a decode "
+                "ceiling."
+            ),
         ),
     )
 
@@ -44,9 +52,9 @@ def _model(found: Report) -> str:
     weights, total = found.geometry.weights, found.geometry.params_total
     assert weights is not None, "without weights there is no ceiling"
     active = found.geometry.params_active
-    size_words = f"{number(total and total / GIGA)} B parameters"
+    size_words = f"{billions(total)} parameters"
     if active and total and weights.routed.parameters:
-        size_words += f" with {number(active / GIGA)} B active"
+        size_words += f" with {billions(active)} active"
     return f"{size_words} at {number(weights.bits_per_weight)} bits"
 
 
@@ -54,33 +62,29 @@ def _article(device: str) -> str:
     return f"an {device}" if device == neutral.ACCELERATOR else device
 
 
-def _bandwidth(found: Report) -> str:
-    return f"{number(found.device.bandwidth_bytes_per_s / GIGA)} GB/s"
-
-
 def _tiles(reports: Sequence[Report]) -> Iterator[Tile]:
     first = reports[0]
     for found in (first, *(each for each in reports if each.context == SHOWN_CONTEXT)):
         assert found.decode is not None, "the calculator refuses a model without weights"
         assert found.step is not None, "the calculator refuses a model without weights"
-        where = f"{found.context:,} tokens" if found.context else "empty cache"
+        where = marked("{n:,} tokens", n=found.context) if found.context else marked("empty cache")
         source = found.decode.words if not found.context else found.step.words
-        yield Tile(f"Decode, {where}", found.decode.tokens_per_s, "tok/s", source=source)
-    title = f"Prefill, {first.prompt_tokens:,} tokens"
+        yield Tile(f"{marked('Decode')} · {where}", found.decode.tokens_per_s, "tok/s", source=source)
+    title = f"{marked('Prefill')} · {marked('{n:,} tokens', n=first.prompt_tokens)}"
     if first.prefill:
         yield Tile(title, first.prefill.tokens_per_s, "tok/s", source=first.prefill.words)
     else:
-        yield Tile(title, None, "tok/s", reason="The device's peak TFLOP/s are unknown.")
+        yield Tile(title, None, "tok/s", reason=marked("The device's peak TFLOP/s are unknown."))
 
 
 def _facts(found: Report, device: str) -> Iterator[Fact]:
     geometry = found.geometry
     yield Fact("Device", device)
-    yield Fact("Memory bandwidth", _bandwidth(found))
+    yield Fact("Memory bandwidth", bandwidth(found.device.bandwidth_bytes_per_s))
     if found.device.peak_flops:
         yield Fact("Compute", f"{number(found.device.peak_flops / TERA)} TFLOP/s")
-    yield Fact("Parameters", f"{number(geometry.params_total and geometry.params_total / GIGA)} B")
-    yield Fact("Active for a token", f"{number(geometry.params_active and geometry.params_active / GIGA)} B")
+    yield Fact("Parameters", billions(geometry.params_total))
+    yield Fact("Active for a token", billions(geometry.params_active))
     if geometry.weights is not None:
         yield Fact("Bits per weight", number(geometry.weights.bits_per_weight))
         yield Fact("Weights", size(geometry.weights.total.n_bytes))

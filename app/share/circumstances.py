@@ -4,7 +4,9 @@ from collections.abc import Collection, Iterator, Sequence
 
 from sqlmodel import Session
 
+from app import units
 from app.errors import NotFound
+from app.i18n import marked
 from app.models import Config, Machine, Model, Run
 from app.roof import RunRoof
 from app.samples import Point
@@ -14,9 +16,9 @@ from app.share.snapshot import Fact, Prose
 from app.store import suites
 from app.store.machines import MachineDevice
 from app.suites import Case
-from app.units import number
+from app.units import plural
 
-TITLES = {Option.MACHINE: "Machine", Option.LABELS: "Labels", Option.FLAGS: "Further settings"}
+TITLES = {Option.MACHINE: marked("Machine"), Option.LABELS: marked("Labels"), Option.FLAGS: marked("Further settings")}
 """Of what is a fact when it is ticked; note and prompt stand by themselves."""
 
 
@@ -32,15 +34,15 @@ def facts(config: Config, model: Model, held: Sequence[MachineDevice]) -> Iterat
 
 def bandwidth(roof: RunRoof) -> Fact:
     holder = roof.foundation.holders[0]
-    rate = f"{number(holder.device.bandwidth_bytes_per_s / 1e9)} GB/s"
+    rate = units.bandwidth(holder.device.bandwidth_bytes_per_s)
     return Fact("Memory bandwidth", f"{rate}, {neutral.bandwidth_source(holder.stated.source)}")
 
 
 def played(point: Point) -> str:
     """`512 prompt tokens, 128 output tokens`"""
-    said = [f"{point.prompt_tokens:,} prompt tokens", f"{point.output_tokens:,} output tokens"]
-    said += [f"{point.concurrency} at once"] if point.concurrency > 1 else []
-    said += [f"{point.depth:,} in the cache before"] if point.depth else []
+    said = [plural(point.prompt_tokens, "prompt token"), plural(point.output_tokens, "output token")]
+    said += [marked("{n:,} at once", n=point.concurrency)] if point.concurrency > 1 else []
+    said += [marked("{n:,} in the cache before", n=point.depth)] if point.depth else []
     return ", ".join(said)
 
 
@@ -67,4 +69,4 @@ def own_words(run: Run, machine: Machine, config: Config, prompts: Sequence[Case
 def prose_of_prompts(prompts: Sequence[Case], ticked: Collection[Option]) -> Iterator[Prose]:
     if Option.PROMPT in ticked:
         for case in prompts:
-            yield Prose(f"Prompt of about {case.point.prompt_tokens:,} tokens", case.prompt)
+            yield Prose(marked("Prompt of about {n:,} tokens", n=case.point.prompt_tokens), case.prompt)

@@ -8,15 +8,16 @@ from sqlmodel import Session
 from app.compare import Comparison, compare
 from app.compare.result import Ceiling, Cell, Distribution, Pair, PointRows, Subject
 from app.errors import BadInput
+from app.i18n import _, marked
 from app.metrics import NULL_REASONS
 from app.models import Config, Machine, Model, Run
 from app.share import circumstances, neutral
 from app.share.options import Option
 from app.store import hardware
-from app.store.subjects import circumstances_of
+from app.store.runs import circumstances_of
 from app.suites import Case
 
-NO_VERDICT = "no verdict"
+NO_VERDICT = marked("no verdict")
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,13 @@ class Compared:
 def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
     from app import engines  # loads every engine: not at start
 
-    compared = compare(session, names, {engine.key: engine.title for engine in engines.all()})
+    compared = compare(session, names, engines.titles())
     by_id = circumstances_of(session, {subject.public_id for subject in compared.subjects})
     sides = []
     for subject in compared.subjects:
-        run, machine, _, config, model = by_id[subject.public_id]
+        run, machine, _server, config, model = by_id[subject.public_id]
         if config is None or model is None:
-            raise BadInput("A run that ended before its configuration was known cannot be shared.")
+            raise BadInput(_("A run that ended before its configuration was known cannot be shared."))
         told = {
             fact.title: fact.value
             for fact in circumstances.facts(config, model, hardware.hardware_of(session, run).devices)

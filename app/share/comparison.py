@@ -8,6 +8,7 @@ from app import charts
 from app.compare import Comparison
 from app.compare.result import PointRows, Row
 from app.db import remembered
+from app.i18n import inside, marked
 from app.metrics import TRIPLE
 from app.share import circumstances
 from app.share.compared import NO_VERDICT, Compared, differing, fact_titles, neutral_comparison
@@ -17,7 +18,7 @@ from app.share.snapshot import Chart, Column, Fact, Figures, Prose, Snapshot, Ti
 from app.units import number, percent
 
 KIND = "comparison"
-NO_VALUE = "There is no value at this point."
+NO_VALUE = marked("There is no value at this point.")
 DECODE = TRIPLE[2]
 
 
@@ -73,7 +74,7 @@ def _description(found: Compared) -> str:
     said = []
     for place, subject in enumerate(others, start=1):
         changes = [
-            f"{row.title if row.title.isupper() else row.title.lower()} {percent(ratio.value - 1)}"
+            f"{inside(row.title)} {percent(ratio.value - 1)}"
             for row in found.comparison.main_rows
             if (ratio := row.cells[place].ratio) is not None and ratio.value is not None
         ]
@@ -103,9 +104,9 @@ def _ratio_tile(row: Row) -> Tile:
     ratio = other.ratio
     if ratio is None or ratio.value is None:
         return Tile(row.title, None, "×", reason=other.reason or base.reason or NO_VALUE)
-    wish = "less is better" if row.better == "lower" else "more is better"
-    source = f"{ratio.verdict or NO_VERDICT}: {number(base.value)} to {number(other.value)} {row.unit}, {wish}"
-    return Tile(f"{row.title}, B over A", ratio.value, "×", None, ratio.low, ratio.high, source=source)
+    wish = marked("less is better") if row.better == "lower" else marked("more is better")
+    source = " · ".join((ratio.verdict or NO_VERDICT, f"{number(base.value)} → {number(other.value)} {row.unit}", wish))
+    return Tile(f"{row.title} · {marked('B over A')}", ratio.value, "×", None, ratio.low, ratio.high, source=source)
 
 
 def _facts(found: Compared, options: frozenset[Option]) -> Iterator[Fact]:
@@ -122,11 +123,14 @@ def _facts(found: Compared, options: frozenset[Option]) -> Iterator[Fact]:
 def _figures(found: Compared) -> Iterator[Figures]:
     compared = found.comparison
     heads = (Column("Circumstance", is_text=True), *(Column(side.letter, is_text=True) for side in found.sides))
-    rows = [(title, *(side.facts.get(title, "not stated") for side in found.sides)) for title in differing(found.sides)]
+    rows = [
+        (title, *(side.facts.get(title, marked("not stated")) for side in found.sides))
+        for title in differing(found.sides)
+    ]
     days = [f"{side.run.started_at:%Y-%m-%d}" if side.run.started_at else "" for side in found.sides]
-    yield Figures("What is compared", heads, (*rows, ("Measured", *days)), is_brief=True)
+    yield Figures("What is compared", heads, (*rows, (marked("Measured"), *days)), is_brief=True)
     for each in compared.shared_points:
-        title = f"At {circumstances.played(each.point)}"
+        title = marked("Figures at {point}", point=circumstances.played(each.point))
         yield Figures(title, _COLUMNS, tuple(_rows(compared, each)), is_brief=each.point == compared.main)
     yield Figures("Ceilings", _CEILING_COLUMNS, tuple(_ceilings(compared)))
 
@@ -171,18 +175,19 @@ def _ceilings(compared: Comparison) -> Iterator[tuple[str | float | None, ...]]:
 
 def _charts(compared: Comparison) -> Iterator[Chart]:
     figures = (
-        ("Ratios to A", charts.forest(compared), "chart-forest"),
-        ("Pauses between tokens", charts.pauses(compared), "chart-forest"),
-        ("Over the points of the suite", charts.curves(compared), "chart-history"),
+        (marked("Ratios to A"), charts.forest(compared), "chart-forest"),
+        (marked("Pauses between tokens"), charts.pauses(compared), "chart-forest"),
+        (marked("Over the points of the suite"), charts.curves(compared), "chart-history"),
     )
     yield from (Chart(title, public(figure), size) for title, figure, size in figures if figure is not None)
 
 
 def _remarks(found: Compared) -> Iterator[str]:
     for pair in found.comparison.pairs:
-        against = f"{found.sides[pair.place].letter} against {found.sides[0].letter}"
-        yield f"{against}: {'they cannot be compared' if pair.refusal else pair.verdict or NO_VERDICT}."
-    yield (
+        letters = {"result": found.sides[pair.place].letter, "base": found.sides[0].letter}
+        said = marked("they cannot be compared") if pair.refusal else pair.verdict or NO_VERDICT
+        yield f"{marked('Result {result} against {base}', **letters)}: {said}."
+    yield marked(
         "Better and worse: the 95 % interval of the ratio excludes 1, and the change is larger than the noise of both. "
         "Same: the interval lies within 3 %. Inconclusive: everything else."
     )

@@ -13,6 +13,7 @@ from app.charts.explore.shape import Mark, Sheet
 from app.charts.explore.table import series_words, summary, words
 from app.configuration import SETTINGS
 from app.errors import BadInput
+from app.i18n import _, inside, marked
 from app.models import Config, Model
 from app.share import neutral
 from app.share.figures import public
@@ -33,13 +34,13 @@ def snapshot(session: Session, given: Mapping[str, str], options: frozenset[Opti
     sheet = _explored(session, given, options).sheet
     figure = explorer.figure(sheet, lambda _mark: "")
     if figure is None:
-        raise BadInput("Nothing of this view is left to share: what it shows stands in words of your own.")
-    title = f"{sheet.y.title} against {sheet.x.lower_title}"
+        raise BadInput(_("Nothing of this view is left to share: what it shows stands in words of your own."))
+    title = f"{sheet.y.title} against {inside(sheet.x.title)}"
     days = [day for day in (sheet.view.since, sheet.view.until) if day]
     period = " to ".join(f"{day:%Y-%m-%d}" for day in days)
     return Snapshot(
         kind=KIND,
-        title=f"{title}, by {sheet.series.lower_title}" if sheet.series else title,
+        title=f"{title}, by {inside(sheet.series.title)}" if sheet.series else title,
         description=summary(sheet),
         subtitle=" · ".join(filter(None, [plural(sheet.observations, sheet.noun), period])),
         tiles=tuple(_tiles(sheet)),
@@ -67,9 +68,8 @@ def offers(session: Session, given: Mapping[str, str]) -> list[Offer]:
 def _explored(session: Session, given: Mapping[str, str], options: frozenset[Option]) -> explorer.Exploration:
     from app import engines  # loads every engine: not at start
 
-    titles = {engine.key: engine.title for engine in engines.all()}
     whole = {name: value for name, value in given.items() if name not in _ONE_POINT}
-    found = explorer.explore(session, whole, titles, _Neutral(session, options))
+    found = explorer.explore(session, whole, engines.titles(), _Neutral(session, options))
     if found.problems:
         raise BadInput(found.problems[0])
     own = [field for field in (found.sheet.x, found.sheet.y, found.sheet.series) if field and _is_own(field)]
@@ -148,12 +148,12 @@ def _tiles(sheet: Sheet) -> Iterator[Tile]:
     if sheet.y.kind != "number":
         return
     marks = sorted(sheet.marks, key=_height)
-    ends = {"Lowest": marks[0], "Highest": marks[-1]} if len(marks) > 1 else {"": marks[0]}
+    ends = {marked("Lowest"): marks[0], marked("Highest"): marks[-1]} if len(marks) > 1 else {"": marks[0]}
     for which, mark in ends.items():
         where = [series_words(sheet, mark.series)] if sheet.series else []
-        at = f"{sheet.x.title} {words(mark.x)} {sheet.x.unit}".strip()
-        title = f"{which} {sheet.y.lower_title}" if which else sheet.y.title
-        source = f"{', '.join([*where, at])}: {plural(mark.observations, sheet.noun)}"
+        at = f"{words(mark.x)} {sheet.x.unit}".strip()
+        title = f"{which} · {sheet.y.title}" if which else sheet.y.title
+        source = " · ".join([*where, sheet.x.title, at, plural(mark.observations, sheet.noun)])
         yield Tile(title, _height(mark), sheet.y.unit, source=source)
 
 
@@ -163,7 +163,7 @@ def _height(mark: Mark) -> float:
 
 
 def _facts(sheet: Sheet) -> Iterator[Fact]:
-    for title, field in (("Shown", sheet.y), ("Against", sheet.x), ("Series", sheet.series)):
+    for title, field in ((marked("Shown"), sheet.y), (marked("Against"), sheet.x), (marked("Series"), sheet.series)):
         if field is not None:
             yield Fact(title, field.label)
     if sheet.view.source:

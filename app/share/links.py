@@ -6,6 +6,7 @@ from datetime import datetime
 from sqlmodel import Session
 
 from app.errors import BadInput
+from app.i18n import _
 from app.share.snapshot import SCHEMA_VERSION, Snapshot
 from app.store import shares
 
@@ -23,7 +24,7 @@ def titled(snapshot: Snapshot, title: str) -> Snapshot:
     """With a title of the person's own; the snapshot's without one. Raises BadInput when it is too long."""
     title = "".join(letter for letter in " ".join(title.split()) if letter.isprintable())
     if len(title) > LONGEST_TITLE:
-        raise BadInput(f"The title is longer than {LONGEST_TITLE} characters.")
+        raise BadInput(_("The title is longer than {most} characters.", most=LONGEST_TITLE))
     return replace(snapshot, title=title or snapshot.title[:LONGEST_TITLE])
 
 

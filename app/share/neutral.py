@@ -7,6 +7,7 @@ from typing import Any
 from app.configuration import SETTINGS, setting_title, show
 from app.hardware.catalogue import built_in
 from app.hardware.profile import CATALOGUE, MEASURED, SENSOR, TYPED
+from app.i18n import marked
 from app.models import Config, Model
 from app.store.machines import MachineDevice
 from app.suites import BUILT_IN
@@ -72,12 +73,12 @@ def engine(config: Config) -> str:
 def engine_title(key: str) -> str:
     from app import engines  # loads every engine: not at start
 
-    return {each.key: each.title for each in engines.all()}.get(key, "another engine")
+    return engines.titles().get(key, marked("another engine"))
 
 
 def suite(key: str) -> str:
     """A person's own suite is named after something; what it plays is said by its points."""
-    return key if key in BUILT_IN else "own suite"
+    return key if key in BUILT_IN else marked("own suite")
 
 
 def bandwidth_source(source: str) -> str:

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from app.errors import BadInput
+from app.i18n import _, marked
 
 
 class Option(StrEnum):
@@ -16,11 +17,11 @@ class Option(StrEnum):
 
 
 OPTIONS = {
-    Option.NOTE: "Note",
-    Option.LABELS: "Labels",
-    Option.PROMPT: "Prompt text",
-    Option.MACHINE: "Machine name",
-    Option.FLAGS: "Engine flags and settings of your own",
+    Option.NOTE: marked("Note"),
+    Option.LABELS: marked("Labels"),
+    Option.PROMPT: marked("Prompt text"),
+    Option.MACHINE: marked("Machine name"),
+    Option.FLAGS: marked("Engine flags and settings of your own"),
 }
 """With their titles."""
 
@@ -40,5 +41,11 @@ def parse(names: Collection[str]) -> frozenset[Option]:
     """Raises BadInput for a name that is no option."""
     for name in names:
         if name not in list(Option):
-            raise BadInput(f"A share can include {', '.join(Option)}; {name[:40]!r} is not one of them.")
+            raise BadInput(
+                _(
+                    "A share can include {options}; {name!r} is not one of them.",
+                    options=", ".join(Option),
+                    name=name[:40],
+                )
+            )
     return frozenset(Option(name) for name in names)

@@ -8,6 +8,7 @@ from sqlmodel import Session
 from app import charts
 from app.db import remembered
 from app.errors import BadInput
+from app.i18n import _, inside, marked
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, Measured, metrics, triple_of
 from app.metrics.base import SOURCES
 from app.metrics.serving import serving
@@ -25,7 +26,13 @@ from app.suites import Case
 from app.units import number
 
 KIND = "run"
-_PARTS = {"weights": "Weights", "kv": "KV cache", "state": "State", "layers": "Layers, fixed cost", "loss": "Remaining"}
+_PARTS = {
+    "weights": marked("Weights"),
+    "kv": marked("KV cache"),
+    "state": marked("State"),
+    "layers": marked("Layers, fixed cost"),
+    "loss": marked("Remaining"),
+}
 
 
 @dataclass(frozen=True)
@@ -86,14 +93,9 @@ def offers(session: Session, public_id: str) -> list[Offer]:
 
 def describe(tiles: Sequence[Tile], bars: Sequence[Bar]) -> str:
     """`TTFT 520 ms, prefill 1,010 tok/s, decode 71.2 tok/s; 62.1 % of the decode ceiling.`"""
-    said = [f"{_inside(tile.title)} {number(tile.value)} {tile.unit}" for tile in tiles if tile.value is not None]
-    reached = [f"{number(100 * bar.share)} % of the {_inside(bar.title)}" for bar in bars[:1]]
+    said = [f"{inside(tile.title)} {number(tile.value)} {tile.unit}" for tile in tiles if tile.value is not None]
+    reached = [f"{number(100 * bar.share)} % of the {inside(bar.title)}" for bar in bars[:1]]
     return "; ".join(filter(None, [", ".join(said), *reached])) + "."
-
-
-def _inside(title: str) -> str:
-    """Inside a sentence: `Decode` becomes `decode`, `TTFT` stays."""
-    return title if title.isupper() else title[0].lower() + title[1:]
 
 
 # --- what it is made from --------------------------------------------------------------------------------------------
@@ -102,10 +104,10 @@ def _inside(title: str) -> str:
 def _result(session: Session, public_id: str) -> _Result:
     run = runs.run(session, public_id)
     assert run.id is not None
-    machine, _, config, model = runs.circumstances(session, run)
+    machine, _server, config, model = runs.circumstances(session, run)
     measured = measurements.measurements_of(session, run.id)
     if config is None or model is None or all(each.value is None for each in measured):
-        raise BadInput("This run has no result that could be shared.")
+        raise BadInput(_("This run has no result that could be shared."))
     points = {each.point.key: each.point for each in measured}
     held = hardware.hardware_of(session, run)
     roof = run_roof(session, run, config, model, held, measured)
@@ -188,7 +190,11 @@ def _figures(found: _Result, explained: Insight | None) -> Iterator[Figures]:
         columns = (Column("Part", is_text=True), Column("Time", "ms"), Column("Arithmetic", is_text=True))
         yield Figures("Where a token's time goes", columns, rows)
     for point in found.points:
-        title = "All metrics" if len(found.points) == 1 else f"All metrics at {circumstances.played(point)}"
+        title = (
+            marked("All metrics")
+            if len(found.points) == 1
+            else marked("All metrics at {point}", point=circumstances.played(point))
+        )
         yield Figures(title, _METRIC_COLUMNS, tuple(_metric_rows(found, point)))
     if found.taken:
         yield Figures("Samples", _SAMPLE_COLUMNS, tuple(_sample_row(sample) for sample in found.taken))
@@ -196,7 +202,7 @@ def _figures(found: _Result, explained: Insight | None) -> Iterator[Figures]:
 
 _SELDOM = {"concurrency": 1, "depth": 0}
 """What points usually have; worth a column where one differs."""
-_SELDOM_TITLES = {"concurrency": "Streams", "depth": "In the cache before"}
+_SELDOM_TITLES = {"concurrency": marked("Streams"), "depth": marked("In the cache before")}
 
 
 def _points(found: _Result) -> Figures:
@@ -268,12 +274,12 @@ def _charts(found: _Result, explained: Insight | None) -> Iterator[Chart]:
     at_point = [sample for sample in found.taken if sample.point == found.main]
     typical = charts.typical_sample(at_point)
     figures = {
-        "Token timeline": charts.timeline(at_point),
-        "Pauses between tokens": charts.gaps(typical) if typical else None,
-        "Decode against context": charts.against_context(explained.curve, charts.reached(explained))
+        marked("Token timeline"): charts.timeline(at_point),
+        marked("Pauses between tokens"): charts.gaps(typical) if typical else None,
+        marked("Decode against context"): charts.against_context(explained.curve, charts.reached(explained))
         if explained
         else None,
-        "Roofline": charts.run_roofline(found.roof.foundation, found.top) if found.roof and found.top else None,
+        marked("Roofline"): charts.run_roofline(found.roof.foundation, found.top) if found.roof and found.top else None,
     }
     yield from (Chart(title, public(figure)) for title, figure in figures.items() if figure is not None)
     several = charts.serving_figure(serving(found.taken, USUAL_SLO), USUAL_SLO)
@@ -284,12 +290,12 @@ def _charts(found: _Result, explained: Insight | None) -> Iterator[Chart]:
 def _remarks(found: _Result) -> Iterator[str]:
     warmups = sum(sample.is_warmup for sample in found.taken)
     if warmups:
-        yield "Medians of the samples; warm-ups are listed, but never counted."
+        yield marked("Medians of the samples; warm-ups are listed, but never counted.")
     for key, flag in FLAGS.items():
         if any(key in sample.flags for sample in found.taken if not sample.is_warmup):
             yield f"{key.replace('_', ' ').capitalize()}: {flag.sentence}"
     if found.top is not None:
-        yield (
+        yield marked(
             "A ceiling is what memory bandwidth and computing allow at most; whatever is uncertain is left out of its "
             "bytes. Most good results reach 60 to 85 % of the decode ceiling."
         )

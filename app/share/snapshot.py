@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.charts import Figure
 from app.errors import Conflict
+from app.i18n import _
 from app.units import number
 
 SCHEMA_VERSION = 1
@@ -128,13 +129,17 @@ class Snapshot:
         """Raises Conflict for a snapshot that this version cannot read."""
         if schema_version != SCHEMA_VERSION:
             raise Conflict(
-                f"This share has version {schema_version}, and this Roofmark reads version {SCHEMA_VERSION}: "
-                "make the link anew, or open it with the Roofmark that made it."
+                _(
+                    "This share has version {version}, and this Roofmark reads version {known}: "
+                    "make the link anew, or open it with the Roofmark that made it.",
+                    version=schema_version,
+                    known=SCHEMA_VERSION,
+                )
             )
         try:
             return _adapter().validate_python(values)
         except ValidationError as error:
-            raise Conflict("This share is damaged and cannot be shown: make the link anew.") from error
+            raise Conflict(_("This share is damaged and cannot be shown: make the link anew.")) from error
 
     @property
     def digest(self) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from sqlmodel import Session
 
 from app.errors import BadInput
-from app.i18n import marked
+from app.i18n import _, marked
 from app.models import Config, Run, now
 from app.store import runs
 from app.store.configs import config
@@ -54,11 +54,17 @@ def clean_labels(labels: Iterable[str]) -> list[str]:
     cleaned = list(dict.fromkeys(label for each in labels if (label := " ".join(each.split()))))
     for label in cleaned:
         if len(label) > MAX_LABEL_CHARS:
-            raise BadInput(f"The label {label[:MAX_LABEL_CHARS]!r}... is longer than {MAX_LABEL_CHARS} characters.")
+            raise BadInput(
+                _(
+                    "The label {label!r}... is longer than {most} characters.",
+                    label=label[:MAX_LABEL_CHARS],
+                    most=MAX_LABEL_CHARS,
+                )
+            )
         if "," in label:
-            raise BadInput(f"The label {label!r} holds a comma, which stands between labels.")
+            raise BadInput(_("The label {label!r} holds a comma, which stands between labels.", label=label))
     if len(cleaned) > MAX_LABELS:
-        raise BadInput(f"A run has at most {MAX_LABELS} labels.")
+        raise BadInput(_("A run has at most {most} labels.", most=MAX_LABELS))
     return cleaned
 
 
@@ -66,9 +72,9 @@ def hide(session: Session, public_id: str, reason: str) -> Run:
     """Out of histories and statistics, with a reason that everybody can read. Raises BadInput without one."""
     reason = reason.strip()
     if not reason:
-        raise BadInput("Say why the run is hidden: whoever finds it later will ask.")
+        raise BadInput(_("Say why the run is hidden: whoever finds it later will ask."))
     if len(reason) > MAX_REASON_CHARS:
-        raise BadInput(f"The reason is longer than {MAX_REASON_CHARS} characters.")
+        raise BadInput(_("The reason is longer than {most} characters.", most=MAX_REASON_CHARS))
     found = runs.run(session, public_id)
     found.hidden_at, found.hidden_reason = found.hidden_at or now(), reason
     session.add(found)

@@ -9,13 +9,14 @@ from sqlmodel import Session, col, func, select
 from app.db import remembered
 from app.errors import Conflict
 from app.hardware.bandwidth import Reading, remarks
+from app.i18n import _, marked
 from app.models import BandwidthProbe, Machine, now
 from app.store import turns
 
 REMEMBERED = 50
 _NEWEST_FIRST = (col(BandwidthProbe.started_at).desc(), col(BandwidthProbe.id).desc())
 
-BEING_MEASURED = "The memory of this machine is being measured already."
+BEING_MEASURED = marked("The memory of this machine is being measured already.")
 
 
 def add_probe(session: Session, machine: Machine) -> BandwidthProbe:
@@ -23,13 +24,13 @@ def add_probe(session: Session, machine: Machine) -> BandwidthProbe:
     assert machine.id is not None
     turns.take(session, machine.id)
     if session.exec(select(turns.has_running_run(machine.id))).one():
-        raise Conflict(f"A run is being measured on {machine.name}: wait until it is done.")
+        raise Conflict(_("A run is being measured on {name}: wait until it is done.", name=machine.name))
     added = BandwidthProbe(machine_id=machine.id, phase="Starting.")
     try:
         with session.begin_nested():
             session.add(added)
     except IntegrityError as error:
-        raise Conflict(BEING_MEASURED) from error
+        raise Conflict(_(BEING_MEASURED)) from error
     return added
 
 

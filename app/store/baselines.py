@@ -11,6 +11,7 @@ from sqlalchemy.orm import aliased
 from sqlmodel import Session, col
 
 from app.errors import Conflict, NotFound
+from app.i18n import _
 from app.metrics import TRIPLE, is_sound, metrics
 from app.metrics.base import Source
 from app.models import Baseline, Config, Machine, Measurement, Model, Run, SampleRow
@@ -23,9 +24,9 @@ def pin(session: Session, public_id: str) -> Baseline:
     run = runs.run(session, public_id)
     model = _model_name(session, run)
     if run.status != "done" or model is None:
-        raise Conflict(f"Only a finished run can be a baseline; this one is {run.status}.")
+        raise Conflict(_("Only a finished run can be a baseline; this one is {status}.", status=_(run.status)))
     if run.hidden_at is not None:
-        raise Conflict("A hidden run cannot be a baseline: show it again first.")
+        raise Conflict(_("A hidden run cannot be a baseline: show it again first."))
     assert run.id is not None
     here = (Baseline.machine_id == run.machine_id, Baseline.model_name == model, Baseline.suite_key == run.suite_key)
     session.execute(delete(Baseline).where(*here))  # type: ignore[arg-type]  # columns compare to conditions
@@ -34,7 +35,7 @@ def pin(session: Session, public_id: str) -> Baseline:
         with session.begin_nested():
             session.add(pinned)
     except IntegrityError as error:
-        raise Conflict("Another baseline was pinned at this very moment: look again.") from error
+        raise Conflict(_("Another baseline was pinned at this very moment: look again.")) from error
     return pinned
 
 
@@ -43,7 +44,7 @@ def unpin(session: Session, public_id: str) -> None:
     run = runs.run(session, public_id)
     found: Any = session.execute(delete(Baseline).where(col(Baseline.run_id) == run.id))
     if not found.rowcount:
-        raise NotFound(f"Run {public_id} is no baseline.")
+        raise NotFound(_("Run {id} is no baseline.", id=public_id))
 
 
 def baseline_of(session: Session, run: Run) -> str | None:

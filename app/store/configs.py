@@ -10,6 +10,7 @@ from sqlmodel import Session, col, select
 
 from app.configuration import Snapshot, told_apart
 from app.errors import NotFound
+from app.i18n import _, marked
 from app.kept import kept
 from app.models import FULL_GEOMETRY, Config, Machine, Model, Server
 
@@ -117,7 +118,7 @@ def particulars(session: Session, server_slugs: Collection[str]) -> dict[int, st
     Empty where there is nothing to tell apart, or only the engine, which lists name anyway.
     """
     groups: dict[tuple[str, str, str | None], dict[int, Snapshot]] = {}
-    for key, (server, snapshot, _) in describe(session, server_slugs).items():
+    for key, (server, snapshot, _machine) in describe(session, server_slugs).items():
         bare = replace(snapshot, engine="", engine_version=None)
         groups.setdefault((server, snapshot.model, snapshot.quantization), {})[key] = bare
     return {key: " · ".join(said) for group in groups.values() for key, said in told_apart(group).items()}
@@ -131,7 +132,9 @@ def config(session: Session, fingerprint: str, server_slug: str | None = None) -
         query = query.where(Server.slug == server_slug)
     found = session.exec(query.limit(2)).all()
     if not found or len({each.fingerprint for each in found}) > 1:
-        raise NotFound(f"There is no configuration {fingerprint[:12]!r}" + (" here." if server_slug else "."))
+        here = marked("There is no configuration {fingerprint!r} here.")
+        said = here if server_slug else marked("There is no configuration {fingerprint!r}.")
+        raise NotFound(_(said, fingerprint=fingerprint[:12]))
     return found[0]
 
 

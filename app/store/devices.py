@@ -11,6 +11,7 @@ from app.ceiling import decode
 from app.errors import BadInput, NotFound
 from app.hardware import catalogue
 from app.hardware.catalogue import Catalogue
+from app.i18n import _, enumerated, joined
 from app.kept import kept
 from app.models import Device, Machine
 from app.store import machines
@@ -56,10 +57,16 @@ class KnownDevices:
             return local[0]
         fitting = [*(each.name for each in local), *(device.name for device in match.candidates)]
         if len(fitting) > 1:
-            raise BadInput(f"{name[:60]!r} may be several devices: {', '.join(fitting[:MOST_NAMED])}.")
+            raise BadInput(
+                _(
+                    "{name!r} may be several devices: {fitting}.",
+                    name=name[:60],
+                    fitting=", ".join(fitting[:MOST_NAMED]),
+                )
+            )
         close = fitting or [device.name for device in self.catalogue.similar(name)]
-        meant = f"; did you mean {' or '.join(close)}?" if close else "."
-        raise BadInput(f"Neither the catalogue nor a machine has a device {name[:60]!r}{meant}")
+        said = _("Neither the catalogue nor a machine has a device {name!r}.", name=name[:60])
+        raise BadInput(joined(said, _("Did you mean {close}?", close=enumerated(close, "or")) if close else ""))
 
 
 def known_devices(session: Session) -> KnownDevices:
@@ -78,18 +85,16 @@ def local_name(device: str, machine: str) -> str:
 
 
 def _of_catalogue(device: catalogue.Device) -> KnownDevice:
-    peak = device.fastest_flops_per_s or device.compute_flops_per_s
-    here = decode.Device(device.name, device.bandwidth_bytes_per_s, peak)
+    here = decode.Device(device.name, device.bandwidth_bytes_per_s, device.peak_flops)
     return KnownDevice(here, f"catalogue: {device.source}", device.memory_bytes)
 
 
 def _of_machine(device: MachineDevice, machine: str) -> KnownDevice:
     """One of them, where there are several equal ones."""
     stated = device.bandwidths[0]
-    peak = device.fastest_flops_per_s or device.compute_flops_per_s
     when = f" on {stated.at:%Y-%m-%d}" if stated.at else ""
     note = f": {stated.note}" if stated.note else ""
-    here = decode.Device(local_name(device.name, machine), stated.bytes_per_s, peak)
+    here = decode.Device(local_name(device.name, machine), stated.bytes_per_s, device.peak_flops)
     return KnownDevice(here, f"{stated.source}{when}{note}", device.memory_bytes)
 
 
@@ -117,7 +122,7 @@ def remove_device(session: Session, name: str) -> None:
     """The built-in device of its name, if there is one, comes back. Raises NotFound."""
     found = session.exec(select(Device).where(Device.name == name)).first()
     if found is None:
-        raise NotFound(f"You have no device called {name!r}: it may have been removed already.")
+        raise NotFound(_("You have no device called {name!r}: it may have been removed already.", name=name))
     session.delete(found)
 
 

@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, String, cast, func, or_, true
 from sqlmodel import Session, col, select
 
 from app.errors import BadInput
+from app.i18n import _, enumerated
 from app.kept import kept
 from app.models import RUN_STATES, Config, Machine, Model, Run, Server
 from app.store.json_columns import any_item_has, any_value_has, has_item, items
@@ -38,9 +39,21 @@ class Filter:
 
     def __post_init__(self) -> None:
         if self.status is not None and self.status not in RUN_STATES:
-            raise BadInput(f"A run's state is one of {', '.join(RUN_STATES)}; {self.status!r} is not.")
+            raise BadInput(
+                _(
+                    "A run's state is one of {known}; {status!r} is not.",
+                    known=", ".join(RUN_STATES),
+                    status=self.status,
+                )
+            )
         if self.hidden is not None and self.hidden not in HIDDEN:
-            raise BadInput(f"Hidden runs are listed {' or '.join(HIDDEN)}; {self.hidden!r} is neither.")
+            raise BadInput(
+                _(
+                    "Hidden runs are listed {known}; {given!r} is neither.",
+                    known=enumerated(HIDDEN, "or"),
+                    given=self.hidden,
+                )
+            )
 
     @property
     def active(self) -> dict[str, str]:

@@ -11,16 +11,19 @@ from sqlalchemy import Text, cast, func, select
 from sqlmodel import Session, col
 
 from app.hardware.catalogue import is_same_name
+from app.i18n import _, marked
 from app.kept import kept
 from app.models import Machine, Run
 from app.store.filters import COUNTS
-from app.store.machines import MachineDevice, Stated, devices
+from app.store.machines import MachineDevice, Stated, device_title, devices
 from app.units import size
 
 Frozen = list[dict[str, Any]]
 """`Run.hardware`: each device as plain JSON values."""
 
-NOT_RECORDED = "the machine's devices were not recorded with this run, so they are taken as they are known today"
+NOT_RECORDED = marked(
+    "the machine's devices were not recorded with this run, so they are taken as they are known today"
+)
 SAME_MEMORY = 0.02
 """What systems and drivers keep for themselves changes with their versions."""
 
@@ -128,7 +131,7 @@ def changes(then: Sequence[MachineDevice], today: Sequence[MachineDevice]) -> li
         if before and after:
             said.append(f"{before} → {after}")
         elif before or after:
-            said.append(f"{before} removed" if before else f"{after} added")
+            said.append(_("{device} removed", device=before) if before else _("{device} added", device=after))
     return said
 
 
@@ -149,7 +152,7 @@ def _pooled(held: Iterable[MachineDevice], kind: str) -> list[MachineDevice]:
 
 def _named(held: Iterable[MachineDevice], with_memory: bool = False) -> str:
     return " + ".join(
-        f"{f'{each.count} × ' if each.count > 1 else ''}{each.name}"
+        f"{f'{each.count} × ' if each.count > 1 else ''}{device_title(each.name)}"
         f"{f' {size(each.memory_bytes)}' if with_memory and each.memory_bytes else ''}"
         for each in held
     )
@@ -205,7 +208,7 @@ class Timelines:
         """By server, in order of time."""
         found: dict[int, list[HardwareChange]] = {}
         for server_id, since in self._since.items():
-            for (_, then), (at, today) in pairwise(zip(since, self._devices[server_id], strict=True)):
+            for (_since, then), (at, today) in pairwise(zip(since, self._devices[server_id], strict=True)):
                 if said := changes(then, today):
                     found.setdefault(server_id, []).append(HardwareChange(at, "; ".join(said)))
         return found

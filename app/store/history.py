@@ -10,6 +10,7 @@ from sqlalchemy.orm import aliased
 from sqlmodel import Session, col, func, select
 
 from app.errors import BadInput
+from app.i18n import _
 from app.kept import kept
 from app.metrics import TRIPLE
 from app.models import Config, Machine, Measurement, Model, Run, Server
@@ -28,7 +29,9 @@ class Period:
 
     def __post_init__(self) -> None:
         if self.since and self.until and self.since > self.until:
-            raise BadInput(f"A history from {self.since} to {self.until} ends before it begins.")
+            raise BadInput(
+                _("A history from {since} to {until} ends before it begins.", since=self.since, until=self.until)
+            )
 
     def holds(self) -> list[ColumnElement[bool]]:
         found = []

@@ -8,6 +8,7 @@ from sqlalchemy.orm import aliased
 from sqlmodel import Session, col, func, not_, select
 
 from app.errors import BadInput
+from app.i18n import _
 from app.kept import kept
 from app.metrics import TRIPLE
 from app.models import Config, Machine, Measurement, Model, Run, Server
@@ -110,7 +111,9 @@ def list_runs(
 ) -> tuple[list[Row], int]:
     """One page of runs and how many there are in all. Raises BadInput for an unknown sort key."""
     if sort not in SORTS:
-        raise BadInput(f"Runs can be sorted by {', '.join(SORTS)}; {sort!r} is not one of them.")
+        raise BadInput(
+            _("Runs can be sorted by {known}; {sort!r} is not one of them.", known=", ".join(SORTS), sort=sort)
+        )
     where = where or Filter()
     column = col(SORTS[sort])
     ordered = column.desc() if descending else column.asc()

@@ -11,6 +11,7 @@ from sqlmodel import Session, col, select
 from app.errors import NotFound
 from app.hardware import memory, this_host
 from app.hardware.profile import MEASURED, SENSOR, TYPED, Profile
+from app.i18n import _, marked
 from app.models import Machine, now
 from app.store import bandwidth
 from app.store.slugs import free_slug
@@ -29,7 +30,7 @@ def all_machines(session: Session) -> Sequence[Machine]:
 def machine(session: Session, slug: str) -> Machine:
     found = session.exec(select(Machine).where(Machine.slug == slug)).first()
     if found is None:
-        raise NotFound(f"There is no machine called {slug!r}.")
+        raise NotFound(_("There is no machine called {slug!r}.", slug=slug))
     return found
 
 
@@ -105,6 +106,17 @@ def detected_fields(profile: Profile, before: Machine | None = None) -> dict[str
     return known | {"accelerators": found + list(kept)}
 
 
+MEMORY = marked("Memory")
+
+
+def device_title(name: str) -> str:
+    """As the reader says it: memory has no name of its own. Several devices stand joined by a plus."""
+    parts = name.split(" + ")
+    return " + ".join(
+        f"{_(MEMORY)}{part.removeprefix(MEMORY)}" if part.partition(" ")[0] == MEMORY else part for part in parts
+    )
+
+
 # --- its devices -----------------------------------------------------------------------------------------------------
 
 
@@ -163,10 +175,10 @@ def _ram(session: Session, machine: Machine) -> MachineDevice:
         found.append(Stated(stated, machine.ram_bandwidth_source or TYPED, note))
     if measured is not None and (best := measured.best_bytes_per_s) is not None:
         is_doubtful = bool(measured.record["remarks"])
-        note = "a lower bound, in doubt" if is_doubtful else "a lower bound"
+        note = marked("a lower bound, in doubt") if is_doubtful else marked("a lower bound")
         says_little = is_doubtful and stated is not None and best < stated  # as other work halves it
         found.insert(1 if says_little else 0, Stated(best, MEASURED, note, measured.finished_at))
-    name = " ".join(filter(None, ["Memory", speed]))
+    name = " ".join(filter(None, [MEMORY, speed]))
     return MachineDevice(name, "ram", 1, machine.ram_bytes, found, llc_bytes=machine.llc_bytes)
 
 

@@ -13,6 +13,7 @@ from sqlmodel import Session, col, select
 
 from app.ceiling.geometry import Geometry, Source
 from app.errors import BadInput, NotFound
+from app.i18n import _
 from app.models import FULL_GEOMETRY, Config, Model, Run, StatedGeometry, now
 
 RANK = (Source.GGUF, Source.OLLAMA, Source.LLAMA_CPP, Source.CONFIG, Source.TYPED)
@@ -96,7 +97,7 @@ def stated_of(session: Session, model: Model) -> StatedGeometry | None:
 def state(session: Session, model_id: int, geometry: Geometry, form: Mapping[str, str]) -> None:
     """In the place of what was stated before. Raises BadInput without weights, NotFound."""
     if geometry.weights is None:
-        raise BadInput("That does not tell how many bytes the weights have: say the bits per weight too.")
+        raise BadInput(_("That does not tell how many bytes the weights have: say the bits per weight too."))
     model = _row(session, model_id)
     found = stated_of(session, model) or StatedGeometry(model_name=model.name, quantization=model.quantization)
     found.geometry, found.form, found.stated_at = geometry.to_json(), dict(form), now()
@@ -108,7 +109,7 @@ def take_back(session: Session, model_id: int) -> None:
     """What servers tell holds again. Raises NotFound."""
     found = stated_of(session, _row(session, model_id))
     if found is None:
-        raise NotFound("Nobody stated the geometry of this model: it may have been taken back already.")
+        raise NotFound(_("Nobody stated the geometry of this model: it may have been taken back already."))
     session.delete(found)
     session.flush()
 
@@ -116,7 +117,7 @@ def take_back(session: Session, model_id: int) -> None:
 def _row(session: Session, model_id: int) -> Model:
     found = session.get(Model, model_id)
     if found is None:
-        raise NotFound(f"There is no model {model_id}.")
+        raise NotFound(_("There is no model {id}.", id=model_id))
     return found
 
 

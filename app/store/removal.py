@@ -9,8 +9,10 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, delete, func, or_, select
 
 from app.errors import Conflict
+from app.i18n import _
 from app.models import ENDED_STATES, Baseline, Config, Machine, Measurement, Run, SampleRow, Server
 from app.store import machines, runs, servers
+from app.units import plural
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ def delete_run(session: Session, public_id: str) -> None:
 def delete_server(session: Session, slug: str) -> None:
     """With its runs and configurations. Raises Conflict unless it is archived and rests."""
     server = servers.server(session, slug)
-    refuse_in_use("server", server)
+    refuse_in_use(server)
     _delete_runs(session, Run.server_id == server.id, [server.id])
     session.delete(server)
 
@@ -57,16 +59,19 @@ def delete_server(session: Session, slug: str) -> None:
 def delete_machine(session: Session, slug: str) -> None:
     """With its servers and all that was measured on it. Raises Conflict unless it is archived and rests."""
     machine = machines.machine(session, slug)
-    refuse_in_use("machine", machine)
+    refuse_in_use(machine)
     wanted, server_ids = _of_machine(session, slug)
     _delete_runs(session, wanted, server_ids)
     session.exec(delete(Server).where(col(Server.id).in_(server_ids)))
     session.delete(machine)
 
 
-def refuse_in_use(what: str, found: Machine | Server) -> None:
-    if found.archived_at is None:
-        raise Conflict(f"The {what} {found.name!r} is in use: archive it before deleting it.")
+def refuse_in_use(found: Machine | Server) -> None:
+    if found.archived_at is not None:
+        return
+    if isinstance(found, Server):
+        raise Conflict(_("The server {name!r} is in use: archive it before deleting it.", name=found.name))
+    raise Conflict(_("The machine {name!r} is in use: archive it before deleting it.", name=found.name))
 
 
 def _of_machine(session: Session, slug: str) -> tuple[ColumnElement[bool], list[int | None]]:
@@ -104,7 +109,7 @@ def _delete_runs(session: Session, wanted: Any, server_ids: list[int | None] | N
     """Samples, measurements and baselines go with their runs by themselves."""
     waiting = _count(session, Run, wanted & col(Run.status).not_in(ENDED_STATES))
     if waiting:
-        raise Conflict(f"{waiting} {'run' if waiting == 1 else 'runs'} of it waits or is being measured: cancel first.")
+        raise Conflict(_("{runs} of it wait or are being measured: cancel first.", runs=plural(waiting, "run")))
     alone = session.exec(select(Config.id).where(_left_alone(wanted, server_ids or []))).all()
     session.exec(delete(Run).where(wanted))
     with suppress(IntegrityError), session.begin_nested():  # a run that has just begun may hold one: then it stays

@@ -1,12 +1,13 @@
 """Runs and their states. A state changes by one conditional UPDATE; whoever sees rowcount 1 did it."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, func, select, update
 
 from app.errors import BadInput, Conflict, NotFound
+from app.i18n import _
 from app.models import ENDED_STATES, BandwidthProbe, Config, Machine, Model, Run, Server, new_public_id, now
 from app.store import turns
 from app.suites import Suite
@@ -29,7 +30,7 @@ def add_run(
     assert machine is not None, "a foreign key holds it"
     refuse_archived(server, machine)
     if model is not None and len(model) > MAX_MODEL_CHARS:
-        raise BadInput(f"The model's name is longer than {MAX_MODEL_CHARS} characters.")
+        raise BadInput(_("The model's name is longer than {most} characters.", most=MAX_MODEL_CHARS))
     assert server.id is not None
     run = Run(
         public_id=public_id or new_public_id(),
@@ -55,21 +56,22 @@ def add_run(
 def checked_note(note: str) -> str:
     """Raises BadInput."""
     if len(note) > MAX_NOTE_CHARS:
-        raise BadInput(f"The note is longer than {MAX_NOTE_CHARS:,} characters.")
+        raise BadInput(_("The note is longer than {most:,} characters.", most=MAX_NOTE_CHARS))
     return note
 
 
 def refuse_archived(server: Server, machine: Machine) -> None:
     """Asked when a run is queued, and again when its turn has come. Raises Conflict."""
-    for what, found in (("server", server), ("machine", machine)):
-        if found.archived_at is not None:
-            raise Conflict(f"The {what} {found.name!r} is archived: restore it before measuring.")
+    if server.archived_at is not None:
+        raise Conflict(_("The server {name!r} is archived: restore it before measuring.", name=server.name))
+    if machine.archived_at is not None:
+        raise Conflict(_("The machine {name!r} is archived: restore it before measuring.", name=machine.name))
 
 
 def run(session: Session, public_id: str) -> Run:
     found = session.exec(select(Run).where(Run.public_id == public_id)).first()
     if found is None:
-        raise NotFound(f"There is no run {public_id!r}.")
+        raise NotFound(_("There is no run {id!r}.", id=public_id))
     return found
 
 
@@ -159,20 +161,40 @@ def queue_position(session: Session, run: Run) -> int:
 def waits_for(session: Session, run: Run) -> str:
     """Why a queued run does not start yet, in one sentence."""
     if session.exec(select(turns.has_running_probe(run.machine_id))).one():
-        return "Waiting until the bandwidth of this machine has been measured."
+        return _("Waiting until the bandwidth of this machine has been measured.")
     ahead = queue_position(session, run)
-    return f"Waiting for {plural(ahead, 'other run')} on this machine." if ahead else "Waiting for its turn."
+    return (
+        _("Waiting for {ahead} on this machine.", ahead=plural(ahead, "other run"))
+        if ahead
+        else _("Waiting for its turn.")
+    )
+
+
+class Circumstances(NamedTuple):
+    run: Run
+    machine: Machine
+    server: Server
+    config: Config | None
+    """None: it ended before its configuration was known."""
+    model: Model | None
 
 
 def circumstances(session: Session, run: Run) -> tuple[Machine, Server, Config | None, Model | None]:
-    """Config and model are None for a run that failed before they were known."""
+    return circumstances_of(session, [run.public_id])[run.public_id][1:]
+
+
+def circumstances_of(session: Session, public_ids: Collection[str]) -> dict[str, Circumstances]:
+    """By public id. Raises NotFound when one is missing."""
     query = (
-        select(Machine, Server, Config, Model)
-        .select_from(Run)
+        select(Run, Machine, Server, Config, Model)  # type: ignore[call-overload]  # typed for four columns
         .join(Machine, col(Machine.id) == col(Run.machine_id))
         .join(Server, col(Server.id) == col(Run.server_id))
         .outerjoin(Config, col(Config.id) == col(Run.config_id))
         .outerjoin(Model, col(Model.id) == col(Config.model_id))
-        .where(Run.id == run.id)
+        .where(col(Run.public_id).in_(public_ids))
     )
-    return session.exec(query).one()
+    found = {row[0].public_id: Circumstances(*row) for row in session.exec(query)}
+    missing = next((each for each in public_ids if each not in found), None)
+    if missing is not None:
+        raise NotFound(_("There is no run {id!r}.", id=missing))
+    return found

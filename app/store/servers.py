@@ -4,6 +4,7 @@ from typing import Any
 from sqlmodel import Session, col, func, select
 
 from app.errors import NotFound
+from app.i18n import _
 from app.models import Machine, Server, now
 from app.store.slugs import free_slug
 
@@ -25,7 +26,7 @@ def counts_by_machine(session: Session) -> Mapping[int, int]:
 def server(session: Session, slug: str) -> Server:
     found = session.exec(select(Server).where(Server.slug == slug)).first()
     if found is None:
-        raise NotFound(f"There is no server called {slug!r}.")
+        raise NotFound(_("There is no server called {slug!r}.", slug=slug))
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from sqlmodel import Session, col, select, update
 
 from app.errors import NotFound
+from app.i18n import _
 from app.models import Share, now
 
 SLUG_BYTES = 16
@@ -43,7 +44,7 @@ def share(session: Session, slug: str) -> Share:
     """Raises NotFound, in the same words for a revoked share and for one that never was."""
     found = session.exec(select(Share).where(Share.slug == slug, col(Share.revoked_at).is_(None))).first()
     if found is None:
-        raise NotFound("There is nothing at this address: the link was revoked, or it was never one.")
+        raise NotFound(_("There is nothing at this address: the link was revoked, or it was never one."))
     return found
 
 
@@ -55,4 +56,4 @@ def revoke(session: Session, slug: str) -> None:
         .values(revoked_at=now(), snapshot={})
     )
     if not changed.rowcount:
-        raise NotFound("There is no such link any more: it has been revoked.")
+        raise NotFound(_("There is no such link any more: it has been revoked."))

@@ -7,13 +7,13 @@ from sqlalchemy import func, select
 from sqlmodel import Session, col
 
 from app.errors import BadInput, NotFound
+from app.i18n import _
 from app.metrics.base import Source
-from app.models import Config, Machine, Measurement, Model, Run, SampleRow, Server
-from app.samples import Point, Sample
+from app.models import Measurement, Run
+from app.samples import Point
 from app.store import baselines, runs
 from app.store.filters import COUNTS
 from app.store.previous import previous
-from app.store.samples import to_sample
 
 FEWEST, MOST = 2, 8
 NEWEST_RUNS = 30
@@ -37,15 +37,25 @@ def resolve(session: Session, names: Sequence[str]) -> list[Reference]:
     """Run ids, `config:` with a run id, and words: `latest` is the newest finished run; `previous` and `baseline` are
     seen from the last run that is named by itself, or from the latest. Raises BadInput and NotFound."""
     if not FEWEST <= len(names) <= MOST:
-        raise BadInput(f"A comparison takes {FEWEST} to {MOST} runs, not {len(names)}.")
+        raise BadInput(
+            _("A comparison takes {fewest} to {most} runs, not {count}.", fewest=FEWEST, most=MOST, count=len(names))
+        )
     own = next((name for name in reversed(names) if name.removeprefix(CONFIG) not in WORDS), "latest")
     anchor = _latest(session) if own == "latest" else own.removeprefix(CONFIG)
     found = [_reference(session, name, anchor) for name in names]
     for place, each in enumerate(found):
         if each in found[:place]:
             one, other = names[found.index(each)], names[place]
-            said = f"{one} and {other} are both {each.key}" if one != other else f"{each.key} is named twice"
-            raise BadInput(f"{said}: a comparison needs different runs.")
+            if one == other:
+                raise BadInput(_("{key} is named twice: a comparison needs different runs.", key=each.key))
+            raise BadInput(
+                _(
+                    "{one} and {other} are both {key}: a comparison needs different runs.",
+                    one=one,
+                    other=other,
+                    key=each.key,
+                )
+            )
     return found
 
 
@@ -60,11 +70,13 @@ def _reference(session: Session, name: str, anchor: str) -> Reference:
     if bare == "baseline":
         pinned = baselines.baseline_of(session, run)
         if pinned is None:
-            raise NotFound(f"Run {anchor} has no baseline: pin one with `roofmark baseline set RUN`.")
+            raise NotFound(_("Run {anchor} has no baseline: pin one with `roofmark baseline set RUN`.", anchor=anchor))
         return Reference(pinned, is_config)
     before = previous(session, run)
     if before is None or before.public_id is None:
-        raise NotFound(f"Before run {anchor}, its server had no other configuration that played the same suite.")
+        raise NotFound(
+            _("Before run {anchor}, its server had no other configuration that played the same suite.", anchor=anchor)
+        )
     return Reference(before.public_id, is_config)
 
 
@@ -72,34 +84,8 @@ def _latest(session: Session) -> str:
     newest = select(col(Run.public_id)).where(col(Run.status) == "done", COUNTS)
     found = session.execute(newest.order_by(col(Run.started_at).desc(), col(Run.id).desc()).limit(1)).scalar()
     if found is None:
-        raise NotFound("There is no finished run yet.")
+        raise NotFound(_("There is no finished run yet."))
     return str(found)
-
-
-class Circumstances(NamedTuple):
-    run: Run
-    machine: Machine
-    server: Server
-    config: Config | None
-    """None: it ended before its configuration was known."""
-    model: Model | None
-
-
-def circumstances_of(session: Session, public_ids: Collection[str]) -> dict[str, Circumstances]:
-    """By public id. Raises NotFound when one is missing."""
-    query = (
-        select(Run, Machine, Server, Config, Model)
-        .join(Machine, col(Machine.id) == col(Run.machine_id))
-        .join(Server, col(Server.id) == col(Run.server_id))
-        .outerjoin(Config, col(Config.id) == col(Run.config_id))
-        .outerjoin(Model, col(Model.id) == col(Config.model_id))
-        .where(col(Run.public_id).in_(public_ids))
-    )
-    found = {row[0].public_id: Circumstances(*row) for row in session.execute(query)}
-    missing = next((each for each in public_ids if each not in found), None)
-    if missing is not None:
-        raise NotFound(f"There is no run {missing!r}.")
-    return found
 
 
 def newest_alike(session: Session, of: Collection[Run]) -> dict[str, list[Run]]:
@@ -123,15 +109,6 @@ def newest_alike(session: Session, of: Collection[Run]) -> dict[str, list[Run]]:
         run.public_id: [row for row in rows if (row.config_id, row.suite_sha256) == (run.config_id, run.suite_sha256)]
         for run in of
     }
-
-
-def samples_by_run(session: Session, run_ids: Collection[int]) -> dict[int, list[Sample]]:
-    """In the order measured; a run without samples is missing."""
-    query = select(SampleRow).where(col(SampleRow.run_id).in_(run_ids)).order_by(col(SampleRow.ordinal))
-    found: dict[int, list[Sample]] = {}
-    for row in session.execute(query).scalars():
-        found.setdefault(row.run_id, []).append(to_sample(row))
-    return found
 
 
 class Median(NamedTuple):

@@ -4,9 +4,10 @@ from typing import Any
 from sqlmodel import Session, col, func, select
 
 from app.errors import BadInput, NotFound
+from app.i18n import _
 from app.models import Suite as SuiteRow
 from app.models import now
-from app.store.slugs import slugify
+from app.store.slugs import free, slugify
 from app.suites import BUILT_IN, Suite, own
 
 
@@ -30,7 +31,7 @@ def suite(session: Session, key: str) -> Suite:
     found = next((each for each in list_suites(session) if each.key == key), None)
     if found is None:
         known = ", ".join(each.key for each in list_suites(session))
-        raise BadInput(f"There is no suite called {key!r}. There are: {known}.")
+        raise BadInput(_("There is no suite called {key!r}. There are: {known}.", key=key, known=known))
     return found
 
 
@@ -41,7 +42,7 @@ def suite_by_sha256(session: Session, key: str, sha256: str) -> Suite:
         return built_in
     row = session.exec(select(SuiteRow).where(SuiteRow.sha256 == sha256)).first()
     if row is None:
-        raise NotFound(f"The suite {key!r} is no longer there in the version this run was made for.")
+        raise NotFound(_("The suite {key!r} is no longer there in the version this run was made for.", key=key))
     return _suite(row)
 
 
@@ -49,15 +50,15 @@ def save_suite(session: Session, title: str, definition: Mapping[str, Any], key:
     """Adds a suite, or with `key` a new version of one of the person's own. Raises BadInput."""
     title = title.strip()
     if not title:
-        raise BadInput("The suite needs a title.")
+        raise BadInput(_("The suite needs a title."))
     if (key or slugify(title)) in BUILT_IN:
-        raise BadInput(f"{title!r} is the name of a built-in suite: choose another title.")
-    key = key or _free_key(session, title)
+        raise BadInput(_("{title!r} is the name of a built-in suite: choose another title.", title=title))
+    key = key or free(slugify(title), {*session.exec(select(SuiteRow.key)).all(), "new"})
     newest = session.exec(select(func.max(SuiteRow.version)).where(SuiteRow.key == key)).one() or 0
     made = own(definition, key, title, newest + 1)
     same = session.exec(select(SuiteRow).where(SuiteRow.sha256 == made.sha256)).first()
     if same is not None and same.key != key:
-        raise BadInput(f"The suite {same.title!r} has this very prompt and length already.")
+        raise BadInput(_("The suite {title!r} has this very prompt and length already.", title=same.title))
     if same is not None:  # an identity that was there before is current again; its runs stay its runs
         same.title, same.definition, same.archived_at = title, _definition(made), None
         same.version = same.version if same.version == newest else newest + 1
@@ -80,16 +81,10 @@ def archive_suite(session: Session, key: str, archived: bool = True) -> None:
     """All versions of it. Raises NotFound."""
     rows = session.exec(select(SuiteRow).where(SuiteRow.key == key)).all()
     if not rows:
-        raise NotFound(f"There is no suite of your own called {key!r}.")
+        raise NotFound(_("There is no suite of your own called {key!r}.", key=key))
     for row in rows:
         row.archived_at = now() if archived else None
         session.add(row)
-
-
-def _free_key(session: Session, title: str) -> str:
-    base = slugify(title)
-    taken = {*session.exec(select(SuiteRow.key)).all(), "new"}
-    return next(key for n in range(1, len(taken) + 2) if (key := base if n == 1 else f"{base}-{n}") not in taken)
 
 
 def _suite(row: SuiteRow) -> Suite:

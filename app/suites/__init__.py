@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.errors import BadInput
+from app.i18n import _, marked
 from app.samples import Point
 from app.suites.prose import prose
 
@@ -80,9 +81,9 @@ class Suite:
             warmups=self.warmups if warmups is None else warmups,
         )
         if not 1 <= wanted.repetitions <= MAX_REPETITIONS:
-            raise BadInput(f"Repetitions must be between 1 and {MAX_REPETITIONS}.")
+            raise BadInput(_("Repetitions must be between 1 and {most}.", most=MAX_REPETITIONS))
         if not 0 <= wanted.warmups <= MAX_REPETITIONS:
-            raise BadInput(f"Warm-ups must be between 0 and {MAX_REPETITIONS}.")
+            raise BadInput(_("Warm-ups must be between 0 and {most}.", most=MAX_REPETITIONS))
         return wanted
 
     @property
@@ -161,16 +162,17 @@ def own(definition: Mapping[str, Any], key: str, title: str, version: int = 1) -
     """A person's own suite from `{"prompt", "output_tokens", "repetitions", "warmups"}`. Raises BadInput."""
     prompt = str(definition.get("prompt", "")).strip()
     if not prompt:
-        raise BadInput("The suite needs a prompt text.")
+        raise BadInput(_("The suite needs a prompt text."))
     if len(prompt) > MAX_PROMPT_CHARS:
-        raise BadInput(f"The prompt is longer than {MAX_PROMPT_CHARS:,} characters.")
-    output_tokens = _whole(definition.get("output_tokens", 128), "Output length")
+        raise BadInput(_("The prompt is longer than {most:,} characters.", most=MAX_PROMPT_CHARS))
+    output_tokens = _whole(definition.get("output_tokens", 128), marked("Output length"))
     if not 1 <= output_tokens <= MAX_OUTPUT_TOKENS:
-        raise BadInput(f"Output length must be between 1 and {MAX_OUTPUT_TOKENS:,} tokens.")
+        raise BadInput(_("Output length must be between 1 and {most:,} tokens.", most=MAX_OUTPUT_TOKENS))
     case = Case(Point(estimate_tokens(prompt), output_tokens), prompt)
-    suite = Suite(key=key, title=title, about="Your own prompt.", cases=(case,), version=version)
+    suite = Suite(key=key, title=title, about=marked("Your own prompt."), cases=(case,), version=version)
     return suite.with_counts(
-        _whole(definition.get("repetitions", 5), "Repetitions"), _whole(definition.get("warmups", 1), "Warm-ups")
+        _whole(definition.get("repetitions", 5), marked("Repetitions")),
+        _whole(definition.get("warmups", 1), marked("Warm-ups")),
     )
 
 
@@ -178,4 +180,4 @@ def _whole(value: Any, what: str) -> int:
     try:
         return int(str(value))
     except ValueError as error:
-        raise BadInput(f"{what} must be a whole number.") from error
+        raise BadInput(_("{what} must be a whole number.", what=_(what))) from error

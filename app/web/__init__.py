@@ -114,7 +114,7 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
         )
     web.add_middleware(Language)
     web.add_middleware(
-        Guard, hosts=allowed_hosts(settings), root_path=settings.root_path.rstrip("/"), refuse=errors.response
+        Guard, hosts=allowed_hosts(settings), root_path=settings.root_path.rstrip("/"), refuse=errors.refusal
     )
     return web
 

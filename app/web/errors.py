@@ -9,8 +9,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from app import i18n
 from app.errors import NotFound, RoofmarkError
 from app.i18n import _, marked
+from app.web import language
 from app.web.paths import is_public, route_path
 from app.web.render import is_partial, render
 
@@ -45,6 +47,12 @@ def response(request: Request, status: int, sentence: str) -> Response:
         return JSONResponse({"error": {"message": sentence}}, status_code=status)
     template = "share_error.html" if is_public(request) else "_error.html" if is_partial(request) else "error.html"
     return render(request, template, status=status, sentence=sentence, heading=_(_HEADINGS.get(status, _HEADING)))
+
+
+def refusal(request: Request, status: int, sentence: str) -> Response:
+    """For whoever answers before the request has its language."""
+    with i18n.use(language.wanted(request)):
+        return response(request, status, i18n.translated(sentence))
 
 
 def _known(request: Request, error: Exception) -> Response:

@@ -37,11 +37,16 @@ class Language:
                     headers.add_vary_header("accept-language, cookie")
             await send(message)
 
-        chosen = request.cookies.get(COOKIE, "")
-        with i18n.use(
-            chosen if chosen in i18n.LANGUAGES else i18n.accepted(request.headers.get("accept-language", ""))
-        ):
+        with i18n.use(wanted(request)):
             await self.app(scope, receive, send_varying)
+
+
+def wanted(request: Request) -> str:
+    """By whoever asks: their own choice, else what the browser prefers."""
+    if is_for_programs(request):
+        return i18n.ENGLISH
+    chosen = request.cookies.get(COOKIE, "")
+    return chosen if chosen in i18n.LANGUAGES else i18n.accepted(request.headers.get("accept-language", ""))
 
 
 @router.post("/language", name="choose_language")

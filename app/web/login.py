@@ -13,6 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.errors import StorageProblem
+from app.i18n import _, translated
 from app.settings import Settings
 from app.web import errors
 from app.web.paths import is_public, local_path, path_for, route_path
@@ -51,7 +52,9 @@ class Sessions:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.write_text(self.token, encoding="ascii")
         except OSError as error:
-            raise StorageProblem(f"The file {self._path} cannot be written: {error.strerror}.") from error
+            raise StorageProblem(
+                _("The file {path} cannot be written: {why}.", path=self._path, why=translated(str(error.strerror)))
+            ) from error
 
 
 class Gate:
@@ -105,7 +108,7 @@ def _ask(request: Request) -> Response:
     target = path_for(request, "login")
     if request.method == "GET" and request.headers.get("hx-request") != "true":
         return RedirectResponse(f"{target}?next={quote(came_for, safe='')}", status_code=303)
-    response = errors.response(request, 401, "Your session has ended: log in again.")
+    response = errors.response(request, 401, _("Your session has ended: log in again."))
     response.headers["hx-redirect"] = target
     return response
 

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from app.db import Database
-from app.i18n import _, marked
+from app.i18n import _, marked, translated
 from app.metrics import TRIPLE
 from app.models import ENDED_STATES, Run
 from app.store import runs
@@ -60,7 +60,9 @@ def progress_of(session: Session, run: Run) -> Progress:
     return Progress(
         public_id=run.public_id,
         status=run.status,
-        phase=runs.waits_for(session, run) if run.status == "queued" else _(told.get("phase", marked("Starting."))),
+        phase=runs.waits_for(session, run)
+        if run.status == "queued"
+        else translated(told.get("phase", marked("Starting."))),
         steps=_steps(run, told),
         has_config=run.config_id is not None,
         samples_done=run.samples_done,
@@ -88,7 +90,7 @@ def _steps(run: Run, told: Mapping[str, Any]) -> str:
         samples_done=run.samples_done,
         samples=plural(run.samples_planned, "sample"),
     )
-    return told.get("step") or taken if is_measuring else taken
+    return translated(told.get("step", "")) or taken if is_measuring else taken
 
 
 def _remaining_s(told: Mapping[str, Any]) -> float | None:

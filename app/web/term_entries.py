@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from app.i18n import first_sentence
+from app.sentences import first_sentence
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@
     const source = document.getElementById(button.dataset.copy);
     try {
       await copy(source);
-      button.textContent = "Copied";
+      button.textContent = button.dataset.copied;
     } catch {
       mark(source);
-      button.textContent = "Marked: copy it";
+      button.textContent = button.dataset.marked;
     }
   });
 })();

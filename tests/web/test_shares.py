@@ -270,7 +270,7 @@ def test_a_run_of_a_suite_that_is_gone_is_shared_without_its_prompt(
 def test_two_runs_of_the_same_are_told_by_their_ratios(client: TestClient, run_id: str) -> None:
     page = client.get(f"/s/{share(client, COMPARISON)}").text
     assert "Qwen3-30B-A3B Q8_0: 2 times the same" in page
-    assert page.count(", B over A</h2>") == 3
+    assert page.count(" · B over A</h2>") == 3
     assert "B against A: " in page
 
 

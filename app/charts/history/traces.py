@@ -60,7 +60,7 @@ def line(
         "customdata": [run_link(public_id) for public_id in points.public_ids(runs)],
         "text": [None if is_gap else next(said) for _, is_gap in spots],
         **({"hovertext": names} if several else {}),
-        "hovertemplate": f"{name}<br>{panel.metric.title} %{{text}}<br>%{{x|%d %b %Y, %H:%M}} UTC<extra></extra>",
+        "hovertemplate": f"{name}<br>{panel.metric.title} %{{text}}<br>{_('%{x|%d %b %Y, %H:%M} UTC')}<extra></extra>",
         "showlegend": False,
     }
 

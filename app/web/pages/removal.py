@@ -34,7 +34,7 @@ def delete_run(request: Request, session: Writing, public_id: str) -> Response:
 @router.get("/servers/{slug}/delete", name="confirm_delete_server")
 def confirm_delete_server(request: Request, session: Reading, slug: str) -> Response:
     server = servers.server(session, slug)
-    removal.refuse_in_use("server", server)
+    removal.refuse_in_use(server)
     return _ask(request, "server", server.name, removal.goes_with_server(session, slug), "delete_server", slug=slug)
 
 
@@ -47,7 +47,7 @@ def delete_server(request: Request, session: Writing, slug: str) -> Response:
 @router.get("/machines/{slug}/delete", name="confirm_delete_machine")
 def confirm_delete_machine(request: Request, session: Reading, slug: str) -> Response:
     machine = machines.machine(session, slug)
-    removal.refuse_in_use("machine", machine)
+    removal.refuse_in_use(machine)
     return _ask(request, "machine", machine.name, removal.goes_with_machine(session, slug), "delete_machine", slug=slug)
 
 
