@@ -145,6 +145,7 @@ class _Pages:
         return selects, int(answer.headers.get("content-length", answer.num_bytes_downloaded))
 
     def _sql_s(self, selects: list[tuple[str, Any]]) -> float:
+        self._write()  # as before a page: SQLite lets go of what it had read itself
         with self._database.engine.connect() as connection:
             cursor = connection.connection.cursor()
             began = time.perf_counter()
