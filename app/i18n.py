@@ -151,6 +151,12 @@ def _as_markup(_tag: str, message: str) -> "Markup":
     return said if "%(" in message else said % ()
 
 
+def as_sentence(words: str) -> str:
+    """Words that stand in the middle of a sentence elsewhere, as one of their own."""
+    said = f"{words[:1].upper()}{words[1:]}"
+    return said if said.endswith((".", "。")) else _("{sentence}.", sentence=said)
+
+
 def joined(*said: str) -> str:
     """Sentences one after the other; Chinese needs no blank between them."""
     return _PAUSES.get(language(), {}).get(" ", " ").join(each for each in said if each)

@@ -4,11 +4,12 @@ job     what to measure, and what of it fits
 checks  before each round: the server is there, loaded and idle
 others  whether the server worked for somebody else
 round   as many requests at once as a point asks for
+load    how busy the server is meanwhile, asked by another process
 pauses  whether this machine slept meanwhile
 play    warm-ups and repetitions of every point
 """
 
-from app.bench.checks import Limits, busy_machine_warning, wait_until_ready
+from app.bench.checks import Limits, wait_until_ready
 from app.bench.job import Job, Log, Prepared, exceeds_context, prepare, step
 from app.bench.others import counters, work_of_others
 from app.bench.play import play, verdict
@@ -23,7 +24,6 @@ __all__ = [
     "Prepared",
     "Stop",
     "Taken",
-    "busy_machine_warning",
     "counters",
     "exceeds_context",
     "play",

@@ -4,11 +4,11 @@ import gc
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 from app.bench.stop import Stop
 from app.engines.base import Ask, Engine
-from app.errors import Cancelled
+from app.errors import Cancelled, ServerProblem
 from app.http import ServerClient
 from app.samples import Trace
 
@@ -26,7 +26,8 @@ def play_round(engine: Engine, client: ServerClient, asks: Sequence[Ask], stop: 
 
         def play(stream: int) -> Trace:
             try:
-                engine.health(clients[stream])  # connects: that time belongs to no TTFT
+                with suppress(ServerProblem):  # its answer says what is wrong, and the other streams' answers are kept
+                    engine.health(clients[stream])  # connects: that time belongs to no TTFT
             finally:
                 start.wait()
             return engine.play(clients[stream], asks[stream])

@@ -33,6 +33,25 @@ def _baseline_clear(run_id: Annotated[str, typer.Argument(help="The run that is 
     clear_baseline(run_id)
 
 
+shares = typer.Typer(name="shares", help="The links that were made.", no_args_is_help=True)
+
+
+@shares.command("list")
+def _shares_list(as_json: Json = False) -> None:
+    """List the links, revoked ones included."""
+    from app.cli.share import list_shares
+
+    list_shares(as_json)
+
+
+@shares.command("revoke")
+def _shares_revoke(link: Annotated[str, typer.Argument(help="As it was printed, or copied.")]) -> None:
+    """Make a link lead nowhere: its page and its data are gone at once and for ever."""
+    from app.cli.share import revoke
+
+    revoke(link)
+
+
 machine = typer.Typer(name="machine", help="What the machines are made of.", no_args_is_help=True)
 
 
@@ -52,6 +71,18 @@ def _machine_bandwidth(
     from app.cli.machine import bandwidth
 
     bandwidth(slug, as_json)
+
+
+@machine.command("peak")
+def _machine_peak(
+    tflops: Annotated[float, typer.Argument(help="TFLOP/s of all cores by the fastest usable path.")],
+    slug: Annotated[str | None, typer.Option("--machine", help="Its slug; this machine without it.")] = None,
+    as_json: Json = False,
+) -> None:
+    """State how much a processor can compute, so that runs on it have a prefill ceiling."""
+    from app.cli.machine import peak
+
+    peak(tflops, slug, as_json)
 
 
 @machine.command("list")

@@ -45,11 +45,10 @@ class KoboldCpp(OpenAI):
 
     def counters(self, client: ServerClient) -> Counters | None:
         made = count(_perf(client).get("total_gens"))
-        return None if made is None else Counters(requests=float(made))
+        return None if made is None else Counters(requests=float(made), totals={"total_gens": made})
 
     def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:  # noqa: ARG002  # the base's signature
-        began, ended = before.requests or 0.0, after.requests or 0.0
-        grown = ended - began if ended >= began else ended
+        grown = (after.requests or 0.0) - (before.requests or 0.0)
         return [Counted("requests", "total", "", grown, difference(f"total_gens of {PERF}"))]
 
     def play(self, client: ServerClient, ask: Ask) -> Trace:

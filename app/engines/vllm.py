@@ -7,22 +7,21 @@ event holds. The role chunk leaves together with the first token, which counts w
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 from typing import Any, ClassVar
 
-from app.counted import Counted
 from app.engines import _prometheus
 from app.engines._chat import Dialect
 from app.engines._chunk import count, mapping, milliseconds
-from app.engines._counting import Exported, counted_of, counters_of
+from app.engines._counting import Exported, Exporting
 from app.engines._figures import Stated, of_timings
 from app.engines._health import busy_health, health_of
 from app.engines._probing import object_at, string
-from app.engines.base import Ask, Counters, Facts, Health
-from app.engines.openai import OpenAI, listed
+from app.engines.base import Ask, Facts, Health
+from app.engines.openai import listed
 from app.errors import ServerProblem
 from app.http import ServerClient
 from app.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
@@ -51,10 +50,10 @@ _EXPORTED = Exported(
             ("vllm:spec_decode_num_draft_tokens_total",),
         ),
     },
-    gauges={
-        "requests_running": ("", ("vllm:num_requests_running",)),
-        "requests_waiting": ("", ("vllm:num_requests_waiting",)),
-        "kv_cache_use": ("share", ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")),
+    loads={
+        "requests_running": ("vllm:num_requests_running",),
+        "requests_waiting": ("vllm:num_requests_waiting",),
+        "kv_cache_use": ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
     },
 )
 # older versions take the field and ignore it
@@ -76,7 +75,8 @@ def _figures(stated: Stated) -> ServerFigures | None:
     )
 
 
-class VLLM(OpenAI):
+class VLLM(Exporting):
+    exported: ClassVar[Exported] = _EXPORTED
     key: ClassVar[str] = "vllm"
     title: ClassVar[str] = "vLLM"
     default_ports: ClassVar[tuple[int, ...]] = (8000,)
@@ -113,12 +113,6 @@ class VLLM(OpenAI):
             return count(mapping(client.post_json("/tokenize", body)).get("count"))
         except ServerProblem:  # a server without it: unknown
             return None
-
-    def counters(self, client: ServerClient) -> Counters | None:
-        return counters_of(_EXPORTED, _prometheus.scrape(client))
-
-    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:
-        return counted_of(_EXPORTED, before, after, model, requests)
 
     def _fields(self, ask: Ask) -> dict[str, Any]:
         salt = {} if ask.reuse_cache else {"cache_salt": ask.nonce or secrets.token_hex(8)}

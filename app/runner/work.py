@@ -10,12 +10,15 @@ from typing import Any, TypeVar
 from sqlmodel import Session
 
 from app import bench, engines
-from app.bench import Job, Limits, Phase, Prepared, Stop, Taken
+from app.bench import Job, Limits, Phase, Prepared, Stop, Taken, load
 from app.counted import Counted
 from app.db import Database
 from app.engines.base import Counters, Engine, Facts, ModelFacts
 from app.errors import Busy, Cancelled, RoofmarkError, ServerProblem
-from app.http import ServerClient, is_loopback
+from app.hardware import cpu_load_share
+from app.hardware.sensors import Reading
+from app.hardware.watch import Watch
+from app.http import ServerClient
 from app.i18n import marked
 from app.metrics import triple_of
 from app.models import Run, Server
@@ -24,7 +27,7 @@ from app.runner.facts import chosen_model, context_tokens, contradictions, facts
 from app.samples import Sample, Status
 from app.secrets import Secrets
 from app.settings import Settings
-from app.store import configs, hardware, measurements, runs, samples, servers, suites
+from app.store import configs, hardware, machines, measurements, runs, samples, servers, suites
 from app.suites import Suite
 
 log = logging.getLogger(__name__)
@@ -56,11 +59,15 @@ class _Measuring:
     settings: Settings
     run: Run
     server: Server
+    is_here: bool
+    """Whether the server is on this machine."""
     suite: Suite
     stop: Stop
     listen: Listener
     planned: int
     taken: list[Taken] = field(default_factory=list)
+    watch: Watch | None = None
+    load: list[Reading] = field(default_factory=list)
 
     @property
     def run_id(self) -> int:
@@ -97,7 +104,9 @@ def _measured(
             runs.refuse_archived(server, machine)
             suite = suites.suite_by_sha256(session, run.suite_key, run.suite_sha256)
         suite = suite.with_counts(run.plan["repetitions"], run.plan["warmups"])
-        measuring = _Measuring(database, settings, run, server, suite, stop, listen, suite.sample_count(suite.cases))
+        planned = suite.sample_count(suite.cases)
+        is_here = machines.is_here(machine)
+        measuring = _Measuring(database, settings, run, server, is_here, suite, stop, listen, planned)
         with stop.on_signals():
             error = _measure(measuring)
         return ("failed", error) if error else ("done", None)
@@ -132,24 +141,32 @@ def _measure(m: _Measuring) -> str | None:
         )
         prepared = bench.prepare(job)
         _freeze(m, facts, model, _model_document(engine, client, model), prepared)
-        before = bench.counters(engine, client)
+        before, is_whole = bench.counters(engine, client), False
         try:
             with (
-                sensing.watching(m.server, m.settings) as watch,
+                sensing.watching(m.is_here, m.settings) as watch,
+                load.watching(engine, client, key, m.settings) as load_watch,
                 logfile.following(m.server.log_path, engine) as (log_file, trouble),
             ):
+                m.watch = watch
                 if trouble:
                     m.run.evidence = {**m.run.evidence, "warnings": [*m.run.evidence["warnings"], trouble]}
                 for step in bench.play(replace(job, log=log_file), prepared, m.stop):
                     if isinstance(step, Phase):
                         _tell(m, step)
                     else:
+                        m.load += sensing.during(step, load_watch)
                         _keep(m, sensing.sensed(step, watch), prepared)
                     m.stop.check()
+                is_whole = True
+                if log_file is not None and log_file.doubt:
+                    m.run.evidence = {**m.run.evidence, "warnings": [*m.run.evidence["warnings"], log_file.doubt]}
         finally:
-            after = None if m.stop.requested else bench.counters(engine, client)
+            # of a round that was broken off the server has counted what nobody here has seen
+            after = bench.counters(engine, client) if is_whole else None
             notes = () if m.stop.requested else _notes(engine, client)
-            _conclude(m, before, after, notes, _counted(m, engine, model, before, after))
+            counted = [*_counted(m, engine, model, before, after), *load.counted(m.load)]
+            _conclude(m, before, after, notes, counted)
     return bench.verdict([each.sample for each in m.taken])
 
 
@@ -180,9 +197,7 @@ def _freeze(
     frozen = snapshot(m.server, facts, model)
     shape, doubts = geometry(m.server, model, document)
     warnings = [*facts.notes, *contradictions(m.server, frozen), *doubts]
-    if is_loopback(m.server.base_url) and (warning := bench.busy_machine_warning()):
-        warnings.append(warning)
-    found = evidence.before(prepared, warnings)
+    found = evidence.before(prepared, warnings, cpu_load_share() if m.is_here else None)
     m.planned = m.suite.sample_count(prepared.fitting)
     with m.database.write() as session:
         config = configs.freeze(session, m.run.server_id, frozen, shape, source=m.server.engine)
@@ -263,7 +278,11 @@ def _conclude(
     counted: Sequence[Counted],
 ) -> None:
     """Derives the numbers of whatever was measured, and what the server's own counters and words say about it."""
-    found = evidence.after(m.run.evidence, [each.sample for each in m.taken], before, after, notes, counted)
+    taken = [each.sample for each in m.taken]
+    found = {
+        **evidence.after(m.run.evidence, taken, before, after, notes, counted),
+        "no_sensors": sensing.absence(m.is_here, m.watch, taken),
+    }
 
     def conclude(session: Session) -> None:
         measurements.derive(session, m.run_id)
@@ -284,7 +303,7 @@ def _notes(engine: Engine, client: ServerClient) -> Sequence[str]:
 def _counted(
     m: _Measuring, engine: Engine, model: ModelFacts | None, before: Counters | None, after: Counters | None
 ) -> Sequence[Counted]:
-    if before is None or after is None:
+    if before is None or after is None or after.began_anew(before):
         return ()
     answered = sum(each.sample.trace.status is Status.OK for each in m.taken)
     return engine.counted(before, after, model.id if model else None, answered)

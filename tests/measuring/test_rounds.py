@@ -69,6 +69,20 @@ def test_one_stream_that_fails_ends_the_run_and_the_others_are_kept() -> None:
     assert "out of memory" in (bench.verdict(found) or "")
 
 
+def test_a_server_too_busy_to_say_how_it_is_still_answers() -> None:
+    """What is asked only to connect loses no stream of the round."""
+    asked, lock = [0], threading.Lock()
+
+    def models(_: Request) -> Script:
+        with lock:
+            asked[0] += 1
+        return MODELS if asked[0] == 1 else Script(status=502)
+
+    with job({CHAT: STREAM, "/v1/models": models}, suite=suite(3)) as (made, _):
+        found = samples(played(made))
+    assert [sample.trace.status for sample in found] == ["ok"] * 3
+
+
 def test_a_problem_that_all_meet_is_raised_once() -> None:
     refusal = Script.json({"error": {"message": "The model `x` does not exist.", "code": "model_not_found"}}, 404)
     with job({CHAT: refusal, "/v1/models": MODELS}, suite=suite(3)) as (made, _):

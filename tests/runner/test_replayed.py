@@ -72,6 +72,27 @@ def test_what_a_refusal_teaches_is_remembered_for_the_server(
     assert known == {"refused_fields": ["stream_options.continuous_usage_stats"], "cache_salt": True}
 
 
+def test_a_round_that_was_broken_off_accuses_nobody(database: Database, runner: Runner, short_suite: str) -> None:
+    """The server has counted its prompt, but its answer is not among the samples."""
+    server, asked = SERVERS["llama.cpp"](), [0]
+    good = server.routes[server.path]
+
+    def answer(_: Request) -> Script:
+        asked[0] += 1
+        assert isinstance(good, Script)
+        return good if asked[0] == 1 else Script.json({"error": {"message": "key", "code": 401}}, 401)
+
+    def metrics(_: Request) -> Script:
+        return Script.text(f"llamacpp:prompt_tokens_total {asked[0] * 5000}\nllamacpp:prompt_tokens_cached_total 0\n")
+
+    with serve({**server.routes, server.path: answer, "/metrics": metrics}, pace=0.01) as replay:
+        slug = add_server(database, replay.url, "llama.cpp")
+        run = run_named(database, runner.perform(slug, short_suite, silent, repetitions=2, warmups=0))
+    assert run.status == "failed"
+    assert not [warning for warning in run.evidence["warnings"] if "somebody else" in warning]
+    assert not [each for each in run.evidence["server"] if each["statistic"] == "total"]
+
+
 def test_where_a_model_went_is_known_only_after_it_was_loaded(
     database: Database, runner: Runner, short_suite: str
 ) -> None:

@@ -5,11 +5,18 @@ from dataclasses import replace
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlmodel import select
 
+from app.cli.text import run_text
+from app.compare import compare
 from app.db import Database
+from app.document import run_document
+from app.i18n import as_sentence
 from app.metrics import flags_of
+from app.models import Model
 from app.samples import Point, Sample
 from app.settings import Settings
+from app.share.run import snapshot
 from tests.seed import made_sample, seed
 from tests.web.notebook import add_run, pages, text_of
 
@@ -45,7 +52,7 @@ def test_streams_at_once_have_a_figure_under_the_readers_limits(client: TestClie
     strict = text_of(client.get(f"/runs/{run}?slo_ttft_ms=400&slo_tpot_ms=").text)
     assert "Up to 1 stream every request kept within the limits: TTFT of 400 ms and TPOT of 50.0 ms." in strict
     none = text_of(client.get(f"/runs/{run}?slo_tpot_ms=1").text)
-    assert "With no number of streams" in none
+    assert "With 1 stream already, not every request kept within the limits" in none
 
 
 @pytest.mark.parametrize("limit", ["fast", "-1", "0", "inf", "nan", "1e99", "<script>"])
@@ -62,6 +69,18 @@ def test_lone_streams_have_no_such_section(client: TestClient, database: Databas
     assert "The machine meanwhile" not in page
 
 
+def test_decode_against_context_has_a_chart_where_no_ceiling_is_known(client: TestClient, database: Database) -> None:
+    points = (Point(128, 32), Point(2000, 32), Point(8000, 32))
+    taken = [made_sample(n, point, 300.0, 50.0 - 10 * n) for n, point in enumerate(points)]
+    with database.write() as session:
+        for model in session.exec(select(Model)):
+            model.geometry = {"parameters": 30}
+    deep = text_of(client.get(f"/runs/{add_run(database, taken, suite_key='depth')}").text)
+    assert " tok/s with 144 tokens in the cache on average, 30.0 with 8,016: −" in deep
+    alone = text_of(client.get(f"/runs/{add_run(database, taken[:1])}").text)
+    assert "in the cache on average" not in alone
+
+
 def test_sensors_stand_below_the_tokens_and_give_energy(client: TestClient, database: Database) -> None:
     taken = [replace(each, sensors=SENSORS) for each in streams(1, 300)]
     page = text_of(client.get(f"/runs/{add_run(database, numbered(taken))}").text)
@@ -70,13 +89,61 @@ def test_sensors_stand_below_the_tokens_and_give_energy(client: TestClient, data
     assert "Energy per token" in page
 
 
+def test_energy_stands_beside_a_comparison_and_counts_in_no_verdict(client: TestClient, database: Database) -> None:
+    def watched(watts: float) -> list[Sample]:
+        sensors = {"at_ms": SENSORS["at_ms"], "values": {"gpu0.power_w": [watts] * 5}, "throttles": []}
+        return [replace(each, sensors=sensors) for each in streams(1, 300)]
+
+    calm, hungry, bare = (add_run(database, taken) for taken in (watched(100), watched(400), streams(1, 300)))
+    both = text_of(client.get(f"/compare?run={calm}&run={hungry}").text)
+    assert "Energy per token J" in both
+    one = text_of(client.get(f"/compare?run={calm}&run={bare}").text)
+    assert "Energy per token" not in one
+    with database.read() as session:
+        alone = compare(session, [calm, hungry], {})
+        beside = compare(session, [calm, hungry], {}, beside=["joules_per_output_token"])
+    assert [pair.verdict for pair in beside.pairs] == [pair.verdict for pair in alone.pairs]
+    (row,) = beside.points[0].beside
+    assert row.cells[1].ratio is not None
+    assert row.cells[1].ratio.value == pytest.approx(4, rel=0.2)
+
+
+def test_limits_are_the_same_on_every_surface(client: TestClient, database: Database) -> None:
+    """Page, JSON, terminal and share tell the same evidence, what to change first in front."""
+    run = add_run(database, streams(1, 300), evidence={"cpu_load_share_before": 0.9})
+    with database.read() as session:
+        document, shared = run_document(session, run), snapshot(session, run)
+    found = document["points"][0]["limits"]["found"]
+    assert found[0]["key"] == "busy_cpu"
+    page, terminal = text_of(client.get(f"/runs/{run}").text), run_text(document)
+    assert "Change this first: Stop what else runs on this machine" in page
+    (table,) = [each for each in shared.figures if each.title.startswith("What limits it")]
+    assert [row[1] for row in table.rows] == [each["sentence"] for each in found]
+    for each in found:
+        assert each["sentence"] in page
+        for text in (page, terminal, str(table.rows)):
+            assert as_sentence(each["evidence"]) in text
+
+
+def test_what_is_not_known_is_said(client: TestClient, database: Database) -> None:
+    bare = [replace(each, trace=replace(each.trace, server=None)) for each in streams(1, 300)]
+    run = add_run(database, bare, evidence={"no_sensors": "elsewhere"})
+    page = text_of(client.get(f"/runs/{run}").text)
+    assert "TTFT: the server does not state how long it worked on the prompt" in page
+    assert "Roofmark does not run on the server's machine" in page
+    with database.read() as session:
+        assert "TTFT: the server does not state" in run_text(run_document(session, run))
+
+
 def test_a_cached_prompt_has_a_ttft_of_its_own(client: TestClient, database: Database) -> None:
     point = Point(2000, 32)
     fresh = [made_sample(n, point, 800.0, 50.0) for n in range(3)]
     reused = [replace(made_sample(n, point, 90.0, 50.0), reuses_cache=True) for n in range(3)]
     reused = [replace(each, trace=replace(each.trace, cached_tokens=1990)) for each in reused]
     taken = [replace(each, flags=flags_of(each)) for each in numbered(fresh, reused)]
-    answer = client.get(f"/api/v1/runs/{add_run(database, taken, suite_key='cache')}").json()
+    run = add_run(database, taken, suite_key="cache")
+    assert "90.0 ± 0 ms · Prompt cached" in text_of(client.get(f"/runs/{run}").text)
+    answer = client.get(f"/api/v1/runs/{run}").json()
     (point_found,) = answer["points"]
     found = {metric["key"]: metric for metric in point_found["metrics"] if metric["source"] == "client"}
     assert found["ttft_ms"]["value"] == pytest.approx(800)
