@@ -7,6 +7,7 @@ first byte was written on a connected socket, on one monotonic clock.
 
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 
@@ -104,7 +105,7 @@ class CacheDefeat(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Trace:
     """One request as its engine read it."""
 
@@ -142,6 +143,11 @@ class Trace:
     """One sentence; None when nothing went wrong."""
     learned: dict[str, Any] = field(default_factory=dict)
     """Capabilities that this request taught, to be remembered for the server."""
+
+    @cached_property
+    def token_events(self) -> tuple[Event, ...]:
+        """Those that carry tokens; kept, since nearly every metric and flag starts from them."""
+        return tuple(event for event in self.events if event.kind in TOKEN_KINDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def typical_sample(samples: Sequence[Sample]) -> Sample | None:
 def _streamed(samples: Sequence[Sample]) -> list[Sample]:
     """Those with a time to draw, without warm-ups; where prompts were worked through, without those found in the cache,
     whose first token comes at quite another time."""
-    found = [sample for sample in samples if len(clock.token_events(sample.trace)) > 1 and not sample.is_warmup]
+    found = [sample for sample in samples if len(sample.trace.token_events) > 1 and not sample.is_warmup]
     return [sample for sample in found if not sample.reuses_cache] or found
 
 
@@ -104,7 +104,7 @@ def _ttft(shown: Sequence[Sample], typical: Sample) -> tuple[float, bool]:
 
 def _milestones(sample: Sample) -> Table:
     """When the first token, each tenth of them, and the last one had come."""
-    times = [event.at_ms for event in clock.token_events(sample.trace)]
+    times = [event.at_ms for event in sample.trace.token_events]
     tokens = _tokens_so_far(sample)
     places = sorted({0, *(max(0, round(len(tokens) * tenth / 10) - 1) for tenth in range(1, 11))})
     return Table(
@@ -115,7 +115,7 @@ def _milestones(sample: Sample) -> Table:
 
 
 def _line(sample: Sample, series: int | None, limit: int) -> dict[str, Any]:
-    times = [event.at_ms for event in clock.token_events(sample.trace)]
+    times = [event.at_ms for event in sample.trace.token_events]
     tokens = _tokens_so_far(sample)
     kept = reduce(tokens, limit)
     name = _("Sample {ordinal}", ordinal=sample.ordinal + 1)
@@ -133,7 +133,7 @@ def _line(sample: Sample, series: int | None, limit: int) -> dict[str, Any]:
 
 def _tokens_so_far(sample: Sample) -> list[float]:
     """At each token event. Where the server does not say, all tokens are shared out evenly over the events."""
-    events = clock.token_events(sample.trace)
+    events = sample.trace.token_events
     if all(event.tokens is not None for event in events):
         return [float(event.tokens or 0) for event in events]
     counted = sample.trace.output_tokens if sample.trace.count_source is not CountSource.EVENTS else None
