@@ -29,6 +29,8 @@ _SCRIPTS = {"zh": "zh-Hant", "zh-tw": "zh-Hant", "zh-hk": "zh-Hant", "zh-mo": "z
 
 _PAUSES = {"zh-Hant": {" ": "", "; ": "；", ": ": "：", ", ": "，", "list": "、"}}
 """What stands between sentences and clauses, where it is not as in English."""
+_OTHERS = "words"
+"""The name of a value that is somebody else's words: they stay as they were said."""
 _STOPS = ("。", "！", "？")
 _LONGEST = 4000
 """Longer texts, in characters, are nobody's sentence."""
@@ -190,8 +192,13 @@ class _Catalogue:
         return said
 
     def _clauses(self, text: str) -> str:
-        """Of what is no message itself: names and messages in a row."""
-        for pause in ("; ", ": ", ", "):
+        """Of what is no message itself: names, messages and others' words in a row."""
+        head, colon, tail = text.partition(": ")
+        if colon and (said_head := self._value(head)) != head:  # what follows is what somebody else said
+            return self._joined((said_head, tail), colon)
+        if colon and (said_tail := self._value(tail)) != tail:  # what a file is, or another thing with a name
+            return self._joined((head, said_tail), colon)
+        for pause in ("; ", ", "):
             parts = text.split(pause)
             if 1 < len(parts) <= _MOST_CLAUSES:
                 said = [self.translated(part) for part in parts]
@@ -208,8 +215,8 @@ class _Catalogue:
             return said
         for message, values in self._messages.of(text):
             if across or message.is_within(values):
-                quoted = {field.name for field in message.fields if field.is_quoted}
-                told = {name: value if name in quoted else self._value(value) for name, value in values.items()}
+                others = {_OTHERS, *(field.name for field in message.fields if field.is_quoted)}
+                told = {name: value if name in others else self._value(value) for name, value in values.items()}
                 return message.filled(self._of(message.id, values), told)
         return None
 

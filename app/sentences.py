@@ -100,6 +100,8 @@ def message(said: str, *, counts: bool = False) -> Message | None:
         fields.append(Field(name, conversion == "r", bool(spec) or (counts and name == "n")))
         texts.append("")
     made = Message(said, tuple(texts), tuple(fields))
+    if not all(texts[1:-1]):  # where one value ends and the next begins, nobody can tell
+        return None
     is_plain = made.weight < _FEWEST_LETTERS and not all(field.is_number for field in fields)
     return None if not fields or is_plain or not made.weight else made
 

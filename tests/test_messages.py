@@ -62,7 +62,9 @@ def _said(message: Message) -> tuple[str, ...]:
 
 def _names(text: str) -> set[str]:
     """Placeholders of templates, `%(name)s`, of Python, `{name}`, and of charts, `%{x:,}`."""
-    charts = set(re.findall(r"%\{[^}]*\}", text))
+    charts = {
+        re.sub(r"\|.*\}", "}", name) for name in re.findall(r"%\{[^}]*\}", text)
+    }  # each language writes its dates
     templates = set(re.findall(r"%\(\w+\)s", text))
     rest = re.sub(r"%\{[^}]*\}", "", text)
     if re.search(r"\{ | \}", rest):  # braces that are meant

@@ -108,6 +108,16 @@ def test_a_server_s_own_words_stay_as_it_said_them() -> None:
         assert translated(error) == f"伺服器忙碌中（HTTP 429）：{words}."
 
 
+@pytest.mark.parametrize("words", ["Permission denied", "The server is ready", "Permission denied; no such file"])
+def test_even_if_they_are_those_of_a_message(words: str) -> None:
+    told = (with_words(marked("The server is busy (HTTP 429)"), words), f"nvidia-smi complained: {words}")
+    with i18n.use(CHINESE):
+        assert [translated(each) for each in told] == [
+            f"伺服器忙碌中（HTTP 429）：{words}.",
+            f"nvidia-smi 表示：{words}",
+        ]
+
+
 def test_markup_is_text() -> None:
     with i18n.use(CHINESE):
         said = translated(Markup("There is no machine called '<script>'."))  # what is tested

@@ -38,12 +38,12 @@ def from_nvml(nvml: Any) -> Sequence[Accelerator]:
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
-        raise NoAnswer(marked("NVML says: {error}", error=error)) from error
+        raise NoAnswer(marked("NVML says: {words}", words=error)) from error
     try:
         handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
         return [_card(nvml, handle) for handle in handles]
     except nvml.NVMLError as error:
-        raise NoAnswer(marked("NVML says: {error}", error=error)) from error
+        raise NoAnswer(marked("NVML says: {words}", words=error)) from error
     finally:
         nvml.nvmlShutdown()
 
