@@ -31,6 +31,8 @@ _PAUSES = {"zh-Hant": {" ": "", "; ": "；", ": ": "：", ", ": "，", "list": "
 """What stands between sentences and clauses, where it is not as in English."""
 _OTHERS = "words"
 """The name of a value that is somebody else's words: they stay as they were said."""
+_TERMS = frozenset({"series", "x", "y"})
+"""Names of values that are Roofmark's own even if they are single words."""
 _STOPS = ("。", "！", "？")
 _LONGEST = 4000
 """Longer texts, in characters, are nobody's sentence."""
@@ -167,8 +169,6 @@ class _Catalogue:
             return said
         if any(is_known for _part, is_known in told):
             return self._joined([part for part, _is_known in told], " ")
-        if text.endswith(".") and (said := self._sentence(text[:-1])) is not None:
-            return self.gettext("{sentence}.").format(sentence=said)
         return self._clauses(text)
 
     def _joined(self, parts: Sequence[str], pause: str) -> str:
@@ -216,12 +216,15 @@ class _Catalogue:
         for message, values in self._messages.of(text):
             if across or message.is_within(values):
                 others = {_OTHERS, *(field.name for field in message.fields if field.is_quoted)}
-                told = {name: value if name in others else self._value(value) for name, value in values.items()}
+                told = {name: value if name in others else self._value(value, name) for name, value in values.items()}
                 return message.filled(self._of(message.id, values), told)
-        return None
+        whole = self._sentence(text[:-1], across=across) if text.endswith(".") else None
+        return None if whole is None else self.gettext("{sentence}.").format(sentence=whole)
 
-    def _value(self, value: str) -> str:
-        """Single words are names."""
+    def _value(self, value: str, name: str = "") -> str:
+        """Single words are names, but for those that are known to be Roofmark's terms, which begin large elsewhere."""
+        if name in _TERMS:
+            return next((said for each in (value, value.capitalize()) if (said := self.gettext(each)) != each), value)
         return self.translated(value) if " " in value else value
 
     def _of(self, message: str, values: Mapping[str, str]) -> str:
