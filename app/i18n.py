@@ -27,11 +27,13 @@ DOMAIN = "roofmark"
 _SCRIPTS = {"zh": "zh-Hant", "zh-tw": "zh-Hant", "zh-hk": "zh-Hant", "zh-mo": "zh-Hant"}
 """What browsers call a language whose tag does not name its script."""
 
-_PAUSES = {"zh-Hant": {" ": "", "; ": "；", ": ": "：", ", ": "，", "list": "、"}}
+_PAUSES = {"zh-Hant": {" ": "", "; ": "；", ": ": "：", ", ": "，"}}
 """What stands between sentences and clauses, where it is not as in English."""
+_ITEMS = {"zh-Hant": "、"}
+"""And between the items of a list."""
 _OTHERS = "words"
 """The name of a value that is somebody else's words: they stay as they were said."""
-_TERMS = frozenset({"series", "x", "y"})
+_TERMS = frozenset({"bound", "series", "x", "y"})
 """Names of values that are Roofmark's own even if they are single words."""
 _STOPS = ("。", "！", "？")
 _LONGEST = 4000
@@ -125,12 +127,18 @@ def install(environment: "Environment") -> None:
     environment.policies["ext.i18n.trimmed"] = True
     environment.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]  # the extension adds it
     environment.filters["translated"] = translated
-    environment.globals.update(language=language, languages=LANGUAGES)
+    environment.filters["enumerated"] = enumerated
+    environment.globals.update(language=language, languages=LANGUAGES, pause=pause)
+
+
+def pause(english: str) -> str:
+    """What stands between sentences, clauses or items in the reader's language, by what does in English."""
+    return _PAUSES.get(language(), {}).get(english, english)
 
 
 def joined(*said: str) -> str:
     """Sentences one after the other; Chinese needs no blank between them."""
-    return _PAUSES.get(language(), {}).get(" ", " ").join(each for each in said if each)
+    return pause(" ").join(each for each in said if each)
 
 
 def enumerated(names: Iterable[str], last: str = "and") -> str:
@@ -139,7 +147,7 @@ def enumerated(names: Iterable[str], last: str = "and") -> str:
     if not others:
         return end
     said = {"and": marked("{others} and {end}"), "or": marked("{others} or {end}")}[last]
-    return _(said, others=_PAUSES.get(language(), {}).get("list", ", ").join(others), end=end)
+    return _(said, others=_ITEMS.get(language(), ", ").join(others), end=end)
 
 
 class _Catalogue:
@@ -194,11 +202,12 @@ class _Catalogue:
     def _clauses(self, text: str) -> str:
         """Of what is no message itself: names, messages and others' words in a row."""
         head, colon, tail = text.partition(": ")
-        if colon and (said_head := self._value(head)) != head:  # what follows is what somebody else said
+        is_said = " " in head or tail[:1].isdigit()
+        if colon and is_said and (said_head := self.translated(head)) != head:  # what follows is another's word
             return self._joined((said_head, tail), colon)
         if colon and (said_tail := self._value(tail)) != tail:  # what a file is, or another thing with a name
             return self._joined((head, said_tail), colon)
-        for pause in ("; ", ", "):
+        for pause in ("; ", " = ", " + ", ", "):
             parts = text.split(pause)
             if 1 < len(parts) <= _MOST_CLAUSES:
                 said = [self.translated(part) for part in parts]

@@ -56,7 +56,9 @@ def timeline(samples: Sequence[Sample]) -> Figure | None:
                 "yref": "paper",
                 "xanchor": "left",
                 "yanchor": "top",
-                "text": f"{_('Median TTFT') if is_median else _('TTFT')} {number(ttft)} ms",
+                "text": _("Median TTFT {ttft} ms", ttft=number(ttft))
+                if is_median
+                else _("TTFT {ttft} ms", ttft=number(ttft)),
                 "showarrow": False,
                 "xshift": 4,
             }

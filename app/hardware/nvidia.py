@@ -60,7 +60,7 @@ def _card(nvml: Any, handle: Any) -> Accelerator:
         memory_bytes=int(memory) if memory else None,
         bandwidth_bytes_per_s=bandwidth,
         source=SENSOR if bandwidth else "",
-        note="NVML: 2 x memory clock x bus width" if bandwidth else "",
+        note=marked("NVML: 2 x memory clock x bus width") if bandwidth else "",
     )
 
 

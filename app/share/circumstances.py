@@ -34,7 +34,7 @@ def facts(config: Config, model: Model, held: Sequence[MachineDevice]) -> Iterat
 def bandwidth(roof: RunRoof) -> Fact:
     holder = roof.foundation.holders[0]
     rate = f"{number(holder.device.bandwidth_bytes_per_s / 1e9)} GB/s"
-    return Fact("Memory bandwidth", f"{rate}, {neutral.bandwidth_source(holder.stated.source)}")
+    return Fact("Memory bandwidth", f"{rate} · {neutral.bandwidth_source(holder.stated.source)}")
 
 
 def played(point: Point) -> str:

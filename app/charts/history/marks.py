@@ -9,7 +9,7 @@ from app.charts.base import Mark, MarkList, plain
 from app.charts.history.panels import Panel, stamp
 from app.compare.shifts import Shift, is_worse, moved, words
 from app.configuration import changes
-from app.i18n import _
+from app.i18n import _, pause
 from app.metrics.base import Metric
 from app.store.configs import Described
 from app.store.hardware import HardwareChange
@@ -29,7 +29,7 @@ class Change(NamedTuple):
 
     @property
     def text(self) -> str:
-        return f"{self.server}: {'; '.join(self.said)}"
+        return pause(": ").join((self.server, pause("; ").join(self.said)))
 
 
 def changes_of(
@@ -64,7 +64,7 @@ def listed(found: Sequence[Change]) -> MarkList | None:
     if not found:
         return None
     of_all = _(", the newest {shown} of {all:,}", shown=MAX_MARKS, all=len(found)) if len(found) > MAX_MARKS else ""
-    marks = tuple(Mark(f"{day(change.at)}, {change.text}") for change in found[-MAX_MARKS:])
+    marks = tuple(Mark(pause(", ").join((day(change.at), change.text))) for change in found[-MAX_MARKS:])
     return MarkList(_("Changes of configuration and hardware, numbered as in the chart{of_all}", of_all=of_all), marks)
 
 
