@@ -123,6 +123,10 @@ class Snapshot:
     labels: Sequence[str] = ()
 
     @property
+    def model_title(self) -> str:
+        return f"{self.model} {self.quantization or ''}".strip()
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256 of the content alone: the same configuration has the same fingerprint on every machine."""
         content = {

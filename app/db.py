@@ -214,11 +214,6 @@ def migrate(database: Database, scripts: Path, revision: str = "head") -> str | 
     return str(backup) if backup else None
 
 
-def is_current(database: Database, scripts: Path) -> bool:
-    """Whether the database has the layout this version expects."""
-    return current_revision(database) == revisions(scripts)[-1]
-
-
 def current_revision(database: Database) -> str | None:
     """The revision the database is at; None: it has no tables."""
     with explained(), database.engine.connect() as connection:

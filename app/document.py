@@ -1,6 +1,7 @@
 """The JSON documents: one run ("roofmark.run/1") and a page of runs. The same for the API, `show` and `run`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +16,7 @@ from app.models import Config, Machine, Model, Run
 from app.roof import Holder, RunRoof, Unknown, run_roof, with_ceiling
 from app.samples import Point, Sample
 from app.store import hardware, measurements, runs, samples
-from app.store.listing import Row, Shown
+from app.store.listing import Row
 from app.store.previous import Previous, previous
 
 RUN_SCHEMA = "roofmark.run/1"
@@ -34,7 +35,7 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
     taken = with_ceiling(taken, roof)
     from app import engines  # loads every engine: not at start
 
-    before = previous(session, run, {engine.key: engine.title for engine in engines.all()})
+    before = previous(session, run, engines.titles())
     return {
         "schema": RUN_SCHEMA,
         "run": {
@@ -93,9 +94,9 @@ def runs_document(rows: Sequence[Row], total: int, page: int, per_page: int) -> 
                 "settings": row.settings,
                 "labels": row.labels,
                 "fingerprint": row.fingerprint,
-                "ttft_ms": _shown(row.ttft),
-                "prefill_tokens_per_s": _shown(row.prefill),
-                "decode_tokens_per_s": _shown(row.decode),
+                "ttft_ms": row.ttft._asdict(),
+                "prefill_tokens_per_s": row.prefill._asdict(),
+                "decode_tokens_per_s": row.decode._asdict(),
             }
             for row in rows
         ],
@@ -108,16 +109,6 @@ def _time(moment: datetime | None) -> str | None:
 
 def _hidden(since: datetime | None, reason: str) -> dict[str, Any] | None:
     return {"since": _time(since), "reason": reason} if since else None
-
-
-def _shown(shown: Shown) -> dict[str, Any]:
-    return {
-        "value": shown.value,
-        "low": shown.low,
-        "high": shown.high,
-        "standard_deviation": shown.standard_deviation,
-        "source": shown.source,
-    }
 
 
 def _machine(machine: Machine) -> dict[str, Any]:
@@ -189,7 +180,7 @@ def _points(run: Run, measured: Sequence[Measured], roof: RunRoof | Unknown | No
         by_point.setdefault(each.point, []).append(each)
     points = [
         {
-            "point": _point(point),
+            "point": asdict(point),
             "metrics": [_metric(each) for each in found if each.value is not None],
             "nulls": _nulls(found),
             "ceiling": _ceiling(roof, point),
@@ -199,7 +190,7 @@ def _points(run: Run, measured: Sequence[Measured], roof: RunRoof | Unknown | No
     for left_out in run.evidence.get("left_out", []):
         point = Point.from_key(left_out["point"])
         nulls = [{"key": key, "reason": "exceeds_context"} for key in ("ttft_ms", *_TIMED)]
-        points.append({"point": _point(point), "metrics": [], "nulls": nulls, "ceiling": None})
+        points.append({"point": asdict(point), "metrics": [], "nulls": nulls, "ceiling": None})
     return points
 
 
@@ -255,15 +246,6 @@ def _nulls(found: Sequence[Measured]) -> list[dict[str, Any]]:
     return [{"key": key, "reason": reason} for key, reason in nulls.items()]
 
 
-def _point(point: Point) -> dict[str, int]:
-    return {
-        "prompt_tokens": point.prompt_tokens,
-        "output_tokens": point.output_tokens,
-        "concurrency": point.concurrency,
-        "depth": point.depth,
-    }
-
-
 def _metric(each: Measured) -> dict[str, Any]:
     return {
         "key": each.metric,
@@ -285,13 +267,13 @@ def _sample(sample: Sample) -> dict[str, Any]:
     read = {key: metrics()[key].read([sample])[0].value for key in ("ttfa_ms", "e2e_ms")}
     return {
         "ordinal": sample.ordinal,
-        "point": _point(sample.point),
+        "point": asdict(sample.point),
         "warmup": sample.is_warmup,
         "status": trace.status.value,
         "ttft_ms": first_token_ms(trace),
         "ttfa_ms": read["ttfa_ms"],
         "e2e_ms": read["e2e_ms"],
-        **{f"{key}": _by_source(sample, key) for key in _TIMED},
+        **{key: _by_source(sample, key) for key in _TIMED},
         "prompt_tokens": trace.prompt_tokens,
         "cached_tokens": trace.cached_tokens,
         "output_tokens": trace.output_tokens,

@@ -83,6 +83,15 @@ def _known(name: str) -> str | None:
     return next((tag for tag in LANGUAGES if name == tag.lower() or name.startswith(f"{tag.lower()}-")), None)
 
 
+def inside(title: str) -> str:
+    """A title, or the beginning of a sentence, inside of one; abbreviations stay as they are.
+
+    >>> inside("Decode"), inside("TTFT, prompt cached")
+    ('decode', 'TTFT, prompt cached')
+    """
+    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
+
+
 def gettext(message: str) -> str:
     tag = _language.get()
     return message if tag == ENGLISH else _catalogue(tag).gettext(message)
@@ -126,8 +135,7 @@ def install(environment: "Environment") -> None:
     environment.add_extension("jinja2.ext.i18n")
     environment.policies["ext.i18n.trimmed"] = True
     environment.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]  # the extension adds it
-    environment.filters["translated"] = translated
-    environment.filters["enumerated"] = enumerated
+    environment.filters.update(translated=translated, enumerated=enumerated, inside=inside)
     environment.globals.update(language=language, languages=LANGUAGES, pause=pause)
 
 
@@ -233,7 +241,9 @@ class _Catalogue:
     def _value(self, value: str, name: str = "") -> str:
         """Single words are names, but for those that are known to be Roofmark's terms, which begin large elsewhere."""
         if name in _TERMS:
-            return next((said for each in (value, value.capitalize()) if (said := self.gettext(each)) != each), value)
+            return next(
+                (said for each in (value, value[:1].upper() + value[1:]) if (said := self.gettext(each)) != each), value
+            )
         return self.translated(value) if " " in value else value
 
     def _of(self, message: str, values: Mapping[str, str]) -> str:

@@ -148,6 +148,10 @@ class Model(SQLModel, table=True):
     source: str = Field(default="", max_length=300)
     """The engine that told it."""
 
+    @property
+    def title(self) -> str:
+        return f"{self.name} {self.quantization}".strip()
+
 
 class StatedGeometry(SQLModel, table=True):
     """What a person said of a model: it holds for all its runs, before and after, that no better source tells of."""

@@ -28,6 +28,10 @@ class Secrets:
                 _("The stored API key was encrypted with another secret key: enter it again for this server.")
             ) from error
 
+    def api_key(self, encrypted: str | None) -> str | None:
+        """Of a server; None where it has none."""
+        return self.decrypt(encrypted) if encrypted else None
+
     def derive(self, purpose: str) -> str:
         """Another key for another purpose: knowing it tells nothing about the one it comes from."""
         return hmac.digest(self._key(), purpose.encode(), "sha256").hex()

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from app.i18n import _, marked, ngettext
 
 DASH = "–"
+GIGA = 1e9
+TERA = 1e12
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -106,6 +108,23 @@ def size(n_bytes: int | None) -> str:
             return f"{number(value)} {unit}"
         value /= 1000
     raise AssertionError("unreachable")
+
+
+def bandwidth(bytes_per_s: float | None) -> str:
+    """
+    >>> bandwidth(256e9), bandwidth(None)
+    ('256 GB/s', '– GB/s')
+    """
+    return f"{number(bytes_per_s and bytes_per_s / GIGA)} GB/s"
+
+
+def billions(parameters: int | None) -> str:
+    """How many parameters a model has.
+
+    >>> billions(30_532_122_624)
+    '30.5 B'
+    """
+    return f"{number(parameters and parameters / GIGA)} B"
 
 
 def plural(count: int, noun: str) -> str:

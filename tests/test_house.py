@@ -1,9 +1,11 @@
-"""The rules of the house themselves: what CONTRIBUTING.md says about layers, and when a missing thing fails a test."""
+"""The rules of the house: layers as CONTRIBUTING.md shows them, examples that are true, nothing left lying about."""
 
+import doctest
 import re
 import shutil
 import subprocess
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,18 @@ def test_contributing_shows_the_layers_that_are_checked() -> None:
     checked = [re.split(r" [|:] ", layer) for layer in project["tool"]["importlinter"]["contracts"][0]["layers"]]
     told = re.findall(r"^\| (`.*`) \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
     assert [re.findall(r"`(\w+)`", row) for row in told] == checked
+
+
+WITH_EXAMPLES = [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted((ROOT / "app").rglob("*.py"))
+    if ">>> " in path.read_text()
+]
+
+
+@pytest.mark.parametrize("module", WITH_EXAMPLES)
+def test_examples_in_docstrings_are_true(module: str) -> None:
+    assert doctest.testmod(import_module(module)).failed == 0
 
 
 def test_what_is_missing_skips_a_test_and_fails_it_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,10 +7,8 @@ from enum import StrEnum
 from app.ceiling.traffic import Step
 from app.errors import BadInput
 from app.i18n import _
-from app.units import number, size
+from app.units import GIGA, TERA, bandwidth, number, size
 
-GIGA = 1e9
-TERA = 1e12
 USUAL_SHARE = (0.60, 0.85)
 """Where most good results stand below the ceiling."""
 
@@ -105,13 +103,6 @@ def decode_on(step: Step, device: Device) -> DecodeCeiling:
     return decode(step, [Portion(device)])
 
 
-def offload_experts(step: Step, routed_bytes: int, card: Device, processor: Device) -> list[Portion]:
-    """Routed experts in the processor's RAM, everything else on the card. `routed_bytes`: those that a step reads."""
-    if not 0 <= routed_bytes <= step.n_bytes:
-        raise BadInput(_("The experts cannot be more than a step reads."))
-    return [Portion(card, step.n_bytes - routed_bytes), Portion(processor, routed_bytes)]
-
-
 def speculative(step: Step, draft: Step, device: Device, drafted: int, accepted: float) -> DecodeCeiling:
     """A draft model proposes `drafted` tokens, of which `accepted` are right on average; one pass checks them all.
 
@@ -122,7 +113,7 @@ def speculative(step: Step, draft: Step, device: Device, drafted: int, accepted:
     n_bytes = step.n_bytes + drafted * draft.n_bytes
     ceiling = (1 + accepted) * device.bandwidth_bytes_per_s / n_bytes
     words = (
-        f"{number(ceiling)} tok/s = (1 + {accepted:g}) x {_gigabytes_per_s(device)} / "
+        f"{number(ceiling)} tok/s = (1 + {accepted:g}) x {bandwidth(device.bandwidth_bytes_per_s)} / "
         f"({size(step.n_bytes)} + {drafted} x {size(draft.n_bytes)})"
     )
     return DecodeCeiling(
@@ -160,12 +151,10 @@ def usual_range(ceiling_tokens_per_s: float) -> tuple[float, float]:
 
 def _words(step: Step, portions: Sequence[Portion], whole: float, split: Split, ceiling: float) -> str:
     times = f"{step.batch} x " if step.batch > 1 else ""
+    widths = [bandwidth(portion.device.bandwidth_bytes_per_s) for portion in portions]
     if len(portions) == 1:
-        return f"{number(ceiling)} tok/s = {times}{_gigabytes_per_s(portions[0].device)} / {size(step.n_bytes)}"
-    parts = [f"{size(round(step.n_bytes * one.share / whole))} / {_gigabytes_per_s(one.device)}" for one in portions]
+        return f"{number(ceiling)} tok/s = {times}{widths[0]} / {size(step.n_bytes)}"
+    reads = [size(round(step.n_bytes * portion.share / whole)) for portion in portions]
+    parts = [f"{read} / {width}" for read, width in zip(reads, widths, strict=True)]
     how = f"max({', '.join(parts)})" if split is Split.TENSOR else f"({' + '.join(parts)})"
     return f"{number(ceiling)} tok/s = {step.batch} / {how}"
-
-
-def _gigabytes_per_s(device: Device) -> str:
-    return f"{number(device.bandwidth_bytes_per_s / GIGA)} GB/s"

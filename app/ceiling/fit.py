@@ -5,10 +5,10 @@ Two runs on one machine, with two models or two quantizations, tell both unknown
 
 from dataclasses import dataclass
 
-from app.ceiling.decode import GIGA, Device
+from app.ceiling.decode import Device
 from app.ceiling.traffic import Step
 from app.i18n import _
-from app.units import number
+from app.units import GIGA, number
 
 MIN_DIFFERENCE = 0.05
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.ceiling.decode import GIGA, TERA, Device
+from app.ceiling.decode import Device
 from app.ceiling.geometry import Geometry
 from app.ceiling.traffic import F16, check_tokens, expected_expert_share, kv_bytes
 from app.ceiling.types import KvTypes
 from app.errors import BadInput
 from app.i18n import _, marked
-from app.units import number, size
+from app.units import TERA, bandwidth, number, size
 
 
 class Bound(StrEnum):
@@ -68,18 +68,18 @@ def prefill(
     peaks = [device.peak_flops for device in devices if device.peak_flops is not None]
     if flops is None or geometry.weights is None or len(peaks) != len(devices) or not devices:
         return None
-    peak, bandwidth = sum(peaks), sum(device.bandwidth_bytes_per_s for device in devices)
+    peak, bytes_per_s = sum(peaks), sum(device.bandwidth_bytes_per_s for device in devices)
     weights = geometry.weights
     experts = expected_expert_share(geometry, tokens)
     n_bytes = round(weights.dense.n_bytes + weights.head.n_bytes + weights.routed.n_bytes * experts)
     n_bytes += kv_bytes(geometry, start, kv) or 0  # what this prompt itself adds need not be read back from memory
-    compute_s, memory_s = flops / peak, n_bytes / bandwidth
+    compute_s, memory_s = flops / peak, n_bytes / bytes_per_s
     bound = Bound.COMPUTE if compute_s >= memory_s else Bound.MEMORY
     seconds = max(compute_s, memory_s)
     if bound is Bound.COMPUTE:
         work = f"{number(flops / TERA)} TFLOP / {number(peak / TERA)} TFLOP/s"
     else:
-        work = f"{size(n_bytes)} / {number(bandwidth / GIGA)} GB/s"
+        work = f"{size(n_bytes)} / {bandwidth(bytes_per_s)}"
     assumptions = []
     if weights.routed.n_bytes:
         assumptions.append(

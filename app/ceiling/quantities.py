@@ -4,11 +4,10 @@ import re
 
 from app.errors import BadInput
 from app.i18n import _
-from app.units import read_number
+from app.units import GIGA, read_number
 
 _PREFIXES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _SIZE = re.compile(r"(\d.*?)\s*([kmgt]?)(i?)b", re.IGNORECASE)
-_PLAUSIBLE_MT_S = (200, 40_000)
 
 
 def size_bytes(text: str) -> float:
@@ -34,31 +33,10 @@ def bandwidth_bytes_per_s(text: str) -> float:
     """
     stripped = text.strip()
     try:
-        return read_number(stripped) * 1e9
+        return read_number(stripped) * GIGA
     except ValueError:  # perhaps with its unit
         pass
     amount, slash, second = stripped.partition("/")
     if not slash or second.strip().lower() not in ("s", "sec"):
         raise BadInput(_("{text!r} is no bandwidth; write it in GB/s, like 448.", text=text[:40]))
     return size_bytes(amount)
-
-
-def memory_bandwidth_bytes_per_s(rate: float, unit: str, bus_bits: int) -> float:
-    """Of memory with a bus of `bus_bits`: transfers per second x width. DDR transfers twice in each clock.
-
-    A DDR5 module is one 64 bit channel, although it has two sub-channels of 32.
-
-    >>> memory_bandwidth_bytes_per_s(6000, "MT/s", 128), memory_bandwidth_bytes_per_s(3000, "MHz", 128)
-    (96000000000.0, 96000000000.0)
-    """
-    factors = {"mt/s": 1, "mhz": 2}
-    factor = factors.get(unit.strip().lower())
-    if factor is None:
-        raise BadInput(_("A memory's speed is given in MT/s (or MHz), not in {unit!r}.", unit=unit))
-    megatransfers = rate * factor
-    low, high = _PLAUSIBLE_MT_S
-    if not low <= megatransfers <= high:
-        raise BadInput(_("No memory makes {rate:g} MT/s; say its data rate, such as 6000 MT/s.", rate=megatransfers))
-    if bus_bits <= 0 or bus_bits % 8 or bus_bits > 16_384:
-        raise BadInput(_("No memory has a bus of {bits} bits; a module of RAM has 64.", bits=bus_bits))
-    return megatransfers * 1e6 * bus_bits / 8

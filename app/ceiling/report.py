@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
-from app.ceiling.decode import GIGA, TERA, DecodeCeiling, Device, decode_on
+from app.ceiling.decode import DecodeCeiling, Device, decode_on
 from app.ceiling.geometry import Geometry
 from app.ceiling.prefill import PrefillCeiling, prefill
 from app.ceiling.traffic import F16, Step, kv_bytes, kv_bytes_per_token, step
 from app.ceiling.types import KvTypes
 from app.i18n import _
-from app.units import number
+from app.units import GIGA, TERA, number
 
 USUAL_PROMPT = 512
 

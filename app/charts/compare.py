@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import Any
 
 from app.charts.base import MAX_SERIES, Figure, Key, Table, axis, plain
+from app.charts.stack import domain, y_axis, y_name
 from app.compare.result import Cell, Comparison, Row, Subject
 from app.compare.statistics import SAME_WITHIN
 from app.i18n import _, marked
@@ -41,19 +42,18 @@ def forest(found: Comparison) -> Figure | None:
     rows = [row for row in found.main_rows if any(cell.ratio and cell.ratio.value for cell in row.cells)]
     if not rows:
         return None
-    base, domains = found.subjects[0], _domains(len(rows))
+    base = found.subjects[0]
     traces, layout = [], _forest_layout(rows, len(found.subjects) - 1)
     ends = [1 - SAME_WITHIN, 1 + SAME_WITHIN]
-    for number_of, (row, domain) in enumerate(zip(rows, domains, strict=True), start=1):
-        y = _y(number_of)
+    for panel, row in enumerate(rows):
         wish = _("less is better") if row.better == "lower" else _("more is better")
-        layout[y.replace("y", "yaxis")] |= {"title": {"text": f"{row.title}: {wish}"}, "domain": list(domain)}
+        layout[y_axis(panel)] |= {"title": {"text": f"{row.title}: {wish}"}, "domain": domain(panel, len(rows), GAP)}
         for place, (subject, cell) in enumerate(zip(found.subjects, row.cells, strict=True)):
             if cell.ratio is not None and cell.ratio.value is not None:
-                traces.append(_mark(subject, place, cell, row, y, len(found.subjects) - 1 - place))
+                traces.append(_mark(subject, place, cell, row, y_name(panel), len(found.subjects) - 1 - place))
                 ends += [cell.ratio.low or cell.ratio.value, cell.ratio.high or cell.ratio.value]
     layout["xaxis"] = {"title": {"text": _("Ratio to {letter}", letter=base.letter)}} | _ratio_axis(
-        min(ends), max(ends), _y(len(rows))
+        min(ends), max(ends), y_name(len(rows) - 1)
     )
     return Figure(
         data=traces,
@@ -71,20 +71,9 @@ def forest(found: Comparison) -> Figure | None:
     )
 
 
-def _y(number_of: int) -> str:
-    """Plotly's name for the value axis of a panel, counted from 1."""
-    return "y" if number_of == 1 else f"y{number_of}"
-
-
-def _domains(count: int) -> list[tuple[float, float]]:
-    """Of panels one above the other, the first on top."""
-    height = (1 - GAP * (count - 1)) / count
-    return [(1 - place * (height + GAP) - height, 1 - place * (height + GAP)) for place in range(count)]
-
-
 def _forest_layout(rows: Sequence[Row], lines: int) -> dict[str, Any]:
     quiet = {"range": [-0.7, lines - 0.3], "showticklabels": False, "showgrid": False, "zeroline": False}
-    axes = [_y(place).replace("y", "yaxis") for place in range(1, len(rows) + 1)]
+    axes = map(y_axis, range(len(rows)))
     band = {"type": "rect", "xref": "x", "yref": "paper", "y0": 0, "y1": 1}
     return {
         "xaxis": {},
@@ -216,15 +205,15 @@ def curves(found: Comparison) -> Figure | None:
     rest = attrgetter("output_tokens", *(other for other, _ in VARIED if other != name))
     points = [each for each in found.shared_points if rest(each.point) == rest(found.main)]
     points.sort(key=lambda each: int(getattr(each.point, name)))
-    domains = _domains(len(found.main_rows))
     layout: dict[str, Any] = {"xaxis": axis(title), "hovermode": "closest"}
     traces, drawn = [], set()
-    for number_of, (row, domain) in enumerate(zip(found.main_rows, domains, strict=True), start=1):
-        y = _y(number_of)
-        layout[y.replace("y", "yaxis")] = axis(f"{row.title} {row.unit}", domain=list(domain), nticks=5)
+    count = len(found.main_rows)
+    for panel, row in enumerate(found.main_rows):
+        y = y_name(panel)
+        layout[y_axis(panel)] = axis(f"{row.title} {row.unit}", domain=domain(panel, count, GAP), nticks=5)
         layout["xaxis"]["anchor"] = y
         for place, subject in enumerate(found.subjects):
-            cells = [(int(getattr(each.point, name)), each.rows[number_of - 1].cells[place]) for each in points]
+            cells = [(int(getattr(each.point, name)), each.rows[panel].cells[place]) for each in points]
             known = [(x, cell) for x, cell in cells if cell.value is not None]
             if known:
                 drawn.add(place)

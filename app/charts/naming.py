@@ -20,5 +20,5 @@ def distinct_titles(configs: Mapping[int, Described], engine_titles: Mapping[str
 
 
 def _short(each: Described, with_server: bool) -> str:
-    title = f"{each.snapshot.model} {each.snapshot.quantization or ''}".strip()
+    title = each.snapshot.model_title
     return f"{title} · {each.server}" if with_server else title

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from app.ceiling.curve import CurvePoint
-from app.ceiling.decode import TERA, Device
+from app.ceiling.decode import Device
 from app.charts.base import Figure, Key, Table, axis
 from app.i18n import _, joined
 from app.roof import Foundation, Insight, PointRoof
-from app.units import number
+from app.units import GIGA, TERA, number
 
 
 class Reached(NamedTuple):
@@ -125,7 +125,7 @@ def roofline(device: Device, work: Sequence[Work]) -> Figure | None:
                 "Below {ridge} FLOP for each byte memory binds, above it computing: {peak} TFLOP/s / {bandwidth} GB/s.",
                 ridge=number(ridge),
                 peak=number(peak / TERA),
-                bandwidth=number(device.bandwidth_bytes_per_s / 1e9),
+                bandwidth=number(device.bandwidth_bytes_per_s / GIGA),
             )
         ),
         table=Table(

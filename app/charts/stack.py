@@ -14,12 +14,24 @@ def y_name(place: int) -> str:
     return "y" if place == 0 else f"y{place + 1}"
 
 
+def y_axis(place: int) -> str:
+    """What the layout calls the y axis of that panel."""
+    return y_name(place).replace("y", "yaxis")
+
+
+def domain(place: int, count: int, gap: float = GAP) -> list[float]:
+    """Where that panel of `count` begins and ends, as shares of the whole height from below.
+
+    >>> domain(0, 2), domain(1, 2)
+    ([0.54, 1.0], [0.0, 0.46])
+    """
+    height = (1 - gap * (count - 1)) / count
+    bottom = (count - 1 - place) * (height + gap)
+    return [round(bottom, 4), round(bottom + height, 4)]
+
+
 def stacked(titles: Sequence[str], x: dict[str, Any]) -> dict[str, Any]:
     """The axes of as many panels as there are titles; `x` is the axis below the lowest."""
-    height = (1 - GAP * (len(titles) - 1)) / len(titles)
-    layout: dict[str, Any] = {"xaxis": {**x, "anchor": y_name(len(titles) - 1)}}
-    for place, title in enumerate(titles):
-        top = 1 - place * (height + GAP)
-        name = "yaxis" if place == 0 else f"yaxis{place + 1}"
-        layout[name] = axis(title, domain=[round(max(0.0, top - height), 4), round(top, 4)])
-    return layout
+    count = len(titles)
+    axes = {y_axis(place): axis(title, domain=domain(place, count)) for place, title in enumerate(titles)}
+    return {"xaxis": {**x, "anchor": y_name(count - 1)}, **axes}

@@ -7,7 +7,7 @@ from typing import Any
 from app.charts.base import MAX_POINTS, Figure, Key, Table, axis, reduce
 from app.i18n import _
 from app.metrics import clock, is_usable, triple_of
-from app.metrics.itl import percentile
+from app.metrics.summary import percentile
 from app.samples import CountSource, Sample
 from app.units import number, plural
 

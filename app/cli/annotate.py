@@ -5,17 +5,15 @@ from typing import Literal
 
 import typer
 
-from app.cli.common import log_to_file, notice_dead_workers, open_database, say
-from app.db import Database
+from app.cli.common import open_runs, say
 from app.errors import BadInput, Cancelled
-from app.settings import Settings
 from app.store import annotations, removal, runs
 from app.units import plural
 
 
 def label(public_id: str, act: Literal["add", "remove"], labels: list[str]) -> None:
     named = annotations.clean_labels(labels)
-    with _database().write() as session:
+    with open_runs().write() as session:
         before = runs.run(session, public_id).labels
         wanted = [*before, *named] if act == "add" else [each for each in before if each not in named]
         kept = annotations.set_labels(session, public_id, wanted).labels
@@ -23,19 +21,19 @@ def label(public_id: str, act: Literal["add", "remove"], labels: list[str]) -> N
 
 
 def hide(public_id: str, reason: str) -> None:
-    with _database().write() as session:
+    with open_runs().write() as session:
         annotations.hide(session, public_id, reason)
     say(f"Run {public_id} is hidden: `roofmark unhide {public_id}` takes it back.")
 
 
 def unhide(public_id: str) -> None:
-    with _database().write() as session:
+    with open_runs().write() as session:
         annotations.unhide(session, public_id)
     say(f"Run {public_id} counts again.")
 
 
 def delete(public_id: str, is_sure: bool) -> None:
-    database = _database()
+    database = open_runs()
     with database.read() as session:
         goes = removal.goes_with_run(session, public_id)
     if not is_sure:
@@ -55,11 +53,3 @@ def _ask(public_id: str, goes: removal.Goes) -> None:
     say(f"With run {public_id} go {', '.join(said)}. Shared pages stay.", err=True)
     if not typer.confirm("Delete it?", err=True):
         raise Cancelled("The run was kept.")
-
-
-def _database() -> Database:
-    settings = Settings()
-    log_to_file(settings)
-    database = open_database(settings)
-    notice_dead_workers(database, settings)
-    return database

@@ -1,7 +1,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from app.ceiling.decode import GIGA, TERA, Device, usual_range
+from app import units
+from app.ceiling.decode import Device, usual_range
 from app.ceiling.quantities import bandwidth_bytes_per_s
 from app.ceiling.report import Report, report
 from app.ceiling.sources import from_path
@@ -11,7 +12,7 @@ from app.cli.common import open_database, print_json, say
 from app.errors import BadInput
 from app.settings import Settings
 from app.store.devices import known_devices
-from app.units import number, size
+from app.units import TERA, billions, number, size
 
 
 def ceiling(
@@ -28,7 +29,7 @@ def ceiling(
     device, source = _device(device_name, bandwidth, teraflops)
     found = report(from_path(file, bits), device, context, KvTypes.parse(kv), batch)
     if source:
-        words = f"{device.name}: {number(device.bandwidth_bytes_per_s / GIGA)} GB/s, {source}"
+        words = f"{device.name}: {units.bandwidth(device.bandwidth_bytes_per_s)}, {source}"
         found = replace(found, assumptions=(*found.assumptions, words))
     if as_json:
         print_json(found.to_json())
@@ -58,9 +59,9 @@ def text(found: Report) -> str:
     geometry, step, decode, prefill = found.geometry, found.step, found.decode, found.prefill
     lines = [f"{geometry.architecture or 'model'}, by {geometry.source}"]
     if weights := geometry.weights:
-        active = f", {_billions(geometry.params_active)} active" if weights.routed.parameters else ""
+        active = f", {billions(geometry.params_active)} active" if weights.routed.parameters else ""
         lines.append(
-            f"  parameters  {_billions(geometry.params_total)}{active}; "
+            f"  parameters  {billions(geometry.params_total)}{active}; "
             f"{size(weights.total.n_bytes)} at {number(weights.bits_per_weight)} bits per weight"
         )
     if weights and weights.routed.parameters:
@@ -76,7 +77,3 @@ def text(found: Report) -> str:
         lines.append(f"  prefill     at most {prefill.words}")
         lines.append(f"  TTFT        at least {number(prefill.ttft_floor_ms)} ms")
     return "\n".join([*lines, *(f"  - {sentence}" for sentence in found.assumptions)])
-
-
-def _billions(count: int | None) -> str:
-    return f"{number(count and count / 1e9)} B"

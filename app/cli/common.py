@@ -39,14 +39,18 @@ def open_database(settings: Settings) -> Database:
     return database
 
 
-def notice_dead_workers(database: Database, settings: Settings) -> None:
-    """Before runs are shown; what cannot be written must not keep anybody from reading."""
+def open_runs() -> Database:
+    """For a command about runs: those whose worker died are ended first."""
     from app.runner import Runner
 
+    settings = Settings()
+    log_to_file(settings)
+    database = open_database(settings)
     try:
         Runner(database, settings).dispatch()
-    except StorageProblem as error:
+    except StorageProblem as error:  # what cannot be written must not keep anybody from reading
         say(f"roofmark: {error}", err=True)
+    return database
 
 
 def log_to_file(settings: Settings) -> None:

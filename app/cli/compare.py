@@ -5,14 +5,12 @@ from collections.abc import Sequence
 import typer
 
 from app import engines
-from app.cli.common import log_to_file, notice_dead_workers, open_database, print_json, say
+from app.cli.common import open_runs, print_json, say
 from app.cli.verdicts import comparison_text
 from app.compare import compare, to_json
 from app.compare.statistics import Verdict
-from app.db import Database
 from app.errors import BadInput
 from app.metrics import TRIPLE
-from app.settings import Settings
 from app.store import baselines
 
 INCOMPARABLE = 2
@@ -24,10 +22,9 @@ def compare_them(names: Sequence[str], fail_on: Sequence[str], keys: Sequence[st
     wrong = next((word for word in fail_on if word not in set(Verdict)), None)
     if wrong is not None:
         raise BadInput(f"--fail-on takes {', '.join(Verdict)}; {wrong!r} is none of them.")
-    database = _database()
+    database = open_runs()
     with database.read() as session:
-        titles = {engine.key: engine.title for engine in engines.all()}
-        found = compare(session, names, titles, tuple(dict.fromkeys(keys)) or TRIPLE)
+        found = compare(session, names, engines.titles(), tuple(dict.fromkeys(keys)) or TRIPLE)
     if as_json:
         print_json(to_json(found))
     else:
@@ -39,29 +36,21 @@ def compare_them(names: Sequence[str], fail_on: Sequence[str], keys: Sequence[st
 
 
 def set_baseline(public_id: str) -> None:
-    with _database().write() as session:
+    with open_runs().write() as session:
         pinned = baselines.pin(session, public_id)
         say(f"Later runs of {pinned.model_name} with the suite {pinned.suite_key} are compared with {public_id}.")
 
 
 def clear_baseline(public_id: str) -> None:
-    with _database().write() as session:
+    with open_runs().write() as session:
         baselines.unpin(session, public_id)
     say(f"Run {public_id} is no baseline any more.")
 
 
 def list_baselines() -> None:
-    with _database().read() as session:
+    with open_runs().read() as session:
         found = baselines.list_baselines(session)
     if not found:
         say("No baseline yet: pin a run with `roofmark baseline set RUN`.", err=True)
     for each in found:
         say(f"{each.public_id}  {each.machine} · {each.model} · {each.suite_key}")
-
-
-def _database() -> Database:
-    settings = Settings()
-    log_to_file(settings)
-    database = open_database(settings)
-    notice_dead_workers(database, settings)
-    return database

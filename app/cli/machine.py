@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from app import units
 from app.cli.common import log_to_file, open_database, print_json, say
 from app.db import Database
 from app.hardware.detect import detect as detect_profile
@@ -13,7 +14,7 @@ from app.runner import bandwidth as measuring
 from app.settings import Settings
 from app.store import devices, machines
 from app.store.machines import MachineDevice
-from app.units import DASH, number, size
+from app.units import DASH, TERA, number, size
 
 
 def detect(as_json: bool) -> None:
@@ -68,7 +69,7 @@ def list_devices(text: str, as_json: bool) -> None:
         return
     for device in found:
         figures = [
-            f"{number(device.bandwidth_bytes_per_s / 1e9):>5} GB/s",
+            f"{units.bandwidth(device.bandwidth_bytes_per_s):>10}",
             f"{size(device.memory_bytes):>8}",
             f"{_tera(device.compute_flops_per_s):>5} TFLOP/s",
         ]
@@ -91,7 +92,7 @@ def _profile_lines(slug: str, profile: Profile) -> list[str]:
     rate = f"{ram.data_rate_mt_per_s:,.0f} MT/s" if ram.data_rate_mt_per_s else ""
     width = f"{ram.bus_bits} bit" if ram.bus_bits else ""
     stated = profile.ram_bandwidth_bytes_per_s
-    bandwidth_text = f"{number(stated / 1e9)} GB/s ({profile.ram_bandwidth_source})" if stated else ""
+    bandwidth_text = f"{units.bandwidth(stated)} ({profile.ram_bandwidth_source})" if stated else ""
     cores = f"{profile.physical_cores or DASH} cores, {profile.logical_cores or DASH} threads"
     lines = [
         f"{slug}: {profile.host.os}",
@@ -102,7 +103,7 @@ def _profile_lines(slug: str, profile: Profile) -> list[str]:
     for card in profile.accelerators:
         parts = [f"{card.count} x {card.name}", size(card.memory_bytes)]
         if card.bandwidth_bytes_per_s:
-            parts.append(f"{number(card.bandwidth_bytes_per_s / 1e9)} GB/s ({card.source})")
+            parts.append(f"{units.bandwidth(card.bandwidth_bytes_per_s)} ({card.source})")
         if card.compute_flops_per_s:
             parts.append(f"{_tera(card.compute_flops_per_s)} TFLOP/s FP16")
         lines.append("Accelerator  " + ", ".join(parts))
@@ -115,8 +116,8 @@ def _probe_lines(slug: str, row: BandwidthProbe) -> list[str]:
     assert row.median_bytes_per_s is not None
     record = row.record
     return [
-        f"{slug} reads its memory with at least {number(row.best_bytes_per_s / 1e9)} GB/s.",
-        f"Best of {record['samples']} samples, median {number(row.median_bytes_per_s / 1e9)} GB/s, "
+        f"{slug} reads its memory with at least {units.bandwidth(row.best_bytes_per_s)}.",
+        f"Best of {record['samples']} samples, median {units.bandwidth(row.median_bytes_per_s)}, "
         f"threads {row.threads}, buffer {size(record['buffer_bytes'])}. A lower bound: the hardware does this or more.",
         *record["remarks"],
     ]
@@ -126,14 +127,14 @@ def _machine_lines(machine: Machine, parts: Sequence[MachineDevice]) -> list[str
     lines = [f"{machine.slug}: " + ", ".join(filter(None, [machine.cpu, machine.os]))]
     for part in parts:
         figures = [size(part.memory_bytes)]
-        figures += [f"{number(each.bytes_per_s / 1e9)} GB/s {each.source}" for each in part.bandwidths]
+        figures += [f"{units.bandwidth(each.bytes_per_s)} {each.source}" for each in part.bandwidths]
         name = f"{part.count} x {part.name}" if part.kind == "accelerator" else part.name
         lines.append(f"  {name}: {', '.join(figures)}")
     return lines
 
 
 def _tera(value: float | None) -> str:
-    return number(value / 1e12) if value else DASH
+    return number(value / TERA) if value else DASH
 
 
 # --- JSON ------------------------------------------------------------------------------------------------------------

@@ -1,20 +1,15 @@
 from textwrap import shorten
 
-from app.cli.common import log_to_file, notice_dead_workers, open_database, print_json, say
+from app.cli.common import open_runs, print_json, say
 from app.cli.text import run_text
 from app.document import run_document, runs_document
-from app.settings import Settings
 from app.store.filters import Filter
 from app.store.listing import Row, list_runs
 from app.units import ago, number
 
 
 def show(public_id: str, as_json: bool) -> None:
-    settings = Settings()
-    log_to_file(settings)
-    database = open_database(settings)
-    notice_dead_workers(database, settings)
-    with database.read() as session:
+    with open_runs().read() as session:
         document = run_document(session, public_id)
     if as_json:
         print_json(document)
@@ -23,11 +18,7 @@ def show(public_id: str, as_json: bool) -> None:
 
 
 def list_them(where: Filter, sort: str, descending: bool, page: int, per_page: int, as_json: bool) -> None:
-    settings = Settings()
-    log_to_file(settings)
-    database = open_database(settings)
-    notice_dead_workers(database, settings)
-    with database.read() as session:
+    with open_runs().read() as session:
         rows, total = list_runs(session, where, sort, descending, page, per_page)
     if as_json:
         print_json(runs_document(rows, total, page, per_page))

@@ -57,10 +57,6 @@ class ChangePoint:
         """Relative: -0.1 is 10 % less."""
         return self.ratio - 1
 
-    @property
-    def confidence(self) -> float:
-        return 1 - self.chance
-
 
 class _Splits(NamedTuple):
     """Runs `start` to before `cut` against `cut` to before `end`; one element for each split."""

@@ -9,7 +9,7 @@ from app.models import Run
 from app.samples import Point
 from app.store.configs import snapshot_of
 from app.store.hardware import changes, thawed, words
-from app.store.subjects import Circumstances
+from app.store.runs import Circumstances
 
 NOT_STATED = show(None)
 OUTPUT_TOLERANCE = 0.1

@@ -1,8 +1,8 @@
 """Two to eight runs or configurations side by side."""
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import median
 
 from sqlmodel import Session
 
@@ -26,7 +26,7 @@ from app.errors import BadInput
 from app.i18n import _
 from app.metrics import TRIPLE, Measured, belongs, clock, is_usable, metrics, preferred, values_of
 from app.metrics.base import Source
-from app.metrics.summary import summarise
+from app.metrics.summary import percentiles, summarise
 from app.models import StatedGeometry
 from app.roof import Foundation, foundation, roofs
 from app.samples import Point, Sample
@@ -93,7 +93,7 @@ def _subject(letter: str, taken: Taken) -> Subject:
         letter=letter,
         key=taken.reference.key,
         public_id=run.public_id,
-        title=f"{model.name} {model.quantization}".strip() if model else _("Run {public_id}", public_id=run.public_id),
+        title=model.title if model else _("Run {public_id}", public_id=run.public_id),
         unit=taken.unit,
         basis=taken.basis,
         runs=taken.runs,
@@ -212,8 +212,7 @@ def _distribution(taken: Taken, point: Point | None) -> Distribution:
     if not gaps:
         said = _("Its tokens arrived in bursts.") if samples else _("It has no usable sample at this point.")
         return Distribution((), 0, False, taken.refusal or said)
-    inner = statistics.quantiles(gaps, n=100, method="inclusive") if len(gaps) > 1 else gaps * 99
-    quantiles = tuple(round(value, 4) for value in (min(gaps), *inner, max(gaps)))
+    quantiles = tuple(round(value, 4) for value in (min(gaps), *percentiles(gaps), max(gaps)))
     return Distribution(quantiles, len(gaps), any("bundled" in sample.flags for sample in streamed))
 
 
@@ -256,5 +255,5 @@ def _shown(samples: Sequence[Sample], key: str) -> Measured:
     metric = metrics()[key]
     by_source = values_of(metric, [sample for sample in samples if belongs(sample, metric)]).by_source
     sources = [source for source in preferred(key) if by_source.get(source)]
-    value = statistics.median(by_source[sources[0]]) if sources else None
+    value = median(by_source[sources[0]]) if sources else None
     return Measured(samples[0].point, key, (*sources, "client")[0], metric.unit, value, is_shown=True)

@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.i18n import _
+from app.i18n import _, inside
 from app.metrics.base import Metric
 from app.store.hardware import HardwareChange
 from app.store.history import HistoryPoint, stretches
@@ -110,7 +110,7 @@ def is_worse(shift: MetricShift, metric: Metric) -> bool:
 
 
 def moved(shift: MetricShift, metric: Metric) -> str:
-    return f"{metric.said} {percent(shift.point.change)}"
+    return f"{inside(metric.title)} {percent(shift.point.change)}"
 
 
 def words(shift: Shift, metrics: Sequence[Metric]) -> str:

@@ -13,7 +13,9 @@ from app.metrics import NULL_REASONS, belongs, is_usable, metrics, rounds_of, va
 from app.metrics.base import Metric, Source
 from app.models import Run
 from app.samples import Point, Sample
-from app.store.subjects import Circumstances, Median, Reference, circumstances_of, medians, newest_alike, samples_by_run
+from app.store.runs import Circumstances, circumstances_of
+from app.store.samples import samples_by_run
+from app.store.subjects import Median, Reference, medians, newest_alike
 from app.units import plural
 
 MIN_RUNS = 3

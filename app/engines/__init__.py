@@ -27,6 +27,11 @@ def all() -> tuple[Engine, ...]:
     return tuple(sorted(found, key=lambda engine: (-engine.rank, engine.key)))
 
 
+def titles() -> dict[str, str]:
+    """By key, in the same order."""
+    return {engine.key: engine.title for engine in all()}
+
+
 def find(key: str) -> Engine:
     """By key or title, however it is spelled (`llamacpp`, `llama.cpp`). Raises NotFound."""
     wanted = _squashed(key)

@@ -50,6 +50,11 @@ class Device:
     is_own: bool = False
     """Added or corrected by a person."""
 
+    @property
+    def peak_flops(self) -> float | None:
+        """Of the fastest usable path, else with FP32 accumulate."""
+        return self.fastest_flops_per_s or self.compute_flops_per_s
+
     def accelerator(self, count: int = 1) -> Accelerator:
         return Accelerator(
             name=self.name,

@@ -51,11 +51,6 @@ class Metric:
     """Flags that make only the server's reading worthless; each is a null reason too."""
     formula_version: int = 1
 
-    @property
-    def said(self) -> str:
-        """The title within a sentence: `decode`, but `TTFT`."""
-        return self.title if self.title[1:2].isupper() else self.title[:1].lower() + self.title[1:]
-
     def read(self, streams: Sequence[Sample]) -> list[Reading]:
         """Every source's reading of one round, which is one sample for a metric with `formula`.
 

@@ -11,8 +11,8 @@ from statistics import fmean
 from app.counted import Counted
 from app.i18n import marked
 from app.metrics import clock
-from app.metrics.itl import percentile
 from app.metrics.prefill import fresh_prompt_tokens
+from app.metrics.summary import percentile
 from app.samples import Sample, Status
 
 DISAGREEMENT = 0.05

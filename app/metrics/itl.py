@@ -1,18 +1,11 @@
 """Inter-token latency: the gaps between token events. Where events hold several tokens, they are chunk gaps."""
 
-import statistics
 from collections.abc import Callable, Sequence
 
 from app.metrics import clock
 from app.metrics.base import Metric, Reading, null
+from app.metrics.summary import percentile
 from app.samples import Sample
-
-
-def percentile(values: Sequence[float], percent: int) -> float:
-    """Linear between the closest ranks."""
-    if len(values) == 1:
-        return values[0]
-    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
 
 
 def _reader(choose: Callable[[Sequence[float]], float]) -> Callable[[Sample], Sequence[Reading]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from app.metrics import is_usable, measure, metrics, rounds_of
-from app.metrics.itl import percentile
+from app.metrics.summary import percentile
 from app.metrics.throughput import Slo, read_goodput
 from app.samples import Sample
 

@@ -1,4 +1,4 @@
-"""Centre, spread and interval of a handful of repetitions."""
+"""Centre, spread and interval of a handful of repetitions, and percentiles of many values."""
 
 import math
 import statistics
@@ -72,6 +72,15 @@ def summarise(values: Sequence[float]) -> Summary:
         high=high,
         count=count,
     )
+
+
+def percentiles(values: Sequence[float]) -> list[float]:
+    """The 1st to the 99th of at least one value, linear between the closest ranks."""
+    return statistics.quantiles(values, n=100, method="inclusive") if len(values) > 1 else [*values] * 99
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    return percentiles(values)[percent - 1]
 
 
 def _median(values: Sequence[float]) -> float:

@@ -3,6 +3,7 @@
 foundation  a configuration -> what it stands on: a model's bytes and the devices that hold them
 points      the ceiling over each measured point
 configs     the share that each configuration reaches
+stands      the decode ceilings of configurations at any points
 machine     what each device of a machine can do
 insight     where a token's time goes, how it changes with context, what would make it faster
 beyond      samples that are faster than their hardware can be

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from app.ceiling.decode import TERA, DecodeCeiling, Device, Portion, Split, decode
+from app.ceiling.decode import DecodeCeiling, Device, Portion, Split, decode
 from app.ceiling.geometry import Geometry
 from app.ceiling.traffic import Step
 from app.ceiling.types import KV_BITS, UNKNOWN, KvTypes, kv_bits
@@ -12,7 +12,7 @@ from app.i18n import _
 from app.models import Config
 from app.store.machines import MachineDevice, Stated
 from app.store.models import Told
-from app.units import number
+from app.units import TERA, number
 
 TENSOR_SPLITS = ("tensor", "row")
 TENSOR_BY_HABIT = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM", "tgi": "TGI"}

@@ -93,7 +93,7 @@ def _fit(
         read, steps_per_s = step_of(theirs, one.point), one.tokens_per_s / tokens_per_step(one.drafts)
         there = Observation(read.n_bytes, theirs.geometry.blocks, steps_per_s)
         difference = abs(there.n_bytes / there.layers - here.n_bytes / here.layers)
-        candidates.append((difference, there, f"{one.model.name} {one.model.quantization}".strip()))
+        candidates.append((difference, there, one.model.title))
     if not candidates:
         return None, (
             _("A run of another model or quantization on this machine would tell the fixed cost of a layer."),
@@ -129,7 +129,5 @@ def _faster(catalogue: Catalogue, found: Foundation, device: Device, top: PointR
         for factor in FASTER
     ]
     return [
-        Device(one.name, one.bandwidth_bytes_per_s, one.fastest_flops_per_s or one.compute_flops_per_s)
-        for one in dict.fromkeys(picked)
-        if one is not None
+        Device(one.name, one.bandwidth_bytes_per_s, one.peak_flops) for one in dict.fromkeys(picked) if one is not None
     ]

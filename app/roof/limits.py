@@ -12,7 +12,7 @@ from app.ceiling.decode import USUAL_SHARE
 from app.ceiling.efficiency import share_words
 from app.i18n import _
 from app.metrics import clock, is_usable, triple_of
-from app.metrics.itl import percentile
+from app.metrics.summary import percentile
 from app.roof.foundation import Foundation
 from app.roof.points import PointRoof
 from app.samples import Sample

@@ -219,7 +219,7 @@ class Runner:
         """Probes a known server again and remembers what it said. Raises ServerProblem, NotFound."""
         with self._database.read() as session:
             server = servers.server(session, server_slug)
-        key = Secrets(self._settings).decrypt(server.api_key_encrypted) if server.api_key_encrypted else None
+        key = Secrets(self._settings).api_key(server.api_key_encrypted)
         facts = self.probe(server.base_url, key, server.engine)
         assert server.id is not None
         with self._database.write() as session:

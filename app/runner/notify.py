@@ -14,6 +14,7 @@ from app.compare import standing
 from app.compare.statistics import Verdict
 from app.db import Database
 from app.errors import BadInput
+from app.i18n import inside
 from app.metrics import metrics
 from app.models import Run
 from app.settings import Settings
@@ -64,7 +65,7 @@ def _worse_than_baseline(session: Session, public_id: str) -> str:
     if found is None or found.ratios is None:
         return ""
     worse = [
-        f"{metrics()[key].said} {percent(ratio.value - 1)} ({change_interval(ratio.low, ratio.high)})"
+        f"{inside(metrics()[key].title)} {percent(ratio.value - 1)} ({change_interval(ratio.low, ratio.high)})"
         for key, ratio in found.ratios.items()
         if ratio and ratio.verdict is Verdict.WORSE and ratio.value and ratio.low and ratio.high
     ]

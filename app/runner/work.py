@@ -112,7 +112,7 @@ def _measured(
 
 
 def _measure(m: _Measuring) -> str | None:
-    key = Secrets(m.settings).decrypt(m.server.api_key_encrypted) if m.server.api_key_encrypted else None
+    key = Secrets(m.settings).api_key(m.server.api_key_encrypted)
     with engines.open_client(m.server.base_url, key, m.settings) as client:
         engine = engines.find(m.server.engine)
         limits = Limits(m.settings.loading_timeout_s, m.settings.busy_timeout_s)

@@ -8,6 +8,7 @@ from PIL import Image, ImageDraw, ImageFont
 from PIL.ImageFont import FreeTypeFont
 
 from app import files
+from app.i18n import inside
 from app.share.snapshot import Bar, Snapshot, Tile
 from app.units import number, spread
 
@@ -102,7 +103,7 @@ class _Pen:
     def bar(self, bar: Bar, top: float) -> None:
         reached = f"{number(100 * bar.share)} %"
         self.text(MARGIN, top + 18, reached, 26, SEMIBOLD)
-        words = f"of the {bar.title[0].lower()}{bar.title[1:]}, {number(bar.ceiling)} {bar.unit}"
+        words = f"of the {inside(bar.title)}, {number(bar.ceiling)} {bar.unit}"
         self.text(MARGIN + self.length(reached, 26, SEMIBOLD) + 10, top + 18, words, 22, REGULAR, _MUTED)
         end = MARGIN + (WIDTH - 2 * MARGIN) * min(bar.share, 1)
         self._box(MARGIN, top + 36, WIDTH - MARGIN, top + 48, 6, _LINE)

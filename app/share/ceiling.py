@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from app import charts
 from app.ceiling.curve import CurvePoint
-from app.ceiling.decode import GIGA, TERA, usual_range
+from app.ceiling.decode import usual_range
 from app.ceiling.report import Report
 from app.i18n import marked
 from app.share import neutral
 from app.share.figures import public
 from app.share.snapshot import Chart, Column, Fact, Figures, Snapshot, Tile
-from app.units import number, size
+from app.units import GIGA, TERA, bandwidth, billions, number, size
 
 KIND = "ceiling"
 SHOWN_CONTEXT = 8_192
@@ -27,7 +27,9 @@ def snapshot(reports: Sequence[Report], curve: Sequence[CurvePoint]) -> Snapshot
         kind=KIND,
         title=f"Ceiling: {model} on {_article(device)}",
         description=f"{', '.join(f'{tile.title}: {number(tile.value)} {tile.unit}' for tile in tiles)} at most.",
-        subtitle=marked("What {bandwidth} allow at most, computed", bandwidth=_bandwidth(first)),
+        subtitle=marked(
+            "What {bandwidth} allow at most, computed", bandwidth=bandwidth(first.device.bandwidth_bytes_per_s)
+        ),
         tiles=tiles,
         facts=tuple(_facts(first, device)),
         figures=(_contexts(reports),),
@@ -50,18 +52,14 @@ def _model(found: Report) -> str:
     weights, total = found.geometry.weights, found.geometry.params_total
     assert weights is not None, "without weights there is no ceiling"
     active = found.geometry.params_active
-    size_words = f"{number(total and total / GIGA)} B parameters"
+    size_words = f"{billions(total)} parameters"
     if active and total and weights.routed.parameters:
-        size_words += f" with {number(active / GIGA)} B active"
+        size_words += f" with {billions(active)} active"
     return f"{size_words} at {number(weights.bits_per_weight)} bits"
 
 
 def _article(device: str) -> str:
     return f"an {device}" if device == neutral.ACCELERATOR else device
-
-
-def _bandwidth(found: Report) -> str:
-    return f"{number(found.device.bandwidth_bytes_per_s / GIGA)} GB/s"
 
 
 def _tiles(reports: Sequence[Report]) -> Iterator[Tile]:
@@ -82,11 +80,11 @@ def _tiles(reports: Sequence[Report]) -> Iterator[Tile]:
 def _facts(found: Report, device: str) -> Iterator[Fact]:
     geometry = found.geometry
     yield Fact("Device", device)
-    yield Fact("Memory bandwidth", _bandwidth(found))
+    yield Fact("Memory bandwidth", bandwidth(found.device.bandwidth_bytes_per_s))
     if found.device.peak_flops:
         yield Fact("Compute", f"{number(found.device.peak_flops / TERA)} TFLOP/s")
-    yield Fact("Parameters", f"{number(geometry.params_total and geometry.params_total / GIGA)} B")
-    yield Fact("Active for a token", f"{number(geometry.params_active and geometry.params_active / GIGA)} B")
+    yield Fact("Parameters", billions(geometry.params_total))
+    yield Fact("Active for a token", billions(geometry.params_active))
     if geometry.weights is not None:
         yield Fact("Bits per weight", number(geometry.weights.bits_per_weight))
         yield Fact("Weights", size(geometry.weights.total.n_bytes))

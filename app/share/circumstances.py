@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from sqlmodel import Session
 
+from app import units
 from app.errors import NotFound
 from app.i18n import marked
 from app.models import Config, Machine, Model, Run
@@ -15,7 +16,7 @@ from app.share.snapshot import Fact, Prose
 from app.store import suites
 from app.store.machines import MachineDevice
 from app.suites import Case
-from app.units import number, plural
+from app.units import plural
 
 TITLES = {Option.MACHINE: marked("Machine"), Option.LABELS: marked("Labels"), Option.FLAGS: marked("Further settings")}
 """Of what is a fact when it is ticked; note and prompt stand by themselves."""
@@ -33,7 +34,7 @@ def facts(config: Config, model: Model, held: Sequence[MachineDevice]) -> Iterat
 
 def bandwidth(roof: RunRoof) -> Fact:
     holder = roof.foundation.holders[0]
-    rate = f"{number(holder.device.bandwidth_bytes_per_s / 1e9)} GB/s"
+    rate = units.bandwidth(holder.device.bandwidth_bytes_per_s)
     return Fact("Memory bandwidth", f"{rate} · {neutral.bandwidth_source(holder.stated.source)}")
 
 

@@ -14,7 +14,7 @@ from app.models import Config, Machine, Model, Run
 from app.share import circumstances, neutral
 from app.share.options import Option
 from app.store import hardware
-from app.store.subjects import circumstances_of
+from app.store.runs import circumstances_of
 from app.suites import Case
 
 NO_VERDICT = marked("no verdict")
@@ -49,7 +49,7 @@ class Compared:
 def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
     from app import engines  # loads every engine: not at start
 
-    compared = compare(session, names, {engine.key: engine.title for engine in engines.all()})
+    compared = compare(session, names, engines.titles())
     by_id = circumstances_of(session, {subject.public_id for subject in compared.subjects})
     sides = []
     for subject in compared.subjects:

@@ -8,7 +8,7 @@ from app import charts
 from app.compare import Comparison
 from app.compare.result import PointRows, Row
 from app.db import remembered
-from app.i18n import marked
+from app.i18n import inside, marked
 from app.metrics import TRIPLE
 from app.share import circumstances
 from app.share.compared import NO_VERDICT, Compared, differing, fact_titles, neutral_comparison
@@ -74,7 +74,7 @@ def _description(found: Compared) -> str:
     said = []
     for place, subject in enumerate(others, start=1):
         changes = [
-            f"{row.title if row.title.isupper() else row.title.lower()} {percent(ratio.value - 1)}"
+            f"{inside(row.title)} {percent(ratio.value - 1)}"
             for row in found.comparison.main_rows
             if (ratio := row.cells[place].ratio) is not None and ratio.value is not None
         ]

@@ -13,7 +13,7 @@ from app.charts.explore.shape import Mark, Sheet
 from app.charts.explore.table import series_words, summary, words
 from app.configuration import SETTINGS
 from app.errors import BadInput
-from app.i18n import _, marked
+from app.i18n import _, inside, marked
 from app.models import Config, Model
 from app.share import neutral
 from app.share.figures import public
@@ -35,12 +35,12 @@ def snapshot(session: Session, given: Mapping[str, str], options: frozenset[Opti
     figure = explorer.figure(sheet, lambda _mark: "")
     if figure is None:
         raise BadInput(_("Nothing of this view is left to share: what it shows stands in words of your own."))
-    title = f"{sheet.y.title} against {sheet.x.lower_title}"
+    title = f"{sheet.y.title} against {inside(sheet.x.title)}"
     days = [day for day in (sheet.view.since, sheet.view.until) if day]
     period = " to ".join(f"{day:%Y-%m-%d}" for day in days)
     return Snapshot(
         kind=KIND,
-        title=f"{title}, by {sheet.series.lower_title}" if sheet.series else title,
+        title=f"{title}, by {inside(sheet.series.title)}" if sheet.series else title,
         description=summary(sheet),
         subtitle=" · ".join(filter(None, [plural(sheet.observations, sheet.noun), period])),
         tiles=tuple(_tiles(sheet)),
@@ -68,9 +68,8 @@ def offers(session: Session, given: Mapping[str, str]) -> list[Offer]:
 def _explored(session: Session, given: Mapping[str, str], options: frozenset[Option]) -> explorer.Exploration:
     from app import engines  # loads every engine: not at start
 
-    titles = {engine.key: engine.title for engine in engines.all()}
     whole = {name: value for name, value in given.items() if name not in _ONE_POINT}
-    found = explorer.explore(session, whole, titles, _Neutral(session, options))
+    found = explorer.explore(session, whole, engines.titles(), _Neutral(session, options))
     if found.problems:
         raise BadInput(found.problems[0])
     own = [field for field in (found.sheet.x, found.sheet.y, found.sheet.series) if field and _is_own(field)]

@@ -73,7 +73,7 @@ def engine(config: Config) -> str:
 def engine_title(key: str) -> str:
     from app import engines  # loads every engine: not at start
 
-    return {each.key: each.title for each in engines.all()}.get(key, marked("another engine"))
+    return engines.titles().get(key, marked("another engine"))
 
 
 def suite(key: str) -> str:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-import app
-from app import files, i18n, units
+from app import files, templating
 from app.share.markdown import markdown
 from app.share.snapshot import Snapshot, shown
 from app.share.spoken import spoken
+from app.units import spread
 
 if TYPE_CHECKING:
     import jinja2
@@ -45,23 +45,13 @@ class Links:
 
 @cache
 def _environment() -> "jinja2.Environment":
-    import jinja2  # with the first page
-
-    env = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(files.TEMPLATES),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    i18n.install(env)
-    env.globals.update(version=app.__version__)
-    env.filters.update(number=units.number, plural=units.plural, shown=shown)
+    env = templating.environment()
+    env.filters.update(shown=shown)
     return env
 
 
 def body(snapshot: Snapshot) -> Markup:
-    made = _environment().get_template("_share.html").render(share=spoken(snapshot), spread=units.spread)
+    made = _environment().get_template("_share.html").render(share=spoken(snapshot), spread=spread)
     return Markup(made)  # noqa: S704  # the template has escaped it
 
 

@@ -8,7 +8,7 @@ from sqlmodel import Session
 from app import charts
 from app.db import remembered
 from app.errors import BadInput
-from app.i18n import _, marked
+from app.i18n import _, inside, marked
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, Measured, metrics, triple_of
 from app.metrics.base import SOURCES
 from app.metrics.serving import serving
@@ -93,14 +93,9 @@ def offers(session: Session, public_id: str) -> list[Offer]:
 
 def describe(tiles: Sequence[Tile], bars: Sequence[Bar]) -> str:
     """`TTFT 520 ms, prefill 1,010 tok/s, decode 71.2 tok/s; 62.1 % of the decode ceiling.`"""
-    said = [f"{_inside(tile.title)} {number(tile.value)} {tile.unit}" for tile in tiles if tile.value is not None]
-    reached = [f"{number(100 * bar.share)} % of the {_inside(bar.title)}" for bar in bars[:1]]
+    said = [f"{inside(tile.title)} {number(tile.value)} {tile.unit}" for tile in tiles if tile.value is not None]
+    reached = [f"{number(100 * bar.share)} % of the {inside(bar.title)}" for bar in bars[:1]]
     return "; ".join(filter(None, [", ".join(said), *reached])) + "."
-
-
-def _inside(title: str) -> str:
-    """Inside a sentence: `Decode` becomes `decode`, `TTFT` stays."""
-    return title if title.isupper() else title[0].lower() + title[1:]
 
 
 # --- what it is made from --------------------------------------------------------------------------------------------

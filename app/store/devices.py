@@ -85,18 +85,16 @@ def local_name(device: str, machine: str) -> str:
 
 
 def _of_catalogue(device: catalogue.Device) -> KnownDevice:
-    peak = device.fastest_flops_per_s or device.compute_flops_per_s
-    here = decode.Device(device.name, device.bandwidth_bytes_per_s, peak)
+    here = decode.Device(device.name, device.bandwidth_bytes_per_s, device.peak_flops)
     return KnownDevice(here, f"catalogue: {device.source}", device.memory_bytes)
 
 
 def _of_machine(device: MachineDevice, machine: str) -> KnownDevice:
     """One of them, where there are several equal ones."""
     stated = device.bandwidths[0]
-    peak = device.fastest_flops_per_s or device.compute_flops_per_s
     when = f" on {stated.at:%Y-%m-%d}" if stated.at else ""
     note = f": {stated.note}" if stated.note else ""
-    here = decode.Device(local_name(device.name, machine), stated.bytes_per_s, peak)
+    here = decode.Device(local_name(device.name, machine), stated.bytes_per_s, device.peak_flops)
     return KnownDevice(here, f"{stated.source}{when}{note}", device.memory_bytes)
 
 

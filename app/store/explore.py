@@ -15,6 +15,7 @@ from sqlmodel import Session, col
 
 from app.models import Config, Machine, Measurement, Model, Run, Server
 from app.samples import Point
+from app.store.filters import COUNTS
 from app.store.models import Told, all_stated, best
 
 
@@ -100,7 +101,7 @@ def observations(
 
 
 def _filtered(query: Any, where: Where) -> Any:
-    query = query.where(col(Run.status) == "done", col(Run.hidden_at).is_(None), col(Run.config_id).is_not(None))
+    query = query.where(col(Run.status) == "done", COUNTS, col(Run.config_id).is_not(None))
     if where.machine is not None:
         query = query.join(Machine, col(Machine.id) == col(Run.machine_id)).where(col(Machine.slug) == where.machine)
     if where.model is not None or where.engine is not None or where.label is not None:

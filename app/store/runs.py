@@ -1,7 +1,7 @@
 """Runs and their states. A state changes by one conditional UPDATE; whoever sees rowcount 1 did it."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, func, select, update
@@ -170,15 +170,31 @@ def waits_for(session: Session, run: Run) -> str:
     )
 
 
+class Circumstances(NamedTuple):
+    run: Run
+    machine: Machine
+    server: Server
+    config: Config | None
+    """None: it ended before its configuration was known."""
+    model: Model | None
+
+
 def circumstances(session: Session, run: Run) -> tuple[Machine, Server, Config | None, Model | None]:
-    """Config and model are None for a run that failed before they were known."""
+    return circumstances_of(session, [run.public_id])[run.public_id][1:]
+
+
+def circumstances_of(session: Session, public_ids: Collection[str]) -> dict[str, Circumstances]:
+    """By public id. Raises NotFound when one is missing."""
     query = (
-        select(Machine, Server, Config, Model)
-        .select_from(Run)
+        select(Run, Machine, Server, Config, Model)  # type: ignore[call-overload]  # typed for four columns
         .join(Machine, col(Machine.id) == col(Run.machine_id))
         .join(Server, col(Server.id) == col(Run.server_id))
         .outerjoin(Config, col(Config.id) == col(Run.config_id))
         .outerjoin(Model, col(Model.id) == col(Config.model_id))
-        .where(Run.id == run.id)
+        .where(col(Run.public_id).in_(public_ids))
     )
-    return session.exec(query).one()
+    found = {row[0].public_id: Circumstances(*row) for row in session.exec(query)}
+    missing = next((each for each in public_ids if each not in found), None)
+    if missing is not None:
+        raise NotFound(_("There is no run {id!r}.", id=missing))
+    return found

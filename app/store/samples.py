@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -49,14 +49,19 @@ def add_sample(session: Session, run_id: int, sample: Sample, started_at: dateti
 
 
 def samples_of(session: Session, run_id: int) -> list[Sample]:
-    return [to_sample(row) for row in sample_rows(session, run_id)]
+    return samples_by_run(session, [run_id]).get(run_id, [])
 
 
-def sample_rows(session: Session, run_id: int) -> Sequence[SampleRow]:
-    return session.exec(select(SampleRow).where(SampleRow.run_id == run_id).order_by(col(SampleRow.ordinal))).all()
+def samples_by_run(session: Session, run_ids: Collection[int]) -> dict[int, list[Sample]]:
+    """In the order measured; a run without samples is missing."""
+    wanted = select(SampleRow).where(col(SampleRow.run_id).in_(run_ids)).order_by(col(SampleRow.ordinal))
+    found: dict[int, list[Sample]] = {}
+    for row in session.exec(wanted):
+        found.setdefault(row.run_id, []).append(_sample(row))
+    return found
 
 
-def to_sample(row: SampleRow) -> Sample:
+def _sample(row: SampleRow) -> Sample:
     record = row.record
     return Sample(
         ordinal=row.ordinal,

@@ -2,6 +2,8 @@
 
 import re
 import unicodedata
+from collections.abc import Collection
+from itertools import chain, count
 
 from sqlmodel import Session, col, select
 
@@ -18,11 +20,18 @@ def slugify(name: str) -> str:
 
 
 RESERVED = frozenset({"new", "probe", "discover", "accelerators", "devices"})
+"""Pages that stand where a machine or a server would."""
 
 
 def free_slug(session: Session, table: type[Machine] | type[Server], name: str) -> str:
     base = slugify(name)
-    taken = set(session.exec(select(table.slug).where(col(table.slug).startswith(base))).all()) | RESERVED
-    if base not in taken:
-        return base
-    return next(slug for n in range(2, len(taken) + 3) if (slug := f"{base}-{n}") not in taken)
+    return free(base, set(session.exec(select(table.slug).where(col(table.slug).startswith(base))).all()) | RESERVED)
+
+
+def free(base: str, taken: Collection[str]) -> str:
+    """`base`, or with the lowest number that makes it one of its own.
+
+    >>> free("tower", {"tower", "tower-2"})
+    'tower-3'
+    """
+    return next(slug for slug in chain([base], (f"{base}-{n}" for n in count(2))) if slug not in taken)

@@ -9,12 +9,11 @@ from sqlmodel import Session, col
 from app.errors import BadInput, NotFound
 from app.i18n import _
 from app.metrics.base import Source
-from app.models import Config, Machine, Measurement, Model, Run, SampleRow, Server
-from app.samples import Point, Sample
+from app.models import Measurement, Run
+from app.samples import Point
 from app.store import baselines, runs
 from app.store.filters import COUNTS
 from app.store.previous import previous
-from app.store.samples import to_sample
 
 FEWEST, MOST = 2, 8
 NEWEST_RUNS = 30
@@ -89,32 +88,6 @@ def _latest(session: Session) -> str:
     return str(found)
 
 
-class Circumstances(NamedTuple):
-    run: Run
-    machine: Machine
-    server: Server
-    config: Config | None
-    """None: it ended before its configuration was known."""
-    model: Model | None
-
-
-def circumstances_of(session: Session, public_ids: Collection[str]) -> dict[str, Circumstances]:
-    """By public id. Raises NotFound when one is missing."""
-    query = (
-        select(Run, Machine, Server, Config, Model)
-        .join(Machine, col(Machine.id) == col(Run.machine_id))
-        .join(Server, col(Server.id) == col(Run.server_id))
-        .outerjoin(Config, col(Config.id) == col(Run.config_id))
-        .outerjoin(Model, col(Model.id) == col(Config.model_id))
-        .where(col(Run.public_id).in_(public_ids))
-    )
-    found = {row[0].public_id: Circumstances(*row) for row in session.execute(query)}
-    missing = next((each for each in public_ids if each not in found), None)
-    if missing is not None:
-        raise NotFound(_("There is no run {id!r}.", id=missing))
-    return found
-
-
 def newest_alike(session: Session, of: Collection[Run]) -> dict[str, list[Run]]:
     """For each of some runs, by its public id: the newest finished runs of its configuration with its very suite that
     nobody has hidden, newest first."""
@@ -136,15 +109,6 @@ def newest_alike(session: Session, of: Collection[Run]) -> dict[str, list[Run]]:
         run.public_id: [row for row in rows if (row.config_id, row.suite_sha256) == (run.config_id, run.suite_sha256)]
         for run in of
     }
-
-
-def samples_by_run(session: Session, run_ids: Collection[int]) -> dict[int, list[Sample]]:
-    """In the order measured; a run without samples is missing."""
-    query = select(SampleRow).where(col(SampleRow.run_id).in_(run_ids)).order_by(col(SampleRow.ordinal))
-    found: dict[int, list[Sample]] = {}
-    for row in session.execute(query).scalars():
-        found.setdefault(row.run_id, []).append(to_sample(row))
-    return found
 
 
 class Median(NamedTuple):

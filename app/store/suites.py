@@ -7,7 +7,7 @@ from app.errors import BadInput, NotFound
 from app.i18n import _
 from app.models import Suite as SuiteRow
 from app.models import now
-from app.store.slugs import slugify
+from app.store.slugs import free, slugify
 from app.suites import BUILT_IN, Suite, own
 
 
@@ -53,7 +53,7 @@ def save_suite(session: Session, title: str, definition: Mapping[str, Any], key:
         raise BadInput(_("The suite needs a title."))
     if (key or slugify(title)) in BUILT_IN:
         raise BadInput(_("{title!r} is the name of a built-in suite: choose another title.", title=title))
-    key = key or _free_key(session, title)
+    key = key or free(slugify(title), {*session.exec(select(SuiteRow.key)).all(), "new"})
     newest = session.exec(select(func.max(SuiteRow.version)).where(SuiteRow.key == key)).one() or 0
     made = own(definition, key, title, newest + 1)
     same = session.exec(select(SuiteRow).where(SuiteRow.sha256 == made.sha256)).first()
@@ -85,12 +85,6 @@ def archive_suite(session: Session, key: str, archived: bool = True) -> None:
     for row in rows:
         row.archived_at = now() if archived else None
         session.add(row)
-
-
-def _free_key(session: Session, title: str) -> str:
-    base = slugify(title)
-    taken = {*session.exec(select(SuiteRow.key)).all(), "new"}
-    return next(key for n in range(1, len(taken) + 2) if (key := base if n == 1 else f"{base}-{n}") not in taken)
 
 
 def _suite(row: SuiteRow) -> Suite:

@@ -11,10 +11,9 @@ from app.compare import compare, to_json
 from app.document import run_document, runs_document
 from app.metrics import TRIPLE
 from app.store import annotations, removal
-from app.store.filters import Filter
 from app.store.listing import list_runs
 from app.suites import USUAL
-from app.web.deps import DatabaseDep, Reading, RunnerDep, Writing
+from app.web.deps import DatabaseDep, FilterDep, Reading, RunnerDep, Writing
 from app.web.paths import path_for
 from app.web.render import engine_titles
 
@@ -62,21 +61,12 @@ class RunChange(BaseModel):
 @router.get("/runs", name="api_runs")
 def get_runs(
     session: Reading,
-    status: str | None = None,
-    machine: str | None = None,
-    server: str | None = None,
-    model: str | None = None,
-    suite: str | None = None,
-    config: str | None = None,
-    text: str | None = None,
-    label: str | None = None,
-    hidden: str | None = None,
+    where: FilterDep,
     sort: str = "queued",
     descending: bool = True,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     per_page: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = 50,
 ) -> dict[str, Any]:
-    where = Filter(status, machine, server, model, suite, config, text, label, hidden)
     rows, total = list_runs(session, where, sort, descending, page, per_page)
     return runs_document(rows, total, page, per_page)
 

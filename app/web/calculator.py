@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from app.ceiling.curve import CONTEXTS, CurvePoint, against_context, contexts_up_to
-from app.ceiling.decode import GIGA, TERA, DecodeCeiling, Device, decode_on
+from app.ceiling.decode import DecodeCeiling, Device, decode_on
 from app.ceiling.report import Report, report
 from app.ceiling.sources import from_document, from_json
 from app.ceiling.traffic import Step
@@ -24,8 +24,8 @@ from app.i18n import _
 from app.roof import Foundation, PointRoof
 from app.store.devices import KnownDevice, KnownDevices, local_name
 from app.store.models import KnownModel, Told
-from app.units import size
-from app.web.forms import Fields, quantity, whole
+from app.units import TERA, size
+from app.web.forms import Fields, quantity, typed, whole
 from app.web.model_form import MAX_CONFIG_CHARS, at_bits, bits_per_weight, config_json, from_figures
 
 MAX_LINK = 6_000
@@ -131,8 +131,8 @@ def of_run(model_id: int, machine: str, known: Sequence[KnownDevice], found: Fou
         asked["device"] = same.name
     if same is None or alone is None or replace(alone, name=same.name) != same.device:
         worth = found.worth(top.step)
-        asked["bandwidth"] = f"{worth.bandwidth_bytes_per_s / GIGA:.6g}"
-        asked["tflops"] = f"{worth.peak_flops / TERA:.6g}" if worth.peak_flops else ""
+        asked["bandwidth"] = typed(worth.bandwidth_bytes_per_s)
+        asked["tflops"] = typed(worth.peak_flops, TERA)
     return urlencode({key: value for key, value in asked.items() if value})
 
 

@@ -12,6 +12,7 @@ from app.db import Database
 from app.errors import Forbidden
 from app.i18n import _
 from app.settings import Settings
+from app.store.filters import Filter
 from app.web.forms import Fields
 
 if TYPE_CHECKING:
@@ -73,6 +74,22 @@ async def _text(value: UploadFile | str) -> str:
     return (await value.read(MAX_UPLOAD_BYTES)).decode(errors="replace")
 
 
+def _where(
+    status: str = "",
+    machine: str = "",
+    server: str = "",
+    model: str = "",
+    suite: str = "",
+    config: str = "",
+    text: str = "",
+    label: str = "",
+    hidden: str = "",
+) -> Filter:
+    """Empty choices mean all."""
+    chosen = (status, machine, server, model, suite, config, text, label, hidden)
+    return Filter(*(each.strip() or None for each in chosen))
+
+
 # scope="function": committed before the answer starts, so that the page asked for next sees what was written
 Reading = Annotated[Session, Depends(_reading, scope="function")]
 Writing = Annotated[Session, Depends(_writing, scope="function")]
@@ -81,4 +98,6 @@ RunnerDep = Annotated[Runner, Depends(_runner)]
 SettingsDep = Annotated[Settings, Depends(_settings)]
 SecretsDep = Annotated[Secrets, Depends(_secrets)]
 Form = Annotated[Fields, Depends(_fields)]
+FilterDep = Annotated[Filter, Depends(_where)]
+"""Which runs, as an address says it."""
 OwnPagesOnly = Depends(_own_pages_only)

@@ -4,9 +4,8 @@ from collections.abc import Collection, Iterable
 
 from app.errors import BadInput
 from app.i18n import _
-from app.units import read_number
+from app.units import GIGA, read_number
 
-GIGA = 1e9
 LARGEST = 1e18
 """Bytes, operations or parameters: what fits into a column of whole numbers, and what `Device` takes."""
 
@@ -62,14 +61,13 @@ def whole(text: str, title: str) -> int | None:
     """A whole number; None when nothing was typed."""
     if not text.strip():
         return None
+    wrong = BadInput(_("{title} must be a whole number, not {text!r}.", title=title, text=text.strip()[:40]))
     try:
         value = read_number(text)
     except ValueError as error:
-        raise BadInput(
-            _("{title} must be a whole number, not {text!r}.", title=title, text=text.strip()[:40])
-        ) from error
+        raise wrong from error
     if value != int(value) or abs(value) >= 2**53:
-        raise BadInput(_("{title} must be a whole number, not {text!r}.", title=title, text=text.strip()[:40]))
+        raise wrong
     return int(value)
 
 

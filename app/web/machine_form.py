@@ -14,9 +14,10 @@ from app.hardware.catalogue import Catalogue
 from app.hardware.profile import CATALOGUE, SENSOR, TYPED, Accelerator
 from app.i18n import _
 from app.models import Machine
-from app.web.forms import GIGA, Fields, kept, quantity, short, typed, whole
+from app.units import GIGA, TERA
+from app.web.forms import Fields, kept, quantity, short, typed, whole
 
-MEGA, TERA = 1e6, 1e12
+MEGA = 1e6
 PREFIX = "accelerator_"
 FIGURES = ("bandwidth", "memory", "compute", "fastest")
 MOST_CARDS = 1024

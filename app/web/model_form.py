@@ -9,8 +9,8 @@ from app.ceiling.labels import bits_of_label
 from app.ceiling.sources import from_document, from_gguf
 from app.errors import BadInput
 from app.i18n import _, marked
-from app.units import number
-from app.web.forms import GIGA, Fields, quantity, whole
+from app.units import GIGA, number
+from app.web.forms import Fields, quantity, whole
 
 MAX_CONFIG_CHARS = 256 << 10
 LONGEST_LABEL = 60

@@ -10,8 +10,7 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-import app
-from app import configuration, files, i18n, units
+from app import configuration, templating, units
 from app.compare.comparable import about_words
 from app.compare.result import Cell, point_title
 from app.compare.statistics import Ratio
@@ -31,18 +30,8 @@ if TYPE_CHECKING:
 
 @cache
 def environment() -> "jinja2.Environment":
-    import jinja2  # with the first page
-
-    env = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(files.TEMPLATES),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    i18n.install(env)
+    env = templating.environment()
     env.globals.update(
-        version=app.__version__,
         is_inside=is_inside,
         menu=menu,
         just_done=just_done,
@@ -50,7 +39,6 @@ def environment() -> "jinja2.Environment":
         explained=terms.entry,
     )
     env.filters.update(
-        number=units.number,
         spread=_spread,
         version=_version,
         percent=units.percent,
@@ -59,7 +47,8 @@ def environment() -> "jinja2.Environment":
         point_title=point_title,
         duration=units.duration,
         size=units.size,
-        plural=units.plural,
+        bandwidth=units.bandwidth,
+        billions=units.billions,
         ago=units.ago,
         iso=_iso,
         when=_when,
@@ -119,7 +108,7 @@ def is_inside(request: Request) -> bool:
 def engine_titles() -> dict[str, str]:
     from app import engines  # loads every engine: not before the first page needs one
 
-    return {engine.key: engine.title for engine in engines.all()}
+    return engines.titles()
 
 
 def engine_title(key: str) -> str:

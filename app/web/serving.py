@@ -12,6 +12,7 @@ from app.metrics.serving import serving
 from app.metrics.throughput import USUAL_SLO, Slo
 from app.samples import Sample
 from app.units import number, read_number
+from app.web.forms import typed
 
 LARGEST_MS = 1e7
 
@@ -31,7 +32,7 @@ def serving_section(samples: Sequence[Sample], query: QueryParams) -> Serving | 
         tpot_ms=_limit(query.get("slo_tpot_ms", ""), "TPOT", USUAL_SLO.tpot_ms),
     )
     figure = charts.serving_figure(serving(samples, slo), slo)
-    return Serving(figure, _plain(slo.ttft_ms), _plain(slo.tpot_ms)) if figure else None
+    return Serving(figure, typed(slo.ttft_ms, 1), typed(slo.tpot_ms, 1)) if figure else None
 
 
 def _limit(text: str, name: str, usual: float) -> float:
@@ -52,7 +53,3 @@ def _limit(text: str, name: str, usual: float) -> float:
             )
         )
     return value
-
-
-def _plain(value: float) -> str:
-    return f"{value:.6g}"

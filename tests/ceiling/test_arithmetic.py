@@ -12,14 +12,13 @@ from app.ceiling.decode import (
     Split,
     decode,
     decode_on,
-    offload_experts,
     speculative,
 )
 from app.ceiling.efficiency import mbu
 from app.ceiling.geometry import Geometry, Weights, typed
 from app.ceiling.hf_config import from_config
 from app.ceiling.prefill import Bound, causal_pairs, prefill, prefill_flops
-from app.ceiling.quantities import bandwidth_bytes_per_s, memory_bandwidth_bytes_per_s, size_bytes
+from app.ceiling.quantities import bandwidth_bytes_per_s, size_bytes
 from app.ceiling.report import report
 from app.ceiling.traffic import Step, kv_bytes_per_token, step
 from app.ceiling.types import KvTypes
@@ -106,9 +105,8 @@ def test_experts_in_the_processors_memory() -> None:
     routed = round(geometry.weights.routed.n_bytes * geometry.expert_share)
     card, processor = Device.of("card", 936), Device.of("RAM", 89.6)
     expected = 1 / ((one.n_bytes - routed) / 936e9 + routed / 89.6e9)
-    assert decode(one, offload_experts(one, routed, card, processor)).tokens_per_s == pytest.approx(expected)
-    with pytest.raises(BadInput):
-        offload_experts(one, one.n_bytes + 1, card, processor)
+    portions = [Portion(card, one.n_bytes - routed), Portion(processor, routed)]
+    assert decode(one, portions).tokens_per_s == pytest.approx(expected)
 
 
 def test_speculative_decoding() -> None:
@@ -138,29 +136,6 @@ def test_a_large_batch_is_limited_by_computing() -> None:
     assert sentence in report(LLAMA_8B, H100, batch=512).assumptions
     assert sentence not in report(LLAMA_8B, H100, batch=64).assumptions
     assert sentence not in report(LLAMA_8B, Device.of("", 3350), batch=512).assumptions
-
-
-@pytest.mark.parametrize(
-    ("rate", "unit", "bus_bits", "gigabytes_per_s"),
-    [
-        (6000, "MT/s", 128, 96.0),  # C12
-        (3000, "MHz", 128, 96.0),
-        (3200, "MT/s", 64, 25.6),
-        (4800, "MT/s", 768, 460.8),
-        (8533, "MT/s", 128, 136.528),
-        (28000, "MT/s", 128, 448.0),
-    ],
-)
-def test_bandwidth_of_memory(rate: float, unit: str, bus_bits: int, gigabytes_per_s: float) -> None:
-    assert memory_bandwidth_bytes_per_s(rate, unit, bus_bits) / 1e9 == pytest.approx(gigabytes_per_s)
-
-
-@pytest.mark.parametrize(
-    ("rate", "unit", "bus_bits"), [(6, "GT/s", 128), (6, "MT/s", 128), (6000, "MT/s", 65), (90000, "MHz", 64)]
-)
-def test_memory_that_does_not_exist(rate: float, unit: str, bus_bits: int) -> None:
-    with pytest.raises(BadInput):
-        memory_bandwidth_bytes_per_s(rate, unit, bus_bits)
 
 
 def test_specified_and_measured_bandwidth() -> None:

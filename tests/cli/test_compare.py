@@ -28,8 +28,8 @@ def pair(database: Database) -> tuple[str, str]:
 
 @pytest.fixture
 def roofmark(settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Compare:
-    monkeypatch.setattr("app.cli.compare.Settings", lambda: settings)
-    monkeypatch.setattr("app.cli.compare.log_to_file", lambda _: None)
+    monkeypatch.setattr("app.cli.common.Settings", lambda: settings)
+    monkeypatch.setattr("app.cli.common.log_to_file", lambda _: None)
 
     def call(*names: str, fail_on: tuple[str, ...] = (), keys: tuple[str, ...] = (), as_json: bool = False) -> Any:
         code = 0
@@ -102,8 +102,8 @@ def test_a_verdict_that_there_is_not(roofmark: Compare, pair: tuple[str, str]) -
 def test_baselines_are_set_listed_and_cleared(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, pair: tuple[str, str]
 ) -> None:
-    monkeypatch.setattr("app.cli.compare.Settings", lambda: settings)
-    monkeypatch.setattr("app.cli.compare.log_to_file", lambda _: None)
+    monkeypatch.setattr("app.cli.common.Settings", lambda: settings)
+    monkeypatch.setattr("app.cli.common.log_to_file", lambda _: None)
     runner = CliRunner()
     assert "No baseline yet" in runner.invoke(app, ["baseline", "list"]).output
     assert "are compared with" in runner.invoke(app, ["baseline", "set", pair[0]]).output

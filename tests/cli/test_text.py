@@ -56,7 +56,7 @@ def test_the_document_says_what_changed_and_what_was_before(database: Database, 
 def test_the_list_tells_configurations_apart_and_shows_notes(
     settings: Settings, database: Database, two: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    monkeypatch.setattr("app.cli.show.Settings", lambda: settings)
+    monkeypatch.setattr("app.cli.common.Settings", lambda: settings)
     list_them(Filter(), "queued", True, 1, 50, as_json=False)
     lines = capsys.readouterr().out.splitlines()
     assert "Configuration" in lines[0]

@@ -100,7 +100,7 @@ def test_size_direction_and_interval_are_those_of_the_shift() -> None:
     assert all(each.low < each.ratio < each.high < 1 for each in points)
     assert all(each.change == pytest.approx(-0.1, abs=0.03) for each in points)
     assert 0.92 * SERIES <= sum(each.low <= 0.9 <= each.high for each in points) <= 0.99 * SERIES
-    assert all(1 - FALSE_ALARMS <= each.confidence <= 1 for each in points)
+    assert all(0 <= each.chance <= FALSE_ALARMS for each in points)
 
 
 def test_a_small_shift_counts_as_the_same_however_clear() -> None:

@@ -9,7 +9,7 @@ from sqlmodel import select
 
 from app.compare import compare, to_json
 from app.compare import standing as compare_with_baseline
-from app.compare.statistics import Verdict
+from app.compare.statistics import Ratio, Verdict
 from app.db import Database
 from app.errors import BadInput, NotFound, RoofmarkError
 from app.models import Run, now
@@ -180,6 +180,15 @@ def test_figures_are_compared_from_one_source_only(database: Database) -> None:
     assert all(cell.value for cell in prefill.cells)
 
 
+def ttft_beside_baseline(database: Database, base: str, other: str) -> Ratio | None:
+    with database.write() as session:
+        baselines.pin(session, base)
+        standing = compare_with_baseline(session, other)
+    assert standing is not None
+    assert standing.ratios is not None
+    return standing.ratios["ttft_ms"]
+
+
 def test_streams_of_one_round_are_one_repetition(database: Database) -> None:
     q8, q4 = place(database)
     busy = Point(512, 32, concurrency=2)
@@ -194,12 +203,7 @@ def test_streams_of_one_round_are_one_repetition(database: Database) -> None:
     found = compared(database, *names)
     assert [cell.count for cell in found.main_rows[0].cells] == [5, 5]
     assert found.pairs[0].verdict == "better"
-    with database.write() as session:
-        baselines.pin(session, names[0])
-        standing = compare_with_baseline(session, names[1])
-    assert standing is not None
-    assert standing.ratios is not None
-    assert standing.ratios["ttft_ms"] == found.main_rows[0].cells[1].ratio
+    assert ttft_beside_baseline(database, *names) == found.main_rows[0].cells[1].ratio
 
 
 def test_what_was_meant_to_come_from_the_cache_is_no_repetition(database: Database) -> None:
@@ -208,12 +212,7 @@ def test_what_was_meant_to_come_from_the_cache_is_no_repetition(database: Databa
     names = run(database, q8, [*taken(500, 50), *again]), run(database, q4, [*taken(400, 60), *again], hours=1)
     found = compared(database, *names)
     assert [cell.count for cell in found.main_rows[0].cells] == [5, 5]
-    with database.write() as session:
-        baselines.pin(session, names[0])
-        standing = compare_with_baseline(session, names[1])
-    assert standing is not None
-    assert standing.ratios is not None
-    assert standing.ratios["ttft_ms"] == found.main_rows[0].cells[1].ratio
+    assert ttft_beside_baseline(database, *names) == found.main_rows[0].cells[1].ratio
 
 
 def test_few_repetitions_have_no_interval(database: Database, pair: tuple[str, str]) -> None:

@@ -1,16 +1,13 @@
 """The set of engines, and what they share."""
 
-import doctest
 import json
-from types import ModuleType
 
 import pytest
 
 from app import engines
-from app.engines import _models, _negotiation, _prometheus
+from app.engines import _models
 from app.engines.base import Ask, Engine
 from app.errors import NotFound, ServerProblem
-from app.http import url
 from app.samples import TOKEN_KINDS, CacheDefeat, Status
 from app.settings import Settings
 from tests.engines.conftest import Connect
@@ -121,11 +118,6 @@ def test_discover(monkeypatch: pytest.MonkeyPatch) -> None:
         found = engines.discover(Settings())
         assert [(base_url, facts.engine) for base_url, facts in found] == [(one.url, "openai")]
         assert engines.discover(Settings().model_copy(update={"port": one.port})) == []
-
-
-@pytest.mark.parametrize("module", [_models, _negotiation, _prometheus, url])
-def test_examples_in_docstrings(module: ModuleType) -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 @pytest.mark.parametrize(

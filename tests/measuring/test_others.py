@@ -45,12 +45,13 @@ def test_only_the_sample_beside_a_strangers_request_is_concurrent() -> None:
     assert flagged(counting(lambda asked: 40 if asked == 1 else 0)) == [False, True, False]
 
 
-def test_a_server_that_works_on_after_its_answer_works_for_somebody_else() -> None:
+def busy_after_our_answer(times: int) -> dict[str, Any]:
+    """Routes of a llama.cpp whose slots are busy for the next so many looks at them."""
     routes = counting(lambda _: 0)
     chat, busy, left = routes[CHAT], capture("llama.cpp", "get_slots_busy"), [0]
 
     def ours(request: Request) -> Script:
-        left[0] = 5
+        left[0] = times
         answer: Script = chat(request)
         return answer
 
@@ -58,23 +59,15 @@ def test_a_server_that_works_on_after_its_answer_works_for_somebody_else() -> No
         left[0] -= 1
         return busy if left[0] >= 0 else IDLE
 
-    assert flagged({**routes, CHAT: ours, "/slots": slots}) == [True, True, True]
+    return {**routes, CHAT: ours, "/slots": slots}
+
+
+def test_a_server_that_works_on_after_its_answer_works_for_somebody_else() -> None:
+    assert flagged(busy_after_our_answer(5)) == [True, True, True]
 
 
 def test_a_slot_that_is_freed_a_moment_after_our_own_answer_is_ours() -> None:
-    routes = counting(lambda _: 0)
-    chat, busy, left = routes[CHAT], capture("llama.cpp", "get_slots_busy"), [0]
-
-    def ours(request: Request) -> Script:
-        left[0] = 1
-        answer: Script = chat(request)
-        return answer
-
-    def slots(_: Request) -> Script:
-        left[0] -= 1
-        return busy if left[0] >= 0 else IDLE
-
-    assert flagged({**routes, CHAT: ours, "/slots": slots}) == [False, False, False]
+    assert flagged(busy_after_our_answer(1)) == [False, False, False]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from app.settings import Settings
 from app.store import machines, servers
 from app.web import create_app
 from tests.replay import Replay, capture, serve
+from tests.seed import seed
 from tests.web.notebook import BASE_URL
 
 API_KEY = "sk-never-to-be-seen-1234567890"
@@ -36,6 +37,13 @@ def browser(settings: Settings, database: Database, *, has_origin: bool = True) 
 def client(settings: Settings, database: Database) -> Iterator[TestClient]:
     with browser(settings, database) as client:
         yield client
+
+
+@pytest.fixture
+def run(database: Database) -> str:
+    """A run of Qwen3-30B-A3B in Q8_0 on one card of 256 GB/s and 59 TFLOP/s."""
+    with database.write() as session:
+        return seed(session, runs=1, configs_used=1, detailed=1)[0]
 
 
 @pytest.fixture

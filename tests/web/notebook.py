@@ -1,8 +1,10 @@
 """Pages over a notebook with runs in it; no worker is ever started."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 from fastapi.testclient import TestClient
@@ -42,6 +44,18 @@ def pages(settings: Settings) -> Iterator[TestClient]:
     runner: Any = IdleRunner()
     with TestClient(create_app(settings, runner), base_url=BASE_URL, headers={"origin": BASE_URL}) as client:
         yield client
+
+
+def text_of(page: str) -> str:
+    """What a reader reads: no tags, single spaces."""
+    without_scripts = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", without_scripts)))
+
+
+def read(client: TestClient, public_id: str) -> str:
+    answer = client.get(f"/runs/{public_id}")
+    assert answer.status_code == 200
+    return text_of(answer.text)
 
 
 def add_run(database: Database, taken: Sequence[Sample] = (), status: str = "done", **fields: Any) -> str:

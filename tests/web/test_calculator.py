@@ -3,7 +3,7 @@
 import html
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -18,24 +18,16 @@ from app.db import Database
 from app.errors import BadInput
 from app.hardware.catalogue import built_in
 from app.models import Run
-from app.settings import Settings
 from app.store import machines
 from app.store.devices import KnownDevices
 from app.web.calculator import calculate, packed
 from app.web.forms import Fields
 from tests.ceiling.models import MODELS
 from tests.seed import seed
-from tests.web.notebook import pages
-from tests.web.test_run_page import text_of
+from tests.web.notebook import text_of
 
 KNOWN = KnownDevices((), built_in())
 TYPED = {"bandwidth": "100", "total": "8", "bits": "8"}
-
-
-@pytest.fixture
-def client(settings: Settings, database: Database) -> Iterator[TestClient]:
-    with pages(settings) as client:
-        yield client
 
 
 def ask(client: TestClient, query: Mapping[str, str], status: int = 200) -> str:

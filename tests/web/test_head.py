@@ -1,26 +1,16 @@
 """HEAD is answered wherever GET is: the same status and headers, and no body."""
 
-from collections.abc import Iterator
-
-import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlmodel import select
 
 from app.db import Database
 from app.models import Config
-from app.settings import Settings
 from app.share import links, run
 from app.store import servers
 from tests.seed import seed
-from tests.web.notebook import add_run, pages
+from tests.web.notebook import add_run
 from tests.web.walk import addresses
-
-
-@pytest.fixture
-def client(settings: Settings, database: Database) -> Iterator[TestClient]:
-    with pages(settings) as client:
-        yield client
 
 
 def test_every_address_that_knows_get_knows_head(client: TestClient, database: Database) -> None:

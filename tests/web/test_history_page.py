@@ -1,6 +1,5 @@
 import json
 import re
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -11,15 +10,7 @@ from sqlmodel import col, select
 
 from app.db import Database
 from app.models import Machine, Measurement, Run, now
-from app.settings import Settings
 from tests.seed import seed
-from tests.web.notebook import pages
-
-
-@pytest.fixture
-def client(settings: Settings, database: Database) -> Iterator[TestClient]:
-    with pages(settings) as client:
-        yield client
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,27 +11,11 @@ from sqlmodel import select
 
 from app.db import Database
 from app.models import Model, StatedGeometry
-from app.settings import Settings
 from tests.ceiling.files import SMALL, dense, write_gguf
 from tests.ceiling.models import MODELS
-from tests.seed import seed
-from tests.web.notebook import pages
-from tests.web.test_run_page import read, text_of
+from tests.web.notebook import read, text_of
 
 QWEN = json.dumps(MODELS["Qwen3-30B-A3B"])
-
-
-@pytest.fixture
-def client(settings: Settings, database: Database) -> Iterator[TestClient]:
-    with pages(settings) as client:
-        yield client
-
-
-@pytest.fixture
-def run(database: Database) -> str:
-    """A run of Qwen3-30B-A3B in Q8_0 on one card of 256 GB/s and 59 TFLOP/s."""
-    with database.write() as session:
-        return seed(session, runs=1, configs_used=1, detailed=1)[0]
 
 
 @pytest.fixture

@@ -1,34 +1,17 @@
 """A run's page shows its ceiling, what was reached of it, and the next step where there is none."""
 
 import re
-from collections.abc import Iterator
 from datetime import timedelta
 
-import pytest
 from fastapi.testclient import TestClient
 from sqlmodel import select
 
 from app.db import Database
 from app.models import Config, Measurement, Model, Run
 from app.samples import Point
-from app.settings import Settings
 from app.store import hardware, machines, measurements, runs, samples
-from tests.seed import made_sample, seed
-from tests.web.notebook import add_run, pages
-from tests.web.test_run_page import read, text_of
-
-
-@pytest.fixture
-def client(settings: Settings, database: Database) -> Iterator[TestClient]:
-    with pages(settings) as client:
-        yield client
-
-
-@pytest.fixture
-def run(database: Database) -> str:
-    """A run of Qwen3-30B-A3B in Q8_0 on one card of 256 GB/s and 59 TFLOP/s."""
-    with database.write() as session:
-        return seed(session, runs=1, configs_used=1, detailed=1)[0]
+from tests.seed import made_sample
+from tests.web.notebook import add_run, read, text_of
 
 
 def test_ceilings_with_their_arithmetic_and_sources(client: TestClient, run: str) -> None:

@@ -1,7 +1,6 @@
 """The page of one run: every state, what is known, what is not and why."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from html import unescape
@@ -17,37 +16,18 @@ from app.db import Database
 from app.metrics import flags_of
 from app.models import Config, Model
 from app.samples import Kind, Point, Sample, Status
-from app.settings import Settings
 from app.store import baselines, configs, machines, runs
 from app.store.configs import snapshot_of
 from tests.seed import made_sample, seed
-from tests.web.notebook import add_run, pages
+from tests.web.notebook import add_run, read, text_of
 
 POINT = Point(512, 128)
-
-
-@pytest.fixture
-def client(settings: Settings, database: Database) -> Iterator[TestClient]:
-    with pages(settings) as client:
-        yield client
 
 
 @pytest.fixture
 def seeded(database: Database) -> list[str]:
     with database.write() as session:
         return seed(session, runs=12, detailed=3)
-
-
-def text_of(page: str) -> str:
-    """What a reader reads: no tags, single spaces."""
-    without_scripts = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
-    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", without_scripts)))
-
-
-def read(client: TestClient, public_id: str) -> str:
-    answer = client.get(f"/runs/{public_id}")
-    assert answer.status_code == 200
-    return text_of(answer.text)
 
 
 def sample(ordinal: int, is_warmup: bool = False, **trace: Any) -> Sample:

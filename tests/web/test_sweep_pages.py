@@ -11,8 +11,7 @@ from app.metrics import flags_of
 from app.samples import Point, Sample
 from app.settings import Settings
 from tests.seed import made_sample, seed
-from tests.web.notebook import add_run, pages
-from tests.web.test_run_page import text_of
+from tests.web.notebook import add_run, pages, text_of
 
 SENSORS = {
     "at_ms": [0, 500, 1000, 1500, 2000],

@@ -78,11 +78,6 @@ class Field:
         return f"{self.title} {self.unit}".strip()
 
     @property
-    def lower_title(self) -> str:
-        """Within a sentence; abbreviations stay as they are."""
-        return self.title if self.title[:2].isupper() else f"{self.title[0].lower()}{self.title[1:]}"
-
-    @property
     def is_discrete(self) -> bool:
         """Whether many observations can share one value."""
         return self.metric is None and self.kind != "time"

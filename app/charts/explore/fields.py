@@ -119,7 +119,7 @@ _CONFIGURATION = (
     ),
     Field(
         "variant", "Model and quantization", "Configuration", "category",
-        read=lambda spot: f"{spot.model.name} {spot.model.quantization}".strip(), rank=_variant_rank,
+        read=lambda spot: spot.model.title, rank=_variant_rank,
     ),
     Field(
         "configuration", "Configuration", "Configuration", "category", read=lambda spot: spot.title, needs="title",

@@ -2,7 +2,7 @@
 
 from app.charts.explore.shape import Sheet
 from app.charts.explore.table import words
-from app.i18n import _
+from app.i18n import _, inside
 
 
 def notes(sheet: Sheet) -> list[str]:
@@ -14,13 +14,13 @@ def notes(sheet: Sheet) -> list[str]:
         said.append(
             _(
                 "Every run here has {x} {only}: {remedy}.",
-                x=sheet.x.lower_title,
+                x=inside(sheet.x.title),
                 only=words(only),
                 remedy=sheet.x.remedy,
             )
         )
     if sheet.mixed:
-        *more, last = [field.lower_title for field in sheet.mixed]
+        *more, last = [inside(field.title) for field in sheet.mixed]
         names = _("{more} and {last}", more=", ".join(more), last=last) if more else last
         said.append(
             _(
@@ -36,8 +36,8 @@ def nothing(sheet: Sheet) -> tuple[str, str]:
     if sheet.matching_runs and sheet.left_out:
         return _(
             "No run here has {y} by {x}",
-            y=sheet.y.lower_title,
-            x=sheet.x.lower_title,
+            y=inside(sheet.y.title),
+            x=inside(sheet.x.title),
         ), sheet.left_out[0].words
     if sheet.view.is_filtered:
         return _("No finished run matches"), _("Choose less, or measure what you are looking for.")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from app.charts.explore.field import Field, Spot, Value, order, unturned
 from app.charts.explore.view import View, key
-from app.i18n import _, noun
+from app.i18n import _, inside, noun
 from app.metrics import NULL_REASONS
 from app.store.explore import Found, Observation, Place
 from app.units import plural
@@ -56,12 +56,11 @@ class LeftOut(NamedTuple):
 
     @property
     def words(self) -> str:
-        reason = f"{self.lack.reason[0].lower()}{self.lack.reason[1:]}"
         return _(
             "Left out: {number} {what}: {reason}",
             number=plural(self.number, self.noun),
             what=self.lack.what,
-            reason=reason,
+            reason=inside(self.lack.reason),
         )
 
 
@@ -191,8 +190,8 @@ def _aside(spots: Collection[Spot], known: Mapping[str, Field], in_sight: Collec
         next(
             (
                 Lack(
-                    _("with {field} above {value}", field=field.lower_title, value=key(value)),
-                    _("Choose {field} for an axis or the series to see them.", field=field.lower_title),
+                    _("with {field} above {value}", field=inside(field.title), value=key(value)),
+                    _("Choose {field} for an axis or the series to see them.", field=inside(field.title)),
                 )
                 for field, value in usual
                 if field.read(spot) != value
@@ -215,7 +214,7 @@ def _null_reason(key: str | None) -> str | None:
 
 
 def _without(field: Field, reason: str | None = None) -> Lack:
-    return Lack(_("without {field}", field=field.lower_title), reason or field.missing)
+    return Lack(_("without {field}", field=inside(field.title)), reason or field.missing)
 
 
 def _sorted(marks: Sequence[Mark], x: Field, y: Field, series: Field | None) -> list[Mark]:

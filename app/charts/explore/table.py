@@ -7,7 +7,7 @@ from app.charts.base import MAX_POINTS, Table
 from app.charts.explore.field import Field, Value
 from app.charts.explore.shape import Mark, Sheet
 from app.charts.explore.view import UNKNOWN
-from app.i18n import _, joined, marked
+from app.i18n import _, inside, joined, marked
 from app.units import number, plural
 
 MAX_ROWS = 200
@@ -83,8 +83,8 @@ def summary(sheet: Sheet) -> str:
     what = {
         "y": sheet.y.title,
         "observations": plural(sheet.observations, sheet.noun),
-        "x": sheet.x.lower_title,
-        "series": sheet.series.lower_title if sheet.series else "",
+        "x": inside(sheet.x.title),
+        "series": inside(sheet.series.title) if sheet.series else "",
         "range": _range(sheet),
     }
     by_series = marked("{y} of {observations} by {x} and by {series}: {range}")

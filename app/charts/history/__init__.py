@@ -9,8 +9,7 @@ from app.charts.history.panels import Panel, layout_of, pad, panels_of
 from app.charts.history.series import CONFIGURATION, Series, series_of
 from app.charts.naming import distinct_titles
 from app.compare.shifts import Shift
-from app.configuration import Snapshot
-from app.i18n import _, pause
+from app.i18n import _, inside, pause
 from app.metrics import TRIPLE
 from app.metrics.base import Metric
 from app.store.configs import Described
@@ -130,11 +129,11 @@ def _summary(
     )
     newest = points[-1]
     figures = pause(", ").join(
-        f"{panel.metric.said} {number(value)} {panel.metric.unit}"
+        f"{inside(panel.metric.title)} {number(value)} {panel.metric.unit}"
         for panel in panels
         if (value := newest.value(panel.place)) is not None
     )
-    model = _named(configs[newest.config_id].snapshot)
+    model = configs[newest.config_id].snapshot.model_title
     is_roof_shown = roof and any(panel.metric.key == TRIPLE[2] for panel in panels)
     ceiling = _("; its decode ceiling, dashed, is {roof} tok/s", roof=number(roof)) if is_roof_shown else ""
     moved = _("; {shifts} within a configuration", shifts=plural(len(shifts), "level shift")) if shifts else ""
@@ -147,7 +146,3 @@ def _summary(
         ceiling=ceiling,
         moved=moved,
     )
-
-
-def _named(snapshot: Snapshot) -> str:
-    return f"{snapshot.model} {snapshot.quantization or ''}".strip()

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from app.charts.base import axis
+from app.charts.stack import domain, y_axis, y_name
 from app.i18n import _
 from app.metrics.base import Metric
 from app.store.history import HistoryPoint
@@ -23,21 +24,15 @@ class Panel:
 
     @property
     def y(self) -> str:
-        return f"y{self.place + 1}" if self.place else "y"
-
-    @property
-    def layout_key(self) -> str:
-        return self.y.replace("y", "yaxis")
+        return y_name(self.place)
 
     @property
     def title(self) -> str:
         return f"{self.metric.title} {self.metric.unit}"
 
     @property
-    def domain(self) -> tuple[float, float]:
-        height = (1 - GAP * (self.count - 1)) / self.count
-        bottom = (self.count - 1 - self.place) * (height + GAP)
-        return round(bottom, 4), round(bottom + height, 4)
+    def axis(self) -> dict[str, Any]:
+        return axis(self.title, domain=domain(self.place, self.count, GAP), nticks=5)
 
 
 def panels_of(metrics: Sequence[Metric]) -> list[Panel]:
@@ -59,7 +54,7 @@ def layout_of(
         "hovermode": "closest",
         "dragmode": "zoom",
         **drawn_marks,
-        **{panel.layout_key: axis(panel.title, domain=list(panel.domain), nticks=5) for panel in panels},
+        **{y_axis(panel.place): panel.axis for panel in panels},
     }
 
 

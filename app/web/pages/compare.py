@@ -19,7 +19,8 @@ from app.models import now
 from app.store import baselines
 from app.store.filters import Filter
 from app.store.listing import list_runs
-from app.store.subjects import CONFIG, FEWEST, MOST, WORDS, circumstances_of
+from app.store.runs import circumstances_of
+from app.store.subjects import CONFIG, FEWEST, MOST, WORDS
 from app.web.deps import Reading, Writing
 from app.web.paths import path_for
 from app.web.render import engine_titles, render
@@ -63,9 +64,7 @@ def _by_age(session: Session, names: Sequence[str], base: str) -> list[str]:
 def _comparison(request: Request, names: Sequence[str], found: Comparison) -> Response:
     # words of the address stay words: `latest` is another run tomorrow
     named = list(zip(names, found.subjects, strict=True))
-
     alike = Counter(map(_configuration, found.subjects))
-
     url = partial(_address, request)
     moves = [
         {

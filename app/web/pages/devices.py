@@ -10,9 +10,9 @@ from app.errors import BadInput
 from app.hardware.catalogue import Device
 from app.i18n import _, marked
 from app.store import devices
+from app.units import GIGA, TERA
 from app.web.deps import DatabaseDep, Form, Writing
-from app.web.forms import GIGA, Fields, kept, quantity, typed
-from app.web.machine_form import TERA
+from app.web.forms import Fields, kept, quantity, typed
 from app.web.paths import path_for
 from app.web.render import render
 

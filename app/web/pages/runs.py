@@ -16,7 +16,7 @@ from app.store import filters, listing, servers, suites
 from app.store.listing import DEFAULT_SORT
 from app.store.runs import MAX_NOTE_CHARS
 from app.suites import USUAL
-from app.web.deps import DatabaseDep, Form, Reading, RunnerDep
+from app.web.deps import DatabaseDep, FilterDep, Form, Reading, RunnerDep
 from app.web.forms import Fields
 from app.web.paths import path_for
 from app.web.progress import progress_now
@@ -31,21 +31,11 @@ router = APIRouter(include_in_schema=False)
 def list_runs(
     request: Request,
     session: Reading,
-    status: str = "",
-    machine: str = "",
-    server: str = "",
-    model: str = "",
-    suite: str = "",
-    config: str = "",
-    text: str = "",
-    label: str = "",
-    hidden: str = "",
+    where: FilterDep,
     sort: str = DEFAULT_SORT,
     order: Annotated[str, Query(pattern="^(asc|desc)$")] = "desc",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
 ) -> Response:
-    chosen = (status, machine, server, model, suite, config, text, label, hidden)
-    where = filters.Filter(*(each.strip() or None for each in chosen))
     rows, total = listing.list_runs(session, where, sort, order == "desc", page, PER_PAGE)
     here = path_for(request, "runs")
     state = {"sort": sort, "order": order, "page": page}

@@ -129,7 +129,7 @@ def save_server(
         values = server_form.meant(form, server.settings)
         moved = values["base_url"] != server.base_url
         encrypted = server_form.kept_key(secrets, form, server, moved)
-        key = secrets.decrypt(encrypted) if encrypted else None
+        key = secrets.api_key(encrypted)
         engine = values.pop("engine")
         facts, problem = _try_probe(runner, values["base_url"], key, engine)
         with database.write() as session:
