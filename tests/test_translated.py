@@ -94,7 +94,7 @@ def test_names_are_not_taken_for_messages(name: str) -> None:
         ("No sample was complete: The server sent an empty answer.", "沒有完整的樣本：伺服器傳回空的回應。"),
         ("x.gguf: it ends within its header", "x.gguf：它在檔頭中就結束了"),
         ("sample 2 of 5, point 1 of 3", "樣本 2/5，測點 1/3"),
-        ("The server is ready. It said so. Waiting for 3 s.", "伺服器已就緒。It said so. 已等待 3 s。"),
+        ("The server is ready. It said so. Waiting for 3 s.", "伺服器已就緒。It said so. 已等待 3 秒。"),
         ("The machine is not idle (53% of it)", "The machine is not idle (53% of it)"),
         ("llama runner process has terminated: exit status 2", "llama runner process has terminated: exit status 2"),
     ],
