@@ -214,7 +214,7 @@ class _Catalogue:
         if colon and is_said and (said_head := self.translated(head)) != head:  # what follows is another's word
             return self._joined((said_head, tail), colon)
         if colon and (said_tail := self._value(tail)) != tail:  # what a file is, or another thing with a name
-            return self._joined((head, said_tail), colon)
+            return self._joined((self.gettext(head), said_tail), colon)
         for pause in ("; ", " = ", " + ", ", "):
             parts = text.split(pause)
             if 1 < len(parts) <= _MOST_CLAUSES:
