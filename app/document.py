@@ -10,10 +10,10 @@ from sqlmodel import Session
 from app.compare import baseline
 from app.counted import Counted
 from app.metrics import Measured, metrics
-from app.metrics.beside import beside
+from app.metrics.beside import beside, disagreement
 from app.metrics.clock import first_token_ms
 from app.models import Config, Machine, Model, Run
-from app.roof import Holder, RunRoof, Unknown, run_roof, with_ceiling
+from app.roof import Holder, RunRoof, Unknown, limits_of_run, run_roof, with_ceiling
 from app.samples import Point, Sample
 from app.store import hardware, measurements, runs, samples
 from app.store.listing import Row
@@ -62,7 +62,7 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
             "error": run.error,
         },
         "baseline": baseline.to_json(baseline.standing(session, public_id)),
-        "points": _points(run, measured, roof),
+        "points": _points(run, measured, roof, taken),
         "samples": [_sample(sample) for sample in taken],
     }
 
@@ -174,7 +174,9 @@ def _counted(kept: Sequence[Mapping[str, Any]], taken: Sequence[Sample]) -> list
     ]
 
 
-def _points(run: Run, measured: Sequence[Measured], roof: RunRoof | Unknown | None) -> list[dict[str, Any]]:
+def _points(
+    run: Run, measured: Sequence[Measured], roof: RunRoof | Unknown | None, taken: Sequence[Sample]
+) -> list[dict[str, Any]]:
     by_point: dict[Point, list[Measured]] = {}
     for each in measured:
         by_point.setdefault(each.point, []).append(each)
@@ -183,15 +185,24 @@ def _points(run: Run, measured: Sequence[Measured], roof: RunRoof | Unknown | No
             "point": asdict(point),
             "metrics": [_metric(each) for each in found if each.value is not None],
             "nulls": _nulls(found),
+            "disagreement": disagreement(found, [sample for sample in taken if sample.point == point]),
             "ceiling": _ceiling(roof, point),
+            "limits": _limits(run, point, roof, taken),
         }
         for point, found in by_point.items()
     ]
     for left_out in run.evidence.get("left_out", []):
         point = Point.from_key(left_out["point"])
         nulls = [{"key": key, "reason": "exceeds_context"} for key in ("ttft_ms", *_TIMED)]
-        points.append({"point": asdict(point), "metrics": [], "nulls": nulls, "ceiling": None})
+        unknown = {"disagreement": None, "ceiling": None, "limits": None}
+        points.append({"point": asdict(point), "metrics": [], "nulls": nulls, **unknown})
     return points
+
+
+def _limits(run: Run, point: Point, roof: RunRoof | Unknown | None, taken: Sequence[Sample]) -> dict[str, Any]:
+    """What limits the result at this point, what to change first in front; and what is not known of it."""
+    found = limits_of_run(taken, point, roof, run.evidence)
+    return {"found": [asdict(each) for each in found.found], "unknown": list(found.unknown)}
 
 
 def _ceiling(roof: RunRoof | Unknown | None, point: Point) -> dict[str, Any] | None:

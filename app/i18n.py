@@ -144,6 +144,12 @@ def pause(english: str) -> str:
     return _PAUSES.get(language(), {}).get(english, english)
 
 
+def as_sentence(words: str) -> str:
+    """Words that stand in the middle of a sentence elsewhere, as one of their own."""
+    said = f"{words[:1].upper()}{words[1:]}"
+    return said if said.endswith((".", "。")) else _("{sentence}.", sentence=said)
+
+
 def joined(*said: str) -> str:
     """Sentences one after the other; Chinese needs no blank between them."""
     return pause(" ").join(each for each in said if each)

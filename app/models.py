@@ -54,6 +54,8 @@ class Machine(SQLModel, table=True):
     os: str = Field(default="", max_length=120)
     cpu: str = Field(default="", max_length=120)
     physical_cores: int | None = None
+    cpu_flops_per_s: float | None = None
+    """Peak of all cores by the fastest usable path, as typed: no tool tells it."""
     llc_bytes: int | None = Field(default=None, sa_type=BigInteger)
     """All last-level caches together."""
     hostname: str | None = Field(default=None, max_length=255)

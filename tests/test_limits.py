@@ -2,11 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from app.roof import Foundation, Limit, limits, roofs
+from app.roof import Evidence, Foundation, Limit, Unknown, limits, limits_of_run, roofs
+from app.roof.limits.base import ORDER
+from app.runner.sensing import warnings
 from app.samples import Event, Kind, Point, Sample
 from app.store.drafts import Drafts
 from app.store.machines import MachineDevice
@@ -22,8 +27,12 @@ def taken(count: int = 3, made: Any = CLEAN, **changes: Any) -> list[Sample]:
     return [sample(made, ordinal=n, **changes) for n in range(count)]
 
 
+def found_in(samples: Sequence[Sample], **more: Any) -> list[Limit]:
+    return list(limits(Evidence(samples, **more)).found)
+
+
 def said(samples: Sequence[Sample], **more: Any) -> list[str]:
-    return [limit.sentence for limit in limits(samples, more.pop("roof", None), more.pop("on", None), **more)]
+    return [limit.sentence for limit in found_in(samples, **more)]
 
 
 def under(
@@ -31,12 +40,14 @@ def under(
     decode: float,
     point: Point = POINT,
     drafts: Drafts | None = None,
+    samples: Sequence[Sample] = (),
+    more: Any = MappingProxyType({}),
     **settings: Any,
 ) -> list[Limit]:
     stands = found(held, **{"kv_type_k": "f16", "kv_type_v": "f16", **settings})
     assert isinstance(stands, Foundation)
     (roof,) = roofs(stands, [measured("decode_tokens_per_s", decode, point)], {point: drafts} if drafts else {})
-    return limits([], roof, stands)
+    return found_in(samples, roof=roof, foundation=stands, **more)
 
 
 def test_a_clean_result_without_a_ceiling_is_limited_by_nothing_that_is_known() -> None:
@@ -49,7 +60,7 @@ def test_a_clean_result_without_a_ceiling_is_limited_by_nothing_that_is_known() 
 
 def test_loading() -> None:
     cold = replace(CLEAN, server=figures(prompt_ms=90.0, load_ms=900.0))
-    (limit, *_) = limits([*taken(2), sample(cold, flags=("cold",), ordinal=2)], None, None)
+    (limit, *_) = found_in([*taken(2), sample(cold, flags=("cold",), ordinal=2)])
     assert (limit.of, limit.sentence) == ("TTFT", "The model was being loaded.")
     assert limit.evidence == "1 sample of 3 waited 900 ms for it"
     assert "The model was being loaded." not in said(taken())
@@ -66,7 +77,7 @@ def test_loading() -> None:
 )
 def test_of_what_the_first_token_consists(server: dict[str, float], streams: int, sentence: str) -> None:
     made = replace(CLEAN, server=figures(**server))
-    found_limits = limits(taken(made=made, point=Point(512, 11, streams)), None, None)
+    found_limits = found_in(taken(made=made, point=Point(512, 11, streams)))
     assert [limit.sentence for limit in found_limits if limit.of == "TTFT"] == [sentence]
     assert "100 ms" in found_limits[0].evidence
 
@@ -81,7 +92,9 @@ def test_a_prompt_is_held_against_what_binds_it(tokens: int, binds: str) -> None
     assert slow.prefill is not None
     (roof,) = roofs(stands, [triple[0], measured("prefill_tokens_per_s", slow.prefill.tokens_per_s, point)])
     made = replace(CLEAN, server=figures(prompt_ms=90.0))
-    (limit, *_) = limits(taken(made=made, point=point), roof, stands)
+    (limit,) = [
+        each for each in found_in(taken(made=made, point=point), roof=roof, foundation=stands) if each.key == "prompt"
+    ]
     assert limit.evidence.endswith(f", 100 % of what {binds} allows")
 
 
@@ -155,7 +168,237 @@ def test_drafts_that_are_rejected() -> None:
     assert "Most drafts are rejected." not in [limit.sentence for limit in under([card()], 50.0, drafts=most)]
 
 
+# --- sensors ---------------------------------------------------------------------------------------------------------
+
+
+def watched(throttled: Sequence[bool] = (), **values: Sequence[float | None]) -> dict[str, Any]:
+    """Readings at 0, 50, 100, ... ms of an answer that decodes from 100 to 200 ms."""
+    held = {"gpu0: temperature": list(throttled)} if any(throttled) else {}
+    return {
+        "at_ms": [50 * n for n in range(len(next(iter([*values.values(), throttled]))))],
+        "values": {name.replace("__", "."): list(told) for name, told in values.items()},
+        "throttles": list(held),
+        "throttled": held,
+    }
+
+
+def keys(samples: Sequence[Sample], **more: Any) -> list[tuple[str, str]]:
+    return [(limit.of, limit.key) for limit in found_in(samples, **more)]
+
+
+@pytest.mark.parametrize(
+    ("throttled", "of"),
+    [
+        ([True, True, False, False, False], ["TTFT"]),
+        ([False, False, False, True, False], ["Decode"]),
+        ([False, True, False, True, False], ["TTFT", "Decode"]),
+        ([False, False, False, False, False, True], []),  # after the last token
+    ],
+)
+def test_a_card_that_was_held_back_counts_for_what_was_waited_for_then(throttled: list[bool], of: list[str]) -> None:
+    heat = [60.0 + n for n in range(len(throttled))]
+    samples = taken(sensors=watched(throttled, gpu0__temperature_c=heat))
+    limits_of = [limit for limit in found_in(samples) if limit.key == "held_back"]
+    assert [limit.of for limit in limits_of] == of
+    for limit in limits_of:
+        assert "GPU 0: temperature in 3 of 3 samples, at up to 6" in limit.evidence
+
+
+def test_a_power_limit_is_what_a_card_is_meant_to_run_at() -> None:
+    def with_throttle(*throttles: str) -> list[Sample]:
+        held = {throttle: [False, False, False, True] for throttle in throttles}
+        return taken(sensors={"at_ms": [0, 50, 100, 150], "values": {}, "throttles": list(held), "throttled": held})
+
+    assert ("Decode", "power_limit") in keys(with_throttle("gpu0: power limit"))
+    assert ("Decode", "held_back") in keys(with_throttle("gpu0: power limit", "gpu1: temperature"))
+    assert warnings(with_throttle("gpu0: power limit", "gpu0: current limit")) == []
+    assert "(GPU 1: temperature)" in warnings(with_throttle("gpu0: power limit", "gpu1: temperature"))[0]
+
+
+def test_a_decode_as_fast_as_is_usual_was_not_held_back_by_much() -> None:
+    samples = taken(sensors=watched([False, False, False, True]))
+    slow = [limit.key for limit in under([card()], 30.0, samples=samples)]
+    fast = [limit.key for limit in under([card()], 80.0, samples=samples)]
+    assert "held_back" in slow
+    assert "other" not in slow  # what holds it back is known
+    assert "held_back" not in fast
+    assert "bandwidth" in fast
+
+
+@pytest.mark.parametrize(
+    ("counters", "swaps"),
+    [
+        ([[5e9, 5e9], [5e9, 5e9]], False),  # swapped long before the run: what lies there does no harm
+        ([[0, 0], [0, 40e6]], False),  # somebody's forgotten page
+        ([[0, 10e6], [900e6, 1e9]], True),
+        ([[None, None], [None, None]], False),
+        ([[None, 1e6], [None, 2e9]], True),
+        ([[5e9, 5e9], [0, 0]], False),  # the counters were reset
+    ],
+)
+def test_swapping_is_what_was_swapped_during_the_run(counters: list[list[float | None]], swaps: bool) -> None:
+    samples = [
+        sample(CLEAN, ordinal=n, sensors=watched(swapped_bytes=counter, swap_used_bytes=[8e9, 8e9]))
+        for n, counter in enumerate(counters)
+    ]
+    assert (("Decode", "swapping") in keys(samples)) is swaps
+
+
+def test_a_busy_processor_counts_where_the_model_is_on_cards() -> None:
+    busy = taken(sensors=watched(cpu_load_percent=[10.0, 10.0, 90.0, 95.0]))
+    calm = taken(sensors=watched(cpu_load_percent=[99.0, 99.0, 9.0, 9.0]))  # only before the decode
+
+    def said_of(samples: Sequence[Sample], held: Sequence[MachineDevice], decode: float, **more: Any) -> bool:
+        return any(limit.key == "busy_cpu" for limit in under(held, decode, samples=samples, **more))
+
+    assert said_of(busy, [card()], 30.0)
+    assert not said_of(calm, [card()], 30.0)
+    assert not said_of(taken(), [card()], 30.0)
+    assert not said_of(busy, [card()], 80.0)  # as fast as is usual
+    assert not said_of(busy, [RAM], 1.0)  # its own work
+    assert not said_of(busy, [RAM, card()], 1.0, gpu_layers=6)
+    assert not said_of(busy, [card()], 30.0, more={"on_cards_share": 0.4})
+
+
+@pytest.mark.parametrize(("share", "is_busy"), [(None, False), (0.0, False), (0.49, False), (0.5, True), (1.0, True)])
+def test_a_processor_that_was_busy_before_is_to_be_changed_first(share: float | None, is_busy: bool) -> None:
+    """Whatever the model is on: nothing of the run is to be trusted."""
+    stalled = taken(made=replace(CLEAN, events=tuple(with_stall(100)), output_tokens=30))
+    for held in ([card()], [RAM]):
+        order = [each.key for each in under(held, 1.0, samples=stalled, more={"cpu_load_share_before": share})]
+        assert ("busy_cpu" in order) is is_busy
+        assert (order[0] == "busy_cpu") is is_busy
+
+
+# --- contradicting and missing evidence ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("share", "offloads"), [(None, False), (0.0, False), (0.4, True), (0.985, True), (1.0, False)])
+def test_layers_in_memory_by_the_servers_own_word(share: float | None, offloads: bool) -> None:
+    found_limits = under([card()], 30.0, more={"on_cards_share": share})
+    assert any(limit.key == "offload" for limit in found_limits) is offloads
+    assert any(limit.key == "other" for limit in found_limits) is not offloads
+
+
+def test_loading_is_not_blamed_on_the_network_too() -> None:
+    cold = replace(CLEAN, events=stream(first_ms=5000, gap_ms=10), server=figures(prompt_ms=90.0, load_ms=4800.0))
+    assert keys([sample(cold, flags=("cold",))]) == [("TTFT", "loading")]
+
+
+@pytest.mark.parametrize(
+    ("ttft_ms", "alone_ms", "waits"),
+    [(400.0, 100.0, True), (110.0, 100.0, False), (400.0, 390.0, False), (400.0, None, True)],
+)
+def test_streams_that_wait_are_held_against_a_lone_one(ttft_ms: float, alone_ms: float | None, waits: bool) -> None:
+    def after(first_ms: float, streams: int) -> list[Sample]:
+        made = replace(CLEAN, events=stream(first_ms, 10), server=figures(prompt_ms=50.0))
+        return taken(made=made, point=Point(512, 11, streams))
+
+    alone = after(alone_ms, 1) if alone_ms else []
+    assert (("TTFT", "queue") in keys(after(ttft_ms, 4), alone=alone)) is waits
+
+
+def test_a_lone_stream_of_another_length_is_none_to_compare_with() -> None:
+    slow = trace(stream(first_ms=100, gap_ms=25), server=figures(prompt_ms=40.0))
+    four = taken(made=slow, point=Point(512, 11, 4))
+    same, other = taken(point=Point(512, 11)), taken(point=Point(16_000, 11))
+    assert "shared" in [limit.key for limit in limits_of_run([*four, *same], Point(512, 11, 4), None).found]
+    assert "shared" not in [limit.key for limit in limits_of_run([*four, *other], Point(512, 11, 4), None).found]
+
+
+@pytest.mark.parametrize(
+    ("cached", "prompt", "missed"),
+    [(0, 512, True), (100, 512, True), (500, 512, False), (None, 512, False), (0, None, False)],
+)
+def test_a_cache_by_the_servers_count(cached: int | None, prompt: int | None, missed: bool) -> None:
+    samples = taken(made=replace(CLEAN, cached_tokens=cached, prompt_tokens=prompt), reuses_cache=True)
+    assert (keys(samples) == [("TTFT", "cache")]) is missed
+
+
+def test_the_bursts_of_a_draft_are_no_stalls() -> None:
+    bursts = tuple(Event(100 + 30 * (n // 3) + 0.1 * (n % 3), Kind.ANSWER, 4) for n in range(60))
+    assert "The stream stalls." not in said(taken(made=replace(CLEAN, events=bursts, output_tokens=60)))
+
+
+def test_a_small_kv_cache_type_is_not_advised_to_who_has_it() -> None:
+    def remedy(kv_type: str) -> str:
+        far = under([card()], 5.0, Point(400_000, 128), kv_type_k=kv_type, kv_type_v=kv_type)
+        (limit,) = [each for each in far if each.key == "kv_cache"]
+        return limit.remedy
+
+    assert "q8_0" in remedy("f16")
+    assert "is small already" in remedy("q8_0")
+    assert "is small already" in remedy("q4_0")
+
+
+@pytest.mark.parametrize(("name", "usual"), [("A100 40GB PCIe", False), ("Radeon RX 7900 XTX", True), ("Card", False)])
+def test_what_is_usual_depends_on_the_kind_of_device(name: str, usual: bool) -> None:
+    """Half of the ceiling is far below what a GeForce does, and better than discrete AMD cards do in the median."""
+    device = replace(card(), name=name)
+    found_limits = under([device], 45.0)
+    assert any(limit.key == "bandwidth" for limit in found_limits) is usual
+
+
+def test_where_no_rule_speaks_it_says_what_is_not_known() -> None:
+    plain = limits(Evidence(taken(made=replace(CLEAN, server=None))))
+    assert plain.found == ()
+    assert plain.unknown[0].startswith("TTFT: the server does not state how long it worked on the prompt")
+    assert plain.unknown[1] == "Decode: nothing stands out in 100 tok/s. There is no ceiling to hold it against."
+    quick = limits(Evidence(taken(made=replace(CLEAN, events=stream(30, 10), server=figures(prompt_ms=14.0)))))
+    assert quick.unknown[0] == "TTFT: nothing stands out; the server worked on the prompt for 14.0 of 30.0 ms."
+    why = limits_of_run(taken(), taken()[0].point, Unknown("No geometry.", "Tell it.", "model"))
+    assert why.unknown == ("Decode: nothing stands out in 100 tok/s. No geometry. Tell it.",)
+    assert limits(Evidence([])).unknown == ()
+
+
+def test_what_to_change_first_comes_first() -> None:
+    """What spoils a result before what belongs to it, whatever order the rules are in."""
+    samples = taken(sensors=watched([False, False, False, True], swapped_bytes=[0, 0, 0, 9e9]))
+    order = [limit.key for limit in under([RAM, card()], 1.0, samples=samples, gpu_layers=6)]
+    assert order[:3] == ["swapping", "held_back", "offload"]
+    assert order == sorted(order, key=ORDER.index)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0.1, 1e6),
+            st.none() | st.floats(0, 1e6),
+            st.none() | st.floats(0, 1e6),
+            st.none() | st.integers(0),
+        ),
+        max_size=4,
+    ),
+    st.sampled_from([1, 4]),
+    st.none() | st.floats(0, 1),
+)
+def test_whatever_was_measured_there_is_a_sentence_with_figures(
+    rows: list[tuple[float, float | None, float | None, int | None]], streams: int, share: float | None
+) -> None:
+    samples = [
+        sample(
+            trace(
+                stream(first_ms, 10),
+                server=figures(prompt_ms=prompt_ms, queue_ms=queue_ms, prompt_tokens=tokens),
+                cached_tokens=tokens,
+            ),
+            ordinal=n,
+            point=Point(512, 11, streams),
+            reuses_cache=n % 2 == 1,
+            sensors=watched([True, False, True], swapped_bytes=[None, 0, 1e9]) if n == 0 else {},
+        )
+        for n, (first_ms, prompt_ms, queue_ms, tokens) in enumerate(rows)
+    ]
+    told = limits(Evidence(samples, on_cards_share=share))
+    for limit in told.found:
+        assert any(character.isdigit() for character in limit.evidence)
+        assert "–" not in limit.evidence
+        assert "None" not in limit.evidence
+        assert limit.key in ORDER
+    assert all(sentence.endswith(".") for sentence in told.unknown)
+
+
 def test_every_limit_has_evidence_with_a_number_and_a_remedy() -> None:
-    for limit in [*limits(taken(), None, None), *under([card()], 80.0), *under([RAM, card()], 5.0, gpu_layers=6)]:
+    for limit in [*found_in(taken()), *under([card()], 80.0), *under([RAM, card()], 5.0, gpu_layers=6)]:
         assert any(character.isdigit() for character in limit.evidence)
         assert limit.remedy.endswith(".")

@@ -119,6 +119,20 @@ def test_one_card_has_no_habit() -> None:
     assert not any("split" in sentence for sentence in stands.assumptions)
 
 
+def test_a_processor_whose_peak_was_typed_has_a_prefill_ceiling() -> None:
+    stands, without = found([replace(RAM, compute_flops_per_s=2e12)]), found([RAM])
+    assert isinstance(stands, Foundation)
+    assert isinstance(without, Foundation)
+    triple = [measured("prefill_tokens_per_s", 50.0), measured("decode_tokens_per_s", 4.0)]
+    (roof,), (bare,) = roofs(stands, triple), roofs(without, triple)
+    assert roof.prefill is not None
+    assert roof.mfu == pytest.approx(50.0 / POINT.prompt_tokens * roof.prefill.flops / 2e12)
+    assert roof.prefill.tokens_per_s <= POINT.prompt_tokens / (roof.prefill.flops / 2e12) * (1 + 1e-9)
+    assert "the peak compute of the processor, 2.00 TFLOP/s, was typed" in roof.assumptions
+    assert (bare.prefill, bare.mfu) == (None, None)
+    assert "The peak compute of the processor is unknown" in bare.why_no_prefill
+
+
 def test_both_peaks_are_named() -> None:
     both = replace(card(peak=71e12), fastest_flops_per_s=142e12)
     stands = found([both])

@@ -8,7 +8,7 @@ pauses  whether this machine slept meanwhile
 play    warm-ups and repetitions of every point
 """
 
-from app.bench.checks import Limits, busy_machine_warning, wait_until_ready
+from app.bench.checks import Limits, wait_until_ready
 from app.bench.job import Job, Log, Prepared, exceeds_context, prepare, step
 from app.bench.others import counters, work_of_others
 from app.bench.play import play, verdict
@@ -23,7 +23,6 @@ __all__ = [
     "Prepared",
     "Stop",
     "Taken",
-    "busy_machine_warning",
     "counters",
     "exceeds_context",
     "play",

@@ -8,12 +8,10 @@ from app.bench.progress import Phase
 from app.bench.stop import Stop
 from app.engines.base import Engine
 from app.errors import ServerProblem, Trouble
-from app.hardware import cpu_load_share
 from app.http import ServerClient
 from app.i18n import _, joined, marked
 from app.units import duration
 
-BUSY_CPU_SHARE = 0.5
 POLL_S = 0.5
 
 
@@ -51,18 +49,6 @@ def wait_until_idle(engine: Engine, client: ServerClient, limits: Limits, stop: 
             return bool(health.busy)
         yield waiting_for(health.detail, waited)
         pause(stop)
-
-
-def busy_machine_warning() -> str | None:
-    """One sentence when this machine, which is also the server's, is not idle."""
-    share = cpu_load_share()
-    if share < BUSY_CPU_SHARE:
-        return None
-    return marked(
-        "This machine was busy before the run ({share:.0%} of its processor): background load slows a server "
-        "on the same machine down.",
-        share=share,
-    )
 
 
 def waiting_for(why: str, seconds: float) -> Phase:

@@ -5,7 +5,7 @@ import math
 from app.ceiling.geometry import Geometry
 from app.ceiling.traffic import Step
 from app.i18n import _, marked
-from app.units import number, size
+from app.units import size
 
 CACHE_FACTOR = 10
 PUBLISHED_SHARES: dict[str, tuple[int, str]] = {
@@ -73,11 +73,6 @@ def judge(share: float, kind: str) -> str:
     if share < (1 - NEAR) * percent / 100:
         return _("below what is usual: {median}", median=median)
     return _("usual: {median}", median=median)
-
-
-def share_words(share: float, tokens_per_s: float, ceiling_tokens_per_s: float) -> str:
-    """`80.9 % = 84 tok/s / 104 tok/s`"""
-    return f"{number(share * 100)} % = {number(tokens_per_s)} tok/s / {number(ceiling_tokens_per_s)} tok/s"
 
 
 def why_above_all(

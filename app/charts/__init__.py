@@ -8,7 +8,7 @@ from app.charts.base import MAX_SERIES, Figure, Key, Table
 from app.charts.compare import curves, forest, pauses, series_of
 from app.charts.history import history
 from app.charts.roof import Reached, Work, against_context, reached, roofline, run_roofline
-from app.charts.sensors import sensors_of
+from app.charts.sensors import absence, sensors_of
 from app.charts.serving import serving_figure
 from app.charts.sparkline import sparkline
 from app.charts.tokens import gaps, timeline, typical_sample
@@ -20,6 +20,7 @@ __all__ = [
     "Reached",
     "Table",
     "Work",
+    "absence",
     "against_context",
     "curves",
     "forest",

@@ -1,12 +1,13 @@
 """What the machine's sensors said while one sample was taken, on the time axis of its tokens."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from app.charts.base import MAX_SERIES, Figure, Key, Table, axis
 from app.charts.stack import stacked, y_name
-from app.i18n import _, joined, marked
+from app.i18n import _, as_sentence, joined, marked
+from app.metrics.sensed import card_title, throttle_words
 from app.samples import Sample
 from app.units import number, plural
 
@@ -19,8 +20,23 @@ PANELS = (
     (marked("Card memory used GB"), "memory_used_bytes", GB),
     (marked("Load %"), "load_percent", 1.0),
     (marked("RAM available GB"), "ram_available_bytes", GB),
+    (marked("Swap used GB"), "swap_used_bytes", GB),
 )
 """Title with unit, how the quantity's name ends, and the divisor."""
+SELDOM = frozenset({"swap_used_bytes"})
+"""Drawn only where it is not nothing throughout."""
+ABSENCES = {
+    "off": marked("The machine's sensors were not read: the setting is off."),
+    "elsewhere": marked(
+        "Roofmark does not run on the server's machine, as far as it was told, so no sensors were read: they would be "
+        "those of another one."
+    ),
+    "silent": marked("The machine's sensors were not read: the process that reads them said nothing."),
+    "short": marked("The samples were too short for the machine's sensors, which are read twice a second."),
+}
+"""Why there is no figure, by `Run.evidence["no_sensors"]`."""
+_Panel = tuple[str, float, list[tuple[str, str]]]
+"""Title, divisor, and its lines: whose each is, and its quantity's name."""
 _NAME = re.compile(r"(?:(gpu\d+)\.|(cpu)_|)(.+)")
 
 
@@ -39,7 +55,8 @@ def sensors_of(sample: Sample) -> Figure | None:
         for who, name in lines
     ]
     throttles = sample.sensors.get("throttles", [])
-    held = _("Held back: {throttles}.", throttles=", ".join(throttles)) if throttles else ""
+    said = ", ".join(map(throttle_words, throttles))
+    held = _("Held back: {throttles}.", throttles=said) if throttles else ""
     return Figure(
         data=traces,
         layout={
@@ -52,6 +69,7 @@ def sensors_of(sample: Sample) -> Figure | None:
                 readings=plural(len(at_ms), "reading"),
                 ordinal=sample.ordinal + 1,
             ),
+            as_sentence("; ".join(_extents(found, values))),
             held,
         ),
         table=Table(
@@ -67,12 +85,27 @@ def sensors_of(sample: Sample) -> Figure | None:
     )
 
 
+def _extents(found: Sequence[_Panel], values: dict[str, list[float | None]]) -> Iterator[str]:
+    """Of each panel all its lines together: `Power W: 60.0 to 304`."""
+    for title, divisor, lines in found:
+        told = [value / divisor for _who, name in lines for value in values[name] if value is not None]
+        low, high = number(min(told)), number(max(told))
+        extent = low if low == high else _("{low} to {high}", low=low, high=high)
+        yield _("{title}: {extent}", title=title, extent=extent)
+
+
+def absence(key: str | None) -> str:
+    """The sentence in the place of a figure; empty where nothing is known, as of an old run."""
+    return _(ABSENCES[key]) if key in ABSENCES else ""
+
+
 def _lines(values: dict[str, list[float | None]], ends: str) -> list[tuple[str, str]]:
     """Whose line it is, and its quantity's name."""
     found = []
     for name in values:
         match = _NAME.fullmatch(name)
-        if match and match[3] == ends and any(value is not None for value in values[name]):
+        is_told = any(value if ends in SELDOM else value is not None for value in values[name])
+        if match and match[3] == ends and is_told:
             found.append((_title(match[1] or match[2]), name))
     return found
 
@@ -80,7 +113,7 @@ def _lines(values: dict[str, list[float | None]], ends: str) -> list[tuple[str, 
 def _title(prefix: str | None) -> str:
     if prefix is None:
         return _("Machine")
-    return _("Processor") if prefix == "cpu" else f"GPU {int(prefix.removeprefix('gpu'))}"
+    return _("Processor") if prefix == "cpu" else card_title(prefix)
 
 
 def _divided(value: float | None, divisor: float) -> float | None:

@@ -5,8 +5,8 @@ from typing import Any
 
 from app.charts.base import axis
 
-GAP = 0.08
-"""Between two panels, of the whole height: the title of the lower one stands there."""
+GAP = 0.45
+"""Between two panels, of a panel's height: the title of the lower one stands there."""
 
 
 def y_name(place: int) -> str:
@@ -19,10 +19,10 @@ def y_axis(place: int) -> str:
     return y_name(place).replace("y", "yaxis")
 
 
-def domain(place: int, count: int, gap: float = GAP) -> list[float]:
-    """Where that panel of `count` begins and ends, as shares of the whole height from below.
+def domain(place: int, count: int, gap: float) -> list[float]:
+    """Where that panel of `count` begins and ends, as shares of the whole height from below; `gap` is one too.
 
-    >>> domain(0, 2), domain(1, 2)
+    >>> domain(0, 2, 0.08), domain(1, 2, 0.08)
     ([0.54, 1.0], [0.0, 0.46])
     """
     height = (1 - gap * (count - 1)) / count
@@ -33,5 +33,6 @@ def domain(place: int, count: int, gap: float = GAP) -> list[float]:
 def stacked(titles: Sequence[str], x: dict[str, Any]) -> dict[str, Any]:
     """The axes of as many panels as there are titles; `x` is the axis below the lowest."""
     count = len(titles)
-    axes = {y_axis(place): axis(title, domain=domain(place, count)) for place, title in enumerate(titles)}
+    gap = GAP / (count + GAP * (count - 1))
+    axes = {y_axis(place): axis(title, domain=domain(place, count, gap)) for place, title in enumerate(titles)}
     return {"xaxis": {**x, "anchor": y_name(count - 1)}, **axes}

@@ -54,6 +54,18 @@ def _machine_bandwidth(
     bandwidth(slug, as_json)
 
 
+@machine.command("peak")
+def _machine_peak(
+    tflops: Annotated[float, typer.Argument(help="TFLOP/s of all cores by the fastest usable path.")],
+    slug: Annotated[str | None, typer.Option("--machine", help="Its slug; this machine without it.")] = None,
+    as_json: Json = False,
+) -> None:
+    """State how much a processor can compute, so that runs on it have a prefill ceiling."""
+    from app.cli.machine import peak
+
+    peak(tflops, slug, as_json)
+
+
 @machine.command("list")
 def _machine_list(as_json: Json = False) -> None:
     """List the machines with their memory and accelerators."""

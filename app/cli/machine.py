@@ -47,6 +47,22 @@ def bandwidth(slug: str | None, as_json: bool) -> None:
         say("\n".join(_probe_lines(slug, row)))
 
 
+def peak(tflops: float, slug: str | None, as_json: bool) -> None:
+    """States what the processor can compute at most; nothing but a person's word tells it."""
+    flops_per_s = machines.check_cpu_peak(tflops * TERA)
+    database, _ = _open()
+    with database.write() as session:
+        slug = slug or machines.ensure_here(session).slug
+        machines.edit_machine(session, slug, cpu_flops_per_s=flops_per_s)
+    with database.read() as session:
+        machine = machines.machine(session, slug)
+        document = _machine_json(machine, machines.devices(session, machine))
+    if as_json:
+        print_json({"schema": "roofmark.machine/1", "machine": document, "unknowns": []})
+    else:
+        say(f"{slug}: its processor computes {number(tflops)} TFLOP/s at most, as you say.")
+
+
 def list_them(as_json: bool) -> None:
     database, _ = _open()
     with database.read() as session:
@@ -128,6 +144,7 @@ def _machine_lines(machine: Machine, parts: Sequence[MachineDevice]) -> list[str
     for part in parts:
         figures = [size(part.memory_bytes)]
         figures += [f"{units.bandwidth(each.bytes_per_s)} {each.source}" for each in part.bandwidths]
+        figures += [f"{_tera(part.peak_flops)} TFLOP/s"] if part.peak_flops else []
         name = f"{part.count} x {part.name}" if part.kind == "accelerator" else part.name
         lines.append(f"  {name}: {', '.join(figures)}")
     return lines
@@ -149,6 +166,7 @@ def _machine_json(machine: Machine, parts: Sequence[MachineDevice]) -> dict[str,
         "cpu": machine.cpu,
         "physical_cores": machine.physical_cores,
         "llc_bytes": machine.llc_bytes,
+        "cpu_flops_per_s": machine.cpu_flops_per_s,
         "ram_bytes": machine.ram_bytes,
         "ram_kind": machine.ram_kind,
         "ram_data_rate_mt_per_s": machine.ram_data_rate_mt_per_s,

@@ -16,6 +16,7 @@ from app.db import Database
 from app.document import run_document
 from app.engines.base import Facts
 from app.errors import BadInput, ServerProblem, Trouble
+from app.hardware import names_this_host
 from app.http import is_loopback, normalise_base_url
 from app.models import Machine
 from app.runner import Progress, Runner, facts_json
@@ -167,8 +168,12 @@ def _add_server(database: Database, settings: Settings, base_url: str, facts: Fa
 
 
 def _machine_at(session: Session, base_url: str) -> Machine:
-    """The machine whose servers have the same host; else this machine, or one named after the host, made if need be."""
-    host, is_here = urlsplit(base_url).hostname or base_url, is_loopback(base_url)
+    """This machine where the address is one of its own; else the one whose servers have the same host, or one named
+    after the host, made if need be."""
+    host = urlsplit(base_url).hostname or base_url
+    is_here = is_loopback(base_url) or names_this_host(host)
+    if is_here and (here := machines.here(session)) is not None:
+        return here
     known = {machine.id: machine for machine in machines.list_machines(session)}
     for server in servers.list_servers(session):
         same = is_loopback(server.base_url) if is_here else urlsplit(server.base_url).hostname == host

@@ -5,6 +5,7 @@ from typing import Any
 
 from app.cli.verdicts import baseline_lines
 from app.configuration import setting_title, show
+from app.i18n import as_sentence
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, metrics, preferred
 from app.units import DASH, number, percent, plural, spread
 
@@ -17,7 +18,9 @@ def run_text(document: dict[str, Any]) -> str:
         if len(document["points"]) > 1:
             lines.append(f"\nAbout {point['prompt_tokens']:,} prompt tokens, {point['output_tokens']:,} output tokens")
         lines += [_metric_line(key, each) for key in TRIPLE]
+        lines += [f"Warning: {warning}" for warning in [each["disagreement"]] if warning]
         lines += _roof_lines(each["ceiling"])
+        lines += _limit_lines(each["limits"])
     lines += _change_lines(run)
     lines += baseline_lines(document["baseline"])
     lines += [f"Warning: {warning}" for warning in run["warnings"]]
@@ -92,6 +95,18 @@ def _roof_lines(ceiling: dict[str, Any] | None) -> list[str]:
     lines = [f"{'Roof':<8} {ceiling['decode_words']}{reached}"]
     doubts = ceiling["above"] or [ceiling["cache_guard"]]
     return lines + [f"{'':<8} {sentence}" for sentence in doubts if sentence]
+
+
+def _limit_lines(limits: dict[str, Any] | None) -> list[str]:
+    """What to change first comes first."""
+    if limits is None:
+        return []
+    lines = [
+        f"{'Limit' if n == 0 else '':<8} {each['of']}: {each['sentence']} {as_sentence(each['evidence'])} "
+        f"{'Change this first: ' if n == 0 else ''}{each['remedy']}"
+        for n, each in enumerate(limits["found"])
+    ]
+    return lines + [f"{'Unknown' if n == 0 else '':<8} {sentence}" for n, sentence in enumerate(limits["unknown"])]
 
 
 def _flag_lines(samples: Sequence[dict[str, Any]]) -> list[str]:

@@ -37,9 +37,14 @@ from app.store.subjects import resolve
 
 
 def compare(
-    session: Session, names: Sequence[str], engine_titles: Mapping[str, str], keys: Sequence[str] = TRIPLE
+    session: Session,
+    names: Sequence[str],
+    engine_titles: Mapping[str, str],
+    keys: Sequence[str] = TRIPLE,
+    beside: Sequence[str] = (),
 ) -> Comparison:
-    """`names` as `store.subjects.resolve` reads them; `keys` are the metrics to compare.
+    """`names` as `store.subjects.resolve` reads them; `keys` are the metrics to compare, `beside` those that stand
+    beside them where two have them, and count in no verdict.
 
     Raises BadInput for too few or too many names, or an unknown metric, and NotFound.
     """
@@ -48,14 +53,14 @@ def compare(
         raise BadInput(
             _("There is no metric {unknown!r}: known are {known}.", unknown=unknown, known=", ".join(metrics()))
         )
-    taken = take(session, resolve(session, names), keys)
+    taken = take(session, resolve(session, names), (*keys, *beside))
     _refuse_twins(taken)
     sides = [each.circumstances for each in taken]
     differing = differences(sides, engine_titles)
     base, *others = taken
     refusals = ["", *(base.refusal or each.refusal or why_not(sides[0], each.circumstances) for each in others)]
     main = _main(taken, refusals)
-    points = tuple(_at(point, taken, refusals, keys) for point in _points(taken))
+    points = tuple(_at(point, taken, refusals, keys, beside) for point in _points(taken))
     pairs = []
     for place in range(1, len(taken)):
         verdict = overall(verdicts_at(points, place))
@@ -134,7 +139,9 @@ def _why_no_verdict(points: Sequence[PointRows], place: int) -> str:
     return " ".join(filter(None, said)) or _("They have nothing in common that could be compared.")
 
 
-def _at(point: Point, taken: Sequence[Taken], refusals: Sequence[str], keys: Sequence[str]) -> PointRows:
+def _at(
+    point: Point, taken: Sequence[Taken], refusals: Sequence[str], keys: Sequence[str], beside: Sequence[str]
+) -> PointRows:
     lengths = [each.output_tokens(point) for each in taken]
     why = [
         refusal
@@ -143,7 +150,9 @@ def _at(point: Point, taken: Sequence[Taken], refusals: Sequence[str], keys: Seq
         or why_not_of_lengths(lengths[0], length)
         for each, refusal, length in zip(taken, refusals, lengths, strict=True)
     ]
-    return PointRows(point, tuple(_row(point, key, taken, why) for key in keys))
+    rows, others = ([_row(point, key, taken, why) for key in group] for group in (keys, beside))
+    both = [row for row in others if sum(cell.value is not None for cell in row.cells) > 1]
+    return PointRows(point, tuple(rows), tuple(both))
 
 
 def _row(point: Point, key: str, taken: Sequence[Taken], why: Sequence[str]) -> Row:

@@ -82,6 +82,8 @@ class Row:
 class PointRows:
     point: Point
     rows: tuple[Row, ...]
+    beside: tuple[Row, ...] = ()
+    """What else is known of two subjects or more, and counts in no verdict."""
 
     @property
     def n_measured(self) -> int:

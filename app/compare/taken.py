@@ -158,5 +158,6 @@ def _of_rounds(metric: Metric, taken: Sequence[Sample]) -> Values:
         for counts in read.reasons.values():
             reasons += counts
         left_out += read.left_out.total()
-    reason = NULL_REASONS[reasons.most_common(1)[0][0] if reasons else "no_usable_sample"]
+    usual = "no_usable_sample" if left_out else "not_measured"
+    reason = NULL_REASONS[reasons.most_common(1)[0][0] if reasons else usual]
     return Values(by_source, left_out, "" if by_source else reason)

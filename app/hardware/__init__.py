@@ -7,6 +7,7 @@ from app.hardware.host import (
     available_ram_bytes,
     cpu_load_share,
     logical_cores,
+    names_this_host,
     physical_cores,
     this_host,
 )
@@ -16,6 +17,7 @@ __all__ = [
     "available_ram_bytes",
     "cpu_load_share",
     "logical_cores",
+    "names_this_host",
     "physical_cores",
     "this_host",
 ]

@@ -1,5 +1,6 @@
 """What can be told of this machine without rights, without other programs and in no time."""
 
+import ipaddress
 import os
 import platform
 import socket
@@ -24,6 +25,21 @@ def this_host() -> Host:
         cpu=_cpu_name(),
         ram_bytes=psutil.virtual_memory().total,
     )
+
+
+def names_this_host(host: str) -> bool:
+    """Whether a name or an address, as in a URL, is one of this machine's own. Asks nobody else."""
+    import psutil
+
+    own = socket.gethostname().lower()
+    if host.lower() in (own, own.split(".")[0], f"{own.split('.')[0]}.local"):
+        return True
+    try:
+        wanted = ipaddress.ip_address(host)
+    except ValueError:  # a name of something else
+        return False
+    found = (each.address.partition("%")[0] for known in psutil.net_if_addrs().values() for each in known)
+    return wanted.is_loopback or any(str(wanted) == address for address in found)
 
 
 def cpu_load_share(seconds: float = 0.2) -> float:

@@ -19,6 +19,7 @@ from app.hardware import sensors
 from app.hardware.sensors import Reading
 
 INTERVAL_S = 0.5
+ENDING_S = 2.0
 MAX_READINGS = 600
 """Kept of one request: five minutes whole, of a longer one every second, third, ... reading."""
 
@@ -34,6 +35,8 @@ class Watch:
         self._child: subprocess.Popen[bytes] | None = None
         self._written: IO[bytes] | None = None
         self._readings: list[Reading] = []
+        self.has_seen = False
+        """Whether there was any reading at all."""
 
     def __enter__(self) -> Self:
         try:
@@ -51,7 +54,10 @@ class Watch:
             assert self._child.stdin is not None
             self._child.stdin.close()
             self._child.kill()  # it has nothing to lose
-            self._child.wait()
+            try:
+                self._child.wait(ENDING_S)
+            except subprocess.TimeoutExpired:  # a driver that hangs in the kernel lets no process go
+                log.warning("the process that reads the sensors does not end")
         if self._written is not None:
             self._written.close()
         self._folder.cleanup()
@@ -62,23 +68,29 @@ class Watch:
             for line in self._written.read().splitlines():
                 try:
                     self._readings.append(Reading(**json.loads(line)))
-                except ValueError:  # half of a line: its reading is lost, the next one is whole
+                except (ValueError, TypeError):  # half of a line, or what a driver printed: the next one is whole
                     continue
+        self.has_seen = self.has_seen or bool(self._readings)
         self._readings = [reading for reading in self._readings if reading.at_s >= start_s]
         return [reading for reading in self._readings if reading.at_s <= end_s]
 
 
 def columns(readings: Sequence[Reading], start_s: float) -> dict[str, Any]:
-    """As a sample keeps them: `at_ms` after `start_s`, one list for each quantity (null where it was not told)."""
+    """As a sample keeps them: `at_ms` after `start_s`, one list for each quantity (null where it was not told).
+
+    `throttled` has such a list for each reason of `throttles`: whether it held just then.
+    """
     if not readings:
         return {}
     step = -(-len(readings) // MAX_READINGS)
     kept = readings[::step]
     names = sorted({name for reading in kept for name in reading.values})
+    throttles = sorted({why for reading in readings for why in reading.throttles})
     return {
         "at_ms": [round((reading.at_s - start_s) * 1000) for reading in kept],
         "values": {name: [reading.values.get(name) for reading in kept] for name in names},
-        "throttles": sorted({why for reading in readings for why in reading.throttles}),
+        "throttles": throttles,
+        "throttled": {why: [why in reading.throttles for reading in kept] for why in throttles},
     }
 
 

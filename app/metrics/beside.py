@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from app.counted import Counted
-from app.i18n import marked
-from app.metrics import clock
+from app.i18n import _, joined, marked
+from app.metrics import Measured, clock, is_usable
 from app.metrics.prefill import fresh_prompt_tokens
 from app.metrics.summary import percentile
 from app.samples import Sample, Status
+from app.units import number
 
 DISAGREEMENT = 0.05
 """Relative difference above which a page warns."""
@@ -27,7 +28,9 @@ CAUSES_BY_FLAG = {
     "bundled": marked(
         "Events hold several tokens each, so the first and the last event are not the first and last token."
     ),
+    "loop_lag": marked("Roofmark's own reader was late, because this machine had no processor free."),
 }
+"""Likeliest first; a flag explains a difference when at least half of the samples have it."""
 
 _OUTSIDE = marked("Roofmark's time also holds HTTP, the chat template and tokenizing, which the server's leaves out.")
 _CAUSES = {
@@ -37,7 +40,13 @@ _CAUSES = {
     "e2e_ms": _OUTSIDE,
 }
 _BY_CLOCK = frozenset({"itl_ms", "tpot_ms", "decode_ms", "decode_tokens_per_s"})
-_NETWORK = marked("Likely causes are a slow or buffering network between them, or a server that counts otherwise.")
+_HELD_BACK = marked(
+    "The tokens arrived faster than the server says it made them: something held the first ones back, most likely a "
+    "buffering proxy."
+)
+_NETWORK = marked(
+    "Likely causes are a slow network between them, or a server that leaves part of its work out of its time."
+)
 
 
 @dataclass(frozen=True)
@@ -73,20 +82,45 @@ def _beside(counted: Counted, complete: Sequence[Sample], others: int) -> Beside
 def _cause(counted: Counted, complete: Sequence[Sample], difference: float, others: int) -> str:
     if others > 0:
         return marked("The server's figure holds requests of others too.")
-    flags = Counter(flag for sample in complete for flag in sample.flags)
     if counted.name in _BY_CLOCK:
-        by_flag = next((said for flag, said in CAUSES_BY_FLAG.items() if flags[flag]), None)
-        return by_flag or counting_cause(difference, complete)
+        faster = difference if counted.name in _SPEEDS else 1 / (1 + difference) - 1
+        return decode_cause(faster, complete)
     return _CAUSES.get(counted.name, marked("The server counts otherwise than its answers say."))
 
 
-def counting_cause(difference: float, samples: Sequence[Sample]) -> str:
-    """Of a difference on decode that no flag explains."""
+def decode_cause(difference: float, samples: Sequence[Sample]) -> str:
+    """Likely one of a decode speed that differs: the client's over the server's, minus one."""
+    flags = Counter(flag for sample in samples for flag in sample.flags)
+    by_flag = next((said for flag, said in CAUSES_BY_FLAG.items() if 2 * flags[flag] >= len(samples) > 0), None)
+    return by_flag or _counting_cause(difference, samples) or (_HELD_BACK if difference > 0 else _NETWORK)
+
+
+def _counting_cause(difference: float, samples: Sequence[Sample]) -> str | None:
+    """One interval too many or too few on either side: an error of 1 / (n - 1) for n tokens."""
     tokens = max((sample.trace.output_tokens or 0 for sample in samples), default=0)
-    # n tokens over the time of n - 1 intervals: an error of 1 / (n - 1)
-    if tokens > 1 and abs(abs(difference) - 1 / (tokens - 1)) < 0.3 / (tokens - 1):
+    if tokens < 2 or abs(abs(difference) - 1 / (tokens - 1)) >= 0.3 / (tokens - 1):
+        return None
+    if difference < 0:
         return marked("The server seems to divide all tokens by the time of one interval less.")
-    return _NETWORK
+    return marked("The server's time seems to hold its first token too, which its speed does not count.")
+
+
+def disagreement(found: Sequence[Measured], samples: Sequence[Sample]) -> str | None:
+    """One warning with its likely cause when client and server differ too much on decode."""
+    decode = {e.source: e.value for e in found if e.metric == "decode_tokens_per_s" and e.value is not None}
+    client, server = decode.get("client"), decode.get("server")
+    if not client or not server:
+        return None
+    difference = client / server - 1
+    if abs(difference) <= DISAGREEMENT:
+        return None
+    figures = {"client": number(client), "server": number(server), "difference": number(abs(difference) * 100)}
+    cause = decode_cause(difference, [sample for sample in samples if is_usable(sample)])
+    if difference > 0:
+        said = marked("Roofmark timed {client} tok/s decode, the server states {server} tok/s: {difference} % more.")
+    else:
+        said = marked("Roofmark timed {client} tok/s decode, the server states {server} tok/s: {difference} % less.")
+    return joined(_(said, **figures), _(cause))
 
 
 # --- the client's figures --------------------------------------------------------------------------------------------

@@ -1,42 +1,27 @@
-"""Energy, where the machine's sensors give power (app.hardware.watch keeps them with the first sample of a round)."""
+"""Energy, where the machine's sensors give power."""
 
-from collections.abc import Mapping, Sequence
-from statistics import fmean
-from typing import Any
+from collections.abc import Sequence
 
-from app.metrics import clock
+from app.metrics import sensed
 from app.metrics.base import Metric, Reading, null
 from app.samples import Sample
-
-MIN_READINGS = 2
-
-
-def mean_power_w(sensors: Mapping[str, Any], from_ms: float, to_ms: float) -> float | None:
-    """Of all cards and processors that tell theirs together, over that time; None for fewer than two readings."""
-    columns = [values for name, values in sensors.get("values", {}).items() if name.endswith("power_w")]
-    inside = [
-        sum(each for each in row if each is not None)
-        for at_ms, *row in zip(sensors.get("at_ms", ()), *columns, strict=True)
-        if from_ms <= at_ms <= to_ms and any(each is not None for each in row)
-    ]
-    return fmean(inside) if len(inside) >= MIN_READINGS else None
 
 
 def read_energy(streams: Sequence[Sample]) -> Sequence[Reading]:
     """Mean power during decode x its time / tokens decoded: for a lone stream power / decode speed."""
     sensors = streams[0].sensors
-    if not any(name.endswith("power_w") for name in sensors.get("values", {})):
+    if not sensed.has_power(sensors):
         return []
-    spans = [(clock.first_token_ms(s.trace), clock.last_token_ms(s.trace), s.sent_at_ms) for s in streams]
-    begins = [first + sent for first, _, sent in spans if first is not None]
-    ends = [last + sent for _, last, sent in spans if last is not None]
-    tokens = sum((sample.trace.output_tokens or 1) - 1 for sample in streams)
-    if len(begins) < len(streams) or not tokens:
-        return [null("sensor", "no_token")]
-    power_w = mean_power_w(sensors, min(begins), max(ends))
-    if power_w is None:
-        return [null("sensor", "few_readings")]
-    return [Reading("sensor", power_w * (max(ends) - min(begins)) / 1000 / tokens)]
+    span = sensed.decode_span_ms(streams)
+    tokens = sum(max(0, (sample.trace.output_tokens or 0) - 1) for sample in streams)
+    if span is None or not tokens:
+        return [null("sensor", "no_token" if span is None else "one_token")]
+    if any("buffered" in sample.flags for sample in streams):
+        return [null("sensor", "buffered")]
+    power_w = sensed.mean_power_w(sensors, *span)
+    if isinstance(power_w, str):
+        return [null("sensor", power_w)]
+    return [Reading("sensor", power_w * (span[1] - span[0]) / 1000 / tokens)]
 
 
 METRICS = (
@@ -45,7 +30,9 @@ METRICS = (
         title="Energy per token",
         unit="J",
         better="lower",
-        explanation="Mean power of all cards and processors that tell theirs, during decode, over decode speed.",
+        explanation="Mean power of the processors and of the cards that worked, as far as they tell theirs, during "
+        "decode, over decode speed.",
         round_formula=read_energy,
+        formula_version=2,
     ),
 )

@@ -14,7 +14,7 @@ from app.roof.beyond import with_ceiling
 from app.roof.configs import ConfigRoof, config_roofs
 from app.roof.foundation import Foundation, Holder, Unknown, foundation
 from app.roof.insight import Insight, insight
-from app.roof.limits import Limit, limits
+from app.roof.limits import Evidence, Limit, Limits, limits, limits_of_run
 from app.roof.machine import DeviceUse, ModelUse, machine_uses
 from app.roof.points import PointRoof, RunRoof, context_of, roofs, run_roof
 from app.roof.stands import Stand, decode_ceilings
@@ -22,10 +22,12 @@ from app.roof.stands import Stand, decode_ceilings
 __all__ = [
     "ConfigRoof",
     "DeviceUse",
+    "Evidence",
     "Foundation",
     "Holder",
     "Insight",
     "Limit",
+    "Limits",
     "ModelUse",
     "PointRoof",
     "RunRoof",
@@ -37,6 +39,7 @@ __all__ = [
     "foundation",
     "insight",
     "limits",
+    "limits_of_run",
     "machine_uses",
     "roofs",
     "run_roof",

@@ -149,8 +149,14 @@ def _figures(owners: Sequence[MachineDevice]) -> Iterator[str]:
             how = "measured" if stated.source == MEASURED else "stated"
             when = f" on {stated.at:%Y-%m-%d}," if stated.at else ""
             yield _("the bandwidth of {name} was {how}{when} after this run", name=owner.name, how=how, when=when)
+        if owner.kind == "ram" and owner.peak_flops:
+            yield _(
+                "the peak compute of the processor, {peak} TFLOP/s, was typed", peak=number(owner.peak_flops / TERA)
+            )
         if owner.is_peak_later:
-            yield _("the peak compute of {name} was stated after this run", name=owner.name)
+            yield _(
+                "the peak compute of {name} was stated after this run", name=computing(owner.name, owner.kind == "ram")
+            )
         slow, fast = owner.compute_flops_per_s, owner.fastest_flops_per_s
         if slow and fast and slow != fast:
             yield (
@@ -162,6 +168,11 @@ def _figures(owners: Sequence[MachineDevice]) -> Iterator[str]:
                     slow=number(slow / TERA),
                 )
             )
+
+
+def computing(name: str, is_ram: bool) -> str:
+    """What computes with the bytes of a device: cards do it themselves."""
+    return _("the processor") if is_ram else name
 
 
 def _chosen(

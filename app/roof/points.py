@@ -14,11 +14,10 @@ from app.ceiling.traffic import Step, step
 from app.i18n import _
 from app.metrics import Measured
 from app.models import Config, Model, Run
-from app.roof.foundation import Foundation, Unknown, foundation
+from app.roof.foundation import Foundation, Unknown, computing, foundation
 from app.samples import Point
 from app.store.drafts import Drafts, drafts_of
 from app.store.hardware import Hardware
-from app.store.machines import device_title
 from app.store.models import told_of
 
 
@@ -175,11 +174,12 @@ def _prefill(found: Foundation, point: Point) -> tuple[PrefillCeiling | None, st
     """And why there is none."""
     if point.concurrency > 1:
         return None, _("Several streams ran at once, which share what computing there is.")
-    without = next((holder.device.name for holder in found.holders if holder.device.peak_flops is None), None)
+    without = next((holder for holder in found.holders if holder.device.peak_flops is None), None)
     if without is not None:
         return None, _(
-            "The peak compute of {without} is unknown, so there is no prefill ceiling and no TTFT floor.",
-            without=device_title(without),
+            "The peak compute of {without} is unknown, so there is no prefill ceiling and no TTFT floor. State it on "
+            "the machine's page.",
+            without=computing(without.device.name, without.is_ram),
         )
     held = [holder.device for holder in found.holders]
     return prefill(found.geometry, held, point.prompt_tokens, point.depth, found.kv), ""

@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 WATCH_S = 2.0
 PROBES_AT_ONCE = 4
+OUTDATED_AT_ONCE = 50
 
 
 class Runner:
@@ -178,10 +179,25 @@ class Runner:
         if self._thread is not None:
             self._thread.join(timeout=5)
 
+    def bring_up_to_date(self) -> None:
+        """Computes the numbers of older formulas anew from their samples; one run at a time, so that nobody waits."""
+        while not self._stopping.is_set():
+            with self._database.read() as session:
+                found = measurements.outdated(session, OUTDATED_AT_ONCE)
+            if not found:
+                return
+            for run_id in found:
+                with self._database.write() as session:
+                    measurements.derive(session, run_id)
+
     def _watch(self) -> None:
+        is_up_to_date = False
         while True:
             try:
                 self.dispatch()
+                if not is_up_to_date:
+                    self.bring_up_to_date()
+                    is_up_to_date = True
             except RoofmarkError as error:  # a busy database or a full disk: the next round tries again
                 log.warning("%s", error)
             except Exception:

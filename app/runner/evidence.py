@@ -8,13 +8,15 @@ from app.counted import Counted
 from app.engines.base import FROM_LOG, Counters
 from app.i18n import marked
 from app.metrics.beside import stated
+from app.metrics.sensed import BUSY_CPU_SHARE
 from app.runner import sensing
 from app.samples import Sample, Status
 from app.units import plural
 
 
-def before(prepared: Prepared, warnings: Sequence[str]) -> dict[str, Any]:
-    return {
+def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None) -> dict[str, Any]:
+    """`load_share`: of this machine's processor where the server is on it, else None."""
+    found: dict[str, Any] = {
         "warnings": list(warnings),
         "left_out": [{"point": case.point.key, "reason": sentence} for case, sentence in prepared.left_out],
         "checks": [
@@ -26,7 +28,27 @@ def before(prepared: Prepared, warnings: Sequence[str]) -> dict[str, Any]:
             for case, counted in prepared.cases
             if counted is not None
         ],
+        "cpu_load_share_before": load_share,
     }
+    if load_share is None:
+        return found
+    if load_share >= BUSY_CPU_SHARE:
+        found["warnings"].append(
+            marked(
+                "This machine was busy before the run ({share:.0%} of its processor): background load slows a server "
+                "on the same machine down.",
+                share=load_share,
+            )
+        )
+    else:
+        found["checks"].append(
+            marked(
+                "This machine, which is also the server's, was idle before the run: {share:.0%} of its processor was "
+                "busy.",
+                share=load_share,
+            )
+        )
+    return found
 
 
 def after(

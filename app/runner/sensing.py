@@ -6,24 +6,30 @@ from dataclasses import replace
 
 from app.bench import Taken
 from app.hardware.watch import Watch, columns
-from app.http import is_loopback
 from app.i18n import marked
-from app.models import Server
+from app.metrics.sensed import SWAPPED_BYTES, is_usual_limit, swapped, throttle_words
 from app.samples import Sample
 from app.settings import Settings
 from app.units import size
 
-SWAPPED_BYTES = 64 * 1024**2
-"""From so much on, swapping is no longer somebody else's forgotten page."""
-
 
 @contextmanager
-def watching(server: Server, settings: Settings) -> Iterator[Watch | None]:
-    if not settings.sensors or not is_loopback(server.base_url):
+def watching(is_here: bool, settings: Settings) -> Iterator[Watch | None]:
+    """`is_here`: whether the server is on this machine; what the sensors of another one say is nothing to it."""
+    if not settings.sensors or not is_here:
         yield None
         return
     with Watch() as watch:
         yield watch
+
+
+def absence(is_here: bool, watch: Watch | None, samples: Sequence[Sample]) -> str | None:
+    """Why nothing is known of the sensors, as a key of app.charts.sensors.ABSENCES; None where something is."""
+    if watch is None:
+        return "off" if is_here else "elsewhere"
+    if any(sample.sensors.get("at_ms") for sample in samples):
+        return None
+    return "short" if watch.has_seen else "silent"
 
 
 def sensed(taken: Taken, watch: Watch | None) -> Taken:
@@ -39,20 +45,20 @@ def warnings(samples: Sequence[Sample]) -> list[str]:
     """What the sensors saw that slows a server down, one sentence each."""
     said = []
     throttles = sorted({why for sample in samples for why in sample.sensors.get("throttles", ())})
-    if throttles:
+    if unusual := [why for why in throttles if not is_usual_limit(why)]:
         said.append(
             marked(
                 "A card was held back during the run ({why}): measure again when it is cool, or with a higher limit.",
-                why=", ".join(throttles),
+                why=", ".join(map(throttle_words, unusual)),
             )
         )
-    swapped = [each for sample in samples for each in sample.sensors.get("values", {}).get("swapped_bytes", ())]
-    if swapped and swapped[-1] - swapped[0] >= SWAPPED_BYTES:
+    swapped_bytes = swapped(samples)
+    if swapped_bytes >= SWAPPED_BYTES:
         said.append(
             marked(
                 "This machine swapped {swapped} during the run: its memory is too small for the model "
                 "and what else runs.",
-                swapped=size(swapped[-1] - swapped[0]),
+                swapped=size(swapped_bytes),
             )
         )
     return said

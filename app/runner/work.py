@@ -15,7 +15,9 @@ from app.counted import Counted
 from app.db import Database
 from app.engines.base import Counters, Engine, Facts, ModelFacts
 from app.errors import Busy, Cancelled, RoofmarkError, ServerProblem
-from app.http import ServerClient, is_loopback
+from app.hardware import cpu_load_share
+from app.hardware.watch import Watch
+from app.http import ServerClient
 from app.i18n import marked
 from app.metrics import triple_of
 from app.models import Run, Server
@@ -24,7 +26,7 @@ from app.runner.facts import chosen_model, context_tokens, contradictions, facts
 from app.samples import Sample, Status
 from app.secrets import Secrets
 from app.settings import Settings
-from app.store import configs, hardware, measurements, runs, samples, servers, suites
+from app.store import configs, hardware, machines, measurements, runs, samples, servers, suites
 from app.suites import Suite
 
 log = logging.getLogger(__name__)
@@ -56,11 +58,14 @@ class _Measuring:
     settings: Settings
     run: Run
     server: Server
+    is_here: bool
+    """Whether the server is on this machine."""
     suite: Suite
     stop: Stop
     listen: Listener
     planned: int
     taken: list[Taken] = field(default_factory=list)
+    watch: Watch | None = None
 
     @property
     def run_id(self) -> int:
@@ -97,7 +102,9 @@ def _measured(
             runs.refuse_archived(server, machine)
             suite = suites.suite_by_sha256(session, run.suite_key, run.suite_sha256)
         suite = suite.with_counts(run.plan["repetitions"], run.plan["warmups"])
-        measuring = _Measuring(database, settings, run, server, suite, stop, listen, suite.sample_count(suite.cases))
+        planned = suite.sample_count(suite.cases)
+        is_here = machines.is_here(machine)
+        measuring = _Measuring(database, settings, run, server, is_here, suite, stop, listen, planned)
         with stop.on_signals():
             error = _measure(measuring)
         return ("failed", error) if error else ("done", None)
@@ -135,9 +142,10 @@ def _measure(m: _Measuring) -> str | None:
         before = bench.counters(engine, client)
         try:
             with (
-                sensing.watching(m.server, m.settings) as watch,
+                sensing.watching(m.is_here, m.settings) as watch,
                 logfile.following(m.server.log_path, engine) as (log_file, trouble),
             ):
+                m.watch = watch
                 if trouble:
                     m.run.evidence = {**m.run.evidence, "warnings": [*m.run.evidence["warnings"], trouble]}
                 for step in bench.play(replace(job, log=log_file), prepared, m.stop):
@@ -180,9 +188,7 @@ def _freeze(
     frozen = snapshot(m.server, facts, model)
     shape, doubts = geometry(m.server, model, document)
     warnings = [*facts.notes, *contradictions(m.server, frozen), *doubts]
-    if is_loopback(m.server.base_url) and (warning := bench.busy_machine_warning()):
-        warnings.append(warning)
-    found = evidence.before(prepared, warnings)
+    found = evidence.before(prepared, warnings, cpu_load_share() if m.is_here else None)
     m.planned = m.suite.sample_count(prepared.fitting)
     with m.database.write() as session:
         config = configs.freeze(session, m.run.server_id, frozen, shape, source=m.server.engine)
@@ -263,7 +269,11 @@ def _conclude(
     counted: Sequence[Counted],
 ) -> None:
     """Derives the numbers of whatever was measured, and what the server's own counters and words say about it."""
-    found = evidence.after(m.run.evidence, [each.sample for each in m.taken], before, after, notes, counted)
+    taken = [each.sample for each in m.taken]
+    found = {
+        **evidence.after(m.run.evidence, taken, before, after, notes, counted),
+        "no_sensors": sensing.absence(m.is_here, m.watch, taken),
+    }
 
     def conclude(session: Session) -> None:
         measurements.derive(session, m.run_id)

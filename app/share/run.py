@@ -8,13 +8,13 @@ from sqlmodel import Session
 from app import charts
 from app.db import remembered
 from app.errors import BadInput
-from app.i18n import _, inside, marked
+from app.i18n import _, as_sentence, inside, marked
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, Measured, metrics, triple_of
 from app.metrics.base import SOURCES
 from app.metrics.serving import serving
 from app.metrics.throughput import USUAL_SLO
 from app.models import Config, Machine, Model, Run
-from app.roof import Insight, PointRoof, RunRoof, insight, run_roof
+from app.roof import Insight, PointRoof, RunRoof, insight, limits_of_run, run_roof, with_ceiling
 from app.samples import Point, Sample
 from app.share import circumstances, neutral
 from app.share.figures import public
@@ -117,7 +117,7 @@ def _result(session: Session, public_id: str) -> _Result:
         config=config,
         model=model,
         cases=circumstances.cases(session, run),
-        taken=samples.samples_of(session, run.id),
+        taken=with_ceiling(samples.samples_of(session, run.id), roof),
         measured=measured,
         main=points.get(run.main_point_key) or measured[0].point,
         held=held.devices,
@@ -185,6 +185,10 @@ def _facts(found: _Result, ticked: dict[Option, str]) -> Iterator[Fact]:
 def _figures(found: _Result, explained: Insight | None) -> Iterator[Figures]:
     if len(found.points) > 1:
         yield _points(found)
+    limiting = limits_of_run(found.taken, found.main, found.roof, found.run.evidence).found
+    if limiting:
+        said = tuple((each.of, each.sentence, as_sentence(each.evidence), _plain(each.remedy)) for each in limiting)
+        yield Figures("What limits it, and what to change first", _LIMIT_COLUMNS, said)
     if explained and explained.waterfall:
         rows = tuple((_PARTS[share.key], share.ms, share.words) for share in explained.waterfall)
         columns = (Column("Part", is_text=True), Column("Time", "ms"), Column("Arithmetic", is_text=True))
@@ -198,6 +202,19 @@ def _figures(found: _Result, explained: Insight | None) -> Iterator[Figures]:
         yield Figures(title, _METRIC_COLUMNS, tuple(_metric_rows(found, point)))
     if found.taken:
         yield Figures("Samples", _SAMPLE_COLUMNS, tuple(_sample_row(sample) for sample in found.taken))
+
+
+def _plain(words: str) -> str:
+    """Without the marks of code, which a spreadsheet would show."""
+    return words.replace("`", "")
+
+
+_LIMIT_COLUMNS = (
+    Column("Metric", is_text=True),
+    Column("Limit", is_text=True),
+    Column("Evidence", is_text=True),
+    Column("Remedy", is_text=True),
+)
 
 
 _SELDOM = {"concurrency": 1, "depth": 0}

@@ -8,13 +8,16 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from app.errors import NotFound
+from app.errors import BadInput, NotFound
 from app.hardware import memory, this_host
 from app.hardware.profile import MEASURED, SENSOR, TYPED, Profile
 from app.i18n import _, marked
 from app.models import Machine, now
 from app.store import bandwidth
 from app.store.slugs import free_slug
+
+LARGEST_CPU_FLOPS_PER_S = 1e15
+"""Far above any processor: whoever types more has typed GFLOP/s."""
 
 
 def list_machines(session: Session, archived: bool = False) -> Sequence[Machine]:
@@ -52,6 +55,13 @@ def edit_machine(session: Session, slug: str, **fields: Any) -> Machine:
 
 def archive_machine(session: Session, slug: str, archived: bool = True) -> Machine:
     return edit_machine(session, slug, archived_at=now() if archived else None)
+
+
+def check_cpu_peak(flops_per_s: float | None) -> float | None:
+    """Raises BadInput for what no processor computes."""
+    if flops_per_s is not None and not 0 < flops_per_s < LARGEST_CPU_FLOPS_PER_S:
+        raise BadInput(_("The processor's peak must be above 0 and below 1,000 TFLOP/s; 1,000 GFLOP/s are 1 TFLOP/s."))
+    return flops_per_s
 
 
 # --- this machine ----------------------------------------------------------------------------------------------------
@@ -144,6 +154,7 @@ class MachineDevice:
     bandwidths: Sequence[Stated]
     """The best source first: the first one counts, the others stay in sight."""
     compute_flops_per_s: float | None = None
+    """Of memory: its processor's."""
     fastest_flops_per_s: float | None = None
     llc_bytes: int | None = None
     is_peak_later: bool = False
@@ -179,7 +190,15 @@ def _ram(session: Session, machine: Machine) -> MachineDevice:
         says_little = is_doubtful and stated is not None and best < stated  # as other work halves it
         found.insert(1 if says_little else 0, Stated(best, MEASURED, note, measured.finished_at))
     name = " ".join(filter(None, [MEMORY, speed]))
-    return MachineDevice(name, "ram", 1, machine.ram_bytes, found, llc_bytes=machine.llc_bytes)
+    return MachineDevice(
+        name,
+        "ram",
+        1,
+        machine.ram_bytes,
+        found,
+        compute_flops_per_s=machine.cpu_flops_per_s,
+        llc_bytes=machine.llc_bytes,
+    )
 
 
 def _arithmetic(machine: Machine) -> str:

@@ -1,9 +1,10 @@
 from collections.abc import Collection, Sequence
 
+from sqlalchemy import exists, false, or_
 from sqlmodel import Session, col, delete, select
 
-from app.metrics import Measured, measure
-from app.models import Measurement
+from app.metrics import Measured, measure, metrics
+from app.models import Measurement, SampleRow
 from app.samples import Point
 from app.store.samples import samples_of
 
@@ -11,6 +12,17 @@ from app.store.samples import samples_of
 def derive(session: Session, run_id: int) -> None:
     """Computes the numbers of a run from its samples; always all of them anew."""
     _replace(session, run_id, measure(samples_of(session, run_id)))
+
+
+def outdated(session: Session, most: int) -> Sequence[int]:
+    """Ids of up to `most` runs with a number of an older formula and with the samples to compute it anew."""
+    older = [
+        (col(Measurement.metric) == metric.key) & (col(Measurement.formula_version) < metric.formula_version)
+        for metric in metrics().values()
+        if metric.formula_version > 1
+    ]
+    sampled = exists().where(col(SampleRow.run_id) == col(Measurement.run_id))
+    return session.exec(select(Measurement.run_id).where(or_(false(), *older), sampled).distinct().limit(most)).all()
 
 
 def _replace(session: Session, run_id: int, measured: Sequence[Measured]) -> None:

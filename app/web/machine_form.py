@@ -14,6 +14,7 @@ from app.hardware.catalogue import Catalogue
 from app.hardware.profile import CATALOGUE, SENSOR, TYPED, Accelerator
 from app.i18n import _
 from app.models import Machine
+from app.store.machines import check_cpu_peak
 from app.units import GIGA, TERA
 from app.web.forms import Fields, kept, quantity, short, typed, whole
 
@@ -74,6 +75,7 @@ def stored(machine: Machine, is_here: bool) -> Fields:
         ("os", machine.os),
         ("cpu", machine.cpu),
         ("cores", str(machine.physical_cores or "")),
+        ("cpu_peak", typed(machine.cpu_flops_per_s, TERA)),
         ("llc", short(machine.llc_bytes, MEGA)),
         ("llc_exact", str(machine.llc_bytes or "")),
         ("ram", short(machine.ram_bytes)),
@@ -169,6 +171,7 @@ def meant(form: Fields, catalogue: Catalogue) -> dict[str, Any]:
         "notes": form.text("notes", _("The notes"), 10_000),
         "hostname": this_host().name if form.get("here") else None,
         "physical_cores": cores,
+        "cpu_flops_per_s": check_cpu_peak(quantity(form.get("cpu_peak"), _("The processor's peak compute"), TERA)),
         "llc_bytes": kept(form.get("llc"), _("The last-level cache"), form.get("llc_exact"), MEGA),
         "ram_bytes": kept(form.get("ram"), _("Memory"), form.get("ram_exact")),
         **_ram(form),

@@ -14,7 +14,7 @@ from app import configuration, templating, units
 from app.compare.comparable import about_words
 from app.compare.result import Cell, point_title
 from app.compare.statistics import Ratio
-from app.i18n import _
+from app.i18n import _, as_sentence
 from app.samples import Point
 from app.sentences import first_sentence
 from app.store.listing import Shown
@@ -62,7 +62,7 @@ def environment() -> "jinja2.Environment":
         told_words=roof.told_words,
         first_sentence=lambda said: first_sentence(str(said)),
         flag_name=terms.flag_name,
-        sentence=_sentence,
+        sentence=as_sentence,
         device_title=device_title,
     )
     return env
@@ -128,12 +128,6 @@ def _version(engine_version: str | None) -> str:
     if engine_version and "unknown" in engine_version:
         return _("build unknown")
     return engine_version or ""
-
-
-def _sentence(words: str) -> str:
-    """Words that stand in the middle of a sentence elsewhere, as one of their own."""
-    said = f"{words[:1].upper()}{words[1:]}"
-    return said if said.endswith((".", "。")) else _("{sentence}.", sentence=said)
 
 
 def _point_words(point: Point) -> str:

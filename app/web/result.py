@@ -1,13 +1,12 @@
 """A run's numbers in words: what its page says about each figure, where it comes from and what to make of it."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.i18n import _, joined, marked
+from app.i18n import _
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, Measured, is_usable, metrics, triple_of
 from app.metrics.base import SOURCES, Metric
-from app.metrics.beside import CAUSES_BY_FLAG, DISAGREEMENT, counting_cause
+from app.metrics.beside import disagreement
 from app.metrics.summary import MIN_FOR_INTERVAL
 from app.samples import Point, Sample, Status
 from app.units import number, plural, spread
@@ -146,25 +145,6 @@ def _ends(each: Measured) -> str:
     if each.low is None or each.high is None:
         return _interval(each)
     return _("{low} to {high}", low=number(each.low), high=number(each.high))
-
-
-def disagreement(found: Sequence[Measured], samples: Sequence[Sample]) -> str | None:
-    """One warning with its likely cause when client and server differ too much on decode."""
-    decode = {e.source: e.value for e in found if e.metric == "decode_tokens_per_s" and e.value is not None}
-    client, server = decode.get("client"), decode.get("server")
-    if not client or not server:
-        return None
-    difference = client / server - 1
-    if abs(difference) <= DISAGREEMENT:
-        return None
-    figures = {"client": number(client), "server": number(server), "difference": abs(difference)}
-    flags = Counter(flag for sample in samples if not sample.is_warmup for flag in sample.flags)
-    cause = next((said for flag, said in CAUSES_BY_FLAG.items() if flags[flag]), None)
-    if difference > 0:
-        said = marked("Roofmark timed {client} tok/s decode, the server states {server} tok/s: {difference:.0%} more.")
-    else:
-        said = marked("Roofmark timed {client} tok/s decode, the server states {server} tok/s: {difference:.0%} less.")
-    return joined(_(said, **figures), _(cause or counting_cause(difference, samples)))
 
 
 def _left_out(found: Sequence[Measured]) -> tuple[str, ...]:

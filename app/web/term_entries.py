@@ -114,7 +114,8 @@ ANSWER = (
     Entry(
         "energy",
         "Energy per token",
-        "What a token of the answer costs in electricity, where a sensor tells the power.",
+        "What a token of the answer costs in electricity, where a sensor tells the power: of the processors, and of "
+        "those cards that worked meanwhile. Its reciprocal is decode per watt.",
         "mean power during decode / decode speed",
         ("joules_per_output_token",),
     ),
@@ -233,6 +234,18 @@ CEILING = (
 )
 
 TRUST = (
+    Entry(
+        "limits",
+        "What limits a result",
+        "What takes most of TTFT and what keeps decode down, as far as it was measured: each with its figures and what "
+        "to change, the one to change first in front. Where nothing measured tells, that is said instead.",
+    ),
+    Entry(
+        "held-back",
+        "Held back",
+        "A card that lowers its clock against its will (throttling), because it is too hot or for a fault, as its "
+        "driver says. A card at its power limit does what it is built for; that an idle one slows down is none.",
+    ),
     Entry(
         "sample",
         "Sample",

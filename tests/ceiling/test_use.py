@@ -7,7 +7,7 @@ import pytest
 from app.ceiling.advice import Run, advise, mean_context, next_quantization
 from app.ceiling.curve import against_context
 from app.ceiling.decode import Device, decode_on, usual_range
-from app.ceiling.efficiency import cache_guard, mbu, mfu, share_words, why_above_all
+from app.ceiling.efficiency import cache_guard, mbu, mfu, why_above_all
 from app.ceiling.fit import Fit, Observation, fit, waterfall
 from app.ceiling.hf_config import from_config
 from app.ceiling.prefill import prefill
@@ -33,7 +33,6 @@ def test_above_all_is_shown_and_explained() -> None:
     assert told[0].startswith("cache may help")
     assert any("experts" in reason for reason in told)
     assert not any("speculative" in reason for reason in told)
-    assert share_words(1.2, 120, 100) == "120 % = 120 tok/s / 100 tok/s"
 
 
 def test_weights_that_may_fit_the_cache() -> None:

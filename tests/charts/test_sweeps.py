@@ -1,8 +1,9 @@
 """Figures of several streams at once, and of sensors."""
 
 import plotly.graph_objects as go
+import pytest
 
-from app.charts import Figure, sensors_of, serving_figure
+from app.charts import Figure, absence, sensors_of, serving_figure
 from app.metrics.serving import serving
 from app.metrics.throughput import Slo
 from app.samples import Sample
@@ -61,7 +62,23 @@ def test_sensors_have_a_panel_for_what_there_is_and_a_line_for_each_card() -> No
         "Machine: RAM available GB",
     ]
     assert figure.table.rows[0] == ("GPU 0: Power W", "150", "100", "200")
-    assert "Held back: gpu1: temperature." in figure.summary
+    assert "Held back: GPU 1: temperature." in figure.summary
+    assert "Power W: 50.0 to 200; Load %: 5.00 to 90.0" in figure.summary
+
+
+@pytest.mark.parametrize(("used", "is_drawn"), [([0, 0], False), ([0, None], False), ([0, 4e9], True)])
+def test_swap_is_drawn_where_there_is_some(used: list[float | None], is_drawn: bool) -> None:
+    figure = sensors_of(
+        sample(sensors={"at_ms": [0, 500], "values": {"ram_available_bytes": [8e9, 8e9], "swap_used_bytes": used}})
+    )
+    assert figure is not None
+    assert ("Machine: Swap used GB" in [trace["name"] for trace in figure.data]) is is_drawn
+
+
+@pytest.mark.parametrize("key", ["off", "elsewhere", "silent", "short"])
+def test_the_absence_of_sensors_has_a_sentence(key: str) -> None:
+    assert absence(key).endswith(".")
+    assert absence(None) == absence("unheard of") == ""
 
 
 def test_without_sensors_there_is_no_figure() -> None:

@@ -33,6 +33,16 @@ def test_the_catalogue_is_read(roofmark: Roofmark) -> None:
     assert "no device" in roofmark("machine", "devices", "voodoo").stdout
 
 
+def test_the_peak_of_a_processor_is_a_persons_word(roofmark: Roofmark) -> None:
+    assert "1.50 TFLOP/s" in roofmark("machine", "peak", "1.5").stdout
+    (machine,) = json.loads(roofmark("machine", "list", "--json").stdout)["machines"]
+    assert machine["cpu_flops_per_s"] == machine["devices"][0]["compute_flops_per_s"] == 1.5e12
+    assert "1.50 TFLOP/s" in roofmark("machine", "list").stdout
+    for senseless in ("0", "1e9", "nan", "inf", "1500"):
+        assert "peak must be" in one_sentence(roofmark("machine", "peak", senseless))
+    assert "no machine" in one_sentence(roofmark("machine", "peak", "1", "--machine", "nonesuch"))
+
+
 def test_a_machine_that_is_not_there_is_one_sentence(roofmark: Roofmark) -> None:
     result = roofmark("machine", "bandwidth", "nonesuch")
     assert result.returncode == 2

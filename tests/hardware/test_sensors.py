@@ -1,14 +1,20 @@
 """Sensors of cards and processors that are not here: NVML and the kernel's files are made by hand."""
 
+import shutil
+import struct
+import subprocess
 import time
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from app.hardware import sensors
-from app.hardware.sensors import Found, Reading, amd_card, nvml_card, read
+from app.hardware import card_sensors, sensors, system_sensors
+from app.hardware.card_sensors import amd_card, nvml_card
+from app.hardware.sensors import Reading, read
+from app.hardware.system_sensors import Found, rapl
 from app.hardware.watch import MAX_READINGS, Watch, columns
 from tests.waiting import until
 
@@ -72,7 +78,8 @@ def test_an_amd_card_tells_everything_in_files(tmp_path: Path) -> None:
     device = write(tmp_path / "card1" / "device", mem_info_vram_used=4_000_000_000, gpu_busy_percent=97)
     write(device / "hwmon" / "hwmon3", power1_average=180_000_000, temp1_input=64_000, freq1_input=2_400_000_000)
     write(tmp_path / "card0" / "device")  # another driver's
-    (source,) = sensors._amd(tmp_path)
+    write(device / "hwmon" / "hwmon3", power1_cap=300_000_000)
+    (source,) = card_sensors.sources(tmp_path)
     assert read([source]).values == {
         "gpu0.power_w": pytest.approx(180),
         "gpu0.temperature_c": pytest.approx(64),
@@ -88,26 +95,187 @@ def test_processor_power_is_energy_over_time_and_the_counter_may_wrap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for package, start in ((0, 1_000_000), (1, 999_000_000)):
-        write(tmp_path / f"intel-rapl:{package}", energy_uj=start, max_energy_range_uj=1_000_000_000)
-    write(tmp_path / "intel-rapl:0:0", energy_uj=5, max_energy_range_uj=10)  # a part of the package
+        name = f"package-{package}"
+        write(tmp_path / f"intel-rapl:{package}", name=name, energy_uj=start, max_energy_range_uj=1_000_000_000)
+    write(tmp_path / "intel-rapl:0:0", name="core", energy_uj=5, max_energy_range_uj=10)  # a part of the package
+    write(tmp_path / "intel-rapl:2", name="psys", energy_uj=5, max_energy_range_uj=10)  # holds the packages
     clock = iter([0.0, 0.0, 2.0, 2.0])
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    packages = list(sensors._rapl(tmp_path))
+    packages = list(rapl(tmp_path))
     write(tmp_path / "intel-rapl:0", energy_uj=61_000_000)  # 60 J in 2 s
     write(tmp_path / "intel-rapl:1", energy_uj=39_000_000)  # 1 J until it wrapped, 39 J since
     assert read(packages).values == {"cpu_power_w": pytest.approx(30 + 20)}
 
 
 def test_counters_that_may_not_be_read_are_absent(tmp_path: Path) -> None:
-    write(tmp_path / "intel-rapl:0", max_energy_range_uj=10)
-    assert list(sensors._rapl(tmp_path)) == []
+    write(tmp_path / "intel-rapl:0", name="package-0", max_energy_range_uj=10)
+    assert list(rapl(tmp_path)) == []
 
 
-def test_a_source_that_fails_later_takes_no_other_with_it() -> None:
+@pytest.mark.parametrize("error", [OSError, ValueError, RuntimeError, KeyError, AttributeError, NVMLError])
+def test_a_source_that_fails_later_takes_no_other_with_it(error: type[Exception]) -> None:
     def broken(found: Found) -> None:
-        raise OSError("the card fell off the bus")
+        raise error("the card fell off the bus")
 
-    assert "ram_available_bytes" in read([broken, sensors.read_system]).values
+    assert "ram_available_bytes" in read([broken, *system_sensors.sources()]).values
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("gpu0.power_w", 4_294_967.295),
+        ("gpu0.power_w", -1.0),
+        ("gpu1.temperature_c", 65_535.0),
+        ("gpu0.load_percent", 65_535.0),
+        ("gpu0.clock_mhz", float("nan")),
+        ("cpu_power_w", 1e7),
+    ],
+)
+def test_what_no_hardware_can_do_is_not_a_figure(name: str, value: float) -> None:
+    def odd(found: Found) -> None:
+        found.values |= {name: value, "ram_available_bytes": 1.0}
+
+    assert read([odd]).values == {"ram_available_bytes": 1.0}
+
+
+def test_swap_that_the_system_hides_is_absent_and_not_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hidden() -> Any:
+        warnings.warn("'sin' and 'sout' swap memory stats couldn't be determined", RuntimeWarning, stacklevel=1)
+        return SimpleNamespace(used=0, sin=0, sout=0)
+
+    monkeypatch.setattr("psutil.swap_memory", hidden)
+    values = read(system_sensors.sources()).values
+    assert "ram_available_bytes" in values
+    assert not {"swap_used_bytes", "swapped_bytes"} & set(values)
+
+
+def test_a_lost_card_keeps_its_number_and_others_are_counted_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = nvml()
+
+    def handle(index: int) -> str:
+        if index == 0:
+            raise NVMLError("GPU is lost")
+        return "handle"
+
+    two = SimpleNamespace(
+        **{**vars(made), "nvmlInit": int, "nvmlDeviceGetCount": lambda: 2, "nvmlDeviceGetHandleByIndex": handle}
+    )
+    monkeypatch.setattr(card_sensors, "load_nvml", lambda: two)
+    for number in (10, 9):  # in the order of their numbers, not of their names
+        write(tmp_path / f"card{number}" / "device", mem_info_vram_used=number, gpu_busy_percent=number)
+    (tmp_path / "card9-DP-1").mkdir()
+    values = read(card_sensors.sources(tmp_path)).values
+    assert {name.partition(".")[0] for name in values} == {"gpu1", "gpu2", "gpu3"}
+    assert (values["gpu2.load_percent"], values["gpu3.load_percent"]) == (9, 10)
+
+
+@pytest.mark.parametrize("broken", ["nvmlInit", "nvmlDeviceGetCount"])
+def test_a_driver_that_does_not_answer_has_no_cards(
+    broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise NVMLError("Driver/library version mismatch")
+
+    answers = {**vars(nvml()), "nvmlInit": int, "nvmlDeviceGetCount": int, broken: refuse}
+    monkeypatch.setattr(card_sensors, "load_nvml", lambda: SimpleNamespace(**answers))
+    assert card_sensors.sources(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("reasons", "why"),
+    [
+        (0x1, ()),  # idle
+        (0x2, ()),  # clocks that somebody set
+        (0x10, ()),  # in step with other cards
+        (0x100, ()),  # clocks of a display
+        (0x4, ("gpu0: power limit",)),
+        (0x8, ("gpu0: hardware slowdown",)),
+        (0x20, ("gpu0: temperature",)),
+        (0x60, ("gpu0: temperature",)),
+        (0x80, ("gpu0: power brake",)),
+    ],
+)
+def test_reasons_in_words(reasons: int, why: tuple[str, ...]) -> None:
+    assert read([nvml_card(nvml(reasons), 0)]).throttles == why
+
+
+def gpu_metrics(revisions: tuple[int, int], at: int, status: int) -> bytes:
+    content = bytearray(at + 8)
+    struct.pack_into("<HBB", content, 0, len(content), *revisions)
+    struct.pack_into("<Q", content, at, status)
+    return bytes(content)
+
+
+@pytest.mark.parametrize(("revisions", "at"), [((1, 3), 112), ((2, 2), 120), ((2, 4), 120)])
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        (0, ()),
+        (1 << 1, ("gpu0: power limit",)),
+        (1 << 22, ("gpu0: current limit",)),
+        (1 << 36 | 1 << 0, ("gpu0: power limit", "gpu0: temperature")),
+        (1 << 56, ()),  # neither
+        (2**64 - 1, ()),  # not told
+    ],
+)
+def test_throttlers_of_an_amd_card(
+    revisions: tuple[int, int], at: int, status: int, why: tuple[str, ...], tmp_path: Path
+) -> None:
+    device = write(tmp_path, mem_info_vram_used=1)
+    (device / "gpu_metrics").write_bytes(gpu_metrics(revisions, at, status))
+    assert read([amd_card(device, 0)]).throttles == why
+
+
+@pytest.mark.parametrize("content", [b"", b"\x01", gpu_metrics((1, 3), 40, 0)[:60], gpu_metrics((9, 9), 112, 255)])
+def test_metrics_of_another_shape_tell_nothing(content: bytes, tmp_path: Path) -> None:
+    device = write(tmp_path, mem_info_vram_used=1)
+    (device / "gpu_metrics").write_bytes(content)
+    reading = read([amd_card(device, 0)])
+    assert (reading.values["gpu0.memory_used_bytes"], reading.throttles) == (1, ())
+
+
+@pytest.mark.parametrize("has_metrics", [True, False])
+def test_a_chip_with_graphics_draws_its_power_once(has_metrics: bool, tmp_path: Path) -> None:
+    """Its driver tells the power of the whole chip, which the processor's counter has already where it is readable."""
+    device = write(tmp_path / "device", mem_info_vram_used=512, mem_info_gtt_used=9_000)
+    write(device / "hwmon" / "hwmon1", temp1_input=50_000)
+    write(device / "hwmon" / "hwmon2", power1_input=55_000_000)  # another of its monitors
+    if has_metrics:
+        (device / "gpu_metrics").write_bytes(gpu_metrics((2, 2), 120, 0))
+    values = read([amd_card(device, 0)]).values
+    assert values == {"cpu_power_w": 55, "gpu0.temperature_c": 50, "gpu0.memory_used_bytes": 9_512}
+
+    def counted(found: Found) -> None:
+        found.values["cpu_power_w"] = 61.0
+
+    assert read([counted, amd_card(device, 0)]).values["cpu_power_w"] == 61
+
+
+def test_files_that_vanish_or_may_not_be_read_are_absent(tmp_path: Path) -> None:
+    device = write(tmp_path / "device", mem_info_vram_used=512, gpu_busy_percent=5)
+    monitor = write(device / "hwmon" / "hwmon3", power1_average=1_000_000, power1_cap=9)
+    card = amd_card(device, 0)
+    assert read([card]).values["gpu0.power_w"] == 1
+    (monitor / "power1_average").unlink()
+    (monitor / "power1_average").mkdir()  # reading it is refused
+    assert read([card]).values == {"gpu0.memory_used_bytes": 512, "gpu0.load_percent": 5}
+    shutil.rmtree(device)  # pulled out
+    assert read([card]).values == {}
+
+
+def test_an_intel_card_is_a_counter_of_energy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = write(tmp_path / "card0" / "device")
+    counter = write(device / "hwmon" / "hwmon0", energy1_input=1_000_000)
+    write(tmp_path / "card1" / "device")  # within a processor
+    times = iter([0.0, 2.0, 4.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(times))
+    found = card_sensors.sources(tmp_path)
+    write(counter, energy1_input=201_000_000)
+    assert read(found).values == {"gpu0.power_w": 100}
+    write(counter, energy1_input=5)  # its driver was loaded anew: nobody knows what it drew
+    assert read(found).values == {}
 
 
 def test_this_machine_has_memory_and_a_processor() -> None:
@@ -129,6 +297,36 @@ def test_a_watch_takes_readings_in_a_process_of_its_own_and_ends_it() -> None:
     assert child.poll() is not None
 
 
+@pytest.mark.parametrize(
+    "printed",
+    [b"5\n", b"null\n", b"[1, 2]\n", b'{"at_s": 1', b'{"what": 1}\n', b"\xff\xfe\n", b"Segmentation fault\n", b"\n\n"],
+)
+def test_garbage_from_the_process_loses_no_more_than_its_line(printed: bytes, tmp_path: Path) -> None:
+    with Watch() as watch:
+        child = watch._child
+        assert child is not None
+        child.kill()
+        child.wait()
+        watch._path.write_bytes(printed)
+        assert watch.between(0, 1e12) == []
+        with watch._path.open("ab") as more:
+            more.write(b'\n{"at_s": 7.0, "values": {"x": 1}, "throttles": ["y"]}\n')
+        assert [reading.at_s for reading in watch.between(0, 1e12)] == [7.0]
+    assert watch.has_seen
+
+
+def test_a_process_that_does_not_end_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hangs(timeout: float) -> None:
+        raise subprocess.TimeoutExpired("python", timeout)
+
+    with Watch() as watch:
+        child = watch._child
+        assert child is not None
+        monkeypatch.setattr(child, "wait", hangs)  # within a driver, in the kernel
+    monkeypatch.undo()
+    child.wait()
+
+
 def test_a_watch_that_cannot_start_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.hardware.watch.sys.executable", "/nowhere/python")
     with Watch() as watch:
@@ -141,7 +339,10 @@ def test_columns_have_a_place_for_every_reading_and_are_bounded() -> None:
         "at_ms": [0, 500, 1000],
         "values": {"cpu_load_percent": [0, 1, 2], "gpu0.power_w": [None, 5, 5]},
         "throttles": [],
+        "throttled": {},
     }
+    held = columns([Reading(100, {"x": 1}, ("gpu0: temperature",)), Reading(101, {"x": 1})], 100)
+    assert (held["throttles"], held["throttled"]) == (["gpu0: temperature"], {"gpu0: temperature": [True, False]})
     assert columns([], 100) == {}
     many = columns([Reading(float(n), {"x": n}) for n in range(10 * MAX_READINGS)], 0)
     assert len(many["at_ms"]) == len(many["values"]["x"]) == MAX_READINGS

@@ -3,7 +3,7 @@
 import pytest
 
 from app.counted import Counted
-from app.metrics.beside import beside, client_figure, stated
+from app.metrics.beside import beside, client_figure, decode_cause, stated
 from app.samples import Sample, Status
 from tests.traces import figures, sample, stream, trace
 
@@ -60,6 +60,41 @@ def test_the_cause_of_a_slower_clock_is_read_off_the_flags() -> None:
     assert "several tokens each" in found.cause
     (found,) = beside([counted("decode_tokens_per_s", 44)], [sample(trace(stream(800, 25)))])  # 11 / 0.25 s
     assert "one interval less" in found.cause
+
+
+@pytest.mark.parametrize(
+    ("flags", "difference", "cause"),
+    [
+        (("buffered",), -0.3, "holds tokens back"),
+        (("token_count_estimated",), -0.3, "may hold several"),
+        (("hidden_tokens",), 0.3, "never showed"),
+        (("bundled",), 0.3, "several tokens each"),
+        (("loop_lag",), -0.3, "own reader was late"),
+        (("loop_lag", "bundled"), -0.3, "several tokens each"),
+        (("short",), -0.3, "slow network"),  # a flag that explains nothing
+        ((), -0.3, "slow network"),
+        ((), 0.3, "held the first ones back"),
+        ((), -0.1, "one interval less"),  # 11 tokens: an error of a tenth
+        ((), 0.1, "hold its first token too"),
+    ],
+)
+def test_each_cause_of_a_decode_that_differs(flags: tuple[str, ...], difference: float, cause: str) -> None:
+    assert cause in decode_cause(difference, [sample(flags=flags, ordinal=n) for n in range(3)])
+
+
+def test_what_few_samples_have_explains_nothing() -> None:
+    mostly = [sample(flags=("bundled",)), sample(flags=("bundled",)), sample()]
+    seldom = [sample(flags=("bundled",)), sample(), sample()]
+    assert "several tokens each" in decode_cause(-0.3, mostly)
+    assert "slow network" in decode_cause(-0.3, seldom)
+    assert decode_cause(-0.3, [])
+
+
+def test_a_time_that_is_longer_is_a_speed_that_is_lower() -> None:
+    (longer,) = beside([counted("tpot_ms", 30)], TAKEN)  # 50 ms here
+    (shorter,) = beside([counted("tpot_ms", 70)], TAKEN)
+    assert "slow network" in longer.cause
+    assert "held the first ones back" in shorter.cause
 
 
 def test_strangers_requests_explain_everything() -> None:

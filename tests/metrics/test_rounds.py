@@ -125,7 +125,7 @@ def test_nothing_usable_is_no_zero() -> None:
 # --- energy ----------------------------------------------------------------------------------------------------------
 
 
-def sensed(**values: list[float | None]) -> dict[str, Any]:
+def sensed(**values: Sequence[float | None]) -> dict[str, Any]:
     """Readings at 0, 500, ... ms."""
     count = len(next(iter(values.values())))
     return {"at_ms": [500 * n for n in range(count)], "values": {k.replace("__", "."): v for k, v in values.items()}}
@@ -149,6 +149,42 @@ def test_the_energy_of_a_round_is_shared_by_its_tokens() -> None:
     taken = [sample(LONG, point=Point(512, 11, 2), stream=n, ordinal=n) for n in range(2)]
     taken[0] = replace(taken[0], sensors=sensed(gpu0__power_w=[300, 300, 300, 300]))
     assert value(taken, "joules_per_output_token") == pytest.approx(300 * 1.0 / 20)
+
+
+def test_only_cards_that_worked_count() -> None:
+    """A card that draws a screen has a power too; one that tells no load may have worked."""
+    power = {"gpu0__power_w": [200.0] * 4, "gpu1__power_w": [30.0] * 4, "gpu2__power_w": [50.0] * 4}
+    loads = {"gpu0__load_percent": [0, 99, 98, 0], "gpu1__load_percent": [90, 3, 1, 0]}
+    measured = energy(sensed(**power, **loads))
+    assert measured is not None
+    assert measured.value == pytest.approx(250 / 10)
+
+
+def test_the_power_of_idle_cards_is_not_that_of_a_model_in_memory() -> None:
+    idle = {"gpu0__power_w": [15.0] * 4, "gpu0__load_percent": [0.0] * 4}
+    alone = energy(sensed(**idle))
+    assert alone is not None
+    assert (alone.value, alone.null_reason) == (None, "idle_cards")
+    with_processor = energy(sensed(**idle, cpu_power_w=[80.0] * 4))
+    assert with_processor is not None
+    assert with_processor.value == pytest.approx(80 / 10)
+
+
+def test_a_sensor_that_skips_a_reading_lowers_no_sum() -> None:
+    measured = energy(sensed(gpu0__power_w=[0, 100, 100, None], cpu_power_w=[0, None, 40, None, None]))
+    assert measured is not None
+    assert (measured.value, measured.null_reason) == (None, "few_readings")
+    longer = sensed(gpu0__power_w=[None, 100, 100], gpu1__power_w=[1, 50, 50])
+    found_energy = energy(longer)
+    assert found_energy is not None
+    assert found_energy.value == pytest.approx(150 / 10)
+
+
+def test_a_stream_through_a_buffer_has_no_time_of_decode() -> None:
+    taken = [sample(LONG, sensors=sensed(gpu0__power_w=[300] * 4), flags=("buffered",))]
+    measured = found(taken, "joules_per_output_token")
+    assert measured is not None
+    assert (measured.value, measured.null_reason) == (None, "buffered")
 
 
 def test_without_a_sensor_there_is_no_energy_and_with_too_few_readings_a_reason() -> None:

@@ -21,10 +21,25 @@ def after(ended: Counters | None, taken: Sequence[Sample] = TAKEN) -> dict[str, 
 
 def test_before_a_run() -> None:
     fits, too_long = BUILT_IN["lengths"].cases[0], BUILT_IN["lengths"].cases[2]
-    known = evidence.before(Prepared(((fits, 225),), ((too_long, "It does not fit."),)), ["busy"])
+    known = evidence.before(Prepared(((fits, 225),), ((too_long, "It does not fit."),)), ["busy"], None)
     assert known["warnings"] == ["busy"]
     assert known["left_out"] == [{"point": "8000/128/1/0", "reason": "It does not fit."}]
     assert known["checks"] == ["The server's tokenizer counts 225 tokens in the prompt of about 200."]
+
+
+@pytest.mark.parametrize(
+    ("load_share", "is_busy", "is_idle"),
+    [(None, False, False), (0.0, False, True), (0.49, False, True), (0.97, True, False)],
+)
+def test_a_busy_machine_is_a_warning_and_an_idle_one_a_check(
+    load_share: float | None, is_busy: bool, is_idle: bool
+) -> None:
+    """Of a server that is elsewhere this machine's load says nothing."""
+    known = evidence.before(Prepared((), ()), [], load_share)
+    assert (bool(known["warnings"]), bool(known["checks"])) == (is_busy, is_idle)
+    assert known["cpu_load_share_before"] == load_share
+    if is_busy:
+        assert "97% of its processor" in known["warnings"][0]
 
 
 def test_a_clean_run_passes_its_checks() -> None:

@@ -54,6 +54,15 @@ def test_a_machine_is_added_shown_and_edited(client: TestClient, database: Datab
     assert (machine.name, machine.ram_bytes) == ("Halo", None)
 
 
+def test_the_peak_of_a_processor_is_typed_kept_and_taken_back(client: TestClient, database: Database) -> None:
+    client.post("/machines", data=FORM | {"cpu_peak": "1.25"})
+    assert "1.25 TFLOP/s, typed" in client.get("/machines/strix-halo").text
+    assert ("cpu_peak", "1.25") in fields_of(client.get("/machines/strix-halo/edit").text)
+    client.post("/machines/strix-halo", data=FORM | {"cpu_peak": ""})
+    with database.read() as session:
+        assert machines.machine(session, "strix-halo").cpu_flops_per_s is None
+
+
 def test_a_figure_keeps_its_source_until_another_one_is_typed(client: TestClient, database: Database) -> None:
     form = {"name": "box", "ram_bandwidth": "51.2", "ram_bandwidth_source": "sensor", "ram_bandwidth_sourced": "51.2"}
     client.post("/machines", data=form)
@@ -238,6 +247,8 @@ def test_what_a_sensor_told_is_not_overwritten_by_the_catalogue(client: TestClie
         ({"ram": "1e-12"}, "Memory must be more than zero"),
         ({"ram": "0", "ram_exact": "0"}, "Memory must be more than zero"),
         ({"accelerator_cache": ["-5", ""]}, "Cache of My own card must be more than zero"),
+        ({"cpu_peak": "1500"}, "1,000 GFLOP/s are 1 TFLOP/s."),
+        ({"cpu_peak": "fast"}, "The processor&#39;s peak compute must be a number"),
         ({"cores": "0"}, "The number of cores must be between 1 and 100,000."),
         ({"kind": "x" * 41}, "The kind is longer than 40 characters."),
     ],

@@ -6,10 +6,15 @@ from dataclasses import replace
 import pytest
 from fastapi.testclient import TestClient
 
+from app.cli.text import run_text
+from app.compare import compare
 from app.db import Database
+from app.document import run_document
+from app.i18n import as_sentence
 from app.metrics import flags_of
 from app.samples import Point, Sample
 from app.settings import Settings
+from app.share.run import snapshot
 from tests.seed import made_sample, seed
 from tests.web.notebook import add_run, pages, text_of
 
@@ -68,6 +73,52 @@ def test_sensors_stand_below_the_tokens_and_give_energy(client: TestClient, data
     assert "The machine meanwhile" in page
     assert "5 readings of the machine's sensors during sample" in page
     assert "Energy per token" in page
+
+
+def test_energy_stands_beside_a_comparison_and_counts_in_no_verdict(client: TestClient, database: Database) -> None:
+    def watched(watts: float) -> list[Sample]:
+        sensors = {"at_ms": SENSORS["at_ms"], "values": {"gpu0.power_w": [watts] * 5}, "throttles": []}
+        return [replace(each, sensors=sensors) for each in streams(1, 300)]
+
+    calm, hungry, bare = (add_run(database, taken) for taken in (watched(100), watched(400), streams(1, 300)))
+    both = text_of(client.get(f"/compare?run={calm}&run={hungry}").text)
+    assert "Energy per token J" in both
+    one = text_of(client.get(f"/compare?run={calm}&run={bare}").text)
+    assert "Energy per token" not in one
+    with database.read() as session:
+        alone = compare(session, [calm, hungry], {})
+        beside = compare(session, [calm, hungry], {}, beside=["joules_per_output_token"])
+    assert [pair.verdict for pair in beside.pairs] == [pair.verdict for pair in alone.pairs]
+    (row,) = beside.points[0].beside
+    assert row.cells[1].ratio is not None
+    assert row.cells[1].ratio.value == pytest.approx(4, rel=0.2)
+
+
+def test_limits_are_the_same_on_every_surface(client: TestClient, database: Database) -> None:
+    """Page, JSON, terminal and share tell the same evidence, what to change first in front."""
+    run = add_run(database, streams(1, 300), evidence={"cpu_load_share_before": 0.9})
+    with database.read() as session:
+        document, shared = run_document(session, run), snapshot(session, run)
+    found = document["points"][0]["limits"]["found"]
+    assert found[0]["key"] == "busy_cpu"
+    page, terminal = text_of(client.get(f"/runs/{run}").text), run_text(document)
+    assert "Change this first: Stop what else runs on this machine" in page
+    (table,) = [each for each in shared.figures if each.title.startswith("What limits it")]
+    assert [row[1] for row in table.rows] == [each["sentence"] for each in found]
+    for each in found:
+        assert each["sentence"] in page
+        for text in (page, terminal, str(table.rows)):
+            assert as_sentence(each["evidence"]) in text
+
+
+def test_what_is_not_known_is_said(client: TestClient, database: Database) -> None:
+    bare = [replace(each, trace=replace(each.trace, server=None)) for each in streams(1, 300)]
+    run = add_run(database, bare, evidence={"no_sensors": "elsewhere"})
+    page = text_of(client.get(f"/runs/{run}").text)
+    assert "TTFT: the server does not state how long it worked on the prompt" in page
+    assert "Roofmark does not run on the server's machine" in page
+    with database.read() as session:
+        assert "TTFT: the server does not state" in run_text(run_document(session, run))
 
 
 def test_a_cached_prompt_has_a_ttft_of_its_own(client: TestClient, database: Database) -> None:

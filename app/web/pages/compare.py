@@ -27,6 +27,7 @@ from app.web.paths import path_for
 from app.web.render import engine_titles, render
 
 OFFERED = 20
+BESIDE = ("joules_per_output_token",)
 
 router = APIRouter(include_in_schema=False)
 
@@ -47,7 +48,7 @@ def show_comparison(
         return _picker(request, session, names, text.strip(), is_choosing=pick)
     if base is not None:
         return RedirectResponse(_address(request, *_by_age(session, names, base)), status_code=303)
-    return _comparison(request, names, compare(session, names, engine_titles()))
+    return _comparison(request, names, compare(session, names, engine_titles(), beside=BESIDE))
 
 
 def _address(request: Request, *names: str) -> str:

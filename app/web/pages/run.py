@@ -14,7 +14,7 @@ from app.errors import BadInput
 from app.i18n import _
 from app.metrics import FLAGS, metrics
 from app.models import ENDED_STATES, Machine, Model, Run, Server
-from app.roof import Limit, PointRoof, RunRoof, Unknown, insight, limits, run_roof, with_ceiling
+from app.roof import PointRoof, RunRoof, Unknown, insight, limits_of_run, run_roof, with_ceiling
 from app.samples import Point, Sample
 from app.store import devices, hardware, measurements, runs, samples
 from app.store.annotations import REASONS
@@ -72,7 +72,8 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         timeline=charts.timeline(at_point),
         gaps=charts.gaps(typical) if typical else None,
         sensors=charts.sensors_of(_with_sensors(typical, at_point)) if typical else None,
-        limits=_limits(taken, shown, roof),
+        no_sensors=charts.absence(run.evidence.get("no_sensors")),
+        limits=limits_of_run(taken, shown, roof, run.evidence) if shown else None,
         serving=serving_section(taken, request.query_params),
         previous=previous(session, run, engine_titles()),
         standing=standing(session, public_id),
@@ -98,14 +99,6 @@ def _calculation(
     if not isinstance(roof, RunRoof) or top is None or model is None or model.id is None:
         return ""
     return calculator.of_run(model.id, machine.name, devices.devices_of(session, machine), roof.foundation, top)
-
-
-def _limits(taken: Sequence[Sample], shown: Point | None, roof: RunRoof | Unknown | None) -> list[Limit]:
-    at_point = [sample for sample in taken if sample.point == shown]
-    alone = [sample for sample in taken if sample.point.concurrency == 1 and not sample.is_warmup]
-    if isinstance(roof, RunRoof):
-        return limits(at_point, roof.at(shown), roof.foundation, alone)
-    return limits(at_point, None, None, alone)
 
 
 def _with_sensors(sample: Sample, at_point: Sequence[Sample]) -> Sample:

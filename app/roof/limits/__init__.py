@@ -1,0 +1,60 @@
+"""What limits a result: rules from what was measured, each naming its evidence and what to change first.
+
+A rule that has no evidence says nothing; where no rule speaks, it is said what is not known.
+
+base    what a rule sees, and what it says
+ttft    the rules of TTFT
+decode  the rules of decode
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from app.roof.foundation import Unknown
+from app.roof.limits import decode, ttft
+from app.roof.limits.base import ORDER, Evidence, Limit
+from app.roof.points import RunRoof
+from app.samples import Point, Sample
+
+__all__ = ["Evidence", "Limit", "Limits", "limits", "limits_of_run"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    found: tuple[Limit, ...]
+    """What to change first comes first."""
+    unknown: tuple[str, ...]
+    """Of TTFT and of decode, where no rule speaks: what is known all the same, or what would have to be known."""
+
+
+def limits(seen: Evidence) -> Limits:
+    found = [*ttft.rules(seen), *decode.rules(seen)]
+    unknown = [
+        *(() if any(each.of == "TTFT" for each in found) else ttft.unknown(seen)),
+        *(() if any(each.of == "Decode" for each in found) else decode.unknown(seen)),
+    ]
+    return Limits(tuple(sorted(found, key=lambda each: ORDER.index(each.key))), tuple(unknown))
+
+
+def limits_of_run(
+    taken: Sequence[Sample],
+    point: Point,
+    roof: RunRoof | Unknown | None,
+    evidence: Mapping[str, Any] = MappingProxyType({}),
+) -> Limits:
+    """Of one point of a run. `taken`: all of the run's samples; `evidence`: the run's."""
+    known = roof if isinstance(roof, RunRoof) else None
+    shares = [each["value"] for each in evidence.get("server", ()) if each["name"] == "gpu_share"]
+    return limits(
+        Evidence(
+            samples=[sample for sample in taken if sample.point == point],
+            roof=known.at(point) if known else None,
+            foundation=known.foundation if known else None,
+            no_ceiling=f"{roof.reason} {roof.remedy}" if isinstance(roof, Unknown) else "",
+            alone=[sample for sample in taken if sample.point == replace(point, concurrency=1) != point],
+            cpu_load_share_before=evidence.get("cpu_load_share_before"),
+            on_cards_share=shares[0] if shares else None,
+        )
+    )

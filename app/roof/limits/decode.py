@@ -1,0 +1,305 @@
+"""What decode stands against: memory bandwidth, and what keeps it from reaching that."""
+
+from collections.abc import Iterator
+from statistics import fmean, median, stdev
+
+from app.ceiling.decode import USUAL_SHARE
+from app.ceiling.efficiency import NEAR, PUBLISHED_SHARES, published_kind
+from app.ceiling.types import KV_BITS
+from app.hardware.catalogue import built_in
+from app.i18n import _
+from app.metrics import clock, sensed
+from app.metrics.summary import percentile
+from app.roof.foundation import Foundation
+from app.roof.limits.base import NOTABLE, Evidence, Limit, decodes
+from app.roof.limits.heat import held_back
+from app.roof.points import PointRoof
+from app.units import number, plural, size
+
+STALL_TIMES = 4.0
+"""A gap is a stall from so many times on what nine of ten gaps keep below: the bursts of a draft are a rhythm."""
+STALLS_SHARE = 0.1
+"""Of the decode time, in stalls."""
+MIN_GAPS = 20
+UNSTEADY = 0.08
+"""Coefficient of variation of decode among samples of one point."""
+FEW_ACCEPTED = 0.4
+SHARED = 0.8
+"""A stream among several that keeps less than this of a lone stream's decode."""
+WHOLE = 0.99
+"""Share of a model on cards from which on all of it is there."""
+BUSY_PERCENT = 100 * sensed.BUSY_CPU_SHARE
+SPOILERS = frozenset({"swapping", "held_back", "power_limit", "offload", "busy_cpu", "stalls", "drafts"})
+"""What explains a decode that stays far below its ceiling."""
+
+
+def rules(seen: Evidence) -> Iterator[Limit]:
+    found = [*_swapping(seen), *_offload(seen), *_busy_cpu(seen), *_stalls(seen), *_rejected_drafts(seen.roof)]
+    if not _is_usual(seen):  # what reaches what such hardware usually does was not held back by much
+        found += held_back(seen, "Decode", sensed.decode_span_ms)
+    yield from found
+    yield from _kv_cache(seen)
+    yield from _shared(seen)
+    yield from _bandwidth(seen, is_explained=any(each.key in SPOILERS for each in found))
+    yield from _unsteady(seen)
+
+
+def unknown(seen: Evidence) -> Iterator[str]:
+    """Why no rule speaks."""
+    speeds, roof = decodes(seen.usable), seen.roof
+    if not speeds:
+        return
+    if roof is None:
+        why = seen.no_ceiling or _("There is no ceiling to hold it against.")
+        yield _("Decode: nothing stands out in {speed} tok/s. {why}", speed=number(median(speeds)), why=why)
+    elif roof.above:
+        yield _(
+            "Decode: it is faster than its ceiling, so the ceiling tells nothing: {why}.", why="; ".join(roof.above)
+        )
+    elif roof.cache:
+        yield _("Decode: {why}.", why=roof.cache)
+
+
+# --- the ceiling -----------------------------------------------------------------------------------------------------
+
+
+def _usual(found: Foundation) -> tuple[float, str]:
+    """The share from which on a decode is as near its ceiling as is usual on its device, and what is usual there."""
+    low, high = (f"{100 * share:.0f}" for share in USUAL_SHARE)
+    holder = found.holders[0]
+    device = built_in().find(holder.device.name, holder.memory_bytes).device
+    kind = published_kind(device.name, device.vendor, device.kind, found.geometry) if device else "all"
+    usual, what = PUBLISHED_SHARES[kind]
+    if (least := (1 - NEAR) * usual / 100) < USUAL_SHARE[0]:
+        return least, _("the median of {what} is {percent} %", what=_(what), percent=usual)
+    return USUAL_SHARE[0], _("good results reach {low} to {high} %", low=low, high=high)
+
+
+def _is_usual(seen: Evidence) -> bool:
+    share = seen.roof.mbu if seen.roof else None
+    return bool(share and seen.foundation and share >= _usual(seen.foundation)[0])
+
+
+def _bandwidth(seen: Evidence, is_explained: bool) -> Iterator[Limit]:
+    roof, found = seen.roof, seen.foundation
+    if roof is None or found is None or roof.mbu is None or roof.decode_tokens_per_s is None:
+        return
+    least, usual = _usual(found)
+    evidence = _(
+        "{share} % of the ceiling ({speed} of {ceiling} tok/s), and {usual}",
+        share=number(roof.mbu * 100),
+        speed=number(roof.decode_tokens_per_s),
+        ceiling=number(roof.decode.tokens_per_s),
+        usual=usual,
+    )
+    if least <= roof.mbu <= 1 and not roof.cache:
+        yield Limit(
+            "bandwidth",
+            "Decode",
+            _("Memory bandwidth."),
+            evidence,
+            _("Read fewer bytes for each token, or take faster memory: see what it would take."),
+        )
+    elif roof.mbu < least and not is_explained:
+        if loads := [fmean(told) for told in sensed.card_loads(seen.rounds, sensed.decode_span_ms)]:
+            evidence += _("; the busiest card worked {percent} % of the time", percent=number(max(loads)))
+        evidence += _("; nothing that was measured tells what it is")
+        yield Limit(
+            "other",
+            "Decode",
+            _("Something other than memory bandwidth."),
+            evidence,
+            _(
+                "Measure another quantization here, which tells the fixed cost of a layer; then try a newer build of "
+                "the engine."
+            ),
+        )
+
+
+def _kv_cache(seen: Evidence) -> Iterator[Limit]:
+    roof, found = seen.roof, seen.foundation
+    if roof is None or found is None or roof.mbu is None or not roof.step.kv_bytes:
+        return
+    kv_bytes = roof.step.batch * roof.step.kv_bytes
+    share = kv_bytes / roof.step.n_bytes
+    if share < NOTABLE:
+        return
+    remedy = (
+        _("A smaller KV cache type (q8_0), or a shorter context.")
+        if max(found.kv.bits) > KV_BITS["q8_0"]
+        else _("A shorter context: its type, {kv}, is small already.", kv=found.kv)
+    )
+    yield Limit(
+        "kv_cache",
+        "Decode",
+        _("The KV cache."),
+        _(
+            "{kv_share} % of the bytes read for a token, {kv_bytes}, at {context:,} tokens of context",
+            kv_share=number(share * 100),
+            kv_bytes=size(kv_bytes),
+            context=roof.context,
+        ),
+        remedy,
+    )
+
+
+def _offload(seen: Evidence) -> Iterator[Limit]:
+    """By the layers that the configuration states, else by the server's own word."""
+    roof, found = seen.roof, seen.foundation
+    remedy = _("Bring more layers onto cards: a smaller quantization, a smaller KV cache, or one more card.")
+    if roof is not None and found is not None and found.layers_on_cards is not None:
+        portions = found.portions(roof.step)
+        times = [portion.share / portion.device.bandwidth_bytes_per_s for portion in portions]
+        in_memory = times[-1] / sum(times)
+        if roof.mbu is not None and in_memory >= NOTABLE:
+            evidence = _(
+                "{layers_on_cards} of {blocks} layers are on cards; reading the others from memory is "
+                "{in_memory} % of a token's reading time",
+                layers_on_cards=found.layers_on_cards,
+                blocks=found.geometry.blocks,
+                in_memory=number(in_memory * 100),
+            )
+            yield Limit("offload", "Decode", _("Layers that are not on a card."), evidence, remedy)
+    elif seen.on_cards_share is not None and 0 < seen.on_cards_share < WHOLE:
+        evidence = _(
+            "the server says that {share} % of the model is in the memory of cards",
+            share=number(seen.on_cards_share * 100),
+        )
+        yield Limit("offload", "Decode", _("Layers that are not on a card."), evidence, remedy)
+
+
+def _rejected_drafts(roof: PointRoof | None) -> Iterator[Limit]:
+    drafts = roof.drafts if roof else None
+    if drafts and drafts.drafted and drafts.accepted < FEW_ACCEPTED * drafts.drafted:
+        yield Limit(
+            "drafts",
+            "Decode",
+            _("Most drafts are rejected."),
+            _(
+                "{accepted:,} of {drafted:,} drafted tokens were right",
+                accepted=drafts.accepted,
+                drafted=drafts.drafted,
+            ),
+            _("Draft fewer tokens at a time, or take another draft model."),
+        )
+
+
+# --- the machine -----------------------------------------------------------------------------------------------------
+
+
+def _swapping(seen: Evidence) -> Iterator[Limit]:
+    swapped_bytes = sensed.swapped(seen.taken)
+    if swapped_bytes >= sensed.SWAPPED_BYTES:
+        yield Limit(
+            "swapping",
+            "Decode",
+            _("The machine swapped."),
+            _(
+                "{swapped} went to or came from the swap space during {samples}",
+                swapped=size(swapped_bytes),
+                samples=plural(len(seen.taken), "sample"),
+            ),
+            _("Stop what else holds memory, or take a smaller quantization or a shorter context."),
+        )
+
+
+def _busy_cpu(seen: Evidence) -> Iterator[Limit]:
+    """Before the run, or beside a model that is on cards: one that is not keeps the processor busy itself."""
+    before = 100 * (seen.cpu_load_share_before or 0)
+    if before >= BUSY_PERCENT and seen.taken:
+        yield Limit(
+            "busy_cpu",
+            "Decode",
+            _("The processor was busy with something else."),
+            _("{percent} % of all its cores just before the run", percent=number(before)),
+            _("Stop what else runs on this machine, and measure again."),
+        )
+        return
+    found = seen.foundation
+    if found is None or any(holder.is_ram for holder in found.holders) or (seen.on_cards_share or 1) < WHOLE:
+        return
+    loads = sensed.readings_of(seen.rounds, "cpu_load_percent", sensed.decode_span_ms)
+    if loads and not _is_usual(seen) and fmean(loads) >= BUSY_PERCENT:
+        yield Limit(
+            "busy_cpu",
+            "Decode",
+            _("The processor is busy, although the model is on cards."),
+            _(
+                "{percent} % of all its cores on average during decode, in {readings}",
+                percent=number(fmean(loads)),
+                readings=plural(len(loads), "reading"),
+            ),
+            _("Stop what else runs on this machine, and measure again."),
+        )
+
+
+def _stalls(seen: Evidence) -> Iterator[Limit]:
+    gaps = [
+        gap
+        for sample in seen.usable
+        if not {"bundled", "buffered"} & set(sample.flags)
+        for gap in clock.gaps_ms(sample.trace)
+    ]
+    if len(gaps) < MIN_GAPS:
+        return
+    usual = percentile(gaps, 90)
+    stalls = [gap for gap in gaps if gap > STALL_TIMES * usual]
+    lost = sum(stalls) - usual * len(stalls)
+    if usual > 0 and lost > STALLS_SHARE * sum(gaps):
+        yield Limit(
+            "stalls",
+            "Decode",
+            _("The stream stalls."),
+            _(
+                "{pauses} longer than {stall_times} ms cost {share} % of the decode time",
+                pauses=plural(len(stalls), "pause"),
+                stall_times=number(STALL_TIMES * usual),
+                share=number(100 * lost / sum(gaps)),
+            ),
+            _("Look for what else runs on the machine at these moments."),
+        )
+
+
+# --- the samples beside each other -----------------------------------------------------------------------------------
+
+
+def _shared(seen: Evidence) -> Iterator[Limit]:
+    together, single = decodes(seen.usable), decodes(seen.usable_alone)
+    if not together or not single or seen.streams == 1:
+        return
+    kept = median(together) / median(single)
+    if kept < SHARED:
+        yield Limit(
+            "shared",
+            "Decode",
+            _("Streams share what there is."),
+            _(
+                "each of {concurrency} gets {together} tok/s, {kept} % of the {single} of a lone stream",
+                concurrency=seen.streams,
+                together=number(median(together)),
+                kept=number(kept * 100),
+                single=number(median(single)),
+            ),
+            _("Fewer streams at once, where one person's speed matters more than throughput."),
+        )
+
+
+def _unsteady(seen: Evidence) -> Iterator[Limit]:
+    speeds = decodes(seen.usable)
+    if len(speeds) < 3 or seen.streams > 1:
+        return
+    variation = stdev(speeds) / fmean(speeds)
+    if variation > UNSTEADY:
+        yield Limit(
+            "unsteady",
+            "Decode",
+            _("It is not the same from sample to sample."),
+            _(
+                "{low} to {high} tok/s among {samples}, a variation of {variation} %",
+                low=number(min(speeds)),
+                high=number(max(speeds)),
+                samples=plural(len(speeds), "sample"),
+                variation=number(variation * 100),
+            ),
+            _("Measure again on an idle machine: the median hides what disturbed it."),
+        )

@@ -1,0 +1,114 @@
+"""Whose sensors are read, and what is said where none are."""
+
+import socket
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from app.db import Database
+from app.hardware import names_this_host, this_host
+from app.models import Machine
+from app.runner.sensing import absence, sensed, watching
+from app.settings import Settings
+from app.store import machines
+from tests.traces import sample
+
+READ = {"at_ms": [0, 500], "values": {}, "throttles": []}
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return settings.model_copy(update={"sensors": True})
+
+
+@pytest.mark.parametrize(
+    ("name", "hostname", "is_here"),
+    [
+        (this_host().name, None, True),
+        ("Renamed", this_host().name, True),
+        ("GPU box", None, False),  # behind a tunnel, its server has a loopback address here
+        (this_host().name, "another-host", False),
+    ],
+)
+def test_a_machine_is_this_one_by_what_was_told_and_not_by_its_servers_address(
+    name: str, hostname: str | None, is_here: bool
+) -> None:
+    assert machines.is_here(Machine(slug="m", name=name, hostname=hostname)) is is_here
+
+
+def test_the_sensors_of_another_machine_are_not_read(settings: Settings) -> None:
+    with watching(False, settings) as watch:
+        assert watch is None
+    with watching(True, settings.model_copy(update={"sensors": False})) as watch:
+        assert watch is None
+    with watching(True, settings) as watch:
+        assert watch is not None
+
+
+@pytest.mark.parametrize(
+    ("is_here", "has_watch", "has_seen", "sensors", "why"),
+    [
+        (False, False, False, {}, "elsewhere"),
+        (True, False, False, {}, "off"),
+        (True, True, False, {}, "silent"),
+        (True, True, True, {}, "short"),
+        (True, True, True, READ, None),
+    ],
+)
+def test_why_nothing_is_known(
+    is_here: bool, has_watch: bool, has_seen: bool, sensors: dict[str, Any], why: str | None
+) -> None:
+    watch: Any = SimpleNamespace(has_seen=has_seen) if has_watch else None
+    assert absence(is_here, watch, [sample(sensors=sensors)]) == why
+
+
+def test_only_the_first_stream_keeps_what_was_seen() -> None:
+    from app.bench import Taken
+    from app.models import now
+
+    def between(start_s: float, end_s: float) -> list[Any]:
+        return [SimpleNamespace(at_s=start_s + 0.1, values={"cpu_load_percent": 5}, throttles=())]
+
+    watch: Any = SimpleNamespace(between=between)
+    first, second = (sensed(Taken(sample(stream=n), now(), 1.0), watch).sample for n in range(2))
+    assert first.sensors["at_ms"] == [100]
+    assert second.sensors == {}
+    assert sensed(Taken(sample(), now(), 1.0), None).sample.sensors == {}
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        (lambda: socket.gethostname().upper(), True),
+        (lambda: "127.0.0.1", True),
+        (lambda: "::1", True),
+        (lambda: "192.168.7.5", True),
+        (lambda: "fe80::1", True),
+        (lambda: "192.168.7.6", False),
+        (lambda: "example.com", False),
+        (lambda: "", False),
+    ],
+)
+def test_a_machine_knows_its_own_names_and_addresses(
+    host: Callable[[], str], expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = [SimpleNamespace(address=each) for each in ("192.168.7.5", "fe80::1%eth0", "02:42:ac:11:00:02")]
+    monkeypatch.setattr("psutil.net_if_addrs", lambda: {"eth0": own})
+    assert names_this_host(host()) is expected
+
+
+def test_the_terminal_takes_an_address_of_its_own_for_this_machine(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from app.cli.measure import _machine_at
+
+    address = "192.168.7.5"
+    monkeypatch.setattr("psutil.net_if_addrs", lambda: {"eth0": [SimpleNamespace(address=address)]})
+    with database.write() as session:
+        own = _machine_at(session, f"http://{address}:8080")
+        other = _machine_at(session, "http://192.168.7.6:8080")
+        assert _machine_at(session, "http://localhost:8080").id == own.id
+        assert machines.is_here(own)
+        assert not machines.is_here(other)
