@@ -5,6 +5,7 @@ request there is none: commands, workers and the database stay English. What was
 says in the reader's language when it is shown.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -177,6 +178,7 @@ class _Catalogue:
         said = [tuple(forms) for forms in compiled(path.read_bytes())]
         self._counted = {form: (forms[0], forms[1]) for forms in said if len(forms) > 1 for form in forms}
         self._messages = Messages((forms[0] for forms in said if len(forms) == 1), self._counted)
+        self._without_code = {forms[0].replace("`", ""): forms[0] for forms in said if "`" in forms[0]}
         self._pauses = _PAUSES.get(tag, {})
         self.translated = lru_cache(maxsize=4096)(self._translated)
 
@@ -215,6 +217,9 @@ class _Catalogue:
 
     def _clauses(self, text: str) -> str:
         """Of what is no message itself: names, messages and others' words in a row."""
+        for end in (found.start() for found in re.finditer("[,;] ", text)):  # a message that goes on where another ends
+            if (more := self._sentence(text[end:])) is not None and (said := self.translated(text[:end])) != text[:end]:
+                return said + more
         head, colon, tail = text.partition(": ")
         is_said = " " in head or tail[:1].isdigit()
         if colon and is_said and (said_head := self.translated(head)) != head:  # what follows is another's word
@@ -224,11 +229,11 @@ class _Catalogue:
         for pause in ("; ", " = ", " + ", ", "):
             parts = text.split(pause)
             if 1 < len(parts) <= _MOST_CLAUSES:
-                said = [self.translated(part) for part in parts]
+                told = [self.translated(part) for part in parts]
                 is_name = [" " not in part for part in parts]
-                is_own = [one != other and not name for one, other, name in zip(said, parts, is_name, strict=True)]
+                is_own = [one != other and not name for one, other, name in zip(told, parts, is_name, strict=True)]
                 if any(is_own) and (pause != ", " or all(map(or_, is_own, is_name))):
-                    return self._joined(said, pause)
+                    return self._joined(told, pause)
         return text
 
     def _sentence(self, text: str, *, across: bool = False) -> str | None:
@@ -241,8 +246,12 @@ class _Catalogue:
                 others = {_OTHERS, *(field.name for field in message.fields if field.is_quoted)}
                 told = {name: value if name in others else self._value(value, name) for name, value in values.items()}
                 return message.filled(self._of(message.id, values), told)
-        whole = self._sentence(text[:-1], across=across) if text.endswith(".") else None
-        return None if whole is None else self.gettext("{sentence}.").format(sentence=whole)
+        if text.endswith(".") and (whole := self._sentence(text[:-1], across=across)) is not None:
+            return self.gettext("{sentence}.").format(sentence=whole)
+        if text in self._without_code:
+            return self.gettext(self._without_code[text]).replace("`", "")
+        # words from the middle of a sentence may stand as one of their own
+        return self._sentence(text[:1].lower() + text[1:], across=across) if text[:1].isupper() else None
 
     def _value(self, value: str, name: str = "") -> str:
         """Single words are names, but for those that are known to be Roofmark's terms, which begin large elsewhere."""
