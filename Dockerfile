@@ -16,6 +16,8 @@ COPY . .
 RUN /opt/roofmark/bin/pip install --no-cache-dir --constraint /pins.txt '.[postgres]'
 
 FROM python:3.13-slim
+# the pictures of shared pages need a font for Chinese titles
+RUN apt-get update && apt-get install --yes --no-install-recommends fonts-wqy-microhei && rm -rf /var/lib/apt/lists/*
 COPY --from=build /opt/roofmark /opt/roofmark
 RUN useradd --system --uid 10001 --user-group roofmark && install -d -o roofmark -g roofmark /data
 ENV PATH=/opt/roofmark/bin:$PATH PYTHONUNBUFFERED=1 ROOFMARK_DATA_DIR=/data ROOFMARK_PORT=8765

@@ -6,7 +6,7 @@ Counters belong to the server, not to one request: they tell of the whole run, w
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Statistic = Literal["mean", "p50", "p99", "total", "now"]
+Statistic = Literal["mean", "p50", "p99", "max", "total", "now"]
 
 
 @dataclass(frozen=True)

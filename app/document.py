@@ -12,6 +12,8 @@ from app.counted import Counted
 from app.metrics import Measured, metrics
 from app.metrics.beside import beside, disagreement
 from app.metrics.clock import first_token_ms
+from app.metrics.serving import largest_within, serving
+from app.metrics.throughput import USUAL_SLO
 from app.models import Config, Machine, Model, Run
 from app.roof import Holder, RunRoof, Unknown, limits_of_run, run_roof, with_ceiling
 from app.samples import Point, Sample
@@ -63,6 +65,7 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
         },
         "baseline": baseline.to_json(baseline.standing(session, public_id)),
         "points": _points(run, measured, roof, taken),
+        "serving": _serving(taken),
         "samples": [_sample(sample) for sample in taken],
     }
 
@@ -203,6 +206,18 @@ def _limits(run: Run, point: Point, roof: RunRoof | Unknown | None, taken: Seque
     """What limits the result at this point, what to change first in front; and what is not known of it."""
     found = limits_of_run(taken, point, roof, run.evidence)
     return {"found": [asdict(each) for each in found.found], "unknown": list(found.unknown)}
+
+
+def _serving(taken: Sequence[Sample]) -> dict[str, Any] | None:
+    """How many streams could be served within the usual limits; null without several streams."""
+    found = serving(taken, USUAL_SLO)
+    if not found:
+        return None
+    return {
+        "slo": asdict(USUAL_SLO),
+        "largest_streams": largest_within(found),
+        "points": [asdict(each) for each in found],
+    }
 
 
 def _ceiling(roof: RunRoof | Unknown | None, point: Point) -> dict[str, Any] | None:

@@ -113,6 +113,8 @@ class Trace:
     """All prompt tokens, cached ones included."""
     cached_tokens: int | None = None
     output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    """Of the output tokens those that the server calls reasoning, seen or not."""
     count_source: CountSource | None = None
     finish_reason: str | None = None
     model: str | None = None

@@ -57,7 +57,8 @@ class Settings(BaseSettings):
         None, description="Whom to tell of failed runs and of those worse than their baseline: Apprise URLs."
     )
     sensors: bool = Field(
-        True, description="Read the machine's sensors twice a second during a run, in a process of their own."
+        True,
+        description="Read the machine's sensors, and how busy the server is, twice a second in processes of their own.",
     )
     log_level: str = Field("INFO", description="Level of the log on standard error.")
 

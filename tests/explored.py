@@ -10,6 +10,7 @@ from sqlmodel import Session
 from app.ceiling.hf_config import from_config
 from app.ceiling.labels import bits_of_label
 from app.configuration import Snapshot
+from app.metrics import metrics
 from app.models import FULL_GEOMETRY, Measurement, Run, Server
 from app.samples import Point
 from app.store import configs, machines, servers
@@ -122,4 +123,5 @@ def number(
         value=value,
         null_reason=null_reason,
         sample_count=5,
+        formula_version=metrics()[metric].formula_version,
     )

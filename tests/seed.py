@@ -11,7 +11,7 @@ from app.ceiling.hf_config import from_config
 from app.ceiling.types import USUAL_BITS
 from app.configuration import Snapshot
 from app.hardware.profile import CATALOGUE
-from app.metrics import flags_of
+from app.metrics import flags_of, metrics
 from app.models import FULL_GEOMETRY, Machine, Measurement, Run, Server
 from app.samples import CacheDefeat, CountSource, Event, Kind, Point, Sample, ServerFigures, Status, Trace
 from app.store import configs, machines, measurements, samples, servers
@@ -172,6 +172,7 @@ def _triple(run: Run, case: Case, setup: _Setup, chance: random.Random) -> list[
             maximum=value * 1.02,
             standard_deviation=value * 0.012,
             sample_count=5,
+            formula_version=metrics()[metric].formula_version,
         )
         for metric, source, unit, value in given
     ]

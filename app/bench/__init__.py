@@ -4,6 +4,7 @@ job     what to measure, and what of it fits
 checks  before each round: the server is there, loaded and idle
 others  whether the server worked for somebody else
 round   as many requests at once as a point asks for
+load    how busy the server is meanwhile, asked by another process
 pauses  whether this machine slept meanwhile
 play    warm-ups and repetitions of every point
 """

@@ -15,7 +15,7 @@ from app.bench.progress import Phase, Taken
 from app.bench.round import play_round
 from app.bench.stop import Stop
 from app.engines.base import Counters
-from app.errors import ServerProblem, Trouble
+from app.errors import Cancelled, ServerProblem, Trouble
 from app.i18n import marked
 from app.metrics import FLAGS, flags_of, is_usable
 from app.metrics.flags import SLEPT_S
@@ -41,12 +41,13 @@ class _Round:
 def play(job: Job, prepared: Prepared, stop: Stop) -> Iterator[Phase | Taken]:
     """Warm-ups, then repetitions, point by point. Ends early after a round in which a sample failed.
 
-    A generator, so that its caller stores each sample the moment it was taken and decides when to stop. Raises
-    ServerProblem when going on is pointless, Cancelled when `stop` says so.
+    A generator, so that its caller stores each sample the moment it was taken. Raises ServerProblem when going on is
+    pointless, Cancelled when `stop` says so and all that was taken has been handed out.
     """
     ordinal, limits = 0, job.limits
     for case, counted in prepared.cases:
         for index in range(job.suite.rounds):
+            stop.check()
             busy = yield from wait_until_idle(job.engine, job.client, limits, stop)
             if busy:  # waited long enough once: the samples say that the server was busy
                 limits = replace(limits, busy_timeout_s=0)
@@ -59,6 +60,7 @@ def play(job: Job, prepared: Prepared, stop: Stop) -> Iterator[Phase | Taken]:
             if any(each.sample.trace.status is Status.FAILED for each in taken):
                 return
             ordinal += len(taken)
+    stop.check()
 
 
 def _taken(job: Job, this: _Round, stop: Stop) -> Generator[Phase, None, list[Taken]]:
@@ -85,11 +87,27 @@ def _taken(job: Job, this: _Round, stop: Stop) -> Generator[Phase, None, list[Ta
             continue
         seconds = time.monotonic() - begun
         seen: dict[str, Any] = {"slept_s": slept} if (slept := slept_s() - slept) >= SLEPT_S else {}
+        if stop.requested and any(trace.status is not Status.OK for trace in traces):
+            seen["cancelled"] = True
+            traces = _cut_short(traces)
         if this.server_was_busy or _was_shared(job, traces, before):
             seen["server_was_busy"] = True
         if job.log is not None:
             traces = job.log.complete(traces)
         return [Taken(sample, started_at, seconds) for sample in _samples(this, traces, seen)]
+
+
+def _cut_short(traces: Sequence[Trace]) -> Sequence[Trace]:
+    """What came before the run was cancelled. Raises Cancelled when that is nothing."""
+    said = marked("The run was cancelled in the middle of this answer.")
+    kept = [
+        replace(trace, error=None if trace.status is Status.OK else said)
+        for trace in traces
+        if trace.status is not Status.FAILED
+    ]
+    if not kept:
+        raise Cancelled("Cancelled.")
+    return kept
 
 
 def _was_shared(job: Job, traces: Sequence[Trace], before: Counters | None) -> bool:

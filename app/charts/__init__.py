@@ -7,7 +7,7 @@ colour, dash and marker, so that light and dark need no second figure.
 from app.charts.base import MAX_SERIES, Figure, Key, Table
 from app.charts.compare import curves, forest, pauses, series_of
 from app.charts.history import history
-from app.charts.roof import Reached, Work, against_context, reached, roofline, run_roofline
+from app.charts.roof import Reached, Work, against_context, reached, roofline, run_roofline, without_ceiling
 from app.charts.sensors import absence, sensors_of
 from app.charts.serving import serving_figure
 from app.charts.sparkline import sparkline
@@ -36,4 +36,5 @@ __all__ = [
     "sparkline",
     "timeline",
     "typical_sample",
+    "without_ceiling",
 ]

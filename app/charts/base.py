@@ -21,7 +21,7 @@ class Key:
     title: str
     link: str | None = None
     mode: str = "lines+markers"
-    """What of it is drawn: lines, markers, or both."""
+    """What of it is drawn: lines, markers, or both; in the background also dashed, as a limit is."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -23,10 +24,12 @@ VARIED = (
     ("prompt_tokens", marked("Prompt tokens")),
 )
 """What a suite may vary."""
-MAX_TICKS = 8
+CLOSEST_TICKS = 0.09
+"""As a share of the axis: on a phone, closer labels run into each other."""
 LADDERS = (
     *([round(1 + step * place, 4) for place in range(-12, 13)] for step in (0.01, 0.02, 0.05)),
     [0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2, 3, 5, 10],
+    [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10],
     [0.1, 0.2, 0.5, 1, 2, 5, 10],
 )
 """Ever coarser ticks around 1."""
@@ -35,6 +38,14 @@ LADDERS = (
 def series_of(place: int) -> int | None:
     """Of more subjects than there are looks, the last ones stay in the background."""
     return place if place < MAX_SERIES else None
+
+
+def _lettered(trace: dict[str, Any], letter: str, place: int, at: int) -> dict[str, Any]:
+    """In the background all look alike: there each says at one of its points which it is."""
+    if series_of(place) is not None:
+        return trace
+    text = [letter if index == at else "" for index in range(len(trace["x"]))]
+    return trace | {"mode": f"{trace['mode']}+text", "text": text, "textposition": "middle right"}
 
 
 def forest(found: Comparison) -> Figure | None:
@@ -104,7 +115,7 @@ def _mark(subject: Subject, place: int, cell: Cell, row: Row, y: str, line: int)
         }
     interval = f"<br>{change_interval(ratio.low, ratio.high)}" if ratio.low and ratio.high else ""
     said = f"{row.title} {percent(ratio.value - 1)}{interval}<br>{_(ratio.verdict or 'no verdict')}"
-    return {
+    mark = {
         "type": "scatter",
         "mode": "markers",
         "name": plain(subject.title),
@@ -116,20 +127,25 @@ def _mark(subject: Subject, place: int, cell: Cell, row: Row, y: str, line: int)
         "hovertemplate": f"{subject.letter} · {plain(subject.title)}<br>{said}<extra></extra>",
         "showlegend": False,
     }
+    return _lettered(mark, subject.letter, place, 0)
 
 
 def _ratio_axis(lowest: float, highest: float, anchor: str) -> dict[str, Any]:
     """Half as much is as far from 1 as twice as much; ticks at round numbers."""
     low, high = math.log10(lowest), math.log10(highest)
     pad = max(0.05 * (high - low), 0.004)
-    fitting = (ticks for ticks in LADDERS if sum(lowest <= tick <= highest for tick in ticks) <= MAX_TICKS)
-    ticks = next(fitting, None)
+    closest = CLOSEST_TICKS * (high - low + 2 * pad)
+    ticks = next((each for each in LADDERS if _are_apart([t for t in each if lowest <= t <= highest], closest)), None)
     return {
         "type": "log",
         "range": [round(low - pad, 4), round(high + pad, 4)],
         **({"tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]} if ticks else {"dtick": 1}),
         "anchor": anchor,
     }
+
+
+def _are_apart(ticks: Sequence[float], closest: float) -> bool:
+    return all(math.log10(after / before) >= closest for before, after in pairwise(ticks))
 
 
 def _forest_table(found: Comparison, rows: Sequence[Row]) -> Table:
@@ -159,18 +175,17 @@ def pauses(found: Comparison) -> Figure | None:
     traces = []
     for place, each in known:
         subject = found.subjects[place]
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": plain(subject.title),
-                "meta": {"series": series_of(place)},
-                "x": list(each.quantiles_ms[: SHOWN_PERCENT + 1]),
-                "y": list(range(SHOWN_PERCENT + 1)),
-                "hovertemplate": f"{subject.letter}: %{{y}} % within %{{x:,.3~r}} ms<extra></extra>",
-                "showlegend": False,
-            }
-        )
+        trace = {
+            "type": "scatter",
+            "mode": "lines",
+            "name": plain(subject.title),
+            "meta": {"series": series_of(place)},
+            "x": list(each.quantiles_ms[: SHOWN_PERCENT + 1]),
+            "y": list(range(SHOWN_PERCENT + 1)),
+            "hovertemplate": f"{subject.letter}: {_('%{y} % within %{x:,.3~r} ms')}<extra></extra>",
+            "showlegend": False,
+        }
+        traces.append(_lettered(trace, subject.letter, place, SHOWN_PERCENT // 2))
     middles = pause(", ").join(
         f"{found.subjects[place].letter} {number(each.quantiles_ms[50])} ms" for place, each in known
     )
@@ -244,7 +259,7 @@ def _curve(
     values = [cell.value or 0.0 for _, cell in known]
     above = [max(0.0, (cell.high or value) - value) for (_, cell), value in zip(known, values, strict=True)]
     below = [max(0.0, value - (cell.low or value)) for (_, cell), value in zip(known, values, strict=True)]
-    return {
+    curve = {
         "type": "scatter",
         "mode": "lines+markers",
         "name": plain(subject.title),
@@ -260,6 +275,7 @@ def _curve(
         "hovertemplate": f"{subject.letter} · {row.title} %{{y:,.3~r}} {row.unit}<br>{title} %{{x:,}}<extra></extra>",
         "showlegend": False,
     }
+    return _lettered(curve, subject.letter, place, len(known) - 1)
 
 
 def _curve_table(found: Comparison, title: str, name: str, points: Sequence[Point]) -> Table:

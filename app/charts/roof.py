@@ -9,7 +9,7 @@ from app.ceiling.decode import Device
 from app.charts.base import Figure, Key, Table, axis
 from app.i18n import _, joined
 from app.roof import Foundation, Insight, PointRoof
-from app.units import GIGA, TERA, number
+from app.units import GIGA, TERA, number, percent
 
 
 class Reached(NamedTuple):
@@ -53,6 +53,34 @@ def against_context(curve: Sequence[CurvePoint], reached: Sequence[Reached] = ()
             ),
         ),
         legend=(Key(0, _("This run")),) if reached else (),
+    )
+
+
+def without_ceiling(reached: Sequence[Reached]) -> Figure | None:
+    """The measured points alone; None where they are all of one context."""
+    ordered = sorted(reached)
+    if len({point.context for point in ordered}) < 2:
+        return None
+    first, last = ordered[0], ordered[-1]
+    return Figure(
+        data=[_measured(ordered)],
+        layout={
+            "xaxis": axis(_("Tokens in the cache")),
+            "yaxis": axis(_("Decode tok/s")),
+            "hovermode": "closest",
+        },
+        summary=_(
+            "{first} tok/s with {few:,} tokens in the cache on average, {last} with {many:,}: {change}.",
+            first=number(first.tokens_per_s),
+            few=first.context,
+            last=number(last.tokens_per_s),
+            many=last.context,
+            change=percent(last.tokens_per_s / first.tokens_per_s - 1),
+        ),
+        table=Table(
+            columns=(_("Tokens in the cache"), _("Decode tok/s")),
+            rows=tuple((f"{point.context:,}", number(point.tokens_per_s)) for point in ordered),
+        ),
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from app.charts.base import Figure, Key, Table, axis
 from app.charts.stack import stacked, y_name
-from app.i18n import _, marked
+from app.i18n import _, joined, marked
 from app.metrics.serving import Served, largest_within
 from app.metrics.throughput import Slo
 from app.units import number, plural
@@ -36,7 +36,7 @@ def serving_figure(found: Sequence[Served], slo: Slo) -> Figure | None:
         },
         summary=_summary(found, slo),
         table=_table(found),
-        legend=(Key(0, _("Median")), Key(1, _("99th percentile"))),
+        legend=(Key(0, _("Median")), Key(1, _("99th percentile")), Key(None, _("Limit"), mode="dashed")),
     )
 
 
@@ -46,10 +46,22 @@ def _summary(found: Sequence[Served], slo: Slo) -> str:
     )
     most = largest_within(found)
     if most is None:
-        return _("With no number of streams every request kept within the limits: {limits}.", limits=limits)
-    return _(
-        "Up to {streams} every request kept within the limits: {limits}.", streams=plural(most, "stream"), limits=limits
+        fewest = plural(found[0].streams, "stream")
+        said = _(
+            "With {streams} already, not every request kept within the limits: {limits}.", streams=fewest, limits=limits
+        )
+    else:
+        streams = plural(most, "stream")
+        said = _("Up to {streams} every request kept within the limits: {limits}.", streams=streams, limits=limits)
+    best = max(found, key=lambda each: each.goodput_requests_per_s or 0)
+    if not best.goodput_requests_per_s:
+        return said
+    good = _(
+        "Goodput is highest with {streams}: {goodput} requests per second within them.",
+        streams=plural(best.streams, "stream"),
+        goodput=number(best.goodput_requests_per_s),
     )
+    return joined(said, good)
 
 
 def _table(found: Sequence[Served]) -> Table:

@@ -16,13 +16,20 @@ PERCENTILES = (50, 90, 99)
 
 def typical_sample(samples: Sequence[Sample]) -> Sample | None:
     """The usable sample whose decode speed is nearest to the median of them; without a usable one, the longest."""
-    streamed = [sample for sample in samples if len(clock.token_events(sample.trace)) > 1 and not sample.is_warmup]
+    streamed = _streamed(samples)
     usable = [sample for sample in streamed if is_usable(sample)]
     if not usable:
         return max(streamed, key=lambda sample: len(sample.trace.events), default=None)
     speeds = [triple_of(sample)["decode_tokens_per_s"] or 0.0 for sample in usable]
     middle = median(speeds)
     return min(zip(usable, speeds, strict=True), key=lambda pair: abs(pair[1] - middle))[0]
+
+
+def _streamed(samples: Sequence[Sample]) -> list[Sample]:
+    """Those with a time to draw, without warm-ups; where prompts were worked through, without those found in the cache,
+    whose first token comes at quite another time."""
+    found = [sample for sample in samples if len(clock.token_events(sample.trace)) > 1 and not sample.is_warmup]
+    return [sample for sample in found if not sample.reuses_cache] or found
 
 
 def timeline(samples: Sequence[Sample]) -> Figure | None:
@@ -33,7 +40,7 @@ def timeline(samples: Sequence[Sample]) -> Figure | None:
     typical = typical_sample(samples)
     if typical is None:
         return None
-    shown = [s for s in samples if not s.is_warmup and len(clock.token_events(s.trace)) > 1]
+    shown = _streamed(samples)
     limit = max(30, MAX_POINTS // len(shown))
     # the emphasised line last, so that it lies on top
     ordered = sorted(shown, key=lambda sample: sample is typical)
@@ -193,7 +200,7 @@ def _percentile_labels(marks: Sequence[tuple[int, float]], highest: float) -> li
     """Beside their lines; lines that lie too close together for two labels share one."""
     groups: list[list[tuple[int, float]]] = []
     for mark in marks:
-        if groups and mark[1] - groups[-1][0][1] < 0.09 * highest:
+        if groups and mark[1] - groups[-1][-1][1] < 0.09 * highest:
             groups[-1].append(mark)
         else:
             groups.append([mark])

@@ -190,7 +190,13 @@ def show(run_id: Annotated[str, typer.Argument(help="Id of a run.")], as_json: J
 
 @app.command()
 def share(
-    run_ids: Annotated[list[str], typer.Argument(metavar="RUN...", help="Id of a run; several are compared.")],
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...",
+            help="Id of a run; several are compared. Or, in quotes, the address of a page with a button Share.",
+        ),
+    ],
     title: Annotated[str, typer.Option("--title", help="A title of your own.")] = "",
     include: Annotated[
         list[str] | None,
@@ -206,7 +212,7 @@ def share(
     """Make a snapshot of a result public: print its link, or write it to a file without one."""
     from app.cli.share import share as run_it
 
-    run_it(run_ids, title, include or [], html, as_markdown)
+    run_it(what, title, include or [], html, as_markdown)
 
 
 @app.command()
@@ -278,6 +284,7 @@ def compare(
 
 
 app.add_typer(groups.baseline)
+app.add_typer(groups.shares)
 app.add_typer(groups.machine)
 
 

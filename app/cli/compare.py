@@ -53,4 +53,5 @@ def list_baselines() -> None:
     if not found:
         say("No baseline yet: pin a run with `roofmark baseline set RUN`.", err=True)
     for each in found:
-        say(f"{each.public_id}  {each.machine} · {each.model} · {each.suite_key}")
+        hidden = " · hidden, so nothing is compared with it" if each.hidden_at else ""
+        say(f"{each.public_id}  {each.machine} · {each.model} · {each.suite_key}{hidden}")

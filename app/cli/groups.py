@@ -33,6 +33,25 @@ def _baseline_clear(run_id: Annotated[str, typer.Argument(help="The run that is 
     clear_baseline(run_id)
 
 
+shares = typer.Typer(name="shares", help="The links that were made.", no_args_is_help=True)
+
+
+@shares.command("list")
+def _shares_list(as_json: Json = False) -> None:
+    """List the links, revoked ones included."""
+    from app.cli.share import list_shares
+
+    list_shares(as_json)
+
+
+@shares.command("revoke")
+def _shares_revoke(link: Annotated[str, typer.Argument(help="As it was printed, or copied.")]) -> None:
+    """Make a link lead nowhere: its page and its data are gone at once and for ever."""
+    from app.cli.share import revoke
+
+    revoke(link)
+
+
 machine = typer.Typer(name="machine", help="What the machines are made of.", no_args_is_help=True)
 
 

@@ -1,38 +1,89 @@
+"""`roofmark share` and `roofmark shares`: a link, a file or a post, and what links there are."""
+
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlmodel import Session
-
-from app.cli.common import log_to_file, open_database, say
+from app.cli.common import log_to_file, open_database, print_json, say
+from app.db import Database
 from app.errors import BadInput
 from app.settings import Settings
-from app.share import Option, Snapshot, comparison, links, options, run
+from app.share import Snapshot, links
 from app.share.markdown import markdown
 from app.share.page import file
+from app.store import shares
+from app.web.forms import Fields
+from app.web.sharing import is_address, of_page, of_runs, subject
 
 
-def share(run_ids: Sequence[str], title: str, include: Sequence[str], html: Path | None, as_markdown: bool) -> None:
+def share(what: Sequence[str], title: str, include: Sequence[str], html: Path | None, as_markdown: bool) -> None:
     """Without `html` and `as_markdown` a link is made, and its path printed."""
     settings = Settings()
-    log_to_file(settings)
-    database = open_database(settings)
+    database = _database(settings)
+    own = [("title", title), *(("include", each) for each in include)]
     with database.read() as session:
-        snapshot = links.titled(_snapshot(session, run_ids, options.parse(include)), title)
+        snapshot = subject(session, Fields([*_shared(what), *own])).snapshot
     if html is not None:
         _write(html, file(snapshot, datetime.now(UTC)))
     if as_markdown:
         say(markdown(snapshot), nl=False)
     if html is None and not as_markdown:
-        with database.write() as session:
-            slug = links.publish(session, snapshot)
-        say(f"{settings.root_path}/s/{slug}")
+        say(_published(database, settings, snapshot))
 
 
-def _snapshot(session: Session, run_ids: Sequence[str], included: frozenset[Option]) -> Snapshot:
-    if len(run_ids) == 1:
-        return run.snapshot(session, run_ids[0], included)
-    return comparison.snapshot(session, run_ids, included)
+def list_shares(as_json: bool) -> None:
+    settings = Settings()
+    with _database(settings).read() as session:
+        found = shares.list_shares(session)
+    if as_json:
+        print_json({"shares": [_document(each, settings) for each in found]})
+        return
+    if not found:
+        say("Nothing is shared: `roofmark share RUN` makes a link.", err=True)
+    for each in found:
+        state = f"revoked {each.revoked_at:%Y-%m-%d}" if each.revoked_at else f"since {each.created_at:%Y-%m-%d}"
+        say(f"{_path(settings, each.slug)}  {each.kind}, {state} · {each.title}")
+
+
+def revoke(link: str) -> None:
+    """`link`: as `share` printed it, with a host before it, or only what stands behind `/s/`."""
+    slug = link.strip().rstrip("/").rpartition("/")[2]
+    with _database(Settings()).write() as session:
+        shares.revoke(session, slug)
+    say(f"The link {slug} is revoked: its page and its data are gone.")
+
+
+def _shared(what: Sequence[str]) -> list[tuple[str, str]]:
+    """Runs by their ids, or one page by its address. Raises BadInput."""
+    if not any(map(is_address, what)):
+        return of_runs(what)
+    if len(what) > 1:
+        raise BadInput("An address is shared alone: what its page shows becomes one link.")
+    return of_page(what[0])
+
+
+def _published(database: Database, settings: Settings, snapshot: Snapshot) -> str:
+    with database.write() as session:
+        return _path(settings, links.publish(session, snapshot))
+
+
+def _path(settings: Settings, slug: str) -> str:
+    return f"{settings.root_path}/s/{slug}"
+
+
+def _document(listed: shares.Listed, settings: Settings) -> dict[str, str | None]:
+    return {
+        "path": _path(settings, listed.slug),
+        "kind": listed.kind,
+        "title": listed.title,
+        "created_at": listed.created_at.isoformat(),
+        "revoked_at": listed.revoked_at.isoformat() if listed.revoked_at else None,
+    }
+
+
+def _database(settings: Settings) -> Database:
+    log_to_file(settings)
+    return open_database(settings)
 
 
 def _write(path: Path, text: str) -> None:

@@ -14,13 +14,18 @@ def run_text(document: dict[str, Any]) -> str:
     run = document["run"]
     lines = [_title(run), *_config_lines(run)]
     for each in document["points"]:
-        point = each["point"]
         if len(document["points"]) > 1:
-            lines.append(f"\nAbout {point['prompt_tokens']:,} prompt tokens, {point['output_tokens']:,} output tokens")
-        lines += [_metric_line(key, each) for key in TRIPLE]
+            lines.append(f"\nAbout {_point(each['point'])}")
+        if not each["metrics"] and (reasons := {null["reason"] for null in each["nulls"]}) == {"exceeds_context"}:
+            lines.append(f"Left out: {NULL_REASONS[reasons.pop()]}")
+            continue
+        keys = [*TRIPLE, *(key for key in _FURTHER if _is_worth_saying(key, each))]
+        width = max(len(metrics()[key].title) for key in keys)
+        lines += [_metric_line(key, each, width) for key in keys]
         lines += [f"Warning: {warning}" for warning in [each["disagreement"]] if warning]
-        lines += _roof_lines(each["ceiling"])
+        lines += _roof_lines(each["ceiling"], width)
         lines += _limit_lines(each["limits"])
+    lines += _serving_lines(document["serving"])
     lines += _change_lines(run)
     lines += baseline_lines(document["baseline"])
     lines += [f"Warning: {warning}" for warning in run["warnings"]]
@@ -34,6 +39,31 @@ def run_text(document: dict[str, Any]) -> str:
     if run["note"]:
         lines.append(f"Note: {run['note']}")
     return "\n".join(lines)
+
+
+_FURTHER = ("ttft_reused_ms", "output_tokens_per_s", "goodput_requests_per_s")
+
+
+def _is_worth_saying(key: str, point: dict[str, Any]) -> bool:
+    """What a sweep is played for, beside the triple; throughput says something new of several streams only."""
+    is_known = any(each["key"] == key for each in point["metrics"])
+    return is_known and (key != "output_tokens_per_s" or point["point"]["concurrency"] > 1)
+
+
+def _point(point: dict[str, int]) -> str:
+    streams = f", {point['concurrency']} streams at once" if point["concurrency"] > 1 else ""
+    return f"{point['prompt_tokens']:,} prompt tokens, {point['output_tokens']:,} output tokens{streams}"
+
+
+def _serving_lines(serving: dict[str, Any] | None) -> list[str]:
+    if serving is None:
+        return []
+    limits = f"TTFT of {number(serving['slo']['ttft_ms'])} ms and TPOT of {number(serving['slo']['tpot_ms'])} ms"
+    most = serving["largest_streams"]
+    if most is None:
+        fewest = plural(serving["points"][0]["streams"], "stream")
+        return [f"\nWith {fewest} already, not every request kept within the limits: {limits}."]
+    return [f"\nUp to {plural(most, 'stream')} every request kept within the limits: {limits}."]
 
 
 def _title(run: dict[str, Any]) -> str:
@@ -71,11 +101,11 @@ def _change_lines(run: dict[str, Any]) -> list[str]:
     return [*lines, f"  compared with run {previous['id']}"]
 
 
-def _metric_line(key: str, point: dict[str, Any]) -> str:
+def _metric_line(key: str, point: dict[str, Any], width: int) -> str:
     metric = metrics()[key]
     found = {each["source"]: each for each in point["metrics"] if each["key"] == key}
     shown = next((found[source] for source in preferred(key) if source in found), None)
-    title = f"{metric.title:<8}"
+    title = f"{metric.title:<{width}}"
     if shown is None:
         reason = next((each["reason"] for each in point["nulls"] if each["key"] == key), None)
         return f"{title} {DASH}  {NULL_REASONS.get(reason, '') if reason else ''}".rstrip()
@@ -86,15 +116,15 @@ def _metric_line(key: str, point: dict[str, Any]) -> str:
     return f"{title} {value}  ({origin})"
 
 
-def _roof_lines(ceiling: dict[str, Any] | None) -> list[str]:
+def _roof_lines(ceiling: dict[str, Any] | None, width: int) -> list[str]:
     if ceiling is None:
         return []
     if "reason" in ceiling:
-        return [f"{'Roof':<8} {DASH:>7}  {ceiling['reason']}"]
+        return [f"{'Roof':<{width}} {DASH:>7}  {ceiling['reason']}"]
     reached = f"; reached {number(ceiling['mbu'] * 100)} %" if ceiling["mbu"] is not None else ""
-    lines = [f"{'Roof':<8} {ceiling['decode_words']}{reached}"]
+    lines = [f"{'Roof':<{width}} {ceiling['decode_words']}{reached}"]
     doubts = ceiling["above"] or [ceiling["cache_guard"]]
-    return lines + [f"{'':<8} {sentence}" for sentence in doubts if sentence]
+    return lines + [f"{'':<{width}} {sentence}" for sentence in doubts if sentence]
 
 
 def _limit_lines(limits: dict[str, Any] | None) -> list[str]:

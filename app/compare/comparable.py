@@ -102,18 +102,22 @@ def _is_unknown_hardware(difference: Difference) -> bool:
 
 # --- may they be compared? -------------------------------------------------------------------------------------------
 
+_NOT_DONE = {
+    "queued": marked("Run {id} is not finished yet."),
+    "running": marked("Run {id} is not finished yet."),
+    "failed": marked("Run {id} failed before it was finished."),
+    "cancelled": marked("Run {id} was cancelled before it was finished."),
+    "interrupted": marked("Run {id} was interrupted before it was finished."),
+}
+
 
 def why_not_alone(side: Circumstances) -> str:
     """Why nothing can be compared with this run at all; empty when something can."""
     run = side.run
     if run.hidden_at is not None:
-        reason = f": {run.hidden_reason}" if run.hidden_reason else ""
+        reason = f": {run.hidden_reason.rstrip('.。')}" if run.hidden_reason else ""
         return _("Run {id} is hidden from statistics{reason}.", id=run.public_id, reason=reason)
-    if run.status in ("queued", "running"):
-        return _("Run {id} is not finished yet.", id=run.public_id)
-    if run.status != "done":
-        return _("Run {id} did not finish: it is {status}.", id=run.public_id, status=_(run.status))
-    return ""
+    return _(_NOT_DONE[run.status], id=run.public_id) if run.status in _NOT_DONE else ""
 
 
 def why_not(base: Circumstances, other: Circumstances) -> str:

@@ -161,7 +161,7 @@ def _row(point: Point, key: str, taken: Sequence[Taken], why: Sequence[str]) -> 
     here = [each.values.get((point, key), Values({})) for each in taken]
     source = _source(key, here, why)
     cells = [
-        _cell(values, source, why_not_at(point, each.points) or each.refusal)
+        _cell(values, source, each.refusal or why_not_at(point, each.points))
         for each, values in zip(taken, here, strict=True)
     ]
     if source is not None:

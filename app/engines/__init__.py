@@ -59,10 +59,17 @@ def open_client(base_url: str, api_key: str | None, settings: Settings) -> Serve
 def probe(client: ServerClient, engine: str | None = None) -> Facts:
     """What answers there: one engine's view when it is named, else that of the first engine that knows it.
 
-    Raises ServerProblem with what is wrong, NotFound for an unknown engine.
+    A server that lets one engine's question hang is asked only what any server is asked. Raises ServerProblem with what
+    is wrong, NotFound for an unknown engine.
     """
-    for candidate in all() if engine is None else (find(engine),):
-        facts = candidate.recognise(client)
+    candidates = all() if engine is None else (find(engine),)
+    for candidate in candidates:
+        try:
+            facts = candidate.recognise(client)
+        except ServerProblem as problem:
+            if problem.trouble is not Trouble.TIMEOUT or candidate is candidates[-1]:
+                raise
+            facts = candidates[-1].recognise(client)
         if facts is not None:
             return facts
     if engine is None:

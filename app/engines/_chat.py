@@ -5,13 +5,14 @@ All of it is written for OpenAI's chunks. What an engine words differently, its 
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.engines import _chunk
 from app.engines._chunk import count, first_choice, mapping
 from app.engines._figures import Stated, of_timings
 from app.engines._stream import DONE, End, Frame, Recording, frames
+from app.engines._thinking import answer_start
 from app.http.problems import HTML_PAGE
 from app.http.text import ServerText, is_html, parse_json
 from app.i18n import marked, ngettext
@@ -66,13 +67,15 @@ def read_trace(
     status, error = _verdict(recording, reader)
     stated = Stated(reader.objects, cache_defeat, recording.text)
     output_tokens, count_source = _output_tokens(stated, reader.tokens)
-    text = "".join(reader.answer).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    events, answer = reader.told()
+    text = answer.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return Trace(
         status=status,
-        events=tuple(reader.events),
+        events=events,
         prompt_tokens=stated.prompt_tokens,
         cached_tokens=stated.cached_tokens,
         output_tokens=output_tokens,
+        reasoning_tokens=stated.reasoning_tokens,
         count_source=count_source,
         finish_reason=recording.text.clean(reader.finish_reason),
         model=recording.text.clean(reader.model),
@@ -99,7 +102,8 @@ class _Reader:
         self.text = text
         self.dialect = dialect
         self.events: list[Event] = []
-        self.answer: list[str] = []
+        self.texts: list[tuple[int | None, str]] = []
+        """Of the answer: which of the events brought it, and the text; None for an answer in one piece."""
         self.objects: dict[str, Mapping[str, Any]] = {}
         """Beside the text: usage, timings and whatever else a server calls its figures; the last ones."""
         self.finish_reason: str | None = None
@@ -123,14 +127,24 @@ class _Reader:
         """Nothing that matters can be missing, however the connection ended."""
         return self.has_end and self.finish_reason is not None and not self.objects.keys().isdisjoint(_COUNTS)
 
+    def told(self) -> tuple[tuple[Event, ...], str]:
+        """The events and the answer's text; what was thought aloud before it, among that text, is no answer."""
+        events, text = list(self.events), "".join(text for _, text in self.texts)
+        start, end = answer_start(text), 0
+        for place, piece in self.texts:
+            end += len(piece)
+            if place is not None and events[place].kind is Kind.ANSWER and end <= start:
+                events[place] = replace(events[place], kind=Kind.REASONING)
+        return tuple(events), text[start:]
+
     def take(self, frame: Frame, at_ms: float) -> None:
-        if not frame.data:
+        if frame.event == b"error":
+            self._take_error(frame.data.decode("utf-8", "replace"), at_ms)
+        elif not frame.data:
             self.events.append(Event(at_ms, Kind.COMMENT))
         elif frame.data == DONE:
             self.has_end = True
             self.events.append(Event(at_ms, Kind.DONE))
-        elif frame.event == b"error":
-            self._take_error(frame.data.decode("utf-8", "replace"), at_ms)
         else:
             try:
                 value = parse_json(frame.data)
@@ -149,15 +163,19 @@ class _Reader:
                 self._take_chunk(mapping(value), at_ms)
 
     def _take_error(self, value: Any, at_ms: float) -> None:
-        self.error = self.error or self.text.message(value) or marked("no message was given")
+        self.error = self.error or self._message(value)
         self.events.append(Event(at_ms, Kind.ERROR))
+
+    def _message(self, value: Any) -> str:
+        fault = _chunk.fault_of(mapping(value))
+        return self.text.message(value) or self.text.message(fault) or marked("no message was given")
 
     def take_whole(self, value: Any) -> None:
         """An answer in one piece: its text and counts hold, but it is no token event."""
         if _chunk.is_error(value):
-            self.error = self.text.message(value) or "no message was given"
+            self.error = self._message(value)
         elif _chunk.is_answer(value):
-            self.answer.append(_chunk.Texts(value).answer)
+            self.texts.append((None, _chunk.Texts(value).answer))
             self._take_figures(value)
             self.has_answer = self.not_streamed = self.has_end = True
         else:
@@ -185,7 +203,7 @@ class _Reader:
             self.has_answer = True
         else:
             self.has_stray = True
-        self.answer.append(texts.answer)
+        self.texts.append((len(self.events), texts.answer))
         self.events.append(Event(at_ms, kind, texts.size_bytes, stated))
 
     def _take_figures(self, chunk: Mapping[str, Any]) -> tuple[int | None, bool]:
@@ -219,9 +237,16 @@ def _verdict(recording: Recording, reader: _Reader) -> tuple[Status, str | None]
         return broken, marked(
             "The server reported an error {when}: {words}.", when=when, words=reader.error.rstrip(".")
         )
+    if _chunk.is_broken_off(reader.finish_reason):
+        return broken, marked(
+            "The server broke the answer off {when} and gave no other reason than `{reason}`.",
+            when=when,
+            reason=reader.finish_reason,
+        )
     if recording.end is End.TOO_LARGE or (recording.end is not End.CLOSED and not reader.is_complete):
         sentences = {
             End.LOST: marked("The connection was lost {when}.", when=when),
+            End.UNREADABLE: marked("What came {when} is not compressed in the way that the server says.", when=when),
             End.FIRST_TOKEN_TIMEOUT: marked("No token came within the time allowed for the first one."),
             End.IDLE_TIMEOUT: marked("The stream stood still for too long {when}.", when=when),
             End.TOO_LARGE: marked("The server sent far more than was asked for, so reading was stopped."),

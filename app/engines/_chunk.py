@@ -1,6 +1,8 @@
 """One JSON value of an OpenAI-style answer: what it carries, whatever else it may hold."""
 
+import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +12,17 @@ from app.samples import TOKEN_KINDS, Kind
 _ANSWER_FIELDS = ("content", "text", "response")
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")
 _FAULT_FIELDS = ("detail", "message", "msg", "code")
-_SHORTEST_MS = 0.001
+# what gateways to other APIs call the same counts
+_OTHER_NAMES = {
+    "prompt_tokens": "input_tokens",
+    "completion_tokens": "output_tokens",
+    "prompt_tokens_details": "input_tokens_details",
+    "completion_tokens_details": "output_tokens_details",
+    "cached_tokens": "prompt_cache_hit_tokens",
+}
+_BROKEN_OFF = frozenset({"error", "abort", "aborted", "cancelled", "canceled"})
+# some gateways quote their numbers
+_QUOTED = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 
 
 class Texts:
@@ -48,11 +60,16 @@ def is_error(value: Any) -> bool:
         return any(is_error(item) for item in value if isinstance(item, dict))
     if not isinstance(value, dict):
         return False
-    if value.get("error") or "error" in (value.get("object"), value.get("type")):
+    if fault_of(value) or "error" in (value.get("object"), value.get("type")):
         return True
     if isinstance(value.get("choices"), list) or is_answer(value):
         return False
     return ServerText().message({key: value[key] for key in _FAULT_FIELDS if key in value}) is not None
+
+
+def fault_of(chunk: Mapping[str, Any]) -> Any:
+    """What stands where a server says what went wrong: beside its choices or within the one that was asked for."""
+    return chunk.get("error") or chunk.get("errors") or first_choice(chunk).get("error")
 
 
 def first_choice(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -68,9 +85,20 @@ def finish_reason(chunk: Mapping[str, Any]) -> str | None:
     return reason if isinstance(reason, str) and reason.lower() not in ("", "null", "none") else None
 
 
+def is_broken_off(reason: str | None) -> bool:
+    """Whether a finish reason says that the server gave the answer up."""
+    return reason is not None and reason.lower() in _BROKEN_OFF
+
+
 def usage_of(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Empty where there is none; one of zeros only is a placeholder."""
-    return _unless_zero(chunk.get("usage"), "prompt_tokens", "completion_tokens")
+    """Empty where there is none; one of zeros only is a placeholder. Some put it into the choice.
+
+    >>> usage_of({"usage": {"input_tokens": 9, "output_tokens": 2}})["completion_tokens"]
+    2
+    """
+    found = mapping(chunk.get("usage")) or mapping(first_choice(chunk).get("usage"))
+    named = {name: found[other] for name, other in _OTHER_NAMES.items() if name not in found and other in found}
+    return _unless_zero({**found, **named}, "prompt_tokens", "completion_tokens")
 
 
 def timings_of(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -85,16 +113,21 @@ def count(value: Any) -> int | None:
 
 
 def number(value: Any) -> float | None:
-    """A finite number that is not negative; whatever else stands there is None."""
+    """A finite number that is not negative, be it in quotes; whatever else stands there is None.
+
+    >>> number(5), number("512"), number("Indeterminate"), number(True), number(-1), number(float("nan"))
+    (5.0, 512.0, None, None, None, None)
+    """
+    if isinstance(value, str) and _QUOTED.fullmatch(value):
+        return float(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
         return None
     return float(value)
 
 
 def milliseconds(value: Any) -> float | None:
-    """A duration; what is shorter than a microsecond was never measured."""
-    found = number(value)
-    return None if found is None or found < _SHORTEST_MS else found
+    """A duration; zero was never measured."""
+    return number(value) or None
 
 
 def is_plain(value: Any) -> bool:
@@ -127,4 +160,7 @@ def _tool_text(calls: Any) -> str:
 
 
 def _function_text(function: Any) -> str:
-    return _text(mapping(function).get("name")) + _text(mapping(function).get("arguments"))
+    """Arguments come as text, or parsed already."""
+    arguments = mapping(function).get("arguments")
+    parsed = json.dumps(arguments, separators=(",", ":")) if isinstance(arguments, dict) and arguments else ""
+    return _text(mapping(function).get("name")) + (parsed or _text(arguments))

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from app.counted import Counted
 from app.engines import _prometheus
-from app.engines.base import Counters
+from app.engines.base import LOADS, Counters
+from app.engines.openai import OpenAI
+from app.http import ServerClient
 from app.i18n import marked
 
 Names = tuple[str, ...]
@@ -34,7 +37,17 @@ class Exported:
     decode_seconds: Names = ()
     """In which all output tokens but the first one of each request were made."""
     gauges: Mapping[str, tuple[str, Names]] = field(default_factory=dict)
-    """Unit and names; as they stood at the second reading."""
+    """Unit and names of what the server itself keeps a mean of; as it stood at the second reading."""
+    loads: Mapping[str, Names] = field(default_factory=dict)
+    """Gauges of the moment, by the names of `LOADS`."""
+
+    @property
+    def counters(self) -> Iterator[str]:
+        """Whatever of it never falls."""
+        counted = (self.requests, self.prompt_tokens, self.cached_tokens, self.output_tokens, *self.totals.values())
+        yield from (name for names in (*counted, self.prefill_seconds, self.decode_seconds) for name in names)
+        yield from (name for parts in self.shares.values() for names in parts for name in names)
+        yield from (f"{name}_count" for names in self.seconds.values() for name in names)
 
 
 def difference(name: str) -> str:
@@ -45,34 +58,47 @@ def after_the_run(name: str) -> str:
     return marked("{name}, after the run", name=name)
 
 
-def counters_of(exported: Exported, raw: Mapping[str, float]) -> Counters | None:
-    """None where the server exports none of it."""
-    prompt, cached = _total(raw, exported.prompt_tokens), _total(raw, exported.cached_tokens)
-    fresh = prompt if prompt is None or not exported.holds_cached else prompt - (cached or 0)
-    output, requests = _total(raw, exported.output_tokens), _total(raw, exported.requests)
-    if fresh is None and output is None and requests is None:
-        return None
-    return Counters(fresh, cached, output, requests, raw)
+class Exporting(OpenAI):
+    """A server that exports Prometheus metrics."""
 
+    exported: ClassVar[Exported]
 
-def counted_of(
-    exported: Exported, before: Counters, after: Counters, model: str | None, requests: int
-) -> Sequence[Counted]:
-    """`requests`: how many answers were received, for engines that count tokens but not requests."""
-    grown = _prometheus.growth(_prometheus.of_model(before.raw, model), now := _prometheus.of_model(after.raw, model))
-    return [
-        *_totals(exported, grown),
-        *(each for name, names in exported.seconds.items() for each in _distribution(name, names, grown)),
-        *_rates(exported, grown, requests),
-        *_shares(exported, grown),
-        *_now(exported, now),
-    ]
+    def counters(self, client: ServerClient) -> Counters | None:
+        exported, raw = self.exported, _prometheus.scrape(client, self.exported.path)
+        prompt, cached = _total(raw, exported.prompt_tokens), _total(raw, exported.cached_tokens)
+        fresh = prompt if prompt is None or not exported.holds_cached else prompt - (cached or 0)
+        output, requests = _total(raw, exported.output_tokens), _total(raw, exported.requests)
+        if fresh is None and output is None and requests is None:
+            return None
+        counters = set(exported.counters)
+        totals = {key: value for key, value in raw.items() if key.partition("{")[0] in counters}
+        return Counters(fresh, cached, output, requests, _prometheus.began_at(raw), totals, raw)
+
+    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:
+        """By difference; engines that count tokens but no requests are taken to have had `requests`."""
+        exported = self.exported
+        began, ended = _prometheus.of_model(model, before.raw, after.raw)
+        grown = _prometheus.growth(began, ended)
+        return [
+            *_totals(exported, grown),
+            *(each for name, names in exported.seconds.items() for each in _distribution(name, names, grown)),
+            *_rates(exported, grown, requests),
+            *_shares(exported, grown),
+            *_gauges(exported, ended),
+        ]
+
+    def load(self, client: ServerClient) -> Mapping[str, float]:
+        if not self.exported.loads:
+            return {}
+        raw = _prometheus.scrape(client, self.exported.path)
+        found = {name: _gauge(raw, names, LOADS[name]) for name, names in self.exported.loads.items()}
+        return {name: each[1] for name, each in found.items() if each is not None}
 
 
 def _totals(exported: Exported, grown: Mapping[str, float]) -> Iterator[Counted]:
     units = {
         "requests": ("", exported.requests),
-        "prompt_tokens": ("tokens", exported.prompt_tokens),
+        "prompt_tokens" if exported.holds_cached else "fresh_prompt_tokens": ("tokens", exported.prompt_tokens),
         "cached_tokens": ("tokens", exported.cached_tokens),
         "output_tokens": ("tokens", exported.output_tokens),
         **{name: ("", names) for name, names in exported.totals.items()},
@@ -119,9 +145,9 @@ def _shares(exported: Exported, grown: Mapping[str, float]) -> Iterator[Counted]
             yield Counted(name, "mean", "share", part[1] / whole[1], _over(part[0], whole[0]))
 
 
-def _now(exported: Exported, raw: Mapping[str, float]) -> Iterator[Counted]:
+def _gauges(exported: Exported, raw: Mapping[str, float]) -> Iterator[Counted]:
     for name, (unit, names) in exported.gauges.items():
-        if (found := _named(raw, names)) is not None:
+        if (found := _gauge(raw, names, unit)) is not None:
             yield Counted(name, "now", unit, found[1], after_the_run(found[0]))
 
 
@@ -132,6 +158,14 @@ def _over(part: str, whole: str) -> str:
 def _named(samples: Mapping[str, float], names: Names) -> tuple[str, float] | None:
     """The first of the names that has samples, and their sum."""
     return next(((name, value) for name in names if (value := _prometheus.total(samples, name)) is not None), None)
+
+
+def _gauge(samples: Mapping[str, float], names: Names, unit: str) -> tuple[str, float] | None:
+    """As `_named`, but shares of several engines behind one server are no larger than a whole: their mean."""
+    found = _named(samples, names)
+    if found is None or unit != "share":
+        return found
+    return found[0], found[1] / sum(key.partition("{")[0] == found[0] for key in samples)
 
 
 def _total(samples: Mapping[str, float], names: Names) -> float | None:

@@ -54,6 +54,12 @@ class Stated:
     def output_tokens(self) -> int | None:
         return count(self.usage.get("completion_tokens")) or None
 
+    @property
+    def reasoning_tokens(self) -> int | None:
+        details = mapping(self.usage.get("completion_tokens_details"))
+        stated = count(details.get("reasoning_tokens")) or count(self.usage.get("reasoning_tokens"))
+        return stated if stated and stated <= (self.output_tokens or 0) else None
+
     def raw(self, name: str) -> dict[str, Any]:
         """The plain values of an object as it was sent, for the record."""
         kept = {key: value for key, value in self.objects.get(name, {}).items() if is_plain(value)}

@@ -1,18 +1,28 @@
 """Which optional fields a server takes: what earlier requests taught, and what a refusal teaches now.
 
 Fields are named as the body nests them: `stream_options.include_usage`. A server that refuses a name refuses everything
-below it. What was refused is left out, remembered for the server, and never sent again.
+below it. What was refused is left out, remembered for the server until another version of it answers, and not sent
+again.
+
+Three fields that some servers have are never asked for. `timings_per_token` (llama.cpp) more than doubles the bytes of
+each event, and the server formats them between two tokens, to say before the end what the end says anyway.
+`return_progress` (there too) makes the role chunk leave before the first token, so that it no longer tells of tokens
+without text. `return_token_ids` (vLLM) counts the tokens of an event no better than `continuous_usage_stats`, which is
+asked for. Nor does a request speak of tools or of how much to reason: what is measured is what the server does by
+itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from app.engines._refusals import refused_fields
+from app.engines._refusals import refused_fields, says_nothing_of
 from app.http import Answer
 
 REMEMBERED_AS = "refused_fields"
 # the same thing under another name; never both at once
 _OTHER_NAMES = {"max_tokens": "max_completion_tokens"}
+_LIKELIEST = "stream_options"
+"""Of all fields the one that strict servers refuse most, some without naming it."""
 
 
 class Negotiation:
@@ -37,9 +47,16 @@ class Negotiation:
         }
         return {name: value for name, value in named.items() if self.takes(name)}
 
-    def learn(self, answer: Answer, sent: Mapping[str, Any]) -> bool:
-        """Whether a refusal says which of the fields `sent` to leave out, so that asking again makes sense."""
-        newly = refused_fields(answer, sent) - self._tried
+    def learn(self, answer: Answer, sent: Mapping[str, Any], required: Collection[str] = ()) -> bool:
+        """Whether a refusal says which of the fields `sent` to leave out, so that asking again makes sense.
+
+        `required`: the fields sent besides, which cannot be left out.
+        """
+        newly = refused_fields(answer, sent)
+        has_likeliest = any(name.startswith(f"{_LIKELIEST}.") for name in sent)
+        if not newly and has_likeliest and says_nothing_of(answer, {*sent, *required}):
+            newly = {_LIKELIEST}
+        newly -= self._tried
         self._tried |= newly
         if not newly or any({name, other} <= self._tried for name, other in _OTHER_NAMES.items()):
             return False

@@ -37,9 +37,9 @@ class ChatEngine(Engine):
         negotiation = Negotiation(ask.capabilities)
         while True:
             defeat = self._defeat(ask, negotiation)
-            optional = negotiation.accepted(self._optional(ask))
+            required, optional = self._required(ask, defeat), negotiation.accepted(self._optional(ask))
             try:
-                answer = self._attempt(client, ask, nested(self._required(ask, defeat) | optional))
+                answer = self._attempt(client, ask, nested(required | optional))
             except ServerProblem as problem:
                 if problem.trouble is Trouble.FORBIDDEN_ADDRESS:
                     raise
@@ -48,7 +48,7 @@ class ChatEngine(Engine):
                 return self._refine(read_trace(answer, negotiation.learned, defeat, self.dialect))
             if (fatal := fatal_problem(answer)) is not None:
                 raise fatal
-            if not negotiation.learn(answer, optional):
+            if not negotiation.learn(answer, optional, required):
                 return Trace(Status.FAILED, error=str(answer.problem()))
 
     def _attempt(self, client: ServerClient, ask: Ask, body: Mapping[str, Any]) -> Recording | Answer:

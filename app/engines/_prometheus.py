@@ -7,29 +7,35 @@ from dataclasses import dataclass
 
 from app.http import ServerClient
 
+# Possessive throughout, so that no text takes long. A name that is no plain one stands quoted within the braces.
+_SAMPLE = re.compile(
+    r'[ \t]*+([^\s{"#]*+)[ \t]*+(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*+")*+)\}[ \t]*+|(?<=[ \t]))([^\s#]++)(?:\s|$)'
+)
+_QUOTED_NAME = re.compile(r'\s*+"((?:[^"\\]|\\.)*+)"\s*+(?:,|$)')
+
 
 def parse(text: str) -> dict[str, float]:
     """Name, with its labels as written, to value; what is no sample line, or not finite, is left out.
 
-    >>> parse('# TYPE a counter\\na 3\\nb{x="1 2"} 0.5 1700000000\\nc NaN')
-    {'a': 3.0, 'b{x="1 2"}': 0.5}
+    Of Prometheus's text format and OpenMetrics alike: times, exemplars and comments are passed over.
+
+    >>> parse('# TYPE a counter\\na 3\\nb{x="1 }"} 0.5 1700000000 # {id="7"} 0.2\\nc NaN\\n{"d.e",x="2"} 1\\n# EOF')
+    {'a': 3.0, 'b{x="1 }"}': 0.5, 'd.e{x="2"}': 1.0}
     """
     found = {}
     for line in text.split("\n"):
-        name, brace, rest = line.strip().partition("{")
-        if brace:
-            labels, closed, rest = rest.rpartition("}")
-            name = f"{name}{{{labels}{closed}"
-        else:
-            name, _, rest = name.partition(" ")
-        if not name or name.startswith("#"):
+        sample = _SAMPLE.match(line)
+        if sample is None:  # a comment, or no sample of a metric
             continue
+        name, written, number = sample.groups()
+        if not name and written and (quoted := _QUOTED_NAME.match(written)):
+            name, written = quoted[1], written[quoted.end() :]
         try:
-            value = float(rest.split()[0])
-        except (ValueError, IndexError):  # no sample of a metric
+            value = float(number)
+        except ValueError:  # no sample of a metric
             continue
-        if math.isfinite(value):
-            found[name] = value
+        if name and math.isfinite(value):
+            found[f"{name}{{{written}}}" if written else name] = value
     return found
 
 
@@ -49,7 +55,7 @@ def scrape(client: ServerClient, path: str = "/metrics") -> dict[str, float]:
     return parse(answer.body.decode("utf-8", "replace")) if answer.status == 200 else {}
 
 
-_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
+_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"')
 _ESCAPED = re.compile(r"\\(.)")
 _GROWING = ("_total", "_sum", "_count", "_bucket")
 
@@ -64,29 +70,31 @@ def labels(key: str) -> dict[str, str]:
     return {name: _ESCAPED.sub(lambda m: "\n" if m[1] == "n" else m[1], value) for name, value in found}
 
 
-def has_restarted(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
-    """Whether a counter has fallen, or is gone."""
-    return any(after.get(key, -1.0) < value for key, value in before.items() if _grows(key) and value > 0)
+def began_at(samples: Mapping[str, float]) -> float | None:
+    """When the server began to count, in seconds since 1970; None where it does not tell."""
+    return samples.get("process_start_time_seconds")
 
 
 def growth(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """By how much each counter has grown between two readings; after a restart it began from zero.
+    """By how much each counter has grown between two readings, unless the server began anew in between.
 
     >>> growth({"a_total": 2.0, "a_created": 1.0}, {"a_total": 5.0, "b_total": 1.0, "a_created": 1.0, "gauge": 7.0})
     {'a_total': 3.0, 'b_total': 1.0}
-    >>> growth({"a_total": 2.0, "b_total": 8.0}, {"a_total": 5.0, "b_total": 1.0})
-    {'a_total': 5.0, 'b_total': 1.0}
     """
-    start = {} if has_restarted(before, after) else before
-    return {key: value - start.get(key, 0.0) for key, value in after.items() if _grows(key)}
+    grows = (key for key in after if key.partition("{")[0].endswith(_GROWING))
+    return {key: after[key] - before.get(key, 0.0) for key in grows}
 
 
-def of_model(samples: Mapping[str, float], model: str | None) -> dict[str, float]:
-    """Without the samples of other models, where the labels name this one."""
-    named = {key: found.get("model_name", found.get("model")) for key in samples if (found := labels(key))}
-    if model not in named.values():
-        return dict(samples)
-    return {key: value for key, value in samples.items() if named.get(key) in (None, model)}
+def of_model(model: str | None, *readings: Mapping[str, float]) -> list[dict[str, float]]:
+    """The readings without the samples of other models, where the labels of one of them name this one."""
+    named = {key: _model_of(key) for reading in readings for key in reading}
+    others = {name for name in named.values() if name not in (None, model)} if model in named.values() else set()
+    return [{key: value for key, value in reading.items() if named[key] not in others} for reading in readings]
+
+
+def _model_of(key: str) -> str | None:
+    found = labels(key)
+    return found.get("model_name", found.get("model"))
 
 
 @dataclass(frozen=True)
@@ -128,7 +136,3 @@ def histogram(grown: Mapping[str, float], name: str) -> Histogram | None:
                 continue
             buckets[bound] = buckets.get(bound, 0.0) + value
     return Histogram(count, observed, sorted(buckets.items()))
-
-
-def _grows(key: str) -> bool:
-    return key.partition("{")[0].endswith(_GROWING)

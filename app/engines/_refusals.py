@@ -23,6 +23,8 @@ _UNKNOWN_MODEL = re.compile(
 )
 # statuses that refuse the request, not one of its fields
 _OTHER_REASONS = frozenset({401, 403, 404, 408, 409, 413, 429})
+# without them another thing would be measured; all others only steady an answer, or let it tell more of itself
+_LENGTHS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens", "min_tokens"})
 _UNWANTED = re.compile(
     r"un(known|recogni[sz]ed|supported|expected|wanted)|extra|forbidden|no such|deprecated|\binstead\b"
     r"|not (be )?(set|given|supported|permitted|allowed|implemented|recogni[sz]ed|accepted|available|known|present)"
@@ -55,26 +57,32 @@ def fatal_problem(answer: Answer) -> ServerProblem | None:
 def refused_fields(answer: Answer, sent: Collection[str]) -> set[str]:
     """Which of the fields `sent` (dotted where nested) this answer refuses: those it points at, else the first named.
 
-    A complaint about a field's value is no refusal of the field: without it another thing would be measured.
+    A complaint about the value of a field is a refusal too, unless the field sets the length of the output. A server
+    that breaks down (500) refuses only what it says that it does not know.
     """
-    if not 400 <= answer.status < 500 or answer.status in _OTHER_REASONS:
+    is_fault = answer.status == 500
+    if not (400 <= answer.status < 500 or is_fault) or answer.status in _OTHER_REASONS:
+        return set()
+    message, names = answer.message or "", _names(sent)
+    if is_fault and not _UNWANTED.search(message):
         return set()
     try:
         pointed = list(_pointed(parse_json(answer.body)))
     except ValueError:
         pointed = []
-    names = _names(sent)
-    found = {name for place, why in pointed if _is_refusal(why) for name in [_deepest(place, names)] if name}
+    found = {name for place, why in pointed for name in [_deepest(place, names)] if name and _is_refused(name, why)}
     if found or any(_deepest(place, names) for place, _ in pointed):
         return found
-    message = answer.message or ""
-    places = {}
-    for name in names:
-        if match := re.search(rf"(?<![\w]){re.escape(name.rpartition('.')[2])}(?![\w])", message):
-            places[name] = match.start()
+    places = _named_in(message, names)
     # a parent is often named together with the field that is meant
     meant = [name for name in places if not any(other.startswith(f"{name}.") for other in places)]
-    return {min(meant, key=places.__getitem__)} if meant and _is_refusal(message) else set()
+    first = min(meant, key=places.__getitem__, default=None)
+    return {first} if first is not None and _is_refused(first, message) else set()
+
+
+def says_nothing_of(answer: Answer, sent: Collection[str]) -> bool:
+    """Whether it is a refusal (400 or 422) in whose message no field of the request is named."""
+    return answer.status in (400, 422) and not _named_in(answer.message or "", _names(sent))
 
 
 def _names(sent: Collection[str]) -> set[str]:
@@ -88,8 +96,17 @@ def _deepest(place: Sequence[str], names: Collection[str]) -> str | None:
     return max(found, key=lambda name: name.count("."), default=None)
 
 
-def _is_refusal(why: str) -> bool:
-    return _UNWANTED.search(why) is not None or _BAD_VALUE.search(why) is None
+def _named_in(message: str, names: Collection[str]) -> dict[str, int]:
+    """Where in a message which fields are named."""
+    found = {}
+    for name in names:
+        if match := re.search(rf"(?<![\w]){re.escape(name.rpartition('.')[2])}(?![\w])", message):
+            found[name] = match.start()
+    return found
+
+
+def _is_refused(name: str, why: str) -> bool:
+    return name not in _LENGTHS or _UNWANTED.search(why) is not None or _BAD_VALUE.search(why) is None
 
 
 def _pointed(value: Any, depth: int = 5) -> Iterator[tuple[list[str], str]]:

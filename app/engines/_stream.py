@@ -15,6 +15,7 @@ import httpcore
 import httpx
 
 from app.engines._lag import account, lag_ms
+from app.errors import Cancelled
 from app.http import Exchange
 from app.http.text import ServerText, parse_json
 
@@ -49,6 +50,8 @@ class End(Enum):
     CLOSED = auto()
     """The response came to its end, or its last line had come."""
     LOST = auto()
+    UNREADABLE = auto()
+    """It is not compressed in the way that it says."""
     FIRST_TOKEN_TIMEOUT = auto()
     IDLE_TIMEOUT = auto()
     TOO_LARGE = auto()
@@ -133,7 +136,13 @@ def record(
                 look_at_size = min(max_bytes, 2 * size)
     except httpcore.ReadTimeout:
         end = End.FIRST_TOKEN_TIMEOUT if is_waiting else End.IDLE_TIMEOUT
-    except (httpcore.NetworkError, httpcore.ProtocolError, httpx.DecodingError):
+    except (httpcore.NetworkError, httpcore.ProtocolError):
+        end = End.LOST
+    except httpx.DecodingError:
+        end = End.UNREADABLE
+    except Cancelled:  # whoever asked for that knows; what has come is worth keeping
+        if not rows:
+            raise
         end = End.LOST
     finally:
         if collects:
@@ -211,6 +220,8 @@ def frames(rows: Sequence[Row]) -> list[Frame]:
                 found.append(Frame(at_ns, b""))
             elif name == b"event":
                 event = value
+                if event == b"error":  # which is one even without a word
+                    lines.append((at_ns, b""))
             elif name == b"error":  # some servers put the error in a field of its own
                 lines.append((at_ns, value))
                 event = name
@@ -236,7 +247,7 @@ def _lines(rows: Sequence[Row]) -> list[tuple[int, bytes]]:
 
 def _events(lines: Sequence[tuple[int, bytes]], event: bytes) -> list[Frame]:
     """The event of these data lines; or one each, from a server that ends its events with a single line break."""
-    lines = [line for line in lines if line[1].strip()]
+    lines = [line for line in lines if line[1].strip()] or (lines[-1:] if event == b"error" else [])
     if not lines:
         return []
     whole = Frame(lines[-1][0], b"\n".join(data for _, data in lines).strip(), event)

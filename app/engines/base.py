@@ -95,12 +95,25 @@ class Counters:
     output_tokens: float | None = None
     requests: float | None = None
     """Finished ones."""
+    since: float | None = None
+    """When the server began to count, by its own clock; None where it does not tell."""
+    totals: Mapping[str, float] = field(default_factory=dict, compare=False, repr=False)
+    """Whatever else it counts that never falls."""
     raw: Mapping[str, float] = field(default_factory=dict, compare=False, repr=False)
     """All that the server told, for `Engine.counted`."""
 
+    def began_anew(self, before: "Counters") -> bool:
+        """Whether the server was restarted since `before`, so that nothing is known of the time in between."""
+        if None not in (self.since, before.since) and self.since != before.since:
+            return True
+        return any(self.totals.get(name, 0.0) < value for name, value in before.totals.items())
+
+
+LOADS = {"requests_running": "", "requests_waiting": "", "kv_cache_use": "share"}
+"""What `Engine.load` may tell, with its unit."""
 
 FROM_LOG = "from_log"
-"""In `ServerFigures.raw`: which figures the server's log told, not its answer."""
+"""In `ServerFigures.raw` of a request that the server's log tells of: which figures it told, and not the answer."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +156,8 @@ class Engine(ABC):
         Whatever the server does becomes a `Trace` with a status and one sentence in `error`; its `cache_defeat` is what
         was really sent, by switch, nonce, or neither. Raises ServerProblem
         only with the troubles that the next request would meet as well: needs a key, unknown model, prompt too long,
-        forbidden address; and LOADING, after which `health` tells when to try again. Lets Cancelled pass.
+        forbidden address; and LOADING, after which `health` tells when to try again. Lets Cancelled pass, unless a part
+        of the stream has come: then that is the trace, as of a lost connection.
         """
 
     def prompt_tokens(self, client: ServerClient, ask: Ask) -> int | None:
@@ -175,6 +189,14 @@ class Engine(ABC):
     ) -> Sequence[Counted]:
         """What the server counted between two readings, for `model` where it keeps them apart.
 
-        `requests`: how many answers came in between. Counters that fell were reset by a restart and count from zero.
+        `requests`: how many answers came in between. `after` did not begin anew (`Counters.began_anew`).
         """
         return ()
+
+    def load(self, client: ServerClient) -> Mapping[str, float]:
+        """How busy the server is at this moment, by the names of LOADS; nothing where it does not tell.
+
+        Asked again and again while requests are timed: it must cost the server next to nothing, and disturb nobody
+        else who reads its metrics. Raises ServerProblem when the server does not answer.
+        """
+        return {}

@@ -17,7 +17,6 @@ from app.http import ServerClient
 from app.samples import CacheDefeat, CountSource, ServerFigures, Status, Trace
 
 PERF = "/api/extra/perf"
-_PERF_KEYS = {"last_process_time", "last_eval_time", "last_token_count"}
 
 
 class KoboldCpp(OpenAI):
@@ -29,8 +28,8 @@ class KoboldCpp(OpenAI):
 
     def recognise(self, client: ServerClient) -> Facts | None:
         version = object_at(client, "/api/extra/version")
-        # others say that they are KoboldCpp too, but only it has these figures
-        if version.get("result") != "KoboldCpp" or not object_at(client, PERF).keys() >= _PERF_KEYS:
+        # others say that they are KoboldCpp too, but only it has figures of its last request
+        if version.get("result") != "KoboldCpp" or "last_token_count" not in object_at(client, PERF):
             return None
         context = count(object_at(client, "/api/extra/true_max_context_length").get("value")) or None
         return self._facts(listed(client), string(version.get("version")), context)
@@ -45,11 +44,10 @@ class KoboldCpp(OpenAI):
 
     def counters(self, client: ServerClient) -> Counters | None:
         made = count(_perf(client).get("total_gens"))
-        return None if made is None else Counters(requests=float(made))
+        return None if made is None else Counters(requests=float(made), totals={"total_gens": made})
 
     def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:  # noqa: ARG002  # the base's signature
-        began, ended = before.requests or 0.0, after.requests or 0.0
-        grown = ended - began if ended >= began else ended
+        grown = (after.requests or 0.0) - (before.requests or 0.0)
         return [Counted("requests", "total", "", grown, difference(f"total_gens of {PERF}"))]
 
     def play(self, client: ServerClient, ask: Ask) -> Trace:

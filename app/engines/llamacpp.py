@@ -14,15 +14,14 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from app.counted import Counted
-from app.engines import _llamacpp_log, _prometheus
+from app.engines import _llamacpp_log
 from app.engines._chunk import count, mapping
-from app.engines._counting import Exported, counted_of, counters_of
+from app.engines._counting import Exported, Exporting
 from app.engines._health import busy_health, health_of
 from app.engines._models import file_stem, quantization_in, quantization_of_ftype, shown_name
 from app.engines._probing import string
-from app.engines.base import Ask, Counters, Facts, Health, Logged, ModelFacts
-from app.engines.openai import OpenAI, listed
+from app.engines.base import Ask, Facts, Health, Logged, ModelFacts
+from app.engines.openai import listed
 from app.errors import ServerProblem, Trouble
 from app.http import Answer, ServerClient
 from app.i18n import _
@@ -42,15 +41,11 @@ _EXPORTED = Exported(
         )
     },
     # its two speeds are left out: they begin anew with each reading
-    gauges={
-        "requests_running": ("", ("llamacpp:requests_processing",)),
-        "requests_waiting": ("", ("llamacpp:requests_deferred",)),
-        "kv_cache_use": ("share", ("llamacpp:kv_cache_usage_ratio",)),
-    },
 )
 
 
-class LlamaCpp(OpenAI):
+class LlamaCpp(Exporting):
+    exported: ClassVar[Exported] = _EXPORTED
     key: ClassVar[str] = "llama.cpp"
     title: ClassVar[str] = "llama.cpp"
     default_ports: ClassVar[tuple[int, ...]] = (8080,)
@@ -95,7 +90,13 @@ class LlamaCpp(OpenAI):
         health = health_of(client.get("/health"))
         if not health.ready:
             return health
-        return busy_health([_busy_slots(client.get("/slots"))])
+        try:
+            return busy_health([_busy_slots(client.get("/slots"))])
+        except ServerProblem as problem:
+            if problem.trouble is not Trouble.TIMEOUT:
+                raise
+            # unlike /health, its slots tell only between two steps, and a step of a long prompt may take minutes
+            return Health(ready=True, detail=_("The server is working on a long prompt."), busy=True)
 
     def prompt_tokens(self, client: ServerClient, ask: Ask) -> int | None:
         messages = self._required(ask, CacheDefeat.SWITCH)["messages"]
@@ -109,11 +110,10 @@ class LlamaCpp(OpenAI):
     def read_log(self, text: str) -> Sequence[Logged]:
         return _llamacpp_log.read(text)
 
-    def counters(self, client: ServerClient) -> Counters | None:
-        return counters_of(_EXPORTED, _prometheus.scrape(client))
-
-    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:
-        return counted_of(_EXPORTED, before, after, model, requests)
+    def load(self, client: ServerClient) -> Mapping[str, float]:
+        """By its slots: reading /metrics this often would leave the two speeds there empty for whoever draws them."""
+        busy = _busy_slots(client.get("/slots"))
+        return {} if busy is None else {"requests_running": float(busy)}
 
     def _fields(self, ask: Ask) -> dict[str, Any]:
         return {self.cache_switch: ask.reuse_cache, "ignore_eos": True}

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from app.counted import Counted
 from app.engines._chat import Dialect
-from app.engines._chunk import count, mapping
+from app.engines._chunk import count, mapping, number
 from app.engines._counting import after_the_run
 from app.engines._figures import Stated, ms_of
 from app.engines._health import health_of
@@ -27,10 +27,8 @@ from app.i18n import _, marked
 from app.samples import CacheDefeat, ServerFigures, Trace
 
 _NS_PER_SECOND = 1e9
-_COUNTS = (
-    "total_duration", "load_duration", "prompt_eval_count", "prompt_eval_cached_count", "prompt_eval_duration",
-    "eval_count", "eval_duration",
-)  # fmt: skip
+_DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
+_COUNTS = (*_DURATIONS, "prompt_eval_count", "prompt_eval_cached_count", "eval_count")
 
 
 def _as_openai(line: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -64,8 +62,18 @@ def _figures(stated: Stated) -> ServerFigures | None:
         output_tokens=stated.output_tokens,
         decode_ms=ms_of(counts.get("eval_duration"), per_second=_NS_PER_SECOND),
         load_ms=ms_of(counts.get("load_duration"), per_second=_NS_PER_SECOND),
+        queue_ms=_queue_ms(counts),
         raw=stated.raw("ollama"),
     )
+
+
+def _queue_ms(counts: Mapping[str, Any]) -> float | None:
+    """What the total holds beside its parts: waiting for its turn, and some milliseconds of template and tokenizer."""
+    total, *parts = (number(counts.get(name)) for name in _DURATIONS)
+    known = [part for part in parts if part is not None]
+    if total is None or len(known) < len(parts):
+        return None
+    return ms_of(total - sum(known), per_second=_NS_PER_SECOND)
 
 
 class Ollama(ChatEngine):
@@ -85,7 +93,7 @@ class Ollama(ChatEngine):
         models = [
             _model(name, entry, loaded.get(name, {}))
             for name, entry in (listed_models(client.get_json("/api/tags")) or {}).items()
-            if "embedding" not in (entry.get("capabilities") or ())
+            if not _embeds(entry)
         ]
         models.sort(key=lambda model: model.id not in loaded)
         return Facts(
@@ -146,6 +154,12 @@ def _loaded(client: ServerClient) -> dict[str, Mapping[str, Any]]:
     """The models in memory, by name with and without the tag that goes without saying."""
     found = listed_models(client.get_json("/api/ps")) or {}
     return {**found, **{name.removesuffix(":latest"): entry for name, entry in found.items()}}
+
+
+def _embeds(entry: Mapping[str, Any]) -> bool:
+    """Whether it makes vectors, not text."""
+    capabilities = entry.get("capabilities")
+    return isinstance(capabilities, list) and "embedding" in capabilities
 
 
 def _model(name: str, entry: Mapping[str, Any], loaded: Mapping[str, Any]) -> ModelFacts:

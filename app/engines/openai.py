@@ -28,6 +28,8 @@ class OpenAI(ChatEngine):
     path: ClassVar[str] = CHAT
     fixed_length: ClassVar[bool | None] = None
     """Whether the engine has `ignore_eos` and `min_tokens`; None where each server has to be known for it."""
+    counts_in_events: ClassVar[bool] = False
+    """It states in each event, when asked to, how many tokens there are so far: an event may hold several."""
 
     def recognise(self, client: ServerClient) -> Facts | None:
         answer = client.get(MODELS)
@@ -71,6 +73,7 @@ class OpenAI(ChatEngine):
         return {
             "max_tokens": ask.output_tokens,
             "stream_options.include_usage": True,
+            **({"stream_options.continuous_usage_stats": True} if self.counts_in_events else {}),
             "temperature": 0,
             "seed": 1,
             **self._fields(ask),

@@ -1,16 +1,14 @@
 """SGLang. It tells cached tokens only with cache reporting on, so a nonce keeps its prefix cache out."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
-from app.counted import Counted
 from app.engines import _prometheus
 from app.engines._chunk import count
-from app.engines._counting import Exported, counted_of, counters_of
+from app.engines._counting import Exported, Exporting
 from app.engines._health import busy_health, health_of
 from app.engines._probing import object_at, string
-from app.engines.base import Counters, Facts, Health
-from app.engines.openai import OpenAI, listed
+from app.engines.base import Facts, Health
+from app.engines.openai import listed
 from app.http import ServerClient
 
 _INFO_PATHS = ("/server_info", "/get_server_info")
@@ -26,21 +24,23 @@ _EXPORTED = Exported(
         "queue_ms": ("sglang:queue_time_seconds",),
     },
     shares={"cache_hit_rate": (("sglang:cached_tokens_total",), ("sglang:prompt_tokens_total",))},
-    gauges={
-        "requests_running": ("", ("sglang:num_running_reqs",)),
-        "requests_waiting": ("", ("sglang:num_queue_reqs",)),
-        "kv_cache_use": ("share", ("sglang:token_usage",)),
-        "draft_acceptance": ("share", ("sglang:spec_accept_rate",)),
+    gauges={"draft_acceptance": ("share", ("sglang:spec_accept_rate",))},
+    loads={
+        "requests_running": ("sglang:num_running_reqs",),
+        "requests_waiting": ("sglang:num_queue_reqs",),
+        "kv_cache_use": ("sglang:token_usage",),
     },
 )
 
 
-class SGLang(OpenAI):
+class SGLang(Exporting):
+    exported: ClassVar[Exported] = _EXPORTED
     key: ClassVar[str] = "sglang"
     title: ClassVar[str] = "SGLang"
     default_ports: ClassVar[tuple[int, ...]] = (30000,)
     rank: ClassVar[int] = 38
     fixed_length: ClassVar[bool | None] = True
+    counts_in_events: ClassVar[bool] = True
 
     def recognise(self, client: ServerClient) -> Facts | None:
         told = next((found for path in _INFO_PATHS if "model_path" in (found := object_at(client, path))), None)
@@ -61,12 +61,6 @@ class SGLang(OpenAI):
         metrics = _prometheus.scrape(client)
         names = ("sglang:num_running_reqs", "sglang:num_queue_reqs")
         return busy_health([_prometheus.total(metrics, name) for name in names])
-
-    def counters(self, client: ServerClient) -> Counters | None:
-        return counters_of(_EXPORTED, _prometheus.scrape(client))
-
-    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:
-        return counted_of(_EXPORTED, before, after, model, requests)
 
 
 ENGINE = SGLang()

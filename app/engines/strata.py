@@ -71,12 +71,12 @@ class Strata(OpenAI):
             return None
         prompt, reused = raw.get("prompt_tokens"), raw.get("reused")
         fresh = None if prompt is None else prompt - (reused or 0)
-        return Counters(fresh, reused, raw.get("output_tokens"), raw["requests"], raw)
+        since = raw.pop("since", None)
+        return Counters(fresh, reused, raw.get("output_tokens"), raw["requests"], since, raw)
 
     def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:  # noqa: ARG002  # the base's signature
         """Its decode time holds n tokens, not n - 1, as its rate does."""
-        start = before.raw if before.raw.get("since") == after.raw.get("since") else {}
-        grown = {key: value - start.get(key, 0.0) for key, value in after.raw.items()}
+        grown = {key: value - before.totals.get(key, 0.0) for key, value in after.totals.items()}
         fresh = grown.get("prompt_tokens", 0.0) - grown.get("reused", 0.0)
         counts = {"requests": "requests", "prompt_tokens": "prompt_tokens", "cached_tokens": "reused"}
         counts["output_tokens"] = "output_tokens"

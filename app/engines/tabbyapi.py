@@ -7,7 +7,7 @@ from app.engines._chat import Dialect
 from app.engines._chunk import count, mapping
 from app.engines._figures import Stated, ms_of, of_timings
 from app.engines._health import health_of
-from app.engines._probing import object_at, string
+from app.engines._probing import object_at, object_in, string
 from app.engines.base import Facts, Health
 from app.engines.openai import OpenAI, listed
 from app.http import ServerClient
@@ -45,7 +45,8 @@ class TabbyAPI(OpenAI):
     fixed_length: ClassVar[bool | None] = True
 
     def recognise(self, client: ServerClient) -> Facts | None:
-        if not {"status", "issues"} <= object_at(client, "/health").keys():
+        # it says so with an error status when something is wrong with it
+        if not {"status", "issues"} <= object_in(client.get("/health")).keys():
             return None
         models = listed(client)
         loaded = object_at(client, "/v1/model")

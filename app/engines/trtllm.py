@@ -1,15 +1,12 @@
 """TensorRT-LLM's `trtllm-serve`: usage in the stream; its Prometheus figures are at a path of their own."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
-from app.counted import Counted
-from app.engines import _prometheus
-from app.engines._counting import Exported, counted_of, counters_of
+from app.engines._counting import Exported, Exporting
 from app.engines._health import health_of
 from app.engines._probing import object_at, string
-from app.engines.base import Counters, Facts, Health
-from app.engines.openai import OpenAI, listed
+from app.engines.base import Facts, Health
+from app.engines.openai import listed
 from app.http import ServerClient
 
 _EXPORTED = Exported(
@@ -29,19 +26,19 @@ _EXPORTED = Exported(
             ("trtllm_spec_decode_drafted_tokens_total",),
         )
     },
-    gauges={
-        "kv_cache_use": ("share", ("trtllm_kv_cache_utilization",)),
-        "cache_hit_rate": ("share", ("trtllm_kv_cache_hit_rate",)),
-    },
+    gauges={"cache_hit_rate": ("share", ("trtllm_kv_cache_hit_rate",))},
+    loads={"kv_cache_use": ("trtllm_kv_cache_utilization",)},
 )
 
 
-class TensorRTLLM(OpenAI):
+class TensorRTLLM(Exporting):
+    exported: ClassVar[Exported] = _EXPORTED
     key: ClassVar[str] = "trtllm"
     title: ClassVar[str] = "TensorRT-LLM"
     default_ports: ClassVar[tuple[int, ...]] = (8000,)
     rank: ClassVar[int] = 36
     fixed_length: ClassVar[bool | None] = True
+    counts_in_events: ClassVar[bool] = True
 
     def recognise(self, client: ServerClient) -> Facts | None:
         version = string(object_at(client, "/version").get("version"))
@@ -52,12 +49,6 @@ class TensorRTLLM(OpenAI):
 
     def health(self, client: ServerClient) -> Health:
         return health_of(client.get("/health"))
-
-    def counters(self, client: ServerClient) -> Counters | None:
-        return counters_of(_EXPORTED, _prometheus.scrape(client, _EXPORTED.path))
-
-    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:
-        return counted_of(_EXPORTED, before, after, model, requests)
 
 
 ENGINE = TensorRTLLM()

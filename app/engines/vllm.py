@@ -7,22 +7,22 @@ event holds. The role chunk leaves together with the first token, which counts w
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 from typing import Any, ClassVar
 
-from app.counted import Counted
 from app.engines import _prometheus
 from app.engines._chat import Dialect
 from app.engines._chunk import count, mapping, milliseconds
-from app.engines._counting import Exported, counted_of, counters_of
+from app.engines._counting import Exported, Exporting
 from app.engines._figures import Stated, of_timings
 from app.engines._health import busy_health, health_of
+from app.engines._models import listed_models
 from app.engines._probing import object_at, string
-from app.engines.base import Ask, Counters, Facts, Health
-from app.engines.openai import OpenAI, listed
+from app.engines.base import Ask, Facts, Health
+from app.engines.openai import MODELS, listed
 from app.errors import ServerProblem
 from app.http import ServerClient
 from app.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
@@ -51,10 +51,10 @@ _EXPORTED = Exported(
             ("vllm:spec_decode_num_draft_tokens_total",),
         ),
     },
-    gauges={
-        "requests_running": ("", ("vllm:num_requests_running",)),
-        "requests_waiting": ("", ("vllm:num_requests_waiting",)),
-        "kv_cache_use": ("share", ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")),
+    loads={
+        "requests_running": ("vllm:num_requests_running",),
+        "requests_waiting": ("vllm:num_requests_waiting",),
+        "kv_cache_use": ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
     },
 )
 # older versions take the field and ignore it
@@ -76,7 +76,8 @@ def _figures(stated: Stated) -> ServerFigures | None:
     )
 
 
-class VLLM(OpenAI):
+class VLLM(Exporting):
+    exported: ClassVar[Exported] = _EXPORTED
     key: ClassVar[str] = "vllm"
     title: ClassVar[str] = "vLLM"
     default_ports: ClassVar[tuple[int, ...]] = (8000,)
@@ -84,13 +85,15 @@ class VLLM(OpenAI):
     dialect: ClassVar[Dialect] = Dialect(figures=_figures)
     cache_switch: ClassVar[str | None] = "cache_salt"
     fixed_length: ClassVar[bool | None] = True
+    counts_in_events: ClassVar[bool] = True
 
     def recognise(self, client: ServerClient) -> Facts | None:
         version = string(object_at(client, "/version").get("version"))
         if version is None:
             return None
         metrics = _prometheus.scrape(client)
-        if not any(name.startswith("vllm:") for name in metrics):
+        # started without statistics, or behind a proxy that hides them, it still owns its models
+        if not any(name.startswith("vllm:") for name in metrics) and not _owns_models(client):
             return None
         return self._facts(
             listed(client),
@@ -114,15 +117,9 @@ class VLLM(OpenAI):
         except ServerProblem:  # a server without it: unknown
             return None
 
-    def counters(self, client: ServerClient) -> Counters | None:
-        return counters_of(_EXPORTED, _prometheus.scrape(client))
-
-    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:
-        return counted_of(_EXPORTED, before, after, model, requests)
-
     def _fields(self, ask: Ask) -> dict[str, Any]:
         salt = {} if ask.reuse_cache else {"cache_salt": ask.nonce or secrets.token_hex(8)}
-        return {**super()._fields(ask), **salt, "stream_options.continuous_usage_stats": True}
+        return {**super()._fields(ask), **salt}
 
     def _refine(self, trace: Trace) -> Trace:
         return replace(trace, events=_with_hidden_start(trace))
@@ -144,6 +141,11 @@ def _with_hidden_start(trace: Trace) -> tuple[Event, ...]:
     if hidden < 1 or seen[0].at_ms - role.at_ms <= step_ms / 2:
         return trace.events
     return tuple(replace(event, kind=Kind.HIDDEN) if event is role else event for event in trace.events)
+
+
+def _owns_models(client: ServerClient) -> bool:
+    models = listed_models(object_at(client, MODELS)) or {}
+    return any(entry.get("owned_by") == "vllm" for entry in models.values())
 
 
 def _release(version: str) -> tuple[int, ...]:

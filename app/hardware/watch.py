@@ -1,15 +1,18 @@
-"""Watching the sensors while something else is being timed: in a process of its own, which writes into a file.
+"""Watching something while something else is being timed: in a process of its own, which writes into a file.
 
-The child (`python -m app.hardware.watch`) takes a reading twice a second and ends when its standard input does.
+The child is a module that prints a `Reading` as a line of JSON now and then, and ends when its standard input does. The
+one here (`python -m app.hardware.watch`) reads this machine's sensors twice a second.
 """
 
 import json
 import logging
+import os
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -29,7 +32,9 @@ log = logging.getLogger(__name__)
 class Watch:
     """Watches for as long as its block lasts. A watch that cannot start sees nothing: measuring goes on."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: str = __name__, told: bytes = b"", environment: Mapping[str, str] | None = None) -> None:
+        """`told` is what the child reads first; `environment` is what it has besides ours."""
+        self._module, self._told, self._environment = module, told, {**os.environ, **(environment or {})}
         self._folder = tempfile.TemporaryDirectory(prefix="roofmark-")
         self._path = Path(self._folder.name) / "readings.jsonl"
         self._child: subprocess.Popen[bytes] | None = None
@@ -42,11 +47,18 @@ class Watch:
         try:
             with self._path.open("wb") as output:
                 self._child = subprocess.Popen(  # noqa: S603  # our own interpreter and module
-                    [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=output, stderr=subprocess.DEVNULL
+                    [sys.executable, "-m", self._module],
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=subprocess.DEVNULL,
+                    env=self._environment,
                 )
+            assert self._child.stdin is not None
+            self._child.stdin.write(self._told)
+            self._child.stdin.flush()
             self._written = self._path.open("rb")
         except OSError:
-            log.warning("the sensors cannot be watched", exc_info=True)
+            log.warning("%s cannot watch", self._module, exc_info=True)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
@@ -61,6 +73,14 @@ class Watch:
         if self._written is not None:
             self._written.close()
         self._folder.cleanup()
+
+    def wait_for_first(self, seconds: float) -> None:
+        """Until the child has taken a reading, has ended, or the time is over."""
+        deadline = time.monotonic() + seconds
+        while self._child is not None and self._child.poll() is None and time.monotonic() < deadline:
+            if self._path.stat().st_size:
+                return
+            time.sleep(0.02)
 
     def between(self, start_s: float, end_s: float) -> list[Reading]:
         """Readings of that time (seconds since 1970); earlier ones are forgotten."""
@@ -94,7 +114,8 @@ def columns(readings: Sequence[Reading], start_s: float) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def until_input_ends() -> threading.Event:
+    """Set when whoever started this process has closed its input, or is gone."""
     ended = threading.Event()
 
     def wait_for_the_end() -> None:
@@ -102,6 +123,11 @@ def main() -> None:
         ended.set()
 
     threading.Thread(target=wait_for_the_end, daemon=True).start()
+    return ended
+
+
+def main() -> None:
+    ended = until_input_ends()
     found = sensors.sources()
     while not ended.wait(INTERVAL_S):
         print(json.dumps(asdict(sensors.read(found))), flush=True)

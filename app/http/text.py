@@ -10,9 +10,12 @@ from typing import Any
 HIDDEN_KEY = "[API key]"
 _MESSAGE_CHARS = 300
 _PLAIN_TEXT_CHARS = 80
-_MESSAGE_KEYS = ("error", "detail", "message", "msg", "error_description", "title")
+_MESSAGE_KEYS = ("error", "errors", "detail", "message", "msg", "error_description", "title")
 # shorter keys are mostly placeholders, and parts of ordinary words
 _SECRET_CHARS = 8
+_EVENT = re.compile(rb"^(?:event:[^\r\n]*(?:\r\n|\r|\n))?data:")
+# strings are passed over
+_NOT_FINITE = re.compile(r'("(?:[^"\\]|\\.)*")|-?\b(?:nan|inf)\b(?:\((?:ind|snan)\))?')
 # neither UTF-8 nor every database can hold them
 _NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 
@@ -23,9 +26,21 @@ def is_html(content_type: str, body: bytes) -> bool:
 
 
 def parse_json(data: bytes) -> Any:
-    """The JSON value as it stands; broken UTF-8 becomes U+FFFD. Raises ValueError for everything that is not JSON."""
+    """The JSON value as it stands; broken UTF-8 becomes U+FFFD. Raises ValueError for everything that is not JSON.
+
+    A bare `nan` or `inf`, which is how C prints them, is null.
+
+    >>> parse_json(b'{"ms": -nan, "text": "nan", "more": [inf, NaN]}')
+    {'ms': None, 'text': 'nan', 'more': [None, nan]}
+    """
+    text = data.decode("utf-8-sig", "replace")
     try:
-        return json.loads(data.decode("utf-8-sig", "replace"))
+        try:
+            return json.loads(text)
+        except ValueError:
+            if (repaired := _NOT_FINITE.sub(lambda found: found[1] or "null", text)) == text:
+                raise
+            return json.loads(repaired)
     except RecursionError as error:
         raise ValueError("JSON nested too deeply") from error
 
@@ -66,7 +81,7 @@ class ServerText:
         if is_html(content_type, body):
             return None
         # an error may wear the clothes of an event stream
-        body = body.strip().removeprefix(b"data:")
+        body = _EVENT.sub(b"", body.strip(), count=1)
         try:
             return self.message(parse_json(body))
         except ValueError:
@@ -101,8 +116,11 @@ def _messages(value: Any, depth: int = 8) -> Iterator[str]:
                 prefix = f"{'.'.join(map(str, place))}: " if isinstance(place, list) else ""
                 yield from (prefix + text for text in _messages(value[key], depth - 1))
                 return
-        if (code := value.get("code")) and isinstance(code, str | int):
+        code = value.get("code") or value.get("error")
+        if isinstance(code, str | int) and code and code is not True:
             yield f"code {code}"
+        elif isinstance(kind := value.get("type"), str):
+            yield kind
 
 
 def _parsed(text: str) -> Any:

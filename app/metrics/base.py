@@ -92,6 +92,8 @@ NULL_REASONS = {
     "no_sample": "No sample was taken.",
     "exceeds_context": "The prompt and its output do not fit into the server's context.",
     "one_length": "A slope needs two prompt lengths in one run.",
+    "hidden_tokens": "Most of the tokens were never seen, so that nobody knows when they came.",
+    "unseen_reasoning": "The model reasoned unseen before its first token: TTFT is no time of the prompt alone.",
     "no_slope": "TTFT did not grow with the prompt.",
     "no_duration": "The server states no duration.",
     "concurrent_streams": "Several streams ran at once.",

@@ -13,7 +13,7 @@ from app.i18n import _, joined, marked
 from app.metrics import Measured, clock, is_usable
 from app.metrics.prefill import fresh_prompt_tokens
 from app.metrics.summary import percentile
-from app.samples import Sample, Status
+from app.samples import Sample, Status, Trace
 from app.units import number
 
 DISAGREEMENT = 0.05
@@ -39,6 +39,7 @@ _CAUSES = {
     "prefill_tokens_per_s": _OUTSIDE,
     "e2e_ms": _OUTSIDE,
 }
+_OF_PREFILL = frozenset({"prefill_ms", "prefill_tokens_per_s"})
 _BY_CLOCK = frozenset({"itl_ms", "tpot_ms", "decode_ms", "decode_tokens_per_s"})
 _HELD_BACK = marked(
     "The tokens arrived faster than the server says it made them: something held the first ones back, most likely a "
@@ -131,6 +132,8 @@ def client_figure(name: str, statistic: str, samples: Sequence[Sample]) -> float
         return None
     if statistic == "total":
         return _total(name, samples)
+    if name in _OF_PREFILL and any(sample.point.concurrency > 1 for sample in samples):
+        return None  # what the client times of it is then mostly waiting for other streams
     if name in _SPEEDS:
         parts = [_SPEEDS[name](sample) for sample in samples]
         known = [part for part in parts if part is not None]
@@ -147,11 +150,23 @@ def client_figure(name: str, statistic: str, samples: Sequence[Sample]) -> float
 def _total(name: str, samples: Sequence[Sample]) -> float | None:
     if name == "requests":
         return float(len(samples))
-    counts = {"prompt_tokens": "prompt_tokens", "cached_tokens": "cached_tokens", "output_tokens": "output_tokens"}
-    if name not in counts:
+    if name not in _COUNTS:
         return None
-    found = [getattr(sample.trace, counts[name]) for sample in samples]
-    return None if None in found else float(sum(found))
+    found = [_COUNTS[name](sample.trace) for sample in samples]
+    return None if None in found else float(sum(count or 0 for count in found))
+
+
+def _fresh(trace: Trace) -> int | None:
+    known = trace.prompt_tokens is not None and trace.cached_tokens is not None
+    return (trace.prompt_tokens or 0) - (trace.cached_tokens or 0) if known else None
+
+
+_COUNTS: Mapping[str, Callable[[Trace], int | None]] = {
+    "prompt_tokens": lambda trace: trace.prompt_tokens,
+    "fresh_prompt_tokens": _fresh,
+    "cached_tokens": lambda trace: trace.cached_tokens,
+    "output_tokens": lambda trace: trace.output_tokens,
+}
 
 
 def _first(sample: Sample) -> list[float]:
@@ -170,19 +185,19 @@ def _span(sample: Sample) -> list[float]:
 
 
 def _per_token(sample: Sample) -> list[float]:
-    n = sample.trace.output_tokens or 0
-    return [span_ms / (n - 1) for span_ms in _span(sample)] if n > 1 else []
+    steps = clock.decode_steps(sample.trace)
+    return [span_ms / steps for span_ms in _span(sample)] if steps else []
 
 
 def _gaps(sample: Sample) -> list[float]:
     """One gap per token, where events hold one each; the mean is right either way."""
-    gaps, steps = clock.gaps_ms(sample.trace), (sample.trace.output_tokens or 0) - 1
+    gaps, steps = clock.gaps_ms(sample.trace), clock.decode_steps(sample.trace) or 0
     return gaps if len(gaps) == steps else _per_token(sample) * max(0, steps)
 
 
 def _decoded(sample: Sample) -> tuple[float, float] | None:
-    n, spans = sample.trace.output_tokens or 0, _span(sample)
-    return (n - 1.0, spans[0]) if n > 1 and spans else None
+    steps, spans = clock.decode_steps(sample.trace), _span(sample)
+    return (float(steps), spans[0]) if steps and spans else None
 
 
 def _prefilled(sample: Sample) -> tuple[float, float] | None:

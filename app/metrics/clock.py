@@ -21,6 +21,36 @@ def first_answer_ms(trace: Trace) -> float | None:
     return next((event.at_ms for event in trace.events if event.kind is Kind.ANSWER), None)
 
 
+def unseen_reasoning(trace: Trace) -> int:
+    """Output tokens that came before the first one seen: reasoning that the server counts, but keeps to itself."""
+    seen = token_events(trace)
+    tokens = trace.reasoning_tokens or 0
+    is_seen = any(event.kind in (Kind.REASONING, Kind.HIDDEN) for event in seen)
+    # where reasoning comes as plain text, there are more events than the answer alone can have
+    return 0 if is_seen or len(seen) > (trace.output_tokens or 0) - tokens else tokens
+
+
+def visible_bytes(trace: Trace) -> int:
+    return sum(event.size_bytes for event in token_events(trace))
+
+
+def is_mostly_unseen(trace: Trace) -> bool:
+    """Whether most of the tokens left no trace in the stream, not even one that tells when they came."""
+    n, seen = trace.output_tokens or 0, token_events(trace)
+    if not seen or seen[0].tokens or unseen_reasoning(trace) or any(event.kind is Kind.HIDDEN for event in seen):
+        return False
+    return 2 * len(seen) < n and visible_bytes(trace) < n
+
+
+def decode_steps(trace: Trace) -> int | None:
+    """Output tokens that came after the first token event: n - 1, less those that it is known to hold or to follow."""
+    n, seen = trace.output_tokens, token_events(trace)
+    if n is None or not seen:
+        return None
+    until_first = seen[0].tokens or unseen_reasoning(trace) + 1
+    return n - (until_first if until_first < n else 1)
+
+
 def gaps_ms(trace: Trace) -> list[float]:
     """Between consecutive token events; ITL where each event holds one token, else chunk gaps."""
     times = [event.at_ms for event in token_events(trace)]
@@ -33,14 +63,18 @@ def span_ms(trace: Trace) -> float | None:
 
 
 BURST_SHARE_OF_MEAN_GAP = 0.1
+AT_ONCE_MS = 5.0
 IMPOSSIBLE_GAP_MS = 0.05
+PAUSE_MS = 20.0
+"""Less than that a busy machine may keep its own reader waiting, time and again."""
 
 
 def arrives_in_bursts(trace: Trace) -> bool:
     """Whether something between server and client held tokens back, so that their times mean nothing.
 
     Either the whole stream came faster than 20,000 events/s, or at least four events at a time in at most eight
-    bursts. A server that emits a few tokens per step (speculation) makes many small bursts and is not meant.
+    bursts, or at least eight at a time with a real pause between them. A server that emits a few tokens per step makes
+    many small bursts and is not meant, nor one that says that it speculates, however many tokens it guesses.
     """
     gaps = gaps_ms(trace)
     events = len(gaps) + 1
@@ -49,6 +83,10 @@ def arrives_in_bursts(trace: Trace) -> bool:
     span = sum(gaps)
     if span < IMPOSSIBLE_GAP_MS * events:
         return True
-    threshold = BURST_SHARE_OF_MEAN_GAP * span / len(gaps)
+    # a single long stall makes the mean long, but no tokens come at once
+    threshold = min(BURST_SHARE_OF_MEAN_GAP * span / len(gaps), AT_ONCE_MS)
     bursts = 1 + sum(gap >= threshold for gap in gaps)
-    return bursts <= 8 and events / bursts >= 4
+    if bursts <= 8:
+        return events / bursts >= 4
+    speculates = trace.server is not None and bool(trace.server.draft_tokens)
+    return events / bursts >= 8 and span / bursts >= PAUSE_MS and not speculates

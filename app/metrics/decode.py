@@ -1,4 +1,8 @@
-"""Decode speed and its inverse. The first token ends the prefill, so n tokens take n - 1 intervals."""
+"""Decode speed and its inverse. The first token ends the prefill, so n tokens take n - 1 intervals.
+
+Where the client knows that its first event held more tokens, or that reasoning came before which a server keeps to
+itself, it counts only those that came after.
+"""
 
 from collections.abc import Sequence
 
@@ -25,16 +29,18 @@ def _client(sample: Sample) -> tuple[Source, int, float] | Reading:
     trace = sample.trace
     if trace.not_streamed:
         return null("client", "not_streamed")
-    span, n = clock.span_ms(trace), trace.output_tokens
-    if span is None or n is None:
+    span, steps = clock.span_ms(trace), clock.decode_steps(trace)
+    if span is None or steps is None:
         return null("client", "no_token")
-    if n < 2:
-        return null("client", "one_token")
     if plausible.is_output_count_absurd(sample):
         return null("client", "implausible")
+    if steps < 1:
+        return null("client", "one_token")
+    if clock.is_mostly_unseen(trace):
+        return null("client", "hidden_tokens")
     if clock.arrives_in_bursts(trace):
         return null("client", "buffered")
-    return ("client", n - 1, span) if span > 0 else null("client", "zero_span")
+    return ("client", steps, span) if span > 0 else null("client", "zero_span")
 
 
 def read_decode(sample: Sample) -> Sequence[Reading]:
@@ -55,6 +61,7 @@ METRICS = (
         better="higher",
         explanation="Generation speed of one stream after its first token: (n - 1) tokens over the time they took.",
         formula=read_decode,
+        formula_version=2,
     ),
     Metric(
         key="tpot_ms",
@@ -63,5 +70,6 @@ METRICS = (
         better="lower",
         explanation="Time per output token after the first: the inverse of decode speed.",
         formula=read_tpot,
+        formula_version=2,
     ),
 )

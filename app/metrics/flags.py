@@ -63,19 +63,16 @@ def _unseen_tokens(sample: Sample) -> int:
     return trace.output_tokens - len(clock.token_events(trace))
 
 
-def _visible_bytes(sample: Sample) -> int:
-    return sum(event.size_bytes for event in clock.token_events(sample.trace))
-
-
 def _bundled(sample: Sample) -> bool:
     unseen = _unseen_tokens(sample)
     return unseen > max(1, 0.05 * len(clock.token_events(sample.trace))) and not _hidden_tokens(sample)
 
 
 def _hidden_tokens(sample: Sample) -> bool:
-    """More tokens than bytes: their text cannot have been in the stream."""
+    """Reasoning that the server keeps to itself; or more tokens than bytes: their text cannot have been there."""
     n = sample.trace.output_tokens or 0
-    return _unseen_tokens(sample) > max(1, 0.05 * n) and _visible_bytes(sample) < n
+    is_hidden = clock.unseen_reasoning(sample.trace) > 0 or clock.visible_bytes(sample.trace) < n
+    return _unseen_tokens(sample) > max(1, 0.05 * n) and is_hidden
 
 
 def _empty(sample: Sample) -> bool:
@@ -103,6 +100,13 @@ def _loop_lag(sample: Sample) -> bool:
 FLAGS = {
     flag.key: flag
     for flag in (
+        Flag(
+            "interrupted",
+            "The sample was cut short or torn apart: the run was cancelled, or this machine slept, in its middle.",
+            "Measure again and let the run come to its end on a machine that stays awake.",
+            True,
+            lambda s: bool(s.sensors.get("cancelled")) or s.sensors.get("slept_s", 0.0) >= SLEPT_S,
+        ),
         Flag(
             "incomplete",
             "The stream had no proper end: no finish reason, no usage, or the connection broke.",
@@ -183,7 +187,8 @@ FLAGS = {
         Flag(
             "hidden_tokens",
             "The server counts more tokens than the stream showed.",
-            "Hidden reasoning or swallowed tags: decode speed includes tokens that were never seen.",
+            "Hidden reasoning or swallowed tags: a few of them count in decode speed; where they are most of the "
+            "tokens, there is none.",
             False,
             _hidden_tokens,
         ),
@@ -222,13 +227,6 @@ FLAGS = {
             "Stop what else keeps this machine busy, or measure from another one: each arrival is noted too late.",
             False,
             _loop_lag,
-        ),
-        Flag(
-            "interrupted",
-            "This machine slept in the middle of the sample.",
-            "The clock stood still meanwhile, so its times mean nothing: keep the machine awake and measure again.",
-            True,
-            lambda s: s.sensors.get("slept_s", 0.0) >= SLEPT_S,
         ),
     )
 }

@@ -47,6 +47,8 @@ def _client(sample: Sample) -> Reading:
         return null("client", "no_token")
     if plausible.is_prompt_count_absurd(sample):
         return null("client", "implausible")
+    if clock.unseen_reasoning(trace):
+        return null("client", "unseen_reasoning")
     fresh = fresh_prompt_tokens(sample)
     if fresh is None:
         known = trace.prompt_tokens is not None or sample.expected_prompt_tokens is not None
@@ -70,5 +72,6 @@ METRICS = (
         better="higher",
         explanation="Prompt processing speed: how many prompt tokens the server works through per second.",
         formula=read_prefill,
+        formula_version=2,
     ),
 )

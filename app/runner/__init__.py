@@ -239,5 +239,5 @@ class Runner:
         facts = self.probe(server.base_url, key, server.engine)
         assert server.id is not None
         with self._database.write() as session:
-            servers.remember(session, server.id, facts=facts_json(facts), capabilities=facts.capabilities)
+            servers.remember(session, server.id, facts=facts_json(facts), capabilities=facts.capabilities, anew=True)
         return facts

@@ -19,15 +19,17 @@ def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None
     found: dict[str, Any] = {
         "warnings": list(warnings),
         "left_out": [{"point": case.point.key, "reason": sentence} for case, sentence in prepared.left_out],
-        "checks": [
-            marked(
-                "The server's tokenizer counts {counted:,} tokens in the prompt of about {planned:,}.",
-                counted=counted,
-                planned=case.point.prompt_tokens,
+        "checks": list(
+            dict.fromkeys(
+                marked(
+                    "The server's tokenizer counts {counted:,} tokens in the prompt of about {planned:,}.",
+                    counted=counted,
+                    planned=case.point.prompt_tokens,
+                )
+                for case, counted in prepared.cases
+                if counted is not None
             )
-            for case, counted in prepared.cases
-            if counted is not None
-        ],
+        ),
         "cpu_load_share_before": load_share,
     }
     if load_share is None:
@@ -83,6 +85,12 @@ def after(
     warnings += sensing.warnings(taken)
     if sentence := told_by_log(complete):
         checks.append(sentence)
+    if began is not None and ended is not None and ended.began_anew(began):
+        warnings.append(
+            marked(
+                "The server's counters began anew during the run, as after a restart: what it counted of it is unknown."
+            )
+        )
     others = work_of_others([sample.trace for sample in taken], began, ended)
     if others:
         warnings.append(
@@ -100,14 +108,19 @@ def after(
 
 
 def told_by_log(complete: Sequence[Sample]) -> str | None:
-    """Which figures came from the server's log, and for how many samples."""
+    """For how many samples the server's log has lines, and which figures came from there alone."""
     raws = [sample.trace.server.raw for sample in complete if sample.trace.server is not None]
     told = [raw[FROM_LOG] for raw in raws if FROM_LOG in raw]
     if not told:
         return None
     names = dict.fromkeys(name.replace("_", " ") for each in told for name in each)
+    said = {"samples": plural(len(told), "sample"), "all": len(complete)}
+    if not names and len(told) == len(complete):
+        return marked("The server's log tells of {samples}, no more than its answers do.", samples=said["samples"])
+    if not names:
+        return marked("The server's log tells of {samples} of {all}, no more than its answers do.", **said)
     return marked(
-        "The server's log tells of {samples} what its answers did not: {names}.",
-        samples=plural(len(told), "sample"),
+        "The server's log tells of {samples} of {all} what its answers did not: {names}.",
         names=", ".join(names),
+        **said,
     )

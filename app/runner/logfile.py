@@ -1,5 +1,6 @@
 """The log of a server on this machine, followed during a run: only what is new, only from a regular file, read only."""
 
+import codecs
 import logging
 import os
 import stat
@@ -8,11 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.engines.base import Engine
+from app.engines.base import FROM_LOG, Engine
 from app.errors import BadInput
 from app.i18n import _, marked, translated
 from app.runner.pairing import with_log
 from app.samples import Trace
+from app.units import plural
 
 log = logging.getLogger(__name__)
 
@@ -23,47 +25,79 @@ LOOKS, PAUSE_S = 6, 0.05
 
 
 class LogFile:
-    """Begins at the end of the file. A file that took its place, or was cut, is read from its own beginning."""
+    """Begins at the end of the file. One that took its place, was cut, or appears later is read from its own beginning.
+
+    UTF-8, or by its first bytes UTF-16, which is what PowerShell writes.
+    """
 
     def __init__(self, path: str) -> None:
         """Raises BadInput, in one sentence, for what cannot be followed."""
-        self._path = Path(path)
-        self._file = _opened(self._path)
-        self._position = os.fstat(self._file).st_size
-        self._cut = b""
+        self.path = Path(path)
+        self._position, self._cut, self._encoding = 0, b"", "utf-8"
+        self._file = _opened(self.path)
+        if self._file is not None:
+            self._encoding = _encoding(self._file)
+            self._position = self._whole(os.fstat(self._file).st_size)
 
     def new_text(self) -> str:
         """Whole lines written since the last look."""
-        rest = self._rest()
-        data = self._cut + rest
+        text = self._lines()
         if self._is_replaced():
             try:
-                following = _opened(self._path)
+                following = _opened(self.path)
             except BadInput:  # between two files
                 following = None
             if following is not None:
-                os.close(self._file)
-                self._file, self._position = following, 0
-                data += (b"" if data.endswith(b"\n") or not data else b"\n") + self._rest()
-        whole, newline, self._cut = data.rpartition(b"\n")
-        self._cut = self._cut[-MAX_BYTES:]
-        return (whole + newline).decode("utf-8", "replace")
+                rest = self._cut.decode(self._encoding, "replace")
+                self.close()
+                self._begin(following)
+                text += (rest and f"{rest}\n") + self._lines()
+        return text
+
+    @property
+    def is_there(self) -> bool:
+        """False for as long as the file has not appeared."""
+        return self._file is not None
 
     def close(self) -> None:
-        os.close(self._file)
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _begin(self, file: int | None) -> None:
+        self._file, self._position, self._cut, self._encoding = file, 0, b"", "utf-8"
+
+    def _lines(self) -> str:
+        """Whole ones; what follows the last of them is kept for the next look."""
+        rest = self._rest()  # may begin anew, without what was kept
+        whole, end, self._cut = (self._cut + rest).rpartition("\n".encode(self._encoding))
+        self._cut = self._cut[-MAX_BYTES:]
+        return (whole + end).decode(self._encoding, "replace")
 
     def _rest(self) -> bytes:
+        if self._file is None:
+            return b""
         size = os.fstat(self._file).st_size
         if size < self._position:
-            self._position, self._cut = 0, b""
-        start = max(self._position, size - MAX_BYTES)
+            self._begin(self._file)
+        if self._position < len(codecs.BOM_UTF16):
+            self._encoding = _encoding(self._file)
+        start = max(self._position, self._whole(size - MAX_BYTES))
         data = os.pread(self._file, size - start, start)
         self._position = start + len(data)
         return data
 
+    def _whole(self, position: int) -> int:
+        """The same, or before it, where a character of UTF-16 begins."""
+        return position - position % (1 if self._encoding == "utf-8" else 2)
+
     def _is_replaced(self) -> bool:
+        """Also by the first one there is."""
         try:
-            now, ours = self._path.stat(), os.fstat(self._file)
+            now = self.path.stat()
+            if self._file is None:
+                return True
+            ours = os.fstat(self._file)
         except OSError:  # between two names, while it is rotated: the next look tells
             return False
         return (now.st_dev, now.st_ino) != (ours.st_dev, ours.st_ino)
@@ -74,6 +108,7 @@ class Following:
 
     def __init__(self, file: LogFile, engine: Engine) -> None:
         self._file, self._engine = file, engine
+        self._asked = self._told = 0
 
     def begin(self) -> None:
         self._new_text()
@@ -87,7 +122,22 @@ class Following:
                 break
             if look < LOOKS - 1:
                 time.sleep(PAUSE_S)
-        return with_log(traces, logged)
+        found = with_log(traces, logged)
+        self._asked += len(found)
+        self._told += sum(trace.server is not None and FROM_LOG in trace.server.raw for trace in found)
+        return found
+
+    @property
+    def doubt(self) -> str | None:
+        """One sentence when it has told of nothing so far."""
+        if not self._file.is_there:
+            return marked("The server's log {path} cannot be read: there is no such file.", path=self._file.path)
+        if self._told or not self._asked:
+            return None
+        return marked(
+            "The server's log told of none of {requests}: is it the log of this very server?",
+            requests=plural(self._asked, "request"),
+        )
 
     def _new_text(self) -> str:
         try:
@@ -97,10 +147,17 @@ class Following:
             return ""
 
 
-def _opened(path: Path) -> int:
+def _encoding(file: int) -> str:
+    return {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}.get(os.pread(file, 2, 0), "utf-8")
+
+
+def _opened(path: Path) -> int | None:
+    """None for a file that is not there yet. Raises BadInput for what is no file to follow."""
     try:
         # without O_NONBLOCK, opening a pipe would wait for somebody to write into it
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except FileNotFoundError:
+        return None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else marked("not a path")
         raise BadInput(

@@ -9,7 +9,7 @@ from app.samples import CountSource, ServerFigures, Status, Trace
 
 
 def with_log(traces: Sequence[Trace], logged: Sequence[Logged]) -> list[Trace]:
-    """The traces with what the log tells of them and their stream did not.
+    """The traces with what the log tells of them and their stream did not; each that it tells of is marked.
 
     A request is paired by its counts. Several of the same counts pair in the order in which they ended, but only where
     the log has exactly as many: with a stranger's among them nobody knows whose is whose.
@@ -58,7 +58,5 @@ def _filled(trace: Trace, logged: Logged) -> Trace:
         changes["cached_tokens"] = logged.cached_tokens
     if trace.count_source in (None, CountSource.EVENTS) and logged.figures.output_tokens is not None:
         changes |= {"output_tokens": logged.figures.output_tokens, "count_source": CountSource.TIMINGS}
-    if not added and not changes:
-        return trace
     raw: Mapping[str, Any] = {**before.raw, FROM_LOG: sorted({*added, *changes} - {"count_source"})}
     return replace(trace, server=replace(before, **added, raw=dict(raw)), **changes)

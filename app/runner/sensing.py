@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from app.bench import Taken
+from app.hardware.sensors import Reading
 from app.hardware.watch import Watch, columns
 from app.i18n import marked
 from app.metrics.sensed import SWAPPED_BYTES, is_usual_limit, swapped, throttle_words
@@ -32,12 +33,19 @@ def absence(is_here: bool, watch: Watch | None, samples: Sequence[Sample]) -> st
     return "short" if watch.has_seen else "silent"
 
 
+def during(taken: Taken, watch: Watch | None) -> list[Reading]:
+    """What was read while this round was played, once for all of its streams."""
+    if watch is None or taken.sample.stream:
+        return []
+    start_s = taken.started_at.timestamp()
+    return watch.between(start_s, start_s + taken.seconds)
+
+
 def sensed(taken: Taken, watch: Watch | None) -> Taken:
     """With what the sensors said meanwhile; only the first sample of a round keeps it."""
-    if watch is None or taken.sample.stream:
+    seen = columns(during(taken, watch), taken.started_at.timestamp())
+    if not seen:
         return taken
-    start_s = taken.started_at.timestamp()
-    seen = columns(watch.between(start_s, start_s + taken.seconds), start_s)
     return replace(taken, sample=replace(taken.sample, sensors={**taken.sample.sensors, **seen}))
 
 

@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 from sqlmodel import Session
 
 from app import bench, engines
-from app.bench import Job, Limits, Phase, Prepared, Stop, Taken
+from app.bench import Job, Limits, Phase, Prepared, Stop, Taken, load
 from app.counted import Counted
 from app.db import Database
 from app.engines.base import Counters, Engine, Facts, ModelFacts
 from app.errors import Busy, Cancelled, RoofmarkError, ServerProblem
 from app.hardware import cpu_load_share
+from app.hardware.sensors import Reading
 from app.hardware.watch import Watch
 from app.http import ServerClient
 from app.i18n import marked
@@ -66,6 +67,7 @@ class _Measuring:
     planned: int
     taken: list[Taken] = field(default_factory=list)
     watch: Watch | None = None
+    load: list[Reading] = field(default_factory=list)
 
     @property
     def run_id(self) -> int:
@@ -139,10 +141,11 @@ def _measure(m: _Measuring) -> str | None:
         )
         prepared = bench.prepare(job)
         _freeze(m, facts, model, _model_document(engine, client, model), prepared)
-        before = bench.counters(engine, client)
+        before, is_whole = bench.counters(engine, client), False
         try:
             with (
                 sensing.watching(m.is_here, m.settings) as watch,
+                load.watching(engine, client, key, m.settings) as load_watch,
                 logfile.following(m.server.log_path, engine) as (log_file, trouble),
             ):
                 m.watch = watch
@@ -152,12 +155,17 @@ def _measure(m: _Measuring) -> str | None:
                     if isinstance(step, Phase):
                         _tell(m, step)
                     else:
+                        m.load += sensing.during(step, load_watch)
                         _keep(m, sensing.sensed(step, watch), prepared)
-                    m.stop.check()
+                is_whole = True
+                if log_file is not None and log_file.doubt:
+                    m.run.evidence = {**m.run.evidence, "warnings": [*m.run.evidence["warnings"], log_file.doubt]}
         finally:
-            after = None if m.stop.requested else bench.counters(engine, client)
-            notes = () if m.stop.requested else _notes(engine, client)
-            _conclude(m, before, after, notes, _counted(m, engine, model, before, after))
+            # of a round that was broken off the server has counted what nobody here has seen
+            after = bench.counters(engine, client) if is_whole else None
+            notes = () if m.stop.requested else _notes(job)
+            counted = [*_counted(m, engine, model, before, after), *load.counted(m.load)]
+            _conclude(m, before, after, notes, counted)
     return bench.verdict([each.sample for each in m.taken])
 
 
@@ -282,19 +290,30 @@ def _conclude(
     _write(m, conclude)
 
 
-def _notes(engine: Engine, client: ServerClient) -> Sequence[str]:
+def _notes(job: Job) -> Sequence[str]:
     """What the server says of itself now that it has worked: some load the model only then, and wherever it fits."""
     try:
-        facts = engine.recognise(client)
+        facts = job.engine.recognise(job.client)
     except ServerProblem:  # it has broken down since, which its run says
         return ()
-    return facts.notes if facts else ()
+    if facts is None:
+        return ()
+    model, asked = facts.model(job.model_id), job.context_tokens
+    loaded = model.context_tokens if model is not None and job.engine.sets_context else None
+    if loaded is None or asked is None or loaded >= asked:
+        return facts.notes
+    cut = marked(
+        "The server loaded the model with a context of {loaded:,} tokens, not with the {asked:,} asked for.",
+        loaded=loaded,
+        asked=asked,
+    )
+    return (*facts.notes, cut)
 
 
 def _counted(
     m: _Measuring, engine: Engine, model: ModelFacts | None, before: Counters | None, after: Counters | None
 ) -> Sequence[Counted]:
-    if before is None or after is None:
+    if before is None or after is None or after.began_anew(before):
         return ()
     answered = sum(each.sample.trace.status is Status.OK for each in m.taken)
     return engine.counted(before, after, model.id if model else None, answered)

@@ -14,7 +14,20 @@ A kind of share (run, comparison, explorer, ceiling) is one module with one func
 builds every field from values that it names; nothing is ever copied whole and then cleaned.
 """
 
-from app.share.options import OPTIONS, Offer, Option
+from app.share.options import OPTIONS, Offer, Option, Withheld
 from app.share.snapshot import Bar, Chart, Column, Fact, Figures, Prose, Snapshot, Tile
 
-__all__ = ["OPTIONS", "Bar", "Chart", "Column", "Fact", "Figures", "Offer", "Option", "Prose", "Snapshot", "Tile"]
+__all__ = [
+    "OPTIONS",
+    "Bar",
+    "Chart",
+    "Column",
+    "Fact",
+    "Figures",
+    "Offer",
+    "Option",
+    "Prose",
+    "Snapshot",
+    "Tile",
+    "Withheld",
+]

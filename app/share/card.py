@@ -1,6 +1,7 @@
 """The picture that other sites show beside a link: 1200 x 630 pixels, drawn without a browser."""
 
 import io
+import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
 
@@ -126,14 +127,16 @@ class _Pen:
         return f"{text} …"
 
     def wrapped(self, text: str, width: float, size: int, weight: int, most: int) -> list[str]:
-        lines: list[str] = []
-        for word in text.split():
-            longer = f"{lines[-1]} {word}" if lines else word
-            if lines and (self.length(longer, size, weight) <= width or len(lines) == most):
-                lines[-1] = longer
-            else:
-                lines.append(word)
-        return [self.shortened(line, width, size, weight) for line in lines]
+        """At blanks; inside a word only where it fits on no line, as those of Chinese and some files' names."""
+        lines = [""]
+        for word in re.findall(r"\S+\s*", text):
+            is_long = self.length(word.rstrip(), size, weight) > width
+            for piece in word if is_long else [word]:
+                if self.length(f"{lines[-1]}{piece}".rstrip(), size, weight) <= width or len(lines) == most:
+                    lines[-1] += piece
+                else:
+                    lines.append(piece)
+        return [self.shortened(line.rstrip(), width, size, weight) for line in lines]
 
     def _box(
         self, x0: float, y0: float, x1: float, y1: float, radius: int, fill: str, outline: str | None = None

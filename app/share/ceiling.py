@@ -20,7 +20,7 @@ SHOWN_CONTEXT = 8_192
 def snapshot(reports: Sequence[Report], curve: Sequence[CurvePoint]) -> Snapshot:
     """`reports`: of one model on one device, one for each context, the empty cache first."""
     first = reports[0]
-    model, device = _model(first), neutral.device_name(first.device.name)
+    model, device = _model(first), neutral.calculated_device(first.device.name)
     tiles = tuple(_tiles(reports))
     figure = charts.against_context(curve)
     return Snapshot(

@@ -1,12 +1,13 @@
 """What a run was measured with: in neutral words, and what of it a person may add."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sqlmodel import Session
 
 from app import units
 from app.errors import NotFound
 from app.i18n import marked
+from app.metrics import metrics
 from app.models import Config, Machine, Model, Run
 from app.roof import RunRoof
 from app.samples import Point
@@ -27,7 +28,8 @@ def facts(config: Config, model: Model, held: Sequence[MachineDevice]) -> Iterat
     if quantization := neutral.word(model.quantization):
         yield Fact("Quantization", quantization)
     yield Fact("Engine", neutral.engine(config))
-    yield Fact("Hardware", neutral.hardware(held))
+    if hardware := neutral.hardware(held):
+        yield Fact("Hardware", hardware)
     for title, value in neutral.settings(config.settings):
         yield Fact(title, value)
 
@@ -44,6 +46,12 @@ def played(point: Point) -> str:
     said += [marked("{n:,} at once", n=point.concurrency)] if point.concurrency > 1 else []
     said += [marked("{n:,} in the cache before", n=point.depth)] if point.depth else []
     return ", ".join(said)
+
+
+def meanings(keys: Iterable[str]) -> Iterator[str]:
+    """A sentence for each metric: whoever has only the link has no glossary."""
+    for key in keys:
+        yield f"{metrics()[key].title} · {metrics()[key].explanation}"
 
 
 def cases(session: Session, run: Run) -> Sequence[Case]:

@@ -63,7 +63,7 @@ def _title(found: Compared) -> str:
 
 
 def _subtitle(found: Compared) -> str:
-    hardware = list(dict.fromkeys(side.facts["Hardware"] for side in found.sides))
+    hardware = list(dict.fromkeys(side.facts["Hardware"] for side in found.sides if "Hardware" in side.facts))
     point = circumstances.played(found.comparison.main) if found.comparison.main else ""
     days = [f"{side.run.started_at:%Y-%m-%d}" for side in found.sides if side.run.started_at]
     return " · ".join(filter(None, [", ".join(hardware[:2]), point, max(days, default="")]))
@@ -132,7 +132,8 @@ def _figures(found: Compared) -> Iterator[Figures]:
     for each in compared.shared_points:
         title = marked("Figures at {point}", point=circumstances.played(each.point))
         yield Figures(title, _COLUMNS, tuple(_rows(compared, each)), is_brief=each.point == compared.main)
-    yield Figures("Ceilings", _CEILING_COLUMNS, tuple(_ceilings(compared)))
+    if any(each.decode_tokens_per_s is not None for each in compared.ceilings):
+        yield Figures("Ceilings", _CEILING_COLUMNS, tuple(_ceilings(compared)))
 
 
 _COLUMNS = (
@@ -183,6 +184,7 @@ def _charts(compared: Comparison) -> Iterator[Chart]:
 
 
 def _remarks(found: Compared) -> Iterator[str]:
+    yield from circumstances.meanings(TRIPLE)
     for pair in found.comparison.pairs:
         letters = {"result": found.sides[pair.place].letter, "base": found.sides[0].letter}
         said = marked("they cannot be compared") if pair.refusal else pair.verdict or NO_VERDICT

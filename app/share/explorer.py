@@ -17,7 +17,7 @@ from app.i18n import _, inside, marked
 from app.models import Config, Model
 from app.share import neutral
 from app.share.figures import public
-from app.share.options import Offer, Option
+from app.share.options import Offer, Option, Withheld
 from app.share.snapshot import Cell, Chart, Column, Fact, Figures, Snapshot, Tile
 from app.store import machines
 from app.store.explore import Known, Place
@@ -30,11 +30,14 @@ _ONE_POINT = ("at", "among", "raw")
 
 
 def snapshot(session: Session, given: Mapping[str, str], options: frozenset[Option] = frozenset()) -> Snapshot:
-    """`given`: the parameters of the explorer's address. Raises BadInput for what makes no sense there."""
+    """`given`: the parameters of the explorer's address. Raises BadInput for what makes no sense there, and Withheld
+    for a view of which nothing is public unless it is ticked."""
     sheet = _explored(session, given, options).sheet
     figure = explorer.figure(sheet, lambda _mark: "")
     if figure is None:
-        raise BadInput(_("Nothing of this view is left to share: what it shows stands in words of your own."))
+        if withheld := [offer for offer in offers(session, given) if offer.option not in options]:
+            raise Withheld(withheld)
+        raise BadInput(_("There is nothing in this view that could be shared."))
     title = f"{sheet.y.title} against {inside(sheet.x.title)}"
     days = [day for day in (sheet.view.since, sheet.view.until) if day]
     period = " to ".join(f"{day:%Y-%m-%d}" for day in days)
@@ -47,7 +50,7 @@ def snapshot(session: Session, given: Mapping[str, str], options: frozenset[Opti
         facts=tuple(_facts(sheet)),
         figures=(_table(sheet),),
         charts=(Chart(title, public(figure), explorer.chart_class(figure)),),
-        remarks=tuple(note.replace("`", "") for note in explorer.notes(sheet)),
+        remarks=(*_meanings(sheet), *(note.replace("`", "") for note in explorer.notes(sheet))),
     )
 
 
@@ -128,7 +131,7 @@ class _Neutral:
     def _machine(self, known: Known, machine_id: int) -> str:
         if machine_id not in self._machines:
             held = machines.devices(self._session, known.machines[machine_id])
-            _numbered(self._machines, machine_id, neutral.hardware(held))
+            _numbered(self._machines, machine_id, neutral.hardware(held) or "a machine")
         return self._machines[machine_id]
 
 
@@ -168,6 +171,12 @@ def _facts(sheet: Sheet) -> Iterator[Fact]:
             yield Fact(title, field.label)
     if sheet.view.source:
         yield Fact("Source", sheet.view.source)
+
+
+def _meanings(sheet: Sheet) -> Iterator[str]:
+    for field in (sheet.y, sheet.x, sheet.series):
+        if field is not None and field.explanation:
+            yield f"{field.title} · {field.explanation}"
 
 
 def _table(sheet: Sheet) -> Figures:

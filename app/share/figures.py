@@ -13,6 +13,7 @@ _TRACE = (
     "x",
     "y",
     "text",
+    "textposition",
     "hovertemplate",
     "width",
     "error_x",

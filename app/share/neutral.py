@@ -9,7 +9,8 @@ from app.hardware.catalogue import built_in
 from app.hardware.profile import CATALOGUE, MEASURED, SENSOR, TYPED
 from app.i18n import marked
 from app.models import Config, Model
-from app.store.machines import MachineDevice
+from app.store.devices import LOCAL
+from app.store.machines import MEMORY, MachineDevice
 from app.suites import BUILT_IN
 from app.units import size
 
@@ -122,11 +123,22 @@ def device_name(name: str, is_ram: bool = False, memory_bytes: int | None = None
     return found.name if found else ACCELERATOR
 
 
+def calculated_device(name: str) -> str:
+    """Of the calculator, where a machine's own device is named with the machine.
+
+    >>> calculated_device("RTX 3090 on Ann's box"), calculated_device("Memory DDR5-6000 on Ann's box")
+    ('GeForce RTX 3090', 'DDR5-6000 memory')
+    """
+    device, _, machine = name.partition(LOCAL)
+    return device_name(device, is_ram=bool(machine) and device.startswith(MEMORY))
+
+
 def hardware(held: Sequence[MachineDevice]) -> str:
-    """`2 × GeForce RTX 3090`; the memory of a machine without accelerators."""
+    """`2 × GeForce RTX 3090`; the memory of a machine without accelerators; empty when nothing is known."""
     cards = [each for each in held if each.kind != "ram"]
     if not cards:
-        return " and ".join(_described(each.memory_bytes, device_name(each.name, is_ram=True)) for each in held)
+        known = [each for each in held if each.memory_bytes or _MEMORY.search(each.name)]
+        return " and ".join(_described(each.memory_bytes, device_name(each.name, is_ram=True)) for each in known)
     names = [(each.count, device_name(each.name, memory_bytes=each.memory_bytes)) for each in cards]
     return " and ".join(f"{count} × {name}" if count > 1 else name for count, name in names)
 

@@ -1,6 +1,6 @@
 """What becomes public only when a person ticks it in the preview."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -35,6 +35,19 @@ class Offer(NamedTuple):
     @property
     def title(self) -> str:
         return OPTIONS[self.option]
+
+
+class Withheld(BadInput):
+    """Nothing is left to share unless something is added; `offers` say what."""
+
+    def __init__(self, offers: Sequence[Offer]) -> None:
+        self.offers = offers
+        super().__init__(
+            marked(
+                "This shows nothing but words of your own. To share them, add: {options}.",
+                options=", ".join(offer.title for offer in offers),
+            )
+        )
 
 
 def parse(names: Collection[str]) -> frozenset[Option]:

@@ -67,7 +67,7 @@ def snapshot(session: Session, public_id: str, options: frozenset[Option] = froz
     """Raises NotFound, and BadInput for a run without any number."""
     found = remembered(session, _result, public_id)
     ticked = {offer.option: offer.text for offer in _offers(found) if offer.option in options}
-    title = f"{neutral.model_title(found.model)} on {neutral.hardware(found.held)}"
+    title = " on ".join(filter(None, [neutral.model_title(found.model), neutral.hardware(found.held)]))
     explained = _insight(session, found)
     tiles = tuple(_tiles(found))
     bars = tuple(_bars(found.top)) if found.top else ()
@@ -201,7 +201,7 @@ def _figures(found: _Result, explained: Insight | None) -> Iterator[Figures]:
         )
         yield Figures(title, _METRIC_COLUMNS, tuple(_metric_rows(found, point)))
     if found.taken:
-        yield Figures("Samples", _SAMPLE_COLUMNS, tuple(_sample_row(sample) for sample in found.taken))
+        yield _samples(found.taken)
 
 
 def _plain(words: str) -> str:
@@ -271,8 +271,15 @@ _SAMPLE_COLUMNS = (
     Column("Decode", "tok/s"),
     Column("Prompt tokens"),
     Column("Output tokens"),
-    Column("Flags", is_text=True),
 )
+
+
+def _samples(taken: Sequence[Sample]) -> Figures:
+    flags = [", ".join(flag.replace("_", " ") for flag in sample.flags if flag in FLAGS) for sample in taken]
+    if not any(flags):
+        return Figures("Samples", _SAMPLE_COLUMNS, tuple(map(_sample_row, taken)))
+    rows = tuple((*_sample_row(sample), said) for sample, said in zip(taken, flags, strict=True))
+    return Figures("Samples", (*_SAMPLE_COLUMNS, Column("Flags", is_text=True)), rows)
 
 
 def _sample_row(sample: Sample) -> tuple[str | float | None, ...]:
@@ -283,7 +290,6 @@ def _sample_row(sample: Sample) -> tuple[str | float | None, ...]:
         *(triple[key] for key in TRIPLE),
         sample.trace.prompt_tokens,
         sample.trace.output_tokens,
-        ", ".join(flag.replace("_", " ") for flag in sample.flags if flag in FLAGS),
     )
 
 
@@ -305,6 +311,7 @@ def _charts(found: _Result, explained: Insight | None) -> Iterator[Chart]:
 
 
 def _remarks(found: _Result) -> Iterator[str]:
+    yield from circumstances.meanings(TRIPLE)
     warmups = sum(sample.is_warmup for sample in found.taken)
     if warmups:
         yield marked("Medians of the samples; warm-ups are listed, but never counted.")

@@ -79,11 +79,14 @@ class Listed(NamedTuple):
     model: str
     suite_key: str
     started_at: datetime | None
+    hidden_at: datetime | None
+    """Since then no run is compared with it."""
 
 
 def list_baselines(session: Session) -> list[Listed]:
+    pinned = (Baseline.model_name, Baseline.suite_key, Run.started_at, Run.hidden_at)
     query = (
-        select(Run.public_id, Machine.name, Machine.slug, Baseline.model_name, Baseline.suite_key, Run.started_at)  # type: ignore[call-overload]  # typed for fewer columns
+        select(Run.public_id, Machine.name, Machine.slug, *pinned)  # type: ignore[call-overload]  # typed for fewer columns
         .join(Run, col(Run.id) == col(Baseline.run_id))
         .join(Machine, col(Machine.id) == col(Baseline.machine_id))
         .order_by(col(Machine.name), col(Baseline.model_name), col(Baseline.suite_key))

@@ -52,7 +52,7 @@ class KnownDevices:
         match = self.catalogue.find(name)
         if device := match.device or next((d for d in self.catalogue.devices if d.name.casefold() == wanted), None):
             return _of_catalogue(device)
-        local = [each for each in self.local if each.name.casefold().startswith(f"{wanted} on ")] if wanted else []
+        local = [each for each in self.local if each.name.casefold().startswith(f"{wanted}{LOCAL}")] if wanted else []
         if len(local) == 1 and not match.candidates:
             return local[0]
         fitting = [*(each.name for each in local), *(device.name for device in match.candidates)]
@@ -80,8 +80,12 @@ def devices_of(session: Session, machine: Machine) -> list[KnownDevice]:
     return [_of_machine(device, machine.name) for device in held if device.bandwidths]
 
 
+LOCAL = " on "
+"""Between a device and the machine whose own it is."""
+
+
 def local_name(device: str, machine: str) -> str:
-    return f"{device} on {machine}"
+    return f"{device}{LOCAL}{machine}"
 
 
 def _of_catalogue(device: catalogue.Device) -> KnownDevice:

@@ -76,16 +76,18 @@ def remember(
     facts: Mapping[str, Any] | None = None,
     capabilities: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
+    anew: bool = False,
 ) -> None:
     """Keeps what a probe, a request or a person said. A setting of None is forgotten.
 
-    What requests taught of one version of an engine does not hold for another one.
+    What requests taught of one version of an engine does not hold for another one; nor, `anew`, for a server that a
+    person has probed again: most tell no version.
     """
     found = session.get(Server, server_id)
     if found is None:
         return
     if facts is not None:
-        if facts.get("engine_version") != found.facts.get("engine_version"):
+        if anew or facts.get("engine_version") != found.facts.get("engine_version"):
             found.capabilities = {}
         found.facts = dict(facts)
         found.probed_at = now()

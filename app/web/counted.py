@@ -18,6 +18,7 @@ _TITLES = {
     "decode_ms": marked("Decode time"),
     "requests": marked("Requests"),
     "prompt_tokens": marked("Prompt tokens"),
+    "fresh_prompt_tokens": marked("Fresh prompt tokens"),
     "cached_tokens": marked("Cached prompt tokens"),
     "output_tokens": marked("Output tokens"),
     "preemptions": marked("Preemptions"),
@@ -32,6 +33,7 @@ _STATISTICS = {
     "mean": marked("mean"),
     "p50": marked("median"),
     "p99": marked("99th percentile"),
+    "max": marked("highest"),
     "total": marked("total"),
     "now": marked("after the run"),
 }

@@ -41,7 +41,7 @@ def environment() -> "jinja2.Environment":
     env.filters.update(
         spread=_spread,
         version=_version,
-        percent=units.percent,
+        percent=lambda fraction: _unbroken(units.percent(fraction)),
         change_interval=_change_interval,
         about_words=about_words,
         point_title=point_title,
@@ -120,7 +120,12 @@ def _spread(shown: Shown | Cell) -> tuple[str, str]:
 
 
 def _change_interval(ratio: Ratio) -> str:
-    return "" if ratio.low is None or ratio.high is None else units.change_interval(ratio.low, ratio.high)
+    return "" if ratio.low is None or ratio.high is None else _unbroken(units.change_interval(ratio.low, ratio.high))
+
+
+def _unbroken(text: str) -> str:
+    """A number and its percent sign stay on one line."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def _version(engine_version: str | None) -> str:

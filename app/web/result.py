@@ -1,7 +1,7 @@
 """A run's numbers in words: what its page says about each figure, where it comes from and what to make of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.i18n import _
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, Measured, is_usable, metrics, triple_of
@@ -75,9 +75,15 @@ def results(measured: Sequence[Measured], samples: Sequence[Sample]) -> list[Poi
 
 
 def _result(point: Point, found: Sequence[Measured], samples: Sequence[Sample]) -> PointResult:
+    triple = [_headline(key, found) for key in TRIPLE]
+    if cached := [_reading(each) for each in found if each.metric == "ttft_reused_ms" and each.value is not None]:
+        # what such a suite is played for stands beside the fresh one
+        triple[0] = replace(
+            triple[0], others=(*triple[0].others, *(replace(one, source=_("Prompt cached")) for one in cached))
+        )
     return PointResult(
         point=point,
-        triple=tuple(_headline(key, found) for key in TRIPLE),
+        triple=tuple(triple),
         slope=next((_reading(each) for each in found if each.source == "slope"), None),
         further=tuple(_headline(key, found) for key in _further_keys() if any(each.metric == key for each in found)),
         warning=disagreement(found, samples),

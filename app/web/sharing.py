@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
+from urllib.parse import parse_qsl, urlsplit
 
 from sqlmodel import Session
 
@@ -20,6 +21,32 @@ class Subject(NamedTuple):
     snapshot: Snapshot
     offers: Sequence[Offer]
     """What a person may add to it."""
+
+
+def of_runs(names: Sequence[str]) -> list[tuple[str, str]]:
+    """The fields for one run, or for several compared."""
+    return [("kind", "run" if len(names) == 1 else "comparison"), *(("run", name) for name in names)]
+
+
+_PAGES = {"compare": "comparison", "explore": "explorer", "ceiling": "ceiling"}
+"""Whose whole state is in their address."""
+
+
+def is_address(text: str) -> bool:
+    return "/" in text or "?" in text
+
+
+def of_page(address: str) -> list[tuple[str, str]]:
+    """The fields that the button Share of a page would send, from the page's address, with or without a host and a
+    sub-path before it. Raises BadInput."""
+    parts = urlsplit(address.strip())
+    above, page = ["", *parts.path.rstrip("/").split("/")][-2:]
+    if above == "runs":
+        return of_runs([page])
+    if page not in _PAGES:
+        raise BadInput(f"The address of a run, a comparison, the explorer or a ceiling can be shared, not {address!r}.")
+    query = parse_qsl(parts.query, keep_blank_values=True)
+    return [("kind", _PAGES[page]), *(each for each in query if each[0] not in OWN_FIELDS)]
 
 
 Read = Callable[[Session, Fields, frozenset[Option]], Subject]

@@ -24,6 +24,15 @@
   const PAPER_WIDTH = 640; // px between the margins of A4 with room to spare, and of US Letter
   const coarse = matchMedia("(pointer: coarse)");
 
+  // Plotly speaks English; of another language it needs to know how days are written.
+  const LOCALES = {
+    "zh-Hant": { year: "%Y 年", month: "%Y 年 %-m 月", dayMonth: "%-m 月 %-d 日", dayMonthYear: "%Y 年 %-m 月 %-d 日" },
+  };
+  for (const [name, format] of Object.entries(LOCALES)) {
+    globalThis.Plotly?.register({ moduleType: "locale", name, dictionary: {}, format });
+  }
+  CONFIG.locale = document.documentElement.lang;
+
   const look = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
   function dressTrace(trace) {
@@ -76,6 +85,7 @@
     }
     const isOnTop = (note) => note.hovertext && note.yref === "paper";
     const marked = (layout.annotations || []).some(isOnTop);
+    const named = namesOfMarks(layout, width);
     dressed.shapes = (layout.shapes || []).map((shape) =>
       shape.type === "rect"
         ? { ...shape, fillcolor: look("line"), opacity: 0.5, line: { width: 0 }, layer: "below" }
@@ -84,7 +94,7 @@
     dressed.annotations = (layout.annotations || []).map((note) => ({
       xanchor: "left",
       ...note,
-      text: note.hovertext ? roomyText(note, layout, width) : note.text,
+      text: named.get(note) ?? note.text,
       font: { color: judged(note) || (note.hovertext ? text : muted), size: 11 },
       ...(isOnTop(note) ? { yshift: 22 } : note.hovertext ? { yshift: 4 } : { bgcolor: look("surface"), borderpad: 2 }),
     }));
@@ -98,7 +108,7 @@
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: look("font"), size: 12, color: text },
-      margin: { l: 48, r: 8, t: marked ? 48 : 28, b: layout.xaxis.title ? 44 : 36 },
+      margin: { l: 48, r: 8, t: marked ? 48 : 28, b: layout.xaxis.title ? (layout.xaxis.type === "date" ? 58 : 44) : 36 }, // days take two lines
       hoverlabel: {
         bgcolor: look("surface"),
         font: { family: look("font"), size: 12, color: text },
@@ -125,16 +135,34 @@
     };
   }
 
-  // A numbered mark says its words too where the next mark, or the edge, leaves room for them.
-  function roomyText(note, layout, width) {
+  // Numbered marks: each says its words too where the next one, or the edge, leaves room for them, and its number
+  // where that has room; those that stand too close are named together, 4–12, by the last of them.
+  function namesOfMarks(layout, width) {
+    const names = new Map();
+    const notes = (layout.annotations || []).filter((note) => note.hovertext);
+    if (!notes.length) return names;
     const [from, to] = layout.xaxis.range.map((stamp) => Date.parse(`${stamp}Z`));
-    const place = (each) => ((Date.parse(`${each.x}Z`) - from) / (to - from)) * (width - 60);
-    const beside = layout.annotations.filter((other) => other.yref === note.yref);
-    const following = beside.map(place).filter((at) => at > place(note));
-    const room = Math.min(width - 60, ...following) - place(note);
-    const [first, ...more] = note.hovertext.split("; ");
-    const wordings = [note.hovertext, more.length ? `${first}; …` : first].map((words) => `${note.text} ${words}`);
-    return wordings.find((words) => words.length * CHARACTER_WIDTH < room) || note.text;
+    const place = (note) => ((Date.parse(`${note.x}Z`) - from) / (to - from)) * (width - 60);
+    const fits = (text, room) => text.length * CHARACTER_WIDTH + 4 < room;
+    for (const yref of new Set(notes.map((note) => note.yref))) {
+      const beside = notes.filter((note) => note.yref === yref).sort((one, other) => place(one) - place(other));
+      let crowd = null;
+      beside.forEach((note, i) => {
+        const next = i + 1 < beside.length ? beside[i + 1] : null;
+        const room = (next ? place(next) : width - 60) - place(note);
+        if (next && !fits(note.text, room)) {
+          crowd ??= note.text;
+          names.set(note, "");
+          return;
+        }
+        const own = crowd ? `${crowd}–${note.text}` : note.text;
+        const [first, ...more] = note.hovertext.split("; ");
+        const wordings = [note.hovertext, more.length ? `${first}; …` : first].map((words) => `${own} ${words}`);
+        names.set(note, crowd ? own : wordings.find((words) => fits(words, room)) || own);
+        crowd = null;
+      });
+    }
+    return names;
   }
 
   function draw(plot, width = null) {

@@ -1,7 +1,9 @@
 """A comparison's figures."""
 
 import json
+import math
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -101,3 +103,27 @@ def test_an_axis_has_a_few_round_ticks_whatever_the_ratio(database: Database, fa
         assert 1 in axis["tickvals"]
     else:
         assert axis["dtick"] == 1
+
+
+@pytest.mark.parametrize("factor", [1.005, 1.03, 1.1, 1.3, 1.8, 2.5, 6, 30])
+def test_ticks_of_ratios_are_far_enough_apart_for_their_labels(database: Database, factor: float) -> None:
+    q8, q4 = place(database)
+    found = compared(database, run(database, q8, taken(500, 50)), run(database, q4, taken(500 * factor, 50 / factor)))
+    figure = forest(found)
+    assert figure is not None
+    axis = figure.layout["xaxis"]
+    low, high = axis["range"]
+    ticks = [math.log10(tick) for tick in axis.get("tickvals", []) if low <= math.log10(tick) <= high]
+    assert all(after - before >= 0.08 * (high - low) for before, after in pairwise(ticks))
+
+
+def test_results_of_which_there_are_too_many_for_a_look_are_named_by_their_letters(database: Database) -> None:
+    q8, _ = place(database)
+    names = [run(database, q8, taken(500 + number, 50), hours=number) for number in range(8)]
+    for figure in (forest(found := compared(database, *names)), pauses(found)):
+        assert figure is not None
+        letters = ["".join(trace.get("text", "")) for trace in figure.data]
+        background = [trace for trace in figure.data if trace["meta"]["series"] is None]
+        assert len(background) % 2 == 0
+        assert {letter for letter in letters if letter} == {"G", "H"}
+        assert all("text" in trace["mode"] for trace in background)

@@ -5,7 +5,7 @@ import pytest
 
 from app.ceiling.curve import CurvePoint
 from app.ceiling.decode import Device
-from app.charts import Reached, Work, against_context, roofline
+from app.charts import Reached, Work, against_context, roofline, without_ceiling
 
 CURVE = [CurvePoint(0, 100.0, 60.0, 85.0, 0.0), CurvePoint(8192, 50.0, 30.0, 42.5, 0.5)]
 DEVICE = Device.of("card", 1000, 100)
@@ -23,6 +23,17 @@ def test_decode_against_context_has_a_ceiling_a_band_and_the_runs_own_points() -
 
 def test_without_a_curve_there_is_no_figure() -> None:
     assert against_context([]) is None
+
+
+def test_decode_against_context_is_drawn_without_a_ceiling_too() -> None:
+    figure = without_ceiling([Reached(8_000, 40.0), Reached(128, 50.0), Reached(2_000, 48.0)])
+    assert figure is not None
+    go.Figure(data=figure.data, layout=figure.layout)
+    assert figure.data[0]["x"] == [128, 2_000, 8_000]
+    assert figure.summary == "50.0 tok/s with 128 tokens in the cache on average, 40.0 with 8,000: −20 %."
+    assert figure.table.rows[-1] == ("8,000", "40.0")
+    assert without_ceiling([]) is None
+    assert without_ceiling([Reached(128, 50.0), Reached(128, 48.0)]) is None
 
 
 def test_the_roofline_bends_where_computing_takes_over() -> None:

@@ -31,7 +31,7 @@ def test_serving_has_three_panels_and_both_limits() -> None:
 
 def test_when_nothing_keeps_within_the_limits_it_is_said() -> None:
     figure = valid(serving_figure(serving(one_round(2, first_ms=1500), SLO), SLO))
-    assert figure.summary.startswith("With no number of streams")
+    assert figure.summary.startswith("With 2 streams already, not every request")
     assert serving_figure([], SLO) is None
 
 

@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import plotly.graph_objects as go
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.charts import Figure, gaps, timeline, typical_sample
 from app.charts.base import MAX_POINTS
+from app.charts.tokens import _percentile_labels
 from app.metrics import clock, flags_of
 from app.samples import Event, Kind, Point, Sample
 from tests.seed import made_sample
@@ -49,6 +53,16 @@ def test_the_headline_median_is_what_the_timeline_states() -> None:
     figure = valid(timeline([sample(0, 10), sample(2, 50), sample(10, 90), replace(sample(99), flags=("incomplete",))]))
     assert figure.layout["annotations"][0]["text"] == "Median TTFT 402 ms"
     assert figure.legend[0].title == "Sample 3, a typical one"
+
+
+def test_answers_to_a_cached_prompt_are_not_mixed_with_those_to_a_fresh_one() -> None:
+    fresh = [sample(n, 50) for n in range(3)]
+    cached = [replace(made_sample(10 + n, POINT, 10.0, 90), reuses_cache=True) for n in range(5)]
+    figure = valid(timeline([*fresh, *cached]))
+    assert figure.layout["annotations"][0]["text"] == "Median TTFT 401 ms"
+    assert len(figure.data) == 3
+    assert typical_sample([*cached, *fresh]) in fresh
+    assert valid(timeline(cached)).layout["annotations"][0]["text"] == "Median TTFT 10.0 ms"
 
 
 def test_the_timeline_starts_with_the_prefill_and_ends_with_all_tokens() -> None:
@@ -112,3 +126,13 @@ def test_gaps_of_bundled_events_are_called_chunk_gaps() -> None:
     figure = valid(gaps(bundled))
     assert figure.layout["yaxis"]["title"]["text"] == "Chunk gap, ms"
     assert "token" not in figure.data[0]["hovertemplate"].lower()
+
+
+@given(st.lists(st.floats(1, 1000), min_size=3, max_size=3), st.floats(1, 3))
+def test_labels_of_percentiles_never_lie_over_each_other(values: list[float], beyond: float) -> None:
+    marks = list(zip((50, 90, 99), sorted(values), strict=True))
+    highest = marks[-1][1] * beyond
+    labels = _percentile_labels(marks, highest)
+    at = [label["y"] for label in labels]
+    assert all(above - below > 0.089 * highest for below, above in pairwise(at))
+    assert " · ".join(label["text"] for label in labels).count("p") == len(marks)

@@ -13,6 +13,7 @@ from app.cli.compare import compare_them
 from app.compare import to_json
 from app.db import Database
 from app.errors import BadInput
+from app.models import now
 from app.settings import Settings
 from tests.compare.runs import change, compared, place, run, taken
 
@@ -100,7 +101,7 @@ def test_a_verdict_that_there_is_not(roofmark: Compare, pair: tuple[str, str]) -
 
 
 def test_baselines_are_set_listed_and_cleared(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, pair: tuple[str, str]
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch, pair: tuple[str, str]
 ) -> None:
     monkeypatch.setattr("app.cli.common.Settings", lambda: settings)
     monkeypatch.setattr("app.cli.common.log_to_file", lambda _: None)
@@ -110,4 +111,6 @@ def test_baselines_are_set_listed_and_cleared(
     assert f"{pair[0]}  strix-halo · Qwen3-8B · triple" in runner.invoke(app, ["baseline", "list"]).output
     compared_with_it = runner.invoke(app, ["compare", "baseline", "latest", "--fail-on", "better"])
     assert compared_with_it.exit_code == 1
+    change(database, pair[0], hidden_at=now())
+    assert "triple · hidden, so nothing" in runner.invoke(app, ["baseline", "list"]).output
     assert "no baseline any more" in runner.invoke(app, ["baseline", "clear", pair[0]]).output

@@ -1,6 +1,10 @@
 """`roofmark share`: a link, a file, or a post."""
 
+import html
+import json
+import re
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from sqlmodel import select
@@ -12,6 +16,7 @@ from app.models import Share
 from app.settings import Settings
 from app.store import annotations
 from tests.seed import seed
+from tests.web.notebook import pages
 
 
 @pytest.fixture
@@ -28,8 +33,8 @@ def _own_data(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def roofmark(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["share", *arguments])
+def roofmark(*arguments: str, command: str = "share") -> Result:
+    return CliRunner().invoke(app, [command, *arguments])
 
 
 def shares(database: Database) -> list[Share]:
@@ -65,9 +70,58 @@ def test_a_file_and_a_post_make_no_link(database: Database, run_id: str, tmp_pat
 
 
 @pytest.mark.parametrize(
+    ("address", "kind"),
+    [
+        ("http://127.0.0.1:8765/explore?y=decode_tokens_per_s&x=quantization&series=", "explorer"),
+        ("https://example.org/roofmark/ceiling?device=rtx+3090&total=8.03&bits=Q4_K_M&kv=", "ceiling"),
+        ("/compare?run={run}&run=seed000001", "comparison"),
+        ("/runs/{run}?point=512/128/1/0#roof-title", "run"),
+    ],
+)
+def test_the_address_of_a_page_shares_what_its_button_does(
+    settings: Settings, database: Database, run_id: str, address: str, kind: str
+) -> None:
+    address = address.replace("{run}", run_id)
+    assert roofmark(address, "--title", "Mine").exit_code == 0
+    (share,) = shares(database)
+    assert (share.kind, share.title) == (kind, "Mine")
+    with pages(settings) as client:
+        parts = urlsplit(address)
+        page = client.get(f"{parts.path.removeprefix('/roofmark')}?{parts.query}").text
+        (button,) = set(re.findall(r'href="(/shares/new\?[^"]+)"', page))
+        preview = client.get(html.unescape(button)).text
+        form: dict[str, list[str]] = {}
+        for name, value in re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', preview):
+            form.setdefault(name, []).append(html.unescape(value))
+        client.post("/shares", data=form)
+    by_command, by_button = shares(database)
+    assert by_command.snapshot == by_button.snapshot | {"title": "Mine"}
+
+
+def test_links_are_listed_and_revoked(database: Database, run_id: str) -> None:
+    assert roofmark("list", command="shares").stdout == ""
+    link = roofmark(run_id, "--title", "One").stdout.strip()
+    other = roofmark(run_id, "--title", "Other").stdout.strip()
+    listed = roofmark("list", command="shares").stdout.splitlines()
+    assert [line.split()[0] for line in listed] == [other, link]
+    revoked = roofmark("revoke", f"https://example.org{link}", command="shares")
+    assert revoked.exit_code == 0
+    document = json.loads(roofmark("list", "--json", command="shares").stdout)
+    assert [(each["title"], each["revoked_at"] is None) for each in document["shares"]] == [
+        ("Other", True),
+        ("One", False),
+    ]
+    assert "has been revoked" in str(roofmark("revoke", link, command="shares").exception)
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["nonesuch"], "There is no run"),
+        (["/history?suite=triple"], "can be shared, not '/history?suite=triple'"),
+        (["/explore?y=nonesuch"], "nonesuch"),
+        (["/ceiling"], "Type the model's parameters"),
+        (["/runs/{run}", "{run}"], "An address is shared alone"),
         (["{run}", "--include", "all"], "'all' is not one of them"),
         (["{run}", "--html", "/nonesuch/x.html"], "cannot be written"),
         (["{run}", "--title", "x" * 201], "longer than 200"),

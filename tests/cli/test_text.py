@@ -1,5 +1,6 @@
 """Runs as a terminal shows them."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from app.db import Database
 from app.document import run_document
 from app.samples import Point
 from app.settings import Settings
-from app.store import configs
+from app.store import configs, runs
 from app.store.filters import Filter
 from tests.seed import START, _setups, made_sample, seed
 from tests.web.notebook import add_run
@@ -63,3 +64,43 @@ def test_the_list_tells_configurations_apart_and_shows_notes(
     assert lines[0].endswith("Note")
     (line,) = (line for line in lines if two[1] in line)
     assert line.endswith("night shift")
+
+
+@pytest.fixture
+def server(database: Database) -> None:
+    with database.write() as session:
+        seed(session, runs=0, configs_used=1)
+
+
+@pytest.mark.usefixtures("server")
+def test_a_sweep_of_streams_says_what_it_was_played_for(database: Database) -> None:
+    taken = [
+        replace(made_sample(n, Point(512, 64, streams), 400.0 * streams, 50.0), round=0, stream=stream)
+        for n, (streams, stream) in enumerate((streams, stream) for streams in (1, 2) for stream in range(streams))
+    ]
+    said = run_text(document(database, add_run(database, taken, suite_key="concurrency"))).splitlines()
+    assert "About 512 prompt tokens, 64 output tokens" in said
+    assert "About 512 prompt tokens, 64 output tokens, 2 streams at once" in said
+    assert len([line for line in said if line.startswith("Throughput ")]) == 1
+    assert len([line for line in said if line.startswith("Goodput ")]) == 1
+    assert "Up to 1 stream every request kept within the limits: TTFT of 500 ms and TPOT of 50.0 ms." in said
+
+
+@pytest.mark.usefixtures("server")
+def test_a_cached_prompt_has_a_line_of_its_own(database: Database) -> None:
+    fresh, cached = (made_sample(n, Point(512, 64), ttft, 50.0) for n, ttft in enumerate((500.0, 20.0)))
+    cached = replace(cached, reuses_cache=True, trace=replace(cached.trace, cached_tokens=511))
+    said = run_text(document(database, add_run(database, [fresh, cached])))
+    assert "TTFT, prompt cached    20.0 ms" in said
+    assert "TTFT                    500 ms" in said
+
+
+@pytest.mark.usefixtures("server")
+def test_points_that_do_not_fit_say_so_once(database: Database) -> None:
+    run = add_run(database, [made_sample(0, Point(512, 64), 500.0, 50.0)])
+    with database.write() as session:
+        row = runs.run(session, run)
+        row.evidence = {"left_out": [{"point": Point(8000, 64).key, "reason": "It does not fit."}]}
+        session.add(row)
+    said = run_text(document(database, run))
+    assert said.count("do not fit into the server's context") + said.count("does not fit") == 1

@@ -102,10 +102,10 @@ def test_the_same_configuration_again(database: Database) -> None:
     [
         ({"suite_key": "lengths", "suite_sha256": "b" * 64}, "different suites: triple and lengths"),
         ({"suite_sha256": "b" * 64}, "was changed between them"),
-        ({"status": "failed"}, "did not finish: it is failed"),
-        ({"status": "interrupted"}, "did not finish: it is interrupted"),
+        ({"status": "failed"}, "failed before it was finished"),
+        ({"status": "interrupted"}, "was interrupted before it was finished"),
         ({"status": "queued"}, "not finished yet"),
-        ({"hidden_at": now(), "hidden_reason": "a browser was open"}, "hidden from statistics: a browser was open"),
+        ({"hidden_at": now(), "hidden_reason": "A browser was open."}, "hidden from statistics: A browser was open."),
     ],
 )
 @pytest.mark.parametrize("place_of_it", [0, 1])
@@ -117,6 +117,9 @@ def test_what_cannot_be_compared_says_why(
     assert found.pairs[0].verdict is None
     expected = reason if place_of_it or "suites" not in reason else "different suites: lengths and triple"
     assert expected in found.pairs[0].refusal
+    assert ".." not in found.pairs[0].refusal
+    if refused := found.subjects[place_of_it].refusal:
+        assert {row.cells[place_of_it].reason for each in found.points for row in each.rows} == {refused}
     assert found.verdicts == []
 
 

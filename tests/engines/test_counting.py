@@ -1,6 +1,8 @@
 """What servers count between two readings. Expected values are read off the recorded readings by hand."""
 
+import gzip
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -64,9 +66,6 @@ def test_vllm_between_two_real_readings(connect: Connect) -> None:
         "prefill_tokens_per_s mean": 603.36,
         "decode_tokens_per_s mean": 9.216,
         "cache_hit_rate mean": 0,
-        "requests_running now": 0,
-        "requests_waiting now": 0,
-        "kv_cache_use now": 0,
     }
     median = found["ttft_ms", "p50"]
     assert (median.low, median.high) == (100, 250)
@@ -77,21 +76,81 @@ def test_llamacpp_between_two_real_readings(connect: Connect) -> None:
     """24 requests: its own gauges say 63.0955 and 1.39594 tokens/s, the latter being (281 - 24) / 184.105."""
     readings = [capture("llama.cpp", name) for name in ("get_metrics_before", "get_metrics_after")]
     assert rounded(between("llama.cpp", connect, "/metrics", *readings, requests=24)) == {
-        "prompt_tokens total": 4264,
+        "fresh_prompt_tokens total": 4264,
         "cached_tokens total": 308,
         "output_tokens total": 281,
         "prefill_tokens_per_s mean": 63.095,
         "decode_tokens_per_s mean": 1.396,
-        "requests_running now": 0,
-        "requests_waiting now": 0,
     }
 
 
-def test_a_restart_counts_from_zero_again(connect: Connect) -> None:
-    before = Script.text("llamacpp:prompt_tokens_total 900\nllamacpp:tokens_predicted_total 50\n")
-    after = Script.text("llamacpp:prompt_tokens_total 100\nllamacpp:tokens_predicted_total 64\n")
-    found = between("llama.cpp", connect, "/metrics", before, after)
-    assert rounded(found) == {"prompt_tokens total": 100, "output_tokens total": 64}
+LLAMACPP = "llamacpp:prompt_tokens_total {}\nllamacpp:tokens_predicted_total {}\n"
+TWO_VLLM = 'vllm:prompt_tokens_total{{engine="0"}} {}\nvllm:prompt_tokens_total{{engine="1"}} {}\n'
+STARTED = "process_start_time_seconds {}\n"
+
+
+@pytest.mark.parametrize(
+    ("engine", "path", "before", "after", "is_restart"),
+    [
+        ("llama.cpp", "/metrics", LLAMACPP.format(900, 50), LLAMACPP.format(901, 50), False),
+        ("llama.cpp", "/metrics", LLAMACPP.format(900, 50), LLAMACPP.format(100, 64), True),
+        # one of them is already above what it was before
+        ("llama.cpp", "/metrics", LLAMACPP.format(900, 50), LLAMACPP.format(2000, 20), True),
+        ("llama.cpp", "/metrics", LLAMACPP.format(900, 50), LLAMACPP.format(0, 0), True),
+        # one engine of two
+        ("vllm", "/metrics", TWO_VLLM.format(5, 5), TWO_VLLM.format(9, 6), False),
+        ("vllm", "/metrics", TWO_VLLM.format(5, 5), TWO_VLLM.format(99, 1), True),
+        # all are above what they were, but it says when it began
+        (
+            "vllm",
+            "/metrics",
+            TWO_VLLM.format(5, 5) + STARTED.format(1),
+            TWO_VLLM.format(9, 9) + STARTED.format(2),
+            True,
+        ),
+        (
+            "vllm",
+            "/metrics",
+            TWO_VLLM.format(5, 5) + STARTED.format(1),
+            TWO_VLLM.format(9, 9) + STARTED.format(1),
+            False,
+        ),
+        # gauges may fall, and so may what the table does not name
+        (
+            "vllm",
+            "/metrics",
+            TWO_VLLM.format(5, 5) + "vllm:x_count 7\n",
+            TWO_VLLM.format(5, 5) + "vllm:x_count 3\n",
+            False,
+        ),
+        (
+            "strata",
+            "/metrics",
+            json.dumps({"totals": {"since": 1, "requests": 5}}),
+            json.dumps({"totals": {"since": 1, "requests": 6}}),
+            False,
+        ),
+        (
+            "strata",
+            "/metrics",
+            json.dumps({"totals": {"since": 1, "requests": 5}}),
+            json.dumps({"totals": {"since": 2, "requests": 6}}),
+            True,
+        ),
+        ("koboldcpp", "/api/extra/perf", json.dumps({"total_gens": 5}), json.dumps({"total_gens": 6}), False),
+        ("koboldcpp", "/api/extra/perf", json.dumps({"total_gens": 5}), json.dumps({"total_gens": 1}), True),
+    ],
+)
+def test_a_restart_in_between_is_noticed(
+    engine: str, path: str, before: str, after: str, is_restart: bool, connect: Connect
+) -> None:
+    found = []
+    for answer in (before, after):
+        _, client = connect({path: Script.text(answer)})
+        counters = find(engine).counters(client)
+        assert counters is not None
+        found.append(counters)
+    assert found[1].began_anew(found[0]) is is_restart
 
 
 def test_several_models_behind_one_server_are_kept_apart(connect: Connect) -> None:
@@ -157,8 +216,6 @@ def test_strata_by_its_totals(connect: Connect) -> None:
         "decode_tokens_per_s mean": 66.396,
     }
     assert rounded(between("strata", connect, "/metrics", *readings)) == expected
-    restarted = Script.json({"totals": {**totals, "since": 2, "prompt_ms": 1898.0, "decode_ms": 6160.0}})
-    assert rounded(between("strata", connect, "/metrics", readings[1], restarted)) == expected
 
 
 def test_ollama_tells_where_the_model_is(connect: Connect) -> None:
@@ -175,6 +232,99 @@ def test_who_counts_nothing_says_nothing(engine: str, connect: Connect) -> None:
     assert counting.counted(Counters(), Counters(), None, 1) == ()
 
 
+def test_a_model_that_has_not_counted_yet_is_not_taken_for_all_of_them(connect: Connect) -> None:
+    """Samples of a model appear with its first request."""
+    other = 'vllm:prompt_tokens_total{model_name="other"} 900\n'
+    after = other.replace("900", "950") + 'vllm:prompt_tokens_total{model_name="m"} 30\n'
+    found = between("vllm", connect, "/metrics", Script.text(other), Script.text(after))
+    assert rounded(found) == {"prompt_tokens total": 30}
+
+
+def test_shares_of_several_engines_are_averaged_and_numbers_summed(connect: Connect) -> None:
+    lines = [
+        f'{name}{{engine="{engine}",model_name="m"}} {value}'
+        for name, values in (("num_requests_running", (3, 1)), ("kv_cache_usage_perc", (0.9, 0.5)))
+        for engine, value in enumerate(values)
+    ]
+    _, client = connect({"/metrics": Script.text("\n".join(f"vllm:{line}" for line in lines))})
+    assert find("vllm").load(client) == {"requests_running": 4, "kv_cache_use": pytest.approx(0.7)}
+
+
+def test_llamacpp_tells_of_its_load_without_touching_its_metrics(connect: Connect) -> None:
+    server, client = connect({"/slots": capture("llama.cpp", "get_slots_busy")})
+    assert find("llama.cpp").load(client) == {"requests_running": 1}
+    assert [request.path for request in server.requests] == ["/slots"]
+    _, client = connect({"/slots": Script.json({"error": "off"}, status=501)})
+    assert find("llama.cpp").load(client) == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "value"),
+    [
+        ("a 3", "a", 3),
+        ("a\t3", "a", 3),
+        ("  a   3   1700000000123", "a", 3),
+        ("a 3\r", "a", 3),
+        ("a +3.5e2", "a", 350),
+        ('a{x="1"} 3', 'a{x="1"}', 3),
+        ('a{x="1"}3', 'a{x="1"}', 3),
+        ('a {x="1"} 3', 'a{x="1"}', 3),
+        ('a{x="1",} 3', 'a{x="1",}', 3),
+        ("a{} 3", "a", 3),
+        ('a{x="} 4"} 3', 'a{x="} 4"}', 3),
+        ('a{x="\\"} 4"} 3', 'a{x="\\"} 4"}', 3),
+        ('a{x="é # {"} 3', 'a{x="é # {"}', 3),
+        # OpenMetrics: an exemplar has labels and a value of its own
+        ('a_bucket{le="0.5"} 8 # {trace_id="K} 1"} 0.43 1520879607.789', 'a_bucket{le="0.5"}', 8),
+        ('a_total 17 1520879607.789 # {id="x"} 1', "a_total", 17),
+        # names that need quotes
+        ('{"a.b",x="1"} 3', 'a.b{x="1"}', 3),
+        ('{"a.b"} 3', "a.b", 3),
+    ],
+)
+def test_a_sample_in_whatever_dress(line: str, key: str, value: float) -> None:
+    assert _prometheus.parse(f"# HELP a of it\n{line}\n# EOF\n") == {key: value}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# a 3",
+        "#a 3",
+        "# EOF",
+        "a",
+        "a NaN",
+        "a +Inf",
+        "a -inf",
+        "a x",
+        'a{x="1} 3',
+        'a{x="1"',
+        '{x="1"} 3',
+        "<b>3</b>",
+        "",
+    ],
+)
+def test_what_is_no_sample_is_left_out(line: str) -> None:
+    assert _prometheus.parse(f"before 1\n{line}\nafter 2") == {"before": 1, "after": 2}
+
+
+def test_a_compressed_answer_is_read(connect: Connect) -> None:
+    packed = gzip.compress(LLAMACPP.format(900, 50).encode())
+    answer = Script.text("")
+    answer = replace(answer, headers={**answer.headers, "content-encoding": "gzip"}, rows=((0.0, packed),))
+    _, client = connect({"/metrics": answer})
+    counters = find("llama.cpp").counters(client)
+    assert counters is not None
+    assert (counters.prompt_tokens, counters.output_tokens) == (900, 50)
+
+
+@pytest.mark.parametrize("count", [0, 1, 7])
+def test_the_largest_bucket_alone_gives_no_quantile(count: int) -> None:
+    grown = {'a_bucket{le="+Inf"}': float(count), "a_count": float(count), "a_sum": 1.0}
+    found = _prometheus.histogram(grown, "a")
+    assert found is None if count == 0 else found is not None and found.quantile(0.5) is None
+
+
 NAMES = st.from_regex(r"[a-z]{1,6}(_total|_sum|_count|_bucket|_created)?", fullmatch=True)
 
 
@@ -182,15 +332,45 @@ NAMES = st.from_regex(r"[a-z]{1,6}(_total|_sum|_count|_bucket|_created)?", fullm
 def test_growth_is_never_negative_and_never_more_than_there_is(
     before: dict[str, float], after: dict[str, float]
 ) -> None:
+    after = {key: value + before.get(key, 0.0) for key, value in after.items()}
     for key, value in _prometheus.growth(before, after).items():
         assert 0 <= value <= after[key]
         assert not key.endswith("_created")
 
 
-@given(st.text(max_size=200), st.dictionaries(st.from_regex(r"[a-z]{1,5}", fullmatch=True), st.text(max_size=12)))
-def test_any_text_is_read_and_labels_come_back(garbage: str, known: dict[str, str]) -> None:
-    _prometheus.growth({}, _prometheus.parse(garbage))
-    written = ",".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in known.items())
-    if all(value.isprintable() and "\\" not in value for value in known.values()):
-        (key,) = _prometheus.parse(f"a_total{{{written}}} 1")
-        assert _prometheus.labels(key) == known
+VALUES = st.floats(allow_nan=False, allow_infinity=False)
+LABELS = st.dictionaries(
+    st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,6}", fullmatch=True),
+    st.text(st.characters(codec="utf-8"), max_size=12),
+    max_size=4,
+)
+TAILS = st.sampled_from(("", " 1700000000", ' # {trace_id="}{"} 0.5', " 1.5 # {} 3 1.0", "\r"))
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+@given(
+    st.lists(
+        st.tuples(st.from_regex(r"[a-zA-Z_:][a-zA-Z0-9_:]{0,8}", fullmatch=True), LABELS, VALUES, TAILS), max_size=6
+    )
+)
+def test_whatever_was_exported_comes_back(rows: list[tuple[str, dict[str, str], float, str]]) -> None:
+    """Any name, labels and value; with a time, an exemplar, or neither behind it."""
+    lines, expected = ["# TYPE x counter"], {}
+    for name, known, value, tail in rows:
+        written = ",".join(f'{label}="{_escaped(text)}"' for label, text in known.items())
+        lines.append(f"{name}{{{written}}} {value!r}{tail}" if known else f"{name} {value!r}{tail}")
+        expected[name, *sorted(known.items())] = value
+    found = _prometheus.parse("\n".join([*lines, "# EOF"]))
+    assert {
+        (key.partition("{")[0], *sorted(_prometheus.labels(key).items())): each for key, each in found.items()
+    } == expected
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_read(garbage: str) -> None:
+    found = _prometheus.parse(garbage)
+    _prometheus.growth({}, found)
+    _prometheus.of_model("m", found)

@@ -12,7 +12,7 @@ from app.http import ServerClient
 from app.samples import CountSource, Kind, Status, Trace
 from tests.engines.conftest import Connect
 from tests.engines.recorded import recorded, tokens
-from tests.engines.servers import CHAT, ROLE, WORDS, Finishing, Route, chunk, no_choices, stream, usage
+from tests.engines.servers import CHAT, ROLE, WORDS, Finishing, Route, chunk, no_choices, ollama, stream, usage, vllm
 from tests.engines.servers import transformers as transformers_server
 from tests.engines.written_servers import koboldcpp, lmstudio, mlxlm, sglang, tabbyapi
 from tests.replay import Script
@@ -97,10 +97,38 @@ def test_koboldcpp_tells_whether_it_is_idle(
     assert find("koboldcpp").health(client).busy is busy
 
 
+def test_an_older_koboldcpp_times_its_parts_under_other_names(connect: Connect) -> None:
+    older = {"last_process": 0.25, "last_eval": 0.05, "last_token_count": 3, "total_gens": 4, "queue": 0, "idle": 1}
+    _, client = connect({**koboldcpp().routes, **kobold(older, {**older, "total_gens": 5})})
+    assert probe(client).engine == "koboldcpp"
+    trace = play("koboldcpp", client)
+    assert (trace.status, trace.output_tokens) == (Status.OK, 3)
+    assert trace.server is not None
+    assert (trace.server.prompt_ms, trace.server.decode_ms) == (None, None)
+
+
 def test_who_imitates_koboldcpp_is_not_it(connect: Connect) -> None:
     routes = {path: route for path, route in koboldcpp().routes.items() if path != "/api/extra/perf"}
     _, client = connect({**routes, "/": Script.json({"detail": "Not Found"}, 404)})
     assert probe(client).engine == "openai"
+
+
+def test_tabbyapi_is_known_when_it_is_not_well(connect: Connect) -> None:
+    unwell = Script.json({"status": "unhealthy", "issues": [{"time": 1, "description": "CUDA error"}]}, 503)
+    _, client = connect({**tabbyapi().routes, "/health": unwell})
+    assert probe(client).engine == "tabbyapi"
+
+
+def test_vllm_without_its_statistics_is_known_by_its_models(connect: Connect) -> None:
+    _, client = connect({path: route for path, route in vllm().routes.items() if path != "/metrics"})
+    assert (probe(client).engine, probe(client).engine_version) == ("vllm", "0.32.0")
+
+
+@pytest.mark.parametrize("capabilities", [None, 5, True, "embedding", {}, ["completion"]])
+def test_ollama_with_odd_capabilities(connect: Connect, capabilities: Any) -> None:
+    tags = Script.json({"models": [{"name": "m", "capabilities": capabilities}]})
+    _, client = connect({**ollama().routes, "/api/tags": tags})
+    assert [model.id for model in probe(client).models] == ["m"]
 
 
 def test_tabbyapi_times_too_short_for_two_decimals_are_not_taken(connect: Connect) -> None:

@@ -93,6 +93,15 @@ def test_busy_slots(connect: Connect, slots: Script, busy: bool | None) -> None:
     assert (health.ready, health.busy) == (True, busy)
 
 
+def test_slots_that_do_not_answer_are_at_work_on_a_long_prompt(connect: Connect) -> None:
+    _, client = connect({**ROUTES, "/slots": Script(end="mute")}, probe_timeout_s=0.2)
+    health = LLAMA.health(client)
+    assert (health.ready, health.busy) == (True, True)
+    _, client = connect({**ROUTES, "/slots": Script(end="rst")})
+    with pytest.raises(ServerProblem):
+        LLAMA.health(client)
+
+
 def test_prompt_tokens_are_counted_by_the_server(connect: Connect) -> None:
     replay, client = connect(ROUTES)
     assert LLAMA.prompt_tokens(client, Ask("hello", 1, None, nonce="x")) == 4

@@ -68,21 +68,50 @@ def test_a_field_is_refused(body: Any, refused: str) -> None:
         said("max_tokens must be at least 16"),
         said("max_tokens is too large: 8. It exceeds the quota."),
         said("min_tokens must be less than or equal to max_tokens=4, got 8.", param="min_tokens"),
-        said("Value error", param="seed", type="greater_than_equal"),
-        said("seed should be a valid integer", param="seed"),
         {"detail": [{"type": "int_parsing", "loc": ["body", "max_tokens"], "msg": "Input should be a valid integer"}]},
-        {"error": 'option "seed" must be of type integer'},
-        said("temperature out of range", param="temperature"),
         said("'messages' is required"),
         said("boom"),
         "",
     ],
 )
-def test_a_complaint_about_a_value_refuses_no_field(body: Any) -> None:
+def test_a_complaint_about_the_output_length_refuses_no_field(body: Any) -> None:
     assert refused_fields(answer(body), FIELDS) == set()
 
 
-@pytest.mark.parametrize("status", [200, 401, 403, 404, 408, 409, 413, 429, 500, 503])
+@pytest.mark.parametrize(
+    ("body", "refused"),
+    [
+        (said("Input validation error: `temperature` must be strictly positive"), "temperature"),
+        (said("temperature out of range", param="temperature"), "temperature"),
+        (said("Value error", param="seed", type="greater_than_equal"), "seed"),
+        (said("seed should be a valid integer", param="seed"), "seed"),
+        ({"error": 'option "seed" must be of type integer'}, "seed"),
+        (
+            {"detail": [{"type": "greater_than", "loc": ["body", "temperature"], "msg": "greater than 0"}]},
+            "temperature",
+        ),
+        (said("ignore_eos must be false"), "ignore_eos"),
+    ],
+)
+def test_a_value_that_only_steadies_the_answer_is_given_up(body: Any, refused: str) -> None:
+    assert refused_fields(answer(body), FIELDS) == {refused}
+
+
+@pytest.mark.parametrize(
+    ("message", "refused"),
+    [
+        ("TypeError: generate() got an unexpected keyword argument 'min_tokens'", {"min_tokens"}),
+        ("unknown field: seed", {"seed"}),
+        ("CUDA error while min_tokens were being made", set()),
+        ("boom", set()),
+    ],
+)
+def test_a_server_that_breaks_down_over_a_field(message: str, refused: set[str]) -> None:
+    assert refused_fields(answer(said(message), 500), FIELDS) == refused
+    assert refused_fields(answer(said(message), 502), FIELDS) == set()
+
+
+@pytest.mark.parametrize("status", [200, 401, 403, 404, 408, 409, 413, 429, 502, 503])
 def test_other_statuses_refuse_no_field(status: int) -> None:
     assert refused_fields(answer(said("unknown field max_tokens: max_tokens per minute"), status), FIELDS) == set()
 
@@ -91,7 +120,7 @@ def test_several_fields_pointed_at_are_refused_together() -> None:
     entries = [
         {"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra"},
         {"type": "extra_forbidden", "loc": ["body", "min_tokens"], "msg": "Extra"},
-        {"type": "less_than", "loc": ["body", "temperature"], "msg": "Input should be less than 0"},
+        {"type": "less_than", "loc": ["body", "max_tokens"], "msg": "Input should be less than 5"},
     ]
     assert refused_fields(answer({"detail": entries}), FIELDS) == {"seed", "min_tokens"}
 
@@ -111,6 +140,21 @@ def test_what_was_refused_stays_out() -> None:
     assert not negotiation.takes("cache_salt")
     assert "cache_salt" not in negotiation.accepted(FIELDS)
     assert not negotiation.learn(answer(said("unknown field cache_salt")), FIELDS)  # asking again would not end
+
+
+@pytest.mark.parametrize("body", ["", "Bad Request", said("Extra inputs are not permitted"), {"detail": []}])
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_refusal_without_a_name_is_taken_to_mean_the_likeliest(body: Any, status: int) -> None:
+    negotiation = Negotiation({})
+    assert negotiation.learn(answer(body, status), FIELDS, ["messages"])
+    assert negotiation.learned == {"refused_fields": ["stream_options"]}
+    assert not negotiation.learn(answer(body, status), negotiation.accepted(FIELDS), ["messages"])
+
+
+@pytest.mark.parametrize("body", [said("messages: the last one is empty"), said("max_tokens must be at least 16")])
+def test_a_refusal_that_names_what_was_sent_means_that(body: Any) -> None:
+    assert not Negotiation({}).learn(answer(body), FIELDS, ["messages"])
+    assert not Negotiation({}).learn(answer("", 500), FIELDS, ["messages"])
 
 
 def test_a_refused_parent_takes_all_below_with_it() -> None:

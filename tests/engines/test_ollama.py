@@ -110,6 +110,33 @@ def test_cached_tokens_that_are_told_are_taken_off() -> None:
     assert (trace.server.prompt_tokens, trace.server.prompt_ms) == (40, 20.0)
 
 
+@pytest.mark.parametrize(
+    ("changes", "queue_ms"),
+    [
+        ({}, 2410.0),
+        ({"total_duration": 590_000_000}, None),  # nothing is left
+        ({"eval_duration": None}, None),
+        ({"total_duration": "soon"}, None),
+    ],
+)
+def test_what_its_total_holds_beside_its_parts_is_the_queue(changes: dict[str, Any], queue_ms: float | None) -> None:
+    durations = {
+        "total_duration": 3_000_000_000,
+        "load_duration": 10_000_000,
+        "prompt_eval_duration": 480_000_000,
+        "eval_duration": 100_000_000,
+    }
+    server = read("ollama", lines(says("a"), says("b"), {**LAST, **durations, **changes})).server
+    assert server is not None
+    assert server.queue_ms == (queue_ms if queue_ms is None else pytest.approx(queue_ms))
+
+
+def test_a_captured_answer_that_waited_for_nobody_has_next_to_no_queue() -> None:
+    server = recorded("ollama", "ollama", "chat-stream").server
+    assert server is not None
+    assert server.queue_ms == pytest.approx(21.249, abs=0.001)
+
+
 def test_what_is_left_out_was_zero_or_never_measured() -> None:
     trace = read("ollama", lines(says("a"), {**says("", done=True), "total_duration": 5}))
     assert (trace.status, trace.prompt_tokens, trace.output_tokens) == (Status.OK, None, 1)

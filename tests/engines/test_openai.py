@@ -94,6 +94,53 @@ def test_a_refused_field_is_left_out_and_remembered(
     assert len(replay.posted()) == 3
 
 
+OPTIONAL = ["max_tokens", "stream_options", "temperature", "seed", "ignore_eos", "min_tokens"]
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, lambda field: {"error": f"TypeError: unexpected keyword '{field}'"}])
+@pytest.mark.parametrize("status", [400, 422, 500])
+def test_all_fields_refused_one_after_the_other(connect: Connect, shape: Callable[[str], Any], status: int) -> None:
+    replay, client = connect({CHAT: refuses(*OPTIONAL, status=status, error=shape)})
+    trace = play(client, capabilities={"ignore_eos": True, "min_tokens": True})
+    assert trace.status is Status.OK
+    assert trace.learned == {"refused_fields": sorted(OPTIONAL)}
+    assert len(replay.posted()) == len(OPTIONAL) + 1
+    assert replay.posted()[-1].keys() == {"model", "messages", "stream", "max_completion_tokens"}
+    play(client, capabilities={"ignore_eos": True, "min_tokens": True, **trace.learned})
+    assert len(replay.posted()) == len(OPTIONAL) + 2
+
+
+def test_a_value_that_is_refused_is_left_out(connect: Connect) -> None:
+    def answer(request: Request) -> Script:
+        if request.json().get("temperature") == 0:
+            words = "Input validation error: `temperature` must be strictly positive"
+            return Script.json({"error": words, "error_type": "validation"}, 422)
+        return GOOD_STREAM
+
+    replay, client = connect({CHAT: answer})
+    assert play(client).learned == {"refused_fields": ["temperature"]}
+    assert len(replay.posted()) == 2
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        Script.json({"error": {"message": "Unknown field 'top_k'", "param": "top_k"}}, 400),
+        Script.json({"detail": [{"loc": ["body", "tools"], "msg": "Extra inputs are not permitted"}]}, 422),
+        Script.text("Bad Request", 400),
+        Script.json({"error": {"message": "seed, temperature, stream_options: all unknown"}}, 400),
+        Script.json({"error": {"message": "unexpected keyword argument 'seed'"}}, 500),
+    ],
+)
+def test_a_server_that_refuses_whatever_is_left_out_is_asked_only_so_often(connect: Connect, refusal: Script) -> None:
+    replay, client = connect({CHAT: refusal})
+    trace = play(client)
+    assert trace.status is Status.FAILED
+    assert trace.learned == {}
+    assert len(replay.posted()) <= 1 + len(OPTIONAL)
+    assert all("max_tokens" in body for body in replay.posted())
+
+
 def test_plain_text_refusals_work_too(connect: Connect) -> None:
     def answer(request: Request) -> Script:
         return Script.text("bad request: stream_options", 400) if "stream_options" in request.json() else GOOD_STREAM
@@ -352,6 +399,13 @@ def test_probe_says_why_it_failed(
         probe(client)
     assert caught.value.trouble is trouble
     assert words in str(caught.value)
+
+
+def test_a_server_that_lets_odd_questions_hang_is_asked_the_usual_one(connect: Connect) -> None:
+    models = Script.json({"data": [{"id": "m"}]})
+    replay, client = connect({"/": Script(end="mute"), "/v1/models": models}, probe_timeout_s=0.3)
+    assert [model.id for model in probe(client).models] == ["m"]
+    assert [request.path for request in replay.requests][1:] == ["/v1/models"]
 
 
 @pytest.mark.parametrize(

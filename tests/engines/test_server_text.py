@@ -123,3 +123,20 @@ def test_every_loaded_text_can_be_written(value: object) -> None:
 
 def test_a_whole_pair_of_halves_is_a_character() -> None:
     assert ServerText().load_json(b'"\\ud83e\\udd99"') == "\U0001f999"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'event: error\ndata: {"error": {"message": "no slot"}}\n\n', "no slot"),
+        (b'event:error\r\ndata:{"detail": "no slot"}', "no slot"),
+        (b'{"errors": [{"message": "one"}, {"message": "two"}]}', "one; two"),
+        (b'{"error": 500}', "code 500"),
+        (b'{"error": {"type": "server_error"}}', "server_error"),
+        (b'{"error": {"message": "took -nan ms", "ms": -nan}}', "took -nan ms"),
+        (b'{"error": true}', None),
+        (b'{"error": {"message": "data: is missing"}}', "data: is missing"),
+    ],
+)
+def test_messages_in_odd_shapes(body: bytes, message: str | None) -> None:
+    assert ServerText().message_of(body) == message

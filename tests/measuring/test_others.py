@@ -80,6 +80,14 @@ def test_a_slot_that_is_freed_a_moment_after_our_own_answer_is_ours() -> None:
         ([trace()], Counters(100, 0), Counters(613, 0), ""),
         ([trace()], Counters(100, 0), Counters(612, 40), "40 prompt tokens"),
         ([trace()], Counters(100, 0), Counters(50, 0), None),
+        # a stranger whose prompt was in the cache is told by its answer
+        ([trace()], Counters(100, 0, 50), Counters(613, 0, 261), "200 output tokens"),
+        ([trace()], Counters(100, 0, 50), Counters(612, 0, 61), ""),
+        # cached tokens are ours, but not every server counts them
+        ([trace(cached_tokens=511)], Counters(100, None, 50), Counters(101, None, 61), ""),
+        ([trace(cached_tokens=511)], Counters(100, None, 50), Counters(141, None, 61), "40 prompt tokens"),
+        ([trace(cached_tokens=None)], Counters(100, None), Counters(101, None), None),
+        ([trace()], Counters(requests=3, since=1.0), Counters(requests=6, since=2.0), None),
         ([trace()], Counters(requests=5), Counters(requests=1), None),
         ([trace(prompt_tokens=None)], Counters(100, 0), Counters(612, 0), None),
         ([trace(status=Status.INCOMPLETE)], Counters(requests=3), Counters(requests=6), None),

@@ -3,15 +3,17 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
 
 from app import bench
-from app.bench import Stop, Taken
+from app.bench import Phase, Stop, Taken
 from app.errors import Cancelled, ServerProblem, Trouble
-from app.metrics import measure
+from app.metrics import is_usable, measure
 from app.samples import CacheDefeat, Point
 from app.suites import BUILT_IN, Case, Suite
 from tests.measuring.test_play import CHAT, IDLE, MODELS, READY, job, played, samples
@@ -69,6 +71,20 @@ def test_one_stream_that_fails_ends_the_run_and_the_others_are_kept() -> None:
     assert "out of memory" in (bench.verdict(found) or "")
 
 
+def test_a_server_too_busy_to_say_how_it_is_still_answers() -> None:
+    """What is asked only to connect loses no stream of the round."""
+    asked, lock = [0], threading.Lock()
+
+    def models(_: Request) -> Script:
+        with lock:
+            asked[0] += 1
+        return MODELS if asked[0] == 1 else Script(status=502)
+
+    with job({CHAT: STREAM, "/v1/models": models}, suite=suite(3)) as (made, _):
+        found = samples(played(made))
+    assert [sample.trace.status for sample in found] == ["ok"] * 3
+
+
 def test_a_problem_that_all_meet_is_raised_once() -> None:
     refusal = Script.json({"error": {"message": "The model `x` does not exist.", "code": "model_not_found"}}, 404)
     with job({CHAT: refusal, "/v1/models": MODELS}, suite=suite(3)) as (made, _):
@@ -94,6 +110,48 @@ def test_stopping_wakes_every_stream() -> None:
         with pytest.raises(Cancelled):
             played(made, stop)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("stream")]
+
+
+def keep(steps: Iterator[Phase | Taken], taken: list[Any]) -> None:
+    """Each sample the moment it comes, whatever comes after it."""
+    for step in steps:
+        if isinstance(step, Taken):
+            taken.append(step.sample)
+
+
+@pytest.mark.parametrize("streams", [1, 3])
+def test_what_had_come_when_a_run_was_cancelled_is_kept_and_not_counted(streams: int) -> None:
+    """The first round is whole; in the second one stream has not even begun."""
+    stop, asked, turn = Stop(), threading.Semaphore(0), count()
+    whole = Script.sse(*[WORD] * 5, END)
+
+    def chat(request: Request) -> Script:
+        number = next(turn)
+        if number < streams:
+            return whole
+        asked.release()
+        return Script.sse(*[WORD] * (0 if number == streams > 1 else 2), end="hang")
+
+    def cancel() -> None:
+        for _ in range(streams):
+            asked.acquire()
+        time.sleep(0.3)  # for the two words to arrive
+        os.kill(os.getpid(), signal.SIGINT)
+
+    taken: list[Any] = []
+    with job({CHAT: chat, "/v1/models": MODELS}, suite=suite(streams, repetitions=3)) as (made, _), stop.on_signals():
+        threading.Thread(target=cancel, daemon=True).start()
+        with pytest.raises(Cancelled):
+            keep(bench.play(made, bench.prepare(made), stop), taken)
+    cut = taken[streams:]
+    assert [sample.trace.status for sample in taken[:streams]] == ["ok"] * streams
+    assert len(cut) == max(1, streams - 1)
+    for sample in cut:
+        assert (sample.trace.status, sample.trace.output_tokens) == ("incomplete", 2)
+        assert sample.trace.error == "The run was cancelled in the middle of this answer."
+        assert {"incomplete", "interrupted"} <= set(sample.flags)
+        assert not is_usable(sample)
+    assert {each.samples for each in measure(taken) if each.metric == "ttft_ms"} == {streams}
 
 
 def test_the_cache_suite_measures_fresh_and_reused_apart() -> None:

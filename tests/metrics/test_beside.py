@@ -4,7 +4,7 @@ import pytest
 
 from app.counted import Counted
 from app.metrics.beside import beside, client_figure, decode_cause, stated
-from app.samples import Sample, Status
+from app.samples import Point, Sample, Status
 from tests.traces import figures, sample, stream, trace
 
 # 11 tokens each: TTFT 800 and 1000 ms, then 10 steps of 25 and of 75 ms
@@ -38,6 +38,20 @@ def counted(name: str, value: float, statistic: str = "mean", **bounds: float) -
 def test_the_clients_figure_of_the_same(name: str, statistic: str, value: float | None) -> None:
     assert client_figure(name, statistic, TAKEN) == (None if value is None else pytest.approx(value))
     assert client_figure(name, statistic, []) is None
+
+
+def test_prefill_beside_other_streams_is_mostly_waiting() -> None:
+    together = [*TAKEN, sample(trace(stream(2000, 25)), point=Point(512, 11, 2))]
+    for name in ("prefill_ms", "prefill_tokens_per_s"):
+        assert client_figure(name, "mean", TAKEN) is not None
+        assert client_figure(name, "mean", together) is None
+    assert client_figure("ttft_ms", "mean", together) == pytest.approx((800 + 1000 + 2000) / 3)
+
+
+def test_fresh_prompt_tokens_are_those_not_found_in_the_cache() -> None:
+    taken = [sample(), sample(trace(cached_tokens=500))]
+    assert client_figure("fresh_prompt_tokens", "total", taken) == 512 + 12
+    assert client_figure("fresh_prompt_tokens", "total", [sample(trace(cached_tokens=None))]) is None
 
 
 def test_a_small_difference_has_no_cause_and_a_large_one_has() -> None:

@@ -56,6 +56,44 @@ def test_both_sides_stand_side_by_side() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("told", "speed"),
+    [
+        ((3, 6, 9, 12), 9 / 0.075),  # the first event held three of the twelve
+        ((None,) * 4, 11 / 0.075),
+        ((0, 6, 9, 12), 11 / 0.075),  # nothing was told yet
+        ((12, 12, 12, 12), 11 / 0.075),  # no running total
+        ((9, 10, 11, 12), 3 / 0.075),  # eight came unseen before it
+    ],
+)
+def test_tokens_that_the_first_event_is_known_to_hold_took_no_time_after_it(
+    told: tuple[int | None, ...], speed: float
+) -> None:
+    events = [Event(800 + 25 * place, Kind.ANSWER, 15, tokens) for place, tokens in enumerate(told)]
+    taken = sample(trace(events, output_tokens=12), point=Point(512, 12))
+    assert read("decode_tokens_per_s", taken) == {"client": pytest.approx(speed)}
+    assert read("tpot_ms", taken) == {"client": pytest.approx(1000 / speed)}
+
+
+def test_when_most_tokens_came_nobody_knows() -> None:
+    """500 tokens counted, 20 seen 20 ms apart: neither 1,313 tok/s nor 50 is known."""
+    few = trace(stream(5200, 20, tokens=20, size_bytes=4), output_tokens=500)
+    assert read("decode_tokens_per_s", sample(few, point=Point(512, 500))) == {"client": "hidden_tokens"}
+    behind_role = replace(few, events=(Event(200, Kind.HIDDEN), *few.events[1:]))
+    found = read("decode_tokens_per_s", sample(behind_role, point=Point(512, 500)))
+    assert found == {"client": pytest.approx(499 / 5.38)}  # from 200 to 5,580 ms
+
+
+def test_reasoning_that_a_server_keeps_to_itself_is_in_ttft_and_in_no_speed() -> None:
+    """11 tokens in 250 ms were seen; 100 more were only counted."""
+    taken = sample(trace(output_tokens=111, reasoning_tokens=100), point=Point(512, 111))
+    assert read("ttft_ms", taken) == {"client": 800}
+    assert read("decode_tokens_per_s", taken) == {"client": pytest.approx(40)}
+    assert read("tpot_ms", taken) == {"client": pytest.approx(25)}
+    assert read("prefill_tokens_per_s", taken) == {"client": "unseen_reasoning"}
+    assert read("output_tokens_per_s", taken) == {"client": pytest.approx(111 / 1.05)}
+
+
 def test_reasoning_starts_ttft_but_not_the_answer() -> None:
     events = [
         Event(3, Kind.ROLE),

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from app.metrics import flags_of, triple_of
-from app.samples import Point, Sample
+from app.samples import Point, Sample, ServerFigures
 from tests.metrics.test_metrics import measured
 from tests.traces import figures, sample, stream, trace
 
@@ -35,20 +35,66 @@ def test_impossible_counts_spoil_what_is_computed_of_them() -> None:
     assert many_out["decode_tokens_per_s", "client"].null_reason == "implausible"
     assert many_out["output_tokens_per_s", "client"].null_reason == "implausible"
     assert many_out["ttft_ms", "client"].value == 800
+    few_out = measured([sample(trace(stream(tokens=40), output_tokens=n)) for n in (1, 5)])
+    assert few_out["decode_tokens_per_s", "client"].value is None
+    assert few_out["output_tokens_per_s", "client"].null_reason == "implausible"
+    assert few_out["ttft_ms", "client"].value == 800
     many_in = measured([sample(trace(prompt_tokens=10**9))])
     assert many_in["prefill_tokens_per_s", "client"].null_reason == "implausible"
     assert many_in["decode_tokens_per_s", "client"].value == pytest.approx(40)
 
 
+OTHER_UNITS = {
+    "prefill in seconds": figures(prompt_ms=0.79),
+    "prefill in microseconds": figures(prompt_ms=790_000),
+    "decode in seconds": figures(decode_ms=0.25),
+    "decode in nanoseconds": figures(decode_ms=250_000_000),
+    "all in milliseconds, taken for nanoseconds": figures(prompt_ms=0.00079, decode_ms=0.00025),
+    "load in microseconds": figures(load_ms=600_000),
+    "queue in microseconds": figures(queue_ms=700_000),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_UNITS)
+def test_a_single_duration_in_another_unit_is_noticed(name: str) -> None:
+    assert {"unit_mismatch", "implausible"} & set(flags_of(sample(trace(server=OTHER_UNITS[name])))) == {
+        "unit_mismatch"
+    }
+
+
+@pytest.mark.parametrize("wrong", [figures(prompt_tokens=40, prompt_ms=1e-308), figures(decode_ms=1e-5)])
+def test_what_is_shorter_than_a_microsecond_was_never_measured(wrong: ServerFigures) -> None:
+    short = sample(trace(stream(first_ms=20, gap_ms=1), prompt_tokens=40, server=wrong), point=Point(40, 11))
+    assert "implausible" in flags_of(short)
+
+
+@pytest.mark.parametrize("wrong", [figures(load_ms=9_000), figures(queue_ms=9_000), figures(prompt_ms=9_000)])
+def test_nothing_before_the_first_token_lasts_longer_than_the_wait_for_it(wrong: ServerFigures) -> None:
+    assert "implausible" in flags_of(sample(trace(server=wrong)))
+
+
+WAITED = trace(stream(first_ms=33_000), server=figures(prompt_ms=60.0))
+"""For seven others on a server with one slot."""
+
 SOUND = [
+    sample(WAITED, point=Point(512, 11, 8)),
+    sample(WAITED, sensors={"server_was_busy": True}),
+    sample(trace(server=figures(prompt_ms=80, load_ms=300, queue_ms=400))),
     sample(trace(server=figures(prompt_ms=20.0))),  # most of TTFT is network, queue and set-up
     sample(trace(server=figures(prompt_tokens=40, prompt_ms=0.5), prompt_tokens=40), point=Point(40, 11)),
+    sample(trace(stream(tokens=14), output_tokens=11)),  # a tool's name in several pieces
     sample(trace(server=figures(decode_ms=500.0))),  # tokens before the first visible one
     sample(trace(stream(gap_ms=0), server=figures())),  # held back by a proxy: the server is right
     sample(trace(stream(tokens=30), output_tokens=100)),  # the limit is ignored, the reasoning hidden
     sample(trace(prompt_tokens=2000), point=Point(16, 11)),  # a long chat template
     sample(trace((), not_streamed=True, end_ms=1050, server=figures())),
 ]
+
+
+def test_who_waited_for_nobody_waited_for_its_prompt() -> None:
+    assert {"implausible", "unit_mismatch"} & set(flags_of(sample(WAITED)))
+    told = replace(WAITED, server=figures(prompt_ms=60.0, queue_ms=3.0))
+    assert {"implausible", "unit_mismatch"} & set(flags_of(sample(told, point=Point(512, 11, 8))))
 
 
 @pytest.mark.parametrize("taken", SOUND)

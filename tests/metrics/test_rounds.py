@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.metrics import Measured, measure
 from app.metrics.serving import Served, largest_within, serving
 from app.metrics.throughput import Slo
-from app.samples import Point, Sample
+from app.samples import Point, Sample, Status
 from tests.traces import sample, stream, trace
 
 SLO = Slo(ttft_ms=1000, tpot_ms=30)
@@ -95,6 +95,18 @@ def test_serving_by_the_number_of_streams() -> None:
     assert two.goodput_requests_per_s == pytest.approx(2 / 1.05)
     assert largest_within([one, two, four]) == 2
     assert largest_within([four]) is None
+    # a number above one that failed was lucky
+    assert largest_within([one, four, replace(two, streams=8)]) == 1
+    assert largest_within([four, replace(two, streams=8)]) is None
+
+
+def test_a_request_without_a_whole_answer_is_within_no_limits() -> None:
+    broken = [replace(each, trace=replace(each.trace, status=Status.INCOMPLETE)) for each in one_round(2, 1)]
+    (served,) = serving([*one_round(2), broken[0], one_round(2, 1)[1]], SLO)
+    assert (served.requests, served.good_share) == (3, 0.75)
+    assert largest_within([served]) is None
+    warmups = [replace(each, is_warmup=True) for each in broken]
+    assert [each.good_share for each in serving([*one_round(2), *warmups], SLO)] == [1]
 
 
 @given(

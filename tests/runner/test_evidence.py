@@ -64,6 +64,20 @@ def test_without_counters_or_after_a_restart_nothing_is_claimed(ended: Counters 
     assert not [check for check in found["checks"] if "counters" in check]
 
 
+def test_a_restart_during_the_run_is_said_and_leaves_nothing_known() -> None:
+    began = Counters(1000, 0, 50, totals={"requests": 7.0})
+    found = evidence.after({}, TAKEN, began, Counters(9000, 0, 900, totals={"requests": 3.0}))
+    (warning,) = found["warnings"]
+    assert "began anew during the run" in warning
+    assert not [check for check in found["checks"] if "counters" in check]
+
+
+def test_a_prompt_of_many_points_is_counted_once() -> None:
+    cases = BUILT_IN["concurrency"].cases
+    known = evidence.before(Prepared(tuple((case, 521) for case in cases), ()), [], None)
+    assert known["checks"] == ["The server's tokenizer counts 521 tokens in the prompt of about 512."]
+
+
 def test_an_incomplete_sample_makes_the_counters_unusable() -> None:
     broken = sample(trace(status=Status.INCOMPLETE), ordinal=3)
     assert len(after(Counters(prompt_tokens=9000), [*TAKEN, broken])["warnings"]) == 1

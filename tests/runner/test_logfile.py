@@ -85,9 +85,40 @@ def test_only_a_regular_file_is_opened(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     kind = "not a regular file"
-    for wrong, said in ((pipe, kind), (tmp_path, kind), (tmp_path / "no", "No such file")):
+    for wrong, said in ((pipe, kind), (tmp_path, kind), (tmp_path / "server.log" / "in", "cannot be read")):
+        (tmp_path / "server.log").touch()
         with pytest.raises(BadInput, match=said):
             LogFile(str(wrong))
+
+
+def test_a_link_is_followed_and_a_file_that_appears_later_is_read_from_its_start(tmp_path: Path) -> None:
+    link, target = tmp_path / "link", tmp_path / "target"
+    link.symlink_to(target)
+    with closing(LogFile(str(link))) as file:
+        assert (file.new_text(), file.is_there) == ("", False)
+        target.write_text("first\nsec")
+        assert (file.new_text(), file.is_there) == ("first\n", True)
+        append(target, "ond\n")
+        assert file.new_text() == "second\n"
+
+
+@pytest.mark.parametrize(("encoding", "mark"), [("utf-16-le", b"\xff\xfe"), ("utf-16-be", b"\xfe\xff")])
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_log_of_windows_is_read(tmp_path: Path, encoding: str, mark: bytes, is_there: bool) -> None:
+    """PowerShell redirects in UTF-16; a look may come between the two bytes of a character."""
+    path, lines = tmp_path / "log", "eval time = 5.00 ms / 6 tokens\r\nĊ ਊ\r\n"  # characters with the byte of a newline
+    whole = mark + "old\r\n".encode(encoding)
+    if is_there:
+        path.write_bytes(whole)
+    seen = ""
+    with closing(LogFile(str(path))) as file:
+        for byte in (b"" if is_there else whole) + lines.encode(encoding):
+            with path.open("ab") as written:
+                written.write(bytes([byte]))
+            seen += file.new_text()
+    assert seen.endswith(lines)
+    assert ("old" in seen) is not is_there
+    assert [each.figures.output_tokens for each in find("llama.cpp").read_log(seen)] == [6]
 
 
 @given(st.lists(st.sampled_from(("a", "bc\n", "\n", "def", "ß\n", "\r\n")), max_size=30))
@@ -198,7 +229,23 @@ def test_a_log_that_is_not_there_is_a_warning(database: Database, runner: Runner
     with database.read() as session:
         run = runs.run(session, public_id)
     assert run.status == "done"
-    assert any("/nowhere/server.log cannot be read" in warning for warning in run.evidence["warnings"])
+    assert any(
+        "/nowhere/server.log cannot be read: there is no such file." in warning for warning in run.evidence["warnings"]
+    )
+
+
+def test_a_log_of_another_server_is_doubted(path: Path) -> None:
+    with following(str(path), find("llama.cpp")) as (followed, _):
+        assert followed is not None
+        assert followed.doubt is None
+        followed.begin()
+        append(path, "slot print_timing: id  0 | task 1 |        eval time =      50.00 ms /     6 tokens (x)\n")
+        followed.complete([trace()])
+        assert followed.doubt == "The server's log told of none of 1 request: is it the log of this very server?"
+        append(path, "slot print_timing: id  0 | task 2 |        eval time =      50.00 ms /    11 tokens (x)\n")
+        (found,) = followed.complete([trace(server=figures())])
+        assert server_of(found).raw[FROM_LOG] == []
+        assert followed.doubt is None
 
 
 def test_an_engine_whose_format_is_not_known_says_so(path: Path) -> None:

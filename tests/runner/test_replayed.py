@@ -72,6 +72,53 @@ def test_what_a_refusal_teaches_is_remembered_for_the_server(
     assert known == {"refused_fields": ["stream_options.continuous_usage_stats"], "cache_salt": True}
 
 
+def test_a_server_that_tells_no_version_is_asked_again_after_a_person_has_probed_it(
+    database: Database, runner: Runner, short_suite: str
+) -> None:
+    server = SERVERS["openai"]()
+    good = server.routes[server.path]
+    is_strict = True
+
+    def answer(request: Request) -> Script:
+        assert isinstance(good, Script)
+        return Script.text("Bad Request", 400) if is_strict and "stream_options" in request.json() else good
+
+    with serve({**server.routes, server.path: answer}, pace=0.01) as replay:
+        slug = add_server(database, replay.url, "openai")
+        asked = []
+        for probes in (False, False, True):
+            if probes:
+                is_strict = False
+                runner.refresh(slug)
+            before = len(replay.posted())
+            runner.perform(slug, short_suite, silent, repetitions=2, warmups=0)
+            asked.append(len(replay.posted()) - before)
+    assert asked == [3, 2, 2]
+    assert "stream_options" not in replay.posted()[-3]
+    assert "stream_options" in replay.posted()[-1]
+
+
+def test_a_round_that_was_broken_off_accuses_nobody(database: Database, runner: Runner, short_suite: str) -> None:
+    """The server has counted its prompt, but its answer is not among the samples."""
+    server, asked = SERVERS["llama.cpp"](), [0]
+    good = server.routes[server.path]
+
+    def answer(_: Request) -> Script:
+        asked[0] += 1
+        assert isinstance(good, Script)
+        return good if asked[0] == 1 else Script.json({"error": {"message": "key", "code": 401}}, 401)
+
+    def metrics(_: Request) -> Script:
+        return Script.text(f"llamacpp:prompt_tokens_total {asked[0] * 5000}\nllamacpp:prompt_tokens_cached_total 0\n")
+
+    with serve({**server.routes, server.path: answer, "/metrics": metrics}, pace=0.01) as replay:
+        slug = add_server(database, replay.url, "llama.cpp")
+        run = run_named(database, runner.perform(slug, short_suite, silent, repetitions=2, warmups=0))
+    assert run.status == "failed"
+    assert not [warning for warning in run.evidence["warnings"] if "somebody else" in warning]
+    assert not [each for each in run.evidence["server"] if each["statistic"] == "total"]
+
+
 def test_where_a_model_went_is_known_only_after_it_was_loaded(
     database: Database, runner: Runner, short_suite: str
 ) -> None:
@@ -88,8 +135,32 @@ def test_where_a_model_went_is_known_only_after_it_was_loaded(
     with serve(routes, pace=0.01) as replay:
         slug = add_server(database, replay.url, "ollama")
         public_id = runner.perform(slug, short_suite, silent, repetitions=1, warmups=0)
+    assert "context" not in " ".join(run_named(database, public_id).evidence["warnings"])
     said = "Ollama holds 50% of gemma3-270m in GPU memory; the processor works on the rest."
     assert run_named(database, public_id).evidence["warnings"].count(said) == 1
+
+
+def test_the_context_that_was_loaded_stands_beside_the_one_that_was_asked_for(
+    database: Database, runner: Runner, short_suite: str
+) -> None:
+    """A server that ignores `num_ctx`, as Ollama's own /v1 does: it is never asked there."""
+    with serve(SERVERS["ollama"]().routes, pace=0.01) as replay:
+        slug = add_server(database, replay.url, "ollama")
+        with database.write() as session:
+            servers.edit_server(session, slug, settings={"context": 32_768})
+        public_id = runner.perform(slug, short_suite, silent, repetitions=1, warmups=0)
+        posts = [request for request in replay.requests if request.method == "POST"]
+    assert {request.path for request in posts} == {"/api/chat", "/api/show"}
+    assert [request.json()["options"]["num_ctx"] for request in posts if request.path == "/api/chat"] == [32_768]
+    run = run_named(database, public_id)
+    with database.read() as session:
+        _, _, config, _ = runs.circumstances(session, run)
+    assert config is not None
+    assert config.settings["context"] == 32_768
+    loaded = [each["value"] for each in run.evidence["server"] if each["name"] == "context"]
+    assert loaded == [2048]
+    said = "The server loaded the model with a context of 2,048 tokens, not with the 32,768 asked for."
+    assert said in run.evidence["warnings"]
 
 
 OLLAMA = engines.find("ollama")

@@ -27,8 +27,14 @@ from app.store.hardware import as_frozen
 from app.store.machines import MachineDevice, Stated
 from tests.seed import seed
 
-PUBLIC = {("model", "name"), ("model", "quantization"), ("config", "engine"), ("config", "engine_version")}
+PUBLIC = {("config", "engine")}
 """What a share is about."""
+AROUND = {
+    ("model", "name"): "/home/{}/models/Qwen3-8B.gguf",
+    ("model", "quantization"): "/{}/Q4_K_M",
+    ("config", "engine_version"): "b6301 (/{}/llama.cpp)",
+}
+"""What a share is about too, with a secret where a server might put one."""
 CODED = {
     ("bandwidth_probe", "status"),
     ("run", "status"),
@@ -127,8 +133,9 @@ def _plant_texts(table: Any, row: Any, place: int) -> None:
         if isinstance(column.type, JSON):
             assert key in JSON_COLUMNS, f"plant something in {key}"
         if isinstance(column.type, (String, AutoString)) and key not in PUBLIC | CODED:
-            longest = getattr(column.type, "length", None) or 99
-            setattr(row, column.name, secret(*key, place, longest=longest))
+            frame = AROUND.get(key, "{}")
+            longest = (getattr(column.type, "length", None) or 99) - len(frame)
+            setattr(row, column.name, frame.format(secret(*key, place, longest=longest)))
 
 
 def _plant_json(row: Any) -> None:

@@ -212,6 +212,13 @@ def test_a_picture_is_drawn_of_anything(changed: dict[str, object]) -> None:
     assert len(card(replace(SNAPSHOT, **changed))) > 5000  # type: ignore[arg-type]  # of the fields' types
 
 
+@pytest.mark.parametrize("before", ["", "short "])
+def test_a_word_without_end_goes_on_in_the_second_line_of_the_picture(before: str) -> None:
+    """A first line has room for 40 of these letters at most."""
+    one, other = (card(replace(SNAPSHOT, title=f"{before}{'m' * 36}{end}")) for end in "vw")
+    assert one != other
+
+
 # --- the file --------------------------------------------------------------------------------------------------------
 
 

@@ -117,7 +117,8 @@ def device(name: str, kind: str = "accelerator", count: int = 1, memory_bytes: i
         ([device("NVIDIA GeForce RTX 3090", count=2)], "2 × GeForce RTX 3090"),
         ([device("Ann's card"), device("RTX 4090")], "accelerator and GeForce RTX 4090"),
         ([device("Memory DDR5-6000", "ram", memory_bytes=64 * 10**9)], "64.0 GB of DDR5-6000 memory"),
-        ([device("Memory of Ann's box", "ram")], "memory"),
+        ([device("Memory of Ann's box", "ram")], ""),
+        ([device("Memory of Ann's box", "ram", memory_bytes=64 * 10**9)], "64.0 GB of memory"),
         ([device("Memory", "ram"), device("RTX 3090")], "GeForce RTX 3090"),
     ],
 )

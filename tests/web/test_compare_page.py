@@ -229,6 +229,7 @@ def test_a_baseline_that_is_hidden_is_said(client: TestClient, database: Databas
         baselines.pin(session, pair[0])
     change(database, pair[0], hidden_at=now())
     assert "No verdict. The baseline is hidden from statistics." in text(client.get(f"/runs/{pair[1]}").text)
+    assert "is the baseline, but hidden: later runs have no verdict" in text(client.get(f"/runs/{pair[0]}").text)
 
 
 def test_runs_without_a_sample_have_a_page_that_says_so(client: TestClient, database: Database) -> None:

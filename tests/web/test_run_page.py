@@ -307,3 +307,14 @@ def test_a_page_that_is_still_short_names_no_parts(client: TestClient, database:
     with database.write() as session:
         seed(session, runs=1)
     assert 'class="contents"' not in client.get(f"/runs/{add_run(database, status=status)}").text
+
+
+def test_every_table_of_a_run_has_rows(client: TestClient, seeded: list[str]) -> None:
+    """Also of an old one, of which only the triple is left, and of one point as of several."""
+    assert "Further metrics" in client.get(f"/runs/{seeded[-1]}").text
+    for public_id in seeded:
+        page = client.get(f"/runs/{public_id}").text
+        bodies = re.findall(r"<tbody>(.*?)</tbody>", page, flags=re.DOTALL)
+        assert all("<tr" in body for body in bodies), public_id
+        assert ("Further metrics" in page) == ('id="further-title"' in page)
+    assert "Further metrics" not in client.get(f"/runs/{seeded[0]}").text

@@ -19,7 +19,7 @@ def seeded(database: Database) -> list[str]:
 
 def listed(page: str) -> list[str]:
     table = page.partition("<tbody>")[2].partition("</tbody>")[0]
-    return re.findall(r'<th scope="row"><a href="/runs/(\w+)"', table)
+    return re.findall(r'<th scope="row"[^>]*><a href="/runs/(\w+)"', table)
 
 
 def test_newest_first_and_paged(client: TestClient, seeded: list[str]) -> None:

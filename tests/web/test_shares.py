@@ -12,7 +12,7 @@ from sqlmodel import select
 from starlette.testclient import TestClient
 
 from app.db import Database
-from app.models import Run, Share
+from app.models import Config, Run, Share
 from app.samples import Point
 from app.settings import Settings
 from app.store import annotations, machines
@@ -341,3 +341,24 @@ def test_a_snapshot_is_of_one_language(client: TestClient, database: Database) -
         for tag in ("en", "zh-TW")
     }
     assert len(digests) == 1
+
+
+@pytest.mark.parametrize(
+    ("x", "include", "named"), [("labels", "labels", "Labels"), ("setting.rig", "flags", "Engine flags")]
+)
+def test_a_view_of_own_words_alone_can_be_shared_once_they_are_ticked(
+    client: TestClient, database: Database, x: str, include: str, named: str
+) -> None:
+    with database.write() as session:
+        for public_id in seed(session, runs=6, detailed=1):
+            annotations.set_labels(session, public_id, ["garage"])
+        for config in session.exec(select(Config)):
+            config.settings = config.settings | {"rig": "garage"}
+    query = f"kind=explorer&y=decode_tokens_per_s&x={x}"
+    page = preview(client, query)
+    assert "To share them, add: " in page
+    assert named in page
+    assert 'name="digest"' not in page
+    assert client.post("/shares", data=fields(page)).status_code == 409  # asks again, and shares nothing
+    slug = share(client, f"{query}&include={include}")
+    assert "garage" in client.get(f"/s/{slug}.csv").text

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlmodel import select
 
 from app.cli.text import run_text
 from app.compare import compare
@@ -12,6 +13,7 @@ from app.db import Database
 from app.document import run_document
 from app.i18n import as_sentence
 from app.metrics import flags_of
+from app.models import Model
 from app.samples import Point, Sample
 from app.settings import Settings
 from app.share.run import snapshot
@@ -50,7 +52,7 @@ def test_streams_at_once_have_a_figure_under_the_readers_limits(client: TestClie
     strict = text_of(client.get(f"/runs/{run}?slo_ttft_ms=400&slo_tpot_ms=").text)
     assert "Up to 1 stream every request kept within the limits: TTFT of 400 ms and TPOT of 50.0 ms." in strict
     none = text_of(client.get(f"/runs/{run}?slo_tpot_ms=1").text)
-    assert "With no number of streams" in none
+    assert "With 1 stream already, not every request kept within the limits" in none
 
 
 @pytest.mark.parametrize("limit", ["fast", "-1", "0", "inf", "nan", "1e99", "<script>"])
@@ -65,6 +67,18 @@ def test_lone_streams_have_no_such_section(client: TestClient, database: Databas
     page = client.get(f"/runs/{add_run(database, numbered(streams(1, 300)))}").text
     assert "Several streams at once" not in page
     assert "The machine meanwhile" not in page
+
+
+def test_decode_against_context_has_a_chart_where_no_ceiling_is_known(client: TestClient, database: Database) -> None:
+    points = (Point(128, 32), Point(2000, 32), Point(8000, 32))
+    taken = [made_sample(n, point, 300.0, 50.0 - 10 * n) for n, point in enumerate(points)]
+    with database.write() as session:
+        for model in session.exec(select(Model)):
+            model.geometry = {"parameters": 30}
+    deep = text_of(client.get(f"/runs/{add_run(database, taken, suite_key='depth')}").text)
+    assert " tok/s with 144 tokens in the cache on average, 30.0 with 8,016: −" in deep
+    alone = text_of(client.get(f"/runs/{add_run(database, taken[:1])}").text)
+    assert "in the cache on average" not in alone
 
 
 def test_sensors_stand_below_the_tokens_and_give_energy(client: TestClient, database: Database) -> None:
@@ -127,7 +141,9 @@ def test_a_cached_prompt_has_a_ttft_of_its_own(client: TestClient, database: Dat
     reused = [replace(made_sample(n, point, 90.0, 50.0), reuses_cache=True) for n in range(3)]
     reused = [replace(each, trace=replace(each.trace, cached_tokens=1990)) for each in reused]
     taken = [replace(each, flags=flags_of(each)) for each in numbered(fresh, reused)]
-    answer = client.get(f"/api/v1/runs/{add_run(database, taken, suite_key='cache')}").json()
+    run = add_run(database, taken, suite_key="cache")
+    assert "90.0 ± 0 ms · Prompt cached" in text_of(client.get(f"/runs/{run}").text)
+    answer = client.get(f"/api/v1/runs/{run}").json()
     (point_found,) = answer["points"]
     found = {metric["key"]: metric for metric in point_found["metrics"] if metric["source"] == "client"}
     assert found["ttft_ms"]["value"] == pytest.approx(800)

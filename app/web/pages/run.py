@@ -12,9 +12,9 @@ from app import charts
 from app.compare import standing
 from app.errors import BadInput
 from app.i18n import _
-from app.metrics import FLAGS, metrics
+from app.metrics import FLAGS, Measured, metrics
 from app.models import ENDED_STATES, Machine, Model, Run, Server
-from app.roof import PointRoof, RunRoof, Unknown, insight, limits_of_run, run_roof, with_ceiling
+from app.roof import PointRoof, RunRoof, Unknown, context_of, insight, limits_of_run, run_roof, with_ceiling
 from app.samples import Point, Sample
 from app.store import devices, hardware, measurements, runs, samples
 from app.store.annotations import REASONS
@@ -58,6 +58,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         model=model,
         progress=None if run.status in ENDED_STATES else progress_of(session, run),
         results=found,
+        further=[each for each in found if each.further],
         has_result=bool(found) and (run.status == "done" or any(each.value is not None for each in measured)),
         main=next((each for each in found if each.point.key == run.main_point_key), found[0] if found else None),
         shown=shown,
@@ -65,6 +66,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         hardware=held,
         insight=explained,
         roof_figure=charts.against_context(explained.curve, charts.reached(explained)) if explained else None,
+        depth=None if isinstance(roof, RunRoof) else charts.without_ceiling(_decodes(measured)),
         calculation=_calculation(session, model, machine, roof, top),
         roofline=charts.run_roofline(roof.foundation, top) if isinstance(roof, RunRoof) and top else None,
         samples=sample_lines(taken),
@@ -99,6 +101,14 @@ def _calculation(
     if not isinstance(roof, RunRoof) or top is None or model is None or model.id is None:
         return ""
     return calculator.of_run(model.id, machine.name, devices.devices_of(session, machine), roof.foundation, top)
+
+
+def _decodes(measured: Sequence[Measured]) -> list[charts.Reached]:
+    """How fast a lone stream was at each point."""
+    alone = [each for each in measured if each.metric == "decode_tokens_per_s" and each.point.concurrency == 1]
+    return [
+        charts.Reached(context_of(each.point), each.value) for each in alone if each.is_shown and each.value is not None
+    ]
 
 
 def _with_sensors(sample: Sample, at_point: Sequence[Sample]) -> Sample:

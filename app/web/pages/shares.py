@@ -1,6 +1,7 @@
 """Making and revoking links: nothing becomes public that was not seen in a preview before."""
 
 import json
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
@@ -9,7 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app.share import links
+from app.share import Withheld, links
 from app.share.document import document
 from app.share.page import body
 from app.store import shares
@@ -54,7 +55,8 @@ def show_card(request: Request, session: Reading) -> Response:
 @router.post("/shares", name="add_share")
 def add_share(request: Request, database: DatabaseDep, form: Form) -> Response:
     """The form says by a digest what its preview showed; if that is no longer so, there is another preview first."""
-    with database.write() as session:
+    slug = None
+    with database.write() as session, suppress(Withheld):  # then the preview says so
         snapshot = subject(session, form).snapshot
         slug = links.publish(session, snapshot) if snapshot.digest == form.get("digest") else None
     if slug is None:
@@ -69,24 +71,30 @@ def revoke_share(request: Request, session: Writing, share: str) -> Response:
 
 
 def _preview(request: Request, database: DatabaseDep, form: Fields, is_changed: bool = False) -> Response:
-    with database.read() as session:
-        snapshot, offers = subject(session, form)
-    state = [("kind", snapshot.kind), *form.items(without=OWN_FIELDS)]
+    state = [("kind", form.get("kind")), *form.items(without=OWN_FIELDS)]
     included = form.all("include")
+    asked = {"state": state, "included": included, "is_changed": is_changed, "longest_title": links.LONGEST_TITLE}
+    status = 409 if is_changed else 200
+    try:
+        with database.read() as session:
+            snapshot, offers = subject(session, form)
+    except Withheld as withheld:
+        title, offers = form.get("title"), withheld.offers
+        return render(
+            request, "share_new.html", status=status, **asked, snapshot=None, title=title, offers=offers, why=withheld
+        )
     query = [*state, *(("include", each) for each in included), ("title", snapshot.title)]
     return render(
         request,
         "share_new.html",
-        status=409 if is_changed else 200,
+        status=status,
+        **asked,
         snapshot=snapshot,
+        title=snapshot.title,
         offers=offers,
-        included=included,
-        state=state,
-        is_changed=is_changed,
         body=body(snapshot),
         data=_lines(document(snapshot)),
         card_query=urlencode(query),
-        longest_title=links.LONGEST_TITLE,
     )
 
 
