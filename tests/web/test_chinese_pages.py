@@ -1,6 +1,6 @@
 """No page leaves a Chinese reader alone with English: all pages are read, of runs that failed too, and all refusals."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,10 @@ from starlette.testclient import TestClient
 from app import files
 from app.bench import step
 from app.ceiling.windows import slides_by_default
+from app.counted import Counted
 from app.db import Database, migrate
-from app.engines._counting import Exported, counted_of, counters_of
+from app.engines._counting import Exported, Exporting
+from app.engines.base import Counters
 from app.hardware import bandwidth as memory_bandwidth
 from app.http.problems import status_problem
 from app.http.text import ServerText
@@ -104,8 +106,9 @@ def _sample(ordinal: int, flags: tuple[str, ...] = (), error: str | None = None)
     return replace(made, trace=replace(made.trace, status=status, error=error), flags=flags)
 
 
-def _counted() -> Any:
+class _Counting(Exporting):
     """Of every kind that an engine exports."""
+
     exported = Exported(
         requests=("requests",),
         prompt_tokens=("prompt",),
@@ -116,15 +119,13 @@ def _counted() -> Any:
         shares={"cache_hit_rate": (("hits",), ("queries",))},
         gauges={"requests_running": ("", ("running",))},
     )
+
+
+def _counted() -> Sequence[Counted]:
     after = dict.fromkeys(("requests", "prompt", "output", "prefill", "decode", "hits", "queries", "running"), 100.0)
     histogram = {'ttft_bucket{le="0.5"}': 60.0, 'ttft_bucket{le="+Inf"}': 100.0, "ttft_sum": 40.0, "ttft_count": 100.0}
-    ends = [
-        counters_of(exported, dict.fromkeys({**after, **histogram}, 0.0)),
-        counters_of(exported, after | histogram),
-    ]
-    assert ends[0]
-    assert ends[1]
-    return counted_of(exported, ends[0], ends[1], None, 100)
+    before = dict.fromkeys({**after, **histogram}, 0.0)
+    return _Counting().counted(Counters(raw=before), Counters(raw=after | histogram), None, 100)
 
 
 def _english(answer: Any) -> list[str]:
