@@ -18,6 +18,7 @@ from app.sentences import Messages, compiled, sentences
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 ENGLISH = "en"
 LANGUAGES = {ENGLISH: "English", "zh-Hant": "繁體中文"}
@@ -136,13 +137,29 @@ def install(environment: "Environment") -> None:
     environment.add_extension("jinja2.ext.i18n")
     environment.policies["ext.i18n.trimmed"] = True
     environment.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]  # the extension adds it
+    environment.globals["_"] = _in_template
     environment.filters.update(translated=translated, enumerated=enumerated, inside=inside)
     environment.globals.update(language=language, languages=LANGUAGES, pause=pause)
 
 
 def pause(english: str) -> str:
-    """What stands between sentences, clauses or items in the reader's language, by what does in English."""
+    """What stands between sentences or clauses in the reader's language, by what does in English."""
     return _PAUSES.get(language(), {}).get(english, english)
+
+
+def _in_template(message: str, /, **values: Any) -> "Markup":
+    """As Jinja's own `_()`, which looks for the catalogue in its context: a table asks hundreds of times."""
+    found = _as_markup(_language.get(), message)
+    return found % values if values else found
+
+
+@lru_cache(maxsize=4096)
+def _as_markup(_tag: str, message: str) -> "Markup":
+    """In the language of the request, which `_tag` is. Without values, `%%` is a percent sign too."""
+    from markupsafe import Markup  # with the first page
+
+    said = Markup(gettext(message))  # noqa: S704  # a text of a template or a catalogue
+    return said if "%(" in message else said % ()
 
 
 def as_sentence(words: str) -> str:

@@ -7,7 +7,7 @@ first byte was written on a connected socket, on one monotonic clock.
 
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class Kind(StrEnum):
@@ -33,8 +33,9 @@ class Kind(StrEnum):
 TOKEN_KINDS = frozenset({Kind.ANSWER, Kind.REASONING, Kind.TOOL, Kind.HIDDEN})
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
+    """There are hundreds in each sample, thousands on a page: a tuple is made in a fifth of a dataclass's time."""
+
     at_ms: float
     kind: Kind
     size_bytes: int = 0

@@ -53,7 +53,7 @@ def decode_steps(trace: Trace) -> int | None:
 
 def gaps_ms(trace: Trace) -> list[float]:
     """Between consecutive token events; ITL where each event holds one token, else chunk gaps."""
-    times = [event.at_ms for event in token_events(trace)]
+    times = [event.at_ms for event in trace.events if event.kind in TOKEN_KINDS]
     return [later - earlier for earlier, later in pairwise(times)]
 
 
@@ -85,7 +85,7 @@ def arrives_in_bursts(trace: Trace) -> bool:
         return True
     # a single long stall makes the mean long, but no tokens come at once
     threshold = min(BURST_SHARE_OF_MEAN_GAP * span / len(gaps), AT_ONCE_MS)
-    bursts = 1 + sum(gap >= threshold for gap in gaps)
+    bursts = 1 + len([gap for gap in gaps if gap >= threshold])
     if bursts <= 8:
         return events / bursts >= 4
     speculates = trace.server is not None and bool(trace.server.draft_tokens)
