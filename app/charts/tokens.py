@@ -5,7 +5,7 @@ from statistics import median
 from typing import Any
 
 from app.charts.base import MAX_POINTS, Figure, Key, Table, axis, reduce
-from app.i18n import _
+from app.i18n import _, pause
 from app.metrics import clock, is_usable, triple_of
 from app.metrics.summary import percentile
 from app.samples import CountSource, Sample
@@ -63,7 +63,9 @@ def timeline(samples: Sequence[Sample]) -> Figure | None:
                 "yref": "paper",
                 "xanchor": "left",
                 "yanchor": "top",
-                "text": f"{_('Median TTFT') if is_median else _('TTFT')} {number(ttft)} ms",
+                "text": _("Median TTFT {ttft} ms", ttft=number(ttft))
+                if is_median
+                else _("TTFT {ttft} ms", ttft=number(ttft)),
                 "showarrow": False,
                 "xshift": 4,
             }
@@ -154,7 +156,7 @@ def gaps(sample: Sample) -> Figure | None:
     marks = [(percent, percentile(found, percent)) for percent in PERCENTILES]
     layout = {
         "xaxis": axis(_("{unit} of the answer", unit=unit), range=[0.5, len(found) + 1.5]),
-        "yaxis": axis(f"{what}, ms"),
+        "yaxis": axis(pause(", ").join((what, "ms"))),
         "hovermode": "closest",
         "bargap": 0.25,
         "shapes": [
@@ -174,7 +176,7 @@ def gaps(sample: Sample) -> Figure | None:
         "hovertemplate": unit + _(" %{x}, after a pause of %{hovertext} ms") + "<extra></extra>",
         "showlegend": False,
     }
-    said = ", ".join(f"p{percent} {number(value)} ms" for percent, value in marks)
+    said = pause(", ").join(f"p{percent} {number(value)} ms" for percent, value in marks)
     named = [
         (_("shortest"), min(found)),
         *((f"p{percent}", value) for percent, value in marks),

@@ -10,7 +10,7 @@ from app.charts.history.panels import Panel, layout_of, pad, panels_of
 from app.charts.history.series import CONFIGURATION, Series, series_of
 from app.charts.naming import distinct_titles
 from app.compare.shifts import Shift
-from app.i18n import _, inside
+from app.i18n import _, inside, pause
 from app.metrics import TRIPLE
 from app.metrics.base import Metric
 from app.store.configs import Described
@@ -134,7 +134,7 @@ def _summary(
         else _("from {first} to {last}", first=day(first), last=day(last))
     )
     newest = points[-1]
-    figures = ", ".join(
+    figures = pause(", ").join(
         f"{inside(panel.metric.title)} {number(value)} {panel.metric.unit}"
         for panel in panels
         if (value := newest.value(panel.place)) is not None

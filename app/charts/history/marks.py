@@ -10,7 +10,7 @@ from app.charts.base import Mark, MarkList, plain
 from app.charts.history.panels import Panel, stamp
 from app.compare.shifts import Shift, is_worse, moved, words
 from app.configuration import changes
-from app.i18n import _
+from app.i18n import _, pause
 from app.metrics.base import Metric
 from app.store.configs import Described
 from app.store.hardware import HardwareChange
@@ -32,7 +32,7 @@ class Change(NamedTuple):
 
     @property
     def text(self) -> str:
-        return f"{self.server}: {'; '.join(self.said)}"
+        return pause(": ").join((self.server, pause("; ").join(self.said)))
 
 
 class Changes(NamedTuple):
@@ -70,7 +70,7 @@ def listed(found: Changes) -> MarkList | None:
         return None
     shown = len(found.newest)
     of_all = _(", the newest {shown} of {all:,}", shown=shown, all=found.total) if found.total > shown else ""
-    marks = tuple(Mark(f"{day(change.at)}, {change.text}") for change in found.newest)
+    marks = tuple(Mark(pause(", ").join((day(change.at), change.text))) for change in found.newest)
     return MarkList(_("Changes of configuration and hardware, numbered as in the chart{of_all}", of_all=of_all), marks)
 
 
