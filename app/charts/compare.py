@@ -10,7 +10,7 @@ from app.charts.base import MAX_SERIES, Figure, Key, Table, axis, plain
 from app.charts.stack import domain, y_axis, y_name
 from app.compare.result import Cell, Comparison, Row, Subject
 from app.compare.statistics import SAME_WITHIN
-from app.i18n import _, marked
+from app.i18n import _, marked, pause
 from app.samples import Point
 from app.units import change_interval, number, percent
 
@@ -58,7 +58,10 @@ def forest(found: Comparison) -> Figure | None:
     ends = [1 - SAME_WITHIN, 1 + SAME_WITHIN]
     for panel, row in enumerate(rows):
         wish = _("less is better") if row.better == "lower" else _("more is better")
-        layout[y_axis(panel)] |= {"title": {"text": f"{row.title}: {wish}"}, "domain": domain(panel, len(rows), GAP)}
+        layout[y_axis(panel)] |= {
+            "title": {"text": pause(": ").join((row.title, wish))},
+            "domain": domain(panel, len(rows), GAP),
+        }
         for place, (subject, cell) in enumerate(zip(found.subjects, row.cells, strict=True)):
             if cell.ratio is not None and cell.ratio.value is not None:
                 traces.append(_mark(subject, place, cell, row, y_name(panel), len(found.subjects) - 1 - place))
@@ -179,15 +182,17 @@ def pauses(found: Comparison) -> Figure | None:
             "meta": {"series": series_of(place)},
             "x": list(each.quantiles_ms[: SHOWN_PERCENT + 1]),
             "y": list(range(SHOWN_PERCENT + 1)),
-            "hovertemplate": f"{subject.letter}: %{{y}} % within %{{x:,.3~r}} ms<extra></extra>",
+            "hovertemplate": f"{subject.letter}: {_('%{y} % within %{x:,.3~r} ms')}<extra></extra>",
             "showlegend": False,
         }
         traces.append(_lettered(trace, subject.letter, place, SHOWN_PERCENT // 2))
-    middles = ", ".join(f"{found.subjects[place].letter} {number(each.quantiles_ms[50])} ms" for place, each in known)
+    middles = pause(", ").join(
+        f"{found.subjects[place].letter} {number(each.quantiles_ms[50])} ms" for place, each in known
+    )
     return Figure(
         data=traces,
         layout={
-            "xaxis": axis(f"{what}, ms"),
+            "xaxis": axis(pause(", ").join((what, "ms"))),
             "yaxis": axis(_("Pauses no longer than this, %"), range=[0, 100]),
             "hovermode": "closest",
         },

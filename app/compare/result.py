@@ -6,7 +6,7 @@ from typing import Any
 
 from app.compare.comparable import Difference
 from app.compare.statistics import Ratio, Verdict
-from app.i18n import _
+from app.i18n import _, pause
 from app.samples import Point
 
 SCHEMA = "roofmark.compare/1"
@@ -186,7 +186,7 @@ def point_title(point: Point) -> str:
     ]
     said += [_("{concurrency} streams", concurrency=point.concurrency)] if point.concurrency > 1 else []
     said += [_("depth {depth:,}", depth=point.depth)] if point.depth else []
-    return ", ".join(said)
+    return pause(", ").join(said)
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:

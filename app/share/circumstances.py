@@ -37,7 +37,7 @@ def facts(config: Config, model: Model, held: Sequence[MachineDevice]) -> Iterat
 def bandwidth(roof: RunRoof) -> Fact:
     holder = roof.foundation.holders[0]
     rate = units.bandwidth(holder.device.bandwidth_bytes_per_s)
-    return Fact("Memory bandwidth", f"{rate}, {neutral.bandwidth_source(holder.stated.source)}")
+    return Fact("Memory bandwidth", f"{rate} · {neutral.bandwidth_source(holder.stated.source)}")
 
 
 def played(point: Point) -> str:

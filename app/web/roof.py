@@ -2,7 +2,7 @@
 
 from app.ceiling.geometry import Geometry, Source
 from app.hardware.profile import CATALOGUE, MEASURED, SENSOR, TYPED
-from app.i18n import _, marked
+from app.i18n import _, marked, pause, translated
 from app.store.machines import Stated
 from app.store.models import Told
 
@@ -25,7 +25,7 @@ def stated_words(stated: Stated) -> str:
     """`measured on the machine on 2026-11-02, a lower bound`"""
     when = _(" on {at:%Y-%m-%d}", at=stated.at) if stated.at else ""
     later = _(", after this run") if stated.is_later else ""
-    note = f", {stated.note}" if stated.note else ""
+    note = f"{pause(', ')}{translated(stated.note)}" if stated.note else ""
     return f"{_(_BANDWIDTH_SOURCES[stated.source])}{when}{later}{note}"
 
 
