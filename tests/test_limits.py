@@ -298,6 +298,18 @@ def test_streams_that_wait_are_held_against_a_lone_one(ttft_ms: float, alone_ms:
     assert (("TTFT", "queue") in keys(after(ttft_ms, 4), alone=alone)) is waits
 
 
+@pytest.mark.parametrize(("alone_prompt_ms", "waits"), [(490.0, True), (150.0, False), (None, True)])
+def test_a_wait_beside_the_prompt_is_seen_where_the_lone_stream_was_slow(
+    alone_prompt_ms: float | None, waits: bool
+) -> None:
+    """The lone one waited 10 or 350 of its 500 ms beside its prompt, or does not tell; the four wait 350 of 400 ms."""
+    lone = replace(CLEAN, events=stream(500, 10), server=figures(prompt_ms=alone_prompt_ms))
+    four = replace(CLEAN, events=stream(400, 10), server=figures(prompt_ms=50.0))
+    found = limits(Evidence(taken(made=four, point=Point(512, 11, 4)), alone=taken(made=lone)))
+    assert any(limit.key == "queue" for limit in found.found) is waits
+    assert found.unknown[:1] == () or "TTFT" not in found.unknown[0] or not waits
+
+
 def test_a_lone_stream_of_another_length_is_none_to_compare_with() -> None:
     slow = trace(stream(first_ms=100, gap_ms=25), server=figures(prompt_ms=40.0))
     four = taken(made=slow, point=Point(512, 11, 4))

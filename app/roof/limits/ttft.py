@@ -113,7 +113,8 @@ def _loading(seen: Evidence) -> Iterator[Limit]:
 
 
 def _queue(seen: Evidence, parts: Parts) -> Iterator[Limit]:
-    """In the server's queue where it tells, else, of several streams, longer than a lone one."""
+    """In the server's queue where it tells, else, of several streams, longer than a lone one, in all or beside the
+    prompt: a lone one may have been slow for reasons of its own."""
     evidence = _(
         "{queue_ms} of {ttft_ms} ms passed in the server's queue",
         queue_ms=number(parts.queue_ms),
@@ -131,14 +132,14 @@ def _queue(seen: Evidence, parts: Parts) -> Iterator[Limit]:
         return
     if parts.queue_share <= NOTABLE:
         alone = _parts(seen.usable_alone)
-        rest_ms = parts.rest_ms or 0
+        rest_ms, usual_ms = parts.rest_ms or 0, alone.rest_ms or 0 if alone else 0
         if alone is not None and parts.ttft_ms > (1 + NOTABLE) * alone.ttft_ms + NEGLIGIBLE_MS:
             evidence = _(
                 "{ttft_ms} ms instead of the {alone_ms} ms of a lone stream",
                 ttft_ms=number(parts.ttft_ms),
                 alone_ms=number(alone.ttft_ms),
             )
-        elif alone is None and rest_ms > max(NEGLIGIBLE_MS, NOTABLE * parts.ttft_ms):
+        elif rest_ms - usual_ms > max(NEGLIGIBLE_MS, NOTABLE * parts.ttft_ms):
             evidence = _rest(rest_ms, parts)
         else:
             return
