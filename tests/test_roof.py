@@ -276,13 +276,24 @@ def test_several_streams_share_a_reading_of_the_weights() -> None:
     assert roof.step.batch == 4
 
 
+@pytest.mark.parametrize(("parallel", "together"), [(1, 1), (2, 2), (4, 4), (8, 4), (0, 4), (None, 4)])
+def test_streams_beyond_the_servers_slots_take_turns(parallel: int | None, together: int) -> None:
+    """Each has its slot to itself: four in turns at 4 tok/s are 4 tok/s, not 16, and share no reading."""
+    stands = found([RAM], parallel=parallel)
+    assert isinstance(stands, Foundation)
+    (roof,) = roofs(stands, [measured("decode_tokens_per_s", 4.0, point=Point(512, 128, concurrency=4))])
+    assert (roof.step.batch, roof.decode_tokens_per_s) == (together, 4 * together)
+    lone = roofs(stands, [measured("decode_tokens_per_s", 4.0, point=Point(512, 128))])[0]
+    assert (roof.mbu == lone.mbu) is (together == 1)
+
+
 def test_the_document_and_its_text(database: Database) -> None:
     with database.write() as session:
         public_id = seed(session, runs=1, configs_used=1, detailed=1)[0]
     with database.read() as session:
         document = run_document(session, public_id)
     assert document["points"][0]["ceiling"]["mbu"] is not None
-    assert "Roof     " in run_text(document)
+    assert "\nRoof  " in run_text(document)
     assert "; reached " in run_text(document)
 
 

@@ -107,7 +107,7 @@ def run_roofline(found: Foundation, top: PointRoof) -> Figure | None:
     work = []
     if active and top.steps_per_s:
         checked = 1 + (top.drafts.drafted_per_pass if top.drafts else 0)  # tokens computed with each reading
-        flops = 2 * active * top.point.concurrency * checked
+        flops = 2 * active * top.step.batch * checked
         work.append(Work(_("Decode"), flops / top.step.n_bytes, 2 * active * checked * top.steps_per_s))
     if top.prefill and top.prefill_tokens_per_s:
         per_s = top.prefill.flops / top.prefill.tokens * top.prefill_tokens_per_s

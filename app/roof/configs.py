@@ -26,7 +26,8 @@ def config_roofs(session: Session, machine_id: int | None = None) -> dict[tuple[
         assert one.config.id is not None
         stands = foundation(one.hardware.devices, one.config, one.told)
         if isinstance(stands, Foundation):
-            ceiling = decode_of(stands, step_of(stands, one.point), one.drafts)
-            share = mbu(one.tokens_per_s * one.point.concurrency, ceiling.tokens_per_s)
+            read = step_of(stands, one.point)
+            ceiling = decode_of(stands, read, one.drafts)
+            share = mbu(one.tokens_per_s * read.batch, ceiling.tokens_per_s)
             found[one.config.id, one.suite_key] = ConfigRoof(ceiling, share)
     return found

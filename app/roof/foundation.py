@@ -10,6 +10,7 @@ from app.ceiling.types import KV_BITS, UNKNOWN, KvTypes, kv_bits
 from app.hardware.profile import MEASURED
 from app.i18n import _
 from app.models import Config
+from app.samples import Point
 from app.store.machines import MachineDevice, Stated
 from app.store.models import Told
 from app.units import TERA, number
@@ -50,11 +51,16 @@ class Foundation:
     split: Split
     layers_on_cards: int | None
     """Where the rest is in memory; None: all are on the same kind of device."""
+    slots: int | None
+    """So many requests the server works on at once; None where it does not tell."""
     assumptions: tuple[str, ...]
 
     @property
     def geometry(self) -> Geometry:
         return self.told.geometry
+
+    def at_once(self, point: Point) -> int:
+        return at_once(point, self.slots)
 
     def portions(self, step: Step) -> list[Portion]:
         """Which device reads how much of a step."""
@@ -135,15 +141,14 @@ def foundation(
         holders=tuple(holders),
         split=_split(config, layers_on_cards),
         layers_on_cards=layers_on_cards,
+        slots=slots_of(config),
         assumptions=(*said, *dict.fromkeys(_figures(owners)), *assumptions, *doubt),
     )
 
 
 def _without_bandwidth(owner: MachineDevice) -> Unknown:
     if owner.kind == "ram":
-        return Unknown(
-            _("The bandwidth of the machine's memory is unknown."), _("Measure it, or type it."), "machine"
-        )
+        return Unknown(_("The bandwidth of the machine's memory is unknown."), _("Measure it, or type it."), "machine")
     reason = _("The bandwidth of the machine's {device} is unknown.", device=owner.name)
     return Unknown(reason, _("Pick the device from the catalogue."), "machine")
 
@@ -265,6 +270,15 @@ def _kv_types(config: Config) -> tuple[KvTypes, list[str]]:
                 )
             )
     return KvTypes(*(UNKNOWN if kv_bits(name) is None else name for name in names)), doubts
+
+
+def slots_of(config: Config) -> int | None:
+    return _whole(config, "parallel") or None
+
+
+def at_once(point: Point, slots: int | None) -> int:
+    """How many of a point's streams are decoded together: those beyond the server's slots wait for their turn."""
+    return min(point.concurrency, slots or point.concurrency)
 
 
 def _whole(config: Config, key: str) -> int | None:

@@ -46,7 +46,7 @@ def insight(session: Session, run: Run, config: Config, roof: RunRoof, top: Poin
         lambda read: decode_of(found, read, top.drafts),
         found.kv,
         contexts_up_to(_longest(config, roof)),
-        top.point.concurrency,
+        top.step.batch,
     )
     alike = [each for each in roof.points if each.point.concurrency == top.point.concurrency]
     reached = tuple(each for each in alike if each.decode_tokens_per_s)

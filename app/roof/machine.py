@@ -72,8 +72,9 @@ def machine_uses(session: Session, machine: Machine) -> list[DeviceUse]:
 
 
 def _use(found: Foundation, one: Decode, catalogue: Catalogue) -> ModelUse:
-    ceiling = decode_of(found, step_of(found, one.point), one.drafts)
-    speed = one.tokens_per_s * one.point.concurrency
+    read = step_of(found, one.point)
+    ceiling = decode_of(found, read, one.drafts)
+    speed = one.tokens_per_s * read.batch
     share = mbu(speed, ceiling.tokens_per_s)
     first = catalogue.find(found.holders[0].device.name, found.holders[0].memory_bytes).device
     return ModelUse(

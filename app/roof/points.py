@@ -106,7 +106,7 @@ def roofs(
 
 
 def step_of(found: Foundation, point: Point) -> Step:
-    read = step(found.geometry, context_of(point), found.kv, point.concurrency)
+    read = step(found.geometry, context_of(point), found.kv, found.at_once(point))
     assert read is not None, "a foundation has weights"
     return read
 
@@ -137,7 +137,7 @@ def _roof(
 ) -> PointRoof:
     one = step_of(found, point)
     ceiling = decode_of(found, one, drafts)
-    now = stream_tokens_per_s and stream_tokens_per_s * point.concurrency
+    now = stream_tokens_per_s and stream_tokens_per_s * one.batch
     share = mbu(now, ceiling.tokens_per_s) if now else None
     whole, why = _prefill(found, point)
     peak = sum(holder.device.peak_flops or 0 for holder in found.holders)

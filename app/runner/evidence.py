@@ -45,8 +45,7 @@ def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None
     else:
         found["checks"].append(
             marked(
-                "This machine, which is also the server's, was not busy before the run: {share:.0%} of its "
-                "processor.",
+                "This machine, which is also the server's, was not busy before the run: {share:.0%} of its processor.",
                 share=load_share,
             )
         )

@@ -123,7 +123,7 @@ def _told(form: Fields, models: Sequence[KnownModel]) -> Told:
 
 def of_run(model_id: int, machine: str, known: Sequence[KnownDevice], found: Foundation, top: PointRoof) -> str:
     """The query of a calculation like a run's: its model, and its device, or what several are worth together."""
-    batch = str(top.point.concurrency) if top.point.concurrency > 1 else ""
+    batch = str(top.step.batch) if top.step.batch > 1 else ""
     asked = {"model": str(model_id), "kv": str(found.kv), "batch": batch}
     alone = found.holders[0].device if len(found.holders) == 1 else None
     same = next((one for one in known if alone and one.name == local_name(alone.name, machine)), None)

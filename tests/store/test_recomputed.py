@@ -10,6 +10,7 @@ from app.models import Measurement, Run
 from app.runner import OUTDATED_AT_ONCE, Runner, workers
 from app.settings import Settings
 from app.store import measurements
+from tests.databases import on_both
 from tests.metrics.test_rounds import LONG, sensed
 from tests.seed import seed
 from tests.traces import sample
@@ -42,6 +43,7 @@ def watched_runs(database: Database, count: int) -> list[str]:
     return made
 
 
+@on_both
 def test_an_older_formula_is_replaced_where_there_are_samples(database: Database, settings: Settings) -> None:
     with database.write() as session:
         seed(session, runs=2, detailed=0)
@@ -64,6 +66,7 @@ def test_an_older_formula_is_replaced_where_there_are_samples(database: Database
         assert energies(session) == [(16.0, 2), (99.0, 1)]  # without samples what is known stays
 
 
+@on_both
 def test_many_runs_come_in_steps_so_that_the_queue_goes_on_between_them(database: Database, settings: Settings) -> None:
     with database.write() as session:
         seed(session, runs=1, detailed=0)

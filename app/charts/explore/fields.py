@@ -14,7 +14,7 @@ from app.i18n import _
 from app.metrics import metrics
 from app.metrics.base import Metric
 from app.models import Config
-from app.roof import context_of
+from app.roof import at_once, context_of, slots_of
 from app.samples import Point
 
 GROUPS = ("Metrics", "Derived", "Configuration", "Settings", "Point", "Run")
@@ -57,7 +57,7 @@ def _of_metric(metric: Metric) -> Field:
 def _share(decode_tokens_per_s: float, spot: Spot) -> float | None:
     if not spot.decode_ceiling:
         return None
-    return 100 * decode_tokens_per_s * spot.point.concurrency / spot.decode_ceiling
+    return 100 * decode_tokens_per_s * at_once(spot.point, slots_of(spot.config)) / spot.decode_ceiling
 
 
 _DERIVED = (
