@@ -270,6 +270,13 @@ def test_a_processor_that_was_busy_before_is_to_be_changed_first(share: float | 
         assert (order[0] == "busy_cpu") is is_busy
 
 
+def test_a_busy_processor_limits_no_result_where_there_is_none() -> None:
+    """As of a run that was cancelled within its first answer."""
+    cut_short = taken(1, flags=("interrupted",))
+    assert not found_in(cut_short, cpu_load_share_before=1.0)
+    assert found_in(taken(1), cpu_load_share_before=1.0)
+
+
 # --- contradicting and missing evidence ------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ import re
 import string
 from collections.abc import Iterator
 from gettext import GNUTranslations
+from pathlib import Path
 
 import pytest
 from babel.messages.catalog import Message
@@ -12,6 +13,7 @@ from babel.messages.catalog import Message
 from app import errors
 from tests import messages
 
+ROOT = Path(__file__).parent.parent
 LANGUAGES = pytest.mark.parametrize("language", messages.LANGUAGES)
 
 
@@ -104,3 +106,19 @@ def _raises(tree: ast.AST, function: str = "") -> Iterator[tuple[str, ast.Raise]
         if isinstance(node, ast.Raise):
             yield function, node
         yield from _raises(node, node.name if isinstance(node, ast.FunctionDef) else function)
+
+
+ENGLISH_ONLY = ("cli", "engines", "hardware", "http", "share")
+"""Terminals, what is stored, and shares, which are kept in English and retold."""
+
+
+def test_clauses_are_joined_as_the_language_joins_them() -> None:
+    """`pause("; ").join(...)`, where what is joined was translated."""
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in sorted((ROOT / "app").rglob("*.py"))
+        if path.relative_to(ROOT / "app").parts[0] not in ENGLISH_ONLY
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if re.search(r'(?<!pause\()"(; |: )"\.join', line)
+    ]
+    assert not found

@@ -6,7 +6,7 @@ from typing import Any
 
 from app.charts.base import MAX_SERIES, Figure, Key, Table, axis
 from app.charts.stack import stacked, y_name
-from app.i18n import _, as_sentence, joined, marked
+from app.i18n import _, as_sentence, joined, marked, pause
 from app.metrics.sensed import card_title, throttle_words
 from app.samples import Sample
 from app.units import number, plural
@@ -69,7 +69,7 @@ def sensors_of(sample: Sample) -> Figure | None:
                 readings=plural(len(at_ms), "reading"),
                 ordinal=sample.ordinal + 1,
             ),
-            as_sentence("; ".join(_extents(found, values))),
+            as_sentence(pause("; ").join(_extents(found, values))),
             held,
         ),
         table=Table(

@@ -11,7 +11,7 @@ from sqlalchemy import Text, cast, func, select
 from sqlmodel import Session, col
 
 from app.hardware.catalogue import is_same_name
-from app.i18n import _, marked
+from app.i18n import _, marked, pause
 from app.kept import kept
 from app.models import Machine, Run
 from app.store.filters import COUNTS
@@ -210,7 +210,7 @@ class Timelines:
         for server_id, since in self._since.items():
             for (_since, then), (at, today) in pairwise(zip(since, self._devices[server_id], strict=True)):
                 if said := changes(then, today):
-                    found.setdefault(server_id, []).append(HardwareChange(at, "; ".join(said)))
+                    found.setdefault(server_id, []).append(HardwareChange(at, pause("; ").join(said)))
         return found
 
     def began(self, server_id: int, moment: datetime) -> datetime | None:

@@ -7,7 +7,7 @@ from app.ceiling.decode import USUAL_SHARE
 from app.ceiling.efficiency import NEAR, PUBLISHED_SHARES, published_kind
 from app.ceiling.types import KV_BITS
 from app.hardware.catalogue import built_in
-from app.i18n import _
+from app.i18n import _, pause
 from app.metrics import clock, sensed
 from app.metrics.summary import percentile
 from app.roof.foundation import Foundation
@@ -54,7 +54,8 @@ def unknown(seen: Evidence) -> Iterator[str]:
         yield _("Decode: nothing stands out in {speed} tok/s. {why}", speed=number(median(speeds)), why=why)
     elif roof.above:
         yield _(
-            "Decode: it is faster than its ceiling, so the ceiling tells nothing: {why}.", why="; ".join(roof.above)
+            "Decode: it is faster than its ceiling, so the ceiling tells nothing: {why}.",
+            why=pause("; ").join(roof.above),
         )
     elif roof.cache:
         yield _("Decode: {why}.", why=roof.cache)
@@ -206,7 +207,7 @@ def _swapping(seen: Evidence) -> Iterator[Limit]:
 def _busy_cpu(seen: Evidence) -> Iterator[Limit]:
     """Before the run, or beside a model that is on cards: one that is not keeps the processor busy itself."""
     before = 100 * (seen.cpu_load_share_before or 0)
-    if before >= BUSY_PERCENT and seen.taken:
+    if before >= BUSY_PERCENT and decodes(seen.usable):
         yield Limit(
             "busy_cpu",
             "Decode",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from app.i18n import _
+from app.i18n import _, pause
 from app.metrics import sensed
 from app.metrics.sensed import Span
 from app.roof.limits.base import Evidence, Limit
@@ -41,7 +41,7 @@ def held_back(seen: Evidence, of: Literal["TTFT", "Decode"], span_of: SpanOf) ->
 
 def _throttles(seen: Evidence, counts: Mapping[str, int]) -> str:
     watched = plural(sum("throttles" in streams[0].sensors for streams in seen.rounds), "sample")
-    return "; ".join(
+    return pause("; ").join(
         _("{throttle} in {count} of {watched}", throttle=sensed.throttle_words(throttle), count=count, watched=watched)
         for throttle, count in sorted(counts.items())
     )
