@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from app import engines, files
-from app.db import revisions
+from app.migrating import revisions
 from tests.ports import free_port
 from tests.replay import Script, case, case_rows, serve
 
