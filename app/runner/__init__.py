@@ -18,7 +18,8 @@ from app.i18n import _, marked
 from app.models import Run, new_public_id
 from app.runner import bandwidth, workers
 from app.runner.facts import facts_json
-from app.runner.work import Listener, Progress, work
+from app.runner.measuring import Listener, Progress
+from app.runner.work import work
 from app.secrets import Secrets
 from app.settings import Settings
 from app.store import measurements, runs, servers, suites
