@@ -35,7 +35,10 @@ def runs(
 
 
 @commands.command()
-def show(run_id: Annotated[str, typer.Argument(help="Id of a run.")], as_json: Json = False) -> None:
+def show(
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of a run; or latest, previous, baseline.")],
+    as_json: Json = False,
+) -> None:
     """Show one run."""
     from app.cli.show import show as run_it
 

@@ -17,6 +17,7 @@ from app.share.figures import public
 from app.share.options import Offer, Option
 from app.share.result import Result, result
 from app.share.snapshot import Bar, Chart, Fact, Prose, Snapshot, Tile
+from app.suites.points import point_title
 from app.units import number
 
 KIND = "run"
@@ -102,14 +103,14 @@ def _bars(top: PointRoof) -> Iterator[Bar]:
 
 def _subtitle(found: Result) -> str:
     when = f"{found.run.started_at:%Y-%m-%d}" if found.run.started_at else ""
-    return " · ".join(filter(None, [neutral.engine(found.config), circumstances.played(found.main), when]))
+    return " · ".join(filter(None, [neutral.engine(found.config), point_title(found.main), when]))
 
 
 def _facts(found: Result, ticked: dict[Option, str]) -> Iterator[Fact]:
     yield from circumstances.facts(found.config, found.model, found.held)
     if found.roof is not None:
         yield circumstances.bandwidth(found.roof)
-    yield Fact("Suite", f"{neutral.suite(found.run.suite_key)}: {circumstances.played(found.main)}")
+    yield Fact("Suite", f"{neutral.suite(found.run.suite_key)}: {point_title(found.main)}")
     if found.run.started_at is not None:
         yield Fact("Measured", f"{found.run.started_at:%Y-%m-%d}")
     for option, title in circumstances.TITLES.items():
@@ -141,7 +142,7 @@ def _remarks(found: Result) -> Iterator[str]:
         yield marked("Medians of the samples; warm-ups are listed, but never counted.")
     for key, flag in FLAGS.items():
         if any(key in sample.flags for sample in found.taken if not sample.is_warmup):
-            yield f"{key.replace('_', ' ').capitalize()}: {flag.sentence}"
+            yield f"{flag.title.capitalize()}: {flag.sentence}"
     if found.top is not None:
         yield marked(
             "A ceiling is what memory bandwidth and computing allow at most; whatever is uncertain is left out of its "

@@ -7,9 +7,9 @@ from app.metrics import FLAGS, NULL_REASONS, TRIPLE, metrics, triple_of
 from app.metrics.base import SOURCES
 from app.roof import Insight, limits_of_run
 from app.samples import Point, Sample
-from app.share import circumstances
 from app.share.result import Result
 from app.share.snapshot import Column, Figures
+from app.suites.points import point_title
 
 _PARTS = {
     "weights": marked("Weights"),
@@ -35,7 +35,7 @@ def figures(found: Result, explained: Insight | None) -> Iterator[Figures]:
         title = (
             marked("All metrics")
             if len(found.points) == 1
-            else marked("All metrics at {point}", point=circumstances.played(point))
+            else marked("All metrics at {point}", point=point_title(point))
         )
         yield Figures(title, _METRIC_COLUMNS, tuple(_metric_rows(found, point)))
     if found.taken:
@@ -113,7 +113,7 @@ _SAMPLE_COLUMNS = (
 
 
 def _samples(taken: Sequence[Sample]) -> Figures:
-    flags = [", ".join(flag.replace("_", " ") for flag in sample.flags if flag in FLAGS) for sample in taken]
+    flags = [", ".join(FLAGS[flag].title for flag in sample.flags if flag in FLAGS) for sample in taken]
     if not any(flags):
         return Figures("Samples", _SAMPLE_COLUMNS, tuple(map(_sample_row, taken)))
     rows = tuple((*_sample_row(sample), said) for sample, said in zip(taken, flags, strict=True))

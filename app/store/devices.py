@@ -12,6 +12,7 @@ from app.db import remembered
 from app.errors import BadInput, NotFound
 from app.hardware import catalogue
 from app.hardware.catalogue import Catalogue
+from app.hardware.profile import CATALOGUE
 from app.i18n import _, enumerated, joined
 from app.models import Device, Machine
 from app.store import machines
@@ -90,16 +91,14 @@ def local_name(device: str, machine: str) -> str:
 
 def _of_catalogue(device: catalogue.Device) -> KnownDevice:
     here = decode.Device(device.name, device.bandwidth_bytes_per_s, device.peak_flops)
-    return KnownDevice(here, f"catalogue: {device.source}", device.memory_bytes)
+    return KnownDevice(here, f"{machines.source_words(CATALOGUE)}: {device.source}", device.memory_bytes)
 
 
 def _of_machine(device: MachineDevice, machine: str) -> KnownDevice:
     """One of them, where there are several equal ones."""
     stated = device.bandwidths[0]
-    when = f" on {stated.at:%Y-%m-%d}" if stated.at else ""
-    note = f": {stated.note}" if stated.note else ""
     here = decode.Device(local_name(device.name, machine), stated.bytes_per_s, device.peak_flops)
-    return KnownDevice(here, f"{stated.source}{when}{note}", device.memory_bytes)
+    return KnownDevice(here, stated.words, device.memory_bytes)
 
 
 def load_catalogue(session: Session) -> Catalogue:

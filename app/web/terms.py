@@ -51,7 +51,8 @@ def _translated(entry: Entry) -> Entry:
 
 
 def flag_name(key: str) -> str:
-    return _(key.replace("_", " "))
+    """Samples keep the keys of flags that are no more: these stand for themselves."""
+    return _(FLAGS[key].title) if key in FLAGS else key
 
 
 def without_stop(sentence: str) -> str:

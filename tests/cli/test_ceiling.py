@@ -180,7 +180,7 @@ def test_a_device_of_the_catalogue(config: str, here: Database) -> None:
     found = document(config, "--device", "rtx 3090", "--bits", "4.85")
     assert found["decode_ceiling_tokens_per_s"] == pytest.approx(936e9 / found["step_bytes"])
     assert found["bound"] == "compute"
-    assert found["assumptions"][-1].startswith("GeForce RTX 3090: 936 GB/s, catalogue: ")
+    assert found["assumptions"][-1].startswith("GeForce RTX 3090: 936 GB/s, from the catalogue: ")
 
 
 def test_a_machines_device_and_what_is_typed_before_it(config: str, here: Database) -> None:
@@ -189,10 +189,10 @@ def test_a_machines_device_and_what_is_typed_before_it(config: str, here: Databa
     card = ["--device", "Radeon 8060S on strix-halo"]
     found = document(config, *card)
     assert found["decode_ceiling_tokens_per_s"] == pytest.approx(256e9 / found["step_bytes"])
-    assert found["assumptions"][-1] == "Radeon 8060S on strix-halo: 256 GB/s, catalogue"
+    assert found["assumptions"][-1] == "Radeon 8060S on strix-halo: 256 GB/s, from the catalogue"
     corrected = document(config, *card, "--bandwidth", "200")
     assert corrected["decode_ceiling_tokens_per_s"] == pytest.approx(200e9 / found["step_bytes"])
-    assert corrected["assumptions"][-1].endswith("200 GB/s, catalogue, corrected as typed")
+    assert corrected["assumptions"][-1].endswith("200 GB/s, from the catalogue, corrected as typed")
 
 
 @pytest.mark.parametrize(

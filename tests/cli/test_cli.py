@@ -83,6 +83,7 @@ def test_progress_goes_to_standard_error_and_the_result_can_be_shown_again(roofm
     document = json.loads(run.stdout)
     shown = roofmark("show", document["run"]["id"], "--json")
     assert json.loads(shown.stdout) == document
+    assert roofmark("show", "latest", "--json").stdout == shown.stdout
     assert document["run"]["note"] == "hello"
     listed = json.loads(roofmark("runs", "--json").stdout)
     assert [each["id"] for each in listed["runs"]] == [document["run"]["id"]]
