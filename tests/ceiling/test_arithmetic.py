@@ -15,31 +15,16 @@ from app.ceiling.decode import (
     speculative,
 )
 from app.ceiling.efficiency import mbu
-from app.ceiling.geometry import Geometry, Weights, typed
+from app.ceiling.geometry import Geometry, Weights
 from app.ceiling.hf_config import from_config
 from app.ceiling.prefill import Bound, causal_pairs, prefill, prefill_flops
 from app.ceiling.quantities import bandwidth_bytes_per_s, size_bytes
 from app.ceiling.report import report
-from app.ceiling.traffic import Step, kv_bytes_per_token, step
+from app.ceiling.traffic import kv_bytes_per_token, step
 from app.ceiling.types import KvTypes
 from app.errors import BadInput
 from tests.ceiling.models import MODELS
-
-LLAMA_8B = from_config(MODELS["Llama-3.1-8B"], 16)
-H100 = Device.of("H100 SXM", 3350, 989)
-
-
-def of_bytes(n_bytes: float) -> Step:
-    """A step that reads so many bytes of weights."""
-    one = step(typed(n_bytes, n_bytes, 8))
-    assert one is not None
-    return one
-
-
-def stepped(geometry: Geometry, context: int = 0, kv: str = "f16", batch: int = 1) -> Step:
-    one = step(geometry, context, KvTypes.parse(kv), batch)
-    assert one is not None
-    return one
+from tests.ceiling.shapes import H100, LLAMA_8B, of_bytes, stepped
 
 
 @pytest.mark.parametrize(
