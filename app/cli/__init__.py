@@ -178,12 +178,23 @@ def ceiling(
     kv: Annotated[str, typer.Option("--kv", help="Type of the KV cache, such as q8_0 or q8_0/f16.")] = "f16",
     batch: Annotated[int, typer.Option("--batch", help="Sequences at once.")] = 1,
     bits: Annotated[float | None, typer.Option("--bits", help="Bits per weight for a config.json.")] = None,
+    drafting: Annotated[
+        tuple[int, float] | None,
+        typer.Option(
+            "--drafting",
+            metavar="DRAFTED ACCEPTED",
+            help="Speculative decoding: tokens drafted at a time, and how many of them are accepted on average.",
+        ),
+    ] = None,
+    draft: Annotated[
+        Path | None, typer.Option("--draft", metavar="FILE", help="The draft model; without it its reads are left out.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Compute what hardware allows a model at most: decode, prefill and TTFT, with the arithmetic."""
     from app.cli.ceiling import ceiling as run_it
 
-    run_it(file, device, bandwidth, teraflops, context, kv, batch, bits, as_json)
+    run_it(file, device, bandwidth, teraflops, context, kv, batch, bits, drafting, draft, as_json)
 
 
 @app.command()

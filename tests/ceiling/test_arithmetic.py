@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.ceiling.decode import (
-    Device,
-    Portion,
-    Split,
-    decode,
-    decode_on,
-    speculative,
-)
+from app.ceiling.decode import Device, Drafting, Portion, Split, decode, decode_on, speculative
 from app.ceiling.efficiency import mbu
 from app.ceiling.geometry import Geometry, Weights
 from app.ceiling.hf_config import from_config
@@ -98,12 +91,14 @@ def test_speculative_decoding() -> None:
     """Nothing drafted rightly is slower than no draft; all of it is nearly k + 1 times as fast with a small draft."""
     large, draft, device = of_bytes(40e9), of_bytes(0.5e9), Device.of("", 1000)
     plain = decode_on(large, device).tokens_per_s
-    assert speculative(large, draft, device, 4, 0).tokens_per_s < plain
-    assert speculative(large, draft, device, 4, 4).tokens_per_s == pytest.approx(5 * 1000 / (40 + 4 * 0.5))
-    assert speculative(large, draft, device, 4, 2.5).words.startswith("83.3 tok/s = (1 + 2.5) x 1,000 GB/s / (40.0 GB")
+    assert speculative(large, draft, device, Drafting(4, 0)).tokens_per_s < plain
+    assert speculative(large, draft, device, Drafting(4, 4)).tokens_per_s == pytest.approx(5 * 1000 / (40 + 4 * 0.5))
+    assert speculative(large, draft, device, Drafting(4, 2.5)).words.startswith(
+        "83.3 tok/s = (1 + 2.5) x 1,000 GB/s / (40.0 GB"
+    )
     for drafted, accepted in ((0, 0), (4, 5), (4, -1)):
         with pytest.raises(BadInput):
-            speculative(large, draft, device, drafted, accepted)
+            Drafting(drafted, accepted)
 
 
 def test_a_batch_gives_a_bound_and_what_to_expect() -> None:

@@ -173,6 +173,34 @@ def test_any_shard_stands_for_all_and_a_missing_one_is_named(tmp_path: Path) -> 
         call(str(shards[0]), "--bandwidth", "1")
 
 
+def test_speculative_decoding(config: str, tmp_path: Path) -> None:
+    """(1 + accepted) x bandwidth / (bytes + drafted x bytes of the draft); without its file the draft reads nothing."""
+    plain = document(config, "--bandwidth", "936", "--bits", "4.85")
+    drafted = ("--bandwidth", "936", "--bits", "4.85", "--drafting", "4", "2.5")
+    alone = document(config, *drafted)
+    assert alone["decode_ceiling_tokens_per_s"] == pytest.approx(3.5 * plain["decode_ceiling_tokens_per_s"])
+    assert any("what the draft itself reads is left out" in sentence for sentence in alone["assumptions"])
+    (tmp_path / "draft.json").write_text(json.dumps({**MODELS["Llama-3.1-8B"], "num_hidden_layers": 2}))
+    draft = document(tmp_path / "draft.json", "--bandwidth", "936", "--bits", "4.85")["step_bytes"]
+    both = document(config, *drafted, "--draft", str(tmp_path / "draft.json"))
+    expected = 3.5 * 936e9 / (plain["step_bytes"] + 4 * draft)
+    assert both["decode_ceiling_tokens_per_s"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("--drafting", "4", "5"), "Accepted tokens must be between none and the drafted ones"),
+        (("--drafting", "4", "nan"), "Accepted tokens must be between none and the drafted ones"),
+        (("--drafting", "4", "2", "--batch", "2"), "for one sequence"),
+        (("--draft", "draft.json"), "how well the draft model drafts"),
+    ],
+)
+def test_drafting_that_cannot_be(config: str, arguments: tuple[str, ...], why: str) -> None:
+    with pytest.raises(RoofmarkError, match=why):
+        call(config, "--bandwidth", "936", *arguments)
+
+
 # --- a device by its name --------------------------------------------------------------------------------------------
 
 
