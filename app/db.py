@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
@@ -23,6 +24,7 @@ from sqlmodel import Session
 
 from app.errors import BadInput, Busy, StorageProblem
 from app.i18n import _, marked
+from app.kept import KEPT, Kept
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +45,8 @@ class Database:
     def __init__(self, url: str) -> None:
         self.url: URL = _checked(url)
         self.engine: Engine = _create_engine(self.url)
+        self._versions = _Versions(self.url) if self.is_sqlite else None
+        self._kept = Kept(_version)
 
     @property
     def is_sqlite(self) -> bool:
@@ -51,7 +55,9 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Session]:
         with explained(), Session(self.engine, expire_on_commit=False) as session:
-            session.info[_REMEMBERED] = {}
+            session.info |= {_REMEMBERED: {}, KEPT: self._kept}
+            if self._versions is not None:  # before anything is read, so that nothing older passes for this version
+                session.info[_VERSION] = self._versions.now()
             yield session
 
     @contextmanager
@@ -62,6 +68,8 @@ class Database:
 
     def dispose(self) -> None:
         self.engine.dispose()
+        if self._versions is not None:
+            self._versions.close()
 
 
 _REMEMBERED = "remembered"
@@ -75,6 +83,41 @@ def remembered(session: Session, read: Callable[..., T], *about: Hashable) -> T:
     if (read, about) not in memory:
         memory[read, about] = read(session, *about)
     return memory[read, about]
+
+
+_VERSION = "version"
+
+
+def _version(session: Session) -> Hashable:
+    """Another one after every commit of anybody. PostgreSQL says which transactions are seen."""
+    if _VERSION not in session.info:
+        session.info[_VERSION] = session.execute(text("SELECT CAST(pg_current_snapshot() AS text)")).scalar_one()
+    version: Hashable = session.info[_VERSION]
+    return version
+
+
+class _Versions:
+    """Of a SQLite database: each connection counts the commits of all others, so this one never writes."""
+
+    def __init__(self, url: URL) -> None:
+        self._path = str(url.database)
+        self._lock = Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    def now(self) -> int:
+        with self._lock:
+            if self._connection is None:
+                self._connection = sqlite3.connect(
+                    self._path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False
+                )
+            version: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
+            return version
+
+    def close(self) -> None:
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = None
 
 
 # --- what went wrong, in one sentence --------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ request there is none: commands, workers and the database stay English. What was
 says in the reader's language when it is shown.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,6 +18,7 @@ from app.sentences import Messages, compiled, sentences
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 ENGLISH = "en"
 LANGUAGES = {ENGLISH: "English", "zh-Hant": "繁體中文"}
@@ -27,8 +29,14 @@ DOMAIN = "roofmark"
 _SCRIPTS = {"zh": "zh-Hant", "zh-tw": "zh-Hant", "zh-hk": "zh-Hant", "zh-mo": "zh-Hant"}
 """What browsers call a language whose tag does not name its script."""
 
-_PAUSES = {"zh-Hant": {" ": "", "; ": "；", ": ": "：", ", ": "，", "list": "、"}}
+_PAUSES = {"zh-Hant": {" ": "", "; ": "；", ": ": "：", ", ": "，"}}
 """What stands between sentences and clauses, where it is not as in English."""
+_ITEMS = {"zh-Hant": "、"}
+"""And between the items of a list."""
+_OTHERS = "words"
+"""The name of a value that is somebody else's words: they stay as they were said."""
+_TERMS = frozenset({"bound", "series", "x", "y"})
+"""Names of values that are Roofmark's own even if they are single words."""
 _STOPS = ("。", "！", "？")
 _LONGEST = 4000
 """Longer texts, in characters, are nobody's sentence."""
@@ -129,9 +137,29 @@ def install(environment: "Environment") -> None:
     environment.add_extension("jinja2.ext.i18n")
     environment.policies["ext.i18n.trimmed"] = True
     environment.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]  # the extension adds it
-    environment.filters["translated"] = translated
-    environment.globals.update(language=language, languages=LANGUAGES)
-    environment.filters["inside"] = inside
+    environment.globals["_"] = _in_template
+    environment.filters.update(translated=translated, enumerated=enumerated, inside=inside)
+    environment.globals.update(language=language, languages=LANGUAGES, pause=pause)
+
+
+def pause(english: str) -> str:
+    """What stands between sentences or clauses in the reader's language, by what does in English."""
+    return _PAUSES.get(language(), {}).get(english, english)
+
+
+def _in_template(message: str, /, **values: Any) -> "Markup":
+    """As Jinja's own `_()`, which looks for the catalogue in its context: a table asks hundreds of times."""
+    found = _as_markup(_language.get(), message)
+    return found % values if values else found
+
+
+@lru_cache(maxsize=4096)
+def _as_markup(_tag: str, message: str) -> "Markup":
+    """In the language of the request, which `_tag` is. Without values, `%%` is a percent sign too."""
+    from markupsafe import Markup  # with the first page
+
+    said = Markup(gettext(message))  # noqa: S704  # a text of a template or a catalogue
+    return said if "%(" in message else said % ()
 
 
 def as_sentence(words: str) -> str:
@@ -142,7 +170,7 @@ def as_sentence(words: str) -> str:
 
 def joined(*said: str) -> str:
     """Sentences one after the other; Chinese needs no blank between them."""
-    return _PAUSES.get(language(), {}).get(" ", " ").join(each for each in said if each)
+    return pause(" ").join(each for each in said if each)
 
 
 def enumerated(names: Iterable[str], last: str = "and") -> str:
@@ -151,7 +179,7 @@ def enumerated(names: Iterable[str], last: str = "and") -> str:
     if not others:
         return end
     said = {"and": marked("{others} and {end}"), "or": marked("{others} or {end}")}[last]
-    return _(said, others=_PAUSES.get(language(), {}).get("list", ", ").join(others), end=end)
+    return _(said, others=_ITEMS.get(language(), ", ").join(others), end=end)
 
 
 class _Catalogue:
@@ -167,6 +195,7 @@ class _Catalogue:
         said = [tuple(forms) for forms in compiled(path.read_bytes())]
         self._counted = {form: (forms[0], forms[1]) for forms in said if len(forms) > 1 for form in forms}
         self._messages = Messages((forms[0] for forms in said if len(forms) == 1), self._counted)
+        self._without_code = {forms[0].replace("`", ""): forms[0] for forms in said if "`" in forms[0]}
         self._pauses = _PAUSES.get(tag, {})
         self.translated = lru_cache(maxsize=4096)(self._translated)
 
@@ -181,8 +210,6 @@ class _Catalogue:
             return said
         if any(is_known for _part, is_known in told):
             return self._joined([part for part, _is_known in told], " ")
-        if text.endswith(".") and (said := self._sentence(text[:-1])) is not None:
-            return self.gettext("{sentence}.").format(sentence=said)
         return self._clauses(text)
 
     def _joined(self, parts: Sequence[str], pause: str) -> str:
@@ -206,15 +233,24 @@ class _Catalogue:
         return said
 
     def _clauses(self, text: str) -> str:
-        """Of what is no message itself: names and messages in a row."""
-        for pause in ("; ", ": ", ", "):
+        """Of what is no message itself: names, messages and others' words in a row."""
+        for end in (found.start() for found in re.finditer("[,;] ", text)):  # a message that goes on where another ends
+            if (more := self._sentence(text[end:])) is not None and (said := self.translated(text[:end])) != text[:end]:
+                return said + more
+        head, colon, tail = text.partition(": ")
+        is_said = " " in head or tail[:1].isdigit()
+        if colon and is_said and (said_head := self.translated(head)) != head:  # what follows is another's word
+            return self._joined((said_head, tail), colon)
+        if colon and (said_tail := self._value(tail)) != tail:  # what a file is, or another thing with a name
+            return self._joined((self.gettext(head), said_tail), colon)
+        for pause in ("; ", " = ", " + ", ", "):
             parts = text.split(pause)
             if 1 < len(parts) <= _MOST_CLAUSES:
-                said = [self.translated(part) for part in parts]
+                told = [self.translated(part) for part in parts]
                 is_name = [" " not in part for part in parts]
-                is_own = [one != other and not name for one, other, name in zip(said, parts, is_name, strict=True)]
+                is_own = [one != other and not name for one, other, name in zip(told, parts, is_name, strict=True)]
                 if any(is_own) and (pause != ", " or all(map(or_, is_own, is_name))):
-                    return self._joined(said, pause)
+                    return self._joined(told, pause)
         return text
 
     def _sentence(self, text: str, *, across: bool = False) -> str | None:
@@ -224,13 +260,22 @@ class _Catalogue:
             return said
         for message, values in self._messages.of(text):
             if across or message.is_within(values):
-                quoted = {field.name for field in message.fields if field.is_quoted}
-                told = {name: value if name in quoted else self._value(value) for name, value in values.items()}
+                others = {_OTHERS, *(field.name for field in message.fields if field.is_quoted)}
+                told = {name: value if name in others else self._value(value, name) for name, value in values.items()}
                 return message.filled(self._of(message.id, values), told)
-        return None
+        if text.endswith(".") and (whole := self._sentence(text[:-1], across=across)) is not None:
+            return self.gettext("{sentence}.").format(sentence=whole)
+        if text in self._without_code:
+            return self.gettext(self._without_code[text]).replace("`", "")
+        # words from the middle of a sentence may stand as one of their own
+        return self._sentence(text[:1].lower() + text[1:], across=across) if text[:1].isupper() else None
 
-    def _value(self, value: str) -> str:
-        """Single words are names."""
+    def _value(self, value: str, name: str = "") -> str:
+        """Single words are names, but for those that are known to be Roofmark's terms, which begin large elsewhere."""
+        if name in _TERMS:
+            return next(
+                (said for each in (value, value[:1].upper() + value[1:]) if (said := self.gettext(each)) != each), value
+            )
         return self.translated(value) if " " in value else value
 
     def _of(self, message: str, values: Mapping[str, str]) -> str:

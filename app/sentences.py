@@ -9,13 +9,14 @@ import string
 import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 _BREAK = re.compile(r"(?<=[.!?]) (?=[A-Z])|(?<=[。！？])(?=.)")
-_NUMBER = re.compile(r"[-+−±]?[\d,]*\.?\d+(e[-+]?\d+)? ?%?")
+_NUMBER = re.compile(r"[-+−±]?[\d,]*\.?\d+(e[-+]?\d+)?( ?(%|[kMGT]?B|m?s|min|tok/s))?")
+"""With a unit, if it has one."""
 _FEWEST_LETTERS = 8
-"""A message with less text of its own says too little to be told from a name, unless its values are numbers."""
+"""A message with less text of its own says too little to be told from names: its values must be numbers."""
 _START = 2
 """Characters by which messages are looked up."""
 
@@ -99,9 +100,12 @@ def message(said: str, *, counts: bool = False) -> Message | None:
             return None
         fields.append(Field(name, conversion == "r", bool(spec) or (counts and name == "n")))
         texts.append("")
+    if not fields or not all(texts[1:-1]):  # where one value ends and the next begins, nobody can tell
+        return None
     made = Message(said, tuple(texts), tuple(fields))
-    is_plain = made.weight < _FEWEST_LETTERS and not all(field.is_number for field in fields)
-    return None if not fields or is_plain or not made.weight else made
+    if made.weight < _FEWEST_LETTERS:
+        made = replace(made, fields=tuple(replace(field, is_number=True) for field in fields))
+    return made if made.weight else None
 
 
 def compiled(catalogue: bytes) -> Iterator[list[str]]:

@@ -85,13 +85,13 @@ def duration(seconds: float | None) -> str:
     if seconds < 0.05:
         return _("less than 0.1 s")
     if seconds < 10:
-        return f"{seconds:.1f} s"
+        return _("{n} s", n=f"{seconds:.1f}")
     whole = round(seconds)
     if whole < 60:
-        return f"{whole} s"
+        return _("{n} s", n=whole)
     if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+        return _("{minutes} min {seconds} s", minutes=whole // 60, seconds=whole % 60)
+    return _("{hours} h {minutes} min", hours=whole // 3600, minutes=whole % 3600 // 60)
 
 
 def size(n_bytes: int | None) -> str:

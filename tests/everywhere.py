@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 from sqlmodel import Session, col, select
 
-from app.models import Config, Machine, Run, Server
+from app.models import Config, Machine, Model, Run, Server
 from app.share import links, run
 from app.store.runs import counts_by_status
 from app.web.pages.runs import PER_PAGE
@@ -88,3 +88,25 @@ def addresses(session: Session, share: str) -> dict[str, str]:
         "compare 2": compared(newest[:2]),
         "compare 8": compared(newest),
     }
+
+
+def choices_in_history(session: Session) -> list[str]:
+    """What a person chooses on the history page, one after the other: each filter, and back to everything."""
+    machine, server = session.exec(select(Machine)).first(), session.exec(select(Server)).first()
+    assert machine
+    assert server
+    model = session.exec(select(Model.name).order_by(Model.name)).first()
+    return [
+        f"/history?{urlencode(chosen)}"
+        for chosen in (
+            {"metric": "itl_ms_p99"},
+            {"by": "quantization"},
+            {"machine": machine.slug},
+            {"server": server.slug},
+            {"model": model},
+            {"label": "night"},
+            {"only": "quantization:Q8_0"},
+            {"from": "2026-11-01"},
+            {},
+        )
+    ]

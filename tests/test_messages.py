@@ -1,12 +1,15 @@
 """The catalogues say everything that the pages say, and say it with the same names in it."""
 
+import ast
 import re
 import string
+from collections.abc import Iterator
 from gettext import GNUTranslations
 
 import pytest
 from babel.messages.catalog import Message
 
+from app import errors
 from tests import messages
 
 LANGUAGES = pytest.mark.parametrize("language", messages.LANGUAGES)
@@ -62,10 +65,42 @@ def _said(message: Message) -> tuple[str, ...]:
 
 def _names(text: str) -> set[str]:
     """Placeholders of templates, `%(name)s`, of Python, `{name}`, and of charts, `%{x:,}`."""
-    charts = set(re.findall(r"%\{[^}]*\}", text))
+    charts = {
+        re.sub(r"\|.*\}", "}", name) for name in re.findall(r"%\{[^}]*\}", text)
+    }  # each language writes its dates
     templates = set(re.findall(r"%\(\w+\)s", text))
     rest = re.sub(r"%\{[^}]*\}", "", text)
     if re.search(r"\{ | \}", rest):  # braces that are meant
         return charts | templates
     fields = {re.split(r"[.!:]", name)[0] for _, name, _, _ in string.Formatter().parse(rest) if name}
     return charts | templates | fields
+
+
+BEFORE_PAGES = {
+    "cli", "demo.py", "settings.py", "notify.py:services", "secrets.py:_fernet", "security.py:check_listen",
+    "sources.py:from_path", "configuration.py:parse_setting",
+    "db.py:_checked", "db.py:_create_engine", "db.py:migrate", "db.py:_run_alembic", "db.py:_migration_lock",
+    "db.py:_back_up",
+}  # fmt: skip
+"""Files, or functions of one, whose errors are for commands, or are said before there are pages."""
+
+
+def test_every_error_that_a_page_may_show_is_marked() -> None:
+    kinds = {name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, Exception)}
+    unmarked = [
+        f"{path.relative_to(messages.SOURCES)}:{raised.lineno}"
+        for path in sorted(messages.SOURCES.rglob("*.py"))
+        for function, raised in _raises(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(raised.exc, ast.Call)
+        and getattr(raised.exc.func, "id", "") in kinds
+        and isinstance(raised.exc.args[0], ast.Constant | ast.JoinedStr)
+        and not {path.parent.name, path.name, f"{path.name}:{function}"} & BEFORE_PAGES
+    ]
+    assert unmarked == []
+
+
+def _raises(tree: ast.AST, function: str = "") -> Iterator[tuple[str, ast.Raise]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Raise):
+            yield function, node
+        yield from _raises(node, node.name if isinstance(node, ast.FunctionDef) else function)

@@ -74,9 +74,13 @@ def test_no_text_is_too_strange(text: str, made: tuple[str, str]) -> None:
     assert translated(text) == text
 
 
-def test_messages_of_little_text_are_not_guessed_at() -> None:
+@pytest.mark.parametrize(
+    "name", ["Night and Day", "Heart of Gold", "model: x", "x removed", "Fast runs", "done. it is."]
+)
+def test_names_are_not_taken_for_messages(name: str) -> None:
     assert len(MADE) > 300
-    assert {made.id for made, _ in MADE}.isdisjoint({"{sentence}.", "{name}: {error}", "{others} or {end}"})
+    with i18n.use(CHINESE):
+        assert translated(name) == name
 
 
 @pytest.mark.parametrize(
@@ -90,7 +94,7 @@ def test_messages_of_little_text_are_not_guessed_at() -> None:
         ("No sample was complete: The server sent an empty answer.", "沒有完整的樣本：伺服器傳回空的回應。"),
         ("x.gguf: it ends within its header", "x.gguf：它在檔頭中就結束了"),
         ("sample 2 of 5, point 1 of 3", "樣本 2/5，測點 1/3"),
-        ("The server is ready. It said so. Waiting for 3 s.", "伺服器已就緒。It said so. 已等待 3 s。"),
+        ("The server is ready. It said so. Waiting for 3 s.", "伺服器已就緒。It said so. 已等待 3 秒。"),
         ("The machine is not idle (53% of it)", "The machine is not idle (53% of it)"),
         ("llama runner process has terminated: exit status 2", "llama runner process has terminated: exit status 2"),
     ],
@@ -106,6 +110,16 @@ def test_a_server_s_own_words_stay_as_it_said_them() -> None:
     error = with_words(marked("The server is busy (HTTP 429)"), words)
     with i18n.use(CHINESE):
         assert translated(error) == f"伺服器忙碌中（HTTP 429）：{words}."
+
+
+@pytest.mark.parametrize("words", ["Permission denied", "The server is ready", "Permission denied; no such file"])
+def test_even_if_they_are_those_of_a_message(words: str) -> None:
+    told = (with_words(marked("The server is busy (HTTP 429)"), words), f"nvidia-smi complained: {words}")
+    with i18n.use(CHINESE):
+        assert [translated(each) for each in told] == [
+            f"伺服器忙碌中（HTTP 429）：{words}.",
+            f"nvidia-smi 表示：{words}",
+        ]
 
 
 def test_markup_is_text() -> None:

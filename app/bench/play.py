@@ -16,7 +16,7 @@ from app.bench.round import play_round
 from app.bench.stop import Stop
 from app.engines.base import Counters
 from app.errors import Cancelled, ServerProblem, Trouble
-from app.i18n import marked
+from app.i18n import _, marked
 from app.metrics import FLAGS, flags_of, is_usable
 from app.metrics.flags import SLEPT_S
 from app.samples import Sample, Status, Trace
@@ -106,7 +106,7 @@ def _cut_short(traces: Sequence[Trace]) -> Sequence[Trace]:
         if trace.status is not Status.FAILED
     ]
     if not kept:
-        raise Cancelled("Cancelled.")
+        raise Cancelled(_("Cancelled."))
     return kept
 
 

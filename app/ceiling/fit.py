@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from app.ceiling.decode import Device
 from app.ceiling.traffic import Step
-from app.i18n import _
+from app.i18n import _, pause
 from app.units import GIGA, number
 
 MIN_DIFFERENCE = 0.05
@@ -79,7 +79,7 @@ def waterfall(step: Step, device: Device, tokens_per_s: float, layers: int | Non
     bandwidth = device.bandwidth_bytes_per_s
 
     def reading(key: str, n_bytes: int, what: str) -> Share:
-        words = f"{what}: {number(n_bytes / GIGA)} GB / {number(bandwidth / GIGA)} GB/s"
+        words = f"{what}{pause(': ')}{number(n_bytes / GIGA)} GB / {number(bandwidth / GIGA)} GB/s"
         return Share(key, n_bytes / bandwidth * 1000, words)
 
     shares = [reading("weights", step.weight_bytes, _("weights"))]

@@ -9,13 +9,13 @@ from app.ceiling.geometry import Geometry
 from app.ceiling.traffic import F16, check_tokens, expected_expert_share, kv_bytes
 from app.ceiling.types import KvTypes
 from app.errors import BadInput
-from app.i18n import _
+from app.i18n import _, marked
 from app.units import TERA, bandwidth, number, size
 
 
 class Bound(StrEnum):
-    COMPUTE = "compute"
-    MEMORY = "memory"
+    COMPUTE = marked("compute")
+    MEMORY = marked("memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def prefill(
             speed=number(tokens / seconds),
             tokens=tokens,
             work=work,
-            bound=bound,
+            bound=_(bound),
         ),
         assumptions=tuple(assumptions),
     )

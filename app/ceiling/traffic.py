@@ -49,9 +49,9 @@ class Step:
         parts = [_("{weight_bytes} weights", weight_bytes=size(self.weight_bytes))]
         times = f"{self.batch} x " if self.batch > 1 else ""
         if self.kv_bytes:
-            parts.append(_("{times}{kv_bytes} KV cache", times=times, kv_bytes=size(self.kv_bytes)))
+            parts.append(times + _("{kv_bytes} KV cache", kv_bytes=size(self.kv_bytes)))
         if self.state_bytes:
-            parts.append(_("{times}2 x {state_bytes} state", times=times, state_bytes=size(self.state_bytes)))
+            parts.append(times + _("2 x {state_bytes} state", state_bytes=size(self.state_bytes)))
         return f"{size(self.n_bytes)} = {' + '.join(parts)}" if len(parts) > 1 else parts[0]
 
 

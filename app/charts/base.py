@@ -36,9 +36,6 @@ class Table:
     texts: int = 0
     """How many columns at the beginning hold words; numbers follow."""
 
-    def is_text(self, column: int) -> bool:
-        return column < self.texts
-
 
 @dataclass(frozen=True)
 class Mark:

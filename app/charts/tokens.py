@@ -5,7 +5,7 @@ from statistics import median
 from typing import Any
 
 from app.charts.base import MAX_POINTS, Figure, Key, Table, axis, reduce
-from app.i18n import _
+from app.i18n import _, pause
 from app.metrics import clock, is_usable, triple_of
 from app.metrics.summary import percentile
 from app.samples import CountSource, Sample
@@ -28,7 +28,7 @@ def typical_sample(samples: Sequence[Sample]) -> Sample | None:
 def _streamed(samples: Sequence[Sample]) -> list[Sample]:
     """Those with a time to draw, without warm-ups; where prompts were worked through, without those found in the cache,
     whose first token comes at quite another time."""
-    found = [sample for sample in samples if len(clock.token_events(sample.trace)) > 1 and not sample.is_warmup]
+    found = [sample for sample in samples if len(sample.trace.token_events) > 1 and not sample.is_warmup]
     return [sample for sample in found if not sample.reuses_cache] or found
 
 
@@ -63,7 +63,9 @@ def timeline(samples: Sequence[Sample]) -> Figure | None:
                 "yref": "paper",
                 "xanchor": "left",
                 "yanchor": "top",
-                "text": f"{_('Median TTFT') if is_median else _('TTFT')} {number(ttft)} ms",
+                "text": _("Median TTFT {ttft} ms", ttft=number(ttft))
+                if is_median
+                else _("TTFT {ttft} ms", ttft=number(ttft)),
                 "showarrow": False,
                 "xshift": 4,
             }
@@ -104,7 +106,7 @@ def _ttft(shown: Sequence[Sample], typical: Sample) -> tuple[float, bool]:
 
 def _milestones(sample: Sample) -> Table:
     """When the first token, each tenth of them, and the last one had come."""
-    times = [event.at_ms for event in clock.token_events(sample.trace)]
+    times = [event.at_ms for event in sample.trace.token_events]
     tokens = _tokens_so_far(sample)
     places = sorted({0, *(max(0, round(len(tokens) * tenth / 10) - 1) for tenth in range(1, 11))})
     return Table(
@@ -115,7 +117,7 @@ def _milestones(sample: Sample) -> Table:
 
 
 def _line(sample: Sample, series: int | None, limit: int) -> dict[str, Any]:
-    times = [event.at_ms for event in clock.token_events(sample.trace)]
+    times = [event.at_ms for event in sample.trace.token_events]
     tokens = _tokens_so_far(sample)
     kept = reduce(tokens, limit)
     name = _("Sample {ordinal}", ordinal=sample.ordinal + 1)
@@ -133,7 +135,7 @@ def _line(sample: Sample, series: int | None, limit: int) -> dict[str, Any]:
 
 def _tokens_so_far(sample: Sample) -> list[float]:
     """At each token event. Where the server does not say, all tokens are shared out evenly over the events."""
-    events = clock.token_events(sample.trace)
+    events = sample.trace.token_events
     if all(event.tokens is not None for event in events):
         return [float(event.tokens or 0) for event in events]
     counted = sample.trace.output_tokens if sample.trace.count_source is not CountSource.EVENTS else None
@@ -154,7 +156,7 @@ def gaps(sample: Sample) -> Figure | None:
     marks = [(percent, percentile(found, percent)) for percent in PERCENTILES]
     layout = {
         "xaxis": axis(_("{unit} of the answer", unit=unit), range=[0.5, len(found) + 1.5]),
-        "yaxis": axis(f"{what}, ms"),
+        "yaxis": axis(pause(", ").join((what, "ms"))),
         "hovermode": "closest",
         "bargap": 0.25,
         "shapes": [
@@ -174,7 +176,7 @@ def gaps(sample: Sample) -> Figure | None:
         "hovertemplate": unit + _(" %{x}, after a pause of %{hovertext} ms") + "<extra></extra>",
         "showlegend": False,
     }
-    said = ", ".join(f"p{percent} {number(value)} ms" for percent, value in marks)
+    said = pause(", ").join(f"p{percent} {number(value)} ms" for percent, value in marks)
     named = [
         (_("shortest"), min(found)),
         *((f"p{percent}", value) for percent, value in marks),

@@ -23,9 +23,9 @@ from app.compare.result import (
 from app.compare.statistics import ratio
 from app.compare.taken import Taken, Values, take
 from app.errors import BadInput
-from app.i18n import _
+from app.i18n import _, enumerated
 from app.metrics import TRIPLE, Measured, belongs, clock, is_usable, metrics, preferred, values_of
-from app.metrics.base import Source
+from app.metrics.base import SOURCES, Source
 from app.metrics.summary import percentiles, summarise
 from app.models import StatedGeometry
 from app.roof import Foundation, foundation, roofs
@@ -193,10 +193,14 @@ def _source(key: str, here: Sequence[Values], why: Sequence[str]) -> Source | No
 def _cell(values: Values, source: Source | None, absence: str) -> Cell:
     found = values.by_source.get(source, ()) if source else ()
     if not found:
-        elsewhere = ", ".join(values.by_source)
+        elsewhere = enumerated(_(SOURCES[each]) for each in values.by_source) if values.by_source else ""
         said = (
-            _("Only timed by the {elsewhere}, others by the {source}.", elsewhere=elsewhere, source=source)
-            if elsewhere
+            _(
+                "Its only source is “{elsewhere}”, the others have “{source}”.",
+                elsewhere=elsewhere,
+                source=_(SOURCES[source]),
+            )
+            if elsewhere and source
             else values.reason
         )
         return Cell(None, left_out=values.left_out, reason=absence or said or _("There is no value."))

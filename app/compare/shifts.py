@@ -3,16 +3,17 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
+from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.i18n import _, inside
 from app.metrics.base import Metric
 from app.store.hardware import HardwareChange
-from app.store.history import HistoryPoint, stretches
 from app.units import day, percent
 
 if TYPE_CHECKING:
     from app.compare.changepoint import ChangePoint, Floats
+    from app.store.points import Places, Points
 
 
 class MetricShift(NamedTuple):
@@ -35,13 +36,13 @@ class Shift(NamedTuple):
 
 
 def shifts(
-    points: Sequence[HistoryPoint], metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
+    points: "Points", metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
 ) -> list[Shift]:
-    """Of points in order of time that have readings of so many metrics; shifts in order of time.
+    """Of points that have readings of so many metrics; shifts in order of time.
 
     Metrics that shift at the same run, or one run apart, shift together: at the run where it is clearest.
     """
-    found = [shift for stretch in stretches(points, hardware or {}) for shift in _of_stretch(stretch, metrics)]
+    found = [shift for places in points.stretches(hardware or {}) for shift in _of_stretch(points, places, metrics)]
     return sorted(found, key=lambda shift: shift.at)
 
 
@@ -53,10 +54,8 @@ class _Seen(NamedTuple):
     shift: MetricShift
 
 
-def _of_stretch(stretch: Sequence[HistoryPoint], metrics: int) -> list[Shift]:
-    import numpy as np  # not at start
-
-    columns = np.array([point.readings for point in stretch], dtype=float).T
+def _of_stretch(points: "Points", places: "Places", metrics: int) -> list[Shift]:
+    columns = [column[places] for column in points.readings]
     seen = sorted(
         (each for place in range(metrics) for each in _of_metric(place, *columns[3 * place : 3 * place + 3])),
         key=lambda each: each.after,
@@ -73,12 +72,12 @@ def _of_stretch(stretch: Sequence[HistoryPoint], metrics: int) -> list[Shift]:
     for number, group in enumerate(groups, 1):
         later = {each.shift.place for other in groups[number:] for each in other}
         clearest = min(group, key=lambda each: each.shift.point.chance)
-        first = stretch[clearest.after]
+        first = points[places[clearest.after]]
         found.append(
             Shift(
                 config_id=first.config_id,
                 at=first.started_at,
-                before=stretch[clearest.before].public_id,
+                before=points.public_id(places[clearest.before]),
                 after=first.public_id,
                 metrics=tuple(sorted((each.shift for each in group), key=lambda shift: shift.place)),
                 still_holds=later.isdisjoint(each.shift.place for each in group),
@@ -90,19 +89,38 @@ def _of_stretch(stretch: Sequence[HistoryPoint], metrics: int) -> list[Shift]:
 def _of_metric(place: int, value: "Floats", deviation: "Floats", count: "Floats") -> list[_Seen]:
     """Runs that have no value of this metric are passed over. Deviations are those of logarithms: relative ones."""
     known = (value > 0).nonzero()[0]
-    found = _change_points(value[known].tobytes(), (deviation[known] / value[known]).tobytes(), count[known].tobytes())
+    found = _change_points(_Series(value[known], deviation[known] / value[known], count[known]))
     return [_Seen(int(known[point.index]), int(known[point.index - 1]), MetricShift(place, point)) for point in found]
 
 
-@lru_cache(maxsize=128)
-def _change_points(values: bytes, relative_deviations: bytes, counts: bytes) -> "list[ChangePoint]":
-    """Arrays of floats as bytes: whoever looks at a history from several sides does not wait for each of them."""
-    import numpy as np
+class _Series:
+    """Is equal to another one by what is in it, which it forgets once its change points are found."""
 
-    from app.compare.changepoint import change_points
+    def __init__(self, value: "Floats", relative_deviation: "Floats", count: "Floats") -> None:
+        self._columns = [value, relative_deviation, count]
+        self._digest = blake2b(b"".join(column.tobytes() for column in self._columns), digest_size=16).digest()
 
-    value, deviation, count = (np.frombuffer(each) for each in (values, relative_deviations, counts))
-    return change_points(np.log(value), deviation, count)
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Series) and self._digest == other._digest
+
+    def change_points(self) -> "list[ChangePoint]":
+        import numpy as np  # not at start
+
+        from app.compare.changepoint import change_points
+
+        value, relative_deviation, count = self._columns
+        self._columns = []
+        return change_points(np.log(value), relative_deviation, count)
+
+
+@lru_cache(maxsize=4096)
+def _change_points(series: _Series) -> "list[ChangePoint]":
+    """Whoever looks at a history from several sides, or after another run, waits only for what is new. Each series is
+    a metric of a configuration with one prompt on one hardware: thousands of them take a megabyte."""
+    return series.change_points()
 
 
 def is_worse(shift: MetricShift, metric: Metric) -> bool:

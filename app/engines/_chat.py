@@ -5,7 +5,7 @@ All of it is written for OpenAI's chunks. What an engine words differently, its 
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from app.engines import _chunk
@@ -134,7 +134,7 @@ class _Reader:
         for place, piece in self.texts:
             end += len(piece)
             if place is not None and events[place].kind is Kind.ANSWER and end <= start:
-                events[place] = replace(events[place], kind=Kind.REASONING)
+                events[place] = events[place]._replace(kind=Kind.REASONING)
         return tuple(events), text[start:]
 
     def take(self, frame: Frame, at_ms: float) -> None:

@@ -150,7 +150,7 @@ def _with_hidden_tokens(trace: Trace) -> tuple[Event, ...]:
             # a real step after the last text, and the server's own clock ran until here rather than until that text
             middle_ms = (at_ms + last_ms) / 2
             is_token = at_ms - last_ms > smallest_step_ms / 2 and first_ms + decode_ms > middle_ms
-        events.append(replace(event, kind=Kind.HIDDEN) if is_token else event)
+        events.append(event._replace(kind=Kind.HIDDEN) if is_token else event)
     return tuple(events)
 
 

@@ -140,7 +140,7 @@ def _with_hidden_start(trace: Trace) -> tuple[Event, ...]:
     # an event may also hold several tokens at once; those were made in one step
     if hidden < 1 or seen[0].at_ms - role.at_ms <= step_ms / 2:
         return trace.events
-    return tuple(replace(event, kind=Kind.HIDDEN) if event is role else event for event in trace.events)
+    return tuple(event._replace(kind=Kind.HIDDEN) if event is role else event for event in trace.events)
 
 
 def _owns_models(client: ServerClient) -> bool:

@@ -41,7 +41,7 @@ def _smi_card(card: dict[str, Any]) -> Accelerator:
         memory_bytes=int(memory * MIB) if memory else None,
         bandwidth_bytes_per_s=bandwidth * 1e9 if bandwidth else None,
         source=SENSOR if bandwidth else "",
-        note="amd-smi: maximum bandwidth" if bandwidth else "",
+        note=marked("amd-smi: maximum bandwidth") if bandwidth else "",
     )
 
 

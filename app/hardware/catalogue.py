@@ -9,7 +9,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from app.hardware.profile import CATALOGUE, Accelerator
@@ -79,9 +79,10 @@ class Match:
 class Catalogue:
     def __init__(self, devices: Iterable[Device]) -> None:
         self.devices: Sequence[Device] = tuple(devices)
-        self._words = [
-            (device, frozenset(_words(name))) for device in self.devices for name in (device.name, *device.aliases)
-        ]
+
+    @cached_property
+    def _words(self) -> list[tuple[Device, frozenset[str]]]:
+        return [(device, frozenset(_words(name))) for device in self.devices for name in (device.name, *device.aliases)]
 
     def with_own(self, own: Iterable[Device]) -> "Catalogue":
         """A person's device stands before everything else, and in the place of one of its name."""

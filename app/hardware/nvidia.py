@@ -38,12 +38,12 @@ def from_nvml(nvml: Any) -> Sequence[Accelerator]:
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
-        raise NoAnswer(marked("NVML says: {error}", error=error)) from error
+        raise NoAnswer(marked("NVML says: {words}", words=error)) from error
     try:
         handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
         return [_card(nvml, handle) for handle in handles]
     except nvml.NVMLError as error:
-        raise NoAnswer(marked("NVML says: {error}", error=error)) from error
+        raise NoAnswer(marked("NVML says: {words}", words=error)) from error
     finally:
         nvml.nvmlShutdown()
 
@@ -60,7 +60,7 @@ def _card(nvml: Any, handle: Any) -> Accelerator:
         memory_bytes=int(memory) if memory else None,
         bandwidth_bytes_per_s=bandwidth,
         source=SENSOR if bandwidth else "",
-        note="NVML: 2 x memory clock x bus width" if bandwidth else "",
+        note=marked("NVML: 2 x memory clock x bus width") if bandwidth else "",
     )
 
 

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 
 from app.hardware.host import Host
 from app.hardware.memory import bandwidth_bytes_per_s
+from app.i18n import marked
 
-MEASURED, SENSOR, CATALOGUE, TYPED = "measured", "sensor", "catalogue", "typed"
+MEASURED, SENSOR, CATALOGUE, TYPED = marked("measured"), marked("sensor"), marked("catalogue"), marked("typed")
 """Where a bandwidth comes from, the best first."""
 
 

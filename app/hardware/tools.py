@@ -36,7 +36,7 @@ def ask(*command: str, timeout_s: float = TIMEOUT_S) -> str:
     if done.returncode and not text.strip():
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise NoAnswer(
-            marked("{name} says: {words}", name=name, words=said[0][:200])
+            marked("{name} complained: {words}", name=name, words=said[0][:200])
             if said
             else marked("{name} failed with code {code:d}", name=name, code=done.returncode)
         )

@@ -2,19 +2,15 @@
 
 from itertools import pairwise
 
-from app.samples import TOKEN_KINDS, Event, Kind, Trace
-
-
-def token_events(trace: Trace) -> list[Event]:
-    return [event for event in trace.events if event.kind in TOKEN_KINDS]
+from app.samples import Kind, Trace
 
 
 def first_token_ms(trace: Trace) -> float | None:
-    return next((event.at_ms for event in trace.events if event.kind in TOKEN_KINDS), None)
+    return trace.token_events[0].at_ms if trace.token_events else None
 
 
 def last_token_ms(trace: Trace) -> float | None:
-    return next((event.at_ms for event in reversed(trace.events) if event.kind in TOKEN_KINDS), None)
+    return trace.token_events[-1].at_ms if trace.token_events else None
 
 
 def first_answer_ms(trace: Trace) -> float | None:
@@ -23,28 +19,27 @@ def first_answer_ms(trace: Trace) -> float | None:
 
 def unseen_reasoning(trace: Trace) -> int:
     """Output tokens that came before the first one seen: reasoning that the server counts, but keeps to itself."""
-    seen = token_events(trace)
-    tokens = trace.reasoning_tokens or 0
-    is_seen = any(event.kind in (Kind.REASONING, Kind.HIDDEN) for event in seen)
+    tokens, seen = trace.reasoning_tokens or 0, trace.token_events
+    is_seen = tokens == 0 or any(event.kind in (Kind.REASONING, Kind.HIDDEN) for event in seen)
     # where reasoning comes as plain text, there are more events than the answer alone can have
     return 0 if is_seen or len(seen) > (trace.output_tokens or 0) - tokens else tokens
 
 
 def visible_bytes(trace: Trace) -> int:
-    return sum(event.size_bytes for event in token_events(trace))
+    return sum(event.size_bytes for event in trace.token_events)
 
 
 def is_mostly_unseen(trace: Trace) -> bool:
     """Whether most of the tokens left no trace in the stream, not even one that tells when they came."""
-    n, seen = trace.output_tokens or 0, token_events(trace)
-    if not seen or seen[0].tokens or unseen_reasoning(trace) or any(event.kind is Kind.HIDDEN for event in seen):
+    n, seen = trace.output_tokens or 0, trace.token_events
+    if not 0 < 2 * len(seen) < n or visible_bytes(trace) >= n:
         return False
-    return 2 * len(seen) < n and visible_bytes(trace) < n
+    return not (seen[0].tokens or unseen_reasoning(trace) or any(event.kind is Kind.HIDDEN for event in seen))
 
 
 def decode_steps(trace: Trace) -> int | None:
     """Output tokens that came after the first token event: n - 1, less those that it is known to hold or to follow."""
-    n, seen = trace.output_tokens, token_events(trace)
+    n, seen = trace.output_tokens, trace.token_events
     if n is None or not seen:
         return None
     until_first = seen[0].tokens or unseen_reasoning(trace) + 1
@@ -53,8 +48,7 @@ def decode_steps(trace: Trace) -> int | None:
 
 def gaps_ms(trace: Trace) -> list[float]:
     """Between consecutive token events; ITL where each event holds one token, else chunk gaps."""
-    times = [event.at_ms for event in token_events(trace)]
-    return [later - earlier for earlier, later in pairwise(times)]
+    return [later.at_ms - earlier.at_ms for earlier, later in pairwise(trace.token_events)]
 
 
 def span_ms(trace: Trace) -> float | None:
@@ -85,7 +79,7 @@ def arrives_in_bursts(trace: Trace) -> bool:
         return True
     # a single long stall makes the mean long, but no tokens come at once
     threshold = min(BURST_SHARE_OF_MEAN_GAP * span / len(gaps), AT_ONCE_MS)
-    bursts = 1 + sum(gap >= threshold for gap in gaps)
+    bursts = 1 + len([gap for gap in gaps if gap >= threshold])
     if bursts <= 8:
         return events / bursts >= 4
     speculates = trace.server is not None and bool(trace.server.draft_tokens)

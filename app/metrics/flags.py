@@ -65,12 +65,12 @@ def _unseen_tokens(sample: Sample) -> int:
     trace = sample.trace
     if trace.output_tokens is None or trace.not_streamed or trace.count_source is CountSource.EVENTS:
         return 0
-    return trace.output_tokens - len(clock.token_events(trace))
+    return trace.output_tokens - len(trace.token_events)
 
 
 def _bundled(sample: Sample) -> bool:
     unseen = _unseen_tokens(sample)
-    return unseen > max(1, 0.05 * len(clock.token_events(sample.trace))) and not _hidden_tokens(sample)
+    return unseen > max(1, 0.05 * len(sample.trace.token_events)) and not _hidden_tokens(sample)
 
 
 def _hidden_tokens(sample: Sample) -> bool:
@@ -82,7 +82,7 @@ def _hidden_tokens(sample: Sample) -> bool:
 
 def _empty(sample: Sample) -> bool:
     trace = sample.trace
-    is_seen = trace.not_streamed or clock.token_events(trace)
+    is_seen = trace.not_streamed or trace.token_events
     return trace.status is Status.OK and not is_seen and not _hidden_tokens(sample)
 
 
@@ -202,7 +202,7 @@ FLAGS = {
             "The server gave no token count, so stream events were counted instead.",
             "Take the speed as a lower bound: one event may hold several tokens.",
             False,
-            lambda s: s.trace.count_source is CountSource.EVENTS and bool(clock.token_events(s.trace)),
+            lambda s: s.trace.count_source is CountSource.EVENTS and bool(s.trace.token_events),
         ),
         Flag(
             "unit_mismatch",

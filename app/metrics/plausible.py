@@ -26,7 +26,7 @@ LONG_PROMPT_TOKENS = 256
 
 def is_output_count_absurd(sample: Sample) -> bool:
     """Many times what was asked for and what was seen, or far less than was seen: an event holds a token or more."""
-    n, events = sample.trace.output_tokens, len(clock.token_events(sample.trace))
+    n, events = sample.trace.output_tokens, len(sample.trace.token_events)
     if n is None:
         return False
     is_too_many = n > MANY_TIMES * max(sample.point.output_tokens, events) + MANY_TIMES

@@ -6,6 +6,7 @@ from sqlmodel import Session
 
 from app.ceiling.decode import DecodeCeiling
 from app.ceiling.efficiency import mbu
+from app.kept import kept
 from app.roof.foundation import Foundation, foundation
 from app.roof.points import decode_of, step_of
 from app.store.decodes import newest_decodes
@@ -17,6 +18,7 @@ class ConfigRoof(NamedTuple):
     """Of the newest run, as a share of 1; never clamped."""
 
 
+@kept(2)
 def config_roofs(session: Session, machine_id: int | None = None) -> dict[tuple[int, str], ConfigRoof]:
     """By configuration and suite, at the suite's main point; those whose ceiling is unknown are missing."""
     found: dict[tuple[int, str], ConfigRoof] = {}

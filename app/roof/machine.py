@@ -8,13 +8,14 @@ from sqlmodel import Session
 from app.ceiling.decode import DecodeCeiling, Device, Split
 from app.ceiling.efficiency import judge, mbu, published_kind
 from app.hardware.catalogue import Catalogue
+from app.i18n import _, pause
 from app.models import Machine
 from app.roof.foundation import Foundation, foundation
 from app.roof.points import decode_of, step_of
 from app.samples import Point
 from app.store.decodes import Decode, fastest_decodes
 from app.store.devices import load_catalogue
-from app.store.machines import Stated, devices
+from app.store.machines import Stated, device_title, devices
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,9 @@ def _name(found: Foundation) -> str:
     together = " + ".join(f"{count} × {name}" if count > 1 else name for name, count in counts.items())
     if len(found.holders) == 1:
         return together
-    return f"{together}, {'tensor parallel' if found.split is Split.TENSOR else 'in series'}"
+    return pause(", ").join(
+        (device_title(together), _("tensor parallel") if found.split is Split.TENSOR else _("in series"))
+    )
 
 
 def _sorted(uses: Iterable[ModelUse]) -> list[ModelUse]:

@@ -35,7 +35,7 @@ def facts(config: Config, model: Model, held: Sequence[MachineDevice]) -> Iterat
 def bandwidth(roof: RunRoof) -> Fact:
     holder = roof.foundation.holders[0]
     rate = units.bandwidth(holder.device.bandwidth_bytes_per_s)
-    return Fact("Memory bandwidth", f"{rate}, {source_words(holder.stated.source)}")
+    return Fact("Memory bandwidth", f"{rate} · {source_words(holder.stated.source)}")
 
 
 def meanings(keys: Iterable[str]) -> Iterator[str]:

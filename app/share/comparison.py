@@ -189,7 +189,7 @@ def _remarks(found: Compared) -> Iterator[str]:
     for pair in found.comparison.pairs:
         letters = {"result": found.sides[pair.place].letter, "base": found.sides[0].letter}
         said = marked("they cannot be compared") if pair.refusal else pair.verdict or NO_VERDICT
-        yield f"{marked('Result {result} against {base}', **letters)}: {said}."
+        yield f"{marked('Result {result} against {base}', **letters)} · {said}"
     yield marked(
         "Better and worse: the 95 % interval of the ratio excludes 1, and the change is larger than the noise of both. "
         "Same: the interval lies within 3 %. Inconclusive: everything else."

@@ -142,7 +142,7 @@ def _remarks(found: Result) -> Iterator[str]:
         yield marked("Medians of the samples; warm-ups are listed, but never counted.")
     for key, flag in FLAGS.items():
         if any(key in sample.flags for sample in found.taken if not sample.is_warmup):
-            yield f"{flag.title.capitalize()}: {flag.sentence}"
+            yield f"{flag.title.capitalize()} · {flag.sentence}"
     if found.top is not None:
         yield marked(
             "A ceiling is what memory bandwidth and computing allow at most; whatever is uncertain is left out of its "

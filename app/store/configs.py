@@ -11,6 +11,7 @@ from sqlmodel import Session, col, select
 from app.configuration import Snapshot, told_apart
 from app.errors import NotFound
 from app.i18n import _, marked
+from app.kept import kept
 from app.models import FULL_GEOMETRY, Config, Machine, Model, Server
 
 
@@ -87,8 +88,13 @@ class Described(NamedTuple):
     machine: str = ""
 
 
-def describe(session: Session, server_slugs: Collection[str] | None = None) -> dict[int, Described]:
+def describe(session: Session, server_slugs: Collection[str] | None = None) -> Mapping[int, Described]:
     """Every configuration by its id, or those of some servers."""
+    return _described(session, None if server_slugs is None else frozenset(server_slugs))
+
+
+@kept(4)
+def _described(session: Session, server_slugs: frozenset[str] | None) -> Mapping[int, Described]:
     query = (
         select(Config, Model, Server.name, Machine.name)
         .join(Model, col(Model.id) == Config.model_id)

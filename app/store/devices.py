@@ -8,12 +8,12 @@ from typing import Any
 from sqlmodel import Session, select
 
 from app.ceiling import decode
-from app.db import remembered
 from app.errors import BadInput, NotFound
 from app.hardware import catalogue
 from app.hardware.catalogue import Catalogue
 from app.hardware.profile import CATALOGUE
 from app.i18n import _, enumerated, joined
+from app.kept import kept
 from app.models import Device, Machine
 from app.store import machines
 from app.store.machines import MachineDevice
@@ -101,8 +101,9 @@ def _of_machine(device: MachineDevice, machine: str) -> KnownDevice:
     return KnownDevice(here, stated.words, device.memory_bytes)
 
 
+@kept(1)
 def load_catalogue(session: Session) -> Catalogue:
-    return catalogue.built_in().with_own(_known(device) for device in remembered(session, list_devices))
+    return catalogue.built_in().with_own(_known(device) for device in list_devices(session))
 
 
 def list_devices(session: Session) -> Sequence[Device]:

@@ -13,6 +13,7 @@ from sqlalchemy import String, cast, func, null, select
 from sqlalchemy.orm import aliased
 from sqlmodel import Session, col
 
+from app.kept import kept
 from app.models import Config, Machine, Measurement, Model, Run, Server
 from app.samples import Point
 from app.store.filters import COUNTS
@@ -161,6 +162,7 @@ class Known(NamedTuple):
         return tuple(dict.fromkeys([*own, *self.configs[place.config_id].config.labels]))
 
 
+@kept(2)
 def known(session: Session) -> Known:
     configs = session.execute(
         select(Config, Model, col(Server.slug))
@@ -197,6 +199,7 @@ class Played(NamedTuple):
     point: Point
 
 
+@kept(2)
 def played(session: Session) -> set[Played]:
     """In the newest run of each configuration and suite version: about all that there is, without reading all of it."""
     newest = _filtered(select(func.max(col(Run.id))), Where()).group_by(col(Run.config_id), col(Run.suite_sha256))

@@ -9,6 +9,7 @@ from sqlmodel import Session, col, select
 
 from app.errors import BadInput
 from app.i18n import _, enumerated
+from app.kept import kept
 from app.models import RUN_STATES, Config, Machine, Model, Run, Server
 from app.store.json_columns import any_item_has, any_value_has, has_item, items
 
@@ -103,6 +104,7 @@ def _mentions(word: str) -> ColumnElement[bool]:
     )
 
 
+@kept(1)
 def filter_choices(session: Session) -> dict[str, list[tuple[str, str]]]:
     """For each filter, the values there are as (value, title)."""
     machines = session.exec(select(Machine.slug, Machine.name).order_by(Machine.name)).all()

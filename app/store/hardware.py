@@ -12,6 +12,7 @@ from sqlmodel import Session, col
 
 from app.hardware.catalogue import is_same_name
 from app.i18n import _, marked
+from app.kept import kept
 from app.models import Machine, Run
 from app.store.filters import COUNTS
 from app.store.machines import MachineDevice, Stated, device_title, devices
@@ -223,6 +224,7 @@ class Timelines:
         return bisect_right(self._since.get(server_id, []), moment) - 1
 
 
+@kept(4)
 def timelines(session: Session, server_id: int | None = None) -> Timelines:
     """Reads only the runs whose record is another than that of the run before; hidden ones do not count."""
     order = [col(Run.started_at), col(Run.id)]

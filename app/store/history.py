@@ -1,45 +1,23 @@
 """Done runs in order of time, with the metrics that a history shows."""
 
-import sys
-from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Text, cast
+from sqlalchemy import ColumnElement, String, Text, cast, type_coerce
 from sqlalchemy.orm import aliased
 from sqlmodel import Session, col, func, select
 
 from app.errors import BadInput
 from app.i18n import _
+from app.kept import kept
 from app.metrics import TRIPLE
 from app.models import Config, Machine, Measurement, Model, Run, Server
 from app.store.filters import COUNTS, Filter, filtered
-from app.store.hardware import HardwareChange
 
-
-class HistoryPoint(NamedTuple):
-    """One done run at its suite's main point: only what charts and comparisons of many runs need."""
-
-    public_id: str
-    started_at: datetime
-    config_id: int
-    server_id: int
-    suite_sha256: str
-    labels: str
-    """Its own, as JSON: parsed only by whoever needs them."""
-    readings: tuple[Any, ...]
-    """Of each metric that was asked for three: value, standard deviation and count of its samples."""
-
-    def value(self, place: int) -> float | None:
-        """Of the `place`-th metric; in its own unit, as its deviation is."""
-        found: float | None = self.readings[3 * place]
-        return found
-
-    def deviation(self, place: int) -> float | None:
-        found: float | None = self.readings[3 * place + 1]
-        return found
+if TYPE_CHECKING:
+    from app.store.points import Points
 
 
 @dataclass(frozen=True)
@@ -55,6 +33,14 @@ class Period:
                 _("A history from {since} to {until} ends before it begins.", since=self.since, until=self.until)
             )
 
+    def holds(self) -> list[ColumnElement[bool]]:
+        found = []
+        if self.since:
+            found.append(col(Run.started_at) >= datetime.combine(self.since, time(), UTC))
+        if self.until and self.until < date.max:
+            found.append(col(Run.started_at) < datetime.combine(self.until + timedelta(days=1), time(), UTC))
+        return found
+
 
 ALWAYS = Period()
 
@@ -65,20 +51,31 @@ def history(
     metrics: Sequence[str] = TRIPLE,
     period: Period = ALWAYS,
     config_ids: Collection[int] | None = None,
-) -> tuple[list[HistoryPoint], int]:
+) -> tuple["Points", int]:
     """All done runs that count, in order of time, and how many hidden ones are left out; None: all configurations."""
-    query = _points(metrics, where)
-    if period.since:
-        query = query.where(col(Run.started_at) >= datetime.combine(period.since, time(), UTC))
-    if period.until and period.until < date.max:
-        query = query.where(col(Run.started_at) < datetime.combine(period.until + timedelta(days=1), time(), UTC))
+    return _history(session, where, tuple(metrics), period, None if config_ids is None else tuple(config_ids))
+
+
+@kept(2)
+def _history(
+    session: Session, where: Filter, metrics: tuple[str, ...], period: Period, config_ids: tuple[int, ...] | None
+) -> tuple["Points", int]:
+    wanted = period.holds()
     if config_ids is not None:
-        query = query.where(col(Run.config_id).in_(config_ids))
-    hidden: int = session.execute(query.where(~COUNTS).with_only_columns(func.count(col(Run.id)))).scalar_one()
-    return _read(session, query.where(COUNTS)), hidden
+        wanted.append(col(Run.config_id).in_(config_ids))
+    counted = filtered(_done(select(func.count(col(Run.id)))), where).where(~COUNTS, *wanted)
+    hidden: int = session.execute(counted).scalar_one()
+    everything = Filter(suite=where.suite), metrics, ALWAYS, None
+    wide = None if (where, metrics, period, config_ids) == everything else _history.known(session, *everything)
+    if wide is None:
+        return _read(session, filtered(_points(metrics), where).where(COUNTS, *wanted), metrics), hidden
+    # a choice on an open history: which runs is asked in a fraction of the time that their measurements take
+    chosen = session.execute(filtered(_done(select(Run.public_id)), where).where(COUNTS, *wanted)).scalars()
+    return wide[0].take(wide[0].with_public_ids(chosen)), hidden
 
 
-def newest(session: Session, per_series: int, metrics: Sequence[str] = TRIPLE) -> list[HistoryPoint]:
+@kept(2)
+def newest(session: Session, per_series: int, metrics: Sequence[str] = TRIPLE) -> "Points":
     """The newest runs that count of each configuration and suite, on servers that are in use, in order of time."""
     age = func.row_number().over(
         partition_by=[col(Run.config_id), col(Run.suite_key)], order_by=[col(Run.started_at).desc(), col(Run.id).desc()]
@@ -88,27 +85,23 @@ def newest(session: Session, per_series: int, metrics: Sequence[str] = TRIPLE) -
         .where(Run.status == "done", COUNTS, col(Run.config_id).is_not(None))
         .subquery()
     )
-    query = _points(metrics, Filter()).where(col(Run.id).in_(select(aged.c.id).where(aged.c.age <= per_series)))
-    return _read(session, query.where(col(Server.archived_at).is_(None), col(Machine.archived_at).is_(None)))
+    query = _points(metrics).where(col(Run.id).in_(select(aged.c.id).where(aged.c.age <= per_series)))
+    in_use = query.where(col(Server.archived_at).is_(None), col(Machine.archived_at).is_(None))
+    return _read(session, in_use, metrics)
 
 
-def _points(metrics: Sequence[str], where: Filter) -> Any:
+def _points(metrics: Sequence[str]) -> Any:
     tables = [aliased(Measurement, name=metric) for metric in metrics]
-    query: Any = (
+    query: Any = _done(
         select(  # type: ignore[call-overload]  # typed for at most four columns
             Run.public_id,
-            Run.started_at,
+            type_coerce(Run.started_at, String),  # as it is stored: texts become moments faster all together
             Run.config_id,
             Run.server_id,
             Run.suite_sha256,
             cast(col(Run.labels), Text),
             *(column for each in tables for column in (each.value, each.standard_deviation, each.sample_count)),
         )
-        .select_from(Run)
-        .join(Machine, col(Machine.id) == Run.machine_id)
-        .join(Server, col(Server.id) == Run.server_id)
-        .join(Config, col(Config.id) == Run.config_id)
-        .join(Model, col(Model.id) == Config.model_id)
     )
     for table, metric in zip(tables, metrics, strict=True):
         query = query.outerjoin(
@@ -118,35 +111,24 @@ def _points(metrics: Sequence[str], where: Filter) -> Any:
             & (col(table.metric) == metric)
             & col(table.is_shown).is_(True),
         )
-    return filtered(query, where).where(Run.status == "done")
+    return query
 
 
-def _read(session: Session, query: Any) -> list[HistoryPoint]:
-    # plain columns in blocks, equal words once: with thousands of runs, whatever lives on is felt
-    found = session.connection().execute(query.order_by(col(Run.started_at), col(Run.id)))
-    plain = len(HistoryPoint._fields) - 1
-    return [
-        HistoryPoint._make((*row[:4], sys.intern(row[4]), sys.intern(row[5]), row[plain:]))
-        for block in found.partitions(500)
-        for row in block
-    ]
+def _done(query: Any) -> Any:
+    """Outer joins, though every run has its machine: databases leave out those that nothing is asked of."""
+    joined = (
+        query.select_from(Run)
+        .outerjoin(Machine, col(Machine.id) == Run.machine_id)
+        .outerjoin(Server, col(Server.id) == Run.server_id)
+        .outerjoin(Config, col(Config.id) == Run.config_id)
+        .outerjoin(Model, col(Model.id) == Config.model_id)
+    )
+    return joined.where(Run.status == "done", col(Run.config_id).is_not(None))
 
 
-def stretches(
-    points: Iterable[HistoryPoint], hardware: Mapping[int, Sequence[HardwareChange]]
-) -> list[list[HistoryPoint]]:
-    """Points in order of time, apart by what no level or line may cross: configuration, prompt and hardware.
+def _read(session: Session, query: Any, metrics: Sequence[str]) -> "Points":
+    from app.store.points import Points  # loads numpy: not at start
 
-    `hardware` by server, its changes in order of time. Each stretch is in order of time, and they are in the order of
-    their first runs.
-    """
-    moments = {server_id: [change.at for change in changes] for server_id, changes in hardware.items()}
-    found: dict[tuple[int, str, int], list[HistoryPoint]] = {}
-    for point in points:
-        known = moments.get(point.server_id)
-        key = (point.config_id, point.suite_sha256, bisect_right(known, point.started_at) if known else 0)
-        if key in found:
-            found[key].append(point)
-        else:
-            found[key] = [point]
-    return list(found.values())
+    session.flush()  # which a connection does not do by itself
+    found = session.connection().execute(query)
+    return Points.of_rows(found.partitions(1000), 3 * len(metrics))

@@ -9,6 +9,7 @@ from sqlmodel import Session, col, func, not_, select
 
 from app.errors import BadInput
 from app.i18n import _
+from app.kept import kept
 from app.metrics import TRIPLE
 from app.models import Config, Machine, Measurement, Model, Run, Server
 from app.samples import Point
@@ -117,20 +118,24 @@ def list_runs(
     column = col(SORTS[sort])
     ordered = column.desc() if descending else column.asc()
     order = (ordered if sort == DEFAULT_SORT else ordered.nulls_last(), col(Run.id).desc())
-    # first which runs, with only what they are sorted by, then all about them
+    # first which runs, with only what they are sorted by, then all about them: PostgreSQL would read the measurements
+    # of all runs, if it did not know how few they are
     measured = [each for each in MEASURED if SORTS[sort] is each.value]
     page_ids = _joined(select(col(Run.id)), measured).order_by(*order)
     page_ids = filtered(page_ids, where).limit(per_page).offset((max(1, page) - 1) * per_page)
-    rows = session.execute(_rows().where(col(Run.id).in_(page_ids)).order_by(*order)).all()
+    ids = session.execute(page_ids).scalars().all()
+    rows = session.execute(_rows().where(col(Run.id).in_(ids)).order_by(*order)).all()
     return _made(session, rows), count_runs(session, where)
 
 
+@kept(8)
 def count_runs(session: Session, where: Filter) -> int:
     query = _joined(select(func.count(col(Run.id))), ())
     found: int = session.execute(filtered(query, where)).scalar_one()
     return found
 
 
+@kept(4)
 def latest_per_config(session: Session, where: Filter | None = None, archived: bool | None = None) -> list[Row]:
     """The newest run of each configuration and suite that is done and counts, newest first.
 
@@ -141,13 +146,14 @@ def latest_per_config(session: Session, where: Filter | None = None, archived: b
         .where(Run.status == "done", col(Run.config_id).is_not(None), COUNTS)
         .group_by(col(Run.config_id), col(Run.suite_key))
     )
-    query = filtered(_rows(), where or Filter()).where(col(Run.id).in_(newest))
+    query = filtered(_rows(), where or Filter()).where(col(Run.id).in_(session.execute(newest).scalars().all()))
     if archived is not None:
         is_archived = col(Server.archived_at).is_not(None) | col(Machine.archived_at).is_not(None)
         query = query.where(is_archived if archived else not_(is_archived))
     return _made(session, session.execute(query.order_by(col(Run.started_at).desc())).all())
 
 
+@kept(2)
 def decode_trends(session: Session, per_config: int = 20) -> dict[tuple[int, str], list[float]]:
     """The decode speeds of the newest runs of each configuration and suite, oldest first."""
     age = func.row_number().over(

@@ -11,7 +11,7 @@ from sqlmodel import Session, col, select
 from app.errors import BadInput, NotFound
 from app.hardware import memory, this_host
 from app.hardware.profile import CATALOGUE, MEASURED, SENSOR, TYPED, Profile
-from app.i18n import _, marked
+from app.i18n import _, marked, pause, translated
 from app.models import Machine, now
 from app.store import bandwidth
 from app.store.slugs import free_slug
@@ -159,7 +159,7 @@ class Stated:
         """`measured on the machine on 2026-11-02, a lower bound`"""
         when = _(" on {at:%Y-%m-%d}", at=self.at) if self.at else ""
         later = _(", after this run") if self.is_later else ""
-        note = f", {_(self.note)}" if self.note else ""
+        note = f"{pause(', ')}{translated(self.note)}" if self.note else ""
         return f"{source_words(self.source)}{when}{later}{note}"
 
 

@@ -180,4 +180,4 @@ def _whole(value: Any, what: str) -> int:
     try:
         return int(str(value))
     except ValueError as error:
-        raise BadInput(_("{what} must be a whole number.", what=_(what))) from error
+        raise BadInput(_("{title} must be a whole number.", title=_(what))) from error

@@ -1,6 +1,6 @@
 """A suite's point in words."""
 
-from app.i18n import _
+from app.i18n import _, pause
 from app.samples import Point
 from app.units import plural
 
@@ -10,7 +10,7 @@ def point_title(point: Point) -> str:
     >>> point_title(Point(2064, 128, concurrency=4, depth=2000))
     '2,064 prompt tokens, 128 output tokens, 4 streams, 2,000 in the cache before'
     """
-    return ", ".join([_prompt(point), plural(point.output_tokens, "output token"), *_seldom(point)])
+    return pause(", ").join([_prompt(point), plural(point.output_tokens, "output token"), *_seldom(point)])
 
 
 def brief_title(point: Point) -> str:
@@ -19,7 +19,7 @@ def brief_title(point: Point) -> str:
     >>> brief_title(Point(2064, 128)), brief_title(Point(512, 128, concurrency=4))
     ('2,064 prompt tokens', '512 prompt tokens, 4 streams')
     """
-    return ", ".join([_prompt(point), *_seldom(point)])
+    return pause(", ").join([_prompt(point), *_seldom(point)])
 
 
 def _prompt(point: Point) -> str:

@@ -44,6 +44,7 @@ from app.web.pages import (
     shares,
     suites,
 )
+from app.web.paths import routes_by_name
 from app.web.security import Guard, allowed_hosts, check_listen
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
     for part in (login, language, api, progress, *PAGES):
         web.include_router(part.router)
     web.mount("/static", StaticFiles(directory=files.STATIC), name="static")
+    web.state.routes = routes_by_name(web)
     errors.install(web)
     web.add_middleware(Head)
     web.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=COMPRESSION)

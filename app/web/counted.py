@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.counted import Counted
-from app.i18n import _, marked
+from app.i18n import _, enumerated, marked
 from app.metrics import metrics
 from app.metrics.beside import Beside, beside
 from app.samples import Sample
@@ -75,7 +75,7 @@ def counted_panel(kept: Sequence[Mapping[str, Any]], samples: Sequence[Sample]) 
         if found[0].cause:
             causes.setdefault(found[0].cause, []).append(_title(name))
     lines = tuple(_line(name, found) for name, found in by_name.items())
-    return Panel(lines, tuple((", ".join(titles), cause) for cause, titles in causes.items())) if lines else None
+    return Panel(lines, tuple((enumerated(titles), cause) for cause, titles in causes.items())) if lines else None
 
 
 def _line(name: str, found: Sequence[Beside]) -> Line:

@@ -29,6 +29,14 @@ _HEADINGS = {
     502: marked("The server does not answer as it should"),
 }
 _HEADING = marked("Not possible")
+_INVALID = {
+    "greater_than_equal": marked("{title} must be at least {ge}."),
+    "int_parsing": marked("{title} must be a whole number."),
+    "less_than_equal": marked("{title} must be at most {le}."),
+    "missing": marked("{title} is missing."),
+    "string_pattern_mismatch": marked("{title} is none of its possible values."),
+}
+"""By what Pydantic calls the fault of a value in an address or a form."""
 
 
 def install(web: FastAPI) -> None:
@@ -66,6 +74,8 @@ def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"][1:] if isinstance(part, str))
+    if where and not wants_json(request) and (said := _INVALID.get(first["type"])):
+        return response(request, 422, _(said, title=where, **first.get("ctx", {})))
     what = f"{where}: {first['msg']}" if where else first["msg"]
     return response(request, 422, f"{what[0].upper()}{what[1:]}.")
 

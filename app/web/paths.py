@@ -2,13 +2,33 @@
 
 from typing import Any
 
+from fastapi import FastAPI
+from fastapi.routing import RouteContext, iter_route_contexts
 from starlette.requests import Request
+from starlette.routing import NoMatchFound
+
+
+def routes_by_name(web: FastAPI) -> dict[str, list[RouteContext]]:
+    """Of an application that is complete: an address asks one route, and not all of them in turn."""
+    found: dict[str, list[RouteContext]] = {}
+    for route in iter_route_contexts(web.routes):
+        found.setdefault(route.name or "", []).append(route)
+    return found
 
 
 def path_for(request: Request, name: str, /, **path_params: Any) -> str:
     """The path of a route with the sub-path before it."""
     root: str = request.scope.get("root_path", "").rstrip("/")
-    return f"{root}{request.app.url_path_for(name, **path_params)}"
+    return f"{root}{_own_path(request, name, **path_params)}"
+
+
+def _own_path(request: Request, name: str, /, **path_params: Any) -> str:
+    for route in request.app.state.routes.get(name, ()):
+        try:
+            return str(route.url_path_for(name, **path_params))
+        except NoMatchFound:  # of another with the same name
+            continue
+    raise NoMatchFound(name, path_params)
 
 
 def route_path(request: Request) -> str:
@@ -44,7 +64,7 @@ def absolute(request: Request, path: str) -> str:
 
 def is_within(request: Request, name: str) -> bool:
     """Whether the request is for the named page or one below it."""
-    home, path = request.app.url_path_for(name), route_path(request)
+    home, path = _own_path(request, name), route_path(request)
     return path == home or (home != "/" and path.startswith(f"{home}/"))
 
 

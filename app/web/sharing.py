@@ -44,7 +44,12 @@ def of_page(address: str) -> list[tuple[str, str]]:
     if above == "runs":
         return of_runs([page])
     if page not in _PAGES:
-        raise BadInput(f"The address of a run, a comparison, the explorer or a ceiling can be shared, not {address!r}.")
+        raise BadInput(
+            _(
+                "The address of a run, a comparison, the explorer or a ceiling can be shared, not {address!r}.",
+                address=address,
+            )
+        )
     query = parse_qsl(parts.query, keep_blank_values=True)
     return [("kind", _PAGES[page]), *(each for each in query if each[0] not in OWN_FIELDS)]
 

@@ -40,7 +40,7 @@ def news(session: Session, moment: datetime) -> list[News]:
     if not found:
         return []
     known = configs.describe(session)
-    titles = distinct_titles({key: known[key] for key in {point.config_id for point in points}}, engine_titles())
+    titles = distinct_titles({key: known[key] for key in points.used_configs}, engine_titles())
     told = [
         News(
             sentence=said[:1].upper() + said[1:],

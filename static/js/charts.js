@@ -9,6 +9,16 @@
     showSendToCloud: false,
     plotlyServerURL: "",
     responsive: true,
+    locale: document.documentElement.lang,
+  };
+  // Plotly writes the dates of an axis; numbers look the same in each language
+  const MONTHS = Array.from({ length: 12 }, (_, month) => `${month + 1}月`);
+  const DAYS = [..."日一二三四五六"].map((day) => `週${day}`);
+  const CHINESE = {
+    months: MONTHS, shortMonths: MONTHS, days: DAYS, shortDays: DAYS, periods: ["上午", "下午"],
+    dateTime: "%Y-%m-%d %H:%M:%S", date: "%Y-%m-%d", time: "%H:%M:%S",
+    decimal: ".", thousands: ",", grouping: [3], currency: ["$", ""],
+    year: "%Y年", month: "%Y年%-m月", dayMonth: "%-m月%-d日", dayMonthYear: "%Y年%-m月%-d日",
   };
   const CHARACTER_WIDTH = 6.4; // of the 11 px labels, roughly: only decides whether a label gets its words
   const PAPER_WIDTH = 640; // px between the margins of A4 with room to spare, and of US Letter
@@ -224,6 +234,7 @@
   const drawn = () => document.querySelectorAll(".js-plotly-plot[data-figure]");
   const startAll = () => document.querySelectorAll("[data-figure]:not(.js-plotly-plot, .chart-failed)").forEach(start);
 
+  window.Plotly?.register({ moduleType: "locale", name: "zh-Hant", dictionary: {}, format: CHINESE });
   startAll();
   document.addEventListener("htmx:after:swap", startAll);
   document.addEventListener("themechange", () => drawn().forEach((plot) => draw(plot)));

@@ -5,15 +5,19 @@ another one, since bare SQL tells nothing of their work:
 
 * what asks for less SQL than an empty page takes has the empty page: the glossary, which asks for none;
 * a run and a comparison compute from raw events: bare SQL, and unpacking the events of the samples that it read.
+
+Answers are kept until something is written, so something is written before each page is asked for: it reads everything
+anew. What a choice on an open history costs, first and when it was made before, is measured apart, without that.
 """
 
 import gc
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -25,11 +29,11 @@ from starlette.testclient import TestClient
 
 from app import files
 from app.db import Database, migrate
-from app.models import Run
+from app.models import Run, now
 from app.settings import Settings
 from app.store.samples import samples_of
 from tests.bench.table import Budget, Figure, at_most, in_turn
-from tests.everywhere import add_share, addresses
+from tests.everywhere import add_share, addresses, choices_in_history
 from tests.many import add_many
 from tests.ports import free_port
 from tests.waiting import until
@@ -40,6 +44,7 @@ RUNS = 100_000
 ROUNDS, ROUNDS_OF_QUICK, QUICK_S = 3, 15, 0.2
 FACTOR, MOST_QUERIES, MOST_BYTES, MOST_MEMORY = 3, 20, 300_000, 200_000_000
 EMPTY = "glossary"
+_CHOICE = {"hx-request": "true", "hx-request-type": "partial"}
 UNPACKING = ("run", "share, preview", "API run", "compare 2", "compare 8")
 
 
@@ -51,6 +56,9 @@ def run() -> Iterator[Figure | Budget]:
         paths = _filled(database, runs)
         with pages(settings) as client:  # whose runner asks for nothing meanwhile
             shown = _Pages(client, client.app.state.database)  # type: ignore[attr-defined]  # it is a FastAPI
+            with database.read() as session:
+                choices = choices_in_history(session)
+            yield from shown.choices(f"history, {{}}, {runs:,} runs", choices)
             for name, path in paths.items():
                 yield from shown.figures(f"{name}, {runs:,} runs", path, paths[EMPTY], name in UNPACKING)
         yield _memory(folder, runs, list(paths.values()))
@@ -90,11 +98,36 @@ class _Pages:
         yield Budget(f"{what}: queries", len(selects), MOST_QUERIES, "")
         yield Budget(f"{what}: compressed", n_bytes / 1000, MOST_BYTES / 1000, "kB")
 
+    def choices(self, what: str, paths: Sequence[str]) -> Iterator[Figure]:
+        """The page is open; each choice is made, and then made again."""
+        first, again, bare = [], [], []
+        for path in paths:
+            selects, _ = self._asked(path)
+            for _ in range(ROUNDS):
+                self.page_s("/history")
+                first.append(self._s(path, _CHOICE))
+                again.append(self._s(path, _CHOICE))
+                bare.append(self._sql_s(selects))
+        sql = statistics.median(bare) * 1000
+        for name, taken in (("a new choice", first), ("a choice made before", again)):
+            yield at_most(f"{what.format(name)}: SQL", statistics.median(taken) * 1000, sql, "ms", FACTOR)
+
     def page_s(self, path: str) -> float:
+        self._write()
+        return self._s(path)
+
+    def _s(self, path: str, headers: Mapping[str, str] | None = None) -> float:
         gc.collect()
         began = time.perf_counter()
-        self._client.get(path)
+        self._client.get(path, headers=headers)
         return time.perf_counter() - began
+
+    def _write(self) -> None:
+        """Something that nobody sees."""
+        with self._database.write() as session:
+            run = session.exec(select(Run).limit(1)).one()
+            run.heartbeat_at = now()
+            session.add(run)
 
     def _asked(self, path: str) -> tuple[list[tuple[str, Any]], int]:
         """The statements of a page with their parameters, and its length as it is sent."""
@@ -103,6 +136,7 @@ class _Pages:
         def note(_c: object, _cursor: object, statement: str, parameters: Any, _x: object, _many: object) -> None:
             statements.append((statement, parameters))
 
+        self._write()
         event.listen(self._database.engine, "before_cursor_execute", note)
         answer = self._client.get(path)
         event.remove(self._database.engine, "before_cursor_execute", note)
@@ -111,6 +145,7 @@ class _Pages:
         return selects, int(answer.headers.get("content-length", answer.num_bytes_downloaded))
 
     def _sql_s(self, selects: list[tuple[str, Any]]) -> float:
+        self._write()  # as before a page: SQLite lets go of what it had read itself
         with self._database.engine.connect() as connection:
             cursor = connection.connection.cursor()
             began = time.perf_counter()

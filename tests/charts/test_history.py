@@ -14,7 +14,7 @@ from app.configuration import Snapshot
 from app.metrics import TRIPLE, metrics
 from app.store.configs import Described
 from app.store.hardware import HardwareChange
-from app.store.history import HistoryPoint
+from app.store.points import HistoryPoint, Points
 
 START = datetime(2026, 9, 1, 12, tzinfo=UTC)
 SNAPSHOT = Snapshot("llama.cpp", "b6301", "Qwen3-8B", "Q4_K_M", {"context": 4096})
@@ -44,15 +44,25 @@ def described(**changed: object) -> Described:
 
 
 def drawn(points: list[HistoryPoint], configs: dict[int, Described] | None = None, **more: Any) -> Figure:
-    figure = history(points, configs or {1: described()}, METRICS, lambda public_id: f"/runs/{public_id}", **more)
+    figure = history(
+        Points.of(points), configs or {1: described()}, METRICS, lambda public_id: f"/runs/{public_id}", **more
+    )
     assert figure is not None
     go.Figure(data=figure.data, layout=figure.layout)  # plotly raises for anything it does not know
     return figure
 
 
 def test_nothing_to_draw() -> None:
-    assert history([], {}, METRICS, str) is None
-    assert history([point(0)], {1: described()}, [], str) is None
+    assert history(Points.of([]), {}, METRICS, str) is None
+    assert (
+        history(
+            Points.of([point(0, ttft_ms=None, prefill_tokens_per_s=None, decode_tokens_per_s=None)]),
+            {1: described()},
+            METRICS,
+            str,
+        )
+        is None
+    )
 
 
 def test_three_panels_share_one_time_axis_and_start_at_zero() -> None:
@@ -180,7 +190,7 @@ def test_of_many_values_of_a_field_the_rest_is_said() -> None:
 def test_one_metric_alone_fills_the_chart() -> None:
     tpot = [metrics()["tpot_ms"]]
     readings = HistoryPoint("run0", START, 1, 1, "p", "[]", (16.5, None, 5))
-    figure = history([readings], {1: described()}, tpot, str, roofs={1: 84.2})
+    figure = history(Points.of([readings]), {1: described()}, tpot, str, roofs={1: 84.2})
     assert figure is not None
     assert [key for key in figure.layout if key.startswith("yaxis")] == ["yaxis"]
     assert figure.layout["yaxis"]["domain"] == [0, 1]

@@ -228,7 +228,7 @@ def test_a_machines_device_and_what_is_typed_before_it(config: str, here: Databa
     [
         ([], r"Say what to compute with: --device 'RTX 3090', or --bandwidth in GB/s\."),
         (["--device", "m3 max"], r"'m3 max' may be several devices: Apple M3 Max \(30-core GPU\), Apple M3"),
-        (["--device", "rtx 3091"], r"a device 'rtx 3091'. Did you mean GeForce RTX 3090\?"),
+        (["--device", "rtx 3091"], r"a device 'rtx 3091'\. Did you mean GeForce RTX 3090\?"),
     ],
 )
 def test_devices_that_are_none(config: str, here: Database, arguments: list[str], why: str) -> None:

@@ -53,7 +53,7 @@ def read(key: str, pieces: list[bytes], end: End = End.CLOSED) -> Trace:
 def without_times(trace: Trace) -> Trace:
     return replace(
         trace,
-        events=tuple(replace(event, at_ms=0) for event in trace.events),
+        events=tuple(event._replace(at_ms=0) for event in trace.events),
         end_ms=None,
         reads=0,
     )

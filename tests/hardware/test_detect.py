@@ -374,7 +374,7 @@ def test_a_tool_that_is_missing_fails_or_hangs_is_a_reason(tmp_path: Path, monke
         tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     assert tools.ask("works") == "hello\n"
-    for name, reason in (("fails", "fails says: no driver"), ("missing-tool", "missing-tool is not installed")):
+    for name, reason in (("fails", "fails complained: no driver"), ("missing-tool", "missing-tool is not installed")):
         with pytest.raises(NoAnswer, match=reason):
             tools.ask(name)
     with pytest.raises(NoAnswer, match="hangs did not answer"):

@@ -7,7 +7,7 @@ from sqlmodel import Session, select
 
 from app.db import Database
 from app.errors import BadInput
-from app.models import Config, Run, now
+from app.models import Config, Model, Run, now
 from app.store.filters import Filter
 from app.store.history import Period, history, newest
 from tests.databases import on_both
@@ -57,7 +57,8 @@ def test_some_configurations_and_hidden_runs_of_the_same_choice(database: Databa
         assert ([point.public_id for point in points], hidden) == (mine[1:], 1)
         other = next(run.config_id for run in runs if run.config_id not in (None, one))
         assert history(session, Filter(), config_ids=[other or 0])[1] == 0
-        assert history(session, Filter(), config_ids=[]) == ([], 0)
+        nothing, none_hidden = history(session, Filter(), config_ids=[])
+        assert (len(nothing), none_hidden) == (0, 0)
     assert len(ids) > len(mine)
 
 
@@ -71,3 +72,31 @@ def test_the_newest_runs_of_each_series(database: Database) -> None:
     assert {point.config_id for point in points} == {config_id for config_id, _ in series}
     assert set(configs) >= {point.config_id for point in points}
     assert [point.started_at for point in points] == sorted(point.started_at for point in points)
+
+
+def test_a_choice_on_an_open_history_is_what_it_is_by_itself(database: Database) -> None:
+    with database.write() as session:
+        seed(session, runs=40, detailed=0)
+        a_model = session.exec(select(Model.name)).first()
+        for run in session.exec(select(Run)).all()[::3]:
+            run.labels = ["night"]
+        config_id = session.exec(select(Config.id)).first()
+    choices = [
+        (Filter(suite="triple", model=a_model), Period(), None),
+        (Filter(suite="triple", label="night"), Period(), None),
+        (Filter(suite="triple"), Period(since=date(2026, 10, 1)), None),
+        (Filter(suite="triple"), Period(), [config_id or 0]),
+        (Filter(suite="triple"), Period(), []),
+    ]
+    alone = []
+    for where, period, ids in choices:
+        with database.read() as session:
+            alone.append(list(history(session, where, period=period, config_ids=ids)[0]))
+    with database.read() as session:
+        everything = list(history(session, Filter(suite="triple"))[0])
+    for (where, period, ids), expected in zip(choices, alone, strict=True):
+        with database.read() as session:
+            points, hidden = history(session, where, period=period, config_ids=ids)
+        assert list(points) == expected
+        assert len(points) < len(everything)
+        assert hidden == 0

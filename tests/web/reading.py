@@ -10,7 +10,7 @@ from app import i18n
 
 _SPOKEN = frozenset({"title", "aria-label", "alt", "placeholder", "data-label", "data-failed"})
 _VOID = frozenset({"area", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"})
-_WORDS = re.compile(r"\b[a-z]{2,}(?:['’][a-z]+)?,?(?: [a-z]{2,}(?:['’][a-z]+)?,?){2,}")
+_WORDS = re.compile(r"\b[a-z]{2,}(?:['’][a-z]+)?(?: [a-z]{2,}(?:['’][a-z]+)?){2,}")
 """Three words of English or more; names of products and models hold capitals, digits and signs."""
 
 

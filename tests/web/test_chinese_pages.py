@@ -1,70 +1,136 @@
-"""No page leaves a Chinese reader alone with English: walked over runs that failed, warn and are flagged."""
+"""No page leaves a Chinese reader alone with English: all pages are read, of runs that failed too, and all refusals."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
+from fastapi import FastAPI
+from sqlmodel import select
+from starlette.testclient import TestClient
 
 from app import files
+from app.bench import step
+from app.ceiling.windows import slides_by_default
+from app.counted import Counted
 from app.db import Database, migrate
+from app.engines._counting import Exported, Exporting
+from app.engines.base import Counters
 from app.hardware import bandwidth as memory_bandwidth
+from app.http.problems import status_problem
+from app.http.text import ServerText
 from app.metrics import FLAGS
+from app.models import BandwidthProbe, Config, Machine, Server
 from app.runner import evidence
 from app.samples import Point, Sample, Status
 from app.settings import Settings
+from app.suites import BUILT_IN
 from tests.everywhere import add_share, addresses
 from tests.many import add_many
 from tests.seed import made_sample
-from tests.web import reading
-from tests.web.notebook import add_run, pages
+from tests.web import reading, walk
+from tests.web.conftest import browser
+from tests.web.notebook import add_run
 
 CHINESE = {"accept-language": "zh-TW"}
+STREAMED = ("events",)
+"""Addresses whose answer does not end."""
 
 
 @dataclass(frozen=True)
 class Notebook:
     client: TestClient
     paths: dict[str, str]
+    names: dict[str, str]
+    """What addresses name."""
 
 
 @pytest.fixture(scope="module")
 def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebook]:
-    settings = Settings(data_dir=Path(tmp_path_factory.mktemp("chinese")))
+    settings = Settings(data_dir=Path(tmp_path_factory.mktemp("chinese")), sensors=False)
     database = Database(settings.effective_database_url)
     migrate(database, files.MIGRATIONS)
     with database.write() as session:
-        add_many(session, 200)
+        public_id = add_many(session, 100)[-1]
         share = add_share(session)
+    troubled = _troubled(database)
     with database.read() as session:
         paths = addresses(session, share)
-    paths |= {f"run, {what}": f"/runs/{public_id}" for what, public_id in _troubled(database).items()}
+        fingerprint = session.exec(select(Config.fingerprint)).first()
+        server, machine = session.exec(select(Server)).first(), session.exec(select(Machine)).first()
+        assert fingerprint
+        assert server
+        assert machine
+        names = {"public_id": public_id, "slug": machine.slug, "key": "triple", "model_id": "1", "share": share}
+        names |= {"fingerprint": fingerprint, "server": server.slug}
+    paths |= {f"run, {what}": f"/runs/{public_id}" for what, public_id in troubled.items()}
+    with browser(settings, database) as client:
+        yield Notebook(client, paths, names)
     database.dispose()
-    with pages(settings) as client:
-        yield Notebook(client, paths)
-
-
-def _sample(ordinal: int, flag: str = "", error: str | None = None) -> Sample:
-    made = made_sample(ordinal, Point(512, 128), 500.0, 50.0)
-    status = Status.INCOMPLETE if error else Status.OK
-    return replace(made, trace=replace(made.trace, status=status, error=error), flags=(flag,) if flag else ())
 
 
 def _troubled(database: Database) -> dict[str, str]:
+    """Runs with whatever a worker says of them; gives their public ids."""
     lost = "The connection was lost after 3 token events."
-    warnings = [*_remarks(), "The server's log /var/log/llama.log cannot be read: Permission denied."]
-    taken = [_sample(0), *(_sample(n, flag) for n, flag in enumerate(FLAGS, 1)), _sample(50, error=lost)]
-    told = evidence.after({"warnings": warnings}, taken, None, None, counted=[])
+    taken = [_sample(0), *(_sample(n, (flag,)) for n, flag in enumerate(FLAGS, 1)), _sample(50, (), lost)]
+    busy = "This machine was busy before the run (83% of its processor): background load slows a server on the same "
+    warnings = [
+        f"{busy}machine down.",
+        "The server's log /var/log/llama.log cannot be read: Permission denied.",
+        "The model's file could not be understood, so there is no ceiling: x.gguf: it ends within its header",
+        "Context is 4,096 as the server says, not 8,192 as it was stated.",
+    ]
+    too_long = {"point": "512/128/1/0", "reason": "A prompt of 600 tokens and 128 output tokens do not fit into the "}
+    told = {
+        "warnings": warnings,
+        "left_out": [{**too_long, "reason": f"{too_long['reason']}server's context of 512 tokens."}],
+    }
+    suite = BUILT_IN["concurrency"]
+    running = {"phase": "The server is ready. Waiting for 4 s.", "step": step(suite, suite.cases, 13)}
+    refused = status_problem(404, "text/plain", b"", path="/v1/chat/completions", text=ServerText(None))
     return {
-        "flagged": add_run(database, taken, evidence=told),
-        "failed": add_run(database, status="failed", error=lost),
+        "flagged": add_run(database, taken, evidence=evidence.after(told, taken, None, None, counted=_counted())),
+        "failed": add_run(database, taken[:3], status="failed", error=lost),
+        "refused": add_run(database, status="failed", error=str(refused)),
+        "cancelled": add_run(database, status="cancelled"),
+        "interrupted": add_run(database, status="interrupted", error="The worker process ended before the run did."),
+        "running": add_run(database, taken[:1], status="running", progress=running),
+        "queued": add_run(database, status="queued"),
     }
 
 
-def _remarks() -> list[str]:
-    reading = memory_bandwidth.Reading(3e9, 2e9, 4, 20, 2**30, (), 1.6, 0.4)
-    return memory_bandwidth.remarks(reading)
+def _sample(ordinal: int, flags: tuple[str, ...] = (), error: str | None = None) -> Sample:
+    made = made_sample(ordinal, Point(512, 128), 500.0, 50.0)
+    status = Status.INCOMPLETE if error else Status.OK
+    return replace(made, trace=replace(made.trace, status=status, error=error), flags=flags)
+
+
+class _Counting(Exporting):
+    """Of every kind that an engine exports."""
+
+    exported = Exported(
+        requests=("requests",),
+        prompt_tokens=("prompt",),
+        output_tokens=("output",),
+        seconds={"ttft_ms": ("ttft",)},
+        prefill_seconds=("prefill",),
+        decode_seconds=("decode",),
+        shares={"cache_hit_rate": (("hits",), ("queries",))},
+        gauges={"requests_running": ("", ("running",))},
+    )
+
+
+def _counted() -> Sequence[Counted]:
+    after = dict.fromkeys(("requests", "prompt", "output", "prefill", "decode", "hits", "queries", "running"), 100.0)
+    histogram = {'ttft_bucket{le="0.5"}': 60.0, 'ttft_bucket{le="+Inf"}': 100.0, "ttft_sum": 40.0, "ttft_count": 100.0}
+    before = dict.fromkeys({**after, **histogram}, 0.0)
+    return _Counting().counted(Counters(raw=before), Counters(raw=after | histogram), None, 100)
+
+
+def _english(answer: Any) -> list[str]:
+    is_page = answer.headers.get("content-type", "").startswith("text/html")
+    return reading.english(answer.text) if is_page else []
 
 
 def test_no_page_speaks_english(notebook: Notebook) -> None:
@@ -72,6 +138,99 @@ def test_no_page_speaks_english(notebook: Notebook) -> None:
     for name, path in notebook.paths.items():
         answer = notebook.client.get(path, headers=CHINESE)
         assert answer.status_code == 200, path
-        if answer.headers["content-type"].startswith("text/html") and (found := reading.english(answer.text)):
-            left[name] = found
-    assert left == {}
+        left[name] = _english(answer)
+    assert {name: found for name, found in left.items() if found} == {}
+
+
+def test_no_route_answers_in_english_found_or_not(notebook: Notebook) -> None:
+    assert isinstance(notebook.client.app, FastAPI)
+    nothing = dict.fromkeys(notebook.names, "nothing") | {"model_id": "999"}
+    left = {}
+    for names in (notebook.names, notebook.names | {"slug": notebook.names["server"]}, nothing):
+        for method, path in walk.addresses(notebook.client.app, **names):
+            if method == "GET" and not path.endswith(STREAMED):
+                left[path] = _english(notebook.client.get(path, headers=CHINESE))
+    assert {path: found for path, found in left.items() if found} == {}
+
+
+WRONG_URLS = (
+    "", "ftp://x", "http://", "http://a:99999", "http://u:p@h", "http://h/?x=1", "http://h:/x", "http://[::1", "x y",
+    "http://127.0.0.1:9", "http://169.254.169.254", "x.invalid",
+)  # fmt: skip
+WRONG_FORMS: list[tuple[str, dict[str, str]]] = [
+    *(("/servers/probe", {"base_url": url}) for url in WRONG_URLS),
+    ("/servers/probe", {"base_url": "http://127.0.0.1:9", "engine": "nothing"}),
+    ("/servers", {"base_url": "http://127.0.0.1:9", "machine": "nothing"}),
+    *(("/machines", {"name": "m", "ram_speed": speed, "ram_bus": "65"}) for speed in ("DDR5-1", "2133 MHz", "9 inch")),
+    *(("/machines", {"name": name, "ram": ram}) for name, ram in (("", ""), ("m", "x"), ("m", "-1"), ("m", "1e99"))),
+    *(("/suites", {"title": "x", "prompt": prompt}) for prompt in ("", "p" * 10**6)),
+    *(("/suites", {"title": "x", "prompt": "p", "output_tokens": count}) for count in ("0", "y")),
+    *(("/suites", {"title": title, "prompt": "p", "output_tokens": "1"}) for title in ("", "triple")),
+    *(("/machines/devices", {"name": "x", "bandwidth": given, "memory": "-4"}) for given in ("", "q", "1")),
+    *(("/runs", {"server": server, "suite": "nothing"}) for server in ("", "nothing", "strix-halo-8080")),
+    *(("/shares", {"kind": kind, "run": "nothing"}) for kind in ("", "run", "comparison", "explorer", "ceiling")),
+    ("/language", {"language": "tlh"}),
+    ("/machines/nothing/bandwidth", {}),
+    ("/runs/nothing/cancel", {}),
+    ("/runs/nothing/hide", {"reason": ""}),
+    ("/nowhere", {}),
+]
+
+
+@pytest.mark.parametrize(("path", "given"), WRONG_FORMS)
+def test_no_form_is_refused_in_english(notebook: Notebook, path: str, given: dict[str, str]) -> None:
+    answer = notebook.client.post(path, data=given, headers=CHINESE)
+    assert answer.status_code != 500
+    assert _english(answer) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(f"/ceiling?{given}" for given in ("kv=zz&params=8", "params=0", "params=8&device=nothing", "gguf=x")),
+        *(f"/ceiling?{given}" for given in ("params=8&bandwidth=x", "params=8&bits=99&bandwidth=100", "gguf=/x.gguf")),
+        *(f"/compare?{given}" for given in ("run=x&run=y", "run=latest&run=latest", "run=latest&run=baseline")),
+        *(f"/history?{given}" for given in ("metric=x", "from=2026-05-01&to=2026-01-01", "from=x", "by=x", "only=x")),
+        *(f"/explore?{given}" for given in ("y=zz", "x=zz&y=ttft_ms", "y=ttft_ms&x=model&series=zz", "from=x")),
+        *(
+            f"/runs?{given}"
+            for given in ("sort=zz", "status=zz", "hidden=zz", "page=0", "page=x", "order=x", "text=zzz")
+        ),
+        "/shares/new?kind=zz",
+        "/machines/devices?q=zzz",
+    ],
+)
+def test_no_address_is_refused_in_english(notebook: Notebook, path: str) -> None:
+    assert _english(notebook.client.get(path, headers=CHINESE)) == []
+
+
+def test_whoever_is_refused_at_the_door_reads_why(notebook: Notebook) -> None:
+    stranger = notebook.client.get("/", headers=CHINESE | {"host": "elsewhere.example"})
+    forged = notebook.client.post("/machines", headers=CHINESE | {"origin": "http://elsewhere.example"})
+    assert (stranger.status_code, forged.status_code) == (403, 403)
+    assert (_english(stranger), _english(forged)) == ([], [])
+    assert "請求來自其他網站" in forged.text
+
+
+def test_what_a_measurement_of_memory_leaves(notebook: Notebook) -> None:
+    reading_of = memory_bandwidth.Reading(3e9, 2e9, 4, 20, 2**30, (), 1.6, 0.4)
+    slow = replace(reading_of, plateau_ratio=0.5)
+    remarks = [*memory_bandwidth.remarks(reading_of), *memory_bandwidth.remarks(slow)]
+    database = notebook.client.app.state.database  # type: ignore[attr-defined]  # it is a FastAPI
+    path = f"/machines/{notebook.names['slug']}"
+    for status in ("done", "failed"):
+        with database.write() as session:
+            probe = BandwidthProbe(machine_id=1, status=status, best_bytes_per_s=3e9, median_bytes_per_s=2e9, threads=4)
+            probe.record = {"remarks": remarks, "samples": 20, "buffer_bytes": 2**30}
+            probe.error = "The process that measured ended before it was done."
+            session.add(probe)
+        assert _english(notebook.client.get(path, headers=CHINESE)) == []
+
+
+def test_what_a_ceiling_takes_for_granted(notebook: Notebook) -> None:
+    _slides, sentence = slides_by_default("nothing", 4096, 12)
+    config = '{"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "sliding_window": 4096, '
+    config += '"vocab_size": 100, "intermediate_size": 64, "torch_dtype": "bfloat16"}'
+    page = notebook.client.get("/ceiling", params={"config": config, "bandwidth": "100"}, headers=CHINESE)
+    assert _english(page) == []
+    assert sentence not in page.text

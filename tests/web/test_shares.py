@@ -271,7 +271,7 @@ def test_two_runs_of_the_same_are_told_by_their_ratios(client: TestClient, run_i
     page = client.get(f"/s/{share(client, COMPARISON)}").text
     assert "Qwen3-30B-A3B Q8_0: 2 times the same" in page
     assert page.count(" · B over A</h2>") == 3
-    assert "B against A: " in page
+    assert "Result B against A · " in page
 
 
 def test_points_with_several_streams_are_told_apart(client: TestClient, run_id: str, database: Database) -> None:
@@ -301,7 +301,7 @@ def test_runs_that_cannot_be_compared_say_so(client: TestClient, database: Datab
         ids = seed(session, runs=30)
     lengths, triple = ids[10], ids[11]
     page = client.get(f"/s/{share(client, f'kind=comparison&run={lengths}&run={triple}')}").text
-    assert "B against A: they cannot be compared." in page
+    assert "Result B against A · they cannot be compared" in page
     assert lengths not in page
 
 

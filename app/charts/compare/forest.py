@@ -10,7 +10,7 @@ from app.charts.compare.letters import GAP, lettered, series_of
 from app.charts.stack import domain, y_axis, y_name
 from app.compare.result import Cell, Comparison, Row, Subject
 from app.compare.statistics import SAME_WITHIN
-from app.i18n import _
+from app.i18n import _, pause
 from app.units import change_interval, number, percent
 
 CLOSEST_TICKS = 0.09
@@ -34,7 +34,10 @@ def forest(found: Comparison) -> Figure | None:
     ends = [1 - SAME_WITHIN, 1 + SAME_WITHIN]
     for panel, row in enumerate(rows):
         wish = _("less is better") if row.better == "lower" else _("more is better")
-        layout[y_axis(panel)] |= {"title": {"text": f"{row.title}: {wish}"}, "domain": domain(panel, len(rows), GAP)}
+        layout[y_axis(panel)] |= {
+            "title": {"text": pause(": ").join((row.title, wish))},
+            "domain": domain(panel, len(rows), GAP),
+        }
         for place, (subject, cell) in enumerate(zip(found.subjects, row.cells, strict=True)):
             if cell.ratio is not None and cell.ratio.value is not None:
                 traces.append(_mark(subject, place, cell, row, y_name(panel), len(found.subjects) - 1 - place))

@@ -3,7 +3,7 @@
 from app.charts.base import Figure, Table, axis, plain
 from app.charts.compare.letters import legend, lettered, series_of
 from app.compare.result import Comparison
-from app.i18n import _
+from app.i18n import _, pause
 from app.units import number
 
 SHOWN_PERCENT = 99
@@ -27,15 +27,17 @@ def pauses(found: Comparison) -> Figure | None:
             "meta": {"series": series_of(place)},
             "x": list(each.quantiles_ms[: SHOWN_PERCENT + 1]),
             "y": list(range(SHOWN_PERCENT + 1)),
-            "hovertemplate": f"{subject.letter}: %{{y}} % within %{{x:,.3~r}} ms<extra></extra>",
+            "hovertemplate": f"{subject.letter}: {_('%{y} % within %{x:,.3~r} ms')}<extra></extra>",
             "showlegend": False,
         }
         traces.append(lettered(trace, subject.letter, place, SHOWN_PERCENT // 2))
-    middles = ", ".join(f"{found.subjects[place].letter} {number(each.quantiles_ms[50])} ms" for place, each in known)
+    middles = pause(", ").join(
+        f"{found.subjects[place].letter} {number(each.quantiles_ms[50])} ms" for place, each in known
+    )
     return Figure(
         data=traces,
         layout={
-            "xaxis": axis(f"{what}, ms"),
+            "xaxis": axis(pause(", ").join((what, "ms"))),
             "yaxis": axis(_("Pauses no longer than this, %"), range=[0, 100]),
             "hovermode": "closest",
         },

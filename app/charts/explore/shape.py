@@ -104,9 +104,13 @@ def shape(
     singles: list[Mark] = []
     lacking: Counter[Lack] = Counter()
     seen: set[str] = set()
+    n_seen = 0
     for (place, spot), why in zip(spots.items(), aside, strict=True):
-        rows = found.observations[place]
-        seen.update(row[PUBLIC_ID] for row in rows)
+        rows = found.observations.pop(place)  # each row is let go as soon as it is a mark
+        if is_main_only:
+            n_seen += len(rows)  # each is a run of its own
+        else:
+            seen.update(row[PUBLIC_ID] for row in rows)
         of_series = series.read(spot) if series else None
         if why is not None:
             lacking[why] += len(rows)
@@ -131,7 +135,7 @@ def shape(
                 cell.spots.add(place)
     counted = noun("run") if is_main_only else noun("point")
     left_out = [LeftOut(number, counted, lack) for lack, number in lacking.most_common()]
-    if (absent := found.runs - len(seen)) > 0:
+    if (absent := found.runs - n_seen - len(seen)) > 0:
         left_out.append(LeftOut(absent, "run", _without(y if y.metric else x)))
     marks = singles if is_single else [cell.mark(y) for cell in cells.values()]
     return Sheet(
@@ -221,7 +225,12 @@ def _sorted(marks: Sequence[Mark], x: Field, y: Field, series: Field | None) -> 
     """By series, x and y; each value is ranked once, however many marks have it."""
     of_series = _rank(series, {mark.series for mark in marks})
     of_x, of_y = _rank(x, {mark.x for mark in marks}), _rank(y, {mark.y for mark in marks})
-    return sorted(marks, key=lambda mark: (of_series(mark.series), of_x(mark.x), of_y(mark.y), mark.public_id or ""))
+    found = sorted(marks, key=lambda mark: mark.public_id or "")
+    # what counts least comes first: a hundred thousand tuples of all four would be there at once
+    found.sort(key=lambda mark: of_y(mark.y))
+    found.sort(key=lambda mark: of_x(mark.x))
+    found.sort(key=lambda mark: of_series(mark.series))
+    return found
 
 
 def _rank(field: Field | None, values: Collection[Value | None]) -> Callable[[Value | None], Any]:

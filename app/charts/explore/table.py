@@ -85,9 +85,10 @@ def summary(sheet: Sheet) -> str:
         "observations": plural(sheet.observations, sheet.noun),
         "x": inside(sheet.x.title),
         "series": inside(sheet.series.title) if sheet.series else "",
+        "range": _range(sheet),
     }
-    by_series = marked("{y} of {observations} by {x} and by {series}")
-    said = [f"{_(by_series if sheet.series else marked('{y} of {observations} by {x}'), **what)}: {_range(sheet)}"]
+    by_series = marked("{y} of {observations} by {x} and by {series}: {range}")
+    said = [_(by_series if sheet.series else marked("{y} of {observations} by {x}: {range}"), **what)]
     if not sheet.is_single and any(mark.observations > 1 for mark in sheet.marks) and sheet.y.kind == "number":
         said.append(_("Marks are medians, bars reach from the lowest to the highest"))
     if len(sheet.marks) > MAX_POINTS:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from app.charts.base import Figure, Key, Table, shares
 from app.charts.history import marks, traces
@@ -9,19 +10,21 @@ from app.charts.history.panels import Panel, layout_of, pad, panels_of
 from app.charts.history.series import CONFIGURATION, Series, series_of
 from app.charts.naming import distinct_titles
 from app.compare.shifts import Shift
-from app.i18n import _, inside
+from app.i18n import _, inside, pause
 from app.metrics import TRIPLE
 from app.metrics.base import Metric
 from app.store.configs import Described
 from app.store.hardware import HardwareChange
-from app.store.history import HistoryPoint
 from app.units import day, number, plural
+
+if TYPE_CHECKING:
+    from app.store.points import Points
 
 MAX_ROWS = 100
 
 
 def history(
-    points: Sequence[HistoryPoint],
+    points: "Points",
     configs: Mapping[int, Described],
     metrics: Sequence[Metric],
     run_link: Callable[[str], str],
@@ -39,9 +42,9 @@ def history(
     with readings of `metrics`; `roofs` are decode ceilings by configuration, in tok/s; `run_link` gives the path for a
     public id, `series_link` for a fingerprint or a value of the field. None when there is nothing to draw.
     """
-    if not any(point.value(place) is not None for point in points for place in range(len(metrics))):
+    if not points.has_values:
         return None
-    used = {point.config_id for point in points}
+    used = points.used_configs
     titles = distinct_titles({key: each for key, each in configs.items() if key in used}, engine_titles)
     panels = panels_of(metrics)
     series = series_of(points, configs, titles, by, engine_titles, hardware)
@@ -63,7 +66,7 @@ def _key(series: Series, link: Callable[[str], str] | None) -> Key:
 
 
 def _traces(
-    points: Sequence[HistoryPoint],
+    points: "Points",
     series: Sequence[Series],
     panels: Sequence[Panel],
     run_link: Callable[[str], str],
@@ -72,16 +75,18 @@ def _traces(
     shifts: Sequence[Shift],
 ) -> list[dict[str, object]]:
     """Bands first, so that they lie under every line."""
-    drawn = [(each, panel, known) for each in series for panel in panels if (known := traces.known_of(each, panel))]
+    drawn = [
+        (each, panel, known) for each in series for panel in panels if (known := traces.known_of(points, each, panel))
+    ]
     limits = shares([sum(map(len, known)) for _, _, known in drawn])
-    turning = {public_id for shift in shifts for public_id in (shift.before, shift.after)}
-    bands = [traces.band(*each) for each in drawn]
+    turning = points.with_public_ids(public_id for shift in shifts for public_id in (shift.before, shift.after))
+    bands = [traces.band(points, *each) for each in drawn]
     lines = [
-        traces.line(each, panel, known, limit, run_link, titles, turning)
+        traces.line(points, each, panel, known, limit, run_link, titles, turning)
         for (each, panel, known), limit in zip(drawn, limits, strict=True)
     ]
     above = [
-        traces.roofs(each, panel, roofs, pad(points))
+        traces.roofs(points, each, panel, roofs, pad(points))
         for panel in panels
         if panel.metric.key == TRIPLE[2]
         for each in series
@@ -90,9 +95,9 @@ def _traces(
 
 
 def _table(
-    points: Sequence[HistoryPoint], panels: Sequence[Panel], titles: Mapping[int, str], run_link: Callable[[str], str]
+    points: "Points", panels: Sequence[Panel], titles: Mapping[int, str], run_link: Callable[[str], str]
 ) -> Table:
-    newest = points[: -MAX_ROWS - 1 : -1]
+    newest = [points[place] for place in reversed(range(max(0, len(points) - MAX_ROWS), len(points)))]
     rest = len(points) - len(newest)
     return Table(
         texts=2,
@@ -111,15 +116,16 @@ def _table(
 
 
 def _summary(
-    points: Sequence[HistoryPoint],
+    points: "Points",
     configs: Mapping[int, Described],
     panels: Sequence[Panel],
     shifts: Sequence[Shift],
     roof: float | None,
 ) -> str:
-    used = {point.config_id for point in points}
     said = _(
-        "{runs} of {configurations}", runs=plural(len(points), "run"), configurations=plural(len(used), "configuration")
+        "{runs} of {configurations}",
+        runs=plural(len(points), "run"),
+        configurations=plural(len(points.used_configs), "configuration"),
     )
     first, last = points[0].started_at, points[-1].started_at
     when = (
@@ -128,7 +134,7 @@ def _summary(
         else _("from {first} to {last}", first=day(first), last=day(last))
     )
     newest = points[-1]
-    figures = ", ".join(
+    figures = pause(", ").join(
         f"{inside(panel.metric.title)} {number(value)} {panel.metric.unit}"
         for panel in panels
         if (value := newest.value(panel.place)) is not None

@@ -3,18 +3,21 @@
 import string
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.charts.base import Mark, MarkList, plain
 from app.charts.history.panels import Panel, stamp
 from app.compare.shifts import Shift, is_worse, moved, words
 from app.configuration import changes
-from app.i18n import _
+from app.i18n import _, pause
 from app.metrics.base import Metric
 from app.store.configs import Described
 from app.store.hardware import HardwareChange
-from app.store.history import HistoryPoint
 from app.units import day
+
+if TYPE_CHECKING:
+    from app.store.points import Points
 
 MAX_MARKS = 12
 """Of more changes, and of more shifts, the newest are marked."""
@@ -29,42 +32,45 @@ class Change(NamedTuple):
 
     @property
     def text(self) -> str:
-        return f"{self.server}: {'; '.join(self.said)}"
+        return pause(": ").join((self.server, pause("; ").join(self.said)))
+
+
+class Changes(NamedTuple):
+    newest: Sequence[Change]
+    """MAX_MARKS at most, in order of time."""
+    total: int
+    """How many there are with older ones."""
 
 
 def changes_of(
-    points: Sequence[HistoryPoint],
+    points: "Points",
     configs: Mapping[int, Described],
     engine_titles: Mapping[str, str],
     hardware: Mapping[int, Sequence[HardwareChange]],
-) -> list[Change]:
-    """Where a server's configuration or hardware is another than at its run before; in order of time."""
-    found: list[Change] = []
-    before: dict[int, HistoryPoint] = {}
-    words: dict[tuple[int, int], tuple[str, ...]] = {}  # a server that goes back and forth does so thousands of times
-    for point in points:
-        then = before.get(point.server_id)
-        before[point.server_id] = point
-        if then is None:
-            continue
+) -> Changes:
+    """Where a server's configuration or hardware is another than at its run before."""
+
+    @cache
+    def words(old: int, new: int) -> tuple[str, ...]:
+        return tuple(changes(configs[old].snapshot, configs[new].snapshot, engine_titles))
+
+    places = points.steps(hardware, lambda old, new: bool(words(old, new)))
+    found = []
+    for before, place in places[-MAX_MARKS:]:
+        then, point = points[before], points[place]
         known = hardware.get(point.server_id, ())
         said = tuple(change.text for change in known if then.started_at < change.at <= point.started_at)
-        if then.config_id != point.config_id:
-            pair = then.config_id, point.config_id
-            if pair not in words:
-                old, new = (configs[one].snapshot for one in pair)
-                words[pair] = tuple(changes(old, new, engine_titles))
-            said += words[pair]
-        if said:
-            found.append(Change(point.started_at, configs[point.config_id].server, said))
-    return found
+        said += words(then.config_id, point.config_id)
+        found.append(Change(point.started_at, configs[point.config_id].server, said))
+    return Changes(found, len(places))
 
 
-def listed(found: Sequence[Change]) -> MarkList | None:
-    if not found:
+def listed(found: Changes) -> MarkList | None:
+    if not found.total:
         return None
-    of_all = _(", the newest {shown} of {all:,}", shown=MAX_MARKS, all=len(found)) if len(found) > MAX_MARKS else ""
-    marks = tuple(Mark(f"{day(change.at)}, {change.text}") for change in found[-MAX_MARKS:])
+    shown = len(found.newest)
+    of_all = _(", the newest {shown} of {all:,}", shown=shown, all=found.total) if found.total > shown else ""
+    marks = tuple(Mark(pause(", ").join((day(change.at), change.text))) for change in found.newest)
     return MarkList(_("Changes of configuration and hardware, numbered as in the chart{of_all}", of_all=of_all), marks)
 
 
@@ -85,11 +91,11 @@ def listed_shifts(
     return MarkList(_("Level shifts within one configuration, lettered as in the chart{of_all}", of_all=of_all), marks)
 
 
-def drawn(found: Sequence[Change], shifts: Sequence[Shift], panels: Sequence[Panel]) -> dict[str, list[Any]]:
+def drawn(found: Changes, shifts: Sequence[Shift], panels: Sequence[Panel]) -> dict[str, list[Any]]:
     """Shapes and annotations; `name` says whether a shift is for the better or the worse."""
     shapes: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
-    for number, change in enumerate(found[-MAX_MARKS:], 1):
+    for number, change in enumerate(found.newest, 1):
         shapes.append(_upright(change.at, "paper"))
         notes.append(_note(change.at, "paper", str(number), change.text))
     for letter, shift in zip(string.ascii_uppercase, shifts[-MAX_MARKS:], strict=False):

@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app.charts.base import axis
 from app.charts.stack import domain, y_axis, y_name
 from app.i18n import _
 from app.metrics.base import Metric
-from app.store.history import HistoryPoint
+
+if TYPE_CHECKING:
+    from app.store.points import Points
 
 GAP = 0.065
 """Between two panels: room for the title of the lower one."""
@@ -39,9 +41,7 @@ def panels_of(metrics: Sequence[Metric]) -> list[Panel]:
     return [Panel(metric, place, len(metrics)) for place, metric in enumerate(metrics)]
 
 
-def layout_of(
-    points: Sequence[HistoryPoint], panels: Sequence[Panel], drawn_marks: Mapping[str, list[Any]]
-) -> dict[str, Any]:
+def layout_of(points: "Points", panels: Sequence[Panel], drawn_marks: Mapping[str, list[Any]]) -> dict[str, Any]:
     first, last = points[0].started_at, points[-1].started_at
     around = pad(points)
     return {
@@ -58,7 +58,7 @@ def layout_of(
     }
 
 
-def pad(points: Sequence[HistoryPoint]) -> timedelta:
+def pad(points: "Points") -> timedelta:
     return max((points[-1].started_at - points[0].started_at) * 0.03, timedelta(minutes=10))
 
 

@@ -1,8 +1,9 @@
 """Which series a history has: what stands in each, what it is called, and what it looks like."""
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from app.charts.base import MAX_SERIES
 from app.configuration import setting_title
@@ -10,8 +11,10 @@ from app.i18n import _
 from app.store.config_fields import FIELDS, field
 from app.store.configs import Described
 from app.store.hardware import HardwareChange
-from app.store.history import HistoryPoint, stretches
 from app.units import plural
+
+if TYPE_CHECKING:
+    from app.store.points import Places, Points
 
 CONFIGURATION = "configuration"
 """What series are made by unless a person says otherwise; else a key of `config_fields.fields_of`."""
@@ -24,8 +27,8 @@ class Series:
     key: str
     """The fingerprint of its configuration, or the words of the field that it is made by."""
     title: str
-    stretches: Sequence[Sequence[HistoryPoint]]
-    """Each a line of its own: runs of one configuration with one prompt on one hardware."""
+    stretches: Sequence["Places"]
+    """Each a line of its own: where the runs of one configuration with one prompt on one hardware are."""
 
     @property
     def mode(self) -> str:
@@ -34,7 +37,7 @@ class Series:
 
 
 def series_of(
-    points: Sequence[HistoryPoint],
+    points: "Points",
     configs: Mapping[int, Described],
     titles: Mapping[int, str],
     by: str,
@@ -42,13 +45,13 @@ def series_of(
     hardware: Mapping[int, Sequence[HardwareChange]],
 ) -> list[Series]:
     """Those with the newest runs first, each distinct; all others are together the last one."""
-    key_of = _keys(configs, by, engine_titles)
-    grouped: dict[str, list[list[HistoryPoint]]] = {}
-    for part in _by_labels(points) if by == "label" else [points]:
-        for stretch in stretches(part, hardware):
-            grouped.setdefault(key_of(stretch[0]), []).append(stretch)
-    newest = {key: max(stretch[-1].started_at for stretch in group) for key, group in grouped.items()}
-    ages = {key: min(stretch[0].config_id for stretch in group) for key, group in grouped.items()}
+    from app.store.points import merged  # loads numpy: not at start
+
+    grouped: dict[str, list[Places]] = {}
+    for stretch in points.stretches(hardware, by_labels=by == "label"):
+        grouped.setdefault(_key(points, int(stretch[0]), configs, by, engine_titles), []).append(stretch)
+    newest = {key: max(points.at_us[stretch[-1]] for stretch in group) for key, group in grouped.items()}
+    ages = {key: int(min(points.config_ids[stretch[0]] for stretch in group)) for key, group in grouped.items()}
     newest_first = sorted(grouped, key=newest.__getitem__, reverse=True)
     distinct, others = newest_first[:MAX_SERIES], newest_first[MAX_SERIES:]
     places = _places(sorted(grouped, key=lambda key: (ages[key], key)), distinct)
@@ -64,25 +67,19 @@ def series_of(
             if by == CONFIGURATION
             else _("{others} others", others=len(others))
         )
-        rest = [point for key in others for stretch in grouped[key] for point in stretch]
-        found.append(Series(None, "", title, [sorted(rest, key=lambda point: point.started_at)]))
+        found.append(Series(None, "", title, [merged([stretch for key in others for stretch in grouped[key]])]))
     return found
 
 
-def _by_labels(points: Sequence[HistoryPoint]) -> Iterable[list[HistoryPoint]]:
-    """Runs that have the same labels of their own."""
-    found: dict[str, list[HistoryPoint]] = {}
-    for point in points:
-        found.setdefault(point.labels, []).append(point)
-    return found.values()
-
-
-def _keys(configs: Mapping[int, Described], by: str, engine_titles: Mapping[str, str]) -> Callable[[HistoryPoint], str]:
+def _key(
+    points: "Points", place: int, configs: Mapping[int, Described], by: str, engine_titles: Mapping[str, str]
+) -> str:
     """What series a run belongs to; all runs of a stretch belong to the same."""
+    config_id = int(points.config_ids[place])
     if by == CONFIGURATION:
-        return lambda point: str(point.config_id)
-    labels = json.loads if by == "label" else lambda _: ()
-    return lambda point: field(configs[point.config_id], by, engine_titles, labels(point.labels))
+        return str(config_id)
+    labels = json.loads(points.labels(place)) if by == "label" else ()
+    return field(configs[config_id], by, engine_titles, labels)
 
 
 def _title(by: str, value: str) -> str:

@@ -15,6 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from app import charts
 from app.compare import Comparison, compare
 from app.compare.result import Subject
+from app.metrics.base import SOURCES
 from app.models import now
 from app.store import baselines
 from app.store.filters import Filter
@@ -90,6 +91,7 @@ def _comparison(request: Request, names: Sequence[str], found: Comparison) -> Re
         more=f"{url(*names)}&pick=true" if len(names) < MOST else None,
         api=f"{path_for(request, 'api_compare')}?{urlencode([('run', name) for name in names])}",
         share_query=urlencode([("kind", "comparison"), *(("run", name) for name in names)]),
+        sources=SOURCES,
         forest=charts.forest(found),
         pauses=charts.pauses(found),
         curves=charts.curves(found),

@@ -45,7 +45,10 @@ def show_explorer(request: Request, session: Reading) -> Response:
         request,
         "explore.html",
         status=BadInput.http_status if found.problems else 200,
-        sheet=sheet,
+        # not the sheet with its hundred thousand marks: what a template holds stays until its cycles are collected
+        x=sheet.x,
+        y=sheet.y,
+        series=sheet.series,
         view=sheet.view,
         figure=figure,
         chart_class=explorer.chart_class(figure) if figure else "",

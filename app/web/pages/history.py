@@ -20,7 +20,7 @@ from app.suites import USUAL
 from app.web.deps import Reading
 from app.web.history_view import Only, View, groupings, read_by, read_day, values_of
 from app.web.paths import path_for
-from app.web.render import engine_titles, render
+from app.web.render import engine_titles, is_partial, render
 
 router = APIRouter(include_in_schema=False)
 
@@ -61,7 +61,7 @@ def show_history(
         view, error = View(where), wrong
     response = render(
         request,
-        "history.html",
+        "_history.html" if is_partial(request) else "history.html",
         status=error.http_status if error else 200,
         error=error,
         figure=figure,

@@ -1,0 +1,92 @@
+"""The columns of a history say what its points said."""
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.store.hardware import HardwareChange
+from app.store.points import HistoryPoint, Points
+
+START = datetime(2026, 9, 1, 12, tzinfo=UTC)
+
+numbers = st.none() | st.floats(0, 1e6)
+points = st.builds(
+    HistoryPoint,
+    public_id=st.uuids().map(lambda each: each.hex[:10]),
+    started_at=st.integers(0, 10**12).map(lambda us: START + timedelta(microseconds=us)),
+    config_id=st.integers(1, 3),
+    server_id=st.integers(1, 2),
+    suite_sha256=st.sampled_from("pq"),
+    labels=st.sampled_from(["[]", '["night"]', '["夜"]']),
+    readings=st.tuples(*[numbers] * 6),
+)
+some = st.lists(points, max_size=40, unique_by=lambda each: each.public_id)
+
+
+@given(some)
+def test_points_come_back_in_order_of_time(given_points: list[HistoryPoint]) -> None:
+    columns = Points.of(given_points)
+    assert list(columns) == sorted(given_points, key=lambda each: (each.started_at, each.public_id))
+    assert columns.used_configs == {each.config_id for each in given_points}
+    assert columns.has_values == any(each.value(0) is not None or each.value(1) is not None for each in given_points)
+
+
+@given(some)
+def test_stretches_hold_each_run_once_with_its_like(given_points: list[HistoryPoint]) -> None:
+    change = HardwareChange(START + timedelta(days=4), "RTX 3090 → 2 × RTX 3090")
+    columns = Points.of(given_points)
+    stretches = [stretch.tolist() for stretch in columns.stretches({1: [change]}, by_labels=True)]
+    assert sorted(place for stretch in stretches for place in stretch) == list(range(len(columns)))
+    assert all(stretch == sorted(stretch) for stretch in stretches)
+    assert [stretch[0] for stretch in stretches] == sorted(stretch[0] for stretch in stretches)
+
+    def kind(point: HistoryPoint) -> tuple[object, ...]:
+        is_later = point.server_id == 1 and point.started_at >= change.at
+        return point.config_id, point.suite_sha256, point.labels, is_later
+
+    kinds = [{kind(columns[place]) for place in stretch} for stretch in stretches]
+    assert all(len(each) == 1 for each in kinds)
+    assert len(set.union(set(), *kinds)) == len(stretches)
+
+
+@given(some)
+def test_steps_are_what_two_neighbours_on_a_server_differ_in(given_points: list[HistoryPoint]) -> None:
+    columns = Points.of(given_points)
+    expected: list[tuple[int, int]] = []
+    before: dict[int, int] = {}
+    for place, point in enumerate(columns):
+        then = before.get(point.server_id)
+        before[point.server_id] = place
+        if then is not None and (columns[then].config_id, point.config_id) in {(1, 2), (3, 1)}:
+            expected.append((then, place))
+    assert columns.steps({}, lambda old, new: (old, new) in {(1, 2), (3, 1)}) == expected
+
+
+@given(some, st.integers(2, 7))
+def test_a_spread_holds_every_run_of_its_steps(given_points: list[HistoryPoint], limit: int) -> None:
+    known = [each for each in given_points if each.value(0) is not None and each.deviation(0) is not None]
+    if len(known) < 2:
+        return
+    columns = Points.of(known)
+    (everything,) = [columns.with_public_ids(each.public_id for each in known)]
+    found = columns.spread(0, everything, limit)
+    assert found is not None
+    assert len(found.places) == min(limit, len(known))
+    assert (found.places[0], found.places[-1]) == (0, len(known) - 1)
+    assert min(found.lows) == max(0, min((each.value(0) or 0) - (each.deviation(0) or 0) for each in known))
+    assert max(found.highs) == max((each.value(0) or 0) + (each.deviation(0) or 0) for each in known)
+
+
+def test_moments_may_be_texts_as_sqlite_stores_them() -> None:
+    rows = [
+        ("run1", "2026-09-01 12:00:00.000001", 1, 1, "p", "[]"),
+        ("run0", "2026-08-31 00:00:00.000000", 1, 1, "p", "[]"),
+    ]
+    columns = Points.of_rows([rows], 0)
+    assert [point.started_at for point in columns] == [
+        datetime(2026, 8, 31, tzinfo=UTC),
+        START + timedelta(microseconds=1),
+    ]
+    assert columns.stamps([1]) == ["2026-09-01 12:00:00"]
+    assert not columns.has_values
