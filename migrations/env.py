@@ -1,4 +1,4 @@
-"""Runs migrations on the engine that `app.db.migrate` hands over, as one transaction: all of them or none."""
+"""Runs migrations on the engine that `app.migrating.migrate` hands over, as one transaction: all of them or none."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -9,8 +9,9 @@ import hypothesis
 import pytest
 
 from app import files
-from app.db import Database, migrate
+from app.db import Database
 from app.demo import DemoEngine
+from app.migrating import migrate
 from app.settings import Settings
 from tests.databases import PostgresDatabases
 from tests.engine_fixture import real_engine

@@ -10,8 +10,9 @@ from unicodedata import category
 import typer
 
 from app import files
-from app.db import Database, migrate
+from app.db import Database
 from app.errors import RoofmarkError, StorageProblem
+from app.migrating import migrate
 from app.settings import Settings
 
 

@@ -12,9 +12,10 @@ import typer
 from app import __version__, engines, files
 from app.cli.common import log_to_file, open_database, say
 from app.cli.probe import facts_text
-from app.db import Database, current_revision
-from app.db import migrate as migrate_database
+from app.db import Database
 from app.errors import BadInput, RoofmarkError
+from app.migrating import current_revision
+from app.migrating import migrate as migrate_database
 from app.runner import Runner, notify
 from app.secrets import Secrets
 from app.settings import Settings

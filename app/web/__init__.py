@@ -19,7 +19,8 @@ from starlette.staticfiles import StaticFiles
 
 import app
 from app import files
-from app.db import Database, migrate
+from app.db import Database
+from app.migrating import migrate
 from app.settings import Settings
 from app.web import api, errors, language, login, progress
 from app.web.head import Head

@@ -28,7 +28,8 @@ from sqlmodel import col, select
 from starlette.testclient import TestClient
 
 from app import files
-from app.db import Database, migrate
+from app.db import Database
+from app.migrating import migrate
 from app.models import Run, now
 from app.settings import Settings
 from app.store.samples import samples_of

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from app import files
-from app.db import Database, migrate
+from app.db import Database
+from app.migrating import migrate
 from app.store import annotations, servers
 from tests.browser.dashboard import running_dashboard
 from tests.seed import _setups, seed

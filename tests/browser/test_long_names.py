@@ -8,7 +8,8 @@ import pytest
 from sqlmodel import select
 
 from app import files
-from app.db import Database, migrate
+from app.db import Database
+from app.migrating import migrate
 from app.models import Config, Machine, Model, Server
 from app.store import annotations, baselines
 from tests.browser.chromium import VARIANTS, tab

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app import files
-from app.db import Database, migrate
+from app.db import Database
+from app.migrating import migrate
 from tests.browser.chromium import VARIANTS, Tab, tab
 from tests.browser.dashboard import running_dashboard
 from tests.seed import seed

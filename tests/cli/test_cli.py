@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app import engines, files
-from app.db import revisions
+from app.migrating import revisions
 from tests.cli.processes import Roofmark, one_sentence
 from tests.ports import free_port
 from tests.replay import Script, case, case_rows, serve

@@ -12,8 +12,9 @@ from sqlalchemy.exc import IntegrityError, StatementError
 from sqlmodel import Session, col, func, select, update
 
 from app import files
-from app.db import Database, migrate
+from app.db import Database
 from app.errors import BadInput, StorageProblem
+from app.migrating import migrate
 from app.models import Machine, Run, Server
 from app.settings import Settings
 from tests.databases import PostgresDatabases, on_both

@@ -18,15 +18,9 @@ from sqlmodel import SQLModel
 
 import app.models  # noqa: F401  (fills SQLModel.metadata)
 from app import files
-from app.db import (
-    KEEP_BACKUPS,
-    Database,
-    alembic_config,
-    current_revision,
-    migrate,
-    revisions,
-)
+from app.db import Database
 from app.errors import BadInput, StorageProblem
+from app.migrating import KEEP_BACKUPS, alembic_config, current_revision, migrate, revisions
 from tests.databases import on_both
 from tests.storage import rows
 
@@ -270,7 +264,7 @@ def test_processes_that_migrate_at_once_wait_for_each_other(empty_database: Data
 
 def _migrate_in_processes(database: Database, scripts: Path, count: int = 3) -> None:
     code = (
-        "import sys; from pathlib import Path; from app.db import Database, migrate; "
+        "import sys; from pathlib import Path; from app.db import Database; from app.migrating import migrate; "
         "database = Database(sys.argv[1]); sys.stdin.read(); migrate(database, Path(sys.argv[2]))"
     )
     arguments = [sys.executable, "-c", code, database.url.render_as_string(hide_password=False), str(scripts)]
@@ -292,7 +286,7 @@ def test_a_lock_that_never_comes_free_is_one_sentence(
 ) -> None:
     from filelock import FileLock
 
-    monkeypatch.setattr("app.db.MIGRATION_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("app.migrating.MIGRATION_TIMEOUT_S", 0.05)
     with FileLock(f"{empty_database.url.database}.migrating"), pytest.raises(StorageProblem, match="still migrating"):
         migrate(empty_database, files.MIGRATIONS)
 

@@ -9,7 +9,8 @@ from sqlalchemy import event
 from starlette.testclient import TestClient
 
 from app import files
-from app.db import Database, migrate
+from app.db import Database
+from app.migrating import migrate
 from app.settings import Settings
 from app.store import machines
 from tests.everywhere import add_share, addresses

@@ -14,13 +14,14 @@ from app import files
 from app.bench import step
 from app.ceiling.windows import slides_by_default
 from app.counted import Counted
-from app.db import Database, migrate
+from app.db import Database
 from app.engines._counting import Exported, Exporting
 from app.engines.base import Counters
 from app.hardware import bandwidth as memory_bandwidth
 from app.http.problems import status_problem
 from app.http.text import ServerText
 from app.metrics import FLAGS
+from app.migrating import migrate
 from app.models import BandwidthProbe, Config, Machine, Server
 from app.runner import evidence
 from app.samples import Point, Sample, Status
