@@ -9,7 +9,7 @@ from app.models import Measurement
 from app.runner import Runner
 from app.settings import Settings
 from app.store import measurements
-from tests.metrics.test_rounds import LONG, sensed
+from tests.metrics.rounds import LONG, sensed
 from tests.seed import seed
 from tests.traces import sample
 from tests.web.notebook import add_run
