@@ -92,8 +92,8 @@ def _of_templates() -> Iterator[Text]:
 def _of_tables() -> Iterator[str]:
     for metric in metrics().values():
         yield from (metric.title, metric.explanation)
-    for key, flag in FLAGS.items():
-        yield from (key.replace("_", " "), flag.sentence, flag.advice)
+    for flag in FLAGS.values():
+        yield from (flag.title, flag.sentence, flag.advice)
     for entries in SECTIONS.values():
         for entry in entries:
             yield from (entry.term, entry.text, entry.formula)

@@ -15,7 +15,7 @@ from app.runner.sensing import warnings
 from app.samples import Event, Kind, Point, Sample
 from app.store.drafts import Drafts
 from app.store.machines import MachineDevice
-from tests.test_roof import RAM, card, found, measured
+from tests.roofs import RAM, card, found, measured
 from tests.traces import figures, sample, stream, trace
 
 POINT = Point(512, 128)

@@ -103,13 +103,26 @@ def decode_on(step: Step, device: Device) -> DecodeCeiling:
     return decode(step, [Portion(device)])
 
 
-def speculative(step: Step, draft: Step, device: Device, drafted: int, accepted: float) -> DecodeCeiling:
-    """A draft model proposes `drafted` tokens, of which `accepted` are right on average; one pass checks them all.
+@dataclass(frozen=True, slots=True)
+class Drafting:
+    """Speculative decoding: of `drafted` tokens `accepted` are right on average; one pass checks them all."""
 
-    `step` is the model's with one sequence: the strict bound reads one token's experts even for several tokens.
+    drafted: int
+    accepted: float
+
+    def __post_init__(self) -> None:
+        if self.drafted < 1 or not 0 <= self.accepted <= self.drafted:
+            raise BadInput(
+                _("Accepted tokens must be between none and the drafted ones, of which there is at least one.")
+            )
+
+
+def speculative(step: Step, draft: Step, device: Device, drafting: Drafting) -> DecodeCeiling:
+    """`step` is the model's with one sequence, `draft` its draft model's.
+
+    The strict bound reads one token's experts even for several tokens.
     """
-    if drafted < 1 or not 0 <= accepted <= drafted:
-        raise BadInput(_("Accepted tokens must be between none and the drafted ones, of which there is at least one."))
+    drafted, accepted = drafting.drafted, drafting.accepted
     n_bytes = step.n_bytes + drafted * draft.n_bytes
     ceiling = (1 + accepted) * device.bandwidth_bytes_per_s / n_bytes
     words = (
@@ -125,7 +138,7 @@ def speculative(step: Step, draft: Step, device: Device, drafted: int, accepted:
 
 
 def with_drafts(ceiling: DecodeCeiling, drafted: float, accepted: float) -> DecodeCeiling:
-    """Of a run whose server drafts by means unknown: what the draft itself reads is left out, so this stays a bound.
+    """Drafted by means unknown, as by the server of a run: what the draft reads is left out, so this stays a bound.
 
     `drafted` and `accepted` tokens with each reading of the weights, on average.
     """

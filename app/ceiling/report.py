@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from app.ceiling.decode import DecodeCeiling, Device, decode_on
+from app.ceiling.decode import DecodeCeiling, Device, Drafting, decode_on, speculative, with_drafts
 from app.ceiling.geometry import Geometry
 from app.ceiling.prefill import PrefillCeiling, prefill
 from app.ceiling.traffic import F16, Step, kv_bytes, kv_bytes_per_token, step
 from app.ceiling.types import KvTypes
+from app.errors import BadInput
 from app.i18n import _
 from app.units import GIGA, TERA, number
 
@@ -59,10 +60,29 @@ def compute_limit(geometry: Geometry, device: Device, decode_tokens_per_s: float
     )
 
 
-def report(geometry: Geometry, device: Device, context: int = 0, kv: KvTypes = F16, batch: int = 1) -> Report:
-    """Decode with `context` tokens in the cache; prefill of a prompt of that length, or of 512 tokens without one."""
+def report(
+    geometry: Geometry,
+    device: Device,
+    context: int = 0,
+    kv: KvTypes = F16,
+    batch: int = 1,
+    drafting: Drafting | None = None,
+    draft: Geometry | None = None,
+) -> Report:
+    """Decode with `context` tokens in the cache; prefill of a prompt of that length, or of 512 tokens without one.
+
+    `draft`: of the model that drafts; None: nothing is known of what drafting reads. Raises BadInput.
+    """
+    if drafting is not None and batch > 1:
+        raise BadInput(_("Speculative decoding is computed for one sequence, not for a batch of {batch}.", batch=batch))
     one_step = step(geometry, context, kv, batch)
     decode = decode_on(one_step, device) if one_step else None
+    if one_step and decode and drafting:
+        read = step(draft, context, kv) if draft else None
+        if read is None:
+            decode = with_drafts(decode, drafting.drafted, drafting.accepted)
+        else:
+            decode = speculative(one_step, read, device, drafting)
     prompt_tokens = context or USUAL_PROMPT
     whole = prefill(geometry, [device], prompt_tokens, kv=kv)
     assumptions = [*geometry.assumptions]

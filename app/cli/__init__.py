@@ -1,4 +1,4 @@
-"""The command line. This module and `groups` only declare commands, so that `--help` loads nothing heavy.
+"""The command line. This module, `results` and `groups` only declare commands, so that `--help` loads nothing heavy.
 
 The work is in the modules beside them. Standard output carries results, standard error progress and errors. Exit
 codes: 0 done, 1 failed, 2 bad usage, 130 cancelled.
@@ -8,11 +8,11 @@ import gc
 import sys
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from app.cli import groups
+from app.cli import groups, results
 from app.cli.groups import Json
 from app.errors import BadInput, RoofmarkError
 
@@ -156,133 +156,7 @@ def work(run_id: Annotated[str, typer.Argument(help="A queued run.")]) -> None:
     run_it(run_id)
 
 
-@app.command()
-def runs(
-    machine: Annotated[str | None, typer.Option(help="Only this machine, by its slug.")] = None,
-    server: Annotated[str | None, typer.Option(help="Only this server, by its slug.")] = None,
-    model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
-    suite: Annotated[str | None, typer.Option(help="Only this suite.")] = None,
-    status: Annotated[str | None, typer.Option(help="Only runs in this state.")] = None,
-    label: Annotated[str | None, typer.Option(help="Only runs with this label.")] = None,
-    hidden: Annotated[str | None, typer.Option(help="only hidden runs, or without them.")] = None,
-    search: Annotated[str | None, typer.Option(help="Words of notes, labels, settings, ...")] = None,
-    sort: Annotated[str, typer.Option(help="queued, started, model, ttft, prefill, decode, ...")] = "queued",
-    ascending: Annotated[bool, typer.Option("--ascending", help="Smallest or oldest first.")] = False,
-    page: Annotated[int, typer.Option(min=1)] = 1,
-    per_page: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Runs to a page.")] = 20,
-    as_json: Json = False,
-) -> None:
-    """List runs with their triple."""
-    from app.cli.show import list_them
-    from app.store.filters import Filter
-
-    where = Filter(status, machine, server, model, suite, text=search, label=label, hidden=hidden)
-    list_them(where, sort, not ascending, page, per_page, as_json)
-
-
-@app.command()
-def show(run_id: Annotated[str, typer.Argument(help="Id of a run.")], as_json: Json = False) -> None:
-    """Show one run."""
-    from app.cli.show import show as run_it
-
-    run_it(run_id, as_json)
-
-
-@app.command()
-def share(
-    what: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN...",
-            help="Id of a run; several are compared. Or, in quotes, the address of a page with a button Share.",
-        ),
-    ],
-    title: Annotated[str, typer.Option("--title", help="A title of your own.")] = "",
-    include: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--include", help="Make this public too: note, labels, prompt, machine or flags; may be repeated."
-        ),
-    ] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Write one HTML file instead of making a link.")] = None,
-    as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print a post for a forum instead of making a link.")
-    ] = False,
-) -> None:
-    """Make a snapshot of a result public: print its link, or write it to a file without one."""
-    from app.cli.share import share as run_it
-
-    run_it(what, title, include or [], html, as_markdown)
-
-
-@app.command()
-def label(
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of a run.")],
-    act: Annotated[Literal["add", "remove"], typer.Argument(help="What to do with the labels.")],
-    labels: Annotated[list[str], typer.Argument(metavar="LABEL...", help="Words of your own.")],
-) -> None:
-    """Add labels to a run, or remove them."""
-    from app.cli.annotate import label as run_it
-
-    run_it(run_id, act, labels)
-
-
-@app.command()
-def hide(
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of a run.")],
-    reason: Annotated[str, typer.Option("--reason", help="Why, in a sentence.", prompt=True)],
-) -> None:
-    """Leave a run out of histories and statistics, with a reason."""
-    from app.cli.annotate import hide as run_it
-
-    run_it(run_id, reason)
-
-
-@app.command()
-def unhide(run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of a hidden run.")]) -> None:
-    """Take a hidden run back into histories and statistics."""
-    from app.cli.annotate import unhide as run_it
-
-    run_it(run_id)
-
-
-@app.command()
-def delete(
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of a run.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-) -> None:
-    """Delete a run, after saying what goes with it."""
-    from app.cli.annotate import delete as run_it
-
-    run_it(run_id, is_sure=yes)
-
-
-@app.command()
-def compare(
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN...",
-            help="2 to 8 run ids, the first one as the base; or latest, previous, baseline; config:RUN takes all runs "
-            "of that run's configuration together.",
-        ),
-    ],
-    fail_on: Annotated[
-        list[str] | None,
-        typer.Option("--fail-on", help="Exit with 1 on this verdict: better, worse, same or inconclusive."),
-    ] = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option("--metric", help="Metric to compare, such as decode_tokens_per_s; else the triple."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Compare runs: what differs, ratios with 95 % intervals, and verdicts."""
-    from app.cli.compare import compare_them
-
-    compare_them(names, fail_on or [], metric or [], as_json)
-
-
+app.add_typer(results.commands)
 app.add_typer(groups.baseline)
 app.add_typer(groups.shares)
 app.add_typer(groups.machine)
@@ -304,12 +178,23 @@ def ceiling(
     kv: Annotated[str, typer.Option("--kv", help="Type of the KV cache, such as q8_0 or q8_0/f16.")] = "f16",
     batch: Annotated[int, typer.Option("--batch", help="Sequences at once.")] = 1,
     bits: Annotated[float | None, typer.Option("--bits", help="Bits per weight for a config.json.")] = None,
+    drafting: Annotated[
+        tuple[int, float] | None,
+        typer.Option(
+            "--drafting",
+            metavar="DRAFTED ACCEPTED",
+            help="Speculative decoding: tokens drafted at a time, and how many of them are accepted on average.",
+        ),
+    ] = None,
+    draft: Annotated[
+        Path | None, typer.Option("--draft", metavar="FILE", help="The draft model; without it its reads are left out.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Compute what hardware allows a model at most: decode, prefill and TTFT, with the arithmetic."""
     from app.cli.ceiling import ceiling as run_it
 
-    run_it(file, device, bandwidth, teraflops, context, kv, batch, bits, as_json)
+    run_it(file, device, bandwidth, teraflops, context, kv, batch, bits, drafting, draft, as_json)
 
 
 @app.command()

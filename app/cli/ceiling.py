@@ -2,7 +2,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from app import units
-from app.ceiling.decode import Device, usual_range
+from app.ceiling.decode import Device, Drafting, usual_range
 from app.ceiling.quantities import bandwidth_bytes_per_s
 from app.ceiling.report import Report, report
 from app.ceiling.sources import from_path
@@ -24,10 +24,23 @@ def ceiling(
     kv: str,
     batch: int,
     bits: float | None,
+    drafting: tuple[int, float] | None,
+    draft: Path | None,
     as_json: bool,
 ) -> None:
+    """`drafting`: drafted and accepted tokens. Raises BadInput."""
+    if draft and not drafting:
+        raise BadInput("Say how well the draft model drafts: --drafting 4 2.5 for 2.5 of 4 tokens accepted.")
     device, source = _device(device_name, bandwidth, teraflops)
-    found = report(from_path(file, bits), device, context, KvTypes.parse(kv), batch)
+    found = report(
+        from_path(file, bits),
+        device,
+        context,
+        KvTypes.parse(kv),
+        batch,
+        Drafting(*drafting) if drafting else None,
+        from_path(draft, bits) if draft else None,
+    )
     if source:
         words = f"{device.name}: {units.bandwidth(device.bandwidth_bytes_per_s)}, {source}"
         found = replace(found, assumptions=(*found.assumptions, words))

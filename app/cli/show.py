@@ -3,14 +3,15 @@ from textwrap import shorten
 from app.cli.common import open_runs, print_json, say
 from app.cli.text import run_text
 from app.document import run_document, runs_document
+from app.store import subjects
 from app.store.filters import Filter
 from app.store.listing import Row, list_runs
 from app.units import ago, number
 
 
-def show(public_id: str, as_json: bool) -> None:
+def show(name: str, as_json: bool) -> None:
     with open_runs().read() as session:
-        document = run_document(session, public_id)
+        document = run_document(session, subjects.named(session, name))
     if as_json:
         print_json(document)
     else:

@@ -7,6 +7,8 @@ from app.cli.verdicts import baseline_lines
 from app.configuration import setting_title, show
 from app.i18n import as_sentence
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, metrics, preferred
+from app.samples import Point
+from app.suites.points import point_title
 from app.units import DASH, number, percent, plural, spread
 
 
@@ -15,7 +17,7 @@ def run_text(document: dict[str, Any]) -> str:
     lines = [_title(run), *_config_lines(run)]
     for each in document["points"]:
         if len(document["points"]) > 1:
-            lines.append(f"\nAbout {_point(each['point'])}")
+            lines.append(f"\nAbout {point_title(Point(**each['point']))}")
         if not each["metrics"] and (reasons := {null["reason"] for null in each["nulls"]}) == {"exceeds_context"}:
             lines.append(f"Left out: {NULL_REASONS[reasons.pop()]}")
             continue
@@ -48,11 +50,6 @@ def _is_worth_saying(key: str, point: dict[str, Any]) -> bool:
     """What a sweep is played for, beside the triple; throughput says something new of several streams only."""
     is_known = any(each["key"] == key for each in point["metrics"])
     return is_known and (key != "output_tokens_per_s" or point["point"]["concurrency"] > 1)
-
-
-def _point(point: dict[str, int]) -> str:
-    streams = f", {point['concurrency']} streams at once" if point["concurrency"] > 1 else ""
-    return f"{point['prompt_tokens']:,} prompt tokens, {point['output_tokens']:,} output tokens{streams}"
 
 
 def _serving_lines(serving: dict[str, Any] | None) -> list[str]:
@@ -146,7 +143,7 @@ def _flag_lines(samples: Sequence[dict[str, Any]]) -> list[str]:
         for flag in sample["flags"]:
             counts[flag] = counts.get(flag, 0) + 1
     return [
-        f"{flag.replace('_', ' ').capitalize()} ({count} of {plural(len(measured), 'sample')}): "
+        f"{FLAGS[flag].title.capitalize()} ({count} of {plural(len(measured), 'sample')}): "
         f"{FLAGS[flag].sentence} {FLAGS[flag].advice}"
         for flag, count in counts.items()
         if flag in FLAGS

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.compare.comparable import about_words
-from app.compare.result import Cell, Comparison, Pair, PointRows, Row, Subject, point_title
+from app.compare.result import Cell, Comparison, Pair, PointRows, Row, Subject
 from app.metrics import metrics
+from app.suites.points import point_title
 from app.units import DASH, change_interval, number, percent
 
 SIGNS = {"better": "▲", "worse": "▼", "same": "=", "inconclusive": "?", "mixed": "◆"}

@@ -6,7 +6,6 @@ from typing import Any
 
 from app.compare.comparable import Difference
 from app.compare.statistics import Ratio, Verdict
-from app.i18n import _, pause
 from app.samples import Point
 
 SCHEMA = "roofmark.compare/1"
@@ -173,20 +172,6 @@ def overall(verdicts: Iterable[Verdict]) -> str | None:
         if verdict in found:
             return verdict.value
     return None
-
-
-def point_title(point: Point) -> str:
-    """
-    >>> point_title(Point(2064, 128, concurrency=4, depth=2000))
-    '2,064 prompt tokens, 128 output tokens, 4 streams, depth 2,000'
-    """
-    said = [
-        _("{prompt_tokens:,} prompt tokens", prompt_tokens=point.prompt_tokens),
-        _("{output_tokens:,} output tokens", output_tokens=point.output_tokens),
-    ]
-    said += [_("{concurrency} streams", concurrency=point.concurrency)] if point.concurrency > 1 else []
-    said += [_("depth {depth:,}", depth=point.depth)] if point.depth else []
-    return pause(", ").join(said)
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:

@@ -24,6 +24,11 @@ class Flag:
     """Keeps the sample out of all statistics."""
     holds: Callable[[Sample], bool]
 
+    @property
+    def title(self) -> str:
+        """`not streamed`"""
+        return self.key.replace("_", " ")
+
 
 def _short(sample: Sample) -> bool:
     n = sample.trace.output_tokens

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypedDict, Unpack
 
 from sqlmodel import Session
 
@@ -20,7 +21,8 @@ from app.i18n import _, marked
 from app.models import Run, new_public_id
 from app.runner import bandwidth, workers
 from app.runner.facts import facts_json
-from app.runner.work import Listener, Progress, work
+from app.runner.measuring import Listener, Progress
+from app.runner.work import work
 from app.secrets import Secrets
 from app.settings import Settings
 from app.store import measurements, runs, servers, suites
@@ -32,6 +34,15 @@ log = logging.getLogger(__name__)
 WATCH_S = 2.0
 PROBES_AT_ONCE = 4
 OUTDATED_AT_ONCE = 50
+
+
+class Wishes(TypedDict, total=False):
+    """What may be asked of a run besides its server and its suite, which else say all of it."""
+
+    repetitions: int | None
+    warmups: int | None
+    model: str | None
+    note: str
 
 
 class Runner:
@@ -50,35 +61,14 @@ class Runner:
 
     # --- runs ---
 
-    def queue(
-        self,
-        server_slug: str,
-        suite_key: str,
-        *,
-        repetitions: int | None = None,
-        warmups: int | None = None,
-        model: str | None = None,
-        note: str = "",
-    ) -> str:
+    def queue(self, server_slug: str, suite_key: str, **wishes: Unpack[Wishes]) -> str:
         """Adds a run and starts it if its machine is free; returns its public id. Raises RoofmarkError."""
-        with self._database.write() as session:
-            suite = suites.suite(session, suite_key).with_counts(repetitions, warmups)
-            server = servers.server(session, server_slug)
-            public_id = runs.add_run(session, server, suite, model=model, note=note.strip()).public_id
+        public_id = new_public_id()
+        self._add(public_id, server_slug, suite_key, wishes)
         self.dispatch()
         return public_id
 
-    def perform(
-        self,
-        server_slug: str,
-        suite_key: str,
-        listen: Listener,
-        *,
-        repetitions: int | None = None,
-        warmups: int | None = None,
-        model: str | None = None,
-        note: str = "",
-    ) -> str:
+    def perform(self, server_slug: str, suite_key: str, listen: Listener, **wishes: Unpack[Wishes]) -> str:
         """Queues a run, waits for its turn and measures it in this very process; returns its public id.
 
         A run that is cancelled, even while it waits, ends in that state; nothing is raised for it. Earlier runs are
@@ -88,13 +78,18 @@ class Runner:
             listen(Progress(marked("Computing the numbers of earlier runs anew."), 0, 0))
         public_id = new_public_id()
         with workers.hold(self._settings, public_id):  # from the start, so that no dispatcher takes it
-            with self._database.write() as session:
-                suite = suites.suite(session, suite_key).with_counts(repetitions, warmups)
-                server = servers.server(session, server_slug)
-                runs.add_run(session, server, suite, model=model, note=note.strip(), public_id=public_id)
+            self._add(public_id, server_slug, suite_key, wishes)
             self._take_turn(public_id, listen)
         self.dispatch()
         return public_id
+
+    def _add(self, public_id: str, server_slug: str, suite_key: str, wishes: Wishes) -> None:
+        counts = wishes.get("repetitions"), wishes.get("warmups")
+        with self._database.write() as session:
+            suite = suites.suite(session, suite_key).with_counts(*counts)
+            server = servers.server(session, server_slug)
+            note = wishes.get("note", "").strip()
+            runs.add_run(session, server, suite, model=wishes.get("model"), note=note, public_id=public_id)
 
     def _take_turn(self, public_id: str, listen: Listener) -> None:
         stop = Stop()

@@ -2,77 +2,31 @@
 
 import logging
 import os
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from sqlmodel import Session
 
 from app import bench, engines
-from app.bench import Job, Limits, Phase, Prepared, Stop, Taken, load
+from app.bench import Job, Limits, Phase, Prepared, Stop, load
 from app.counted import Counted
 from app.db import Database
 from app.engines.base import Counters, Engine, Facts, ModelFacts
-from app.errors import Busy, Cancelled, RoofmarkError, ServerProblem
+from app.errors import Cancelled, RoofmarkError, ServerProblem
 from app.hardware import cpu_load_share
-from app.hardware.sensors import Reading
-from app.hardware.watch import Watch
 from app.http import ServerClient
 from app.i18n import marked
-from app.metrics import triple_of
-from app.models import Run, Server
+from app.models import Server
 from app.runner import evidence, logfile, notify, sensing, workers
 from app.runner.facts import chosen_model, context_tokens, contradictions, facts_json, geometry, snapshot, with_context
-from app.samples import Sample, Status
+from app.runner.measuring import Listener, Measuring
+from app.samples import Status
 from app.secrets import Secrets
 from app.settings import Settings
-from app.store import configs, hardware, machines, measurements, runs, samples, servers, suites
-from app.suites import Suite
+from app.store import configs, hardware, machines, measurements, runs, servers, suites
 
 log = logging.getLogger(__name__)
-
-Found = TypeVar("Found")
-BUSY_DATABASE_S = 120.0
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What a terminal shows while a run goes on."""
-
-    phase: str
-    done: int
-    planned: int
-    last: dict[str, float | None] | None = None
-    remaining_s: float | None = None
-    sample: Sample | None = None
-
-
-Listener = Callable[[Progress], None]
-
-
-@dataclass
-class _Measuring:
-    """A claimed run while it is being measured."""
-
-    database: Database
-    settings: Settings
-    run: Run
-    server: Server
-    is_here: bool
-    """Whether the server is on this machine."""
-    suite: Suite
-    stop: Stop
-    listen: Listener
-    planned: int
-    taken: list[Taken] = field(default_factory=list)
-    watch: Watch | None = None
-    load: list[Reading] = field(default_factory=list)
-
-    @property
-    def run_id(self) -> int:
-        assert self.run.id is not None
-        return self.run.id
 
 
 def work(database: Database, settings: Settings, public_id: str, listen: Listener, stop: Stop) -> str | None:
@@ -106,7 +60,7 @@ def _measured(
         suite = suite.with_counts(run.plan["repetitions"], run.plan["warmups"])
         planned = suite.sample_count(suite.cases)
         is_here = machines.is_here(machine)
-        measuring = _Measuring(database, settings, run, server, is_here, suite, stop, listen, planned)
+        measuring = Measuring(database, settings, run, server, is_here, suite, stop, listen, planned)
         with stop.on_signals():
             error = _measure(measuring)
         return ("failed", error) if error else ("done", None)
@@ -120,13 +74,13 @@ def _measured(
         return "failed", marked("Something went wrong inside Roofmark; the log says what.")
 
 
-def _measure(m: _Measuring) -> str | None:
+def _measure(m: Measuring) -> str | None:
     key = Secrets(m.settings).api_key(m.server.api_key_encrypted)
     with engines.open_client(m.server.base_url, key, m.settings) as client:
         engine = engines.find(m.server.engine)
         limits = Limits(m.settings.loading_timeout_s, m.settings.busy_timeout_s)
         for phase in bench.wait_until_ready(engine, client, limits, m.stop):
-            _tell(m, phase)
+            m.tell(phase)
         facts, capabilities = _probed(m, client)
         model = chosen_model(facts, m.run.plan.get("model"))
         facts = with_context(facts, engine, model, m.server.settings.get("context"), m.suite)
@@ -150,16 +104,16 @@ def _measure(m: _Measuring) -> str | None:
             ):
                 m.watch = watch
                 if trouble:
-                    m.run.evidence = {**m.run.evidence, "warnings": [*m.run.evidence["warnings"], trouble]}
+                    m.warn(trouble)
                 for step in bench.play(replace(job, log=log_file), prepared, m.stop):
                     if isinstance(step, Phase):
-                        _tell(m, step)
+                        m.tell(step)
                     else:
                         m.load += sensing.during(step, load_watch)
-                        _keep(m, sensing.sensed(step, watch), prepared)
+                        m.keep(sensing.sensed(step, watch), prepared)
                 is_whole = True
                 if log_file is not None and log_file.doubt:
-                    m.run.evidence = {**m.run.evidence, "warnings": [*m.run.evidence["warnings"], log_file.doubt]}
+                    m.warn(log_file.doubt)
         finally:
             # of a round that was broken off the server has counted what nobody here has seen
             after = bench.counters(engine, client) if is_whole else None
@@ -169,7 +123,7 @@ def _measure(m: _Measuring) -> str | None:
     return bench.verdict([each.sample for each in m.taken])
 
 
-def _probed(m: _Measuring, client: ServerClient) -> tuple[Facts, Mapping[str, Any]]:
+def _probed(m: Measuring, client: ServerClient) -> tuple[Facts, Mapping[str, Any]]:
     """Facts, and all that is known of what the server takes.
 
     Asked anew for each run: a server may have been restarted with another model since.
@@ -191,7 +145,7 @@ def _model_document(engine: Engine, client: ServerClient, model: ModelFacts | No
 
 
 def _freeze(
-    m: _Measuring, facts: Facts, model: ModelFacts | None, document: Mapping[str, Any] | None, prepared: Prepared
+    m: Measuring, facts: Facts, model: ModelFacts | None, document: Mapping[str, Any] | None, prepared: Prepared
 ) -> None:
     frozen = snapshot(m.server, facts, model)
     shape, doubts = geometry(m.server, model, document)
@@ -213,64 +167,8 @@ def _freeze(
     m.run.evidence = found
 
 
-def _write(m: _Measuring, change: Callable[[Session], Found]) -> Found:
-    """Writes, and waits for a database that others hold: what was measured is not lost for that."""
-    deadline = time.monotonic() + BUSY_DATABASE_S
-    while True:
-        try:
-            with m.database.write() as session:
-                return change(session)
-        except Busy:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
-
-
-def _tell(m: _Measuring, phase: Phase) -> None:
-    last = triple_of(m.taken[-1].sample) if m.taken else None
-    progress = {"phase": phase.sentence, "last": last}
-    if not _write(m, lambda session: runs.beat(session, m.run_id, progress=progress)):
-        m.stop.request()
-    m.listen(Progress(phase.sentence, len(m.taken), m.planned, last))
-    m.stop.check()
-
-
-def _keep(m: _Measuring, taken: Taken, prepared: Prepared) -> None:
-    """Stores a sample the moment it was taken, with the progress that it means."""
-    m.taken.append(taken)
-    last = triple_of(taken.sample)
-    remaining_s = _remaining_s(m, prepared)
-    done, phase = len(m.taken), marked("Measuring.")
-    step = bench.step(m.suite, prepared.fitting, done)
-    progress = {"phase": phase, "step": step, "last": last, "remaining_s": remaining_s, "at": time.time()}
-
-    def keep(session: Session) -> bool:
-        samples.add_sample(session, m.run_id, taken.sample, taken.started_at)
-        if taken.sample.trace.learned:
-            servers.remember(session, m.run.server_id, capabilities=taken.sample.trace.learned)
-        return runs.beat(session, m.run_id, samples_done=done, progress=progress)
-
-    alive = _write(m, keep)
-    m.listen(Progress(phase, done, m.planned, last, remaining_s, taken.sample))
-    if not alive:
-        m.stop.request()
-
-
-def _remaining_s(m: _Measuring, prepared: Prepared) -> float:
-    """From the newest round of each point; points not yet seen are scaled by their tokens."""
-    newest = {taken.sample.point: taken.seconds for taken in m.taken}
-    point, seconds = m.taken[-1].sample.point, m.taken[-1].seconds
-    total, ahead = 0.0, len(m.taken)
-    for case in prepared.fitting:
-        samples = m.suite.sample_count([case])
-        left, ahead = samples - min(samples, ahead), ahead - min(samples, ahead)
-        scale = (case.point.prompt_tokens + case.point.output_tokens) / (point.prompt_tokens + point.output_tokens)
-        total += left / case.point.concurrency * newest.get(case.point, seconds * scale)
-    return total
-
-
 def _conclude(
-    m: _Measuring,
+    m: Measuring,
     before: Counters | None,
     after: Counters | None,
     notes: Sequence[str],
@@ -287,7 +185,7 @@ def _conclude(
         measurements.derive(session, m.run_id)
         runs.beat(session, m.run_id, evidence=found)
 
-    _write(m, conclude)
+    m.write(conclude)
 
 
 def _notes(job: Job) -> Sequence[str]:
@@ -311,7 +209,7 @@ def _notes(job: Job) -> Sequence[str]:
 
 
 def _counted(
-    m: _Measuring, engine: Engine, model: ModelFacts | None, before: Counters | None, after: Counters | None
+    m: Measuring, engine: Engine, model: ModelFacts | None, before: Counters | None, after: Counters | None
 ) -> Sequence[Counted]:
     if before is None or after is None or after.began_anew(before):
         return ()

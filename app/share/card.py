@@ -19,7 +19,7 @@ MOST_TILES, MOST_BARS = 3, 1
 TITLE_SIZES = (52, 48, 44)
 _OVERSAMPLED = 2
 """Drawn larger and scaled down: Pillow smooths letters, but neither corners nor edges."""
-# the dark theme of static/css/app.css
+# the dark theme of static/css/tokens.css
 _BACKGROUND, _SURFACE, _LINE, _TEXT, _MUTED = "#0f1115", "#15171c", "#2b303a", "#e6e8ec", "#9aa3b0"
 _ACCENT, _REACHED, _ABOVE = "#6eaffd", "#3df4e9", "#e0b04c"
 _FONTS = ("inter-latin-wght-normal.woff2", "inter-latin-ext-wght-normal.woff2")

@@ -10,14 +10,12 @@ from app.i18n import marked
 from app.metrics import metrics
 from app.models import Config, Machine, Model, Run
 from app.roof import RunRoof
-from app.samples import Point
 from app.share import neutral
 from app.share.options import Option
 from app.share.snapshot import Fact, Prose
 from app.store import suites
-from app.store.machines import MachineDevice
+from app.store.machines import MachineDevice, source_words
 from app.suites import Case
-from app.units import plural
 
 TITLES = {Option.MACHINE: marked("Machine"), Option.LABELS: marked("Labels"), Option.FLAGS: marked("Further settings")}
 """Of what is a fact when it is ticked; note and prompt stand by themselves."""
@@ -37,15 +35,7 @@ def facts(config: Config, model: Model, held: Sequence[MachineDevice]) -> Iterat
 def bandwidth(roof: RunRoof) -> Fact:
     holder = roof.foundation.holders[0]
     rate = units.bandwidth(holder.device.bandwidth_bytes_per_s)
-    return Fact("Memory bandwidth", f"{rate} · {neutral.bandwidth_source(holder.stated.source)}")
-
-
-def played(point: Point) -> str:
-    """`512 prompt tokens, 128 output tokens`"""
-    said = [plural(point.prompt_tokens, "prompt token"), plural(point.output_tokens, "output token")]
-    said += [marked("{n:,} at once", n=point.concurrency)] if point.concurrency > 1 else []
-    said += [marked("{n:,} in the cache before", n=point.depth)] if point.depth else []
-    return ", ".join(said)
+    return Fact("Memory bandwidth", f"{rate} · {source_words(holder.stated.source)}")
 
 
 def meanings(keys: Iterable[str]) -> Iterator[str]:

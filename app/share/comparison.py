@@ -15,6 +15,7 @@ from app.share.compared import NO_VERDICT, Compared, differing, fact_titles, neu
 from app.share.figures import public
 from app.share.options import Offer, Option
 from app.share.snapshot import Chart, Column, Fact, Figures, Prose, Snapshot, Tile
+from app.suites.points import point_title
 from app.units import number, percent
 
 KIND = "comparison"
@@ -64,7 +65,7 @@ def _title(found: Compared) -> str:
 
 def _subtitle(found: Compared) -> str:
     hardware = list(dict.fromkeys(side.facts["Hardware"] for side in found.sides if "Hardware" in side.facts))
-    point = circumstances.played(found.comparison.main) if found.comparison.main else ""
+    point = point_title(found.comparison.main) if found.comparison.main else ""
     days = [f"{side.run.started_at:%Y-%m-%d}" for side in found.sides if side.run.started_at]
     return " · ".join(filter(None, [", ".join(hardware[:2]), point, max(days, default="")]))
 
@@ -130,7 +131,7 @@ def _figures(found: Compared) -> Iterator[Figures]:
     days = [f"{side.run.started_at:%Y-%m-%d}" if side.run.started_at else "" for side in found.sides]
     yield Figures("What is compared", heads, (*rows, (marked("Measured"), *days)), is_brief=True)
     for each in compared.shared_points:
-        title = marked("Figures at {point}", point=circumstances.played(each.point))
+        title = marked("Figures at {point}", point=point_title(each.point))
         yield Figures(title, _COLUMNS, tuple(_rows(compared, each)), is_brief=each.point == compared.main)
     if any(each.decode_tokens_per_s is not None for each in compared.ceilings):
         yield Figures("Ceilings", _CEILING_COLUMNS, tuple(_ceilings(compared)))

@@ -6,7 +6,6 @@ from typing import Any
 
 from app.configuration import SETTINGS, setting_title, show
 from app.hardware.catalogue import built_in
-from app.hardware.profile import CATALOGUE, MEASURED, SENSOR, TYPED
 from app.i18n import marked
 from app.models import Config, Model
 from app.store.devices import LOCAL
@@ -26,7 +25,6 @@ _MEMORY = re.compile(r"\b(?:LP)?DDR\d[A-Z]?(?:-\d+)?\b|\bHBM\d?[A-Z]?\b")
 UNNAMED = "a model"
 ACCELERATOR = "accelerator"
 """One that the built-in catalogue does not know."""
-_BANDWIDTHS = {source: source for source in (MEASURED, SENSOR, CATALOGUE, TYPED)}
 
 
 def model_name(name: str) -> str:
@@ -80,10 +78,6 @@ def engine_title(key: str) -> str:
 def suite(key: str) -> str:
     """A person's own suite is named after something; what it plays is said by its points."""
     return key if key in BUILT_IN else marked("own suite")
-
-
-def bandwidth_source(source: str) -> str:
-    return _BANDWIDTHS.get(source, "stated")
 
 
 def settings(values: Mapping[str, Any]) -> list[tuple[str, str]]:

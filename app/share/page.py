@@ -20,7 +20,10 @@ from app.units import spread
 if TYPE_CHECKING:
     import jinja2
 
-STYLES = ("css/app.css", "css/roof.css", "css/figures.css", "css/compare.css", "css/explore.css", "css/share.css")
+STYLES = tuple(
+    f"css/{name}.css"
+    for name in ("tokens", "elements", "app", "forms", "roof", "figures", "compare", "explore", "share")
+)
 PRINT_STYLE = "css/print.css"
 PLOTLY_STYLE = "vendor/plotly.css"
 FIRST_SCRIPT = "js/theme.js"

@@ -11,6 +11,7 @@ from app.ceiling import decode
 from app.errors import BadInput, NotFound
 from app.hardware import catalogue
 from app.hardware.catalogue import Catalogue
+from app.hardware.profile import CATALOGUE
 from app.i18n import _, enumerated, joined
 from app.kept import kept
 from app.models import Device, Machine
@@ -90,16 +91,14 @@ def local_name(device: str, machine: str) -> str:
 
 def _of_catalogue(device: catalogue.Device) -> KnownDevice:
     here = decode.Device(device.name, device.bandwidth_bytes_per_s, device.peak_flops)
-    return KnownDevice(here, f"catalogue: {device.source}", device.memory_bytes)
+    return KnownDevice(here, f"{machines.source_words(CATALOGUE)}: {device.source}", device.memory_bytes)
 
 
 def _of_machine(device: MachineDevice, machine: str) -> KnownDevice:
     """One of them, where there are several equal ones."""
     stated = device.bandwidths[0]
-    when = f" on {stated.at:%Y-%m-%d}" if stated.at else ""
-    note = f": {stated.note}" if stated.note else ""
     here = decode.Device(local_name(device.name, machine), stated.bytes_per_s, device.peak_flops)
-    return KnownDevice(here, f"{stated.source}{when}{note}", device.memory_bytes)
+    return KnownDevice(here, stated.words, device.memory_bytes)
 
 
 @kept(1)

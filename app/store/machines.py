@@ -10,8 +10,8 @@ from sqlmodel import Session, col, select
 
 from app.errors import BadInput, NotFound
 from app.hardware import memory, this_host
-from app.hardware.profile import MEASURED, SENSOR, TYPED, Profile
-from app.i18n import _, marked
+from app.hardware.profile import CATALOGUE, MEASURED, SENSOR, TYPED, Profile
+from app.i18n import _, marked, pause, translated
 from app.models import Machine, now
 from app.store import bandwidth
 from app.store.slugs import free_slug
@@ -130,6 +130,19 @@ def device_title(name: str) -> str:
 # --- its devices -----------------------------------------------------------------------------------------------------
 
 
+SOURCES = {
+    MEASURED: marked("measured on the machine"),
+    SENSOR: marked("from the hardware's own clocks and bus width"),
+    CATALOGUE: marked("from the catalogue"),
+    TYPED: marked("as typed"),
+}
+
+
+def source_words(source: str) -> str:
+    """Where a bandwidth comes from."""
+    return _(SOURCES.get(source, marked("as stated")))
+
+
 @dataclass(frozen=True)
 class Stated:
     """A bandwidth with where it comes from: measured, sensor, catalogue or typed."""
@@ -140,6 +153,14 @@ class Stated:
     at: datetime | None = None
     is_later: bool = False
     """Not known yet when the run was measured that it is used for."""
+
+    @property
+    def words(self) -> str:
+        """`measured on the machine on 2026-11-02, a lower bound`"""
+        when = _(" on {at:%Y-%m-%d}", at=self.at) if self.at else ""
+        later = _(", after this run") if self.is_later else ""
+        note = f"{pause(', ')}{translated(self.note)}" if self.note else ""
+        return f"{source_words(self.source)}{when}{later}{note}"
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,21 @@ from sqlmodel import Session, col, select
 
 from app.models import Machine, Server
 
+_LATIN = str.maketrans(
+    {"×": "x", "ß": "ss", "æ": "ae", "Æ": "ae", "œ": "oe", "Œ": "oe", "ø": "o", "Ø": "o"}
+    | {"ł": "l", "Ł": "l", "đ": "d", "Đ": "d", "ð": "d", "Ð": "d", "þ": "th", "Þ": "th", "ı": "i", "µ": "u", "μ": "u"}
+)
+"""Letters and signs that are no base letter with a mark, as they are usually written in ASCII."""
+
 
 def slugify(name: str) -> str:
     """
-    >>> slugify("Strix Halo (128 GB)"), slugify("伺服器")
-    ('strix-halo-128-gb', 'unnamed')
+    >>> slugify("Strix Halo (128 GB)"), slugify("2×3090"), slugify("Größe ½"), slugify("伺服器")
+    ('strix-halo-128-gb', '2x3090', 'grosse-1-2', 'unnamed')
     """
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60] or "unnamed"
+    whole = unicodedata.normalize("NFKD", name.translate(_LATIN))
+    plain = "".join(letter for letter in whole if not unicodedata.combining(letter)).lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain)[:60].strip("-") or "unnamed"
 
 
 RESERVED = frozenset({"new", "probe", "discover", "accelerators", "devices"})

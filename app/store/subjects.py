@@ -59,6 +59,11 @@ def resolve(session: Session, names: Sequence[str]) -> list[Reference]:
     return found
 
 
+def named(session: Session, name: str) -> str:
+    """The id of one run: its own, or one of WORDS, seen from the latest. Raises NotFound."""
+    return _reference(session, name, _latest(session)).public_id if name in WORDS else name
+
+
 def _reference(session: Session, name: str, anchor: str) -> Reference:
     bare = name.removeprefix(CONFIG)
     is_config = bare != name

@@ -12,13 +12,13 @@ from starlette.responses import HTMLResponse, Response
 
 from app import configuration, templating, units
 from app.compare.comparable import about_words
-from app.compare.result import Cell, point_title
+from app.compare.result import Cell
 from app.compare.statistics import Ratio
 from app.i18n import _, as_sentence
-from app.samples import Point
 from app.sentences import first_sentence
 from app.store.listing import Shown
 from app.store.machines import device_title
+from app.suites.points import brief_title, point_title
 from app.web import language, roof, terms
 from app.web.done import forget, just_done
 from app.web.menu import menu
@@ -56,8 +56,7 @@ def environment() -> "jinja2.Environment":
         setting_title=lambda key: _(configuration.setting_title(key)),
         setting_value=lambda value: _(configuration.show(value)),
         code=_code,
-        point_words=_point_words,
-        stated_words=roof.stated_words,
+        point_words=brief_title,
         attention_words=roof.attention_words,
         told_words=roof.told_words,
         first_sentence=lambda said: first_sentence(str(said)),
@@ -133,14 +132,6 @@ def _version(engine_version: str | None) -> str:
     if engine_version and "unknown" in engine_version:
         return _("build unknown")
     return engine_version or ""
-
-
-def _point_words(point: Point) -> str:
-    if point.concurrency > 1:
-        return _(
-            "{streams} streams of {tokens} prompt tokens", streams=point.concurrency, tokens=f"{point.prompt_tokens:,}"
-        )
-    return _("{tokens} prompt tokens", tokens=f"{point.prompt_tokens:,}")
 
 
 def _code(text: str) -> Markup:

@@ -1,9 +1,7 @@
 """The words of a ceiling's panel: where each input comes from."""
 
 from app.ceiling.geometry import Geometry, Source
-from app.hardware.profile import CATALOGUE, MEASURED, SENSOR, TYPED
-from app.i18n import _, marked, pause, translated
-from app.store.machines import Stated
+from app.i18n import _, marked
 from app.store.models import Told
 
 _GEOMETRY_SOURCES = {
@@ -13,20 +11,6 @@ _GEOMETRY_SOURCES = {
     Source.LLAMA_CPP: marked("read from the GGUF file that the server named"),
     Source.TYPED: marked("as typed"),
 }
-_BANDWIDTH_SOURCES = {
-    MEASURED: marked("measured on the machine"),
-    SENSOR: marked("from the hardware's own clocks and bus width"),
-    CATALOGUE: marked("from the catalogue"),
-    TYPED: marked("as typed"),
-}
-
-
-def stated_words(stated: Stated) -> str:
-    """`measured on the machine on 2026-11-02, a lower bound`"""
-    when = _(" on {at:%Y-%m-%d}", at=stated.at) if stated.at else ""
-    later = _(", after this run") if stated.is_later else ""
-    note = f"{pause(', ')}{translated(stated.note)}" if stated.note else ""
-    return f"{_(_BANDWIDTH_SOURCES[stated.source])}{when}{later}{note}"
 
 
 def attention_words(geometry: Geometry) -> list[str]:

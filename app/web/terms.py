@@ -7,8 +7,7 @@ from functools import cache
 from app import i18n
 from app.i18n import _, marked
 from app.metrics import FLAGS
-from app.web import term_entries
-from app.web.term_entries import Entry
+from app.web.term_entries import Entry, answer, ceiling, engine, trust, verdicts
 
 
 def _flag(key: str) -> Entry:
@@ -17,11 +16,11 @@ def _flag(key: str) -> Entry:
 
 
 SECTIONS: Mapping[str, tuple[Entry, ...]] = {
-    marked("What a reader feels"): term_entries.ANSWER,
-    marked("What the engine does"): term_entries.ENGINE,
-    marked("What hardware allows"): term_entries.CEILING,
-    marked("What makes a number trustworthy"): term_entries.TRUST,
-    marked("Verdicts of a comparison"): term_entries.VERDICTS,
+    marked("What a reader feels"): answer.ENTRIES,
+    marked("What the engine does"): engine.ENTRIES,
+    marked("What hardware allows"): ceiling.ENTRIES,
+    marked("What makes a number trustworthy"): trust.ENTRIES,
+    marked("Verdicts of a comparison"): verdicts.ENTRIES,
 }
 
 
@@ -52,7 +51,8 @@ def _translated(entry: Entry) -> Entry:
 
 
 def flag_name(key: str) -> str:
-    return _(key.replace("_", " "))
+    """Samples keep the keys of flags that are no more: these stand for themselves."""
+    return _(FLAGS[key].title) if key in FLAGS else key
 
 
 def without_stop(sentence: str) -> str:

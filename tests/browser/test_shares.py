@@ -41,6 +41,7 @@ def _share(page: "Page", run: str) -> str:
     """From the run's page through the preview; gives the link."""
     page.goto(f"/runs/{run}")
     page.get_by_role("link", name="Share").click()
+    page.wait_for_load_state()  # what is ticked before the scripts run is only asked about when the link is made
     page.get_by_label("Title").fill(f"Shared {run}")
     page.get_by_role("checkbox", name="Machine name").check()
     page.locator(".share .facts dt", has_text="Machine").wait_for()  # the preview follows what is ticked

@@ -6,40 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.ceiling.decode import (
-    Device,
-    Portion,
-    Split,
-    decode,
-    decode_on,
-    speculative,
-)
+from app.ceiling.decode import Device, Drafting, Portion, Split, decode, decode_on, speculative
 from app.ceiling.efficiency import mbu
-from app.ceiling.geometry import Geometry, Weights, typed
+from app.ceiling.geometry import Geometry, Weights
 from app.ceiling.hf_config import from_config
 from app.ceiling.prefill import Bound, causal_pairs, prefill, prefill_flops
 from app.ceiling.quantities import bandwidth_bytes_per_s, size_bytes
 from app.ceiling.report import report
-from app.ceiling.traffic import Step, kv_bytes_per_token, step
+from app.ceiling.traffic import kv_bytes_per_token, step
 from app.ceiling.types import KvTypes
 from app.errors import BadInput
 from tests.ceiling.models import MODELS
-
-LLAMA_8B = from_config(MODELS["Llama-3.1-8B"], 16)
-H100 = Device.of("H100 SXM", 3350, 989)
-
-
-def of_bytes(n_bytes: float) -> Step:
-    """A step that reads so many bytes of weights."""
-    one = step(typed(n_bytes, n_bytes, 8))
-    assert one is not None
-    return one
-
-
-def stepped(geometry: Geometry, context: int = 0, kv: str = "f16", batch: int = 1) -> Step:
-    one = step(geometry, context, KvTypes.parse(kv), batch)
-    assert one is not None
-    return one
+from tests.ceiling.shapes import H100, LLAMA_8B, of_bytes, stepped
 
 
 @pytest.mark.parametrize(
@@ -113,12 +91,14 @@ def test_speculative_decoding() -> None:
     """Nothing drafted rightly is slower than no draft; all of it is nearly k + 1 times as fast with a small draft."""
     large, draft, device = of_bytes(40e9), of_bytes(0.5e9), Device.of("", 1000)
     plain = decode_on(large, device).tokens_per_s
-    assert speculative(large, draft, device, 4, 0).tokens_per_s < plain
-    assert speculative(large, draft, device, 4, 4).tokens_per_s == pytest.approx(5 * 1000 / (40 + 4 * 0.5))
-    assert speculative(large, draft, device, 4, 2.5).words.startswith("83.3 tok/s = (1 + 2.5) x 1,000 GB/s / (40.0 GB")
+    assert speculative(large, draft, device, Drafting(4, 0)).tokens_per_s < plain
+    assert speculative(large, draft, device, Drafting(4, 4)).tokens_per_s == pytest.approx(5 * 1000 / (40 + 4 * 0.5))
+    assert speculative(large, draft, device, Drafting(4, 2.5)).words.startswith(
+        "83.3 tok/s = (1 + 2.5) x 1,000 GB/s / (40.0 GB"
+    )
     for drafted, accepted in ((0, 0), (4, 5), (4, -1)):
         with pytest.raises(BadInput):
-            speculative(large, draft, device, drafted, accepted)
+            Drafting(drafted, accepted)
 
 
 def test_a_batch_gives_a_bound_and_what_to_expect() -> None:

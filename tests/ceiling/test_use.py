@@ -13,7 +13,7 @@ from app.ceiling.hf_config import from_config
 from app.ceiling.prefill import prefill
 from app.ceiling.types import KvTypes
 from tests.ceiling.models import MODELS
-from tests.ceiling.test_arithmetic import H100, LLAMA_8B, of_bytes, stepped
+from tests.ceiling.shapes import H100, LLAMA_8B, of_bytes, stepped
 
 
 def test_utilisation_of_the_peak() -> None:

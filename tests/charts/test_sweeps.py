@@ -7,7 +7,7 @@ from app.charts import Figure, absence, sensors_of, serving_figure
 from app.metrics.serving import serving
 from app.metrics.throughput import Slo
 from app.samples import Sample
-from tests.metrics.test_rounds import one_round
+from tests.metrics.rounds import one_round
 from tests.traces import sample
 
 SLO = Slo(1000, 30)

@@ -173,6 +173,34 @@ def test_any_shard_stands_for_all_and_a_missing_one_is_named(tmp_path: Path) -> 
         call(str(shards[0]), "--bandwidth", "1")
 
 
+def test_speculative_decoding(config: str, tmp_path: Path) -> None:
+    """(1 + accepted) x bandwidth / (bytes + drafted x bytes of the draft); without its file the draft reads nothing."""
+    plain = document(config, "--bandwidth", "936", "--bits", "4.85")
+    drafted = ("--bandwidth", "936", "--bits", "4.85", "--drafting", "4", "2.5")
+    alone = document(config, *drafted)
+    assert alone["decode_ceiling_tokens_per_s"] == pytest.approx(3.5 * plain["decode_ceiling_tokens_per_s"])
+    assert any("what the draft itself reads is left out" in sentence for sentence in alone["assumptions"])
+    (tmp_path / "draft.json").write_text(json.dumps({**MODELS["Llama-3.1-8B"], "num_hidden_layers": 2}))
+    draft = document(tmp_path / "draft.json", "--bandwidth", "936", "--bits", "4.85")["step_bytes"]
+    both = document(config, *drafted, "--draft", str(tmp_path / "draft.json"))
+    expected = 3.5 * 936e9 / (plain["step_bytes"] + 4 * draft)
+    assert both["decode_ceiling_tokens_per_s"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("--drafting", "4", "5"), "Accepted tokens must be between none and the drafted ones"),
+        (("--drafting", "4", "nan"), "Accepted tokens must be between none and the drafted ones"),
+        (("--drafting", "4", "2", "--batch", "2"), "for one sequence"),
+        (("--draft", "draft.json"), "how well the draft model drafts"),
+    ],
+)
+def test_drafting_that_cannot_be(config: str, arguments: tuple[str, ...], why: str) -> None:
+    with pytest.raises(RoofmarkError, match=why):
+        call(config, "--bandwidth", "936", *arguments)
+
+
 # --- a device by its name --------------------------------------------------------------------------------------------
 
 
@@ -180,7 +208,7 @@ def test_a_device_of_the_catalogue(config: str, here: Database) -> None:
     found = document(config, "--device", "rtx 3090", "--bits", "4.85")
     assert found["decode_ceiling_tokens_per_s"] == pytest.approx(936e9 / found["step_bytes"])
     assert found["bound"] == "compute"
-    assert found["assumptions"][-1].startswith("GeForce RTX 3090: 936 GB/s, catalogue: ")
+    assert found["assumptions"][-1].startswith("GeForce RTX 3090: 936 GB/s, from the catalogue: ")
 
 
 def test_a_machines_device_and_what_is_typed_before_it(config: str, here: Database) -> None:
@@ -189,10 +217,10 @@ def test_a_machines_device_and_what_is_typed_before_it(config: str, here: Databa
     card = ["--device", "Radeon 8060S on strix-halo"]
     found = document(config, *card)
     assert found["decode_ceiling_tokens_per_s"] == pytest.approx(256e9 / found["step_bytes"])
-    assert found["assumptions"][-1] == "Radeon 8060S on strix-halo: 256 GB/s, catalogue"
+    assert found["assumptions"][-1] == "Radeon 8060S on strix-halo: 256 GB/s, from the catalogue"
     corrected = document(config, *card, "--bandwidth", "200")
     assert corrected["decode_ceiling_tokens_per_s"] == pytest.approx(200e9 / found["step_bytes"])
-    assert corrected["assumptions"][-1].endswith("200 GB/s, catalogue, corrected as typed")
+    assert corrected["assumptions"][-1].endswith("200 GB/s, from the catalogue, corrected as typed")
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,7 @@
 
 import hashlib
 import json
-import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,37 +10,9 @@ import pytest
 
 from app import engines, files
 from app.migrating import revisions
+from tests.cli.processes import Roofmark, one_sentence
 from tests.ports import free_port
 from tests.replay import Script, case, case_rows, serve
-
-ROOT = Path(__file__).parent.parent.parent
-Roofmark = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture
-def roofmark(tmp_path: Path) -> Roofmark:
-    def call(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "app", *arguments],
-            cwd=ROOT,
-            env={**os.environ, "ROOFMARK_DATA_DIR": str(tmp_path / "data"), "NO_COLOR": "1", **environment},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-
-    return call
-
-
-def one_sentence(result: subprocess.CompletedProcess[str]) -> str:
-    assert result.stdout == ""
-    assert "Traceback" not in result.stderr
-    (line,) = result.stderr.strip().splitlines()
-    assert line.startswith("roofmark: ")
-    return line
-
 
 MODELS = {"/v1/models": Script.json({"object": "list", "data": [{"id": "syn-1", "object": "model"}]})}
 STATUS = {"partial": "incomplete", "error": "failed"}
@@ -83,6 +51,7 @@ def test_progress_goes_to_standard_error_and_the_result_can_be_shown_again(roofm
     document = json.loads(run.stdout)
     shown = roofmark("show", document["run"]["id"], "--json")
     assert json.loads(shown.stdout) == document
+    assert roofmark("show", "latest", "--json").stdout == shown.stdout
     assert document["run"]["note"] == "hello"
     listed = json.loads(roofmark("runs", "--json").stdout)
     assert [each["id"] for each in listed["runs"]] == [document["run"]["id"]]

@@ -3,9 +3,7 @@
 import json
 
 from app.hardware import this_host
-from tests.cli.test_cli import Roofmark, one_sentence, roofmark
-
-__all__ = ["roofmark"]  # the fixture
+from tests.cli.processes import Roofmark, one_sentence
 
 
 def test_this_machine_is_detected_listed_and_not_added_twice(roofmark: Roofmark) -> None:

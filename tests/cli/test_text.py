@@ -80,7 +80,7 @@ def test_a_sweep_of_streams_says_what_it_was_played_for(database: Database) -> N
     ]
     said = run_text(document(database, add_run(database, taken, suite_key="concurrency"))).splitlines()
     assert "About 512 prompt tokens, 64 output tokens" in said
-    assert "About 512 prompt tokens, 64 output tokens, 2 streams at once" in said
+    assert "About 512 prompt tokens, 64 output tokens, 2 streams" in said
     assert len([line for line in said if line.startswith("Throughput ")]) == 1
     assert len([line for line in said if line.startswith("Goodput ")]) == 1
     assert "Up to 1 stream every request kept within the limits: TTFT of 500 ms and TPOT of 50.0 ms." in said

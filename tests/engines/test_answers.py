@@ -10,7 +10,7 @@ from app.engines._stream import End, frames
 from app.engines.base import Ask
 from app.samples import Kind, Status, Trace
 from tests.engines.conftest import Connect
-from tests.engines.test_stream import chunk, read, sse, usage
+from tests.engines.streams import chunk, read, sse, usage
 from tests.replay import Script
 
 GOOD = (chunk("a"), chunk("b"), chunk(finish="stop"), chunk(**usage(40, 2)))

@@ -14,7 +14,7 @@ from app.engines._chat import read_trace
 from app.engines._stream import End, Recording
 from app.samples import CacheDefeat, Status, Trace
 from tests.engines.recorded import chat_engine
-from tests.engines.test_stream import json_values, sse
+from tests.engines.streams import json_values, sse
 from tests.engines.written_servers import SERVERS
 from tests.replay import Request, Script
 

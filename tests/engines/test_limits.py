@@ -17,7 +17,7 @@ from app.http import ServerClient
 from app.samples import Status
 from app.settings import Settings
 from tests.engines.conftest import Connect
-from tests.engines.test_stream import chunk, sse, usage
+from tests.engines.streams import chunk, sse, usage
 from tests.replay import Script
 
 CHAT = "/v1/chat/completions"

@@ -15,7 +15,7 @@ from app.http import ServerClient
 from app.metrics import flags_of
 from app.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, Point, Status, Trace
 from tests.engines.conftest import Connect
-from tests.engines.test_stream import chunk, sse
+from tests.engines.streams import chunk, sse
 from tests.replay import Answerer, Request, Script, capture
 from tests.traces import sample
 

@@ -12,7 +12,7 @@ from app.engines._negotiation import Negotiation, nested
 from app.engines._refusals import refused_fields
 from app.http import Answer
 from app.http.text import ServerText
-from tests.engines.test_stream import json_values
+from tests.engines.streams import json_values
 
 FIELDS: Mapping[str, Any] = {
     "max_tokens": 8,

@@ -10,7 +10,7 @@ from app.metrics import flags_of, triple_of
 from app.metrics.ttft import read_ttfa
 from app.samples import CacheDefeat, CountSource, Kind, Point, Status, Trace
 from tests.engines.recorded import read as read_script
-from tests.engines.test_stream import chunk, read, sse, usage
+from tests.engines.streams import chunk, read, sse, usage
 from tests.replay import Script
 from tests.traces import sample
 

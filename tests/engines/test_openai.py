@@ -17,12 +17,10 @@ from app.http import ServerClient
 from app.samples import CountSource, Status, Trace
 from app.settings import Settings
 from tests.engines.conftest import Connect
-from tests.engines.test_stream import chunk, sse, usage
+from tests.engines.streams import GOOD, GOOD_STREAM, chunk, sse, usage
 from tests.replay import Answerer, Replay, Request, Script, capture
 
 CHAT = "/v1/chat/completions"
-GOOD = (sse(chunk("one")), sse(chunk(" two")), sse(chunk(finish="stop", **usage(5, 2)), b"[DONE]"))
-GOOD_STREAM = Script.sse(*GOOD)
 
 
 def play(client: ServerClient, **ask: Any) -> Trace:

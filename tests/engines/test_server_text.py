@@ -14,7 +14,7 @@ from app.engines.base import Ask
 from app.errors import ServerProblem
 from app.http.text import HIDDEN_KEY, ServerText
 from tests.engines.conftest import Connect
-from tests.engines.test_stream import chunk, sse, usage
+from tests.engines.streams import chunk, sse, usage
 from tests.replay import Script
 
 CHAT = "/v1/chat/completions"

@@ -2,33 +2,18 @@
 
 import json
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engines._chat import is_token, read_trace
-from app.engines._stream import End, Frame, Recording, frames
+from app.engines._chat import is_token
+from app.engines._stream import End, Frame, frames
 from app.samples import Kind, Status, Trace
+from tests.engines.streams import chunk, json_values, read, sse, usage
 from tests.replay import case_rows
 
-
-def chunk(text: str | None = None, *, finish: str | None = None, **more: Any) -> bytes:
-    delta = {} if text is None else {"content": text}
-    return json.dumps({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **more}).encode()
-
-
-def sse(*data: bytes) -> bytes:
-    return b"".join(b"data: " + piece + b"\n\n" for piece in data)
-
-
 WHOLE = sse(chunk("one"), chunk(" two"), chunk(finish="stop"), b"[DONE]")
-
-
-def read(*pieces: bytes, end: End = End.CLOSED, content_type: str = "text/event-stream") -> Trace:
-    rows = [((position + 1) * 1_000_000, piece) for position, piece in enumerate(pieces)]
-    return read_trace(Recording(rows, end, 0, 0, len(rows) * 1_000_000, content_type=content_type), {})
 
 
 def seen(trace: Trace) -> list[tuple[Kind, int]]:
@@ -99,17 +84,6 @@ def test_garbage_becomes_a_clear_error(pieces: list[bytes], end: End) -> None:
         assert "\n" not in trace.error
 
 
-KEYS = [
-    "choices", "delta", "message", "content", "text", "usage", "timings", "completion_tokens", "prompt_tokens", "error",
-    "detail", "prompt_tokens_details", "tool_calls", "function", "name", "finish_reason", "predicted_n", "object",
-]  # fmt: skip
-json_values = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
-    max_leaves=12,
-)
-
-
 @given(st.lists(json_values, min_size=1, max_size=4))
 def test_json_of_any_shape_is_read(values: list[object]) -> None:
     trace = read(sse(*(json.dumps(value).encode() for value in values), b"[DONE]"))
@@ -149,10 +123,6 @@ def test_text_outside_of_a_delta(field: str) -> None:
         (Kind.DONE, 0),
     ]
     assert seen(read(json.dumps({field: "abc"}).encode() + b"\n[DONE]\n")) == [(Kind.ANSWER, 3), (Kind.DONE, 0)]
-
-
-def usage(prompt: int, completion: int) -> dict[str, Any]:
-    return {"usage": {"prompt_tokens": prompt, "completion_tokens": completion}}
 
 
 @pytest.mark.parametrize(

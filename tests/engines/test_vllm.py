@@ -16,7 +16,7 @@ from app.samples import CacheDefeat, Kind, Point, Status, Trace
 from tests.engines.conftest import Connect
 from tests.engines.recorded import read, recorded, tokens
 from tests.engines.servers import CHAT, scrape, vllm
-from tests.engines.test_stream import chunk, sse
+from tests.engines.streams import chunk, sse
 from tests.replay import Script, capture
 from tests.traces import sample
 

@@ -8,19 +8,8 @@ import pytest
 
 from app.errors import Conflict
 from app.hardware import bandwidth
-from app.hardware.bandwidth import MIB, Reading, Step, buffer_size, read_at, remarks, thread_counts
-
-GIB = 1024 * MIB
-CALM = Reading(
-    best_bytes_per_s=30e9,
-    median_bytes_per_s=29e9,
-    threads=2,
-    samples=13,
-    buffer_bytes=GIB,
-    sweep=(Step(1, (20e9, 21e9)), Step(2, (30e9, 29e9))),
-    plateau_ratio=1.02,
-    busy_share=0.0,
-)
+from app.hardware.bandwidth import MIB, buffer_size, read_at, remarks, thread_counts
+from tests.hardware.readings import CALM
 
 
 def test_a_reading_has_a_sweep_a_best_and_a_median_of_all_samples() -> None:

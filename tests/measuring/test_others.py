@@ -8,7 +8,7 @@ import pytest
 from app.bench.others import work_of_others
 from app.engines.base import Counters
 from app.samples import Status, Trace
-from tests.measuring.test_play import CHAT, IDLE, READY, job, played, samples
+from tests.measuring.playing import CHAT, IDLE, READY, job, played, samples
 from tests.replay import Request, Script, capture
 from tests.traces import trace
 

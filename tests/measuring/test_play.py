@@ -1,51 +1,27 @@
 """Playing a suite: waiting for a server, counting prompts, learning from refusals, stopping; over real sockets."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
 import pytest
 
-from app import bench, engines
-from app.bench import Job, Limits, Phase, Stop, Taken
+from app import bench
+from app.bench import Limits, Phase, Stop, Taken
 from app.errors import BadInput, Cancelled, ServerProblem, Trouble
 from app.samples import CacheDefeat
-from app.settings import Settings
-from app.suites import BUILT_IN, Suite, own
-from tests.replay import Answerer, Script, capture, case, serve
+from app.suites import BUILT_IN
+from tests.measuring.playing import CHAT, IDLE, MODELS, READY, SUITE, job, played, samples
+from tests.replay import Answerer, Script, capture, case
 
-MODELS = Script.json({"data": [{"id": "syn-1"}]})
-CHAT = "/v1/chat/completions"
-READY = Script.json({"status": "ok"})
 LOADING = Script.json({"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}, 503)
-IDLE = Script.json([{"id": 0, "is_processing": False}])
 BUSY = capture("llama.cpp", "get_slots_busy")
-SUITE = own({"prompt": "word " * 400, "output_tokens": 7, "repetitions": 2, "warmups": 1}, "mine", "Mine")
 
 
 def in_order(*scripts: Script) -> Answerer:
     """The answers one after the other; the last one for ever."""
     turn = count()
     return lambda _request: scripts[min(next(turn), len(scripts) - 1)]
-
-
-@contextmanager
-def job(
-    routes: dict[str, Any], engine: str = "openai", suite: Suite = SUITE, **changes: Any
-) -> Iterator[tuple[Job, Any]]:
-    with serve(routes, pace=0.02) as replay, engines.open_client(replay.url, None, Settings()) as client:
-        values = {"model_id": "syn-1", "context_tokens": None, "limits": Limits(5, 5), **changes}
-        yield Job(engine=engines.find(engine), client=client, suite=suite, **values), replay
-
-
-def played(made: Job, stop: Stop | None = None) -> list[Phase | Taken]:
-    return list(bench.play(made, bench.prepare(made), stop or Stop()))
-
-
-def samples(steps: list[Phase | Taken]) -> list[Any]:
-    return [step.sample for step in steps if isinstance(step, Taken)]
 
 
 def test_warmups_come_first_and_each_request_has_its_own_nonce() -> None:

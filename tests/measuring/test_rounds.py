@@ -16,7 +16,7 @@ from app.errors import Cancelled, ServerProblem, Trouble
 from app.metrics import is_usable, measure
 from app.samples import CacheDefeat, Point
 from app.suites import BUILT_IN, Case, Suite
-from tests.measuring.test_play import CHAT, IDLE, MODELS, READY, job, played, samples
+from tests.measuring.playing import CHAT, IDLE, MODELS, READY, job, played, samples
 from tests.replay import Request, Script, capture, case
 
 WORD = b'data: {"choices": [{"index": 0, "delta": {"content": " word"}, "finish_reason": null}]}\n\n'

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.metrics import NULL_REASONS, TRIPLE, Measured, flags_of, measure, metrics, triple_of
+from app.metrics import NULL_REASONS, TRIPLE, flags_of, measure, metrics, triple_of
 from app.samples import CacheDefeat, CountSource, Event, Kind, Point, Sample, Status
+from tests.metrics.measuring import measured
 from tests.traces import figures, sample, stream, trace
 
 
@@ -17,10 +18,6 @@ def read(key: str, taken: Sample) -> dict[str, float | str | None]:
         reading.source: reading.null_reason if reading.value is None else reading.value
         for reading in metrics()[key].read([taken])
     }
-
-
-def measured(taken: list[Sample]) -> dict[tuple[str, str], Measured]:
-    return {(each.metric, each.source): each for each in measure([replace(s, flags=flags_of(s)) for s in taken])}
 
 
 def test_the_triple_comes_first_and_every_metric_explains_itself() -> None:

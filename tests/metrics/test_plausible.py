@@ -6,7 +6,7 @@ import pytest
 
 from app.metrics import flags_of, triple_of
 from app.samples import Point, Sample, ServerFigures
-from tests.metrics.test_metrics import measured
+from tests.metrics.measuring import measured
 from tests.traces import figures, sample, stream, trace
 
 IMPOSSIBLE = {

@@ -17,7 +17,7 @@ from app.runner import bandwidth as measuring
 from app.settings import Settings
 from app.store import bandwidth, machines, servers
 from tests.databases import on_both
-from tests.hardware.test_bandwidth import CALM
+from tests.hardware.readings import CALM
 
 Measure = Callable[[int | None, Callable[[str], None]], probe.Reading]
 

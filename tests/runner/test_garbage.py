@@ -5,11 +5,12 @@ from itertools import count
 import pytest
 
 from app.db import Database
-from app.runner import Progress, Runner
+from app.runner import Runner
 from app.store import measurements, samples
-from tests.engines.test_openai import GOOD_STREAM
+from tests.engines.streams import GOOD_STREAM
 from tests.replay import Request, Script, serve
 from tests.runner.conftest import add_server, run_named
+from tests.runner.listeners import silent
 
 SSE = {"content-type": "text/event-stream"}
 GARBAGE = {
@@ -27,10 +28,6 @@ GARBAGE = {
     "an odd status": Script.text("\x00\x01", status=599),
     "a redirect": Script(status=308, headers={"location": "http://169.254.169.254/"}),
 }  # fmt: skip
-
-
-def silent(_: Progress) -> None:
-    pass
 
 
 @pytest.mark.parametrize("name", GARBAGE)

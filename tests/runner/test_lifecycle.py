@@ -17,6 +17,7 @@ from app.store import measurements, runs, samples, servers, suites
 from app.suites import BUILT_IN
 from tests.databases import on_both
 from tests.runner.conftest import add_server, run_named
+from tests.runner.listeners import silent
 from tests.waiting import until
 
 pytestmark = pytest.mark.engine
@@ -26,10 +27,6 @@ ENDED = {"done", "failed", "cancelled", "interrupted"}
 
 def status(database: Database, public_id: str) -> str:
     return run_named(database, public_id).status
-
-
-def silent(_: Progress) -> None:
-    pass
 
 
 @on_both

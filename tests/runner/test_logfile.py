@@ -23,7 +23,7 @@ from app.store import runs, samples, servers
 from tests.engines.written_servers import SERVERS
 from tests.replay import HERE, Request, Script, serve
 from tests.runner.conftest import add_server
-from tests.runner.test_replayed import silent
+from tests.runner.listeners import silent
 from tests.traces import figures, trace
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from app.db import Database
 from app.errors import BadInput
-from app.runner import Progress, Runner, notify
+from app.runner import Runner, notify
 from app.settings import Settings
 from app.store import baselines
 from tests.compare.runs import place, taken
@@ -17,6 +17,7 @@ from tests.compare.runs import run as add_run
 from tests.ports import free_port
 from tests.replay import Replay, Script, case, serve
 from tests.runner.conftest import add_server, run_named
+from tests.runner.listeners import silent
 
 # Apprise imports it for the encryption of mails
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
@@ -37,9 +38,6 @@ def told(settings: Settings, *urls: str) -> Settings:
 
 def address(receiver: Replay) -> str:
     return f"{receiver.url.replace('http://', 'json://')}/{SECRET}"
-
-
-def silent(_: Progress) -> None: ...
 
 
 def perform(database: Database, settings: Settings, base_url: str) -> str:

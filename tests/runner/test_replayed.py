@@ -9,7 +9,7 @@ from app.ceiling.geometry import Geometry
 from app.db import Database
 from app.engines.base import Engine, Facts, ModelFacts
 from app.models import FULL_GEOMETRY
-from app.runner import Progress, Runner
+from app.runner import Runner
 from app.runner.facts import with_context
 from app.samples import Point
 from app.store import runs, samples, servers
@@ -17,10 +17,7 @@ from app.suites import BUILT_IN, Case, Suite
 from tests.engines.written_servers import SERVERS
 from tests.replay import Request, Script, capture, serve
 from tests.runner.conftest import add_server, run_named
-
-
-def silent(_: Progress) -> None:
-    pass
+from tests.runner.listeners import silent
 
 
 @pytest.mark.parametrize("engine", engines.all(), ids=lambda engine: engine.key)

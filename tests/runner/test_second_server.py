@@ -14,7 +14,7 @@ from app.settings import Settings
 from app.store import runs
 from tests.mlx_server import mlx_server
 from tests.runner.conftest import add_server
-from tests.runner.test_replayed import silent
+from tests.runner.listeners import silent
 from tests.web.notebook import pages
 
 pytestmark = pytest.mark.engine

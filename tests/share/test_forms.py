@@ -14,42 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.charts import Figure, Key, Table
+from app.charts import Key, Table
 from app.errors import BadInput, Conflict
-from app.share import Bar, Chart, Column, Fact, Figures, Prose, Snapshot, Tile, links, options
+from app.share import Bar, Column, Fact, Figures, Prose, Snapshot, Tile, links, options
 from app.share.card import card
 from app.share.document import document
 from app.share.figures import public
 from app.share.markdown import markdown
 from app.share.page import file
 from app.share.spreadsheet import spreadsheet
+from tests.share.snapshots import FIGURE, SNAPSHOT
 
-FIGURE = Figure(
-    data=[{"type": "scatter", "x": [1, 2.5], "y": [3, None], "meta": {"series": 0}, "name": "Ceiling"}],
-    layout={"xaxis": {"title": {"text": "Tokens"}}, "yaxis": {"title": {"text": "tok/s"}}},
-    summary="It rises.",
-    table=Table(("Tokens",), (("1",),)),
-    legend=(Key(0, "This run"),),
-)
-SNAPSHOT = Snapshot(
-    kind="run",
-    title="Gemma Q4_K_M on GeForce RTX 3090",
-    description="Decode 71.2 tok/s.",
-    subtitle="llama.cpp b6400",
-    tiles=(
-        Tile("TTFT", 520.31, "ms", 9.1, 510, 530, 5, "Timed by Roofmark"),
-        Tile("Prefill", None, "tok/s", reason="No sample gave it."),
-        Tile("Decode", 71.23, "tok/s", 1.9, 70, 73, 5, "Timed by Roofmark"),
-    ),
-    bars=(Bar("Decode ceiling", 0.62, 114.7, "tok/s", "115 tok/s = 936 GB/s / 8.16 GB"),),
-    facts=(Fact("Model", "Gemma"),),
-    figures=(
-        Figures("Points", (Column("Prompt tokens"), Column("Decode", "tok/s")), ((512, 71.23), (8192, None)), True),
-    ),
-    charts=(Chart("Decode against context", FIGURE),),
-    remarks=("Medians of the samples.",),
-    prose=(Prose("Note", "Fans at 80 %"),),
-)
 MADE = datetime(2026, 11, 29, tzinfo=UTC)
 
 
@@ -234,7 +209,7 @@ def test_the_file_asks_for_nothing_and_allows_only_its_own_code() -> None:
         re.DOTALL,
     )
     assert {base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() for part in parts} == allowed
-    assert len(parts) == 13
+    assert len(parts) == 16
 
 
 def test_a_file_without_charts_carries_no_drawing_library() -> None:

@@ -9,7 +9,7 @@ from app.errors import NotFound
 from app.share import links
 from app.store import shares
 from tests.databases import on_both
-from tests.share.test_forms import SNAPSHOT
+from tests.share.snapshots import SNAPSHOT
 
 
 @on_both

@@ -123,4 +123,4 @@ def test_machines_of_one_name_are_told_apart(database: Database, ids: list[str])
             session.add(machine)
     with database.read() as session:
         known = explore.known(session)
-        assert {known.machine_title(key) for key in known.machines} == {"box (strix-halo)", "box (23090)"}
+        assert {known.machine_title(key) for key in known.machines} == {"box (strix-halo)", "box (2x3090)"}

@@ -91,3 +91,8 @@ def _store(session: Session, run: Run, taken: Sequence[Sample]) -> None:
     for sample in taken:
         samples.add_sample(session, run.id, sample, now())
     measurements.derive(session, run.id)
+
+
+def listed(page: str) -> list[str]:
+    table = page.partition("<tbody>")[2].partition("</tbody>")[0]
+    return re.findall(r'<th scope="row"[^>]*><a href="/runs/(\w+)"', table)

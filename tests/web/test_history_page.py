@@ -218,3 +218,13 @@ def test_the_number_of_queries_does_not_grow(client: TestClient, database: Datab
     event.listen(web.engine, "before_cursor_execute", lambda *told: statements.append(told[2]))
     client.get("/history?by=engine&only=quantization:Q4_K_M&from=2026-08-01")
     assert len([each for each in statements if each.startswith("SELECT")]) <= 20
+
+
+@pytest.mark.parametrize("page", ["/history", "/runs", "/explore"])
+@pytest.mark.parametrize("name", ["machine", "model", "suite", "label"])
+def test_a_filter_shows_what_is_asked_for_though_there_is_none(
+    client: TestClient, ids: list[str], page: str, name: str
+) -> None:
+    said = client.get(f"{page}?{name}=nonesuch").text
+    (choices,) = re.findall(rf'<select[^>]* name="{name}">(.*?)</select>', said, re.DOTALL)
+    assert re.findall(r'value="([^"]*)" selected', choices) == ["nonesuch"]

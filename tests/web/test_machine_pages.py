@@ -10,7 +10,7 @@ from app.hardware import this_host
 from app.hardware.catalogue import built_in
 from app.hardware.profile import Accelerator, Profile, Ram, Unknown
 from app.store import bandwidth, machines
-from tests.hardware.test_bandwidth import CALM
+from tests.hardware.readings import CALM
 from tests.seed import seed
 
 FORM = {

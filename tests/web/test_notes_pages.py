@@ -10,7 +10,7 @@ from app.db import Database
 from app.models import Baseline, Config, Run
 from app.store import runs
 from tests.seed import seed
-from tests.web.test_runs_pages import listed
+from tests.web.notebook import listed
 
 
 @pytest.fixture

@@ -8,18 +8,13 @@ from app.db import Database
 from app.samples import Point
 from app.store import annotations, runs, servers
 from tests.seed import made_sample, seed
-from tests.web.notebook import add_run
+from tests.web.notebook import add_run, listed
 
 
 @pytest.fixture
 def seeded(database: Database) -> list[str]:
     with database.write() as session:
         return seed(session, runs=60, detailed=1)
-
-
-def listed(page: str) -> list[str]:
-    table = page.partition("<tbody>")[2].partition("</tbody>")[0]
-    return re.findall(r'<th scope="row"[^>]*><a href="/runs/(\w+)"', table)
 
 
 def test_newest_first_and_paged(client: TestClient, seeded: list[str]) -> None:

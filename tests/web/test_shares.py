@@ -281,7 +281,7 @@ def test_points_with_several_streams_are_told_apart(client: TestClient, run_id: 
     slug = share(client, f"kind=run&run={several}")
     page = client.get(f"/s/{slug}").text
     assert "Several streams at once" in page
-    assert "All metrics at 512 prompt tokens, 128 output tokens, 4 at once" in page
+    assert "All metrics at 512 prompt tokens, 128 output tokens, 4 streams" in page
     (points,) = [table for table in client.get(f"/s/{slug}.json").json()["figures"] if table["title"] == "Points"]
     assert [column["title"] for column in points["columns"]][:3] == ["Prompt tokens", "Output tokens", "Streams"]
     assert [row[2] for row in points["rows"]] == [4, 1]

@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app import charts
 from app.compare import Comparison, compare
-from app.compare.result import Subject, point_title
+from app.compare.result import Subject
 from app.metrics.base import SOURCES
 from app.models import now
 from app.store import baselines
@@ -22,6 +22,7 @@ from app.store.filters import Filter
 from app.store.listing import list_runs
 from app.store.runs import circumstances_of
 from app.store.subjects import CONFIG, FEWEST, MOST, WORDS
+from app.suites.points import point_title
 from app.web.deps import Reading, Writing
 from app.web.paths import path_for
 from app.web.render import engine_titles, render

@@ -1,0 +1,58 @@
+"""How the pauses between tokens are distributed."""
+
+from app.charts.base import Figure, Table, axis, plain
+from app.charts.compare.letters import legend, lettered, series_of
+from app.compare.result import Comparison
+from app.i18n import _, pause
+from app.units import number
+
+SHOWN_PERCENT = 99
+"""Further out, single pauses stretch the axis: the table says how long the longest was."""
+
+
+def pauses(found: Comparison) -> Figure | None:
+    """How the pauses between tokens are distributed, one line per subject. None when nobody has any."""
+    known = [(place, each) for place, each in enumerate(found.distributions) if each.quantiles_ms]
+    if not known:
+        return None
+    is_chunks = any(each.is_chunks for _, each in known)
+    what = _("Chunk gap") if is_chunks else _("Inter-token latency")
+    traces = []
+    for place, each in known:
+        subject = found.subjects[place]
+        trace = {
+            "type": "scatter",
+            "mode": "lines",
+            "name": plain(subject.title),
+            "meta": {"series": series_of(place)},
+            "x": list(each.quantiles_ms[: SHOWN_PERCENT + 1]),
+            "y": list(range(SHOWN_PERCENT + 1)),
+            "hovertemplate": f"{subject.letter}: {_('%{y} % within %{x:,.3~r} ms')}<extra></extra>",
+            "showlegend": False,
+        }
+        traces.append(lettered(trace, subject.letter, place, SHOWN_PERCENT // 2))
+    middles = pause(", ").join(
+        f"{found.subjects[place].letter} {number(each.quantiles_ms[50])} ms" for place, each in known
+    )
+    return Figure(
+        data=traces,
+        layout={
+            "xaxis": axis(pause(", ").join((what, "ms"))),
+            "yaxis": axis(_("Pauses no longer than this, %"), range=[0, 100]),
+            "hovermode": "closest",
+        },
+        summary=_("{what}, half of all pauses: {middles}. A steep line is an even stream.", what=what, middles=middles),
+        table=Table(
+            (_("Result"), "p50 ms", "p90 ms", "p99 ms", _("longest ms"), _("pauses")),
+            tuple(
+                (
+                    f"{found.subjects[place].letter} · {found.subjects[place].title}",
+                    *(number(each.quantiles_ms[percent]) for percent in (50, 90, 99, 100)),
+                    f"{each.gaps:,}",
+                )
+                for place, each in known
+            ),
+            texts=1,
+        ),
+        legend=legend(found, [place for place, _ in known], "lines"),
+    )

@@ -1,0 +1,68 @@
+"""A run with everything that its snapshot is made from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlmodel import Session
+
+from app.errors import BadInput
+from app.i18n import _
+from app.metrics import Measured
+from app.models import Config, Machine, Model, Run
+from app.roof import PointRoof, RunRoof, run_roof, with_ceiling
+from app.samples import Point, Sample
+from app.share import circumstances
+from app.store import hardware, measurements, runs, samples
+from app.store.machines import MachineDevice
+from app.suites import Case
+
+
+@dataclass(frozen=True)
+class Result:
+    run: Run
+    machine: Machine
+    config: Config
+    model: Model
+    cases: Sequence[Case]
+    taken: Sequence[Sample]
+    measured: Sequence[Measured]
+    main: Point
+    held: Sequence[MachineDevice]
+    roof: RunRoof | None
+
+    @property
+    def points(self) -> list[Point]:
+        return list(dict.fromkeys(each.point for each in self.measured))
+
+    @property
+    def top(self) -> PointRoof | None:
+        return self.roof.at(self.main) if self.roof else None
+
+    def shown(self, point: Point, key: str) -> Measured | None:
+        found = [each for each in self.measured if each.point == point and each.metric == key]
+        return next((each for each in found if each.is_shown), found[0] if found else None)
+
+
+def result(session: Session, public_id: str) -> Result:
+    """Raises NotFound, and BadInput for a run without any number."""
+    run = runs.run(session, public_id)
+    assert run.id is not None
+    machine, _server, config, model = runs.circumstances(session, run)
+    measured = measurements.measurements_of(session, run.id)
+    if config is None or model is None or all(each.value is None for each in measured):
+        raise BadInput(_("This run has no result that could be shared."))
+    points = {each.point.key: each.point for each in measured}
+    held = hardware.hardware_of(session, run)
+    roof = run_roof(session, run, config, model, held, measured)
+    return Result(
+        run=run,
+        machine=machine,
+        config=config,
+        model=model,
+        cases=circumstances.cases(session, run),
+        taken=with_ceiling(samples.samples_of(session, run.id), roof),
+        measured=measured,
+        main=points.get(run.main_point_key) or measured[0].point,
+        held=held.devices,
+        roof=roof if isinstance(roof, RunRoof) else None,
+    )

@@ -1,0 +1,24 @@
+"""Models and devices to compute with."""
+
+from app.ceiling.decode import Device
+from app.ceiling.geometry import Geometry, typed
+from app.ceiling.hf_config import from_config
+from app.ceiling.traffic import Step, step
+from app.ceiling.types import KvTypes
+from tests.ceiling.models import MODELS
+
+LLAMA_8B = from_config(MODELS["Llama-3.1-8B"], 16)
+H100 = Device.of("H100 SXM", 3350, 989)
+
+
+def of_bytes(n_bytes: float) -> Step:
+    """A step that reads so many bytes of weights."""
+    one = step(typed(n_bytes, n_bytes, 8))
+    assert one is not None
+    return one
+
+
+def stepped(geometry: Geometry, context: int = 0, kv: str = "f16", batch: int = 1) -> Step:
+    one = step(geometry, context, KvTypes.parse(kv), batch)
+    assert one is not None
+    return one

@@ -1,0 +1,34 @@
+"""A job to play, and a server that answers it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from app import bench, engines
+from app.bench import Job, Limits, Phase, Stop, Taken
+from app.settings import Settings
+from app.suites import Suite, own
+from tests.replay import Script, serve
+
+MODELS = Script.json({"data": [{"id": "syn-1"}]})
+CHAT = "/v1/chat/completions"
+READY = Script.json({"status": "ok"})
+IDLE = Script.json([{"id": 0, "is_processing": False}])
+SUITE = own({"prompt": "word " * 400, "output_tokens": 7, "repetitions": 2, "warmups": 1}, "mine", "Mine")
+
+
+@contextmanager
+def job(
+    routes: dict[str, Any], engine: str = "openai", suite: Suite = SUITE, **changes: Any
+) -> Iterator[tuple[Job, Any]]:
+    with serve(routes, pace=0.02) as replay, engines.open_client(replay.url, None, Settings()) as client:
+        values = {"model_id": "syn-1", "context_tokens": None, "limits": Limits(5, 5), **changes}
+        yield Job(engine=engines.find(engine), client=client, suite=suite, **values), replay
+
+
+def played(made: Job, stop: Stop | None = None) -> list[Phase | Taken]:
+    return list(bench.play(made, bench.prepare(made), stop or Stop()))
+
+
+def samples(steps: list[Phase | Taken]) -> list[Any]:
+    return [step.sample for step in steps if isinstance(step, Taken)]

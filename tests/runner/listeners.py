@@ -1,0 +1,7 @@
+"""Who listens to a run."""
+
+from app.runner import Progress
+
+
+def silent(_: Progress) -> None:
+    pass

@@ -1,0 +1,32 @@
+"""A snapshot made by hand."""
+
+from app.charts import Figure, Key, Table
+from app.share import Bar, Chart, Column, Fact, Figures, Prose, Snapshot, Tile
+
+FIGURE = Figure(
+    data=[{"type": "scatter", "x": [1, 2.5], "y": [3, None], "meta": {"series": 0}, "name": "Ceiling"}],
+    layout={"xaxis": {"title": {"text": "Tokens"}}, "yaxis": {"title": {"text": "tok/s"}}},
+    summary="It rises.",
+    table=Table(("Tokens",), (("1",),)),
+    legend=(Key(0, "This run"),),
+)
+
+SNAPSHOT = Snapshot(
+    kind="run",
+    title="Gemma Q4_K_M on GeForce RTX 3090",
+    description="Decode 71.2 tok/s.",
+    subtitle="llama.cpp b6400",
+    tiles=(
+        Tile("TTFT", 520.31, "ms", 9.1, 510, 530, 5, "Timed by Roofmark"),
+        Tile("Prefill", None, "tok/s", reason="No sample gave it."),
+        Tile("Decode", 71.23, "tok/s", 1.9, 70, 73, 5, "Timed by Roofmark"),
+    ),
+    bars=(Bar("Decode ceiling", 0.62, 114.7, "tok/s", "115 tok/s = 936 GB/s / 8.16 GB"),),
+    facts=(Fact("Model", "Gemma"),),
+    figures=(
+        Figures("Points", (Column("Prompt tokens"), Column("Decode", "tok/s")), ((512, 71.23), (8192, None)), True),
+    ),
+    charts=(Chart("Decode against context", FIGURE),),
+    remarks=("Medians of the samples.",),
+    prose=(Prose("Note", "Fans at 80 %"),),
+)
