@@ -267,13 +267,8 @@ def test_the_document_and_its_text(database: Database) -> None:
     with database.read() as session:
         document = run_document(session, public_id)
     assert document["points"][0]["ceiling"]["mbu"] is not None
-<<<<<<< HEAD
-    assert "\nRoof  " in run_text(document)
-    assert "; reached " in run_text(document)
-=======
     (line,) = (line for line in run_text(document).splitlines() if line.startswith("Roof "))
     assert "; reached " in line
->>>>>>> main
 
 
 def test_the_measured_bandwidth_outranks_and_unknown_is_said(database: Database) -> None:

@@ -10,12 +10,8 @@ from app.models import Measurement, Run
 from app.runner import OUTDATED_AT_ONCE, Runner, workers
 from app.settings import Settings
 from app.store import measurements
-<<<<<<< HEAD
 from tests.databases import on_both
-from tests.metrics.test_rounds import LONG, sensed
-=======
 from tests.metrics.rounds import LONG, sensed
->>>>>>> main
 from tests.seed import seed
 from tests.traces import sample
 from tests.web.notebook import add_run
