@@ -183,8 +183,8 @@ def _notes(loaded: Mapping[str, Mapping[str, Any]]) -> list[str]:
             shown = name.removesuffix(":latest")
             notes.append(
                 marked(
-                    "Ollama holds {share:.0%} of {model} in GPU memory; the processor works on the rest.",
-                    share=on_gpu / size,
+                    "Ollama holds {share:.0f} % of {model} in GPU memory; the processor works on the rest.",
+                    share=100 * on_gpu / size,
                     model=shown,
                 )
             )

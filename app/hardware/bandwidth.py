@@ -159,9 +159,9 @@ def remarks(reading: Reading) -> list[str]:
     if not reading.was_idle:
         told.append(
             marked(
-                "The machine was not idle before it began ({share:.0%} of its processor was busy): "
+                "The machine was not idle before it began ({share:.0f} % of its processor was busy): "
                 "other programs take their share of the bandwidth, so measure again when they are done.",
-                share=reading.busy_share,
+                share=100 * reading.busy_share,
             )
         )
     if not reading.is_stable:

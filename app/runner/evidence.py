@@ -37,16 +37,16 @@ def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None
     if load_share >= BUSY_CPU_SHARE:
         found["warnings"].append(
             marked(
-                "This machine was busy before the run ({share:.0%} of its processor): background load slows a server "
+                "This machine was busy before the run ({share:.0f} % of its processor): background load slows a server "
                 "on the same machine down.",
-                share=load_share,
+                share=100 * load_share,
             )
         )
     else:
         found["checks"].append(
             marked(
-                "This machine, which is also the server's, was not busy before the run: {share:.0%} of its processor.",
-                share=load_share,
+                "This machine, also the server's, was not busy before the run: {share:.0f} % of its processor.",
+                share=100 * load_share,
             )
         )
     return found

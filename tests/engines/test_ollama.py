@@ -250,7 +250,7 @@ def test_probe(connect: Connect) -> None:
         ("big:8b", "big:8b", "MXFP4", 4096, 131072),
         ("hf.co/x/Llama-3.2-1B-Instruct-GGUF:Q4_K_M", "Llama-3.2-1B-Instruct-GGUF", "Q4_K_M", None, None),
     ]
-    assert facts.notes == ("Ollama holds 25% of big:8b in GPU memory; the processor works on the rest.",)
+    assert facts.notes == ("Ollama holds 25 % of big:8b in GPU memory; the processor works on the rest.",)
 
 
 def test_its_own_words_about_a_model_are_handed_on(connect: Connect) -> None:

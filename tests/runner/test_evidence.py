@@ -39,7 +39,7 @@ def test_a_busy_machine_is_a_warning_and_an_idle_one_a_check(
     assert (bool(known["warnings"]), bool(known["checks"])) == (is_busy, is_idle)
     assert known["cpu_load_share_before"] == load_share
     if is_busy:
-        assert "97% of its processor" in known["warnings"][0]
+        assert "97 % of its processor" in known["warnings"][0]
 
 
 def test_a_clean_run_passes_its_checks() -> None:

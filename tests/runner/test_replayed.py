@@ -133,7 +133,7 @@ def test_where_a_model_went_is_known_only_after_it_was_loaded(
         slug = add_server(database, replay.url, "ollama")
         public_id = runner.perform(slug, short_suite, silent, repetitions=1, warmups=0)
     assert "context" not in " ".join(run_named(database, public_id).evidence["warnings"])
-    said = "Ollama holds 50% of gemma3-270m in GPU memory; the processor works on the rest."
+    said = "Ollama holds 50 % of gemma3-270m in GPU memory; the processor works on the rest."
     assert run_named(database, public_id).evidence["warnings"].count(said) == 1
 
 

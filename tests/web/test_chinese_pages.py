@@ -75,7 +75,7 @@ def _troubled(database: Database) -> dict[str, str]:
     """Runs with whatever a worker says of them; gives their public ids."""
     lost = "The connection was lost after 3 token events."
     taken = [_sample(0), *(_sample(n, (flag,)) for n, flag in enumerate(FLAGS, 1)), _sample(50, (), lost)]
-    busy = "This machine was busy before the run (83% of its processor): background load slows a server on the same "
+    busy = "This machine was busy before the run (83 % of its processor): background load slows a server on the same "
     warnings = [
         f"{busy}machine down.",
         "The server's log /var/log/llama.log cannot be read: Permission denied.",
