@@ -66,12 +66,12 @@ class Exchange:
         self.path = path
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
-        self.t0_ns = marks["http11.send_request_headers.started"]
         self.headers_ns = marks["http11.receive_response_headers.complete"]
         self.connect_ms = _connect_ms(marks)
         self.socket: SocketStream = response.extensions["network_stream"]
         """Its `read_timeout_s` may be changed at any time; its `received_ns` is the arrival of the last piece."""
         self.socket.end_head()
+        self.t0_ns = self.socket.sent_ns
         self.text = text
         self.deadline = deadline
         """Set while the exchange lasts; may be moved at any time."""

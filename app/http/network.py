@@ -87,6 +87,8 @@ class SocketStream(httpcore.NetworkStream):
     """Set while a response is being read, it replaces the timeout that the request began with."""
     received_ns = 0
     """When the last `recv` returned (`perf_counter_ns`)."""
+    sent_ns = 0
+    """Just before the first byte of the last request was written."""
 
     def __init__(self, connected: socket.socket, deadline: Deadline) -> None:
         self._socket = connected
@@ -141,9 +143,12 @@ class SocketStream(httpcore.NetworkStream):
         return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        is_first = self._head_tail is None
         self._head_tail = b""  # what comes back begins with a head
         try:
             self._set_timeout(timeout)
+            if is_first:
+                self.sent_ns = perf_counter_ns()
             self._socket.sendall(buffer)
         except TimeoutError as error:
             raise httpcore.WriteTimeout(str(error)) from error
