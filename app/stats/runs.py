@@ -1,0 +1,166 @@
+"""How much runs of one configuration differ: the unit of evidence about a configuration is the run.
+
+The repetitions of one run share everything that changes when an engine is started again, so they say how precise that
+run is and nothing about the next one. On logarithms, the median of a run scatters around its configuration with
+
+    variance of a median = between-run variance + repetition variance x median_variance(repetitions)
+
+Both parts are estimated from a history: groups of runs that measured the same thing. The repetition variance is the
+median over its runs, so that a run with an outlier says no more than others. The between-run variance is what the mean
+square between the runs of the groups leaves beyond the repetitions.
+
+A short history is combined with an assumed standard deviation. The assumption is worth ASSUMED_FREEDOM degrees of
+freedom where there is no history, and fades: a history of FULL_HISTORY degrees replaces it. A constant weight would
+make intervals of a steady machine cover 99 to 100 % for good, whatever its history says
+(tests/stats/test_simulation.py holds coverage, false verdicts and power against known truths).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from app.stats.student import t_quantile
+
+ASSUMED_FREEDOM = 4.0
+FULL_HISTORY = 8
+MIN_FOR_OUTLIER = 4
+OUTLIER_REACH = 2.0
+"""Of a 95 % prediction interval from the other repetitions: a value further out is an outlier."""
+NOISIER_CHANCE = 0.001
+"""A run counts with its own repetition variance only where one of the usual variance is noisier as rarely as this."""
+
+
+@dataclass(frozen=True)
+class RunMedian:
+    """One metric of one run, on logarithms."""
+
+    log_value: float
+    repetitions: int
+    repetition_variance: float | None = None
+    """Among the repetitions, without an outlier; None for a single one."""
+
+    @property
+    def variance_of_median(self) -> float | None:
+        if self.repetition_variance is None:
+            return None
+        return self.repetition_variance * median_variance(self.repetitions)
+
+
+def run_median(
+    value: float,
+    standard_deviation: float | None,
+    minimum: float | None,
+    maximum: float | None,
+    repetitions: int,
+    concurrency: int = 1,
+) -> RunMedian:
+    """From the summary of a run's repetitions; `value` is their median and positive.
+
+    Relative deviations stand for those of logarithms: they agree to first order, and a run whose repetitions differ by
+    more than 10 % supports no verdict anyway. Streams of one round disturb each other: a round is one repetition.
+    """
+    rounds = max(1, repetitions // concurrency)
+    if standard_deviation is None or repetitions < 2:
+        return RunMedian(math.log(value), rounds)
+    variance = (standard_deviation / value) ** 2
+    if repetitions >= MIN_FOR_OUTLIER and minimum is not None and maximum is not None:
+        distance = max(maximum - value, value - minimum) / value
+        others = (repetitions - 1) * variance - (repetitions - 1) / repetitions * distance**2
+        others_variance = max(0.0, others) / (repetitions - 2)
+        reach = t_quantile(repetitions - 2) * math.sqrt(others_variance * (1 + 1 / (repetitions - 1)))
+        if distance > OUTLIER_REACH * reach + 1e-9:
+            return RunMedian(math.log(value), max(1, rounds - 2), others_variance)
+    return RunMedian(math.log(value), rounds, variance)
+
+
+def median_variance(count: int) -> float:
+    """Variance of the median of `count` normal values of variance 1, within 1 % (exact for 1 and 2)."""
+    if count <= 2:
+        return 1 / count
+    return math.pi / (2 * count + (0.95 if count % 2 else 2.6))
+
+
+@dataclass(frozen=True)
+class RunScatter:
+    """How much runs of one configuration differ, for one metric."""
+
+    between_variance: float
+    """Of logarithms: history and assumption combined."""
+    degrees_of_freedom: float
+    repetition_variance: float | None
+    """Usual variance among the repetitions of a run; None where no run has two."""
+    assumed_deviation: float | None
+    """Standard deviation that was assumed for lack of history; None where the history speaks for itself."""
+    history_deviation: float | None = None
+    """Standard deviation between runs as the history has it; None without any."""
+    configurations: int = 0
+    """Groups of at least two runs behind it."""
+    runs: int = 0
+    is_elsewhere: bool = False
+    """The history is that of other machines: this one has none."""
+
+    def variance_of_median(self, run: RunMedian) -> float:
+        """Of a run's median around its configuration."""
+        usual = self.repetition_variance
+        if usual is None:
+            usual = run.repetition_variance or 0.0
+        elif run.repetition_variance is not None and self._is_noisier(run, usual):
+            usual = run.repetition_variance
+        return self.between_variance + usual * median_variance(run.repetitions)
+
+    @staticmethod
+    def _is_noisier(run: RunMedian, usual: float) -> bool:
+        """Whether its repetitions scatter more than chance allows; Wilson and Hilferty's chi-square quantile."""
+        assert run.repetition_variance is not None
+        freedom = max(1, run.repetitions - 1)
+        z = t_quantile(math.inf, 2 * NOISIER_CHANCE)
+        limit = (1 - 2 / (9 * freedom) + z * math.sqrt(2 / (9 * freedom))) ** 3
+        return run.repetition_variance > limit * usual
+
+
+def run_scatter(
+    groups: Sequence[Sequence[RunMedian]],
+    assumed_deviation: float,
+    *,
+    compared: Sequence[RunMedian] = (),
+    is_elsewhere: bool = False,
+) -> RunScatter:
+    """`groups`: for each configuration (same hardware and prompt), its runs. `compared`: runs that are compared and in
+    no group: how their repetitions scatter counts, their differences do not."""
+    groups = [group for group in groups if len(group) > 1]
+    runs = [run for group in groups for run in group]
+    freedom = len(runs) - len(groups)
+    repetition_variance = _usual_repetition_variance([*runs, *compared])
+    history = None
+    if freedom:
+        mean_square = sum(_sum_of_squares([run.log_value for run in group]) for group in groups) / freedom
+        repetitions = fmean((repetition_variance or 0.0) * median_variance(run.repetitions) for run in runs)
+        history = max(0.0, mean_square - repetitions)
+    weight = ASSUMED_FREEDOM * max(0.0, 1 - freedom / FULL_HISTORY)
+    combined = (weight * assumed_deviation**2 + freedom * (history or 0.0)) / (weight + freedom)
+    return RunScatter(
+        between_variance=combined,
+        degrees_of_freedom=weight + freedom,
+        repetition_variance=repetition_variance,
+        assumed_deviation=assumed_deviation if weight else None,
+        history_deviation=None if history is None else math.sqrt(history),
+        configurations=len(groups),
+        runs=len(runs),
+        is_elsewhere=is_elsewhere and freedom > 0,
+    )
+
+
+def _usual_repetition_variance(runs: Sequence[RunMedian]) -> float | None:
+    """The median over the runs; a chi-square variable's median lies below its mean (Wilson and Hilferty 1931)."""
+    variances = [
+        run.repetition_variance / (1 - 2 / (9 * max(1, run.repetitions - 1))) ** 3
+        for run in runs
+        if run.repetition_variance is not None
+    ]
+    return median(variances) if variances else None
+
+
+def _sum_of_squares(values: Sequence[float]) -> float:
+    mean = fmean(values)
+    return math.fsum((value - mean) ** 2 for value in values)

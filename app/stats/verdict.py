@@ -1,0 +1,163 @@
+"""The ratio of two results with its 95 % interval, and what may be concluded from it.
+
+Timings and speeds are compared on logarithms, so that a speed and its inverse, and A against B and B against A, have
+the same verdict. Each result is one run or several runs of one configuration; the value of several is the median of
+theirs. The interval is Student's, from the between-run scatter of app.stats.runs.
+
+A verdict looks at the metrics of the main point together, corrected for as many looks by Holm's method (Scandinavian
+Journal of Statistics 1979): in at most 5 of 100 comparisons of equal configurations is anything called better or worse.
+"""
+
+import bisect
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from statistics import median
+from typing import Literal
+
+from app.stats.runs import RunMedian, RunScatter, median_variance
+from app.stats.student import CONFIDENCE, t_quantile, two_sided_p
+
+SAME_WITHIN = 0.03
+"""Unless a setting says otherwise: an interval within this share of 1, either way, is no change worth the name."""
+MANY_RUNS = 100
+"""Whoever would need more runs than these does not want to know how many."""
+
+_LOG_LARGEST = math.log(sys.float_info.max)
+_ALPHA = 1 - CONFIDENCE
+
+Direction = Literal["higher", "lower"]
+"""Which is better."""
+
+
+class Verdict(StrEnum):
+    BETTER = "better"
+    WORSE = "worse"
+    SAME = "same"
+    INCONCLUSIVE = "inconclusive"
+    MIXED = "mixed"
+    """Of several metrics: some better, some worse."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One metric of one subject: its runs, and how much runs like them differ."""
+
+    runs: Sequence[RunMedian]
+    scatter: RunScatter
+
+    @property
+    def log_value(self) -> float:
+        return median(run.log_value for run in self.runs)
+
+    def variance(self, extra_runs: int = 0) -> float:
+        """Of the median of its runs; of so many more runs like them."""
+        variances = [self.scatter.variance_of_median(run) for run in self.runs]
+        return math.fsum(variances) / len(variances) * median_variance(len(variances) + extra_runs)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """`other` over `base`: 1.1 is 10 % more."""
+
+    value: float
+    low: float
+    high: float
+    """95 % interval of the ratio of the two configurations."""
+    p_value: float
+    """Two-sided, of a ratio of 1; not corrected for other metrics."""
+    verdict: Verdict
+    additional_runs_needed: int | None = None
+    """So many more runs of each would settle an inconclusive one; None: settled, or more than MANY_RUNS."""
+
+
+def ratio(base: Result, other: Result, better: Direction, same_within: float = SAME_WITHIN) -> Ratio:
+    """By itself, as if it were the only figure looked at; `joint_verdicts` corrects those that are judged together."""
+    change = other.log_value - base.log_value
+    freedom = _degrees_of_freedom(base, other)
+    error = math.sqrt(base.variance() + other.variance())
+    half_width = t_quantile(freedom) * error
+    p_value = two_sided_p(change / error, freedom) if error > 0 else float(change == 0)
+    low, high = change - half_width, change + half_width
+    if _is_same(low, high, same_within):
+        verdict = Verdict.SAME
+    else:
+        verdict = _direction(change, better) if p_value <= _ALPHA else Verdict.INCONCLUSIVE
+    return Ratio(_exp(change), _exp(low), _exp(high), p_value, verdict, None)
+
+
+def joint_verdicts(ratios: Mapping[str, Ratio], better: Mapping[str, Direction]) -> dict[str, Ratio]:
+    """The ratios of one comparison, their verdicts corrected for being judged together."""
+    rejected = _holm({key: each.p_value for key, each in ratios.items()})
+    corrected = {}
+    for key, single in ratios.items():
+        verdict = single.verdict
+        if verdict is not Verdict.SAME:
+            verdict = _direction(math.log(single.value), better[key]) if key in rejected else Verdict.INCONCLUSIVE
+        corrected[key] = replace(single, verdict=verdict)
+    return corrected
+
+
+def overall(verdicts: Iterable[Verdict]) -> Verdict | None:
+    """One word for the verdicts of a comparison: what changed outweighs what did not. None for none."""
+    present = set(verdicts)
+    if {Verdict.BETTER, Verdict.WORSE} <= present:
+        return Verdict.MIXED
+    order = (Verdict.MIXED, Verdict.WORSE, Verdict.BETTER, Verdict.INCONCLUSIVE, Verdict.SAME)
+    return next((verdict for verdict in order if verdict in present), None)
+
+
+def runs_needed(base: Result, other: Result, looks: int = 1, same_within: float = SAME_WITHIN) -> int | None:
+    """How many more runs of each would settle it, if change and scatter stay what they are; None for more than
+    MANY_RUNS. `looks`: how many metrics are judged together."""
+    change = other.log_value - base.log_value
+    freedom = _degrees_of_freedom(base, other)
+
+    def is_settled(extra: int) -> bool:
+        error = math.sqrt(base.variance(extra) + other.variance(extra))
+        more_freedom = freedom + 2 * extra  # each new run says something about the scatter, too
+        same_half, change_half = (t_quantile(more_freedom, _ALPHA / n) * error for n in (1, looks))
+        return change_half < abs(change) or _is_same(change - same_half, change + same_half, same_within)
+
+    extra = bisect.bisect_left(range(1, MANY_RUNS + 1), True, key=is_settled) + 1
+    return extra if extra <= MANY_RUNS else None
+
+
+def _degrees_of_freedom(base: Result, other: Result) -> float:
+    """Of the shared scatter; of two machines' by Welch and Satterthwaite."""
+    if base.scatter == other.scatter:
+        return base.scatter.degrees_of_freedom
+    variances = base.variance(), other.variance()
+    total = sum(variances)
+    if total == 0:
+        return min(base.scatter.degrees_of_freedom, other.scatter.degrees_of_freedom)
+    return 1 / sum(
+        (variance / total) ** 2 / result.scatter.degrees_of_freedom
+        for variance, result in zip(variances, (base, other), strict=True)
+    )
+
+
+def _is_same(low: float, high: float, same_within: float) -> bool:
+    """On logarithms; [1 / 1.03, 1.03], so that swapping the sides keeps the verdict."""
+    limit = math.log1p(same_within)
+    return -limit <= low and high <= limit
+
+
+def _direction(change: float, better: Direction) -> Verdict:
+    return Verdict.BETTER if (change > 0) == (better == "higher") else Verdict.WORSE
+
+
+def _holm(p_values: Mapping[str, float]) -> set[str]:
+    """Keys of the hypotheses that are rejected."""
+    rejected: set[str] = set()
+    for rank, key in enumerate(sorted(p_values, key=p_values.__getitem__)):
+        if p_values[key] > _ALPHA / (len(p_values) - rank):
+            break
+        rejected.add(key)
+    return rejected
+
+
+def _exp(value: float) -> float:
+    return math.exp(max(-_LOG_LARGEST, min(_LOG_LARGEST, value)))
