@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.bench import Prepared, work_of_others
+from app.compare import soundness
 from app.counted import Counted
 from app.engines.base import FROM_LOG, Counters
 from app.i18n import marked
@@ -31,10 +32,12 @@ def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None
             )
         ),
         "cpu_load_share_before": load_share,
+        "unsound": [],
     }
     if load_share is None:
         return found
     if load_share >= BUSY_CPU_SHARE:
+        found["unsound"].append(soundness.machine_busy("before", load_share))
         found["warnings"].append(
             marked(
                 "This machine was busy before the run ({share:.0f} % of its processor): background load slows a server "
@@ -62,9 +65,11 @@ def after(
 ) -> dict[str, Any]:
     """`known` with what the samples, the server's own counters and its `notes` afterwards say about the whole run.
 
-    `counted` is kept as `server`, with what the server stated of each answer besides.
+    `counted` is kept as `server`, with what the server stated of each answer besides. `unsound` gets what disturbed the
+    run after it had started.
     """
     checks, warnings = list(known.get("checks", ())), list(known.get("warnings", ()))
+    unsound = [*known.get("unsound", ()), *sensing.disturbances(taken)]
     complete = [sample for sample in taken if sample.trace.status is Status.OK]
     measured = [sample for sample in complete if not sample.is_warmup]
     cached = [sample.trace.cached_tokens for sample in measured]
@@ -80,6 +85,7 @@ def after(
                 models=", ".join(models),
             )
         )
+        unsound.append(soundness.models_changed(models))
     warnings += [note for note in notes if note not in warnings]
     warnings += sensing.warnings(taken)
     if sentence := told_by_log(complete):
@@ -90,6 +96,7 @@ def after(
                 "The server's counters began anew during the run, as after a restart: what it counted of it is unknown."
             )
         )
+        unsound.append(soundness.server_restarted())
     others = work_of_others([sample.trace for sample in taken], began, ended)
     if others:
         warnings.append(
@@ -101,9 +108,17 @@ def after(
         )
     elif others is not None:
         checks.append(marked("The server's own counters saw no other request during the run."))
+    if others or any("concurrent" in sample.flags for sample in measured):
+        unsound.append(soundness.server_shared())
     told = {each.name for each in counted}
     server = [*counted, *(each for each in stated(taken) if each.name not in told)]
-    return {**known, "checks": checks, "warnings": warnings, "server": [each.to_json() for each in server]}
+    return {
+        **known,
+        "checks": checks,
+        "warnings": warnings,
+        "unsound": unsound,
+        "server": [each.to_json() for each in server],
+    }
 
 
 def told_by_log(complete: Sequence[Sample]) -> str | None:
