@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from app.bench import Prepared, work_of_others
+from app.bench import BusyCheck, Prepared, work_of_others
 from app.compare import soundness
 from app.counted import Counted
 from app.engines.base import FROM_LOG, Counters
@@ -16,7 +16,7 @@ from app.units import plural
 
 
 def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None) -> dict[str, Any]:
-    """`load_share`: of this machine's processor where the server is on it, else None."""
+    """`load_share`: what other programs take of this machine's processors where the server is on it, else None."""
     found: dict[str, Any] = {
         "warnings": list(warnings),
         "left_out": [{"point": case.point.key, "reason": sentence} for case, sentence in prepared.left_out],
@@ -62,6 +62,7 @@ def after(
     ended: Counters | None,
     notes: Sequence[str] = (),
     counted: Sequence[Counted] = (),
+    busy_check: BusyCheck | None = None,
 ) -> dict[str, Any]:
     """`known` with what the samples, the server's own counters and its `notes` afterwards say about the whole run.
 
@@ -88,6 +89,8 @@ def after(
         unsound.append(soundness.models_changed(models))
     warnings += [note for note in notes if note not in warnings]
     warnings += sensing.warnings(taken)
+    if busy_check is not None and (busy_check.pauses or busy_check.rounds):
+        _judge_foreign_load(busy_check.disturbance(), checks, warnings, unsound)
     if sentence := told_by_log(complete):
         checks.append(sentence)
     if began is not None and ended is not None and ended.began_anew(began):
@@ -119,6 +122,22 @@ def after(
         "unsound": unsound,
         "server": [each.to_json() for each in server],
     }
+
+
+def _judge_foreign_load(
+    share: float | None, checks: list[str], warnings: list[str], unsound: list[soundness.Disturbance]
+) -> None:
+    if share is None:
+        checks.append(marked("No other program kept this machine busy during the run."))
+        return
+    unsound.append(soundness.machine_busy("during", share))
+    warnings.append(
+        marked(
+            "Other programs used up to {share:.0f} % of this machine's processor during the run: stop them and measure "
+            "again.",
+            share=100 * share,
+        )
+    )
 
 
 def told_by_log(complete: Sequence[Sample]) -> str | None:
