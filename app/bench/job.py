@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from app.bench.busy import BusyCheck
 from app.bench.checks import Limits
 from app.engines.base import Ask, Engine
 from app.errors import BadInput
@@ -35,6 +36,8 @@ class Job:
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     log: Log | None = None
+    busy_check: BusyCheck | None = None
+    """Where the server is on this machine."""
 
     def ask(self, case: Case, nonce: str | None = None, counted: int | None = None) -> Ask:
         return Ask(

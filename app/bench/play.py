@@ -51,6 +51,8 @@ def play(job: Job, prepared: Prepared, stop: Stop) -> Iterator[Phase | Taken]:
             busy = yield from wait_until_idle(job.engine, job.client, limits, stop)
             if busy:  # waited long enough once: the samples say that the server was busy
                 limits = replace(limits, busy_timeout_s=0)
+            if job.busy_check is not None:
+                job.busy_check.look_between(stop)
             this = _Round(case, counted, ordinal, index, index < job.suite.warmups, busy)
             taken = yield from _taken(job, this, stop)
             learned = {key: value for each in taken for key, value in each.sample.trace.learned.items()}
@@ -60,6 +62,8 @@ def play(job: Job, prepared: Prepared, stop: Stop) -> Iterator[Phase | Taken]:
             if any(each.sample.trace.status is Status.FAILED for each in taken):
                 return
             ordinal += len(taken)
+    if job.busy_check is not None:  # what came during the last round is still there
+        job.busy_check.look_between(stop)
     stop.check()
 
 
@@ -74,6 +78,8 @@ def _taken(job: Job, this: _Round, stop: Stop) -> Generator[Phase, None, list[Ta
         asks = [job.ask(this.case, nonce, this.prompt_tokens) for nonce in nonces]
         if job.log is not None:
             job.log.begin()
+        if job.busy_check is not None:
+            job.busy_check.begin_round()
         before, slept = counters(job.engine, job.client), slept_s()
         started_at, begun = datetime.now(UTC), time.monotonic()
         try:
@@ -86,6 +92,8 @@ def _taken(job: Job, this: _Round, stop: Stop) -> Generator[Phase, None, list[Ta
             pause(stop)
             continue
         seconds = time.monotonic() - begun
+        if job.busy_check is not None:
+            job.busy_check.end_round(this.case, is_warmup=this.is_warmup)
         seen: dict[str, Any] = {"slept_s": slept} if (slept := slept_s() - slept) >= SLEPT_S else {}
         if stop.requested and any(trace.status is not Status.OK for trace in traces):
             seen["cancelled"] = True

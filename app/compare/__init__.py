@@ -8,6 +8,7 @@ result      what a comparison is, as plain values; `to_json` makes the document 
 baseline    every run beside the one that was pinned
 changepoint where the level of a series shifts
 shifts      the same for stored runs, in words
+soundness   why no verdict may rest on a run
 """
 
 from app.compare.baseline import Standing, standing, standings

@@ -5,7 +5,6 @@ read (`bandwidth`). This module holds what costs nothing to know; the rest is im
 from app.hardware.host import (
     Host,
     available_ram_bytes,
-    cpu_load_share,
     logical_cores,
     names_this_host,
     physical_cores,
@@ -15,7 +14,6 @@ from app.hardware.host import (
 __all__ = [
     "Host",
     "available_ram_bytes",
-    "cpu_load_share",
     "logical_cores",
     "names_this_host",
     "physical_cores",

@@ -42,13 +42,6 @@ def names_this_host(host: str) -> bool:
     return wanted.is_loopback or any(str(wanted) == address for address in found)
 
 
-def cpu_load_share(seconds: float = 0.2) -> float:
-    """Share of all cores that is busy, watched for `seconds`."""
-    import psutil
-
-    return psutil.cpu_percent(interval=seconds) / 100
-
-
 def physical_cores() -> int:
     import psutil
 

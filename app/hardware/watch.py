@@ -61,6 +61,10 @@ class Watch:
             log.warning("%s cannot watch", self._module, exc_info=True)
         return self
 
+    @property
+    def pid(self) -> int | None:
+        return self._child.pid if self._child else None
+
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         if self._child is not None:
             assert self._child.stdin is not None

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from app.bench import Prepared, work_of_others
+from app.bench import BusyCheck, Prepared, work_of_others
+from app.compare import soundness
 from app.counted import Counted
 from app.engines.base import FROM_LOG, Counters
 from app.i18n import marked
@@ -15,7 +16,7 @@ from app.units import plural
 
 
 def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None) -> dict[str, Any]:
-    """`load_share`: of this machine's processor where the server is on it, else None."""
+    """`load_share`: what other programs take of this machine's processors where the server is on it, else None."""
     found: dict[str, Any] = {
         "warnings": list(warnings),
         "left_out": [{"point": case.point.key, "reason": sentence} for case, sentence in prepared.left_out],
@@ -31,10 +32,12 @@ def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None
             )
         ),
         "cpu_load_share_before": load_share,
+        "unsound": [],
     }
     if load_share is None:
         return found
     if load_share >= BUSY_CPU_SHARE:
+        found["unsound"].append(soundness.machine_busy("before", load_share))
         found["warnings"].append(
             marked(
                 "This machine was busy before the run ({share:.0f} % of its processor): background load slows a server "
@@ -59,12 +62,15 @@ def after(
     ended: Counters | None,
     notes: Sequence[str] = (),
     counted: Sequence[Counted] = (),
+    busy_check: BusyCheck | None = None,
 ) -> dict[str, Any]:
     """`known` with what the samples, the server's own counters and its `notes` afterwards say about the whole run.
 
-    `counted` is kept as `server`, with what the server stated of each answer besides.
+    `counted` is kept as `server`, with what the server stated of each answer besides. `unsound` gets what disturbed the
+    run after it had started.
     """
     checks, warnings = list(known.get("checks", ())), list(known.get("warnings", ()))
+    unsound = [*known.get("unsound", ()), *sensing.disturbances(taken)]
     complete = [sample for sample in taken if sample.trace.status is Status.OK]
     measured = [sample for sample in complete if not sample.is_warmup]
     cached = [sample.trace.cached_tokens for sample in measured]
@@ -80,8 +86,11 @@ def after(
                 models=", ".join(models),
             )
         )
+        unsound.append(soundness.models_changed(models))
     warnings += [note for note in notes if note not in warnings]
     warnings += sensing.warnings(taken)
+    if busy_check is not None and (busy_check.pauses or busy_check.rounds):
+        _judge_foreign_load(busy_check.disturbance(), checks, warnings, unsound)
     if sentence := told_by_log(complete):
         checks.append(sentence)
     if began is not None and ended is not None and ended.began_anew(began):
@@ -90,6 +99,7 @@ def after(
                 "The server's counters began anew during the run, as after a restart: what it counted of it is unknown."
             )
         )
+        unsound.append(soundness.server_restarted())
     others = work_of_others([sample.trace for sample in taken], began, ended)
     if others:
         warnings.append(
@@ -101,9 +111,33 @@ def after(
         )
     elif others is not None:
         checks.append(marked("The server's own counters saw no other request during the run."))
+    if others or any("concurrent" in sample.flags for sample in measured):
+        unsound.append(soundness.server_shared())
     told = {each.name for each in counted}
     server = [*counted, *(each for each in stated(taken) if each.name not in told)]
-    return {**known, "checks": checks, "warnings": warnings, "server": [each.to_json() for each in server]}
+    return {
+        **known,
+        "checks": checks,
+        "warnings": warnings,
+        "unsound": unsound,
+        "server": [each.to_json() for each in server],
+    }
+
+
+def _judge_foreign_load(
+    share: float | None, checks: list[str], warnings: list[str], unsound: list[soundness.Disturbance]
+) -> None:
+    if share is None:
+        checks.append(marked("No other program kept this machine busy during the run."))
+        return
+    unsound.append(soundness.machine_busy("during", share))
+    warnings.append(
+        marked(
+            "Other programs used up to {share:.0f} % of this machine's processor during the run: stop them and measure "
+            "again.",
+            share=100 * share,
+        )
+    )
 
 
 def told_by_log(complete: Sequence[Sample]) -> str | None:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from sqlmodel import Session
 
 from app import bench
-from app.bench import Phase, Prepared, Stop, Taken
+from app.bench import BusyCheck, Phase, Prepared, Stop, Taken
 from app.db import Database
 from app.errors import Busy
 from app.hardware.sensors import Reading
@@ -57,6 +57,8 @@ class Measuring:
     taken: list[Taken] = field(default_factory=list)
     watch: Watch | None = None
     load: list[Reading] = field(default_factory=list)
+    busy_check: BusyCheck | None = None
+    """None where the server is on another machine."""
 
     @property
     def run_id(self) -> int:

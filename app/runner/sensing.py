@@ -1,10 +1,12 @@
 """The machine's sensors during a run, when the measured server is on this machine."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 from app.bench import Taken
+from app.compare import soundness
 from app.hardware.sensors import Reading
 from app.hardware.watch import Watch, columns
 from app.i18n import marked
@@ -70,3 +72,17 @@ def warnings(samples: Sequence[Sample]) -> list[str]:
             )
         )
     return said
+
+
+def disturbances(samples: Sequence[Sample]) -> list[soundness.Disturbance]:
+    """What the sensors saw that began or ended during the run, as `Run.evidence["unsound"]` holds it.
+
+    A card that is held back in every round is the machine as it is; one that is held back in some makes them unlike.
+    """
+    swapped_bytes = swapped(samples)
+    seen = [soundness.swapped(swapped_bytes)] if swapped_bytes >= SWAPPED_BYTES else []
+    rounds = [sample.sensors for sample in samples if not sample.is_warmup and sample.sensors.get("at_ms")]
+    counts = Counter(why for sensors in rounds for why in sensors.get("throttles", ()) if not is_usual_limit(why))
+    if partial := sorted(why for why, count in counts.items() if count < len(rounds)):
+        seen.append(soundness.throttled(partial))
+    return seen

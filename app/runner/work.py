@@ -5,16 +5,17 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from sqlmodel import Session
 
 from app import bench, engines
-from app.bench import Job, Limits, Phase, Prepared, Stop, load
+from app.bench import BusyCheck, Job, Limits, Phase, Prepared, Stop, load
 from app.counted import Counted
 from app.db import Database
 from app.engines.base import Counters, Engine, Facts, ModelFacts
 from app.errors import Cancelled, RoofmarkError, ServerProblem
-from app.hardware import cpu_load_share
+from app.hardware.foreign_load import CpuMeter
 from app.http import ServerClient
 from app.i18n import marked
 from app.models import Server
@@ -94,6 +95,7 @@ def _measure(m: Measuring) -> str | None:
             limits=limits,
         )
         prepared = bench.prepare(job)
+        m.busy_check = BusyCheck(CpuMeter(_port(client.base_url))) if m.is_here else None
         _freeze(m, facts, model, _model_document(engine, client, model), prepared)
         before, is_whole = bench.counters(engine, client), False
         try:
@@ -103,6 +105,9 @@ def _measure(m: Measuring) -> str | None:
                 logfile.following(m.server.log_path, engine) as (log_file, trouble),
             ):
                 m.watch = watch
+                if m.busy_check is not None:
+                    m.busy_check.meter.own_pids = [each.pid for each in (watch, load_watch) if each and each.pid]
+                    job = replace(job, busy_check=m.busy_check if m.settings.sensors else None)
                 if trouble:
                     m.warn(trouble)
                 for step in bench.play(replace(job, log=log_file), prepared, m.stop):
@@ -121,6 +126,11 @@ def _measure(m: Measuring) -> str | None:
             counted = [*_counted(m, engine, model, before, after), *load.counted(m.load)]
             _conclude(m, before, after, notes, counted)
     return bench.verdict([each.sample for each in m.taken])
+
+
+def _port(base_url: str) -> int:
+    parts = urlsplit(base_url)
+    return parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def _probed(m: Measuring, client: ServerClient) -> tuple[Facts, Mapping[str, Any]]:
@@ -150,7 +160,7 @@ def _freeze(
     frozen = snapshot(m.server, facts, model)
     shape, doubts = geometry(m.server, model, document)
     warnings = [*facts.notes, *contradictions(m.server, frozen), *doubts]
-    found = evidence.before(prepared, warnings, cpu_load_share() if m.is_here else None)
+    found = evidence.before(prepared, warnings, m.busy_check.look_before(m.stop) if m.busy_check else None)
     m.planned = m.suite.sample_count(prepared.fitting)
     with m.database.write() as session:
         config = configs.freeze(session, m.run.server_id, frozen, shape, source=m.server.engine)
@@ -177,7 +187,7 @@ def _conclude(
     """Derives the numbers of whatever was measured, and what the server's own counters and words say about it."""
     taken = [each.sample for each in m.taken]
     found = {
-        **evidence.after(m.run.evidence, taken, before, after, notes, counted),
+        **evidence.after(m.run.evidence, taken, before, after, notes, counted, m.busy_check),
         "no_sensors": sensing.absence(m.is_here, m.watch, taken),
     }
 

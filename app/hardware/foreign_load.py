@@ -1,0 +1,117 @@
+"""How much of this machine's processors other programs take: all that is busy, less what the server and Roofmark take.
+
+Times are read at two moments and subtracted; between them nothing runs. One look costs some milliseconds, most of them
+for the list of processes, so it is taken only while nothing is timed.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import psutil
+
+_GUEST = ("guest", "guest_nice")
+"""Counted within user time, too."""
+_IDLE = ("idle", "iowait")
+_ProcessId = tuple[int, float]
+"""A number and when its process started: numbers are used again."""
+
+
+class CpuTimes(NamedTuple):
+    """Seconds of processor time up to one moment."""
+
+    total_s: float
+    busy_s: float
+    by_process: Mapping[_ProcessId, float]
+    """Of the server's processes and of Roofmark's, with those of their children that have ended."""
+    roots: frozenset[_ProcessId]
+    """Those of them whose children are listed as well."""
+    is_server_known: bool
+
+
+class ForeignLoad(NamedTuple):
+    share: float
+    """Of all processors. Where the server's processes are not known, theirs is in it."""
+    is_server_known: bool
+
+
+class CpuMeter:
+    """Reads processor times, those of one server's processes apart."""
+
+    def __init__(self, port: int | None, own_pids: Sequence[int] = ()) -> None:
+        """`port`: where the server listens on this machine. `own_pids`: Roofmark's besides this very process."""
+        self._port = port
+        self.own_pids = own_pids
+        self._servers: list[psutil.Process] = []
+
+    def read(self) -> CpuTimes:
+        servers = self._listening()
+        helpers = list(_processes(self.own_pids))
+        by_process: dict[_ProcessId, float] = {}
+        for process in [psutil.Process(), *_with_children([*servers, *helpers])]:
+            try:
+                by_process[_id(process)] = sum(process.cpu_times()[:4])  # with ended children, where the system tells
+            except psutil.Error:  # it has just ended
+                continue
+        roots = frozenset(_id(process) for process in [*servers, *helpers])
+        times = psutil.cpu_times()._asdict()
+        total_s = sum(seconds for name, seconds in times.items() if name not in _GUEST)
+        idle_s = sum(times.get(name, 0.0) for name in _IDLE)
+        return CpuTimes(total_s, total_s - idle_s, by_process, roots, bool(servers))
+
+    def _listening(self) -> list[psutil.Process]:
+        """The processes that listen on the server's port; empty where the system does not tell."""
+        if self._port is not None and not (self._servers and all(each.is_running() for each in self._servers)):
+            self._servers = list(_processes(_listeners(self._port)))
+        return self._servers
+
+
+def foreign_load(before: CpuTimes, after: CpuTimes) -> ForeignLoad | None:
+    """Of the time between two readings; None where no time has passed, or a process took its figures with it.
+
+    A child that ended has left its time to its parent on Linux; elsewhere its end makes the reading useless.
+    """
+    elapsed_s = after.total_s - before.total_s
+    ended = before.by_process.keys() - after.by_process.keys()
+    if elapsed_s <= 0 or before.roots - after.roots or (ended and not psutil.LINUX):
+        return None
+    appeared = after.roots - before.roots
+    if appeared:  # it was at work before, for nobody knows how long
+        return None
+    ours_s = sum(after.by_process.values()) - sum(before.by_process.values())
+    share = (after.busy_s - before.busy_s - ours_s) / elapsed_s
+    return ForeignLoad(min(1.0, max(0.0, share)), before.is_server_known and after.is_server_known)
+
+
+def _id(process: psutil.Process) -> _ProcessId:
+    return process.pid, process.create_time()
+
+
+def _processes(pids: Sequence[int]) -> Iterator[psutil.Process]:
+    for pid in pids:
+        try:
+            yield psutil.Process(pid)
+        except psutil.Error:
+            continue
+
+
+def _with_children(roots: Sequence[psutil.Process]) -> Iterator[psutil.Process]:
+    """A server that lives in this very process brings none of its children: they are of whoever started them."""
+    for root in roots:
+        yield root
+        try:
+            yield from root.children(recursive=True) if root.pid != os.getpid() else ()
+        except psutil.Error:
+            continue
+
+
+def _listeners(port: int) -> list[int]:
+    """Empty unless all of them are known: without rights, a system hides whose a connection is."""
+    try:
+        connections = psutil.net_connections("tcp")
+    except psutil.Error:
+        return []
+    pids = {
+        each.pid for each in connections if each.status == psutil.CONN_LISTEN and each.laddr and each.laddr.port == port
+    }
+    return [] if None in pids else sorted(pid for pid in pids if pid is not None)

@@ -1,0 +1,67 @@
+"""A program that takes the processor while a real engine is measured."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from app.compare.soundness import unsound_by_run
+from app.db import Database
+from app.demo import DemoEngine
+from app.hardware import logical_cores
+from app.runner import Runner
+from app.settings import Settings
+from app.store import machines, servers, suites
+from tests.runner.conftest import run_named
+from tests.waiting import until
+
+pytestmark = pytest.mark.engine
+
+ENDED = {"done", "failed", "cancelled", "interrupted"}
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return settings.model_copy(update={"sensors": True})
+
+
+@pytest.fixture
+def server_here(database: Database, llama_server: DemoEngine) -> str:
+    with database.write() as session:
+        machine = machines.ensure_here(session)
+        assert machine.id is not None
+        return servers.add_server(session, machine.id, "here", "llama.cpp", llama_server.base_url).slug
+
+
+@contextmanager
+def burners(count: int) -> Iterator[None]:
+    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def test_a_competitor_that_starts_during_the_run_makes_it_unsound(
+    database: Database, runner: Runner, server_here: str
+) -> None:
+    with database.write() as session:
+        definition = {"prompt": "Tell me a long story.", "output_tokens": 60, "repetitions": 6, "warmups": 1}
+        suite = suites.save_suite(session, "Story", definition).key
+    public_id = runner.queue(server_here, suite)
+    until(lambda: run_named(database, public_id).samples_done >= 2)
+    with burners(logical_cores()):
+        until(lambda: run_named(database, public_id).status in ENDED)
+    run = run_named(database, public_id)
+    assert (run.status, run.error) == ("done", None)
+    (during,) = (each for each in run.evidence["unsound"] if each.get("when") == "during")
+    assert during["kind"] == "machine_busy"
+    assert 0.2 <= during["share"] <= 1
+    assert any(warning.startswith("Other programs used up to") for warning in run.evidence["warnings"])
+    with database.read() as session:
+        reasons = unsound_by_run(session, [public_id])[public_id]
+    assert any(reason.startswith("other programs used this machine during the run") for reason in reasons)
