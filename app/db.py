@@ -7,7 +7,7 @@ the busy timeout, so writers say `BEGIN IMMEDIATE`.
 import logging
 import re
 import sqlite3
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -34,11 +34,13 @@ class Database:
     """One engine and the two ways to use it: `read()` and `write()`.
 
     Both give a session; `write()` commits at the end of the block and rolls back on an error. Raises StorageProblem
-    when the URL names no SQLite file and no PostgreSQL database, or when the file's folder cannot be made.
+    when the URL names no SQLite file and no PostgreSQL database, or when the file's folder cannot be made. Every
+    session has `session_info` in its `info`.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, session_info: Mapping[str, Any] | None = None) -> None:
         self.url: URL = _checked(url)
+        self._session_info = dict(session_info or {})
         self.engine: Engine = _create_engine(self.url)
         self._versions = _Versions(self.url) if self.is_sqlite else None
         self._kept = Kept(_version)
@@ -50,7 +52,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Session]:
         with explained(), Session(self.engine, expire_on_commit=False) as session:
-            session.info |= {_REMEMBERED: {}, KEPT: self._kept}
+            session.info |= {**self._session_info, _REMEMBERED: {}, KEPT: self._kept}
             if self._versions is not None:  # before anything is read, so that nothing older passes for this version
                 session.info[_VERSION] = self._versions.now()
             yield session
@@ -59,6 +61,7 @@ class Database:
     def write(self) -> Iterator[Session]:
         writer = self.engine.execution_options(roofmark_write=True)
         with explained(), Session(writer, expire_on_commit=False) as session, session.begin():
+            session.info |= self._session_info
             yield session
 
     def dispose(self) -> None:

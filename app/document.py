@@ -1,4 +1,4 @@
-"""The JSON documents: one run ("roofmark.run/1") and a page of runs. The same for the API, `show` and `run`."""
+"""The JSON documents: one run ("roofmark.run/2") and a page of runs. The same for the API, `show` and `run`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -8,6 +8,7 @@ from typing import Any
 from sqlmodel import Session
 
 from app.compare import baseline
+from app.compare.main_verdict import against
 from app.counted import Counted
 from app.metrics import Measured, metrics
 from app.metrics.beside import beside, disagreement
@@ -21,7 +22,7 @@ from app.store import hardware, measurements, runs, samples
 from app.store.listing import Row
 from app.store.previous import Previous, previous
 
-RUN_SCHEMA = "roofmark.run/1"
+RUN_SCHEMA = "roofmark.run/2"
 RUNS_SCHEMA = "roofmark.runs/1"
 
 
@@ -56,7 +57,7 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
             "server": {"slug": server.slug, "name": server.name},
             "config": _config(config, model),
             "changes": list(before.changes) if before else None,
-            "previous": _previous(before),
+            "previous": _previous(session, run, before),
             "samples_done": run.samples_done,
             "samples_planned": run.samples_planned,
             "warnings": run.evidence.get("warnings", []),
@@ -141,26 +142,18 @@ def _config(config: Config | None, model: Model | None) -> dict[str, Any] | None
     }
 
 
-def _previous(before: Previous | None) -> dict[str, Any] | None:
-    """The newest run of the server's previous configuration with the same suite, at the same point."""
-    if before is None or before.public_id is None:
+def _previous(session: Session, run: Run, before: Previous | None) -> dict[str, Any] | None:
+    """The newest run of the server's previous configuration with the same suite, and this run against it."""
+    if before is None or before.run is None:
         return None
+    main = against(session, before.run, run)
     return {
         "id": before.public_id,
-        "triple": {
-            each.metric: {key: value for key, value in _metric(each).items() if key != "key"} for each in before.triple
-        },
-        "steps": [
-            {
-                "key": step.metric,
-                "source": step.source,
-                "then": step.then,
-                "now": step.today,
-                "change": step.change,
-                "within_spread": step.is_within_spread,
-            }
-            for step in before.steps
-        ],
+        "verdict": main.verdict,
+        "ratios": {key: asdict(ratio) for key, ratio in main.ratios.items()},
+        "values": {key: values._asdict() for key, values in main.values.items()},
+        "unsound": main.unsound,
+        "scatters": {key: asdict(scatter) for key, scatter in main.scatters.items()},
     }
 
 

@@ -10,6 +10,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.errors import BadInput
+from app.units import read_share
 
 LONGEST_TIMEOUT_S = 7 * 24 * 3600.0
 
@@ -53,6 +54,9 @@ class Settings(BaseSettings):
     busy_timeout_s: float = Field(
         60.0, ge=0, le=LONGEST_TIMEOUT_S, description="How long to wait for a server that is busy with others."
     )
+    same_within: float = Field(
+        0.03, gt=0, lt=1, description="A change whose interval lies within this share counts as the same; also as `1%`."
+    )
     notify_urls: SecretStr | None = Field(
         None, description="Whom to tell of failed runs and of those worse than their baseline: Apprise URLs."
     )
@@ -66,6 +70,11 @@ class Settings(BaseSettings):
     def effective_database_url(self) -> str:
         # a folder may have any name, a URL may not
         return self.database_url or f"sqlite:///{quote(str(self.data_dir / 'roofmark.db'))}"
+
+    @property
+    def session_info(self) -> dict[str, Any]:
+        """What every session of the database has in its `info`."""
+        return {"same_within": self.same_within}
 
     def as_environment(self) -> dict[str, str]:
         """The settings that differ from their defaults, as a child process reads them."""
@@ -84,6 +93,11 @@ class Settings(BaseSettings):
     @classmethod
     def from_the_root(cls, value: str) -> str:
         return f"/{value.strip('/')}" if value.strip("/") else ""
+
+    @field_validator("same_within", mode="before")
+    @classmethod
+    def as_share(cls, value: object) -> object:
+        return read_share(value) if isinstance(value, str) else value
 
     @field_validator("allowed_hosts", mode="before")
     @classmethod

@@ -75,6 +75,18 @@ def read_number(text: str) -> float:
     return value
 
 
+def read_share(text: str) -> float:
+    """A share of 1 as typed, also in per cent. Raises ValueError.
+
+    >>> read_share("0.01"), read_share("1%"), read_share("2.5 %")
+    (0.01, 0.01, 0.025)
+    """
+    value, percent_sign, rest = text.partition("%")
+    if rest.strip():
+        raise ValueError(text)
+    return read_number(value) / 100 if percent_sign else read_number(value)
+
+
 def duration(seconds: float | None) -> str:
     """
     >>> duration(0.01), duration(0.42), duration(42), duration(194), duration(7300)

@@ -20,7 +20,7 @@ from jinja2 import nodes
 
 from app import files, i18n
 from app.charts.explore import fields
-from app.compare.statistics import Verdict
+from app.stats.verdict import Verdict
 from app.configuration import SETTINGS
 from app.hardware.catalogue import built_in
 from app.metrics import FLAGS, NULL_REASONS, metrics

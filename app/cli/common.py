@@ -34,7 +34,7 @@ def printable(text: str) -> str:
 
 def open_database(settings: Settings) -> Database:
     """The database, brought to the layout of this version first."""
-    database = Database(settings.effective_database_url)
+    database = Database(settings.effective_database_url, settings.session_info)
     if backup := migrate(database, files.MIGRATIONS):
         say(f"The database was brought to the layout of this version; a copy of it is in {backup}.", err=True)
     return database

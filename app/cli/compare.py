@@ -8,31 +8,48 @@ from app import engines
 from app.cli.common import open_runs, print_json, say
 from app.cli.verdicts import comparison_text
 from app.compare import compare, to_json
-from app.compare.statistics import Verdict
 from app.errors import BadInput
 from app.metrics import TRIPLE
+from app.stats.verdict import Verdict
 from app.store import baselines
+from app.units import read_share
 
 INCOMPARABLE = 2
 """With --fail-on, a question that cannot be answered is no success."""
 
 
-def compare_them(names: Sequence[str], fail_on: Sequence[str], keys: Sequence[str], as_json: bool) -> None:
-    """Exits with 1 when one of the verdicts is among `fail_on`."""
+def compare_them(
+    names: Sequence[str], fail_on: Sequence[str], keys: Sequence[str], same_within: str | None, as_json: bool
+) -> None:
+    """Exits with 1 when one of the verdicts is among `fail_on`; a mixed one is both better and worse."""
     wrong = next((word for word in fail_on if word not in set(Verdict)), None)
     if wrong is not None:
         raise BadInput(f"--fail-on takes {', '.join(Verdict)}; {wrong!r} is none of them.")
+    limit = _share(same_within) if same_within is not None else None
     database = open_runs()
     with database.read() as session:
-        found = compare(session, names, engines.titles(), tuple(dict.fromkeys(keys)) or TRIPLE)
+        comparison = compare(session, names, engines.titles(), tuple(dict.fromkeys(keys)) or TRIPLE, limit=limit)
     if as_json:
-        print_json(to_json(found))
+        print_json(to_json(comparison))
     else:
-        say(comparison_text(found))
-    if fail_on and any(verdict in fail_on for verdict in found.verdicts):
+        say(comparison_text(comparison))
+    verdicts = {pair.verdict for pair in comparison.pairs}
+    if Verdict.MIXED in verdicts:
+        verdicts |= {Verdict.BETTER, Verdict.WORSE}
+    if not verdicts.isdisjoint(fail_on):
         raise typer.Exit(1)
-    if fail_on and any(pair.refusal for pair in found.pairs):
+    if fail_on and any(pair.reason_not_comparable for pair in comparison.pairs):
         raise typer.Exit(INCOMPARABLE)
+
+
+def _share(text: str) -> float:
+    try:
+        share = read_share(text)
+    except ValueError as error:
+        raise BadInput(f"--same-within is a share such as 1% or 0.01; {text!r} is none.") from error
+    if not 0 < share < 1:
+        raise BadInput(f"--same-within lies between 0 and 100 %; {text!r} does not.")
+    return share
 
 
 def set_baseline(public_id: str) -> None:

@@ -126,15 +126,21 @@ def compare(
     ],
     fail_on: Annotated[
         list[str] | None,
-        typer.Option("--fail-on", help="Exit with 1 on this verdict: better, worse, same or inconclusive."),
+        typer.Option("--fail-on", help="Exit with 1 on this verdict: better, worse, mixed, same or inconclusive."),
     ] = None,
     metric: Annotated[
         list[str] | None,
         typer.Option("--metric", help="Metric to compare, such as decode_tokens_per_s; else the triple."),
+    ] = None,
+    same_within: Annotated[
+        str | None,
+        typer.Option(
+            "--same-within", metavar="SHARE", help="A change within this share counts as the same, such as 1%."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Compare runs: what differs, ratios with 95 % intervals, and verdicts."""
     from app.cli.compare import compare_them
 
-    compare_them(names, fail_on or [], metric or [], as_json)
+    compare_them(names, fail_on or [], metric or [], same_within, as_json)

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from app.cli.verdicts import baseline_lines
+from app.cli.verdicts import baseline_lines, main_verdict_lines
 from app.configuration import setting_title, show
 from app.i18n import as_sentence
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, metrics, preferred
 from app.samples import Point
 from app.suites.points import point_title
-from app.units import DASH, number, percent, plural, spread
+from app.units import DASH, number, plural, spread
 
 
 def run_text(document: dict[str, Any]) -> str:
@@ -82,20 +82,15 @@ def _config_lines(run: dict[str, Any]) -> list[str]:
 
 
 def _change_lines(run: dict[str, Any]) -> list[str]:
-    """What is different from the server's previous configuration, and the triple then and now."""
+    """What is different from the server's previous configuration, and this run against it."""
     if not run["changes"]:
         return []
     lines = [f"Changed: {'; '.join(run['changes'])}"]
     previous = run["previous"]
     if previous is None:
         return lines
-    for step in previous["steps"]:
-        metric = metrics()[step["key"]]
-        said = [f"{number(step['then'])} → {number(step['now'])} {metric.unit}"]
-        said += [percent(step["change"])] if step["change"] is not None else []
-        said += ["within the spread"] if step["within_spread"] else []
-        lines.append(f"  {metric.title:<8} {', '.join(said)}")
-    return [*lines, f"  compared with run {previous['id']}"]
+    verdict = f"{previous['verdict']}, " if previous["verdict"] else ""
+    return [*lines, *main_verdict_lines(previous), f"  {verdict}compared with run {previous['id']}"]
 
 
 def _metric_line(key: str, point: dict[str, Any], width: int) -> str:

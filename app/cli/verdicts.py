@@ -5,9 +5,12 @@ from typing import Any
 
 from app.compare.comparable import about_words
 from app.compare.result import Cell, Comparison, Pair, PointRows, Row, Subject
+from app.compare.words import scatter_words, settle_words, unsound_words
 from app.metrics import metrics
+from app.stats.runs import RunScatter
+from app.stats.verdict import Ratio, Verdict
 from app.suites.points import point_title
-from app.units import DASH, change_interval, number, percent
+from app.units import change_interval, number, percent
 
 SIGNS = {"better": "▲", "worse": "▼", "same": "=", "inconclusive": "?", "mixed": "◆"}
 
@@ -29,15 +32,20 @@ def _subject_line(subject: Subject) -> str:
     when = (subject.started_at or "")[:16].replace("T", " ")
     name = f"run {subject.public_id}" if len(subject.runs) == 1 else f"{len(subject.runs)} runs"
     said = "  ".join([subject.letter, " · ".join(filter(None, [subject.title, engine, name, when]))])
-    return f"{said}\n   {subject.refusal or subject.basis}"
+    return f"{said}\n   {subject.reason_not_comparable or subject.data_source}"
 
 
 def _pair_line(found: Comparison, pair: Pair) -> str:
     base, other = found.subjects[0].letter, found.subjects[pair.place].letter
-    if pair.refusal:
-        return f"\n{other} against {base}: no verdict. {pair.refusal}"
-    sign = SIGNS.get(pair.verdict or "", "")
-    return f"\n{other} against {base}: {sign} {pair.verdict}. {about_words(pair.about)}"
+    if pair.reason_not_comparable:
+        return f"\n{other} against {base}: no verdict. {pair.reason_not_comparable}"
+    lines = [
+        f"\n{other} against {base}: {SIGNS.get(pair.verdict or '', '')} {pair.verdict}.",
+        unsound_words(pair.unsound) or settle_words(found.main_ratios(pair.place)),
+        about_words(pair.differing_settings, pair.unknown_settings),
+        scatter_words(found.main_scatters(pair.place)),
+    ]
+    return "\n   ".join(filter(None, lines))
 
 
 def _point_lines(found: Comparison, at: PointRows) -> list[str]:
@@ -56,14 +64,15 @@ def _row_lines(found: Comparison, row: Row) -> list[str]:
 def _cell_words(cell: Cell) -> str:
     if cell.value is None:
         return cell.reason
-    if cell.ratio is None or cell.ratio.value is None:
-        return cell.refusal or (cell.ratio.remark if cell.ratio else "")
-    return f"{ratio_words(cell.ratio.value, cell.ratio.low, cell.ratio.high, cell.ratio.verdict)}  {cell.ratio.remark}"
+    if cell.ratio is None:
+        return cell.reason_not_comparable
+    return ratio_words(cell.ratio)
 
 
-def ratio_words(value: float, low: float | None, high: float | None, verdict: str | None) -> str:
-    interval = f" ({change_interval(low, high)})" if low is not None and high is not None else ""
-    return f"{percent(value - 1)}{interval} {SIGNS.get(verdict or '', '')} {verdict or DASH}"
+def ratio_words(ratio: Ratio) -> str:
+    return (
+        f"{percent(ratio.value - 1)} ({change_interval(ratio.low, ratio.high)}) {SIGNS[ratio.verdict]} {ratio.verdict}"
+    )
 
 
 def baseline_lines(standing: Mapping[str, Any] | None) -> list[str]:
@@ -74,9 +83,18 @@ def baseline_lines(standing: Mapping[str, Any] | None) -> list[str]:
         return ["Baseline: this run is one; later runs are compared with it."]
     if standing["verdict"] is None:
         return [f"Baseline {standing['baseline_id']}: no verdict. {standing['reason']}"]
-    lines = [f"Baseline: {SIGNS[standing['verdict']]} {standing['verdict']}, against run {standing['baseline_id']}"]
-    for key, ratio in standing["ratios"].items():
-        if ratio and ratio["value"] is not None:
-            said = ratio_words(ratio["value"], ratio["low"], ratio["high"], ratio["verdict"])
-            lines.append(f"  {metrics()[key].title:<8} {said}")
-    return lines
+    title = f"Baseline: {SIGNS[standing['verdict']]} {standing['verdict']}, against run {standing['baseline_id']}"
+    return [title, *main_verdict_lines(standing)]
+
+
+def main_verdict_lines(main: Mapping[str, Any]) -> list[str]:
+    """Of a document's `baseline` or `previous`: both figures of each metric, the ratio, and what it rests on."""
+    ratios = {key: Ratio(**{**ratio, "verdict": Verdict(ratio["verdict"])}) for key, ratio in main["ratios"].items()}
+    lines = []
+    for key, ratio in ratios.items():
+        values, metric = main["values"][key], metrics()[key]
+        figures = f"{number(values['base'])} → {number(values['other'])} {metric.unit}"
+        lines.append(f"  {metric.title:<8} {figures}, {ratio_words(ratio)}")
+    scatters = {key: RunScatter(**scatter) for key, scatter in main["scatters"].items()}
+    sentences = [unsound_words(main["unsound"]) or settle_words(ratios.values()), scatter_words(scatters)]
+    return lines + [f"  {sentence}" for sentence in sentences if sentence]

@@ -1,14 +1,16 @@
 """Results side by side: what differs, by how much, and what may be concluded from it.
 
-statistics  two samples -> their ratio, its interval, the verdict
-comparable  what differs, and whether two results may be compared
-taken       the values behind the figures of a run or of a configuration's runs
-comparison  all of it for two to eight of them
-result      what a comparison is, as plain values; `to_json` makes the document of them
-baseline    every run beside the one that was pinned
-changepoint where the level of a series shifts
-shifts      the same for stored runs, in words
-soundness   why no verdict may rest on a run
+comparable   what differs, and whether two results may be compared
+observations the numbers of a run, or of a configuration's runs
+scatter      how much runs of one configuration differ on a machine
+soundness    what disturbed a run, so that no verdict may rest on it
+main_verdict the verdict of one run against another at their main point
+comparison   all of it for two to eight runs or configurations
+result       what a comparison is, as plain values; `to_json` makes the document of them
+words        what ratios and scatter mean, in sentences
+baseline     every run beside the one that was pinned
+changepoint  where the level of a series shifts
+shifts       the same for stored runs, in words
 """
 
 from app.compare.baseline import Standing, standing, standings

@@ -1,16 +1,17 @@
 """Every run beside its pinned baseline: the verdict at its main point, cheap enough for a list of runs."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sqlmodel import Session
 
-from app.compare.result import overall
-from app.compare.statistics import Ratio, ratio
+from app.compare.main_verdict import Judged, MainVerdict, Values, main_verdicts
 from app.i18n import _
-from app.metrics import TRIPLE, metrics
-from app.store.baselines import Repetitions, Side, beside_baselines, main_repetitions
+from app.stats.runs import RunScatter
+from app.stats.verdict import Ratio, Verdict
+from app.store.baselines import Side, beside_baselines
+from app.store.run_history import Series
 
 
 @dataclass(frozen=True)
@@ -21,29 +22,39 @@ class Standing:
     """The public id of the baseline."""
     is_baseline: bool
     """The run is the baseline itself."""
-    verdict: str | None = None
-    """Of the triple: better, worse, same, inconclusive or mixed; None has a reason, or is the baseline's own."""
-    ratios: Mapping[str, Ratio | None] | None = None
-    """By metric of the triple, over the baseline; None where both have no figure from the same source."""
+    verdict: Verdict | None = None
+    """Of the triple; None has a reason, or is the baseline's own."""
+    ratios: Mapping[str, Ratio] = field(default_factory=dict)
+    """By metric of the triple, over the baseline; those that both have from the same source."""
+    unsound: tuple[str, ...] = ()
+    """What disturbed one of the two, so that nothing more than inconclusive can be said."""
+    scatters: Mapping[str, RunScatter] = field(default_factory=dict)
+    """By metric: how much runs of one configuration differ on this machine."""
+    values: Mapping[str, Values] = field(default_factory=dict)
+    """By metric: source, and the figures of both."""
     reason: str = ""
 
 
 def standings(session: Session, public_ids: Collection[str]) -> dict[str, Standing]:
     """Of runs, by public id. Missing are those without a baseline, those that did not finish, and those from before
-    the baseline was measured: a baseline is for what comes after it. Two queries, however many runs."""
+    the baseline was measured: a baseline is for what comes after it. A handful of queries, however many runs."""
     pairs = [(run, base) for run, base in beside_baselines(session, public_ids) if _is_compared(run, base)]
-    compared = [(run, base) for run, base in pairs if run.run_id != base.run_id and not _refusal(run, base)]
-    known = main_repetitions(session, {side.run_id for pair in compared for side in pair}) if compared else {}
-    return {run.public_id: _standing(run, base, known) for run, base in pairs}
+    compared = [
+        (_judged(base), _judged(run)) for run, base in pairs if run.run_id != base.run_id and not _refusal(run, base)
+    ]
+    verdicts = main_verdicts(session, compared)
+    return {run.public_id: _standing(run, base, verdicts) for run, base in pairs}
 
 
 def standing(session: Session, public_id: str) -> Standing | None:
     return standings(session, [public_id]).get(public_id)
 
 
-def to_json(found: Standing | None) -> dict[str, Any] | None:
+def to_json(standing: Standing | None) -> dict[str, Any] | None:
     """As the document of a run holds it."""
-    return asdict(found) if found else None
+    if standing is None:
+        return None
+    return {**asdict(standing), "values": {key: values._asdict() for key, values in standing.values.items()}}
 
 
 def _is_compared(run: Side, base: Side) -> bool:
@@ -63,18 +74,15 @@ def _refusal(run: Side, base: Side) -> str:
     return ""
 
 
-def _standing(run: Side, base: Side, known: Mapping[tuple[int, str], Repetitions]) -> Standing:
+def _judged(side: Side) -> Judged:
+    return Judged(side.run_id, side.public_id, Series(side.machine_id, side.suite_key))
+
+
+def _standing(run: Side, base: Side, verdicts: Mapping[tuple[int, int], MainVerdict]) -> Standing:
     if run.run_id == base.run_id:
         return Standing(base.public_id, is_baseline=True)
     if reason := _refusal(run, base):
         return Standing(base.public_id, is_baseline=False, reason=reason)
-    ratios = {key: _ratio(key, known.get((base.run_id, key)), known.get((run.run_id, key))) for key in TRIPLE}
-    verdict = overall(each.verdict for each in ratios.values() if each is not None and each.verdict is not None)
-    reason = "" if verdict else _("Both have no figures that could be compared.")
-    return Standing(base.public_id, False, verdict, ratios, reason)
-
-
-def _ratio(key: str, base: Repetitions | None, other: Repetitions | None) -> Ratio | None:
-    if base is None or other is None or base.source != other.source:
-        return None
-    return ratio(base.values, other.values, metrics()[key].better)
+    main = verdicts[base.run_id, run.run_id]
+    reason = "" if main.verdict else _("Both have no figures that could be compared.")
+    return Standing(base.public_id, False, main.verdict, main.ratios, main.unsound, main.scatters, main.values, reason)

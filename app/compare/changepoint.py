@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from app.compare.statistics import SAME_WITHIN
 from app.metrics.summary import t_quantile
+from app.stats.verdict import SAME_WITHIN
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Places = np.ndarray[Any, np.dtype[np.intp]]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.configuration import SETTINGS, setting_title, show
-from app.i18n import _, marked
+from app.i18n import _, enumerated, inside, joined, marked
 from app.models import Run
 from app.samples import Point
 from app.store.configs import snapshot_of
@@ -163,7 +163,24 @@ def about(found: Sequence[Difference], base: int, other: int) -> tuple[str, ...]
     return tuple(each.words(base, other) for each in found if each.is_setting and each.between(base, other))
 
 
-def about_words(settings: Sequence[str]) -> str:
+def unknown_settings(base: Circumstances, other: Circumstances) -> tuple[str, ...]:
+    """Titles of the usual settings that at least one of two results does not state, and that may differ unseen."""
+    stated = [side.config.settings if side.config else {} for side in (base, other)]
+    return tuple(
+        setting.title
+        for setting in SETTINGS.values()
+        if setting.key != "flags" and any(setting.key not in settings for settings in stated)
+    )
+
+
+def about_words(settings: Sequence[str], unknown: Sequence[str] = ()) -> str:
+    """What a verdict is about: `settings` differ, `unknown` may."""
+    if unknown:
+        names = enumerated(inside(_(title)) for title in unknown)
+        return joined(
+            _("Differs: {settings}.", settings="; ".join(settings)) if settings else _("No difference is known."),
+            _("Unknown on at least one side, so it may differ too: {names}.", names=names),
+        )
     if not settings:
         return _("Nothing of the configuration differs: the same thing was measured again.")
     if len(settings) == 1:

@@ -3,10 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
+from typing import NamedTuple
 
 from sqlmodel import Session
 
-from app.compare.comparable import about, differences, why_not, why_not_at, why_not_of_lengths
+from app.compare.comparable import about, differences, unknown_settings, why_not, why_not_at, why_not_of_lengths
+from app.compare.main_verdict import conclude, same_within
+from app.compare.observations import NO_FIGURES, Figures, SubjectData, load_subjects
 from app.compare.result import (
     LETTERS,
     Ceiling,
@@ -17,11 +20,8 @@ from app.compare.result import (
     PointRows,
     Row,
     Subject,
-    overall,
-    verdicts_at,
 )
-from app.compare.statistics import ratio
-from app.compare.taken import Taken, Values, take
+from app.compare.scatter import Scatters
 from app.errors import BadInput
 from app.i18n import _, enumerated
 from app.metrics import TRIPLE, Measured, belongs, clock, is_usable, metrics, preferred, values_of
@@ -30,6 +30,7 @@ from app.metrics.summary import percentiles, summarise
 from app.models import StatedGeometry
 from app.roof import Foundation, foundation, roofs
 from app.samples import Point, Sample
+from app.stats.verdict import Ratio, Result, Verdict
 from app.store.hardware import Hardware, as_known
 from app.store.machines import MachineDevice, devices
 from app.store.models import all_stated, best
@@ -41,10 +42,12 @@ def compare(
     names: Sequence[str],
     engine_titles: Mapping[str, str],
     keys: Sequence[str] = TRIPLE,
-    beside: Sequence[str] = (),
+    extra_keys: Sequence[str] = (),
+    limit: float | None = None,
 ) -> Comparison:
-    """`names` as `store.subjects.resolve` reads them; `keys` are the metrics to compare, `beside` those that stand
-    beside them where two have them, and count in no verdict.
+    """`names` as `store.subjects.resolve` reads them; `keys` are the metrics to judge, `extra_keys` those that are
+    shown where two have them, and that no verdict looks at. An interval within `limit` of 1 counts as the same: without
+    one, as the settings say.
 
     Raises BadInput for too few or too many names, or an unknown metric, and NotFound.
     """
@@ -53,55 +56,76 @@ def compare(
         raise BadInput(
             _("There is no metric {unknown!r}: known are {known}.", unknown=unknown, known=", ".join(metrics()))
         )
-    taken = take(session, resolve(session, names), (*keys, *beside))
-    _refuse_twins(taken)
-    sides = [each.circumstances for each in taken]
+    subjects = load_subjects(session, resolve(session, names), (*keys, *extra_keys))
+    _refuse_twins(subjects)
+    sides = [subject.circumstances for subject in subjects]
     differing = differences(sides, engine_titles)
-    base, *others = taken
-    refusals = ["", *(base.refusal or each.refusal or why_not(sides[0], each.circumstances) for each in others)]
-    main = _main(taken, refusals)
-    points = tuple(_at(point, taken, refusals, keys, beside) for point in _points(taken))
-    pairs = []
-    for place in range(1, len(taken)):
-        verdict = overall(verdicts_at(points, place))
-        refusal = refusals[place] or ("" if verdict else _why_no_verdict(points, place))
-        pairs.append(Pair(place, refusal, about(differing, 0, place), verdict))
+    reasons = _reasons_not_comparable(subjects)
+    main = _main(subjects, reasons)
+    limit = same_within(session) if limit is None else limit
+    tables = _Tables(session, subjects, reasons, main, limit)
+    points = tuple(tables.at(point, keys, extra_keys) for point in _points(subjects))
+    main_table = next((table for table in points if table.point == main), None)
     return Comparison(
-        subjects=tuple(_subject(letter, each) for letter, each in zip(LETTERS, taken, strict=False)),
+        subjects=tuple(_subject(letter, subject) for letter, subject in zip(LETTERS, subjects, strict=False)),
         differences=differing,
-        pairs=tuple(pairs),
+        pairs=tuple(
+            Pair(
+                place,
+                reasons[place] or ("" if tables.verdict(place) else _why_no_verdict(main_table, place)),
+                about(differing, 0, place),
+                unknown_settings(sides[0], sides[place]),
+                tables.verdict(place),
+                tables.unsound(place),
+            )
+            for place in range(1, len(subjects))
+        ),
         points=points,
         main=main,
-        distributions=tuple(_distribution(each, main) for each in taken),
-        ceilings=_ceilings(session, taken, main),
+        distributions=tuple(_distribution(subject, main) for subject in subjects),
+        ceilings=_ceilings(session, subjects, main),
+        same_within=limit,
     )
 
 
-def _refuse_twins(taken: Sequence[Taken]) -> None:
+def _refuse_twins(subjects: Sequence[SubjectData]) -> None:
     """Two runs may name one configuration."""
     seen: dict[tuple[str, ...], str] = {}
-    for each in taken:
-        first = seen.setdefault(each.runs, each.reference.key)
-        if first != each.reference.key:
+    for subject in subjects:
+        first = seen.setdefault(subject.runs, subject.reference.key)
+        if first != subject.reference.key:
             raise BadInput(
                 _(
                     "{first} and {key} are the same: a comparison needs different ones.",
                     first=first,
-                    key=each.reference.key,
+                    key=subject.reference.key,
                 )
             )
 
 
-def _subject(letter: str, taken: Taken) -> Subject:
-    run, machine, server, config, model = taken.circumstances
+def _reasons_not_comparable(subjects: Sequence[SubjectData]) -> list[str]:
+    base, *others = subjects
+    return [
+        "",
+        *(
+            base.reason_not_comparable
+            or other.reason_not_comparable
+            or why_not(base.circumstances, other.circumstances)
+            for other in others
+        ),
+    ]
+
+
+def _subject(letter: str, subject: SubjectData) -> Subject:
+    run, machine, server, config, model = subject.circumstances
     return Subject(
         letter=letter,
-        key=taken.reference.key,
+        key=subject.reference.key,
         public_id=run.public_id,
         title=model.title if model else _("Run {public_id}", public_id=run.public_id),
-        unit=taken.unit,
-        basis=taken.basis,
-        runs=taken.runs,
+        unit=subject.unit,
+        data_source=subject.data_source,
+        runs=subject.runs,
         machine=machine.name,
         server=server.name,
         engine=config.engine if config else None,
@@ -113,141 +137,229 @@ def _subject(letter: str, taken: Taken) -> Subject:
         fingerprint=config.fingerprint if config else None,
         suite_key=run.suite_key,
         started_at=run.started_at.isoformat() if run.started_at else None,
-        refusal=taken.refusal,
+        reason_not_comparable=subject.reason_not_comparable,
+        unsound=subject.unsound,
     )
 
 
 # --- points and metrics ----------------------------------------------------------------------------------------------
 
 
-def _points(taken: Sequence[Taken]) -> list[Point]:
+def _points(subjects: Sequence[SubjectData]) -> list[Point]:
     """Of the first subject in its order, then what only others have."""
-    return list(dict.fromkeys(point for each in taken for point in each.points))
+    return list(dict.fromkeys(point for subject in subjects for point in subject.points))
 
 
-def _main(taken: Sequence[Taken], refusals: Sequence[str]) -> Point | None:
-    able = [each for each, refusal in zip(taken, refusals, strict=True) if not refusal]
-    points = _points(taken)
-    common = [point for point in points if all(point in each.points for each in able)]
-    usual = taken[0].circumstances.run.main_point_key
+def _main(subjects: Sequence[SubjectData], reasons: Sequence[str]) -> Point | None:
+    comparable = [subject for subject, reason in zip(subjects, reasons, strict=True) if not reason]
+    points = _points(subjects)
+    common = [point for point in points if all(point in subject.points for subject in comparable)]
+    usual = subjects[0].circumstances.run.main_point_key
     return next((point for point in common if point.key == usual), next(iter([*common, *points]), None))
 
 
-def _why_no_verdict(points: Sequence[PointRows], place: int) -> str:
-    cells = [row.cells[place] for each in points for row in each.rows]
-    said = dict.fromkeys(cell.refusal or (cell.ratio.remark if cell.ratio else "") for cell in cells)
-    return " ".join(filter(None, said)) or _("They have nothing in common that could be compared.")
+def _why_no_verdict(main: PointRows | None, place: int) -> str:
+    reasons = dict.fromkeys(row.cells[place].reason_not_comparable for row in main.rows) if main else {}
+    return " ".join(filter(None, reasons)) or _("They have nothing in common that could be compared.")
 
 
-def _at(
-    point: Point, taken: Sequence[Taken], refusals: Sequence[str], keys: Sequence[str], beside: Sequence[str]
-) -> PointRows:
-    lengths = [each.output_tokens(point) for each in taken]
-    why = [
-        refusal
-        or why_not_at(point, taken[0].points)
-        or why_not_at(point, each.points)
-        or why_not_of_lengths(lengths[0], length)
-        for each, refusal, length in zip(taken, refusals, lengths, strict=True)
-    ]
-    rows, others = ([_row(point, key, taken, why) for key in group] for group in (keys, beside))
-    both = [row for row in others if sum(cell.value is not None for cell in row.cells) > 1]
-    return PointRows(point, tuple(rows), tuple(both))
+class _Tables:
+    """The figures of all points, with ratios over the first subject; those of the main point are judged together."""
 
+    def __init__(
+        self,
+        session: Session,
+        subjects: Sequence[SubjectData],
+        reasons: Sequence[str],
+        main: Point | None,
+        limit: float,
+    ) -> None:
+        self._subjects, self._reasons, self._main, self._limit = subjects, reasons, main, limit
+        keys = dict.fromkeys(key for subject in subjects for _point, key in subject.figures)
+        points = {point.key for subject in subjects for point in subject.points}
+        self._scatters = Scatters(session, {subject.series for subject in subjects}, tuple(keys), points)
+        self._verdicts: dict[int, Verdict | None] = {}
 
-def _row(point: Point, key: str, taken: Sequence[Taken], why: Sequence[str]) -> Row:
-    """`why`: for each subject, why there is no verdict; empty where there may be one."""
-    metric = metrics()[key]
-    here = [each.values.get((point, key), Values({})) for each in taken]
-    source = _source(key, here, why)
-    cells = [
-        _cell(values, source, each.refusal or why_not_at(point, each.points))
-        for each, values in zip(taken, here, strict=True)
-    ]
-    if source is not None:
-        base = here[0].by_source.get(source, ())
-        for place in range(1, len(cells)):
-            other = here[place].by_source.get(source, ())
-            refusal = why[place] or (not (base and other) and _why_no_value(cells[0], cells[place]))
-            if refusal:
-                cells[place] = replace(cells[place], refusal=refusal)
-            else:
-                cells[place] = replace(cells[place], ratio=ratio(base, other, metric.better, taken[0].unit))
-    return Row(key, metric.title, metric.unit, metric.better, source, tuple(cells))
+    def verdict(self, place: int) -> Verdict | None:
+        """Of a subject against the first; None before its main point was looked at, and where nothing compares."""
+        return self._verdicts.get(place)
 
+    def unsound(self, place: int) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([*self._subjects[0].unsound, *self._subjects[place].unsound]))
 
-def _why_no_value(base: Cell, other: Cell) -> str:
-    return other.reason or _("The first one has no value: {reason}", reason=base.reason)
-
-
-def _source(key: str, here: Sequence[Values], why: Sequence[str]) -> Source | None:
-    """The preferred one that all who may be compared have; else one that the first has; else any."""
-    able = [values for values, refusal in zip(here, why, strict=True) if not refusal and values.by_source]
-    for group in (able, here[:1], [each for each in here if each.by_source]):
-        for source in preferred(key):
-            if group and all(each.by_source.get(source) for each in group):
-                return source
-    return next((source for each in here for source in each.by_source), None)
-
-
-def _cell(values: Values, source: Source | None, absence: str) -> Cell:
-    found = values.by_source.get(source, ()) if source else ()
-    if not found:
-        elsewhere = enumerated(_(SOURCES[each]) for each in values.by_source) if values.by_source else ""
-        said = (
-            _(
-                "Its only source is “{elsewhere}”, the others have “{source}”.",
-                elsewhere=elsewhere,
-                source=_(SOURCES[source]),
-            )
-            if elsewhere and source
-            else values.reason
+    def at(self, point: Point, keys: Sequence[str], extra_keys: Sequence[str]) -> PointRows:
+        why = self._why_not(point)
+        rows, extra_rows = ([self._row(point, key, why) for key in group] for group in (keys, extra_keys))
+        extra = self._judged(extra_rows, together=False)
+        return PointRows(
+            point,
+            self._judged(rows, together=point == self._main),
+            tuple(row for row in extra if sum(cell.value is not None for cell in row.cells) > 1),
         )
-        return Cell(None, left_out=values.left_out, reason=absence or said or _("There is no value."))
-    summary = summarise(found)
+
+    def _judged(self, rows: Sequence["_Results"], *, together: bool) -> tuple[Row, ...]:
+        judged = [results.row for results in rows]
+        for place in range(1, len(self._subjects)):
+            pairs = {results.row.metric: results.pairs[place] for results in rows if place in results.pairs}
+            groups = [pairs] if together else [{key: pair} for key, pair in pairs.items()]
+            verdicts = [conclude(group, self.unsound(place), self._limit) for group in groups]
+            ratios = {key: ratio for verdict in verdicts for key, ratio in verdict.ratios.items()}
+            judged = [_with_ratio(row, place, ratios.get(row.metric)) for row in judged]
+            if together:
+                self._verdicts[place] = verdicts[0].verdict
+        return tuple(judged)
+
+    def _why_not(self, point: Point) -> list[str]:
+        """Of each subject, why it has no ratio here; empty where it may have one."""
+        base_tokens = self._subjects[0].output_tokens(point)
+        return [
+            reason
+            or why_not_at(point, self._subjects[0].points)
+            or why_not_at(point, subject.points)
+            or why_not_of_lengths(base_tokens, subject.output_tokens(point))
+            for subject, reason in zip(self._subjects, self._reasons, strict=True)
+        ]
+
+    def _row(self, point: Point, key: str, why: Sequence[str]) -> "_Results":
+        metric = metrics()[key]
+        figures = [subject.figures.get((point, key), NO_FIGURES) for subject in self._subjects]
+        source = _source(key, figures, why)
+        cells = [
+            _cell(subject, of_subject, source, subject.reason_not_comparable or why_not_at(point, subject.points))
+            for subject, of_subject in zip(self._subjects, figures, strict=True)
+        ]
+        pairs: dict[int, tuple[Result, Result]] = {}
+        for place in range(1, len(cells)) if source is not None else ():
+            assert source is not None
+            reason = why[place] or _why_no_ratio(cells[0], cells[place])
+            if reason:
+                cells[place] = replace(cells[place], reason_not_comparable=reason)
+                continue
+            pairs[place] = base, other = self._results(point, key, source, figures, place)
+            cells[0] = replace(cells[0], scatter=base.scatter)
+            cells[place] = replace(cells[place], scatter=other.scatter)
+        return _Results(Row(key, metric.title, metric.unit, metric.better, source, tuple(cells)), pairs)
+
+    def _results(
+        self, point: Point, key: str, source: Source, figures: Sequence[Figures], place: int
+    ) -> tuple[Result, Result]:
+        sides = [
+            {figure.run_id: figure.median for figure in of_subject.by_source[source]}
+            for of_subject in (figures[0], figures[place])
+        ]
+        base, other = (
+            Result(list(runs.values()), self._scatters.of(subject.series, point, key, source, sides))
+            for subject, runs in zip((self._subjects[0], self._subjects[place]), sides, strict=True)
+        )
+        return base, other
+
+
+class _Results(NamedTuple):
+    row: Row
+    """Without ratios yet."""
+    pairs: Mapping[int, tuple[Result, Result]]
+    """The first subject's result and another's, by the other's place, where they may be compared."""
+
+
+def _with_ratio(row: Row, place: int, ratio: Ratio | None) -> Row:
+    if ratio is None:
+        return row
+    cells = [*row.cells]
+    cells[place] = replace(cells[place], ratio=ratio)
+    return replace(row, cells=tuple(cells))
+
+
+def _why_no_ratio(base: Cell, other: Cell) -> str:
+    if other.value is None:
+        return other.reason
+    if base.value is None:
+        return _("The first one has no value: {reason}", reason=base.reason)
+    if min(base.value, other.value) <= 0:
+        return _("A ratio needs positive numbers, and {wrong:g} is none.", wrong=min(base.value, other.value))
+    return ""
+
+
+def _source(key: str, figures: Sequence[Figures], why: Sequence[str]) -> Source | None:
+    """The preferred one that all who may be compared have; else one that the first has; else any."""
+    comparable = [of_subject for of_subject, reason in zip(figures, why, strict=True) if not reason]
+    with_values = [of_subject for of_subject in figures if of_subject.by_source]
+    for group in ([each for each in comparable if each.by_source], figures[:1], with_values):
+        for source in preferred(key):
+            if group and all(of_subject.by_source.get(source) for of_subject in group):
+                return source
+    return next((source for of_subject in figures for source in of_subject.by_source), None)
+
+
+def _cell(subject: SubjectData, figures: Figures, source: Source | None, absence: str) -> Cell:
+    runs = figures.by_source.get(source, ()) if source else ()
+    if not runs:
+        return Cell(None, left_out=figures.left_out, reason=absence or _why_no_value(figures, source))
+    if len(subject.runs) == 1:
+        measured = runs[0].measured
+        return Cell(
+            value=measured.value,
+            low=measured.low,
+            high=measured.high,
+            standard_deviation=measured.standard_deviation,
+            count=runs[0].repetitions,
+            left_out=figures.left_out,
+        )
+    summary = summarise([run.measured.value for run in runs if run.measured.value is not None])
     return Cell(
         value=summary.median,
         low=summary.low,
         high=summary.high,
         standard_deviation=summary.standard_deviation,
         count=summary.count,
-        left_out=values.left_out,
+        left_out=figures.left_out,
     )
+
+
+def _why_no_value(figures: Figures, source: Source | None) -> str:
+    if figures.by_source and source:
+        return _(
+            "Its only source is “{elsewhere}”, the others have “{source}”.",
+            elsewhere=enumerated(_(SOURCES[own]) for own in figures.by_source),
+            source=_(SOURCES[source]),
+        )
+    return figures.reason or _("There is no value.")
 
 
 # --- around the triple -----------------------------------------------------------------------------------------------
 
 
-def _distribution(taken: Taken, point: Point | None) -> Distribution:
-    samples = [sample for sample in taken.at(point) if is_usable(sample) and not sample.reuses_cache] if point else []
+def _distribution(subject: SubjectData, point: Point | None) -> Distribution:
+    samples = [sample for sample in subject.at(point) if is_usable(sample) and not sample.reuses_cache] if point else []
     streamed = [sample for sample in samples if not clock.arrives_in_bursts(sample.trace)]
     gaps = [gap for sample in streamed for gap in clock.gaps_ms(sample.trace)]
     if not gaps:
-        said = _("Its tokens arrived in bursts.") if samples else _("It has no usable sample at this point.")
-        return Distribution((), 0, False, taken.refusal or said)
+        reason = _("Its tokens arrived in bursts.") if samples else _("It has no usable sample at this point.")
+        return Distribution((), 0, False, subject.reason_not_comparable or reason)
     quantiles = tuple(round(value, 4) for value in (min(gaps), *percentiles(gaps), max(gaps)))
     return Distribution(quantiles, len(gaps), any("bundled" in sample.flags for sample in streamed))
 
 
-def _ceilings(session: Session, taken: Sequence[Taken], point: Point | None) -> tuple[Ceiling, ...]:
-    held: dict[int, Sequence[MachineDevice]] = {}
+def _ceilings(session: Session, subjects: Sequence[SubjectData], point: Point | None) -> tuple[Ceiling, ...]:
+    machine_devices: dict[int, Sequence[MachineDevice]] = {}
     stated = all_stated(session)
-    for each in taken:
-        machine = each.circumstances.machine
+    for subject in subjects:
+        machine = subject.circumstances.machine
         assert machine.id is not None
-        if machine.id not in held:
-            held[machine.id] = devices(session, machine)
-    known = [as_known(each.circumstances.run.hardware, held[each.circumstances.run.machine_id]) for each in taken]
-    return tuple(_ceiling(hardware, stated, each, point) for hardware, each in zip(known, taken, strict=True))
+        if machine.id not in machine_devices:
+            machine_devices[machine.id] = devices(session, machine)
+    runs = [subject.circumstances.run for subject in subjects]
+    hardware = [as_known(run.hardware, machine_devices[run.machine_id]) for run in runs]
+    return tuple(_ceiling(*pair, stated, point) for pair in zip(hardware, subjects, strict=True))
 
 
 def _ceiling(
-    hardware: Hardware, stated: Mapping[tuple[str, str], StatedGeometry], taken: Taken, point: Point | None
+    hardware: Hardware, subject: SubjectData, stated: Mapping[tuple[str, str], StatedGeometry], point: Point | None
 ) -> Ceiling:
-    config, model = taken.circumstances.config, taken.circumstances.model
-    at_point = (taken.at(point) if point else []) or taken.at(taken.main_point)
+    config, model = subject.circumstances.config, subject.circumstances.model
+    at_point = (subject.at(point) if point else []) or subject.at(subject.main_point)
     if config is None or model is None or not at_point:
-        return Ceiling(None, "", None, None, "", None, taken.refusal or _("It did not measure this point."))
+        reason = subject.reason_not_comparable or _("It did not measure this point.")
+        return Ceiling(None, "", None, None, "", None, reason)
     told = best(model, stated.get((model.name, model.quantization)))
     found = foundation(hardware.devices, config, told, hardware.said)
     if not isinstance(found, Foundation):

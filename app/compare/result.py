@@ -1,17 +1,16 @@
 """What a comparison is, as plain values: pages, figures, the terminal and JSON all read this and nothing else."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from app.compare.comparable import Difference
-from app.compare.statistics import Ratio, Verdict
 from app.samples import Point
+from app.stats.runs import RunScatter
+from app.stats.verdict import Ratio, Verdict
 
-SCHEMA = "roofmark.compare/1"
+SCHEMA = "roofmark.compare/2"
 LETTERS = "ABCDEFGH"
-MIXED = "mixed"
-"""Some of it better, some of it worse."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +26,8 @@ class Subject:
     """Model and quantization."""
     unit: str
     """What one value is of: repetition or run."""
-    basis: str
-    """Which values stand behind its figures, in words."""
+    data_source: str
+    """Which runs its figures are of, in words."""
     runs: tuple[str, ...]
     """Public ids of all runs that its figures are of."""
     machine: str
@@ -43,8 +42,10 @@ class Subject:
     suite_key: str
     started_at: str | None
     """ISO 8601, UTC."""
-    refusal: str
+    reason_not_comparable: str
     """Why nothing can be compared with it; empty when something can."""
+    unsound: tuple[str, ...]
+    """What disturbed its runs, so that no verdict can rest on them."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,10 @@ class Cell:
     reason: str = ""
     ratio: Ratio | None = None
     """Over the first subject; None for itself, and where there is a refusal."""
-    refusal: str = ""
-    """Why there is no verdict."""
+    reason_not_comparable: str = ""
+    """Why there is no ratio."""
+    scatter: RunScatter | None = None
+    """How much runs of one configuration differ on its machine; None without a value."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +84,8 @@ class Row:
 class PointRows:
     point: Point
     rows: tuple[Row, ...]
-    beside: tuple[Row, ...] = ()
-    """What else is known of two subjects or more, and counts in no verdict."""
+    extra_rows: tuple[Row, ...] = ()
+    """Other metrics that two subjects or more have; no verdict looks at them."""
 
     @property
     def n_measured(self) -> int:
@@ -95,12 +98,16 @@ class Pair:
     """One subject against the first."""
 
     place: int
-    refusal: str
+    reason_not_comparable: str
     """Why there is no verdict at all; empty when there is one."""
-    about: tuple[str, ...]
+    differing_settings: tuple[str, ...]
     """Settings in which they differ, in words; more than one cannot be told apart by this pair."""
-    verdict: str | None
-    """Of all metrics at all points: better, worse, same, inconclusive or mixed."""
+    unknown_settings: tuple[str, ...]
+    """Titles of the settings that are unknown on either side: they may differ, too."""
+    verdict: Verdict | None
+    """Of the metrics at the main point together."""
+    unsound: tuple[str, ...] = ()
+    """What disturbed one of the two, so that the verdict is no more than inconclusive."""
 
 
 @dataclass(frozen=True)
@@ -143,35 +150,25 @@ class Comparison:
     """The point that distributions and ceilings are of: the suite's first that all have, else the first one's."""
     distributions: tuple[Distribution, ...]
     ceilings: tuple[Ceiling, ...]
+    same_within: float
+    """An interval within this share of 1 counts as the same."""
 
     @property
     def main_rows(self) -> tuple[Row, ...]:
         return next((each.rows for each in self.points if each.point == self.main), ())
 
+    def main_ratios(self, place: int) -> list[Ratio]:
+        """Those that the verdict on a subject rests on."""
+        return [ratio for row in self.main_rows if (ratio := row.cells[place].ratio) is not None]
+
+    def main_scatters(self, place: int) -> dict[str, RunScatter]:
+        """By metric, on the machine of a subject."""
+        return {row.metric: scatter for row in self.main_rows if (scatter := row.cells[place].scatter) is not None}
+
     @property
     def shared_points(self) -> tuple[PointRows, ...]:
         """Where more than one subject has a value."""
         return tuple(each for each in self.points if each.n_measured > 1)
-
-    @property
-    def verdicts(self) -> list[Verdict]:
-        return [verdict for pair in self.pairs for verdict in verdicts_at(self.points, pair.place)]
-
-
-def verdicts_at(points: Iterable[PointRows], place: int) -> list[Verdict]:
-    ratios = [row.cells[place].ratio for each in points for row in each.rows]
-    return [ratio.verdict for ratio in ratios if ratio is not None and ratio.verdict is not None]
-
-
-def overall(verdicts: Iterable[Verdict]) -> str | None:
-    """One word for several verdicts: what changed outweighs what did not. None for none."""
-    found = set(verdicts)
-    if {Verdict.BETTER, Verdict.WORSE} <= found:
-        return MIXED
-    for verdict in (Verdict.WORSE, Verdict.BETTER, Verdict.INCONCLUSIVE, Verdict.SAME):
-        if verdict in found:
-            return verdict.value
-    return None
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:

@@ -49,6 +49,8 @@ class Metric:
     """Flags that make this metric, but not the whole sample, worthless."""
     server_spoiled_by: frozenset[str] = frozenset({"unit_mismatch", "implausible"})
     """Flags that make only the server's reading worthless; each is a null reason too."""
+    assumed_run_deviation: float = 0.04
+    """By how much, relatively, runs of one configuration are taken to differ where no history tells."""
     formula_version: int = 1
 
     def read(self, streams: Sequence[Sample]) -> list[Reading]:

@@ -61,6 +61,7 @@ METRICS = (
         better="higher",
         explanation="Generation speed of one stream after its first token: (n - 1) tokens over the time they took.",
         formula=read_decode,
+        assumed_run_deviation=0.02,
         formula_version=2,
     ),
     Metric(
@@ -70,6 +71,7 @@ METRICS = (
         better="lower",
         explanation="Time per output token after the first: the inverse of decode speed.",
         formula=read_tpot,
+        assumed_run_deviation=0.02,
         formula_version=2,
     ),
 )

@@ -70,6 +70,7 @@ METRICS = (
         better="higher",
         explanation="All output tokens of all streams over the whole time, prefill included.",
         round_formula=read_throughput,
+        assumed_run_deviation=0.03,
         spoiled_by=frozenset({"cached", "cold"}),
     ),
     Metric(

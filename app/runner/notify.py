@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from sqlmodel import Session
 
 from app.compare import standing
-from app.compare.statistics import Verdict
 from app.db import Database
 from app.errors import BadInput
 from app.i18n import inside
 from app.metrics import metrics
 from app.models import Run
 from app.settings import Settings
+from app.stats.verdict import Verdict
 from app.store import runs
 from app.units import change_interval, percent
 
@@ -61,15 +61,15 @@ def _message(session: Session, run: Run) -> Message | None:
 
 def _worse_than_baseline(session: Session, public_id: str) -> str:
     """Which metrics are, by how much; empty where none is."""
-    found = standing(session, public_id)
-    if found is None or found.ratios is None:
+    against = standing(session, public_id)
+    if against is None or against.verdict not in (Verdict.WORSE, Verdict.MIXED):
         return ""
     worse = [
         f"{inside(metrics()[key].title)} {percent(ratio.value - 1)} ({change_interval(ratio.low, ratio.high)})"
-        for key, ratio in found.ratios.items()
-        if ratio and ratio.verdict is Verdict.WORSE and ratio.value and ratio.low and ratio.high
+        for key, ratio in against.ratios.items()
+        if ratio.verdict is Verdict.WORSE
     ]
-    return f"Beside the baseline {found.baseline_id}: {', '.join(worse)}." if worse else ""
+    return f"Beside the baseline {against.baseline_id}: {', '.join(worse)}." if worse else ""
 
 
 def send(settings: Settings, message: Message) -> str:

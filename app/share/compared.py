@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from sqlmodel import Session
 
 from app.compare import Comparison, compare
-from app.compare.result import Ceiling, Cell, Distribution, Pair, PointRows, Subject
+from app.compare.result import Ceiling, Cell, Distribution, PointRows, Subject
 from app.errors import BadInput
 from app.i18n import _, marked
 from app.metrics import NULL_REASONS
@@ -69,7 +69,12 @@ def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
             subjects=tuple(_subject(subject, title) for subject, title in zip(compared.subjects, titles, strict=True)),
             differences=(),
             pairs=tuple(
-                Pair(pair.place, NO_VERDICT if pair.refusal else "", (), pair.verdict) for pair in compared.pairs
+                replace(
+                    pair,
+                    reason_not_comparable=NO_VERDICT if pair.reason_not_comparable else "",
+                    differing_settings=(),
+                )
+                for pair in compared.pairs
             ),
             points=tuple(_point(each) for each in compared.points),
             main=compared.main,
@@ -80,6 +85,7 @@ def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
                 Ceiling(each.decode_tokens_per_s, "", each.mbu, each.prefill_tokens_per_s, "", each.mfu)
                 for each in compared.ceilings
             ),
+            same_within=compared.same_within,
         ),
         sides=sides,
         prompts=circumstances.cases(session, sides[0].run),
@@ -118,7 +124,7 @@ def _subject(subject: Subject, title: str) -> Subject:
         public_id="",
         title=title,
         unit=subject.unit,
-        basis="",
+        data_source="",
         runs=(),
         machine="",
         server="",
@@ -131,7 +137,8 @@ def _subject(subject: Subject, title: str) -> Subject:
         fingerprint=None,
         suite_key="",
         started_at=None,
-        refusal="",
+        reason_not_comparable="",
+        unsound=subject.unsound,
     )
 
 
@@ -140,15 +147,9 @@ def _point(point: PointRows) -> PointRows:
 
 
 def _cell(cell: Cell) -> Cell:
-    """Reasons and refusals name runs and suites: only what is known by heart is said."""
-    return Cell(
-        value=cell.value,
-        low=cell.low,
-        high=cell.high,
-        standard_deviation=cell.standard_deviation,
-        count=cell.count,
-        left_out=cell.left_out,
+    """Reasons may name runs and suites: only fixed ones are repeated."""
+    return replace(
+        cell,
         reason=cell.reason if cell.reason in NULL_REASONS.values() else "",
-        ratio=cell.ratio,
-        refusal=NO_VERDICT if cell.refusal else "",
+        reason_not_comparable=NO_VERDICT if cell.reason_not_comparable else "",
     )

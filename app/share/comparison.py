@@ -7,6 +7,7 @@ from sqlmodel import Session
 from app import charts
 from app.compare import Comparison
 from app.compare.result import PointRows, Row
+from app.compare.words import scatter_words, unsound_words
 from app.db import remembered
 from app.i18n import inside, marked
 from app.metrics import TRIPLE
@@ -77,7 +78,7 @@ def _description(found: Compared) -> str:
         changes = [
             f"{inside(row.title)} {percent(ratio.value - 1)}"
             for row in found.comparison.main_rows
-            if (ratio := row.cells[place].ratio) is not None and ratio.value is not None
+            if (ratio := row.cells[place].ratio) is not None
         ]
         said.append(f"{subject.title} against {base.title}: {', '.join(changes) or NO_VERDICT}")
     return "; ".join(said[:2]) + "."
@@ -103,10 +104,10 @@ def _tiles(compared: Comparison) -> Iterator[Tile]:
 def _ratio_tile(row: Row) -> Tile:
     base, other = row.cells
     ratio = other.ratio
-    if ratio is None or ratio.value is None:
+    if ratio is None:
         return Tile(row.title, None, "×", reason=other.reason or base.reason or NO_VALUE)
-    wish = marked("less is better") if row.better == "lower" else marked("more is better")
-    source = " · ".join((ratio.verdict or NO_VERDICT, f"{number(base.value)} → {number(other.value)} {row.unit}", wish))
+    wish = marked("lower is better") if row.better == "lower" else marked("higher is better")
+    source = " · ".join((ratio.verdict, f"{number(base.value)} → {number(other.value)} {row.unit}", wish))
     return Tile(f"{row.title} · {marked('B over A')}", ratio.value, "×", None, ratio.low, ratio.high, source=source)
 
 
@@ -156,7 +157,7 @@ def _rows(compared: Comparison, point: PointRows) -> Iterator[tuple[str | float 
         for subject, cell in zip(compared.subjects, row.cells, strict=True):
             ratio = cell.ratio
             ends = (ratio.value, ratio.low, ratio.high) if ratio else (None, None, None)
-            verdict = (ratio.verdict.value if ratio and ratio.verdict else "") or cell.refusal or cell.reason
+            verdict = ratio.verdict.value if ratio else cell.reason_not_comparable or cell.reason
             yield (row.title, subject.letter, cell.value, row.unit, cell.low, cell.high, *ends, verdict)
 
 
@@ -188,11 +189,16 @@ def _remarks(found: Compared) -> Iterator[str]:
     yield from circumstances.meanings(TRIPLE)
     for pair in found.comparison.pairs:
         letters = {"result": found.sides[pair.place].letter, "base": found.sides[0].letter}
-        said = marked("they cannot be compared") if pair.refusal else pair.verdict or NO_VERDICT
-        yield f"{marked('Result {result} against {base}', **letters)} · {said}"
+        is_compared = not pair.reason_not_comparable
+        verdict = (pair.verdict or NO_VERDICT) if is_compared else marked("they cannot be compared")
+        yield f"{marked('Result {result} against {base}', **letters)} · {verdict}"
+        yield from filter(None, [unsound_words(pair.unsound)])
+    scatters = found.comparison.main_scatters(0)
+    yield from filter(None, [scatter_words(scatters)])
     yield marked(
-        "Better and worse: the 95 % interval of the ratio excludes 1, and the change is larger than the noise of both. "
-        "Same: the interval lies within 3 %. Inconclusive: everything else."
+        "Same: the 95 % interval of the ratio lies within {percent} %. Better and worse: it excludes 1, corrected for "
+        "the three metrics at the main point. Inconclusive: everything else.",
+        percent=number(100 * found.comparison.same_within),
     )
 
 

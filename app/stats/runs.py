@@ -25,8 +25,10 @@ from app.stats.student import t_quantile
 ASSUMED_FREEDOM = 4.0
 FULL_HISTORY = 8
 MIN_FOR_OUTLIER = 4
+MIN_FOR_LONE_RUN = 6
 OUTLIER_REACH = 2.0
-"""Of a 95 % prediction interval from the other repetitions: a value further out is an outlier."""
+"""Of a 95 % prediction interval from the others: a value further out is an outlier."""
+_MOST_DEVIATION = 1e6  # squares of it are still numbers
 NOISIER_CHANCE = 0.001
 """A run counts with its own repetition variance only where one of the usual variance is noisier as rarely as this."""
 
@@ -63,9 +65,10 @@ def run_median(
     rounds = max(1, repetitions // concurrency)
     if standard_deviation is None or repetitions < 2:
         return RunMedian(math.log(value), rounds)
-    variance = (standard_deviation / value) ** 2
+    deviation = min(standard_deviation / value, _MOST_DEVIATION)
+    variance = deviation**2
     if repetitions >= MIN_FOR_OUTLIER and minimum is not None and maximum is not None:
-        distance = max(maximum - value, value - minimum) / value
+        distance = min(max(maximum - value, value - minimum) / value, _MOST_DEVIATION)
         others = (repetitions - 1) * variance - (repetitions - 1) / repetitions * distance**2
         others_variance = max(0.0, others) / (repetitions - 2)
         reach = t_quantile(repetitions - 2) * math.sqrt(others_variance * (1 + 1 / (repetitions - 1)))
@@ -128,7 +131,7 @@ def run_scatter(
 ) -> RunScatter:
     """`groups`: for each configuration (same hardware and prompt), its runs. `compared`: runs that are compared and in
     no group: how their repetitions scatter counts, their differences do not."""
-    groups = [group for group in groups if len(group) > 1]
+    groups = [_without_lone_runs(group) for group in groups if len(group) > 1]
     runs = [run for group in groups for run in group]
     freedom = len(runs) - len(groups)
     repetition_variance = _usual_repetition_variance([*runs, *compared])
@@ -149,6 +152,21 @@ def run_scatter(
         runs=len(runs),
         is_elsewhere=is_elsewhere and freedom > 0,
     )
+
+
+def _without_lone_runs(group: Sequence[RunMedian]) -> Sequence[RunMedian]:
+    """A run that stands off alone was disturbed by something that nobody saw: it says nothing about the others."""
+    if len(group) < MIN_FOR_LONE_RUN:
+        return group
+    values = [run.log_value for run in group]
+    total, squares, count = math.fsum(values), _sum_of_squares(values), len(values)
+    retained = []
+    for run in group:
+        distance = abs(run.log_value - (total - run.log_value) / (count - 1))
+        others = max(0.0, squares - (count - 1) / count * distance**2) / (count - 2)
+        if distance <= OUTLIER_REACH * t_quantile(count - 2) * math.sqrt(others * count / (count - 1)) + 1e-9:
+            retained.append(run)
+    return retained
 
 
 def _usual_repetition_variance(runs: Sequence[RunMedian]) -> float | None:

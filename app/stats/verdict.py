@@ -73,31 +73,38 @@ class Ratio:
     """So many more runs of each would settle an inconclusive one; None: settled, or more than MANY_RUNS."""
 
 
-def ratio(base: Result, other: Result, better: Direction, same_within: float = SAME_WITHIN) -> Ratio:
-    """By itself, as if it were the only figure looked at; `joint_verdicts` corrects those that are judged together."""
+def judge(
+    results: Mapping[str, tuple[Result, Result]],
+    better: Mapping[str, Direction],
+    same_within: float = SAME_WITHIN,
+) -> dict[str, Ratio]:
+    """Base and other of some metrics, judged together: the verdicts are corrected for as many looks.
+
+    An interval within `same_within` of 1 is the same, however certain the difference.
+    """
+    singles = {key: _ratio(base, other) for key, (base, other) in results.items()}
+    rejected = _holm({key: single.p_value for key, single in singles.items()})
+    judged = {}
+    for key, single in singles.items():
+        low, high = math.log(single.low), math.log(single.high)
+        if _is_same(low, high, same_within):
+            judged[key] = replace(single, verdict=Verdict.SAME)
+        elif key in rejected:
+            judged[key] = replace(single, verdict=_direction(math.log(single.value), better[key]))
+        else:
+            runs = runs_needed(*results[key], looks=len(results), same_within=same_within)
+            judged[key] = replace(single, additional_runs_needed=runs)
+    return judged
+
+
+def _ratio(base: Result, other: Result) -> Ratio:
     change = other.log_value - base.log_value
     freedom = _degrees_of_freedom(base, other)
     error = math.sqrt(base.variance() + other.variance())
     half_width = t_quantile(freedom) * error
     p_value = two_sided_p(change / error, freedom) if error > 0 else float(change == 0)
     low, high = change - half_width, change + half_width
-    if _is_same(low, high, same_within):
-        verdict = Verdict.SAME
-    else:
-        verdict = _direction(change, better) if p_value <= _ALPHA else Verdict.INCONCLUSIVE
-    return Ratio(_exp(change), _exp(low), _exp(high), p_value, verdict, None)
-
-
-def joint_verdicts(ratios: Mapping[str, Ratio], better: Mapping[str, Direction]) -> dict[str, Ratio]:
-    """The ratios of one comparison, their verdicts corrected for being judged together."""
-    rejected = _holm({key: each.p_value for key, each in ratios.items()})
-    corrected = {}
-    for key, single in ratios.items():
-        verdict = single.verdict
-        if verdict is not Verdict.SAME:
-            verdict = _direction(math.log(single.value), better[key]) if key in rejected else Verdict.INCONCLUSIVE
-        corrected[key] = replace(single, verdict=verdict)
-    return corrected
+    return Ratio(_exp(change), _exp(low), _exp(high), p_value, Verdict.INCONCLUSIVE)
 
 
 def overall(verdicts: Iterable[Verdict]) -> Verdict | None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 from datetime import datetime
-from statistics import median
 from typing import Any, NamedTuple
 
 from sqlalchemy import delete, select
@@ -12,10 +11,7 @@ from sqlmodel import Session, col
 
 from app.errors import Conflict, NotFound
 from app.i18n import _
-from app.metrics import TRIPLE, is_sound, metrics
-from app.metrics.base import Source
-from app.models import Baseline, Config, Machine, Measurement, Model, Run, SampleRow
-from app.samples import Point
+from app.models import Baseline, Config, Machine, Model, Run
 from app.store import runs
 
 
@@ -102,6 +98,8 @@ class Side(NamedTuple):
 
     run_id: int
     public_id: str
+    machine_id: int
+    suite_key: str
     suite_sha256: str
     main_point_key: str
     is_compared: bool
@@ -133,59 +131,10 @@ def _side(table: Any) -> list[Any]:
     return [
         table.id,
         table.public_id,
+        table.machine_id,
+        table.suite_key,
         table.suite_sha256,
         table.main_point_key,
         (col(table.status) == "done") & col(table.hidden_at).is_(None),
         table.started_at,
     ]
-
-
-class Repetitions(NamedTuple):
-    """One metric at a run's main point, from the source that lists show."""
-
-    source: Source | None
-    values: list[float]
-
-
-def main_repetitions(session: Session, run_ids: Collection[int]) -> dict[tuple[int, str], Repetitions]:
-    """The triple of each usable sample, by run and metric, without unpacking any events; of several streams at once
-    their median."""
-    columns: list[Any] = [
-        *(SampleRow.run_id, Measurement.metric, Measurement.source, Run.main_point_key),
-        *(SampleRow.point, SampleRow.status, SampleRow.flags, SampleRow.ordinal),
-        *(col(SampleRow.record)[name] for name in ("round", "reuses_cache")),
-        *(getattr(SampleRow, metric) for metric in TRIPLE),
-    ]
-    query = (
-        select(*columns)
-        .join(Run, col(Run.id) == col(SampleRow.run_id))
-        .join(
-            Measurement,
-            (col(Measurement.run_id) == col(Run.id)) & (col(Measurement.point_key) == col(Run.main_point_key)),
-        )
-        .where(
-            col(SampleRow.run_id).in_(run_ids),
-            col(SampleRow.is_warmup).is_(False),
-            col(Measurement.metric).in_(TRIPLE),
-            col(Measurement.is_shown),
-        )
-        .order_by(col(SampleRow.run_id), col(SampleRow.ordinal))
-    )
-    rows = session.execute(query)
-    rounds: dict[tuple[int, str], tuple[Source, dict[int, list[float]]]] = {}
-    for run_id, metric, source, main_point_key, at, status, flags, ordinal, number, reuses_cache, *triple in rows:
-        _, by_round = rounds.setdefault((run_id, metric), (source, {}))
-        value, point = triple[TRIPLE.index(metric)], Point(**at)
-        is_counted = is_sound(status, flags) and not _spoils(flags, metric, source) and not reuses_cache
-        if value is not None and is_counted and point.key == main_point_key:
-            by_round.setdefault(ordinal if point.concurrency == 1 else number, []).append(value)
-    return {
-        key: Repetitions(source, [median(streams) for streams in by_round.values()])
-        for key, (source, by_round) in rounds.items()
-    }
-
-
-def _spoils(flags: Collection[str], key: str, source: Source | None) -> bool:
-    metric = metrics()[key]
-    spoilers = metric.spoiled_by | (metric.server_spoiled_by if source == "server" else frozenset())
-    return any(flag in spoilers for flag in flags)

@@ -1,13 +1,14 @@
 """What says whether the figures of runs can be trusted, without unpacking any sample."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from sqlmodel import Session, col, select
 
 from app.models import Measurement, Run
 
-_PARTS = ("unsound", "cpu_load_share_before", "warnings")
+EVIDENCE_PARTS = ("unsound", "cpu_load_share_before", "warnings")
+"""Of `Run.evidence`, what tells of disturbances."""
 
 
 class UnsoundEvidence(NamedTuple):
@@ -23,7 +24,7 @@ def unsound_evidence(
     """By public id. One query."""
     columns: list[Any] = [
         Run.public_id,
-        *(col(Run.evidence)[part] for part in _PARTS),
+        *(col(Run.evidence)[part] for part in EVIDENCE_PARTS),
         Measurement.metric,
         col(Measurement.standard_deviation) / col(Measurement.value),
     ]
@@ -41,8 +42,12 @@ def unsound_evidence(
     )
     rows: dict[str, UnsoundEvidence] = {}
     for public_id, *parts, metric, variation in session.execute(query):
-        stored = {part: value for part, value in zip(_PARTS, parts, strict=True) if value is not None}
-        row = rows.setdefault(public_id, UnsoundEvidence(stored, {}))
+        row = rows.setdefault(public_id, UnsoundEvidence(stored_parts(parts), {}))
         if variation is not None:
             row.variation[metric] = variation
     return rows
+
+
+def stored_parts(values: Sequence[Any]) -> dict[str, Any]:
+    """EVIDENCE_PARTS that a run has, by name."""
+    return {part: value for part, value in zip(EVIDENCE_PARTS, values, strict=True) if value is not None}

@@ -60,13 +60,17 @@ def measurements_of(session: Session, run_id: int) -> list[Measured]:
     return measurements_by_run(session, [run_id]).get(run_id, [])
 
 
-def measurements_by_run(session: Session, run_ids: Collection[int]) -> dict[int, list[Measured]]:
-    """Runs without any are missing."""
-    wanted = select(Measurement).where(col(Measurement.run_id).in_(run_ids)).order_by(col(Measurement.id))
-    found: dict[int, list[Measured]] = {}
-    for row in session.exec(wanted).all():
-        found.setdefault(row.run_id, []).append(_measured(row))
-    return found
+def measurements_by_run(
+    session: Session, run_ids: Collection[int], metrics: Collection[str] | None = None
+) -> dict[int, list[Measured]]:
+    """Of all metrics or of some. Runs without any are missing."""
+    query = select(Measurement).where(col(Measurement.run_id).in_(run_ids)).order_by(col(Measurement.id))
+    if metrics is not None:
+        query = query.where(col(Measurement.metric).in_(metrics))
+    measured: dict[int, list[Measured]] = {}
+    for row in session.exec(query).all():
+        measured.setdefault(row.run_id, []).append(_measured(row))
+    return measured
 
 
 def _measured(row: Measurement) -> Measured:

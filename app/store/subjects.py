@@ -8,9 +8,7 @@ from sqlmodel import Session, col
 
 from app.errors import BadInput, NotFound
 from app.i18n import _
-from app.metrics.base import Source
-from app.models import Measurement, Run
-from app.samples import Point
+from app.models import Run
 from app.store import baselines, runs
 from app.store.filters import COUNTS
 from app.store.previous import previous
@@ -114,26 +112,3 @@ def newest_alike(session: Session, of: Collection[Run]) -> dict[str, list[Run]]:
         run.public_id: [row for row in rows if (row.config_id, row.suite_sha256) == (run.config_id, run.suite_sha256)]
         for run in of
     }
-
-
-class Median(NamedTuple):
-    run_id: int
-    point: Point
-    metric: str
-    source: Source
-    value: float
-
-
-def medians(session: Session, run_ids: Collection[int], metrics: Collection[str]) -> list[Median]:
-    """What runs gave as their values; those that are unknown are missing."""
-    query = select(
-        col(Measurement.run_id),
-        col(Measurement.point_key),
-        col(Measurement.metric),
-        col(Measurement.source),
-        col(Measurement.value),
-    ).where(
-        col(Measurement.run_id).in_(run_ids), col(Measurement.metric).in_(metrics), col(Measurement.value).is_not(None)
-    )
-    rows = session.execute(query.order_by(col(Measurement.run_id), col(Measurement.id)))
-    return [Median(run_id, Point.from_key(key), metric, source, value) for run_id, key, metric, source, value in rows]

@@ -93,7 +93,7 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
         lifespan=_lifespan,
     )
     web.state.settings = settings
-    web.state.database = Database(settings.effective_database_url)
+    web.state.database = Database(settings.effective_database_url, settings.session_info)
     web.state.stopping = Event()  # set by whoever serves: open streams would keep a stopping server
     web.state.runner = cache(lambda: runner or _runner(web.state.database, settings))
     for part in (login, language, api, progress, *PAGES):

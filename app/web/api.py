@@ -81,9 +81,10 @@ def get_comparison(
     session: Reading,
     run: Annotated[list[str], Query(default_factory=list)],
     metric: Annotated[list[str], Query(default_factory=list)],
+    same_within: Annotated[float | None, Query(gt=0, lt=1)] = None,
 ) -> dict[str, Any]:
     """The first run is the base; names as `roofmark compare` takes them."""
-    return to_json(compare(session, run, engine_titles(), tuple(dict.fromkeys(metric)) or TRIPLE))
+    return to_json(compare(session, run, engine_titles(), tuple(dict.fromkeys(metric)) or TRIPLE, limit=same_within))
 
 
 @router.post("/runs", name="api_new_run", status_code=201)

@@ -13,9 +13,10 @@ from starlette.responses import HTMLResponse, Response
 from app import configuration, templating, units
 from app.compare.comparable import about_words
 from app.compare.result import Cell
-from app.compare.statistics import Ratio
+from app.compare.words import ratio_note, scatter_words, settle_words, unsound_words
 from app.i18n import _, as_sentence
 from app.sentences import first_sentence
+from app.stats.verdict import Ratio
 from app.store.listing import Shown
 from app.store.machines import device_title
 from app.suites.points import brief_title, point_title
@@ -44,6 +45,10 @@ def environment() -> "jinja2.Environment":
         percent=lambda fraction: _unbroken(units.percent(fraction)),
         change_interval=_change_interval,
         about_words=about_words,
+        ratio_note=ratio_note,
+        scatter_words=scatter_words,
+        settle_words=settle_words,
+        unsound_words=unsound_words,
         point_title=point_title,
         duration=units.duration,
         size=units.size,
@@ -119,7 +124,7 @@ def _spread(shown: Shown | Cell) -> tuple[str, str]:
 
 
 def _change_interval(ratio: Ratio) -> str:
-    return "" if ratio.low is None or ratio.high is None else _unbroken(units.change_interval(ratio.low, ratio.high))
+    return _unbroken(units.change_interval(ratio.low, ratio.high))
 
 
 def _unbroken(text: str) -> str:

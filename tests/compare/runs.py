@@ -60,6 +60,17 @@ def run(database: Database, config: int, samples: Sequence[Sample], hours: float
     return add_run(database, samples, **values)
 
 
+CALM = (0.998, 1.003, 0.996, 1.001, 1.004, 0.999, 0.997, 1.002, 1.0, 1.002)
+
+
+def calm_history(database: Database, config: int, ttft_ms: float = 500, decode_tokens_per_s: float = 50) -> list[str]:
+    """Ten runs of a machine that hardly varies, a day before the first of the others."""
+    return [
+        run(database, config, taken(ttft_ms * factor, decode_tokens_per_s / factor), hours=hour - 24)
+        for hour, factor in enumerate(CALM)
+    ]
+
+
 def change(database: Database, public_id: str, **fields: Any) -> None:
     with database.write() as session:
         found = session.exec(select(Run).where(Run.public_id == public_id)).one()

@@ -9,15 +9,19 @@ from sqlmodel import select
 
 from app.compare import compare, to_json
 from app.compare import standing as compare_with_baseline
-from app.compare.statistics import Ratio, Verdict
+from app.compare.comparable import about_words
+from app.compare.words import scatter_words
 from app.db import Database
 from app.errors import BadInput, NotFound, RoofmarkError
+from app.metrics import TRIPLE
 from app.models import Run, now
 from app.samples import Point, Sample, ServerFigures
+from app.stats.runs import RunScatter
+from app.stats.verdict import Ratio, Verdict
 from app.store import baselines
 from app.store.hardware import as_frozen
 from app.store.machines import MachineDevice, Stated
-from tests.compare.runs import POINT, Q4, Q8, change, compared, place, run, statements, taken
+from tests.compare.runs import POINT, Q4, Q8, QUIET, calm_history, change, compared, place, run, statements, taken
 from tests.databases import on_both
 from tests.seed import seed
 
@@ -33,7 +37,7 @@ def pair(database: Database) -> tuple[str, str]:
 def test_what_differs_comes_with_ratios_and_verdicts(database: Database, pair: tuple[str, str]) -> None:
     found = compared(database, *pair)
     assert [(each.title, each.values) for each in found.differences] == [("Quantization", ("Q8_0", "Q4_K_M"))]
-    assert found.pairs[0].about == ("Quantization Q8_0 → Q4_K_M",)
+    assert found.pairs[0].differing_settings == ("Quantization Q8_0 → Q4_K_M",)
     assert found.pairs[0].verdict == "better"
     ttft, _, decode = found.main_rows
     assert (ttft.metric, ttft.better, ttft.source) == ("ttft_ms", "lower", "client")
@@ -53,7 +57,7 @@ def test_the_other_way_round_it_is_worse(database: Database, pair: tuple[str, st
 
 def test_its_document_is_plain_json(database: Database, pair: tuple[str, str]) -> None:
     document = to_json(compared(database, *pair))
-    assert document["schema"] == "roofmark.compare/1"
+    assert document["schema"] == "roofmark.compare/2"
     assert json.loads(json.dumps(document, allow_nan=False))["pairs"][0]["verdict"] == "better"
 
 
@@ -62,7 +66,7 @@ def test_several_differences_are_about_all_of_them(database: Database) -> None:
     found = compared(database, run(database, one, taken(500, 50)), run(database, two, taken(400, 60)))
     titles = [each.title for each in found.differences]
     assert titles == ["Quantization", "Context", "Labels"]
-    assert len(found.pairs[0].about) == 3
+    assert len(found.pairs[0].differing_settings) == 3
     assert found.pairs[0].verdict == "better"
 
 
@@ -88,8 +92,9 @@ def test_machine_and_hardware_differ_only_where_they_are_known(database: Databas
 
 def test_the_same_configuration_again(database: Database) -> None:
     (q8,) = place(database, Q8)
+    calm_history(database, q8)
     found = compared(database, run(database, q8, taken(500, 50)), run(database, q8, taken(501, 50)))
-    assert (found.differences, found.pairs[0].about) == ((), ())
+    assert (found.differences, found.pairs[0].differing_settings) == ((), ())
     assert found.main_rows[0].cells[1].ratio is not None
     assert found.main_rows[0].cells[1].ratio.verdict is Verdict.SAME
 
@@ -116,17 +121,17 @@ def test_what_cannot_be_compared_says_why(
     found = compared(database, *pair)
     assert found.pairs[0].verdict is None
     expected = reason if place_of_it or "suites" not in reason else "different suites: lengths and triple"
-    assert expected in found.pairs[0].refusal
-    assert ".." not in found.pairs[0].refusal
-    if refused := found.subjects[place_of_it].refusal:
+    assert expected in found.pairs[0].reason_not_comparable
+    assert ".." not in found.pairs[0].reason_not_comparable
+    if refused := found.subjects[place_of_it].reason_not_comparable:
         assert {row.cells[place_of_it].reason for each in found.points for row in each.rows} == {refused}
-    assert found.verdicts == []
+    assert not any(cell.ratio for each in found.points for row in each.rows for cell in row.cells)
 
 
 def test_a_run_without_samples(database: Database, pair: tuple[str, str]) -> None:
     (other,) = place(database, Q8, name="empty")
     empty = run(database, other, [])
-    assert "has no samples" in compared(database, pair[0], empty).pairs[0].refusal
+    assert "has no samples" in compared(database, pair[0], empty).pairs[0].reason_not_comparable
 
 
 def test_a_run_whose_samples_are_all_left_out(database: Database, pair: tuple[str, str]) -> None:
@@ -134,7 +139,7 @@ def test_a_run_whose_samples_are_all_left_out(database: Database, pair: tuple[st
     spoiled = [replace(sample, flags=("concurrent",)) for sample in taken(500, 50)]
     found = compared(database, pair[0], run(database, other, spoiled))
     assert found.pairs[0].verdict is None
-    assert "No sample was free of disqualifying flags." in found.pairs[0].refusal
+    assert "No sample was free of disqualifying flags." in found.pairs[0].reason_not_comparable
 
 
 @pytest.mark.parametrize(
@@ -149,8 +154,8 @@ def test_a_run_whose_samples_are_all_left_out(database: Database, pair: tuple[st
 def test_points_must_agree(database: Database, point: Point, reason: str) -> None:
     q8, q4 = place(database)
     found = compared(database, run(database, q8, taken(500, 50)), run(database, q4, taken(400, 60, point)))
-    assert reason in found.pairs[0].refusal
-    assert found.verdicts == []
+    assert reason in found.pairs[0].reason_not_comparable
+    assert not any(cell.ratio for each in found.points for row in each.rows for cell in row.cells)
 
 
 def test_common_points_are_compared_though_one_lacks_others(database: Database) -> None:
@@ -171,7 +176,7 @@ def test_answers_of_another_length_are_not_compared(database: Database) -> None:
         for sample in taken(400, 60)
     ]
     found = compared(database, run(database, q8, taken(500, 50)), run(database, q4, short))
-    assert "differ in length: 32 and 20 tokens" in found.pairs[0].refusal
+    assert "differ in length: 32 and 20 tokens" in found.pairs[0].reason_not_comparable
 
 
 def test_figures_are_compared_from_one_source_only(database: Database) -> None:
@@ -188,7 +193,6 @@ def ttft_beside_baseline(database: Database, base: str, other: str) -> Ratio | N
         baselines.pin(session, base)
         standing = compare_with_baseline(session, other)
     assert standing is not None
-    assert standing.ratios is not None
     return standing.ratios["ttft_ms"]
 
 
@@ -218,12 +222,131 @@ def test_what_was_meant_to_come_from_the_cache_is_no_repetition(database: Databa
     assert ttft_beside_baseline(database, *names) == found.main_rows[0].cells[1].ratio
 
 
-def test_few_repetitions_have_no_interval(database: Database, pair: tuple[str, str]) -> None:
-    (other,) = place(database, Q8, name="hasty")
-    found = compared(database, pair[0], run(database, other, taken(500, 50, noise=(1.0, 1.01))))
-    ratio = found.main_rows[0].cells[1].ratio
-    assert ratio is not None
-    assert (ratio.low, ratio.verdict, ratio.more) == (None, Verdict.INCONCLUSIVE, 1)
+def test_more_repetitions_prove_nothing_about_the_next_run(database: Database) -> None:
+    """The worst fault: two runs of one configuration, each very precise, 4 % apart."""
+    (q8,) = place(database, Q8)
+    names = [run(database, q8, taken(500 * k, 50 / k, noise=QUIET * 4)) for k in (1, 1.04)]
+    found = compared(database, *names)
+    decode = found.main_rows[2].cells[1]
+    assert (found.pairs[0].verdict, decode.count) == ("inconclusive", 20)
+    assert decode.ratio is not None
+    assert decode.ratio.low < 1 < decode.ratio.high
+    assert decode.ratio.additional_runs_needed is not None
+
+
+def test_the_scatter_is_that_of_the_notebook(database: Database) -> None:
+    q8, q4 = place(database)
+    names = run(database, q8, taken(500, 50), hours=1), run(database, q4, taken(490, 51), hours=2)
+    assumed = compared(database, *names)
+    assert assumed.main_rows[2].cells[1].scatter == RunScatter(0.02**2, 4, pytest.approx(2.97e-6, rel=0.01), 0.02)
+    assert "No history yet: runs of one configuration are assumed to differ by" in scatter_words(
+        assumed.main_scatters(1)
+    )
+    calm_history(database, q8)
+    measured = compared(database, *names)
+    scatter = measured.main_rows[2].cells[1].scatter
+    assert scatter is not None
+    assert (scatter.configurations, scatter.runs, scatter.degrees_of_freedom) == (1, 10, 9)
+    assert scatter.assumed_deviation is None
+    assert scatter.history_deviation == pytest.approx(0.0026, rel=0.2)
+    assert "differ by 0.2" in scatter_words(measured.main_scatters(1))
+    assert "here (1 configuration, 10 runs)." in scatter_words(measured.main_scatters(1))
+
+
+def test_a_machine_without_history_borrows_that_of_others(database: Database) -> None:
+    q8, _ = place(database)
+    calm_history(database, q8)
+    (elsewhere,) = place(database, Q8, name="tower")
+    names = [run(database, elsewhere, taken(500, 50), hours=n) for n in (1, 2)]
+    found = compared(database, *names)
+    assert found.pairs[0].verdict == "same"
+    assert "on other machines (1 configuration, 10 runs)" in scatter_words(found.main_scatters(1))
+
+
+@pytest.mark.parametrize(
+    ("evidence", "reason"),
+    [
+        ({"cpu_load_share_before": 0.53}, "this machine was busy before the run (53 %)"),
+        ({"unsound": [{"kind": "server_shared"}]}, "the server worked for somebody else"),
+    ],
+)
+@pytest.mark.parametrize("disturbed", [0, 1])
+def test_a_disturbed_run_caps_the_verdict(
+    database: Database, evidence: dict[str, Any], reason: str, disturbed: int
+) -> None:
+    q8, q4 = place(database)
+    names = [run(database, q8, taken(500, 50)), run(database, q4, taken(100, 300), hours=1)]
+    assert compared(database, *names).pairs[0].verdict == "better"
+    change(database, names[disturbed], evidence=evidence)
+    found = compared(database, *names)
+    assert found.pairs[0].verdict == "inconclusive"
+    assert reason in found.pairs[0].unsound[0]
+    assert {ratio.verdict for ratio in found.main_ratios(1)} == {Verdict.INCONCLUSIVE}
+    with database.write() as session:
+        baselines.pin(session, names[0])
+    with database.read() as session:
+        against = compare_with_baseline(session, names[1])
+    assert against is not None
+    assert (against.verdict, against.unsound) == ("inconclusive", found.pairs[0].unsound)
+
+
+def test_a_run_whose_repetitions_differ_widely_caps_it_too(database: Database) -> None:
+    q8, q4 = place(database)
+    noisy = taken(500, 50, noise=(1, 1.3, 0.7, 1.2, 0.8))
+    found = compared(database, run(database, q8, noisy), run(database, q4, taken(50, 500)))
+    assert found.pairs[0].verdict == "inconclusive"
+    assert any("within the run" in reason for reason in found.pairs[0].unsound)
+
+
+def test_disturbed_runs_are_no_history_and_leave_a_configuration_to_its_others(database: Database) -> None:
+    q8, q4 = place(database)
+    calm = calm_history(database, q8)
+    wild = run(database, q8, taken(5000, 5), hours=-1, evidence={"cpu_load_share_before": 0.9})
+    other = run(database, q4, taken(500, 50))
+    found = compared(database, f"config:{wild}", other)
+    assert set(found.subjects[0].runs) == set(calm)
+    assert (found.pairs[0].verdict, found.pairs[0].unsound) == ("same", ())
+
+
+def test_what_counts_as_the_same_can_be_chosen(database: Database) -> None:
+    q8, q4 = place(database)
+    calm_history(database, q8)
+    names = run(database, q8, taken(500, 50)), run(database, q4, taken(490, 51), hours=1)
+    assert compared(database, *names).pairs[0].verdict == "same"
+    with database.read() as session:
+        strict = compare(session, names, {}, limit=0.005)
+        assert (strict.pairs[0].verdict, strict.same_within) == ("better", 0.005)
+    with Database(str(database.url), {"same_within": 0.005}).read() as session:
+        assert compare(session, names, {}).pairs[0].verdict == "better"
+
+
+def test_only_the_main_point_decides(database: Database) -> None:
+    q8, q4 = place(database)
+    calm_history(database, q8)
+    longer = Point(2000, 32)
+
+    def samples(decode: float) -> list[Sample]:
+        others = taken(2000, decode, longer)
+        return [*taken(500, 50), *(replace(sample, ordinal=sample.ordinal + 6) for sample in others)]
+
+    found = compared(database, run(database, q8, samples(45)), run(database, q4, samples(20)))
+    assert found.pairs[0].verdict == "same"
+    (decode,) = [row for each in found.points if each.point == longer for row in each.rows if row.metric == TRIPLE[2]]
+    assert decode.cells[1].ratio is not None
+    assert decode.cells[1].ratio.verdict is Verdict.WORSE
+
+
+def test_unknown_settings_are_named_and_then_nothing_is_the_same_thing_again(database: Database) -> None:
+    q8, q4 = place(database, Q8, replace(Q8, settings={"context": 8192}))
+    names = run(database, q8, taken(500, 50)), run(database, q4, taken(490, 51), hours=1)
+    pair = compared(database, *names).pairs[0]
+    assert pair.differing_settings == ("Context 4,096 → 8,192",)
+    assert "KV cache type K" in pair.unknown_settings
+    assert "Context" not in pair.unknown_settings
+    text = about_words(pair.differing_settings, pair.unknown_settings)
+    assert "one respect only" not in text
+    assert "Unknown on at least one side" in text
+    assert "measured again" not in about_words((), ("Threads",))
 
 
 # --- configurations and names ----------------------------------------------------------------------------------------
@@ -250,7 +373,7 @@ def test_configurations_are_compared_by_the_medians_of_their_runs(
     found = compared(database, f"config:{many['Q8_0'][0]}", f"config:{many['Q4_K_M'][1]}")
     assert [subject.unit for subject in found.subjects] == ["run", "run"]
     assert [set(subject.runs) for subject in found.subjects] == [set(many["Q8_0"]), set(many["Q4_K_M"])]
-    assert "medians of the newest 3 runs" in found.subjects[0].basis
+    assert found.subjects[0].data_source == "The newest 3 runs of this configuration; each counts once."
     first, second = found.main_rows[0].cells
     assert first.value == pytest.approx(501)
     assert first.count == 3
@@ -260,18 +383,11 @@ def test_configurations_are_compared_by_the_medians_of_their_runs(
     assert all(each.gaps for each in found.distributions)
 
 
-def test_a_configuration_beside_a_run_is_its_newest_run(database: Database, many: dict[str, list[str]]) -> None:
+def test_a_configuration_can_be_compared_with_a_run(database: Database, many: dict[str, list[str]]) -> None:
     found = compared(database, f"config:{many['Q8_0'][0]}", many["Q4_K_M"][0])
-    assert [subject.unit for subject in found.subjects] == ["repetition", "repetition"]
-    assert found.subjects[0].runs == (many["Q8_0"][2],)
-    assert "runs are compared with runs only" in found.subjects[0].basis
-
-
-def test_two_runs_of_a_configuration_say_too_little(database: Database, many: dict[str, list[str]]) -> None:
-    change(database, many["Q4_K_M"][0], hidden_at=now())
-    found = compared(database, f"config:{many['Q8_0'][0]}", f"config:{many['Q4_K_M'][1]}")
-    assert [subject.unit for subject in found.subjects] == ["repetition", "repetition"]
-    assert "2 runs of it say too little" in found.subjects[1].basis
+    assert [subject.unit for subject in found.subjects] == ["run", "repetition"]
+    assert [len(subject.runs) for subject in found.subjects] == [3, 1]
+    assert found.pairs[0].verdict == "better"
 
 
 def test_runs_on_other_hardware_are_not_taken_together(database: Database, many: dict[str, list[str]]) -> None:
@@ -280,9 +396,7 @@ def test_runs_on_other_hardware_are_not_taken_together(database: Database, many:
     names = f"config:{many['Q8_0'][0]}", f"config:{many['Q4_K_M'][0]}"
     assert len(compared(database, *names).subjects[0].runs) == 3
     change(database, many["Q8_0"][2], hardware=now_)
-    found = compared(database, *names)
-    assert [subject.unit for subject in found.subjects] == ["repetition", "repetition"]
-    assert found.subjects[0].runs == (many["Q8_0"][2],)
+    assert compared(database, *names).subjects[0].runs == (many["Q8_0"][2], many["Q8_0"][1])
 
 
 @on_both
@@ -343,7 +457,7 @@ def test_what_has_no_ratio_says_why(database: Database) -> None:
     names = run(database, q8, drafted), run(database, q4, drafted)
     found = compared(database, *names, keys=("draft_acceptance",))
     assert found.pairs[0].verdict is None
-    assert "positive numbers" in found.pairs[0].refusal
+    assert "positive numbers" in found.pairs[0].reason_not_comparable
 
 
 @pytest.mark.parametrize("prefix", ["", "config:"])

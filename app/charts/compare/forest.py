@@ -9,7 +9,6 @@ from app.charts.base import Figure, Key, Table, plain
 from app.charts.compare.letters import GAP, lettered, series_of
 from app.charts.stack import domain, y_axis, y_name
 from app.compare.result import Cell, Comparison, Row, Subject
-from app.compare.statistics import SAME_WITHIN
 from app.i18n import _, pause
 from app.units import change_interval, number, percent
 
@@ -26,12 +25,12 @@ LADDERS = (
 
 def forest(found: Comparison) -> Figure | None:
     """Each metric's ratio over the first subject with its interval, at the main point. None when there is none."""
-    rows = [row for row in found.main_rows if any(cell.ratio and cell.ratio.value for cell in row.cells)]
+    rows = [row for row in found.main_rows if any(cell.ratio for cell in row.cells)]
     if not rows:
         return None
     base = found.subjects[0]
-    traces, layout = [], _layout(rows, len(found.subjects) - 1)
-    ends = [1 - SAME_WITHIN, 1 + SAME_WITHIN]
+    traces, layout = [], _layout(rows, len(found.subjects) - 1, found.same_within)
+    ends = [1 - found.same_within, 1 + found.same_within]
     for panel, row in enumerate(rows):
         wish = _("less is better") if row.better == "lower" else _("more is better")
         layout[y_axis(panel)] |= {
@@ -39,9 +38,9 @@ def forest(found: Comparison) -> Figure | None:
             "domain": domain(panel, len(rows), GAP),
         }
         for place, (subject, cell) in enumerate(zip(found.subjects, row.cells, strict=True)):
-            if cell.ratio is not None and cell.ratio.value is not None:
+            if cell.ratio is not None:
                 traces.append(_mark(subject, place, cell, row, y_name(panel), len(found.subjects) - 1 - place))
-                ends += [cell.ratio.low or cell.ratio.value, cell.ratio.high or cell.ratio.value]
+                ends += [cell.ratio.low, cell.ratio.high]
     layout["xaxis"] = {"title": {"text": _("Ratio to {letter}", letter=base.letter)}} | _ratio_axis(
         min(ends), max(ends), y_name(len(rows) - 1)
     )
@@ -49,8 +48,9 @@ def forest(found: Comparison) -> Figure | None:
         data=traces,
         layout=layout,
         summary=_(
-            "Each over {letter}, with its 95 % interval. Shaded: within 3 %, which counts as the same.",
+            "Each over {letter}, with its 95 % interval. Shaded: within {percent} %, which counts as the same.",
             letter=base.letter,
+            percent=number(100 * found.same_within),
         ),
         table=_table(found, rows),
         legend=tuple(
@@ -61,7 +61,7 @@ def forest(found: Comparison) -> Figure | None:
     )
 
 
-def _layout(rows: Sequence[Row], lines: int) -> dict[str, Any]:
+def _layout(rows: Sequence[Row], lines: int, same_within: float) -> dict[str, Any]:
     quiet = {"range": [-0.7, lines - 0.3], "showticklabels": False, "showgrid": False, "zeroline": False}
     axes = map(y_axis, range(len(rows)))
     band = {"type": "rect", "xref": "x", "yref": "paper", "y0": 0, "y1": 1}
@@ -70,7 +70,7 @@ def _layout(rows: Sequence[Row], lines: int) -> dict[str, Any]:
         **{axis_name: dict(quiet) for axis_name in axes},
         "hovermode": "closest",
         "shapes": [
-            {**band, "x0": round(1 / (1 + SAME_WITHIN), 6), "x1": 1 + SAME_WITHIN},
+            {**band, "x0": round(1 / (1 + same_within), 6), "x1": 1 + same_within},
             {**band, "type": "line", "x0": 1, "x1": 1},
         ],
     }
@@ -79,18 +79,13 @@ def _layout(rows: Sequence[Row], lines: int) -> dict[str, Any]:
 def _mark(subject: Subject, place: int, cell: Cell, row: Row, y: str, line: int) -> dict[str, Any]:
     ratio = cell.ratio
     assert ratio is not None
-    assert ratio.value is not None
-    bars = {}
-    if ratio.low is not None and ratio.high is not None:
-        bars = {
-            "error_x": {
-                "symmetric": False,
-                "array": [round(ratio.high - ratio.value, 6)],
-                "arrayminus": [round(ratio.value - ratio.low, 6)],
-            }
-        }
-    interval = f"<br>{change_interval(ratio.low, ratio.high)}" if ratio.low and ratio.high else ""
-    said = f"{row.title} {percent(ratio.value - 1)}{interval}<br>{_(ratio.verdict or 'no verdict')}"
+    bars = {
+        "symmetric": False,
+        "array": [round(ratio.high - ratio.value, 6)],
+        "arrayminus": [round(ratio.value - ratio.low, 6)],
+    }
+    interval = change_interval(ratio.low, ratio.high)
+    text = f"{row.title} {percent(ratio.value - 1)}<br>{interval}<br>{_(ratio.verdict)}"
     mark = {
         "type": "scatter",
         "mode": "markers",
@@ -99,8 +94,8 @@ def _mark(subject: Subject, place: int, cell: Cell, row: Row, y: str, line: int)
         "x": [round(ratio.value, 6)],
         "y": [line],
         "yaxis": y,
-        **bars,
-        "hovertemplate": f"{subject.letter} · {plain(subject.title)}<br>{said}<extra></extra>",
+        "error_x": bars,
+        "hovertemplate": f"{subject.letter} · {plain(subject.title)}<br>{text}<extra></extra>",
         "showlegend": False,
     }
     return lettered(mark, subject.letter, place, 0)
@@ -130,9 +125,11 @@ def _table(found: Comparison, rows: Sequence[Row]) -> Table:
         for subject, cell in zip(found.subjects[1:], row.cells[1:], strict=True):
             ratio = cell.ratio
             if ratio is None:
-                lines.append((row.title, subject.letter, number(None), number(None), number(None), cell.refusal))
+                lines.append(
+                    (row.title, subject.letter, number(None), number(None), number(None), cell.reason_not_comparable)
+                )
             else:
                 bounds = (number(ratio.low), number(ratio.high))
-                verdict = _(ratio.verdict) if ratio.verdict else ratio.remark
+                verdict = _(ratio.verdict)
                 lines.append((row.title, subject.letter, number(ratio.value), *bounds, verdict))
     return Table((_("Metric"), _("Result"), _("Ratio"), _("Lowest"), _("Highest"), _("Verdict")), tuple(lines), texts=2)

@@ -28,7 +28,7 @@ from app.web.paths import path_for
 from app.web.render import engine_titles, render
 
 OFFERED = 20
-BESIDE = ("joules_per_output_token",)
+EXTRA_METRICS = ("joules_per_output_token",)
 
 router = APIRouter(include_in_schema=False)
 
@@ -49,7 +49,7 @@ def show_comparison(
         return _picker(request, session, names, text.strip(), is_choosing=pick)
     if base is not None:
         return RedirectResponse(_address(request, *_by_age(session, names, base)), status_code=303)
-    return _comparison(request, names, compare(session, names, engine_titles(), beside=BESIDE))
+    return _comparison(request, names, compare(session, names, engine_titles(), extra_keys=EXTRA_METRICS))
 
 
 def _address(request: Request, *names: str) -> str:
@@ -92,6 +92,8 @@ def _comparison(request: Request, names: Sequence[str], found: Comparison) -> Re
         api=f"{path_for(request, 'api_compare')}?{urlencode([('run', name) for name in names])}",
         share_query=urlencode([("kind", "comparison"), *(("run", name) for name in names)]),
         sources=SOURCES,
+        main_ratios={pair.place: found.main_ratios(pair.place) for pair in found.pairs},
+        scatters={pair.place: found.main_scatters(pair.place) for pair in found.pairs},
         forest=charts.forest(found),
         pauses=charts.pauses(found),
         curves=charts.curves(found),

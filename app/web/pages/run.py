@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app import charts
 from app.compare import standing
+from app.compare.main_verdict import against
 from app.errors import BadInput
 from app.i18n import _
 from app.metrics import FLAGS, Measured, metrics
@@ -48,6 +49,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
     typical = charts.typical_sample(at_point)
     top = roof.at(shown) if isinstance(roof, RunRoof) else None
     explained = insight(session, run, config, roof, top) if isinstance(roof, RunRoof) and config and top else None
+    before = previous(session, run, engine_titles())
     return render(
         request,
         "run.html",
@@ -77,7 +79,8 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         no_sensors=charts.absence(run.evidence.get("no_sensors")),
         limits=limits_of_run(taken, shown, roof, run.evidence) if shown else None,
         serving=serving_section(taken, request.query_params),
-        previous=previous(session, run, engine_titles()),
+        previous=before,
+        against_previous=against(session, before.run, run) if before and before.run else None,
         standing=standing(session, public_id),
         metrics=metrics(),
         reasons=[_(reason) for reason in REASONS],

@@ -1,0 +1,127 @@
+"""The verdict of one run against another at their main point, from stored numbers: cheap enough for a list of runs."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from sqlmodel import Session
+
+from app.compare.scatter import Scatters, median_of
+from app.compare.soundness import unsound_by_run
+from app.metrics import TRIPLE, metrics, preferred
+from app.metrics.base import Source
+from app.models import Run
+from app.samples import Point
+from app.stats.runs import RunMedian, RunScatter
+from app.stats.verdict import SAME_WITHIN, Ratio, Result, Verdict, judge, overall
+from app.store.run_history import PastValue, Series, past_values
+
+
+class Judged(NamedTuple):
+    """What a verdict needs to know of a run."""
+
+    run_id: int
+    public_id: str
+    series: Series
+
+    @classmethod
+    def of(cls, run: Run) -> "Judged":
+        assert run.id is not None
+        return cls(run.id, run.public_id, Series(run.machine_id, run.suite_key))
+
+
+class Values(NamedTuple):
+    """One metric of both runs."""
+
+    source: Source
+    base: float
+    other: float
+
+
+@dataclass(frozen=True)
+class MainVerdict:
+    """Of the triple, corrected for three looks."""
+
+    verdict: Verdict | None
+    """None where both have no figures from one source."""
+    ratios: Mapping[str, Ratio]
+    """By metric, over the base; those that both have from one source."""
+    unsound: tuple[str, ...] = ()
+    """Why the verdict is no more than inconclusive whatever the ratios say: what disturbed one of the two."""
+    scatters: Mapping[str, RunScatter] = field(default_factory=dict)
+    """By metric: how much runs of one configuration differ."""
+    values: Mapping[str, Values] = field(default_factory=dict)
+    """By metric, as the ratios are of them."""
+
+
+def same_within(session: Session) -> float:
+    """The person's setting: an interval within this share of 1 counts as the same."""
+    share: float = session.info.get("same_within", SAME_WITHIN)
+    return share
+
+
+def main_verdicts(session: Session, pairs: Collection[tuple[Judged, Judged]]) -> dict[tuple[int, int], MainVerdict]:
+    """Of pairs of base and other that may be compared, by their run ids. A handful of queries, however many pairs."""
+    if not pairs:
+        return {}
+    runs = {run for pair in pairs for run in pair}
+    unsound = unsound_by_run(session, {run.public_id for run in runs})
+    scatters = Scatters(session, {run.series for run in runs}, TRIPLE)
+    values = {
+        (value.run_id, value.metric, value.source): value
+        for value in past_values(session, frozenset(run.run_id for run in runs), TRIPLE)
+    }
+    verdicts = {}
+    for base, other in pairs:
+        results: dict[str, tuple[Result, Result]] = {}
+        compared: dict[str, Values] = {}
+        for key in TRIPLE:
+            if pair := _same_source(values, (base, other), key):
+                results[key] = _results(scatters, (base, other), key, pair)
+                compared[key] = Values(pair[0].source, pair[0].value, pair[1].value)
+        reasons = dict.fromkeys(reason for run in (base, other) for reason in unsound.get(run.public_id, ()))
+        verdict = conclude(results, tuple(reasons), same_within(session))
+        verdicts[base.run_id, other.run_id] = replace(verdict, values=compared)
+    return verdicts
+
+
+def against(session: Session, base: Run, run: Run) -> MainVerdict:
+    """Of one pair."""
+    pair = Judged.of(base), Judged.of(run)
+    return main_verdicts(session, [pair])[pair[0].run_id, pair[1].run_id]
+
+
+def conclude(results: Mapping[str, tuple[Result, Result]], unsound: tuple[str, ...], limit: float) -> MainVerdict:
+    """From base and other of some metrics, judged together; `limit` as `same_within`."""
+    ratios = judge(results, {key: metrics()[key].better for key in results}, limit)
+    if unsound:
+        ratios = {
+            key: replace(ratio, verdict=Verdict.INCONCLUSIVE, additional_runs_needed=None)
+            for key, ratio in ratios.items()
+        }
+    verdict = overall(ratio.verdict for ratio in ratios.values())
+    return MainVerdict(verdict, ratios, unsound, {key: base.scatter for key, (base, _other) in results.items()})
+
+
+def _same_source(
+    values: Mapping[tuple[int, str, Source], PastValue], pair: tuple[Judged, Judged], key: str
+) -> tuple[PastValue, PastValue] | None:
+    """From the preferred source that both have."""
+    for source in preferred(key):
+        base, other = (values.get((run.run_id, key, source)) for run in pair)
+        if base and other:
+            return base, other
+    return None
+
+
+def _results(
+    scatters: Scatters, pair: tuple[Judged, Judged], key: str, values: tuple[PastValue, PastValue]
+) -> tuple[Result, Result]:
+    medians: list[RunMedian] = [median_of(value) for value in values]
+    sides = [{run.run_id: median} for run, median in zip(pair, medians, strict=True)]
+    point, source = Point.from_key(values[0].point_key), values[0].source
+    base, other = (
+        Result([median], scatters.of(run.series, point, key, source, sides))
+        for run, median in zip(pair, medians, strict=True)
+    )
+    return base, other

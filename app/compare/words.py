@@ -1,0 +1,88 @@
+"""What ratios and the scatter between runs mean, in sentences of the reader's language."""
+
+from collections.abc import Iterable, Mapping
+
+from app.i18n import _, enumerated, inside, joined, ngettext
+from app.metrics import metrics
+from app.stats.runs import RunScatter
+from app.stats.verdict import MANY_RUNS, Ratio, Verdict
+from app.units import number, plural
+
+
+def ratio_note(ratio: Ratio) -> str:
+    """What would settle an inconclusive ratio; empty for any other, and where a disturbance is why."""
+    if ratio.verdict is not Verdict.INCONCLUSIVE:
+        return ""
+    if ratio.additional_runs_needed is not None:
+        return _about(ratio.additional_runs_needed)
+    return ""
+
+
+def runs_to_settle(ratios: Iterable[Ratio]) -> int | None:
+    """How many more runs of each would settle all of them; None where none is open, or one needs too many."""
+    needed = [ratio.additional_runs_needed for ratio in ratios if ratio.verdict is Verdict.INCONCLUSIVE]
+    return None if not needed or None in needed else max(runs for runs in needed if runs is not None)
+
+
+def settle_words(ratios: Iterable[Ratio]) -> str:
+    """What would settle an inconclusive comparison; empty where nothing is open."""
+    ratios = list(ratios)
+    if all(ratio.verdict is not Verdict.INCONCLUSIVE for ratio in ratios):
+        return ""
+    runs = runs_to_settle(ratios)
+    if runs is None:
+        return _("More than {many} more runs of each would be needed to settle it.", many=MANY_RUNS)
+    return _about(runs)
+
+
+def _about(runs: int) -> str:
+    return ngettext(
+        "About {n} more run of each would settle it.", "About {n} more runs of each would settle it.", runs
+    ).format(n=runs)
+
+
+def unsound_words(reasons: Iterable[str]) -> str:
+    """Why a verdict is inconclusive whatever the figures say; empty without a reason."""
+    reasons = list(reasons)
+    return _("No verdict can rest on it: {reasons}.", reasons=enumerated(reasons)) if reasons else ""
+
+
+def scatter_words(scatters: Mapping[str, RunScatter]) -> str:
+    """How much runs of one configuration differ, by metric: which part is history and which assumed."""
+    if not scatters:
+        return ""
+    seen = {key: scatter for key, scatter in scatters.items() if scatter.history_deviation is not None}
+    assumed = {key: scatter for key, scatter in scatters.items() if scatter.assumed_deviation is not None}
+    sentences = []
+    if seen:
+        message = (
+            _("Runs of one configuration differ by {figures} on other machines ({configurations}, {runs}).")
+            if any(scatter.is_elsewhere for scatter in seen.values())
+            else _("Runs of one configuration differ by {figures} here ({configurations}, {runs}).")
+        )
+        sentences.append(
+            message.format(
+                figures=_figures({key: scatter.history_deviation for key, scatter in seen.items()}),
+                configurations=plural(max(scatter.configurations for scatter in seen.values()), "configuration"),
+                runs=plural(max(scatter.runs for scatter in seen.values()), "run"),
+            )
+        )
+    if assumed:
+        figures = _figures({key: scatter.assumed_deviation for key, scatter in assumed.items()})
+        if set(assumed) <= set(seen):
+            sentences.append(
+                _("That is a short history, so it is combined with an assumed {figures}.", figures=figures)
+            )
+        else:
+            sentences.append(
+                _("No history yet: runs of one configuration are assumed to differ by {figures}.", figures=figures)
+            )
+    return joined(*sentences)
+
+
+def _figures(deviations: Mapping[str, float | None]) -> str:
+    """`2.1 % (decode) and 3 % (prefill)`; the same figure for all once."""
+    texts = {key: f"{number(100 * deviation, 2)} %" for key, deviation in deviations.items() if deviation is not None}
+    if len(set(texts.values())) == 1:
+        return next(iter(texts.values()))
+    return enumerated(f"{text} ({inside(metrics()[key].title)})" for key, text in texts.items())
