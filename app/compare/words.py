@@ -6,7 +6,7 @@ from app.i18n import _, enumerated, inside, joined, ngettext
 from app.metrics import metrics
 from app.stats.runs import RunScatter
 from app.stats.verdict import MANY_RUNS, Ratio, Verdict
-from app.units import number, plural
+from app.units import plural
 
 
 def ratio_note(ratio: Ratio) -> str:
@@ -82,7 +82,11 @@ def scatter_words(scatters: Mapping[str, RunScatter]) -> str:
 
 def _figures(deviations: Mapping[str, float | None]) -> str:
     """`2.1 % (decode) and 3 % (prefill)`; the same figure for all once."""
-    texts = {key: f"{number(100 * deviation, 2)} %" for key, deviation in deviations.items() if deviation is not None}
+    texts = {key: _percent(deviation) for key, deviation in deviations.items() if deviation is not None}
     if len(set(texts.values())) == 1:
         return next(iter(texts.values()))
     return enumerated(f"{text} ({inside(metrics()[key].title)})" for key, text in texts.items())
+
+
+def _percent(deviation: float) -> str:
+    return _("less than 0.1 %") if deviation < 0.001 else f"{100 * deviation:.2g} %"

@@ -32,10 +32,16 @@ def roofmark(settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     monkeypatch.setattr("app.cli.common.Settings", lambda: settings)
     monkeypatch.setattr("app.cli.common.log_to_file", lambda _: None)
 
-    def call(*names: str, fail_on: tuple[str, ...] = (), keys: tuple[str, ...] = (), as_json: bool = False) -> Any:
+    def call(
+        *names: str,
+        fail_on: tuple[str, ...] = (),
+        keys: tuple[str, ...] = (),
+        as_json: bool = False,
+        same_within: str | None = None,
+    ) -> Any:
         code = 0
         try:
-            compare_them(names, fail_on, keys, as_json)
+            compare_them(names, fail_on, keys, same_within, as_json)
         except typer.Exit as ended:
             code = ended.exit_code
         return code, capsys.readouterr().out
@@ -48,8 +54,9 @@ def test_what_differs_and_each_metric_are_printed(roofmark: Compare, pair: tuple
     assert code == 0
     assert f"A  Qwen3-8B Q8_0 · llama.cpp b6301 · run {pair[0]}" in said
     assert "Quantization  Q8_0 | Q4_K_M" in said
-    assert "B against A: ▲ better. They differ in one respect only" in said
-    assert "−20 % (95 % interval −20 % to −20 %) ▲ better" in said
+    assert "B against A: ▲ better.\n   Differs: Quantization Q8_0 → Q4_K_M. Unknown on at least one side" in said
+    assert "No history yet: runs of one configuration are assumed to differ by 4 % (TTFT)" in said
+    assert "−20 % (95 % interval −32 % to −6.4 %) ▲ better" in said
 
 
 def test_words_do_as_well(roofmark: Compare, pair: tuple[str, str]) -> None:

@@ -51,7 +51,8 @@ def test_the_document_says_what_changed_and_what_was_before(database: Database, 
     assert (first["changes"], first["previous"]) == (None, None)
     assert second["changes"] == ["Q8_0 → Q4_K_M", "Context 4,096 → 8,192"]
     assert second["previous"]["id"] == two[0]
-    assert second["previous"]["triple"]["ttft_ms"]["value"] == 500
+    assert second["previous"]["values"]["ttft_ms"]["base"] == 500
+    assert second["previous"]["verdict"] in ("better", "worse", "same", "inconclusive", "mixed")
 
 
 def test_the_list_tells_configurations_apart_and_shows_notes(

@@ -52,8 +52,8 @@ def medians(rows: np.ndarray) -> list[RunMedian]:
     values = np.exp(rows)
     summaries = np.median(values, axis=1), np.std(values, axis=1, ddof=1), values.min(axis=1), values.max(axis=1)
     return [
-        run_median(*summary, repetitions=rows.shape[1])
-        for summary in zip(*(summary.tolist() for summary in summaries), strict=True)
+        run_median(value, deviation, minimum, maximum, rows.shape[1])
+        for value, deviation, minimum, maximum in zip(*(column.tolist() for column in summaries), strict=True)
     ]
 
 

@@ -31,7 +31,7 @@ def test_what_differs_comes_before_the_verdict(client: TestClient, pair: tuple[s
     html = client.get(f"/compare?run={pair[0]}&run={pair[1]}").text
     said = text(html)
     assert said.index("What differs") < said.index("Verdict") < said.index("512 prompt tokens, 32 output tokens")
-    assert "the verdict is about it: Quantization Q8_0 → Q4_K_M" in said
+    assert "Differs: Quantization Q8_0 → Q4_K_M. Unknown on at least one side" in said
     assert "−20 % better 95 % interval" in said
     assert "verdict-better" in html
     for figure in ("forest", "pauses"):
@@ -51,9 +51,9 @@ def test_the_address_holds_everything(client: TestClient, pair: tuple[str, str])
 def test_its_json_is_the_document(client: TestClient, database: Database, pair: tuple[str, str]) -> None:
     document = client.get(f"/api/v1/compare?run={pair[0]}&run={pair[1]}").json()
     assert document == client.get("/api/v1/compare?run=previous&run=latest").json()
-    assert document["pairs"] == [
-        {"place": 1, "refusal": "", "about": ["Quantization Q8_0 → Q4_K_M"], "verdict": "better"}
-    ]
+    (against_first,) = document["pairs"]
+    assert against_first["differing_settings"] == ["Quantization Q8_0 → Q4_K_M"]
+    assert (against_first["verdict"], against_first["unsound"]) == ("better", [])
     assert document["points"][0]["point"] == {
         "prompt_tokens": 512,
         "output_tokens": 32,
@@ -204,7 +204,7 @@ def test_a_run_is_pinned_compared_with_and_unpinned(client: TestClient, pair: tu
     assert (pinned.status_code, pinned.headers["location"]) == (303, f"/runs/{base}")
     assert "This run is the baseline" in client.get(f"/runs/{base}").text
     html = client.get(f"/runs/{later}").text
-    assert "Against the baseline: better TTFT −20 % better" in text(html)
+    assert "Against the baseline: better TTFT 500 → 400 ms −20 % better" in text(html)
     assert unescape(html).count(f"/compare?run={base}&run={later}") >= 2
     for page in ("/runs", "/"):
         listed = client.get(page).text

@@ -101,9 +101,9 @@ def test_energy_stands_beside_a_comparison_and_counts_in_no_verdict(client: Test
     assert "Energy per token" not in one
     with database.read() as session:
         alone = compare(session, [calm, hungry], {})
-        beside = compare(session, [calm, hungry], {}, beside=["joules_per_output_token"])
+        beside = compare(session, [calm, hungry], {}, extra_keys=["joules_per_output_token"])
     assert [pair.verdict for pair in beside.pairs] == [pair.verdict for pair in alone.pairs]
-    (row,) = beside.points[0].beside
+    (row,) = beside.points[0].extra_rows
     assert row.cells[1].ratio is not None
     assert row.cells[1].ratio.value == pytest.approx(4, rel=0.2)
 
