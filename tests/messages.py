@@ -20,13 +20,13 @@ from jinja2 import nodes
 
 from app import files, i18n
 from app.charts.explore import fields
-from app.stats.verdict import Verdict
 from app.configuration import SETTINGS
 from app.hardware.catalogue import built_in
 from app.metrics import FLAGS, NULL_REASONS, metrics
 from app.metrics.base import SOURCES as METRIC_SOURCES
 from app.models import RUN_STATES
 from app.samples import Status
+from app.stats.verdict import Verdict
 from app.suites import BUILT_IN
 from app.web.render import environment
 from app.web.terms import SECTIONS

@@ -6,36 +6,44 @@ ENTRIES = (
     Entry(
         "verdict",
         "Verdict",
-        "What a comparison says of a change in one word: better, worse, same or inconclusive. It rests on the ratio "
-        "of the medians and its 95 % interval, and is about one setting only where nothing else differs.",
+        "What a comparison concludes, in one word: better, worse, same, mixed or inconclusive. It looks at TTFT, prefill "
+        "and decode of the main point together, corrected for three looks. It is about one setting only where nothing "
+        "else differs and nothing is unknown.",
         "ratio = median of the one / median of the base",
     ),
     Entry(
-        "noise-floor",
-        "Noise floor",
-        "By how much one repetition usually differs from the next although nothing was changed. A smaller change is "
-        "called neither better nor worse, however many repetitions show it.",
-        "standard deviation of the logarithms, the larger one of both sides",
+        "run-scatter",
+        "Scatter between runs",
+        "By how much runs of one unchanged configuration differ. Repetitions of one run share the same start of the "
+        "engine, so only runs say it. It is estimated from the earlier runs of the machine; with little history it is "
+        "combined with an assumption, which the page names.",
+        "variance of a run's median = between-run variance + repetition variance / repetitions",
     ),
     Entry(
         "better",
         "Better",
-        "The interval of the ratio leaves out 1 on the good side, and the change exceeds the noise floor.",
+        "The 95 % interval of the ratio excludes 1 on the good side and reaches beyond what counts as the same.",
     ),
     Entry(
         "worse",
         "Worse",
-        "The interval of the ratio leaves out 1 on the bad side, and the change exceeds the noise floor.",
+        "The 95 % interval of the ratio excludes 1 on the bad side and reaches beyond what counts as the same.",
     ),
     Entry(
         "same",
         "Same",
-        "The whole interval of the ratio lies within 3 % around 1: no difference worth a thought.",
+        "The whole interval of the ratio lies within 3 % of 1 (ROOFMARK_SAME_WITHIN), however certain the difference.",
+    ),
+    Entry(
+        "mixed",
+        "Mixed",
+        "Some metrics are better and others worse.",
     ),
     Entry(
         "inconclusive",
         "Inconclusive",
-        "The samples spread too much to tell. More repetitions settle it; about how many is said beside it.",
+        "The runs differ too much to tell, or one of them was disturbed. More runs settle the first; the page says about "
+        "how many.",
     ),
     Entry(
         "comparable",
