@@ -294,11 +294,11 @@ def test_a_mac_tells_chip_cores_and_cache() -> None:
 
 @pytest.mark.parametrize(
     ("name", "gb_per_s"),
-    [("Apple M3 Max (40-core GPU)", 400), ("Apple M3 Max (30-core GPU)", 300), ("Apple M1 (8-core GPU)", 68.25)],
+    [("Apple M3 Max (40-core GPU)", 409.6), ("Apple M3 Max (30-core GPU)", 307.2), ("Apple M1 (8-core GPU)", 68.3)],
 )
 def test_the_cores_of_a_chips_gpu_decide_where_they_must(name: str, gb_per_s: float) -> None:
     card = completed(Accelerator(name), built_in())
-    assert card.bandwidth_bytes_per_s == gb_per_s * 1e9
+    assert card.bandwidth_bytes_per_s == pytest.approx(gb_per_s * 1e9)
     assert card.source == "catalogue"
     assert card.memory_bytes is None
 
@@ -363,7 +363,7 @@ def test_a_mac_is_asked_with_its_own_tools(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(apple, "read_gpus", lambda: [Accelerator("Apple M3 Max (40-core GPU)")])
     profile = detect.detect()
     assert (profile.host.cpu, profile.llc_bytes) == ("Apple M3 Max", 32 << 20)
-    assert (profile.ram_bandwidth_bytes_per_s, profile.ram_bandwidth_source) == (400e9, "catalogue")
+    assert (profile.ram_bandwidth_bytes_per_s, profile.ram_bandwidth_source) == (409.6e9, "catalogue")
     assert profile.unknowns == ()
 
 
