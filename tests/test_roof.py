@@ -228,7 +228,7 @@ def test_shares_are_not_clamped_and_explained() -> None:
     assert roof.mbu is not None
     assert roof.mbu == pytest.approx(150 / roof.decode.tokens_per_s)
     assert roof.mbu > 1
-    assert "the bandwidth taken for this machine is too low" in roof.above
+    assert "the bandwidth assumed for this machine is too low" in roof.above
     assert roof.prefill is not None
     assert roof.mfu == pytest.approx(2000 / 512 * roof.prefill.flops / 100e12)
 

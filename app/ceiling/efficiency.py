@@ -79,13 +79,15 @@ def why_above_all(
     if words := cache_guard(step, cache_bytes):
         reasons.append(words)
     if is_bandwidth_measured:
-        reasons.append(_("the measured bandwidth is a lower bound; a busy machine measures it too low"))
+        reasons.append(
+            _("the measured bandwidth may be too low: it is a lower bound, and other load on the machine lowers it")
+        )
     else:
-        reasons.append(_("the bandwidth taken for this machine is too low"))
+        reasons.append(_("the bandwidth assumed for this machine is too low"))
     if is_speculative is None:
-        reasons.append(_("speculative decoding may be on, which makes several tokens with one reading of the weights"))
+        reasons.append(_("speculative decoding may be on: it makes several tokens per pass over the weights"))
     elif is_speculative:
-        reasons.append(_("speculative decoding may have had more of its drafted tokens accepted than the server tells"))
+        reasons.append(_("speculative decoding may have accepted more drafted tokens than the server reports"))
     if geometry.experts_total:
         reasons.append(_("the experts that were used may have been cached"))
     reasons.append(_("the server may run another model file or quantization than the one the ceiling was computed for"))
@@ -93,12 +95,12 @@ def why_above_all(
 
 
 def cache_guard(step: Step, cache_bytes: int | None) -> str | None:
-    """A sentence where so much fits the last-level cache that the ceiling is no hard line; None where it is one."""
+    """A sentence where so much fits the last-level cache that a run may exceed the ceiling; None where it cannot."""
     if cache_bytes is None or step.n_bytes >= CACHE_FACTOR * cache_bytes:
         return None
     return _(
         "cache may help: a token reads {n_bytes}, less than {cache_factor} x the last-level "
-        "cache of {cache_bytes}, so the ceiling is no hard line",
+        "cache of {cache_bytes}, so a run may exceed the ceiling",
         n_bytes=size(step.n_bytes),
         cache_factor=CACHE_FACTOR,
         cache_bytes=size(cache_bytes),

@@ -150,7 +150,8 @@ def roofline(device: Device, work: Sequence[Work]) -> Figure | None:
         },
         summary=(
             _(
-                "Below {ridge} FLOP for each byte memory binds, above it computing: {peak} TFLOP/s / {bandwidth} GB/s.",
+                "Below {ridge} FLOP per byte memory bandwidth is the limit, above it compute: {peak} TFLOP/s / "
+                "{bandwidth} GB/s.",
                 ridge=number(ridge),
                 peak=number(peak / TERA),
                 bandwidth=number(device.bandwidth_bytes_per_s / GIGA),

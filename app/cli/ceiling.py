@@ -30,7 +30,7 @@ def ceiling(
 ) -> None:
     """`drafting`: drafted and accepted tokens. Raises BadInput."""
     if draft and not drafting:
-        raise BadInput("Say how well the draft model drafts: --drafting 4 2.5 for 2.5 of 4 tokens accepted.")
+        raise BadInput("Give the draft statistics: --drafting 4 2.5 means that 2.5 of 4 drafted tokens are accepted.")
     device, source = _device(device_name, bandwidth, teraflops)
     found = report(
         from_path(file, bits),
@@ -56,7 +56,7 @@ def _device(name: str | None, bandwidth: str | None, teraflops: float | None) ->
     peak = None if teraflops is None else teraflops * TERA
     if name is None:
         if stated is None:
-            raise BadInput("Say what to compute with: --device 'RTX 3090', or --bandwidth in GB/s.")
+            raise BadInput("Name a device (--device 'RTX 3090') or a bandwidth in GB/s (--bandwidth 936).")
         return Device("device", stated, peak), ""
     with open_database(Settings()).read() as session:
         found = known_devices(session).find(name)

@@ -73,7 +73,7 @@ def test_what_is_unknown_is_null_with_a_reason(config: str) -> None:
 def test_words_for_a_person(tmp_path: Path, config: str) -> None:
     text = call(config, "--bandwidth", "1008 GB/s", "--tflops", "165.2", "--context", "512")
     assert "66.9 tok/s = 1,008 GB/s / 15.1 GB" in text
-    assert "compute binds" in text
+    assert "limited by compute" in text
     assert "512 tokens in the cache (f16)" in text
     model = write_gguf(tmp_path / "m.gguf", "llama", SMALL, dense())
     assert "934 kB at 5.18 bits per weight" in call(str(model), "--bandwidth", "20")
@@ -226,7 +226,7 @@ def test_a_machines_device_and_what_is_typed_before_it(config: str, here: Databa
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ([], r"Say what to compute with: --device 'RTX 3090', or --bandwidth in GB/s\."),
+        ([], r"Name a device \(--device 'RTX 3090'\) or a bandwidth in GB/s \(--bandwidth 936\)\."),
         (["--device", "m3 max"], r"'m3 max' may be several devices: Apple M3 Max \(30-core GPU\), Apple M3"),
         (["--device", "rtx 3091"], r"a device 'rtx 3091'\. Did you mean GeForce RTX 3090\?"),
     ],
