@@ -84,7 +84,7 @@ def test_of_what_the_first_token_consists(server: dict[str, float], streams: int
     assert "100 ms" in found_limits[0].evidence
 
 
-@pytest.mark.parametrize(("tokens", "binds"), [(2, "memory bandwidth"), (8000, "computing")])
+@pytest.mark.parametrize(("tokens", "binds"), [(2, "memory bandwidth"), (8000, "compute")])
 def test_a_prompt_is_held_against_what_binds_it(tokens: int, binds: str) -> None:
     """A prefill at exactly its ceiling reached all of what binds there; of MFU that is true only of computing."""
     stands, point = found([card(peak=100e12)]), Point(tokens, 11)
@@ -97,7 +97,7 @@ def test_a_prompt_is_held_against_what_binds_it(tokens: int, binds: str) -> None
     (limit,) = [
         each for each in found_in(taken(made=made, point=point), roof=roof, foundation=stands) if each.key == "prompt"
     ]
-    assert limit.evidence.endswith(f", 100 % of what {binds} allows")
+    assert limit.evidence.endswith(f", 100 % of the prefill ceiling, which {binds} sets")
 
 
 def test_a_cache_that_did_not_help() -> None:
@@ -405,7 +405,7 @@ def prompt_remedy(row: Mapping[str, str], tokens_per_s: float) -> str:
     made = replace(CLEAN, server=figures(prompt_ms=90.0))
     samples = taken(made=made, point=point)
     (limit,) = [limit for limit in found_in(samples, roof=roof, foundation=placement) if limit.key == "prompt"]
-    assert "% of what" in limit.evidence
+    assert "% of the prefill ceiling" in limit.evidence
     return limit.remedy
 
 

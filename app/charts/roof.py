@@ -221,4 +221,4 @@ def _summary(curve: Sequence[CurvePoint]) -> str:
             "The ceiling is {empty} tok/s with an empty cache; without what is known of a KV cache it does not fall.",
             empty=number(first.ceiling_tokens_per_s),
         )
-    return joined(said, _("Dashed: the ceiling; shaded: 60 to 85 % of it, where most good results stand."))
+    return joined(said, _("Dashed: the ceiling; shaded: 60 to 85 % of it, the range of most good results."))

@@ -136,6 +136,7 @@ def _known(device: Device) -> catalogue.Device:
     return catalogue.Device(
         name=device.name,
         vendor=builtin.vendor if builtin else "",
+        memory_kind=builtin.memory_kind if builtin else "",
         kind=device.kind,
         bandwidth_bytes_per_s=device.bandwidth_bytes_per_s,
         source=device.source or "your own figure",

@@ -107,22 +107,22 @@ def change_bandwidth(database: Database, value: float) -> None:
 
 def test_an_old_result_stays_until_a_button_is_pressed(client: TestClient, database: Database, run: str) -> None:
     freeze(database, run)
-    assert "Use what is known of this machine today" not in read(client, run)
+    assert "Use the machine's current figures" not in read(client, run)
     change_bandwidth(database, 512e9)
     said = read(client, run)
     assert "tok/s = 256 GB/s" in said
-    assert "it is known otherwise today" in said
+    assert "they have changed since" in said
     answer = client.post(f"/runs/{run}/hardware", follow_redirects=False)
     assert (answer.status_code, answer.headers["location"]) == (303, f"/runs/{run}#roof-title")
     said = read(client, run)
     assert "tok/s = 512 GB/s" in said
-    assert "Use what is known of this machine today" not in said
+    assert "Use the machine's current figures" not in said
 
 
 def test_a_run_of_older_versions_says_that_it_stands_on_today(client: TestClient, run: str) -> None:
     said = read(client, run)
-    assert "were not recorded with this run, so it stands on what is known of them today" in said
-    assert "Use what is known of this machine today" in said
+    assert "were not recorded with this run, so the ceiling uses their current figures" in said
+    assert "Use the machine's current figures" in said
 
 
 def test_without_a_ceiling_the_button_is_there_too(client: TestClient, database: Database, run: str) -> None:

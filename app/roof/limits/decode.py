@@ -105,15 +105,15 @@ def _bandwidth(seen: Evidence, is_explained: bool) -> Iterator[Limit]:
     elif usual and roof.mbu < usual[0] and not is_explained:
         if loads := [fmean(readings) for readings in sensed.card_loads(seen.rounds, sensed.decode_span_ms)]:
             evidence += _("; the busiest card worked {percent} % of the time", percent=number(max(loads)))
-        evidence += _("; nothing that was measured tells what it is")
+        evidence += _("; the measurements do not show the cause")
         yield Limit(
             "other",
             "Decode",
             _("Something other than memory bandwidth."),
             evidence,
             _(
-                "Measure another quantization here, which tells the fixed cost of a layer; then try a newer build of "
-                "the engine."
+                "Measure another quantization on this machine to learn the fixed cost per layer, then try a newer "
+                "build of the engine."
             ),
         )
 

@@ -185,8 +185,12 @@ def _prompt(seen: Evidence, parts: Parts) -> Iterator[Limit]:
     remedy = _("Send shorter prompts, or begin them alike so that the prompt cache helps.")
     roof = seen.roof
     if roof is not None and roof.prefill is not None and roof.prefill_share is not None:
-        binds = _("computing") if roof.prefill.bound == "compute" else _("memory bandwidth")
-        evidence += _(", {share} % of what {binds} allows", share=number(roof.prefill_share * 100), binds=binds)
+        binds = _("compute") if roof.prefill.bound == "compute" else _("memory bandwidth")
+        evidence += _(
+            ", {share} % of the prefill ceiling, which {binds} sets",
+            share=number(roof.prefill_share * 100),
+            binds=binds,
+        )
         group = prefill_peers(seen.foundation, built_in()) if seen.foundation else None
         if group and is_slow_prefill(roof.prefill_share, group):
             evidence += _("; {usual}", usual=describe(group))
