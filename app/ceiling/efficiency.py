@@ -31,10 +31,14 @@ def judge(share: float, group: Group | None) -> str:
         return ""
     if share > group.high:
         return _(
-            "better than all {count} published results for {title}; their median is {percent} %", **_figures(group)
+            "better than all {count} published results for {models} on {devices}; their median is {percent} %",
+            **_figures(group),
         )
     if share < group.low:
-        return _("worse than all {count} published results for {title}; their median is {percent} %", **_figures(group))
+        return _(
+            "worse than all {count} published results for {models} on {devices}; their median is {percent} %",
+            **_figures(group),
+        )
     if share > (1 + NEAR) * group.median:
         return _("better than usual: {median}", median=describe(group))
     if share < least_usual(group):
@@ -53,11 +57,16 @@ def is_slow_prefill(share: float, group: Group | None) -> bool:
 
 
 def describe(group: Group) -> str:
-    return _("the median of {count} published results for {title} is {percent} %", **_figures(group))
+    return _("the median of {count} published results for {models} on {devices} is {percent} %", **_figures(group))
 
 
 def _figures(group: Group) -> dict[str, str | int]:
-    return {"count": group.count, "title": group.title, "percent": number(100 * group.median)}
+    return {
+        "count": group.count,
+        "models": _(group.models),
+        "devices": _(group.devices),
+        "percent": number(100 * group.median),
+    }
 
 
 def why_above_all(

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from app.ceiling.geometry import Geometry
-from app.i18n import _, marked
+from app.i18n import marked
 
 TABLE = Path(__file__).with_name("published.csv")
 LEAST_ROWS = 5
@@ -41,7 +41,9 @@ _WITH_MATRIX_UNITS = re.compile(r"Apple M([5-9]|\d\d)\b")
 class Group:
     """Shares are of 1."""
 
-    title: str
+    models: str
+    devices: str
+    """Their titles, not yet translated."""
     count: int
     low: float
     median: float
@@ -93,5 +95,5 @@ def _group(device_class: str | None, kind: str, matching: Iterable[Mapping[str, 
     shares = [float(row[column]) / 100 for row in matching if row["model_kind"] == kind and row[column]]
     if device_class is None or len(shares) < LEAST_ROWS:
         return None
-    title = _("{models} on {devices}", models=_(MODEL_KINDS[kind]), devices=_(DEVICE_CLASSES[device_class]))
-    return Group(title, len(shares), min(shares), median(shares), max(shares))
+    titles = MODEL_KINDS[kind], DEVICE_CLASSES[device_class]
+    return Group(*titles, len(shares), min(shares), median(shares), max(shares))

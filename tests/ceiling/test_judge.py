@@ -27,7 +27,7 @@ from app.hardware.catalogue import Device, built_in
 from tests.ceiling.published_rows import geometry_of, of_catalogue
 from tests.ceiling.test_worked import rows as worked_rows
 
-GROUP = Group("dense models on some device", 19, 0.55, 0.72, 0.85)
+GROUP = Group("dense models", "some device", 19, 0.55, 0.72, 0.85)
 PREFILLS = [row for row in rows() if row["prefill_share_percent"]]
 
 

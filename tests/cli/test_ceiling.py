@@ -179,7 +179,7 @@ def test_speculative_decoding(config: str, tmp_path: Path) -> None:
     drafted = ("--bandwidth", "936", "--bits", "4.85", "--drafting", "4", "2.5")
     alone = document(config, *drafted)
     assert alone["decode_ceiling_tokens_per_s"] == pytest.approx(3.5 * plain["decode_ceiling_tokens_per_s"])
-    assert any("what the draft itself reads is left out" in sentence for sentence in alone["assumptions"])
+    assert any("reads of the draft model are not counted" in sentence for sentence in alone["assumptions"])
     (tmp_path / "draft.json").write_text(json.dumps({**MODELS["Llama-3.1-8B"], "num_hidden_layers": 2}))
     draft = document(tmp_path / "draft.json", "--bandwidth", "936", "--bits", "4.85")["step_bytes"]
     both = document(config, *drafted, "--draft", str(tmp_path / "draft.json"))
@@ -193,7 +193,7 @@ def test_speculative_decoding(config: str, tmp_path: Path) -> None:
         (("--drafting", "4", "5"), "Accepted tokens must be between none and the drafted ones"),
         (("--drafting", "4", "nan"), "Accepted tokens must be between none and the drafted ones"),
         (("--drafting", "4", "2", "--batch", "2"), "for one sequence"),
-        (("--draft", "draft.json"), "how well the draft model drafts"),
+        (("--draft", "draft.json"), "Give the draft statistics"),
     ],
 )
 def test_drafting_that_cannot_be(config: str, arguments: tuple[str, ...], why: str) -> None:

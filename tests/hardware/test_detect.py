@@ -82,7 +82,11 @@ def test_modules_as_udev_lists_them(slots: list[dict[str, object]], ram: Ram) ->
     [
         ([slot("DIMM 1"), slot("DIMM 2")], Ram("DDR5", 6000, None), "does not say on which channel each of its 2"),
         ([slot("Top", kind="LPDDR5", DATA_WIDTH="")], Ram("LPDDR5", 6000, None), "does not say on which channel"),
-        ([slot("A", SPEED_MTS="", CONFIGURED_SPEED_MTS="")], Ram("DDR5", None, 64), "does not tell it for each module"),
+        (
+            [slot("A", SPEED_MTS="", CONFIGURED_SPEED_MTS="")],
+            Ram("DDR5", None, 64),
+            "does not report it for every module",
+        ),
     ],
 )
 def test_what_the_board_does_not_tell_is_unknown_with_a_reason(
@@ -235,7 +239,7 @@ def test_nvidia_smi_tells_names_and_memory() -> None:
     text = "NVIDIA GeForce RTX 3090, 24576\nNVIDIA GeForce RTX 3090, 24576\nNVIDIA GB10, [N/A]\n"
     cards = nvidia.from_nvidia_smi(text)
     assert [card.memory_bytes for card in cards] == [24 * GIB, 24 * GIB, None]
-    with pytest.raises(NoAnswer, match="lists no card"):
+    with pytest.raises(NoAnswer, match="lists no GPU"):
         nvidia.from_nvidia_smi("No devices were found\n")
 
 
@@ -272,7 +276,7 @@ def test_rocm_smi_tells_names_and_memory() -> None:
     first, second = amd.from_rocm_smi(json.dumps(document))
     assert (first.name, first.memory_bytes) == ("AMD Radeon 8060S Graphics", 512 << 20)
     assert (second.name, second.memory_bytes) == ("Radeon RX 7900 XTX", 25753026560)
-    with pytest.raises(NoAnswer, match="lists no card"):
+    with pytest.raises(NoAnswer, match="lists no GPU"):
         amd.from_rocm_smi('{"system": {}}')
 
 

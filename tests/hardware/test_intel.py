@@ -73,10 +73,10 @@ def test_the_catalogue_knows_their_bandwidth(name: str, catalogued: int, gb_per_
     ("devices", "said"),
     [
         ([], "xpu-smi lists no GPU"),
-        ([{"device_id": 0, "device_name": "Intel(R) UHD Graphics 770"}], "no card with memory of its own"),
-        ([{"device_id": 0, "device_name": "Intel(R) Iris(R) Xe Graphics"}], "no card with memory of its own"),
-        ([{"device_id": 0, "device_name": "Intel(R) Arc(TM) Graphics"}], "no card with memory of its own"),
-        ([{"device_id": 0, "device_name": "Intel(R) Arc(TM) 140V GPU"}], "no card with memory of its own"),
+        ([{"device_id": 0, "device_name": "Intel(R) UHD Graphics 770"}], "no GPU with memory of its own"),
+        ([{"device_id": 0, "device_name": "Intel(R) Iris(R) Xe Graphics"}], "no GPU with memory of its own"),
+        ([{"device_id": 0, "device_name": "Intel(R) Arc(TM) Graphics"}], "no GPU with memory of its own"),
+        ([{"device_id": 0, "device_name": "Intel(R) Arc(TM) 140V GPU"}], "no GPU with memory of its own"),
         ([{"device_id": "0", "device_name": 5}, "odd"], "xpu-smi lists no GPU"),
     ],
 )

@@ -397,7 +397,7 @@ def test_a_doubtful_measurement_never_lowers_what_is_known(
     assert {each.bytes_per_s for each in memory.bandwidths} == {15e9, stated or 15e9}
     page = client.get("/machines/box").text
     assert "a lower bound, in doubt" in page
-    assert ("the higher figure that is stated counts" in page) == (counts != 15e9)
+    assert ("the higher stated figure is used" in page) == (counts != 15e9)
 
 
 def test_an_archived_machine_leaves_the_lists_and_keeps_its_runs(client: TestClient, database: Database) -> None:

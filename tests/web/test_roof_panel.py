@@ -63,7 +63,7 @@ def test_more_than_all_is_shown_and_explained(client: TestClient, database: Data
     share = re.search(r"([\d.]+) % reached, MBU", said)
     assert share is not None
     assert float(share[1]) > 100
-    assert "Faster than its ceiling: one of these must be wrong" in said
+    assert "Faster than its ceiling: one of these assumptions is wrong" in said
     assert "the bandwidth assumed for this machine is too low" in said
 
 
