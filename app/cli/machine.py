@@ -87,7 +87,7 @@ def list_devices(text: str, as_json: bool) -> None:
         figures = [
             f"{units.bandwidth(device.bandwidth_bytes_per_s):>10}",
             f"{size(device.memory_bytes):>8}",
-            f"{_tera(device.compute_flops_per_s):>5} TFLOP/s",
+            f"{_tera(device.compute_flops_per_s):>5} / {_tera(device.fastest_flops_per_s):>6} TFLOP/s",
         ]
         say("  ".join([f"{device.name:<44}", *figures, device.source]))
     if not found:

@@ -209,6 +209,10 @@ def test_a_device_of_the_catalogue(config: str, here: Database) -> None:
     assert found["decode_ceiling_tokens_per_s"] == pytest.approx(936e9 / found["step_bytes"])
     assert found["bound"] == "compute"
     assert found["assumptions"][-1].startswith("GeForce RTX 3090: 936 GB/s, from the catalogue: ")
+    peaks = "prefill uses the fastest path of GeForce RTX 3090, 284 TFLOP/s; FP16 with FP32 accumulate reaches 71.0"
+    assert found["assumptions"][-2] == peaks
+    typed = document(config, "--device", "rtx 3090", "--bits", "4.85", "--tflops", "100")
+    assert peaks not in typed["assumptions"]
 
 
 def test_a_machines_device_and_what_is_typed_before_it(config: str, here: Database) -> None:
