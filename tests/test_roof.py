@@ -133,7 +133,8 @@ def test_drafted_tokens_raise_the_ceiling() -> None:
     assert roof.mbu is not None
     assert roof.mbu < 1
     assert any(
-        sentence.startswith("speculative decoding: 1.50 of 3.00 drafted tokens") for sentence in roof.assumptions
+        sentence.startswith("speculative decoding: on average 1.50 of 3.00 drafted tokens")
+        for sentence in roof.assumptions
     )
 
 
@@ -149,7 +150,7 @@ def test_more_than_drafts_explain_is_still_explained() -> None:
     stands = found([RAM])
     assert isinstance(stands, Foundation)
     (roof,) = roofs(stands, [measured("decode_tokens_per_s", 50.0)], {POINT: Drafts(300, 150, 250)})
-    assert any("speculative decoding may have had more" in reason for reason in roof.above)
+    assert any("speculative decoding may have accepted more" in reason for reason in roof.above)
 
 
 def test_fewer_cards_than_there_are_are_the_fastest() -> None:
@@ -228,7 +229,7 @@ def test_shares_are_not_clamped_and_explained() -> None:
     assert roof.mbu is not None
     assert roof.mbu == pytest.approx(150 / roof.decode.tokens_per_s)
     assert roof.mbu > 1
-    assert "the bandwidth taken for this machine is too low" in roof.above
+    assert "the bandwidth assumed for this machine is too low" in roof.above
     assert roof.prefill is not None
     assert roof.mfu == pytest.approx(2000 / 512 * roof.prefill.flops / 100e12)
 

@@ -6,7 +6,7 @@
     decode     bytes of a step, devices -> decode ceiling
     prefill    Geometry, devices -> prefill ceiling and TTFT floor
     report     all of it for one model on one device
-    efficiency how much of the roof a run reaches
+    efficiency how much of its ceiling a run reaches, beside published results (published)
     fit, advice, curve   where the time goes, what would change it, how it falls with context
 
 Everything is frozen values in, frozen values out. GB is 1e9 bytes, GiB 2^30; inside there are only bytes and seconds.

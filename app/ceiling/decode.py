@@ -83,13 +83,15 @@ def decode(step: Step, portions: Sequence[Portion], split: Split = Split.LAYER) 
     expected = step.batch / seconds(step.expected_bytes)
     assumptions = []
     if len(portions) > 1 and split is Split.TENSOR:
-        assumptions.append(_("tensor parallel: the slowest share decides, and links between the devices cost nothing"))
+        assumptions.append(
+            _("tensor parallel: the slowest device sets the speed, and traffic between devices is not counted")
+        )
     elif len(portions) > 1:
         assumptions.append(_("split by layers: the devices work one after the other, so their times add"))
     if expected < ceiling:
         assumptions.append(
             _(
-                "batch of {batch}: the bound takes it that all sequences use the same experts; by chance "
+                "batch of {batch}: the bound assumes that all sequences use the same experts; with random routing "
                 "they read {expected_bytes}, which gives {expected} tok/s",
                 batch=step.batch,
                 expected_bytes=size(step.expected_bytes),
@@ -144,8 +146,8 @@ def with_drafts(ceiling: DecodeCeiling, drafted: float, accepted: float) -> Deco
     """
     times, arithmetic = 1 + accepted, ceiling.words.partition(" = ")[2]
     said = _(
-        "speculative decoding: {accepted} of {drafted} drafted tokens are accepted with each "
-        "reading of the weights, on average; what the draft itself reads is left out",
+        "speculative decoding: on average {accepted} of {drafted} drafted tokens are accepted per pass over the "
+        "weights; reads of the draft model are not counted",
         accepted=number(accepted),
         drafted=number(drafted),
     )

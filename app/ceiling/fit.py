@@ -59,7 +59,7 @@ def fit(first: Observation, second: Observation, device: Device) -> Fit | str:
             )
         )
     if layer_s < 0:
-        notes.append(_("the fit gives layers a cost below zero: other things differ between the two runs"))
+        notes.append(_("the fit gives a negative cost per layer: the two runs differ in something else"))
     return Fit(bandwidth, layer_s, tuple(notes))
 
 

@@ -84,8 +84,7 @@ def prefill(
     if weights.routed.n_bytes:
         assumptions.append(
             _(
-                "prefill of {tokens:,} tokens reads {experts} % of the routed experts: what to expect "
-                "when each token picks by chance",
+                "prefill of {tokens:,} tokens reads {experts} % of the routed experts, assuming random routing",
                 tokens=tokens,
                 experts=number(experts * 100),
             )
@@ -100,7 +99,7 @@ def prefill(
         ttft_floor_ms=seconds * 1000,
         bound=bound,
         words=_(
-            "{speed} tok/s = {tokens:,} tokens / ({work}); {bound} binds",
+            "{speed} tok/s = {tokens:,} tokens / ({work}); limited by {bound}",
             speed=number(tokens / seconds),
             tokens=tokens,
             work=work,

@@ -53,7 +53,7 @@ def compute_limit(geometry: Geometry, device: Device, decode_tokens_per_s: float
     if decode_tokens_per_s <= limit:
         return None
     return _(
-        "computing allows decode no more than {limit} tok/s: {peak_flops} TFLOP/s / (2 x {params_active} B parameters)",
+        "compute limits decode to {limit} tok/s: {peak_flops} TFLOP/s / (2 x {params_active} B parameters)",
         limit=number(limit),
         peak_flops=number(device.peak_flops / TERA),
         params_active=number(geometry.params_active / GIGA),
@@ -87,7 +87,7 @@ def report(
     whole = prefill(geometry, [device], prompt_tokens, kv=kv)
     assumptions = [*geometry.assumptions]
     if decode is None:
-        assumptions.append(_("without the weights there is no ceiling"))
+        assumptions.append(_("the size of the weights is unknown, so there is no ceiling"))
     else:
         assumptions += decode.assumptions
         if (words := compute_limit(geometry, device, decode.tokens_per_s)) is not None:

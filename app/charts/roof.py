@@ -150,7 +150,8 @@ def roofline(device: Device, work: Sequence[Work]) -> Figure | None:
         },
         summary=(
             _(
-                "Below {ridge} FLOP for each byte memory binds, above it computing: {peak} TFLOP/s / {bandwidth} GB/s.",
+                "Below {ridge} FLOP per byte memory bandwidth is the limit, above it compute: {peak} TFLOP/s / "
+                "{bandwidth} GB/s.",
                 ridge=number(ridge),
                 peak=number(peak / TERA),
                 bandwidth=number(device.bandwidth_bytes_per_s / GIGA),
@@ -220,4 +221,4 @@ def _summary(curve: Sequence[CurvePoint]) -> str:
             "The ceiling is {empty} tok/s with an empty cache; without what is known of a KV cache it does not fall.",
             empty=number(first.ceiling_tokens_per_s),
         )
-    return joined(said, _("Dashed: the ceiling; shaded: 60 to 85 % of it, where most good results stand."))
+    return joined(said, _("Dashed: the ceiling; shaded: 60 to 85 % of it, the range of most good results."))

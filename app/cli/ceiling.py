@@ -30,8 +30,8 @@ def ceiling(
 ) -> None:
     """`drafting`: drafted and accepted tokens. Raises BadInput."""
     if draft and not drafting:
-        raise BadInput("Say how well the draft model drafts: --drafting 4 2.5 for 2.5 of 4 tokens accepted.")
-    device, source = _device(device_name, bandwidth, teraflops)
+        raise BadInput("Give the draft statistics: --drafting 4 2.5 means that 2.5 of 4 drafted tokens are accepted.")
+    device, source, peaks = _device(device_name, bandwidth, teraflops)
     found = report(
         from_path(file, bits),
         device,
@@ -43,21 +43,22 @@ def ceiling(
     )
     if source:
         words = f"{device.name}: {units.bandwidth(device.bandwidth_bytes_per_s)}, {source}"
-        found = replace(found, assumptions=(*found.assumptions, words))
+        found = replace(found, assumptions=(*found.assumptions, *peaks, words))
     if as_json:
         print_json(found.to_json())
     else:
         say(text(found))
 
 
-def _device(name: str | None, bandwidth: str | None, teraflops: float | None) -> tuple[Device, str]:
-    """And where its figures come from. What is typed stands before what is known. Raises BadInput."""
+def _device(name: str | None, bandwidth: str | None, teraflops: float | None) -> tuple[Device, str, list[str]]:
+    """And where its figures come from, with its compute peaks where they are two. What is typed stands before what is
+    known. Raises BadInput."""
     stated = None if bandwidth is None else bandwidth_bytes_per_s(bandwidth)
     peak = None if teraflops is None else teraflops * TERA
     if name is None:
         if stated is None:
-            raise BadInput("Say what to compute with: --device 'RTX 3090', or --bandwidth in GB/s.")
-        return Device("device", stated, peak), ""
+            raise BadInput("Name a device (--device 'RTX 3090') or a bandwidth in GB/s (--bandwidth 936).")
+        return Device("device", stated, peak), "", []
     with open_database(Settings()).read() as session:
         found = known_devices(session).find(name)
     device = replace(
@@ -65,7 +66,12 @@ def _device(name: str | None, bandwidth: str | None, teraflops: float | None) ->
         bandwidth_bytes_per_s=found.device.bandwidth_bytes_per_s if stated is None else stated,
         peak_flops=found.device.peak_flops if peak is None else peak,
     )
-    return device, found.source if device == found.device else f"{found.source}, corrected as typed"
+    source = found.source if device == found.device else f"{found.source}, corrected as typed"
+    slow, fast = found.compute_flops_per_s, device.peak_flops
+    if peak is not None or not slow or not fast or slow == fast:
+        return device, source, []
+    peaks = f"prefill uses the fastest path of {device.name}, {number(fast / TERA)} TFLOP/s"
+    return device, source, [f"{peaks}; FP16 with FP32 accumulate reaches {number(slow / TERA)}"]
 
 
 def text(found: Report) -> str:

@@ -60,7 +60,7 @@ def peak(tflops: float, slug: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"schema": "roofmark.machine/1", "machine": document, "unknowns": []})
     else:
-        say(f"{slug}: its processor computes {number(tflops)} TFLOP/s at most, as you say.")
+        say(f"{slug}: peak compute of the CPU set to {number(tflops)} TFLOP/s.")
 
 
 def list_them(as_json: bool) -> None:
@@ -87,7 +87,7 @@ def list_devices(text: str, as_json: bool) -> None:
         figures = [
             f"{units.bandwidth(device.bandwidth_bytes_per_s):>10}",
             f"{size(device.memory_bytes):>8}",
-            f"{_tera(device.compute_flops_per_s):>5} TFLOP/s",
+            f"{_tera(device.compute_flops_per_s):>5} / {_tera(device.fastest_flops_per_s):>6} TFLOP/s",
         ]
         say("  ".join([f"{device.name:<44}", *figures, device.source]))
     if not found:
@@ -132,9 +132,9 @@ def _probe_lines(slug: str, row: BandwidthProbe) -> list[str]:
     assert row.median_bytes_per_s is not None
     record = row.record
     return [
-        f"{slug} reads its memory with at least {units.bandwidth(row.best_bytes_per_s)}.",
+        f"{slug}: memory bandwidth at least {units.bandwidth(row.best_bytes_per_s)}.",
         f"Best of {record['samples']} samples, median {units.bandwidth(row.median_bytes_per_s)}, "
-        f"threads {row.threads}, buffer {size(record['buffer_bytes'])}. A lower bound: the hardware does this or more.",
+        f"threads {row.threads}, buffer {size(record['buffer_bytes'])}. This is a lower bound.",
         *record["remarks"],
     ]
 

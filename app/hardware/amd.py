@@ -1,4 +1,4 @@
-"""AMD cards, by `amd-smi`, else by the older `rocm-smi`, which tells no bandwidth."""
+"""AMD GPUs, by `amd-smi`, else by the older `rocm-smi`, which tells no bandwidth."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +28,7 @@ def from_amd_smi(text: str) -> Sequence[Accelerator]:
     found = [_smi_card(card) for card in cards if isinstance(card, dict)] if isinstance(cards, list) else []
     named = [card for card in found if card.name]
     if not named:
-        raise NoAnswer(marked("amd-smi lists no card"))
+        raise NoAnswer(marked("amd-smi lists no GPU"))
     return named
 
 
@@ -60,7 +60,7 @@ def from_rocm_smi(text: str) -> Sequence[Accelerator]:
         if name:
             found.append(Accelerator(name=name, memory_bytes=int(memory) if memory else None))
     if not found:
-        raise NoAnswer(marked("rocm-smi lists no card"))
+        raise NoAnswer(marked("rocm-smi lists no GPU"))
     return found
 
 

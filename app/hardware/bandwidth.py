@@ -80,7 +80,7 @@ def measure(llc_bytes: int | None, say: Say) -> Reading:
 
     Runs in a process of its own: it takes a buffer of 1 GiB and every core.
     """
-    say(marked("Looking whether the machine is idle."))
+    say(marked("Checking that the machine is idle."))
     busy_share = _busy_share(IDLE_S)
     buffer_bytes = buffer_size(llc_bytes, available_ram_bytes())
     say(marked("Filling {size} of memory.", size=size(buffer_bytes)))
@@ -159,8 +159,8 @@ def remarks(reading: Reading) -> list[str]:
     if not reading.was_idle:
         told.append(
             marked(
-                "The machine was not idle before it began ({share:.0f} % of its processor was busy): "
-                "other programs take their share of the bandwidth, so measure again when they are done.",
+                "The machine was not idle before the measurement ({share:.0f} % CPU load): other programs use "
+                "bandwidth too, so measure again when they have finished.",
                 share=100 * reading.busy_share,
             )
         )
@@ -178,12 +178,12 @@ def remarks(reading: Reading) -> list[str]:
         told.append(
             marked(
                 "Half of the buffer was read {ratio:.2g} times as fast as all of it: a cache larger than the "
-                "system tells takes part, and the true figure may be lower.",
+                "system reports is involved, so the true bandwidth may be lower.",
                 ratio=reading.plateau_ratio,
             )
         )
     if reading.buffer_bytes < SMALLEST_BUFFER_BYTES:
-        told.append(marked("Memory was short, so only {size} were read.", size=size(reading.buffer_bytes)))
+        told.append(marked("Little memory was free, so only {size} was read.", size=size(reading.buffer_bytes)))
     return told
 
 

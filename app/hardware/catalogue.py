@@ -1,12 +1,14 @@
 """What devices are known to do: `devices.csv`, one line a device with its source, and a person's own devices.
 
 Names are compared by their words: `RTX 3090`, `GeForce RTX 3090` and `NVIDIA GeForce RTX 3090` are one device, while
-`RTX 4090 Laptop GPU` is not the RTX 4090. Where a name fits several devices they are candidates, and none is taken.
+`RTX 4090 Laptop GPU` is not the RTX 4090 and `L40` is not the L40S. A name that fits several devices selects none: they
+are candidates.
 """
 
 import csv
 import difflib
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -17,9 +19,22 @@ from app.hardware.profile import CATALOGUE, Accelerator
 GIB = 1 << 30
 BUILT_IN = Path(__file__).with_name("devices.csv")
 
-# words that tell no two devices apart
+# words that tell no two devices apart; the RTX of the TITAN RTX does
 _NOISE = re.compile(
-    r"\b(?:nvidia|geforce|tesla|gtx|rtx|amd|ati|radeon|rx|instinct|intel|arc|apple|graphics|gpu|core)(?![a-z])"
+    r"\b(?:nvidia|geforce|tesla|gtx|(?<!titan )rtx|amd|ati|radeon|rx|instinct|intel|arc|apple|graphics|gpu|core"
+    r"|generation|radv)(?![a-z])"
+)
+# brands that share model numbers: an RX 580 is no GTX 580
+_VENDORS = (
+    ("nvidia", re.compile(r"\b(?:nvidia|geforce|quadro|tesla|gtx|rtx)(?![a-z])")),
+    ("amd", re.compile(r"\b(?:amd|ati|radeon|rx|instinct)(?![a-z])")),
+    ("intel", re.compile(r"\b(?:intel|arc)(?![a-z])")),
+    ("apple", re.compile(r"\bapple(?![a-z])")),
+)
+_SERIES = re.compile(r"\b[gr]tx(?![a-z])")
+# the chip, which Mesa and other drivers put behind the name of the card
+_DRIVER_SUFFIX = re.compile(
+    r"\s*\((?:radv|nvk|anv|amd open-source driver|llpc|nvgpu|dg2|bmg|lnl|mtl|arl|ptl|adl|rpl|tgl)\b[^)]*\)$", re.I
 )
 _SIZE = re.compile(r"\b(\d+)\s*(?:gb|gib)\b")
 _MEMORY_TOLERANCE = 0.12  # what a driver keeps for itself, and GB against GiB
@@ -81,8 +96,8 @@ class Catalogue:
         self.devices: Sequence[Device] = tuple(devices)
 
     @cached_property
-    def _words(self) -> list[tuple[Device, frozenset[str]]]:
-        return [(device, frozenset(_words(name))) for device in self.devices for name in (device.name, *device.aliases)]
+    def _words(self) -> list[tuple[Device, Counter[str]]]:
+        return [(device, Counter(_words(name))) for device in self.devices for name in (device.name, *device.aliases)]
 
     def with_own(self, own: Iterable[Device]) -> "Catalogue":
         """A person's device stands before everything else, and in the place of one of its name."""
@@ -91,20 +106,32 @@ class Catalogue:
         return Catalogue([*first, *(device for device in self.devices if device.name.casefold() not in names)])
 
     def find(self, name: str, memory_bytes: int | None = None) -> Match:
-        """The device that `name` means; its memory tells variants apart."""
-        words = frozenset(_words(name))
+        """The device that `name` means. Its memory tells variants apart; a processor's name may be followed by that of
+        its graphics, and a card's by that of its chip."""
+        match = Match(None)
+        for spelling in _spellings(name):
+            match = self._find(spelling, memory_bytes)
+            if match.device or match.candidates:
+                return match
+        return match
+
+    def _find(self, name: str, memory_bytes: int | None) -> Match:
+        words = Counter(_words(name))
         if not words:
             return Match(None)
-        memory_bytes = memory_bytes or _named_memory(name)
-        same = _unique(device for device, known in self._words if known == words)
-        wider = _unique(device for device, known in self._words if known > words)
-        for found in (same, wider):
-            fitting = [device for device in found if _has_memory(device, memory_bytes)] if memory_bytes else found
-            if len(fitting) == 1 and (found is same or memory_bytes):
-                return Match(fitting[0])
-            if found:
-                return Match(None, fitting or found)
-        return Match(None)
+        wider = [(device, own) for device, own in self._words if own >= words and _is_same_brand(name, device)]
+        exact = _unique(device for device, own in wider if own == words)
+        if not exact:
+            return Match(None, _unique(device for device, _words in wider))
+        if not memory_bytes:
+            spelled = [device for device in exact if _full_name(name) in _full_names(device)]
+            if len(spelled) == 1:  # GH200 480GB: the size in a name is not always that of the card's own memory
+                return Match(spelled[0])
+        size = memory_bytes or _named_memory(name)
+        fitting = [device for device in exact if _has_memory(device, size)] if size else exact
+        if len(fitting) == 1:
+            return Match(fitting[0])
+        return Match(None, fitting or exact)
 
     def similar(self, name: str) -> list[Device]:
         """Up to three devices whose names look like `name`, the likeliest first."""
@@ -160,6 +187,37 @@ def _words(name: str) -> list[str]:
     """
     text = re.sub(r"\((?:r|tm|c)\)|[®™]|\bw/", " ", name.casefold())
     return re.findall(r"[a-z]+|\d+", _NOISE.sub(" ", _SIZE.sub(" ", text)))
+
+
+def _spellings(name: str) -> list[str]:
+    """
+    >>> _spellings("AMD Ryzen AI 9 HX 370 w/ Radeon 890M")
+    ['AMD Ryzen AI 9 HX 370 w/ Radeon 890M', 'AMD Ryzen AI 9 HX 370', 'Radeon 890M']
+    >>> _spellings("AMD Radeon RX 7900 XTX (RADV NAVI31)")
+    ['AMD Radeon RX 7900 XTX (RADV NAVI31)', 'AMD Radeon RX 7900 XTX']
+    """
+    parts = re.split(r"\s+w/\s*", name, maxsplit=1)
+    shorter = [*parts, _DRIVER_SUFFIX.sub("", name)]
+    return list(dict.fromkeys(spelling.strip() for spelling in (name, *shorter) if spelling.strip()))
+
+
+def _is_same_brand(name: str, device: Device) -> bool:
+    """False where the name states another vendor, or GTX where the device is an RTX."""
+    text = name.casefold()
+    vendors = {vendor for vendor, pattern in _VENDORS if pattern.search(text)}
+    if vendors and device.vendor and device.vendor not in ("generic", *vendors):
+        return False
+    series, of_device = set(_SERIES.findall(text)), set(_SERIES.findall(device.name.casefold()))
+    return not series or not of_device or bool(series & of_device)
+
+
+def _full_name(name: str) -> frozenset[str]:
+    """Its words and sizes."""
+    return frozenset((*_words(name), *(f"{size} GB" for size in _SIZE.findall(name.casefold()))))
+
+
+def _full_names(device: Device) -> list[frozenset[str]]:
+    return [_full_name(name) for name in (device.name, *device.aliases)]
 
 
 def is_same_name(one: str, other: str) -> bool:

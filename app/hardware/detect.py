@@ -23,7 +23,7 @@ def detect(catalogue: Catalogue | None = None) -> Profile:
     sources: dict[str, Callable[[], Sequence[Accelerator]]] = (
         {marked("GPU"): apple.read_gpus}
         if is_mac
-        else {marked("NVIDIA cards"): nvidia.read, marked("AMD cards"): amd.read, marked("Intel cards"): intel.read}
+        else {marked("NVIDIA GPUs"): nvidia.read, marked("AMD GPUs"): amd.read, marked("Intel GPUs"): intel.read}
     )
     unknowns = list(profile.unknowns)
     for what, read in sources.items():
@@ -63,7 +63,8 @@ def _completed(profile: Profile, cards: Sequence[Accelerator], catalogue: Catalo
         if accelerators[-1].bandwidth_bytes_per_s is None:
             unknowns.append(
                 Unknown(
-                    marked("Bandwidth of {name}", name=card.name), marked("neither the card nor the catalogue tells it")
+                    marked("Bandwidth of {name}", name=card.name),
+                    marked("not reported by the device and not in the catalogue"),
                 )
             )
         if device is not None and device.kind == "apu" and bandwidth is None:

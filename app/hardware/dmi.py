@@ -70,7 +70,7 @@ def ram_of(modules: Sequence[Module]) -> tuple[Ram, list[Unknown]]:
     rates = [module.data_rate_mt_per_s for module in modules if module.data_rate_mt_per_s]
     unknowns = []
     if len(rates) < len(modules):
-        unknowns.append(Unknown(marked("Speed of the memory"), marked("the board does not tell it for each module")))
+        unknowns.append(Unknown(marked("Speed of the memory"), marked("the board does not report it for every module")))
         rates = []
     bus_bits = _bus_bits(modules)
     if bus_bits is None:

@@ -1,4 +1,4 @@
-"""Intel cards, by `xpu-smi`, else by what the kernel lists of them. Neither tells a bandwidth.
+"""Intel GPUs, by `xpu-smi`, else by what the kernel lists of them. Neither tells a bandwidth.
 
 Graphics within a processor share its memory and read it no faster than its cores do: they are no card of their own.
 """
@@ -58,7 +58,7 @@ def from_xpu_smi(text: str) -> dict[int, Accelerator]:
     found = {index: Accelerator(name) for index, name in named if name and not _SHARED.search(name)}
     if not found:
         raise NoAnswer(
-            marked("xpu-smi lists no card with memory of its own") if named else marked("xpu-smi lists no card")
+            marked("xpu-smi lists no GPU with memory of its own") if named else marked("xpu-smi lists no GPU")
         )
     return found
 

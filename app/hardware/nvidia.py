@@ -1,4 +1,4 @@
-"""NVIDIA cards, by NVML (the extra `nvidia`), else by `nvidia-smi`, which tells no bus width."""
+"""NVIDIA GPUs, by NVML (the extra `nvidia`), else by `nvidia-smi`, which tells no bus width."""
 
 import csv
 import io
@@ -84,7 +84,7 @@ def from_nvidia_smi(text: str) -> Sequence[Accelerator]:
     """Lines of `name, MiB`. Raises NoAnswer."""
     rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if len(row) == 2]
     if not rows:
-        raise NoAnswer(marked("nvidia-smi lists no card"))
+        raise NoAnswer(marked("nvidia-smi lists no GPU"))
     return [
         Accelerator(name=name, memory_bytes=int(memory * MIB) if (memory := number(size)) else None)
         for name, size in rows

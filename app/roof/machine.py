@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from sqlmodel import Session
 
 from app.ceiling.decode import DecodeCeiling, Device, Split
-from app.ceiling.efficiency import judge, mbu, published_kind
+from app.ceiling.efficiency import judge, mbu
 from app.hardware.catalogue import Catalogue
 from app.i18n import _, pause
 from app.models import Machine
 from app.roof.foundation import Foundation, foundation
+from app.roof.peers import decode_peers
 from app.roof.points import decode_of, step_of
 from app.samples import Point
 from app.store.decodes import Decode, fastest_decodes
@@ -32,6 +33,7 @@ class ModelUse:
     mbu: float
     """As a share of 1, never clamped."""
     verdict: str
+    """Beside published results of its kind; empty where there are too few."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,6 @@ def _use(found: Foundation, one: Decode, catalogue: Catalogue) -> ModelUse:
     ceiling = decode_of(found, read, one.drafts)
     speed = one.tokens_per_s * read.batch
     share = mbu(speed, ceiling.tokens_per_s)
-    first = catalogue.find(found.holders[0].device.name, found.holders[0].memory_bytes).device
     return ModelUse(
         model=one.model.name,
         quantization=one.model.quantization,
@@ -85,7 +86,7 @@ def _use(found: Foundation, one: Decode, catalogue: Catalogue) -> ModelUse:
         tokens_per_s=speed,
         ceiling=ceiling,
         mbu=share,
-        verdict=judge(share, published_kind(first.name, first.vendor, first.kind, found.geometry) if first else "all"),
+        verdict=judge(share, decode_peers(found, catalogue)),
     )
 
 

@@ -173,7 +173,9 @@ def _above(found: Foundation, one: Step, share: float, drafts: Drafts | None) ->
 def _prefill(found: Foundation, point: Point) -> tuple[PrefillCeiling | None, str]:
     """And why there is none."""
     if point.concurrency > 1:
-        return None, _("Several streams ran at once, which share what computing there is.")
+        return None, _(
+            "Several streams ran at once and shared the compute, so there is no prefill ceiling for one of them."
+        )
     without = next((holder for holder in found.holders if holder.device.peak_flops is None), None)
     if without is not None:
         return None, _(

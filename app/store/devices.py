@@ -28,6 +28,8 @@ class KnownDevice:
     source: str
     """Where its bandwidth comes from, in words."""
     memory_bytes: int | None
+    compute_flops_per_s: float | None = None
+    """Dense FP16 with FP32 accumulate; the peak of `device` is that of its fastest path."""
 
     @property
     def name(self) -> str:
@@ -91,14 +93,16 @@ def local_name(device: str, machine: str) -> str:
 
 def _of_catalogue(device: catalogue.Device) -> KnownDevice:
     here = decode.Device(device.name, device.bandwidth_bytes_per_s, device.peak_flops)
-    return KnownDevice(here, f"{machines.source_words(CATALOGUE)}: {device.source}", device.memory_bytes)
+    return KnownDevice(
+        here, f"{machines.source_words(CATALOGUE)}: {device.source}", device.memory_bytes, device.compute_flops_per_s
+    )
 
 
 def _of_machine(device: MachineDevice, machine: str) -> KnownDevice:
     """One of them, where there are several equal ones."""
     stated = device.bandwidths[0]
     here = decode.Device(local_name(device.name, machine), stated.bytes_per_s, device.peak_flops)
-    return KnownDevice(here, stated.words, device.memory_bytes)
+    return KnownDevice(here, stated.words, device.memory_bytes, device.compute_flops_per_s)
 
 
 @kept(1)
@@ -136,6 +140,7 @@ def _known(device: Device) -> catalogue.Device:
     return catalogue.Device(
         name=device.name,
         vendor=builtin.vendor if builtin else "",
+        memory_kind=builtin.memory_kind if builtin else "",
         kind=device.kind,
         bandwidth_bytes_per_s=device.bandwidth_bytes_per_s,
         source=device.source or "your own figure",

@@ -97,7 +97,7 @@ def _device(form: Fields, devices: KnownDevices) -> KnownDevice:
     name = form.get("device").strip()
     if not name:
         if bandwidth is None:
-            raise BadInput(_("Pick a device or type a bandwidth: it is what the ceiling is made of."))
+            raise BadInput(_("Pick a device or type a bandwidth."))
         return KnownDevice(Device(_("the device"), bandwidth, peak), _("as typed"), None)
     found = devices.find(name)
     if bandwidth is None and peak is None:

@@ -26,7 +26,7 @@ def test_above_all_is_shown_and_explained() -> None:
     one = stepped(LLAMA_8B)
     assert why_above_all(0.99, LLAMA_8B, one, is_bandwidth_measured=False) == ()
     typed_in = why_above_all(1.2, LLAMA_8B, one, is_bandwidth_measured=False)
-    assert typed_in[0] == "the bandwidth taken for this machine is too low"
+    assert typed_in[0] == "the bandwidth assumed for this machine is too low"
     assert any("speculative" in reason for reason in typed_in)
     moe = from_config(MODELS["Qwen3-30B-A3B"], 4.85)
     told = why_above_all(1.2, moe, stepped(moe), True, cache_bytes=1 << 30, is_speculative=False)

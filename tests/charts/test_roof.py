@@ -42,7 +42,7 @@ def test_the_roofline_bends_where_computing_takes_over() -> None:
     go.Figure(data=figure.data, layout=figure.layout)
     assert figure.data[0]["x"][1] == pytest.approx(100)
     assert figure.data[0]["y"][1:] == [100, 100]
-    assert "Below 100 FLOP for each byte memory binds" in figure.summary
+    assert "Below 100 FLOP per byte memory bandwidth is the limit" in figure.summary
     assert figure.table.rows == (("Decode", "0.500", "0.300", "0.500"), ("Prefill", "400", "40.0", "100"))
 
 

@@ -75,10 +75,10 @@ def test_the_sweep_is_one_half_all_cores_and_all_threads(physical: int, logical:
     [
         ({}, None),
         ({"median_bytes_per_s": 25e9}, "Unstable"),
-        ({"busy_share": 0.9}, "90 % of its processor was busy"),
-        ({"plateau_ratio": 1.5}, "a cache larger than the system tells"),
+        ({"busy_share": 0.9}, "90 % CPU load"),
+        ({"plateau_ratio": 1.5}, "a cache larger than the system reports"),
         ({"plateau_ratio": 0.5}, "more slowly than all of it"),
-        ({"buffer_bytes": 256 * MIB}, "only 268 MB were read"),
+        ({"buffer_bytes": 256 * MIB}, "only 268 MB was read"),
     ],
 )
 def test_what_makes_a_reading_doubtful_is_said(change: dict[str, float], said: str | None) -> None:
@@ -93,7 +93,7 @@ def test_measuring_looks_at_idleness_and_memory_first(monkeypatch: pytest.Monkey
     monkeypatch.setattr(bandwidth, "available_ram_bytes", lambda: 0)
     with pytest.raises(Conflict):
         bandwidth.measure(None, steps.append)
-    assert steps == ["Looking whether the machine is idle."]
+    assert steps == ["Checking that the machine is idle."]
 
 
 def test_neither_the_pages_nor_the_command_line_load_numpy() -> None:

@@ -1,4 +1,4 @@
-"""Intel cards as xpu-smi prints them and as the kernel lists them; both are made by hand here."""
+"""Intel GPUs as xpu-smi prints them and as the kernel lists them; both are made by hand here."""
 
 import json
 from pathlib import Path
@@ -72,12 +72,12 @@ def test_the_catalogue_knows_their_bandwidth(name: str, catalogued: int, gb_per_
 @pytest.mark.parametrize(
     ("devices", "said"),
     [
-        ([], "xpu-smi lists no card"),
-        ([{"device_id": 0, "device_name": "Intel(R) UHD Graphics 770"}], "no card with memory of its own"),
-        ([{"device_id": 0, "device_name": "Intel(R) Iris(R) Xe Graphics"}], "no card with memory of its own"),
-        ([{"device_id": 0, "device_name": "Intel(R) Arc(TM) Graphics"}], "no card with memory of its own"),
-        ([{"device_id": 0, "device_name": "Intel(R) Arc(TM) 140V GPU"}], "no card with memory of its own"),
-        ([{"device_id": "0", "device_name": 5}, "odd"], "xpu-smi lists no card"),
+        ([], "xpu-smi lists no GPU"),
+        ([{"device_id": 0, "device_name": "Intel(R) UHD Graphics 770"}], "no GPU with memory of its own"),
+        ([{"device_id": 0, "device_name": "Intel(R) Iris(R) Xe Graphics"}], "no GPU with memory of its own"),
+        ([{"device_id": 0, "device_name": "Intel(R) Arc(TM) Graphics"}], "no GPU with memory of its own"),
+        ([{"device_id": 0, "device_name": "Intel(R) Arc(TM) 140V GPU"}], "no GPU with memory of its own"),
+        ([{"device_id": "0", "device_name": 5}, "odd"], "xpu-smi lists no GPU"),
     ],
 )
 def test_graphics_within_a_processor_are_no_card(devices: list[object], said: str) -> None:
@@ -116,7 +116,7 @@ def test_a_machine_without_intel_graphics_has_none_and_lacks_nothing(
     monkeypatch.setattr(intel, "DRM", drm(tmp_path, card0={"device/vendor": "0x10de"}))
     monkeypatch.setattr("platform.system", lambda: "Linux")
     assert intel.read() == []
-    assert not any(unknown.what == "Intel cards" for unknown in detect.detect().unknowns)
+    assert not any(unknown.what == "Intel GPUs" for unknown in detect.detect().unknowns)
 
 
 def test_what_has_no_name_or_place_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

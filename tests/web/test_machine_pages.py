@@ -275,7 +275,7 @@ PROFILE = Profile(
     ram_bandwidth_bytes_per_s=89.6e9,
     ram_bandwidth_source="sensor",
     accelerators=(Accelerator("NVIDIA GeForce RTX 3090", 2, 24 << 30, 936.1e9, source="sensor", note="NVML"),),
-    unknowns=(Unknown("AMD cards", "amd-smi is not installed"),),
+    unknowns=(Unknown("AMD GPUs", "amd-smi is not installed"),),
 )
 
 
@@ -379,7 +379,7 @@ def test_a_doubtful_measurement_after_a_sound_one_is_told_and_does_not_count(
             bandwidth.finish(session, probe.id, reading)
     page = client.get("/machines/box").text
     assert "best 30.0 GB/s" in page
-    assert "The newest measurement, 15.0 GB/s just now, is doubtful, so the one before it counts." in page
+    assert "The newest measurement, 15.0 GB/s just now, is doubtful, so the previous one is used." in page
 
 
 @pytest.mark.parametrize(("stated", "counts"), [(None, 15e9), (10e9, 15e9), (89.6e9, 89.6e9)])
@@ -397,7 +397,7 @@ def test_a_doubtful_measurement_never_lowers_what_is_known(
     assert {each.bytes_per_s for each in memory.bandwidths} == {15e9, stated or 15e9}
     page = client.get("/machines/box").text
     assert "a lower bound, in doubt" in page
-    assert ("the higher figure that is stated counts" in page) == (counts != 15e9)
+    assert ("the higher stated figure is used" in page) == (counts != 15e9)
 
 
 def test_an_archived_machine_leaves_the_lists_and_keeps_its_runs(client: TestClient, database: Database) -> None:

@@ -74,7 +74,7 @@ def test_no_such_model(client: TestClient, run: str) -> None:
 def test_from_a_run_to_the_form_and_back(client: TestClient, unknown: str) -> None:
     page = client.get(f"/runs/{unknown}").text
     assert "How many bytes the model reads for a token is unknown" in text_of(page)
-    link = re.search(r'href="(/models/1\?back=[^"]+)#tell">Tell it<', page)
+    link = re.search(r'href="(/models/1\?back=[^"]+)#tell">Add model details<', page)
     assert link is not None
     form = client.get(link[1]).text
     assert f'name="back" value="/runs/{unknown}#roof-title"' in form

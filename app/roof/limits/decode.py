@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from statistics import fmean, median, stdev
 
 from app.ceiling.decode import USUAL_SHARE
-from app.ceiling.efficiency import NEAR, PUBLISHED_SHARES, published_kind
+from app.ceiling.efficiency import describe, least_usual
 from app.ceiling.types import KV_BITS
 from app.hardware.catalogue import built_in
 from app.i18n import _, pause
@@ -13,6 +13,7 @@ from app.metrics.summary import percentile
 from app.roof.foundation import Foundation
 from app.roof.limits.base import NOTABLE, Evidence, Limit, decodes
 from app.roof.limits.heat import held_back
+from app.roof.peers import decode_peers
 from app.roof.points import PointRoof
 from app.units import number, plural, size
 
@@ -59,41 +60,41 @@ def unknown(seen: Evidence) -> Iterator[str]:
         )
     elif roof.cache:
         yield _("Decode: {why}.", why=roof.cache)
+    elif roof.mbu and roof.decode_tokens_per_s and seen.foundation and not decode_peers(seen.foundation, built_in()):
+        yield _(
+            "Decode: {share} % of its ceiling ({speed} of {ceiling} tok/s); too few results of its kind are published "
+            "to say whether that is usual.",
+            share=number(roof.mbu * 100),
+            speed=number(roof.decode_tokens_per_s),
+            ceiling=number(roof.decode.tokens_per_s),
+        )
 
 
 # --- the ceiling -----------------------------------------------------------------------------------------------------
 
 
-def _usual(found: Foundation) -> tuple[float, str]:
-    """The share from which on a decode is as near its ceiling as is usual on its device, and what is usual there."""
-    low, high = (f"{100 * share:.0f}" for share in USUAL_SHARE)
-    holder = found.holders[0]
-    device = built_in().find(holder.device.name, holder.memory_bytes).device
-    kind = published_kind(device.name, device.vendor, device.kind, found.geometry) if device else "all"
-    usual, what = PUBLISHED_SHARES[kind]
-    if (least := (1 - NEAR) * usual / 100) < USUAL_SHARE[0]:
-        return least, _("the median of {what} is {percent} %", what=_(what), percent=usual)
-    return USUAL_SHARE[0], _("good results reach {low} to {high} %", low=low, high=high)
+def _usual(found: Foundation) -> tuple[float, str] | None:
+    """The share of the ceiling from which on a decode is usual for its kind, in words; None: nobody knows."""
+    group = decode_peers(found, built_in())
+    return (least_usual(group), describe(group)) if group else None
 
 
 def _is_usual(seen: Evidence) -> bool:
     share = seen.roof.mbu if seen.roof else None
-    return bool(share and seen.foundation and share >= _usual(seen.foundation)[0])
+    usual = _usual(seen.foundation) if seen.foundation else None
+    return bool(share and share >= (usual[0] if usual else USUAL_SHARE[0]))
 
 
 def _bandwidth(seen: Evidence, is_explained: bool) -> Iterator[Limit]:
     roof, found = seen.roof, seen.foundation
     if roof is None or found is None or roof.mbu is None or roof.decode_tokens_per_s is None:
         return
-    least, usual = _usual(found)
-    evidence = _(
-        "{share} % of the ceiling ({speed} of {ceiling} tok/s), and {usual}",
-        share=number(roof.mbu * 100),
-        speed=number(roof.decode_tokens_per_s),
-        ceiling=number(roof.decode.tokens_per_s),
-        usual=usual,
-    )
-    if least <= roof.mbu <= 1 and not roof.cache:
+    usual = _usual(found)
+    share, speed, ceiling = number(roof.mbu * 100), number(roof.decode_tokens_per_s), number(roof.decode.tokens_per_s)
+    evidence = _("{share} % of the ceiling ({speed} of {ceiling} tok/s)", share=share, speed=speed, ceiling=ceiling)
+    if usual:
+        evidence = _("{evidence}; {usual}", evidence=evidence, usual=usual[1])
+    if _is_usual(seen) and roof.mbu <= 1 and not roof.cache:
         yield Limit(
             "bandwidth",
             "Decode",
@@ -101,18 +102,18 @@ def _bandwidth(seen: Evidence, is_explained: bool) -> Iterator[Limit]:
             evidence,
             _("Read fewer bytes for each token, or take faster memory: see what it would take."),
         )
-    elif roof.mbu < least and not is_explained:
-        if loads := [fmean(told) for told in sensed.card_loads(seen.rounds, sensed.decode_span_ms)]:
+    elif usual and roof.mbu < usual[0] and not is_explained:
+        if loads := [fmean(readings) for readings in sensed.card_loads(seen.rounds, sensed.decode_span_ms)]:
             evidence += _("; the busiest card worked {percent} % of the time", percent=number(max(loads)))
-        evidence += _("; nothing that was measured tells what it is")
+        evidence += _("; the measurements do not show the cause")
         yield Limit(
             "other",
             "Decode",
             _("Something other than memory bandwidth."),
             evidence,
             _(
-                "Measure another quantization here, which tells the fixed cost of a layer; then try a newer build of "
-                "the engine."
+                "Measure another quantization on this machine to learn the fixed cost per layer, then try a newer "
+                "build of the engine."
             ),
         )
 

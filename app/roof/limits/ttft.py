@@ -4,10 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from app.ceiling.efficiency import describe, is_slow_prefill
+from app.hardware.catalogue import built_in
 from app.i18n import _
 from app.metrics import clock, sensed
 from app.roof.limits.base import NOTABLE, Evidence, Limit
 from app.roof.limits.heat import held_back
+from app.roof.peers import prefill_peers
 from app.samples import Sample
 from app.units import number, plural
 
@@ -15,8 +18,6 @@ MOSTLY = 0.5
 """Share of TTFT from which on a part of it is what limits."""
 NEGLIGIBLE_MS = 20.0
 """HTTP, template and the first decode step take some time everywhere."""
-FAR = 0.25
-"""Share of the prefill ceiling below which more than the prompt's length is to blame."""
 MISSED = 0.5
 """Share of a repeated prompt below which the cache did not help."""
 
@@ -184,12 +185,18 @@ def _prompt(seen: Evidence, parts: Parts) -> Iterator[Limit]:
     remedy = _("Send shorter prompts, or begin them alike so that the prompt cache helps.")
     roof = seen.roof
     if roof is not None and roof.prefill is not None and roof.prefill_share is not None:
-        binds = _("computing") if roof.prefill.bound == "compute" else _("memory bandwidth")
-        evidence += _(", {share} % of what {binds} allows", share=number(roof.prefill_share * 100), binds=binds)
-        if roof.prefill_share < FAR:
+        binds = _("compute") if roof.prefill.bound == "compute" else _("memory bandwidth")
+        evidence += _(
+            ", {share} % of the prefill ceiling, which {binds} sets",
+            share=number(roof.prefill_share * 100),
+            binds=binds,
+        )
+        group = prefill_peers(seen.foundation, built_in()) if seen.foundation else None
+        if group and is_slow_prefill(roof.prefill_share, group):
+            evidence += _("; {usual}", usual=describe(group))
             remedy = _(
-                "The hardware allows much more: try larger batches of the prompt (llama.cpp: `-ub`), flash attention, "
-                "or a newer build of the engine; and begin prompts alike so that the prompt cache helps."
+                "Such hardware usually does much better: try larger batches of the prompt (llama.cpp: `-ub`), flash "
+                "attention, or a newer build of the engine; and begin prompts alike so that the prompt cache helps."
             )
     yield Limit("prompt", "TTFT", _("The prompt's length: its processing is most of the time."), evidence, remedy)
 
