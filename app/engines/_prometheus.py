@@ -110,15 +110,28 @@ class Histogram:
     def mean(self) -> float:
         return self.sum / self.count
 
-    def quantile(self, share: float) -> tuple[float, float, float] | None:
-        """Interpolated within its bucket, and the bucket's bounds; None where it lies above the last finite bound."""
-        rank, lower, below = share * self.count, 0.0, 0.0
+    def percentile_bounds(self, percent: int) -> tuple[float, float | None] | None:
+        """Between which bounds the percentile lies, linear between the closest ranks as ours are (metrics.summary).
+
+        No upper one above the last finite bound; None where that is the only one, or the buckets do not hold all
+        observations.
+        """
+        place = (self.count - 1) * percent / 100
+        buckets = [self._bucket(math.floor(place) + 1), self._bucket(math.ceil(place) + 1)]
+        if None in buckets:
+            return None
+        (low, _), (_, high) = buckets  # type: ignore[misc]  # none is None
+        if math.isinf(high):
+            return (low, None) if low > 0 else None
+        return low, high
+
+    def _bucket(self, rank: int) -> tuple[float, float] | None:
+        """The bounds of the bucket that holds the observation of that rank, from 1."""
+        lower = 0.0
         for bound, upto in self.buckets:
-            if upto >= rank and upto > below:
-                if math.isinf(bound):
-                    return None
-                return lower + (bound - lower) * (rank - below) / (upto - below), lower, bound
-            lower, below = bound, upto
+            if upto >= rank:
+                return lower, bound
+            lower = bound
         return None
 
 
