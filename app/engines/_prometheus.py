@@ -111,25 +111,16 @@ class Histogram:
         return self.sum / self.count
 
     def percentile_bounds(self, percent: int) -> tuple[float, float | None] | None:
-        """Between which bounds the percentile lies, linear between the closest ranks as ours are (metrics.summary).
+        """The bounds of the bucket that holds the percentile: the smallest observation that as many do not exceed.
 
         No upper one above the last finite bound; None where that is the only one, or the buckets do not hold all
         observations.
         """
-        place = (self.count - 1) * percent / 100
-        buckets = [self._bucket(math.floor(place) + 1), self._bucket(math.ceil(place) + 1)]
-        if None in buckets:
-            return None
-        (low, _), (_, high) = buckets  # type: ignore[misc]  # none is None
-        if math.isinf(high):
-            return (low, None) if low > 0 else None
-        return low, high
-
-    def _bucket(self, rank: int) -> tuple[float, float] | None:
-        """The bounds of the bucket that holds the observation of that rank, from 1."""
-        lower = 0.0
+        rank, lower = math.ceil(self.count * percent / 100), 0.0
         for bound, upto in self.buckets:
             if upto >= rank:
+                if math.isinf(bound):
+                    return (lower, None) if lower > 0 else None
                 return lower, bound
             lower = bound
         return None
