@@ -268,20 +268,23 @@ def _slopes(by_point: dict[Point, list[Sample]]) -> list[Measured]:
         more = more_tokens - tokens
         if more < MIN_FRESH_TOKENS:
             continue
-        seconds = (median(more_ttfts) - median(ttfts)) / 1000
-        bounds = difference_interval(ttfts, more_ttfts)
-        certain = bounds is not None and bounds[0] > 0
+        later_ms = median(more_ttfts) - median(ttfts)
+        bounds_ms = difference_interval(ttfts, more_ttfts)
+        low = high = None
+        if later_ms > 0 and bounds_ms is not None and bounds_ms[0] > 0:
+            # an interval of means, which is to hold the difference of the medians that it stands beside
+            low, high = more / max(bounds_ms[1], later_ms) * 1000, more / min(bounds_ms[0], later_ms) * 1000
         found.append(
             Measured(
                 point=point,
                 metric=metric.key,
                 source="slope",
                 unit=metric.unit,
-                value=more / seconds if seconds > 0 else None,
-                low=more / bounds[1] * 1000 if bounds and certain else None,
-                high=more / bounds[0] * 1000 if bounds and certain else None,
+                value=more / later_ms * 1000 if later_ms > 0 else None,
+                low=low,
+                high=high,
                 samples=min(len(ttfts), len(more_ttfts)),
-                null_reason=None if seconds > 0 else "no_slope",
+                null_reason=None if later_ms > 0 else "no_slope",
                 formula_version=metric.formula_version,
             )
         )
