@@ -237,12 +237,13 @@ def test_a_slope_that_may_be_none_has_a_value_and_no_interval() -> None:
 
 
 def test_the_interval_of_a_slope_holds_the_slope() -> None:
-    """One slow first token moves the mean and not the median."""
-    (slope,) = slopes((200, [200, 200, 200, 200, 200, 260]), (2000, [1100] * 6))
-    assert slope.value == pytest.approx(2000)
-    assert slope.low is not None
-    assert slope.high is not None
-    assert slope.low <= slope.value <= slope.high
+    """Slow first tokens, fewer than half, move the mean and not the median, beyond the interval of the mean."""
+    (late_start,) = slopes((200, [200] * 12 + [300] * 8), (2000, [1100] * 20))
+    assert (late_start.value, late_start.low) == (pytest.approx(2000), pytest.approx(2000))
+    assert (late_start.high or 0) > 2100
+    (late_end,) = slopes((200, [200] * 20), (2000, [1100] * 12 + [1200] * 8))
+    assert (late_end.value, late_end.high) == (pytest.approx(2000), pytest.approx(2000))
+    assert (late_end.low or 0) < 1900
 
 
 @pytest.mark.parametrize(("more", "count"), [(31, 0), (32, 1)])

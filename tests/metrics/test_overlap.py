@@ -73,6 +73,13 @@ def test_a_little_overlap_is_none(second: tuple[float, float | None], is_shared:
     assert (triple_of(first)["prefill_tokens_per_s"] is None) is is_shared
 
 
+@pytest.mark.parametrize(("second_ms", "is_shared"), [(38.5, False), (37.5, True)])
+def test_a_late_first_token_of_a_short_prompt_is_no_overlap(second_ms: float, is_shared: bool) -> None:
+    """1.5 and 2.5 of 20 ms: more than 5 %, and as much as a network may be late."""
+    first, _ = with_prefill_overlaps(played((20.0, 20.0), (second_ms, 20.0)))
+    assert first.prefill_overlaps is is_shared
+
+
 def test_short_prompts_that_overlap_wholly_do_so_however_short() -> None:
     assert prefill(played((3.0, 3.0), (3.0, 3.0))).null_reason == "overlapping_prefill"
 
