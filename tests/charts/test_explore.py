@@ -162,9 +162,9 @@ def test_a_single_value_of_x_says_the_next_step() -> None:
 
 def test_a_share_of_the_ceiling_is_of_all_streams() -> None:
     """By the throughput of their rounds, whatever the speed of each; a lone stream by its decode."""
-    streams = [("r1", None, 20.0, None, 46.7, None)]
-    alone = [("r2", None, 20.0, None, 18.0, None)]
-    unknown = [("r3", None, 20.0, None, None, "no_token")]
+    streams: list[Observation] = [("r1", None, 20.0, None, 46.7, None)]
+    alone: list[Observation] = [("r2", None, 20.0, None, 18.0, None)]
+    unknown: list[Observation] = [("r3", None, 20.0, None, None, "no_token")]
     rows = {spot(1, Point(512, 128, 4)): streams, spot(1): alone, spot(2, Point(512, 128, 4)): unknown}
     found = sheet(View("concurrency", "ceiling_share"), rows)
     assert [(mark.x, mark.y) for mark in found.marks] == [(1, 20.0), (4, pytest.approx(46.7))]

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from app.web import login
 from app.web.login import Passwords
 
 RIGHT, WRONG = b"correct horse", b"battery staple"
@@ -19,7 +18,7 @@ def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(delay_s: float) -> None:
         seconds.append(delay_s)
 
-    monkeypatch.setattr(login.asyncio, "sleep", sleep)
+    monkeypatch.setattr("app.web.login.asyncio.sleep", sleep)
     return seconds
 
 
@@ -80,7 +79,7 @@ def test_guesses_at_the_same_time_wait_one_after_the_other(monkeypatch: pytest.M
         assert not any(guess.done() for guess in wrong)
         return [right, *await asyncio.gather(*wrong)]
 
-    monkeypatch.setattr(login.asyncio, "sleep", sleep)
+    monkeypatch.setattr("app.web.login.asyncio.sleep", sleep)
     assert asyncio.run(many()) == [True, False, False, False, False]
     assert at_once == [1, 1, 1, 1]
     assert order[0] == 0.05
