@@ -271,9 +271,10 @@ _TIMED = ("prefill_tokens_per_s", "decode_tokens_per_s")
 
 
 def _nulls(found: Sequence[Measured]) -> list[dict[str, Any]]:
-    """Metrics that no source could give, with the reason."""
+    """Metrics that no source could give, with the reason of the source that would be shown."""
     known = {each.metric for each in found if each.value is not None}
-    nulls = {each.metric: each.null_reason for each in found if each.metric not in known}
+    by_rank = sorted(found, key=lambda each: each.is_shown)
+    nulls = {each.metric: each.null_reason for each in by_rank if each.metric not in known}
     return [{"key": key, "reason": reason} for key, reason in nulls.items()]
 
 
