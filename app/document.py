@@ -16,7 +16,7 @@ from app.metrics.clock import first_token_ms
 from app.metrics.serving import largest_within, serving
 from app.metrics.throughput import USUAL_SLO
 from app.models import Config, Machine, Model, Run
-from app.roof import Holder, RunRoof, Unknown, limits_of_run, run_roof, with_ceiling
+from app.roof import Holder, Limits, RunRoof, Unknown, limits_of_run, run_roof, with_ceiling
 from app.samples import Point, Sample
 from app.store import hardware, measurements, runs, samples
 from app.store.listing import Row
@@ -65,7 +65,7 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
             "error": run.error,
         },
         "baseline": baseline.to_json(baseline.standing(session, public_id)),
-        "points": _points(run, measured, roof, taken),
+        "points": _points(run, config, measured, roof, taken),
         "serving": _serving(taken),
         "samples": [_sample(sample) for sample in taken],
     }
@@ -165,14 +165,20 @@ def _counted(kept: Sequence[Mapping[str, Any]], taken: Sequence[Sample]) -> list
             "client": each.client,
             "difference": each.difference,
             "likely_cause": each.cause or None,
+            "null_reason": each.null_reason,
         }
-        for each in beside([Counted(**figure) for figure in kept], taken)
+        for each in beside([Counted.from_json(figure) for figure in kept], taken)
     ]
 
 
 def _points(
-    run: Run, measured: Sequence[Measured], roof: RunRoof | Unknown | None, taken: Sequence[Sample]
+    run: Run,
+    config: Config | None,
+    measured: Sequence[Measured],
+    roof: RunRoof | Unknown | None,
+    taken: Sequence[Sample],
 ) -> list[dict[str, Any]]:
+    engine = config.engine if config else ""
     by_point: dict[Point, list[Measured]] = {}
     for each in measured:
         by_point.setdefault(each.point, []).append(each)
@@ -183,7 +189,7 @@ def _points(
             "nulls": _nulls(found),
             "disagreement": disagreement(found, [sample for sample in taken if sample.point == point]),
             "ceiling": _ceiling(roof, point),
-            "limits": _limits(run, point, roof, taken),
+            "limits": _limits(limits_of_run(taken, point, roof, run.evidence, engine)),
         }
         for point, found in by_point.items()
     ]
@@ -195,9 +201,8 @@ def _points(
     return points
 
 
-def _limits(run: Run, point: Point, roof: RunRoof | Unknown | None, taken: Sequence[Sample]) -> dict[str, Any]:
+def _limits(found: Limits) -> dict[str, Any]:
     """What limits the result at this point, what to change first in front; and what is not known of it."""
-    found = limits_of_run(taken, point, roof, run.evidence)
     return {"found": [asdict(each) for each in found.found], "unknown": list(found.unknown)}
 
 
@@ -259,9 +264,10 @@ _TIMED = ("prefill_tokens_per_s", "decode_tokens_per_s")
 
 
 def _nulls(found: Sequence[Measured]) -> list[dict[str, Any]]:
-    """Metrics that no source could give, with the reason."""
+    """Metrics that no source could give, with the reason of the source that would be shown."""
     known = {each.metric for each in found if each.value is not None}
-    nulls = {each.metric: each.null_reason for each in found if each.metric not in known}
+    by_rank = sorted(found, key=lambda each: each.is_shown)
+    nulls = {each.metric: each.null_reason for each in by_rank if each.metric not in known}
     return [{"key": key, "reason": reason} for key, reason in nulls.items()]
 
 

@@ -171,6 +171,10 @@ class Sample:
     sent_at_ms: float = 0.0
     """When t0 was, after the first t0 of the round."""
     sensors: dict[str, Any] = field(default_factory=dict)
+    engine_batches: bool = True
+    """The engine may process several prompts at once (`Engine.batches`)."""
+    prefill_overlaps: bool | None = None
+    """Another stream's prompt was processed meanwhile. Derived from the round (see metrics.overlap), never stored."""
 
 
 def to_json(value: Any) -> dict[str, Any]:

@@ -243,21 +243,29 @@ def test_a_model_that_fits_the_cache_is_told_so() -> None:
     assert roof.cache.startswith("cache may help")
 
 
-def test_several_streams_share_a_reading_of_the_weights() -> None:
-    stands = found([RAM])
+def test_several_streams_are_held_against_the_ceiling_by_the_throughput_of_their_rounds() -> None:
+    """Not by one stream's speed times their number: 50 tok/s each are not 200 tok/s where their prompts take time."""
+    stands, point = found([RAM]), Point(512, 128, concurrency=4)
     assert isinstance(stands, Foundation)
-    (roof,) = roofs(stands, [measured("decode_tokens_per_s", 4.0, point=Point(512, 128, concurrency=4))])
-    assert roof.decode_tokens_per_s == 16
+    streams = [measured("decode_tokens_per_s", 50.0, point), measured("output_tokens_per_s", 46.7, point)]
+    (roof,) = roofs(stands, streams)
+    assert roof.decode_tokens_per_s == 46.7
     assert roof.step.batch == 4
+    assert roof.mbu == pytest.approx(46.7 / roof.decode.tokens_per_s)
+    (unknown,) = roofs(stands, streams[:1])
+    assert (unknown.decode_tokens_per_s, unknown.mbu, unknown.above) == (None, None, ())
+    # of a lone stream it is the decode speed, which holds no prompt
+    alone = [measured("decode_tokens_per_s", 4.0), measured("output_tokens_per_s", 3.0)]
+    assert roofs(stands, alone)[0].decode_tokens_per_s == 4.0
 
 
 @pytest.mark.parametrize(("parallel", "together"), [(1, 1), (2, 2), (4, 4), (8, 4), (0, 4), (None, 4)])
 def test_streams_beyond_the_servers_slots_take_turns(parallel: int | None, together: int) -> None:
-    """Each has its slot to itself: four in turns at 4 tok/s are 4 tok/s, not 16, and share no reading."""
+    """Four in turns share no reading: their throughput stands under the ceiling of as many as there are slots."""
     stands = found([RAM], parallel=parallel)
     assert isinstance(stands, Foundation)
-    (roof,) = roofs(stands, [measured("decode_tokens_per_s", 4.0, point=Point(512, 128, concurrency=4))])
-    assert (roof.step.batch, roof.decode_tokens_per_s) == (together, 4 * together)
+    (roof,) = roofs(stands, [measured("output_tokens_per_s", 4.0, point=Point(512, 128, concurrency=4))])
+    assert (roof.step.batch, roof.decode_tokens_per_s) == (together, 4.0)
     lone = roofs(stands, [measured("decode_tokens_per_s", 4.0, point=Point(512, 128))])[0]
     assert (roof.mbu == lone.mbu) is (together == 1)
 
@@ -444,3 +452,17 @@ def test_a_sample_beyond_twice_the_ceiling_is_implausible_once_a_ceiling_is_know
     assert [each.flags for each in with_ceiling([fits, beyond, elsewhere], roof)] == [(), ("short", "implausible"), ()]
     assert with_ceiling([beyond], Unknown("no", "ceiling", "model")) == [beyond]
     assert with_ceiling([beyond], None) == [beyond]
+
+
+def test_of_several_streams_no_sample_is_beyond_the_ceiling_of_all() -> None:
+    """A stream of two may be faster than half of what both reach, and a sum of them is no sample's."""
+    stands = found([card()], kv_type_k="f16", kv_type_v="f16")
+    assert isinstance(stands, Foundation)
+    points = [Point(512, 128, streams) for streams in (1, 2, 3)]
+    speeds = [measured("decode_tokens_per_s" if p.concurrency == 1 else "output_tokens_per_s", 5.0, p) for p in points]
+    roof = RunRoof(stands, roofs(stands, speeds))
+    flags = []
+    for each in roof.points:
+        fast = trace(stream(gap_ms=1000 / (2.1 * each.decode.tokens_per_s)))
+        flags += [marked.flags for marked in with_ceiling([sample(fast, point=each.point)], roof)]
+    assert flags == [("implausible",), (), ()]

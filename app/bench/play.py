@@ -19,6 +19,7 @@ from app.errors import Cancelled, ServerProblem, Trouble
 from app.i18n import _, marked
 from app.metrics import FLAGS, flags_of, is_usable
 from app.metrics.flags import SLEPT_S
+from app.metrics.overlap import with_prefill_overlaps
 from app.samples import Sample, Status, Trace
 from app.suites import Case
 
@@ -102,7 +103,8 @@ def _taken(job: Job, this: _Round, stop: Stop) -> Generator[Phase, None, list[Ta
             seen["server_was_busy"] = True
         if job.log is not None:
             traces = job.log.complete(traces)
-        return [Taken(sample, started_at, seconds) for sample in _samples(this, traces, seen)]
+        samples = _samples(this, traces, seen, job.engine.batches)
+        return [Taken(sample, started_at, seconds) for sample in with_prefill_overlaps(samples)]
 
 
 def _cut_short(traces: Sequence[Trace]) -> Sequence[Trace]:
@@ -125,8 +127,9 @@ def _was_shared(job: Job, traces: Sequence[Trace], before: Counters | None) -> b
     return bool(work_of_others(traces, before, after)) or is_still_busy(job.engine, job.client)
 
 
-def _samples(this: _Round, traces: Sequence[Trace], seen: Mapping[str, Any]) -> Iterator[Sample]:
+def _samples(this: _Round, traces: Sequence[Trace], seen: Mapping[str, Any], batches: bool) -> list[Sample]:
     began_ns = min((trace.sent_ns for trace in traces if trace.sent_ns), default=0)
+    samples = []
     for stream, trace in enumerate(traces):
         sample = Sample(
             ordinal=this.first_ordinal + stream,
@@ -140,8 +143,10 @@ def _samples(this: _Round, traces: Sequence[Trace], seen: Mapping[str, Any]) -> 
             stream=stream,
             sent_at_ms=(trace.sent_ns - began_ns) / 1e6 if trace.sent_ns else 0.0,
             sensors=dict(seen),
+            engine_batches=batches,
         )
-        yield replace(sample, flags=flags_of(sample))
+        samples.append(replace(sample, flags=flags_of(sample)))
+    return samples
 
 
 def verdict(samples: Sequence[Sample]) -> str | None:

@@ -6,35 +6,45 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from time import perf_counter_ns
+from typing import NamedTuple
 
 from app.bench.stop import Stop
 from app.engines.base import Ask, Engine
-from app.errors import Cancelled, ServerProblem
+from app.errors import Cancelled, ServerProblem, Trouble
 from app.http import ServerClient
-from app.samples import Trace
+from app.samples import Status, Trace
 
 HANDOVER_S = 0.0005
 
 
 def play_round(engine: Engine, client: ServerClient, asks: Sequence[Ask], stop: Stop) -> list[Trace]:
-    """The answers in the order of `asks`.
+    """The answers in the order of `asks`, each with the time when it was over.
 
-    When all have ended, raises what the first of them raised. When stopped in the middle, only those of which a part
-    has come, and `client` is closed where there were several; raises Cancelled when there is none.
+    When all have ended, raises what the first of them raised, unless others were answered: then it is one failed
+    request among them. That the server is loading is raised always, since the round is then played again. When stopped
+    in the middle, only those of which a part has come, and `client` is closed where there were several; raises
+    Cancelled when there is none.
     """
     if len(asks) == 1:
         with stop.interruptible():
-            return [engine.play(client, asks[0])]
+            began_ns = perf_counter_ns()
+            return [_timed(engine.play(client, asks[0]), began_ns)]
     with _clients(client, len(asks)) as clients, _promptly():
         start = threading.Barrier(len(asks))
 
-        def play(stream: int) -> Trace:
+        def play(stream: int) -> Trace | _Refusal:
             try:
                 with suppress(ServerProblem):  # its answer says what is wrong, and the other streams' answers are kept
                     engine.health(clients[stream])  # connects: that time belongs to no TTFT
             finally:
                 start.wait()
-            return engine.play(clients[stream], asks[stream])
+            began_ns = perf_counter_ns()
+            try:
+                return _timed(engine.play(clients[stream], asks[stream]), began_ns)
+            except ServerProblem as problem:
+                return _Refusal(_timed(Trace(Status.FAILED, error=str(problem)), began_ns), problem)
 
         with ThreadPoolExecutor(len(asks), thread_name_prefix="stream") as threads:
             streams = [threads.submit(play, stream) for stream in range(len(asks))]
@@ -45,10 +55,33 @@ def play_round(engine: Engine, client: ServerClient, asks: Sequence[Ask], stop: 
                 for each in clients:  # wakes the threads that still read
                     each.close()
                 wait(streams)
-                if begun := [stream.result() for stream in streams if stream.exception() is None]:
+                ended = [stream.result() for stream in streams if stream.exception() is None]
+                if begun := [each for each in ended if isinstance(each, Trace)]:
                     return begun
                 raise
-            return [stream.result() for stream in streams]
+            return _answers([stream.result() for stream in streams])
+
+
+class _Refusal(NamedTuple):
+    """What a stream met that the next request would meet as well."""
+
+    trace: Trace
+    problem: ServerProblem
+
+
+def _answers(outcomes: Sequence[Trace | _Refusal]) -> list[Trace]:
+    refusals = [outcome for outcome in outcomes if isinstance(outcome, _Refusal)]
+    loading = [refusal for refusal in refusals if refusal.problem.trouble is Trouble.LOADING]
+    if loading or len(refusals) == len(outcomes):
+        raise (loading or refusals)[0].problem
+    return [outcome.trace if isinstance(outcome, _Refusal) else outcome for outcome in outcomes]
+
+
+def _timed(trace: Trace, began_ns: int) -> Trace:
+    """A request that failed before anything came has no clock of its own, but what it cost its round counts."""
+    if trace.status is not Status.FAILED or trace.end_ms is not None:
+        return trace
+    return replace(trace, sent_ns=trace.sent_ns or began_ns, end_ms=(perf_counter_ns() - began_ns) / 1e6)
 
 
 @contextmanager

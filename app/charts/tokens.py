@@ -76,8 +76,8 @@ def timeline(samples: Sequence[Sample]) -> Figure | None:
     if others:
         legend.append(Key(None, plural(others, "other sample"), mode="lines"))
     summary = _(
-        "The first token came after {first}; the {tokens:,} tokens of sample {ordinal} were complete after {last} ms.",
-        first=_("{ttft} ms (the median)", ttft=number(ttft)) if is_median else _("{ttft} ms", ttft=number(ttft)),
+        "Sample {ordinal}: the first token came after {first} ms, all {tokens:,} were complete after {last} ms.",
+        first=number(clock.first_token_ms(typical.trace)),
         tokens=round(tokens),
         ordinal=typical.ordinal + 1,
         last=number(last),

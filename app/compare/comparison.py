@@ -364,7 +364,7 @@ def _ceiling(
     found = foundation(hardware.devices, config, told, hardware.said)
     if not isinstance(found, Foundation):
         return Ceiling(None, "", None, None, "", None, f"{found.reason} {found.remedy}")
-    (roof,) = roofs(found, [_shown(at_point, key) for key in TRIPLE])
+    (roof,) = roofs(found, [_shown(at_point, key) for key in (*TRIPLE, "output_tokens_per_s")])
     return Ceiling(
         decode_tokens_per_s=roof.decode.tokens_per_s,
         decode_words=roof.decode.words,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from app.counted import Counted
+from app.counted import Counted, Statistic, bucket_of
 from app.engines import _prometheus
 from app.engines.base import LOADS, Counters
 from app.engines.openai import OpenAI
@@ -116,11 +116,11 @@ def _distribution(name: str, names: Names, grown: Mapping[str, float]) -> Iterat
         yield Counted(
             name, "mean", "ms", found.mean * 1000, marked("{key}, sum over count, difference of two readings", key=key)
         )
-        for statistic, share in (("p50", 0.5), ("p99", 0.99)):
-            if (value := found.quantile(share)) is not None:
-                middle, low, high = (bound * 1000 for bound in value)
-                how = marked("{key}, interpolated within its bucket, difference of two readings", key=key)
-                yield Counted(name, "p50" if statistic == "p50" else "p99", "ms", middle, how, low, high)
+        percentiles: tuple[tuple[Statistic, int], ...] = (("p50", 50), ("p99", 99))
+        for statistic, percent in percentiles:
+            if (bounds := found.percentile_bounds(percent)) is not None:
+                low_ms, high_ms = bounds[0] * 1000, None if bounds[1] is None else bounds[1] * 1000
+                yield Counted(name, statistic, "ms", None, bucket_of(key), low_ms, high_ms)
         return
 
 

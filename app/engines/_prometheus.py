@@ -110,15 +110,19 @@ class Histogram:
     def mean(self) -> float:
         return self.sum / self.count
 
-    def quantile(self, share: float) -> tuple[float, float, float] | None:
-        """Interpolated within its bucket, and the bucket's bounds; None where it lies above the last finite bound."""
-        rank, lower, below = share * self.count, 0.0, 0.0
+    def percentile_bounds(self, percent: int) -> tuple[float, float | None] | None:
+        """The bounds of the bucket that holds the percentile: the smallest observation that as many do not exceed.
+
+        No upper one above the last finite bound; None where that is the only one, or the buckets do not hold all
+        observations.
+        """
+        rank, lower = math.ceil(self.count * percent / 100), 0.0
         for bound, upto in self.buckets:
-            if upto >= rank and upto > below:
+            if upto >= rank:
                 if math.isinf(bound):
-                    return None
-                return lower + (bound - lower) * (rank - below) / (upto - below), lower, bound
-            lower, below = bound, upto
+                    return (lower, None) if lower > 0 else None
+                return lower, bound
+            lower = bound
         return None
 
 

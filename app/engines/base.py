@@ -135,6 +135,12 @@ class Engine(ABC):
     """Each request says how much context to reserve; elsewhere it is fixed when the server starts."""
     has_log: ClassVar[bool] = False
     """`read_log` knows its format."""
+    batches: ClassVar[bool] = True
+    """It may process several prompts at once: then the prefill time of one request holds work on others, too."""
+    slots_option: ClassVar[str] = ""
+    """Its own name of how many requests it works on at once, as text for a person; empty where that cannot be set."""
+    prompt_options: ClassVar[str] = ""
+    """Its own names of how much of the prompts it processes in one step; empty where that cannot be set."""
     rank: ClassVar[int] = 0
     """Engines are tried from the highest rank down; the generic one comes last."""
 

@@ -25,6 +25,7 @@ class KoboldCpp(OpenAI):
     default_ports: ClassVar[tuple[int, ...]] = (5001,)
     # before llama.cpp and Ollama, whose endpoints it imitates
     rank: ClassVar[int] = 60
+    batches: ClassVar[bool] = False
 
     def recognise(self, client: ServerClient) -> Facts | None:
         version = object_at(client, "/api/extra/version")

@@ -50,6 +50,8 @@ class LlamaCpp(Exporting):
     title: ClassVar[str] = "llama.cpp"
     default_ports: ClassVar[tuple[int, ...]] = (8080,)
     rank: ClassVar[int] = 50
+    slots_option: ClassVar[str] = "`--parallel`"
+    prompt_options: ClassVar[str] = "`--batch-size`, `--ubatch-size`"
     cache_switch: ClassVar[str] = "cache_prompt"
     has_log: ClassVar[bool] = True
 

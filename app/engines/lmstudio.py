@@ -59,6 +59,8 @@ class LMStudio(OpenAI):
     title: ClassVar[str] = "LM Studio"
     default_ports: ClassVar[tuple[int, ...]] = (1234,)
     rank: ClassVar[int] = 34
+    slots_option: ClassVar[str] = "`Max Concurrent Predictions`"
+    prompt_options: ClassVar[str] = "`Evaluation Batch Size`"
     path: ClassVar[str] = "/api/v0/chat/completions"
     dialect: ClassVar[Dialect] = Dialect(_as_openai, _figures)
     fixed_length: ClassVar[bool | None] = False

@@ -32,6 +32,8 @@ class LocalAI(OpenAI):
     title: ClassVar[str] = "LocalAI"
     default_ports: ClassVar[tuple[int, ...]] = (8080,)
     rank: ClassVar[int] = 32
+    slots_option: ClassVar[str] = "`LLAMACPP_PARALLEL`"
+    prompt_options: ClassVar[str] = "`batch`"
     headers: ClassVar[Mapping[str, str]] = {"Extra-Usage": "true"}
     dialect: ClassVar[Dialect] = Dialect(figures=_figures)
 

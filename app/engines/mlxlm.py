@@ -18,6 +18,8 @@ class MLXLM(OpenAI):
     title: ClassVar[str] = "MLX-LM"
     default_ports: ClassVar[tuple[int, ...]] = (8080,)
     rank: ClassVar[int] = 12
+    slots_option: ClassVar[str] = "`--decode-concurrency`"
+    prompt_options: ClassVar[str] = "`--prompt-concurrency`, `--prefill-step-size`"
     fixed_length: ClassVar[bool | None] = False
 
     def recognise(self, client: ServerClient) -> Facts | None:

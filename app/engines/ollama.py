@@ -81,6 +81,8 @@ class Ollama(ChatEngine):
     title: ClassVar[str] = "Ollama"
     default_ports: ClassVar[tuple[int, ...]] = (11434,)
     rank: ClassVar[int] = 20
+    slots_option: ClassVar[str] = "`OLLAMA_NUM_PARALLEL`"
+    prompt_options: ClassVar[str] = "`num_batch`"
     path: ClassVar[str] = "/api/chat"
     dialect: ClassVar[Dialect] = Dialect(_as_openai, _figures)
     sets_context: ClassVar[bool] = True

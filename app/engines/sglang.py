@@ -39,6 +39,8 @@ class SGLang(Exporting):
     title: ClassVar[str] = "SGLang"
     default_ports: ClassVar[tuple[int, ...]] = (30000,)
     rank: ClassVar[int] = 38
+    slots_option: ClassVar[str] = "`--max-running-requests`"
+    prompt_options: ClassVar[str] = "`--chunked-prefill-size`"
     fixed_length: ClassVar[bool | None] = True
     counts_in_events: ClassVar[bool] = True
 

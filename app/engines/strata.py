@@ -29,6 +29,7 @@ class Strata(OpenAI):
     title: ClassVar[str] = "Strata"
     default_ports: ClassVar[tuple[int, ...]] = (8080,)
     rank: ClassVar[int] = 45
+    batches: ClassVar[bool] = False
     has_log: ClassVar[bool] = True
     fixed_length: ClassVar[bool | None] = False
 

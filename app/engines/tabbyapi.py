@@ -41,6 +41,8 @@ class TabbyAPI(OpenAI):
     default_ports: ClassVar[tuple[int, ...]] = (5000,)
     # before KoboldCpp, whose endpoints it imitates
     rank: ClassVar[int] = 70
+    slots_option: ClassVar[str] = "`max_batch_size`"
+    prompt_options: ClassVar[str] = "`chunk_size`"
     dialect: ClassVar[Dialect] = Dialect(figures=_figures)
     fixed_length: ClassVar[bool | None] = True
 

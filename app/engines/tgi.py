@@ -15,6 +15,8 @@ class TGI(OpenAI):
     title: ClassVar[str] = "TGI"
     default_ports: ClassVar[tuple[int, ...]] = (3000,)
     rank: ClassVar[int] = 30
+    slots_option: ClassVar[str] = "`--max-batch-size`"
+    prompt_options: ClassVar[str] = "`--max-batch-prefill-tokens`"
     fixed_length: ClassVar[bool | None] = False
 
     def recognise(self, client: ServerClient) -> Facts | None:

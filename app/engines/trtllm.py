@@ -37,6 +37,8 @@ class TensorRTLLM(Exporting):
     title: ClassVar[str] = "TensorRT-LLM"
     default_ports: ClassVar[tuple[int, ...]] = (8000,)
     rank: ClassVar[int] = 36
+    slots_option: ClassVar[str] = "`--max_batch_size`"
+    prompt_options: ClassVar[str] = "`--max_num_tokens`, `enable_chunked_prefill`"
     fixed_length: ClassVar[bool | None] = True
     counts_in_events: ClassVar[bool] = True
 

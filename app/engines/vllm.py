@@ -82,6 +82,8 @@ class VLLM(Exporting):
     title: ClassVar[str] = "vLLM"
     default_ports: ClassVar[tuple[int, ...]] = (8000,)
     rank: ClassVar[int] = 40
+    slots_option: ClassVar[str] = "`--max-num-seqs`"
+    prompt_options: ClassVar[str] = "`--max-num-batched-tokens`, `--enable-chunked-prefill`"
     dialect: ClassVar[Dialect] = Dialect(figures=_figures)
     cache_switch: ClassVar[str | None] = "cache_salt"
     fixed_length: ClassVar[bool | None] = True

@@ -12,7 +12,8 @@ from statistics import median
 from app import i18n
 from app.metrics import clock
 from app.metrics.base import NULL_REASONS, Metric, Reading, Source, null
-from app.metrics.flags import FLAGS, flags_of, is_sound, is_usable
+from app.metrics.flags import FLAGS, NO_WHOLE_ANSWER, flags_of, is_sound, is_usable
+from app.metrics.overlap import with_prefill_overlaps
 from app.metrics.prefill import MIN_FRESH_TOKENS, fresh_prompt_tokens
 from app.metrics.summary import difference_interval, summarise
 from app.samples import Point, Sample
@@ -98,6 +99,7 @@ def triple_of(sample: Sample) -> dict[str, float | None]:
 
 def measure(samples: Sequence[Sample]) -> list[Measured]:
     """Every metric of every point. Warm-ups never count; disqualified samples are counted as left out."""
+    samples = with_prefill_overlaps(samples)
     fresh, reused = (_by_point(samples, of_reuse) for of_reuse in (False, True))
     found = [
         each
@@ -161,9 +163,10 @@ def values_of(metric: Metric, taken: Sequence[Sample]) -> Values:
     reasons: dict[Source, Counter[str]] = {}
     left_out: Counter[str] = Counter()
     read: list[Sequence[Reading]] = []
+    taken = with_prefill_overlaps(taken)
     for streams in rounds_of(taken) if metric.round_formula is not None else [[sample] for sample in taken]:
-        if unusable := [sample for sample in streams if not is_usable(sample)]:
-            left_out.update(_disqualifications(unusable[0]))
+        if unusable := [flag for sample in streams for flag in _disqualifications(metric, sample)]:
+            left_out.update(unusable[:1])
         elif spoilers := [flag for sample in streams for flag in _spoilers(metric, sample)]:
             left_out.update(spoilers[:1])
         else:
@@ -195,9 +198,13 @@ def _spoilers(metric: Metric, sample: Sample) -> list[str]:
     return [flag for flag in sample.flags if flag in metric.spoiled_by]
 
 
-def _disqualifications(sample: Sample) -> list[str]:
+def _disqualifications(metric: Metric, sample: Sample) -> list[str]:
+    """Why the sample cannot count: disqualifying flags, else its status; none where it can."""
     flags = [key for key in sample.flags if key in FLAGS and FLAGS[key].disqualifies]
-    return flags[:1] or [sample.trace.status.value]
+    # a lone stream without an answer is a round of nothing else, of which nothing is known
+    if metric.counts_failures and sample.point.concurrency > 1:
+        return [flag for flag in flags if flag not in NO_WHOLE_ANSWER]
+    return flags or ([] if is_usable(sample) else [sample.trace.status.value])
 
 
 def _summarised(
@@ -261,20 +268,23 @@ def _slopes(by_point: dict[Point, list[Sample]]) -> list[Measured]:
         more = more_tokens - tokens
         if more < MIN_FRESH_TOKENS:
             continue
-        seconds = (median(more_ttfts) - median(ttfts)) / 1000
-        bounds = difference_interval(ttfts, more_ttfts)
-        certain = bounds is not None and bounds[0] > 0
+        later_ms = median(more_ttfts) - median(ttfts)
+        bounds_ms = difference_interval(ttfts, more_ttfts)
+        low = high = None
+        if later_ms > 0 and bounds_ms is not None and bounds_ms[0] > 0:
+            # an interval of means, which is to hold the difference of the medians that it stands beside
+            low, high = more / max(bounds_ms[1], later_ms) * 1000, more / min(bounds_ms[0], later_ms) * 1000
         found.append(
             Measured(
                 point=point,
                 metric=metric.key,
                 source="slope",
                 unit=metric.unit,
-                value=more / seconds if seconds > 0 else None,
-                low=more / bounds[1] * 1000 if bounds and certain else None,
-                high=more / bounds[0] * 1000 if bounds and certain else None,
+                value=more / later_ms * 1000 if later_ms > 0 else None,
+                low=low,
+                high=high,
                 samples=min(len(ttfts), len(more_ttfts)),
-                null_reason=None if seconds > 0 else "no_slope",
+                null_reason=None if later_ms > 0 else "no_slope",
                 formula_version=metric.formula_version,
             )
         )

@@ -45,6 +45,8 @@ class Metric:
     """Of a metric that belongs to all streams of a round together."""
     of_reuse: bool = False
     """Read from the samples that were meant to find their prompt in the cache, and from no others."""
+    counts_failures: bool = False
+    """Of a metric with `round_formula`: a request without a whole answer counts in its round, with nothing achieved."""
     spoiled_by: frozenset[str] = frozenset()
     """Flags that make this metric, but not the whole sample, worthless."""
     server_spoiled_by: frozenset[str] = frozenset({"unit_mismatch", "implausible"})
@@ -73,8 +75,8 @@ class Metric:
             for flag in (flag for sample in streams for flag in sample.flags):
                 if flag in self.server_spoiled_by:
                     return null("server", flag)
-        is_speed = self.unit == "tok/s"
-        if not math.isfinite(reading.value) or (is_speed and reading.value <= 0):
+        is_positive = self.unit == "tok/s" and not self.counts_failures  # a round may have achieved nothing
+        if not math.isfinite(reading.value) or (is_positive and reading.value <= 0):
             return null(reading.source, "not_finite")
         return reading
 
@@ -99,6 +101,7 @@ NULL_REASONS = {
     "no_slope": "TTFT did not grow with the prompt.",
     "no_duration": "The server states no duration.",
     "concurrent_streams": "Several streams ran at once.",
+    "overlapping_prefill": "Other prompts were processed at the same time, so the server's time is not of one alone.",
     "unit_mismatch": "The server's durations are in another unit than they should be.",
     "implausible": "The server's figures cannot be those of this answer.",
     "not_finite": "The figures give no number that makes sense.",

@@ -5,12 +5,13 @@ A server's counters hold every request of the run, warm-ups too; so does the cli
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from statistics import fmean
+from dataclasses import dataclass, replace
+from statistics import fmean, median
 
 from app.counted import Counted
 from app.i18n import _, joined, marked
-from app.metrics import Measured, clock, is_usable
+from app.metrics import Measured, clock, is_usable, metrics
+from app.metrics.overlap import with_prefill_overlaps
 from app.metrics.prefill import fresh_prompt_tokens
 from app.metrics.summary import percentile
 from app.samples import Sample, Status, Trace
@@ -55,29 +56,51 @@ class Beside:
     counted: Counted
     client: float | None
     """The client's figure of the same; None where it has none."""
-    difference: float | None
-    """Client over server, minus one."""
-    cause: str
+    difference: float | None = None
+    """Client over server, minus one; None where either is unknown or a range, or they are not of the same requests."""
+    cause: str = ""
     """Likely one, of a difference worth a warning; else empty."""
+    null_reason: str | None = None
+    """Why the server's figure is none (see `NULL_REASONS`); None where it is one."""
 
 
 def beside(found: Sequence[Counted], taken: Sequence[Sample]) -> list[Beside]:
     """`taken`: all samples of the run."""
+    taken = with_prefill_overlaps(taken)
     complete = [sample for sample in taken if sample.trace.status is Status.OK]
     requests = next((each.value for each in found if (each.name, each.statistic) == ("requests", "total")), None)
-    others = 0 if requests is None or len(complete) != len(taken) else round(requests) - len(taken)
-    return [_beside(each, complete, others) for each in found]
+    strangers = 0 if requests is None or len(complete) != len(taken) else round(requests) - len(taken)
+    # of the failed ones nobody knows whether the server counted them
+    are_same = len(complete) == len(taken) or (requests is not None and round(requests) == len(complete))
+    sums = {figure.name: figure for figure in stated(taken)}
+    pairs = []
+    for figure in found:
+        if figure.name == "prefill_tokens_per_s" and _is_of_many(figure, complete, sums):
+            pairs.append(Beside(replace(figure, value=None), None, null_reason="overlapping_prefill"))
+        elif figure.origin == "answers":
+            pairs.append(_beside(sums.get(figure.name, figure), _stating(figure.name, complete), True, 0))
+        else:
+            pairs.append(_beside(figure, complete, are_same, strangers))
+    return pairs
 
 
-def _beside(counted: Counted, complete: Sequence[Sample], others: int) -> Beside:
-    client = client_figure(counted.name, counted.statistic, complete)
-    difference = client / counted.value - 1 if client is not None and counted.value else None
-    is_certain = client is not None and counted.low is not None and counted.high is not None
-    if is_certain and counted.low <= client <= counted.high:  # type: ignore[operator]  # known by is_certain
-        return Beside(counted, client, difference, "")
-    if difference is None or abs(difference) <= DISAGREEMENT:
-        return Beside(counted, client, difference, "")
-    return Beside(counted, client, difference, _cause(counted, complete, difference, others))
+def _is_of_many(figure: Counted, complete: Sequence[Sample], sums: Mapping[str, Counted]) -> bool:
+    """Whether it holds times of prompts that were processed at the same time, so that it is the speed of none."""
+    if figure.origin == "answers" and figure.name in sums:
+        return False
+    return any(sample.point.concurrency > 1 and sample.prefill_overlaps is not False for sample in complete)
+
+
+def _beside(figure: Counted, samples: Sequence[Sample], are_same: bool, strangers: int) -> Beside:
+    """`samples`: those whose figure stands beside it; `are_same`: the server's is of the same requests, but for
+    those of strangers."""
+    client = client_figure(figure.name, figure.statistic, samples)
+    if client is None or not figure.value or figure.is_range or not are_same:
+        return Beside(figure, client)
+    difference = client / figure.value - 1
+    if abs(difference) <= DISAGREEMENT:
+        return Beside(figure, client, difference)
+    return Beside(figure, client, difference, _cause(figure, samples, difference, strangers))
 
 
 def _cause(counted: Counted, complete: Sequence[Sample], difference: float, others: int) -> str:
@@ -107,21 +130,29 @@ def _counting_cause(difference: float, samples: Sequence[Sample]) -> str | None:
 
 
 def disagreement(found: Sequence[Measured], samples: Sequence[Sample]) -> str | None:
-    """One warning with its likely cause when client and server differ too much on decode."""
-    decode = {e.source: e.value for e in found if e.metric == "decode_tokens_per_s" and e.value is not None}
-    client, server = decode.get("client"), decode.get("server")
-    if not client or not server:
+    """One warning with its likely cause when client and server differ too much on decode of the same samples."""
+    sources = {each.source for each in found if each.metric == "decode_tokens_per_s" and each.value is not None}
+    if not sources >= {"client", "server"}:
         return None
+    usable = [sample for sample in samples if is_usable(sample)]
+    pairs = []
+    for sample in usable:
+        values = {reading.source: reading.value for reading in metrics()["decode_tokens_per_s"].read([sample])}
+        if (of_client := values.get("client")) and (of_server := values.get("server")):
+            pairs.append((sample, of_client, of_server))
+    if not pairs:
+        return None
+    client, server = median(pair[1] for pair in pairs), median(pair[2] for pair in pairs)
     difference = client / server - 1
     if abs(difference) <= DISAGREEMENT:
         return None
     figures = {"client": number(client), "server": number(server), "difference": number(abs(difference) * 100)}
-    cause = decode_cause(difference, [sample for sample in samples if is_usable(sample)])
+    cause = decode_cause(difference, [sample for sample, *_values in pairs])
     if difference > 0:
-        said = marked("Roofmark timed {client} tok/s decode, the server states {server} tok/s: {difference} % more.")
+        message = marked("Roofmark timed {client} tok/s decode, the server states {server} tok/s: {difference} % more.")
     else:
-        said = marked("Roofmark timed {client} tok/s decode, the server states {server} tok/s: {difference} % less.")
-    return joined(_(said, **figures), _(cause))
+        message = marked("Roofmark timed {client} tok/s decode, the server states {server} tok/s: {difference} % less.")
+    return joined(_(message, **figures), _(cause))
 
 
 # --- the client's figures --------------------------------------------------------------------------------------------
@@ -224,29 +255,60 @@ _SPEEDS: Mapping[str, Callable[[Sample], tuple[float, float] | None]] = {
 
 def stated(taken: Sequence[Sample]) -> list[Counted]:
     """The sum of what the server said of each request, where it has no counters that outlive one."""
-    complete = [sample for sample in taken if sample.trace.status is Status.OK]
-    sound = [
-        sample.trace.server
-        for sample in complete
-        if sample.trace.server and not {"unit_mismatch", "implausible"} & set(sample.flags)
-    ]
-    how = marked("stated with {n:,} of {all:,} answers", n=len(sound), all=len(complete))
-    prefills = [(n, ms) for each in sound if (n := each.prompt_tokens or 0) and (ms := each.prompt_ms)]
-    decodes = [(n - 1, ms) for each in sound if (n := each.output_tokens or 0) > 1 and (ms := each.decode_ms)]
-    drafts = [(each.draft_accepted_tokens or 0, each.draft_tokens) for each in sound if each.draft_tokens]
-    speeds = {"prefill_tokens_per_s": prefills, "decode_tokens_per_s": decodes}
-    found = [
-        Counted(name, "mean", "tok/s", sum(n for n, _ in pairs) / sum(ms for _, ms in pairs) * 1000, how)
-        for name, pairs in speeds.items()
-        if pairs
-    ]
+    complete = [sample for sample in with_prefill_overlaps(taken) if sample.trace.status is Status.OK]
+    sound = _sound(complete)
+    found = []
+    for name, part_of in _STATED_SPEEDS.items():
+        if parts := [part for sample in sound if (part := part_of(sample))]:
+            speed = sum(tokens for tokens, _ in parts) / sum(spent_ms for _, spent_ms in parts) * 1000
+            found.append(Counted(name, "mean", "tok/s", speed, _stated_with(len(parts), complete), origin="answers"))
+    servers = [sample.trace.server for sample in sound if sample.trace.server]
+    how = _stated_with(len(servers), complete)
     for name in ("load_ms", "queue_ms"):
-        values = [value for each in sound if (value := getattr(each, name)) is not None]
-        found += [Counted(name, "mean", "ms", fmean(values), how)] if values else []
+        values = [value for server in servers if (value := getattr(server, name)) is not None]
+        found += [Counted(name, "mean", "ms", fmean(values), how, origin="answers")] if values else []
+    drafts = [(server.draft_accepted_tokens or 0, server.draft_tokens) for server in servers if server.draft_tokens]
     if drafts:
         accepted = sum(part for part, _ in drafts) / sum(whole for _, whole in drafts)
-        found.append(Counted("draft_acceptance", "mean", "share", accepted, how))
-    hits = [each.expert_hit_share for each in sound if each.expert_hit_share is not None]
+        found.append(Counted("draft_acceptance", "mean", "share", accepted, how, origin="answers"))
+    hits = [server.expert_hit_share for server in servers if server.expert_hit_share is not None]
     if hits:
-        found.append(Counted("expert_cache_hit_rate", "mean", "share", fmean(hits), how))
+        found.append(Counted("expert_cache_hit_rate", "mean", "share", fmean(hits), how, origin="answers"))
     return found
+
+
+def _stated_with(count: int, complete: Sequence[Sample]) -> str:
+    return marked("stated with {n:,} of {all:,} answers", n=count, all=len(complete))
+
+
+def _sound(complete: Sequence[Sample]) -> list[Sample]:
+    """Those whose server states figures that can be true."""
+    return [s for s in complete if s.trace.server and not {"unit_mismatch", "implausible"} & set(s.flags)]
+
+
+def _stating(name: str, complete: Sequence[Sample]) -> list[Sample]:
+    """Those that a figure of `stated` is of."""
+    part_of = _STATED_SPEEDS.get(name)
+    return [sample for sample in _sound(complete) if part_of is None or part_of(sample)]
+
+
+def _stated_prefill(sample: Sample) -> tuple[int, float] | None:
+    server = sample.trace.server
+    if server is None or not server.prompt_tokens or not server.prompt_ms:
+        return None
+    is_own = sample.point.concurrency == 1 or sample.prefill_overlaps is False
+    return (server.prompt_tokens, server.prompt_ms) if is_own else None
+
+
+def _stated_decode(sample: Sample) -> tuple[int, float] | None:
+    server = sample.trace.server
+    if server is None or (server.output_tokens or 0) < 2 or not server.decode_ms:
+        return None
+    return (server.output_tokens or 0) - 1, server.decode_ms
+
+
+_STATED_SPEEDS: Mapping[str, Callable[[Sample], tuple[int, float] | None]] = {
+    "prefill_tokens_per_s": _stated_prefill,
+    "decode_tokens_per_s": _stated_decode,
+}
+"""Tokens and the server's milliseconds for them; None where the answer does not state both."""

@@ -249,6 +249,14 @@ def is_usable(sample: Sample) -> bool:
     return not sample.is_warmup and is_sound(sample.trace.status, sample.flags)
 
 
+NO_WHOLE_ANSWER = frozenset({"incomplete", "empty"})
+
+
+def is_unanswered(sample: Sample) -> bool:
+    """Whether the request got no whole answer: it has no figures of its own, but took its part in the round."""
+    return sample.trace.status is not Status.OK or not NO_WHOLE_ANSWER.isdisjoint(sample.flags)
+
+
 def is_sound(status: str, flags: Collection[str]) -> bool:
     """Whether statistics may take what was measured with this status and these flags."""
     return status == Status.OK and not any(FLAGS[key].disqualifies for key in flags if key in FLAGS)

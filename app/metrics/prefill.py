@@ -28,6 +28,8 @@ def read_prefill(sample: Sample) -> Sequence[Reading]:
     if server is not None and server.prompt_tokens:
         if reason := _too_few(sample, server.prompt_tokens):
             readings.insert(0, null("server", reason))
+        elif sample.point.concurrency > 1 and sample.prefill_overlaps is not False:
+            readings.insert(0, null("server", "overlapping_prefill"))
         elif not server.prompt_ms:
             readings.insert(0, null("server", "no_duration"))
         else:
@@ -73,6 +75,6 @@ METRICS = (
         explanation="Prompt processing speed: how many prompt tokens the server works through per second.",
         formula=read_prefill,
         assumed_run_deviation=0.03,
-        formula_version=2,
+        formula_version=3,
     ),
 )

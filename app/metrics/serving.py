@@ -3,16 +3,18 @@
 Not a metric of one point but of a whole run; the limits are the reader's, so nothing of it is stored.
 """
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import takewhile
 from statistics import median
 
-from app.metrics import is_usable, measure, metrics, rounds_of
+from app.metrics import is_usable, metrics, values_of
+from app.metrics.base import Metric
+from app.metrics.flags import is_unanswered
 from app.metrics.summary import percentile
 from app.metrics.throughput import Slo, read_goodput
-from app.samples import Sample, Status
+from app.samples import Point, Sample
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,9 @@ class Served:
 
     streams: int
     requests: int
-    """Usable ones; all that follows is theirs."""
+    """Usable ones, whose TTFT and TPOT follow."""
     throughput_tokens_per_s: float | None
+    """Of whole rounds, as goodput is: a request without a whole answer takes time in them, and gives nothing."""
     ttft_p50_ms: float | None
     ttft_p99_ms: float | None
     tpot_p50_ms: float | None
@@ -35,15 +38,12 @@ class Served:
 def serving(samples: Sequence[Sample], slo: Slo) -> list[Served]:
     """By number of streams, ascending; empty for a run that never had more than one."""
     by_streams: dict[int, list[Sample]] = {}
-    broken: Counter[int] = Counter()
     for sample in samples:
-        if is_usable(sample) and not sample.reuses_cache:
+        if not sample.is_warmup and not sample.reuses_cache:
             by_streams.setdefault(sample.point.concurrency, []).append(sample)
-        elif sample.trace.status is not Status.OK and not sample.is_warmup:
-            broken[sample.point.concurrency] += 1
-    if not by_streams or max(by_streams) == 1:
-        return []
-    return [_served(streams, by_streams[streams], broken[streams], slo) for streams in sorted(by_streams)]
+    found = [_served(streams, by_streams[streams], slo) for streams in sorted(by_streams)]
+    found = [each for each in found if each.requests or each.good_share is not None]
+    return found if found and found[-1].streams > 1 else []
 
 
 def largest_within(found: Sequence[Served]) -> int | None:
@@ -55,24 +55,32 @@ def largest_within(found: Sequence[Served]) -> int | None:
     return max((each.streams for each in within), default=None)
 
 
-def _served(streams: int, taken: Sequence[Sample], broken: int, slo: Slo) -> Served:
-    ttft_ms, tpot_ms = (_values(taken, key) for key in ("ttft_ms", "tpot_ms"))
-    met = [slo.is_met(sample) for sample in taken]
-    known = [each for each in met if each is not None]
-    whole = [each for each in rounds_of(taken) if len(each) == streams]
-    goodput = [reading.value for each in whole for reading in read_goodput(each, slo) if reading.value is not None]
-    throughput = [each.value for each in measure(taken) if each.metric == "output_tokens_per_s"]
+def _served(streams: int, taken: Sequence[Sample], slo: Slo) -> Served:
+    usable = [sample for sample in taken if is_usable(sample)]
+    unanswered = sum(is_unanswered(sample) for sample in taken)
+    ttft_ms, tpot_ms = (_values(usable, key) for key in ("ttft_ms", "tpot_ms"))
+    met = [is_met for sample in usable if (is_met := slo.is_met(sample)) is not None]
+    goodput = replace(metrics()["goodput_requests_per_s"], round_formula=partial(read_goodput, slo=slo))
     return Served(
         streams=streams,
-        requests=len(taken),
-        throughput_tokens_per_s=throughput[0] if throughput else None,
+        requests=len(usable),
+        throughput_tokens_per_s=_of_rounds(metrics()["output_tokens_per_s"], taken),
         ttft_p50_ms=median(ttft_ms) if ttft_ms else None,
         ttft_p99_ms=percentile(ttft_ms, 99) if ttft_ms else None,
         tpot_p50_ms=median(tpot_ms) if tpot_ms else None,
         tpot_p99_ms=percentile(tpot_ms, 99) if tpot_ms else None,
-        good_share=sum(known) / (len(known) + broken) if known else None,
-        goodput_requests_per_s=median(goodput) if goodput else None,
+        good_share=sum(met) / (len(met) + unanswered) if met or unanswered else None,
+        goodput_requests_per_s=_of_rounds(goodput, taken),
     )
+
+
+def _of_rounds(metric: Metric, taken: Sequence[Sample]) -> float | None:
+    """The median of the rounds of all points."""
+    by_point: dict[Point, list[Sample]] = {}
+    for sample in taken:
+        by_point.setdefault(sample.point, []).append(sample)
+    values = [v for samples in by_point.values() for v in values_of(metric, samples).by_source.get("client", ())]
+    return median(values) if values else None
 
 
 def _values(taken: Sequence[Sample], key: str) -> list[float]:

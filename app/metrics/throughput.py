@@ -7,6 +7,7 @@ from app.metrics import plausible
 from app.metrics.base import Metric, Reading, null
 from app.metrics.decode import read_tpot
 from app.metrics.e2e import read_e2e
+from app.metrics.flags import is_unanswered
 from app.metrics.ttft import read_ttft
 from app.samples import Sample
 
@@ -31,27 +32,35 @@ USUAL_SLO = Slo()
 
 
 def wall_ms(streams: Sequence[Sample]) -> float | None:
-    """From the first t0 of a round to its last token; None where a stream has none."""
-    ends = [read_e2e(sample)[0].value for sample in streams]
+    """From the first t0 of a round to its last token, or to when a request without a whole answer was over; None where
+    an answered stream has no token."""
+    ends = [_unanswered_ms(sample) if is_unanswered(sample) else read_e2e(sample)[0].value for sample in streams]
     if None in ends:
         return None
     return max(sample.sent_at_ms + (end or 0) for sample, end in zip(streams, ends, strict=True))
 
 
+def _unanswered_ms(sample: Sample) -> float:
+    """For how long it was waited for at least: until reading stopped, or its last event."""
+    return max(sample.trace.end_ms or 0.0, *(event.at_ms for event in sample.trace.events[-1:]), 0.0)
+
+
 def read_throughput(streams: Sequence[Sample]) -> Sequence[Reading]:
-    """All output tokens of the round / its wall time."""
-    if any(plausible.is_output_count_absurd(sample) for sample in streams):
+    """All output tokens of the round / its wall time; a request without a whole answer gave none."""
+    answered = [sample for sample in streams if not is_unanswered(sample)]
+    if any(plausible.is_output_count_absurd(sample) for sample in answered):
         return [null("client", "implausible")]
     wall = wall_ms(streams)
-    tokens = [sample.trace.output_tokens for sample in streams]
+    tokens = [sample.trace.output_tokens for sample in answered]
     if not wall or not all(tokens):
         return [null("client", "no_token")]
     return [Reading("client", sum(n or 0 for n in tokens) / wall * 1000)]
 
 
 def read_goodput(streams: Sequence[Sample], slo: Slo) -> Sequence[Reading]:
-    """Requests of the round that meet the limits / its wall time."""
-    wall, met = wall_ms(streams), [slo.is_met(sample) for sample in streams]
+    """Requests of the round that meet the limits / its wall time; one without a whole answer meets none."""
+    met = [False if is_unanswered(sample) else slo.is_met(sample) for sample in streams]
+    wall = wall_ms(streams)
     if not wall or None in met:
         return [null("client", "no_token")]
     return [Reading("client", sum(map(bool, met)) / wall * 1000)]
@@ -68,10 +77,12 @@ METRICS = (
         title="Throughput",
         unit="tok/s",
         better="higher",
-        explanation="All output tokens of all streams over the whole time, prefill included.",
+        explanation="Output tokens of all streams over the whole time, prefill included. A failed request has none.",
         round_formula=read_throughput,
         assumed_run_deviation=0.03,
+        counts_failures=True,
         spoiled_by=frozenset({"cached", "cold"}),
+        formula_version=2,
     ),
     Metric(
         key="goodput_requests_per_s",
@@ -80,6 +91,8 @@ METRICS = (
         better="higher",
         explanation="Requests per second that keep within limits: TTFT of 500 ms and TPOT of 50 ms.",
         round_formula=read_usual_goodput,
+        counts_failures=True,
         spoiled_by=frozenset({"cached", "cold"}),
+        formula_version=2,
     ),
 )

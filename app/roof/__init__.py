@@ -12,7 +12,7 @@ limits      what limits a result, with the evidence, and what to change first
 
 from app.roof.beyond import with_ceiling
 from app.roof.configs import ConfigRoof, config_roofs
-from app.roof.foundation import Foundation, Holder, Unknown, at_once, foundation, slots_of
+from app.roof.foundation import Foundation, Holder, Unknown, foundation
 from app.roof.insight import Insight, insight
 from app.roof.limits import Evidence, Limit, Limits, limits, limits_of_run
 from app.roof.machine import DeviceUse, ModelUse, machine_uses
@@ -33,7 +33,6 @@ __all__ = [
     "RunRoof",
     "Stand",
     "Unknown",
-    "at_once",
     "config_roofs",
     "context_of",
     "decode_ceilings",
@@ -44,6 +43,5 @@ __all__ = [
     "machine_uses",
     "roofs",
     "run_roof",
-    "slots_of",
     "with_ceiling",
 ]

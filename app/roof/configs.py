@@ -28,6 +28,6 @@ def config_roofs(session: Session, machine_id: int | None = None) -> dict[tuple[
         if isinstance(stands, Foundation):
             read = step_of(stands, one.point)
             ceiling = decode_of(stands, read, one.drafts)
-            share = mbu(one.tokens_per_s * read.batch, ceiling.tokens_per_s)
+            share = mbu(one.tokens_per_s, ceiling.tokens_per_s)
             found[one.config.id, one.suite_key] = ConfigRoof(ceiling, share)
     return found

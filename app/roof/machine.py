@@ -76,14 +76,13 @@ def machine_uses(session: Session, machine: Machine) -> list[DeviceUse]:
 def _use(found: Foundation, one: Decode, catalogue: Catalogue) -> ModelUse:
     read = step_of(found, one.point)
     ceiling = decode_of(found, read, one.drafts)
-    speed = one.tokens_per_s * read.batch
-    share = mbu(speed, ceiling.tokens_per_s)
+    share = mbu(one.tokens_per_s, ceiling.tokens_per_s)
     return ModelUse(
         model=one.model.name,
         quantization=one.model.quantization,
         public_id=one.public_id,
         point=one.point,
-        tokens_per_s=speed,
+        tokens_per_s=one.tokens_per_s,
         ceiling=ceiling,
         mbu=share,
         verdict=judge(share, decode_peers(found, catalogue)),

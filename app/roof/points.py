@@ -33,7 +33,7 @@ class PointRoof:
     """What speculative decoding added; None: the server does not tell."""
     decode: DecodeCeiling
     decode_tokens_per_s: float | None
-    """Measured, all streams together."""
+    """Measured, all streams together: of several ones the throughput of their rounds, which holds their prompts too."""
     mbu: float | None
     above: tuple[str, ...]
     """Which assumption must be wrong when more than all was reached."""
@@ -97,12 +97,17 @@ def roofs(
             found,
             point,
             drafts.get(point),
-            shown.get((point, "decode_tokens_per_s")),
+            shown.get((point, speed_metric(point))),
             shown.get((point, "prefill_tokens_per_s")),
             shown.get((point, "ttft_ms")),
         )
         for point in points
     )
+
+
+def speed_metric(point: Point) -> str:
+    """What is held against a decode ceiling. No stream's speed times their number: they need not decode together."""
+    return "decode_tokens_per_s" if point.concurrency == 1 else "output_tokens_per_s"
 
 
 def step_of(found: Foundation, point: Point) -> Step:
@@ -131,13 +136,12 @@ def _roof(
     found: Foundation,
     point: Point,
     drafts: Drafts | None,
-    stream_tokens_per_s: float | None,
+    now: float | None,
     prefill_now: float | None,
     ttft_ms: float | None,
 ) -> PointRoof:
     one = step_of(found, point)
     ceiling = decode_of(found, one, drafts)
-    now = stream_tokens_per_s and stream_tokens_per_s * one.batch
     share = mbu(now, ceiling.tokens_per_s) if now else None
     whole, why = _prefill(found, point)
     peak = sum(holder.device.peak_flops or 0 for holder in found.holders)

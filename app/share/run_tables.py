@@ -23,7 +23,7 @@ _PARTS = {
 def figures(found: Result, explained: Insight | None) -> Iterator[Figures]:
     if len(found.points) > 1:
         yield _points(found)
-    limiting = limits_of_run(found.taken, found.main, found.roof, found.run.evidence).found
+    limiting = limits_of_run(found.taken, found.main, found.roof, found.run.evidence, found.config.engine).found
     if limiting:
         said = tuple((each.of, each.sentence, as_sentence(each.evidence), _plain(each.remedy)) for each in limiting)
         yield Figures("What limits it, and what to change first", _LIMIT_COLUMNS, said)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, and_, func, select
+from sqlalchemy import ColumnElement, Select, and_, func, not_, or_, select
 from sqlmodel import Session, col
 
 from app.metrics import TRIPLE
@@ -27,7 +27,7 @@ class Decode(NamedTuple):
     point: Point
     """The suite's main one."""
     tokens_per_s: float
-    """Of one stream."""
+    """All streams together: of several ones the throughput of their rounds."""
     drafts: Drafts | None = None
     """Where something was drafted."""
 
@@ -49,10 +49,16 @@ def fastest_decodes(session: Session, machine_id: int) -> list[Decode]:
     return _decodes(session, select(ranked.c.id).where(ranked.c.place == 1))
 
 
+_HAS_ONE_STREAM = col(Run.main_point_key).like("%/%/1/%")
+"""By the third part of a point's key, its concurrency."""
+
 _IS_DECODE = and_(
     col(Measurement.run_id) == col(Run.id),
     col(Measurement.point_key) == col(Run.main_point_key),
-    col(Measurement.metric) == TRIPLE[2],
+    or_(
+        and_(col(Measurement.metric) == TRIPLE[2], _HAS_ONE_STREAM),
+        and_(col(Measurement.metric) == "output_tokens_per_s", not_(_HAS_ONE_STREAM)),
+    ),
     col(Measurement.is_shown),
     col(Measurement.value).is_not(None),
 )

@@ -10,6 +10,7 @@ from typing import Any
 from sqlmodel import Session, col, select
 
 from app.metrics import triple_of
+from app.metrics.overlap import with_prefill_overlaps
 from app.models import SampleRow
 from app.samples import CacheDefeat, CountSource, Event, Kind, Point, Sample, ServerFigures, Status, Trace
 
@@ -35,6 +36,7 @@ def add_sample(session: Session, run_id: int, sample: Sample, started_at: dateti
             "round": sample.round,
             "stream": sample.stream,
             "sent_at_ms": sample.sent_at_ms,
+            "engine_batches": sample.engine_batches,
         },
         events=pack_events(sample.trace.events),
         sensors=sample.sensors,
@@ -58,7 +60,7 @@ def samples_by_run(session: Session, run_ids: Collection[int]) -> dict[int, list
     found: dict[int, list[Sample]] = {}
     for row in session.exec(wanted):
         found.setdefault(row.run_id, []).append(_sample(row))
-    return found
+    return {run_id: with_prefill_overlaps(samples) for run_id, samples in found.items()}
 
 
 def _sample(row: SampleRow) -> Sample:
@@ -76,6 +78,7 @@ def _sample(row: SampleRow) -> Sample:
         stream=record["stream"],
         sent_at_ms=record["sent_at_ms"],
         sensors=row.sensors,
+        engine_batches=record.get("engine_batches", True),
     )
 
 

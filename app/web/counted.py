@@ -6,7 +6,7 @@ from typing import Any
 
 from app.counted import Counted
 from app.i18n import _, enumerated, marked
-from app.metrics import metrics
+from app.metrics import NULL_REASONS, metrics
 from app.metrics.beside import Beside, beside
 from app.samples import Sample
 from app.units import number, percent
@@ -49,6 +49,8 @@ class Line:
     statistic: str
     """Of `server`, `client` and `difference`; the others are `quantiles`."""
     server: str
+    unknown: str
+    """Why the server's figure is none; empty where it is one."""
     client: str
     """Empty where only the server can tell."""
     difference: str
@@ -68,7 +70,7 @@ class Panel:
 def counted_panel(kept: Sequence[Mapping[str, Any]], samples: Sequence[Sample]) -> Panel | None:
     """`kept`: `Run.evidence["server"]`; None where the server counted nothing."""
     by_name: dict[str, list[Beside]] = {}
-    for each in beside([Counted(**figure) for figure in kept], samples):
+    for each in beside([Counted.from_json(figure) for figure in kept], samples):
         by_name.setdefault(each.counted.name, []).append(each)
     causes: dict[str, list[str]] = {}
     for name, found in by_name.items():
@@ -86,7 +88,8 @@ def _line(name: str, found: Sequence[Beside]) -> Line:
         title=_title(name),
         unit="%" if counted.unit == "share" else counted.unit,
         statistic=_STATISTICS[counted.statistic],
-        server=_said(counted, counted.value),
+        server=_server(first),
+        unknown=_(NULL_REASONS[first.null_reason]) if first.null_reason else "",
         client="" if first.client is None else _said(counted, first.client),
         difference="" if first.difference is None else percent(first.difference),
         is_warning=bool(first.cause),
@@ -101,12 +104,19 @@ def _title(name: str) -> str:
 
 
 def _quantile(counted: Counted) -> str:
-    bounds = (
-        _(" ({low} to {high})", low=_said(counted, counted.low), high=_said(counted, counted.high))
-        if counted.low is not None
-        else ""
-    )
-    return f"{_(_STATISTICS[counted.statistic])} {_said(counted, counted.value)}{bounds}"
+    return f"{_(_STATISTICS[counted.statistic])} {_figure(counted)}"
+
+
+def _server(pair: Beside) -> str:
+    return "" if pair.null_reason else _figure(pair.counted)
+
+
+def _figure(counted: Counted) -> str:
+    """A range as `1,000-2,500`: where in it the figure lies, a histogram does not tell."""
+    if not counted.is_range:
+        return _said(counted, counted.value)
+    low, high = (_said(counted, bound) for bound in (counted.low, counted.high))
+    return _("above {low}", low=low) if counted.high is None else f"{low}-{high}"
 
 
 def _said(counted: Counted, value: float | None) -> str:

@@ -161,8 +161,14 @@ def test_a_single_value_of_x_says_the_next_step() -> None:
 
 
 def test_a_share_of_the_ceiling_is_of_all_streams() -> None:
-    found = sheet(View("concurrency", "ceiling_share"), {spot(1, Point(512, 128, 4)): runs(20)})
-    assert found.marks[0].y == 80
+    """By the throughput of their rounds, whatever the speed of each; a lone stream by its decode."""
+    streams: list[Observation] = [("r1", None, 20.0, None, 46.7, None)]
+    alone: list[Observation] = [("r2", None, 20.0, None, 18.0, None)]
+    unknown: list[Observation] = [("r3", None, 20.0, None, None, "no_token")]
+    rows = {spot(1, Point(512, 128, 4)): streams, spot(1): alone, spot(2, Point(512, 128, 4)): unknown}
+    found = sheet(View("concurrency", "ceiling_share"), rows)
+    assert [(mark.x, mark.y) for mark in found.marks] == [(1, 20.0), (4, pytest.approx(46.7))]
+    assert [left.lack.reason for left in found.left_out] == ["No token arrived."]
 
 
 def test_long_names_lie_on_the_upright_axis() -> None:

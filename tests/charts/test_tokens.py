@@ -14,6 +14,7 @@ from app.charts.base import MAX_POINTS
 from app.charts.tokens import _percentile_labels
 from app.metrics import clock, flags_of
 from app.samples import Event, Kind, Point, Sample
+from app.units import number
 from tests.seed import made_sample
 
 POINT = Point(512, 64)
@@ -53,6 +54,14 @@ def test_the_headline_median_is_what_the_timeline_states() -> None:
     figure = valid(timeline([sample(0, 10), sample(2, 50), sample(10, 90), replace(sample(99), flags=("incomplete",))]))
     assert figure.layout["annotations"][0]["text"] == "Median TTFT 402 ms"
     assert figure.legend[0].title == "Sample 3, a typical one"
+
+
+def test_the_sentence_of_the_timeline_is_of_one_sample() -> None:
+    """The median of the first tokens may be later than the last token of the typical sample."""
+    figure = valid(timeline([sample(0, 10), sample(2, 50), sample(10, 90)]))
+    first_ms, last_ms = (clock.first_token_ms(sample(2, 50).trace), clock.last_token_ms(sample(2, 50).trace))
+    assert figure.summary.startswith(f"Sample 3: the first token came after {number(first_ms)} ms, all ")
+    assert figure.summary.endswith(f" were complete after {number(last_ms)} ms.")
 
 
 def test_answers_to_a_cached_prompt_are_not_mixed_with_those_to_a_fresh_one() -> None:

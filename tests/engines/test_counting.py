@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -29,7 +30,16 @@ def between(
 
 
 def rounded(found: dict[tuple[str, str], Counted]) -> dict[str, float]:
-    return {f"{name} {statistic}": round(each.value, 3) for (name, statistic), each in found.items()}
+    """Those with a value, which no percentile of a histogram has."""
+    return {
+        f"{name} {statistic}": round(each.value, 3)
+        for (name, statistic), each in found.items()
+        if each.value is not None
+    }
+
+
+def ranges(found: dict[tuple[str, str], Counted]) -> dict[str, tuple[float | None, float | None]]:
+    return {f"{name} {statistic}": (each.low, each.high) for (name, statistic), each in found.items() if each.is_range}
 
 
 def test_vllm_between_two_real_readings(connect: Connect) -> None:
@@ -43,33 +53,26 @@ def test_vllm_between_two_real_readings(connect: Connect) -> None:
         "output_tokens total": 320,
         "preemptions total": 0,
         "ttft_ms mean": 244.03,
-        "ttft_ms p50": 200,  # 100 + 150 x 10/15
-        "ttft_ms p99": 950,  # 750 + 250 x 0.8/1
         "itl_ms mean": 108.506,
-        "itl_ms p50": 84.437,  # 75 + 25 x (150 - 93)/151
-        "itl_ms p99": 666.667,  # 500 + 250 x (297 - 293)/6
         "tpot_ms mean": 108.506,
-        "tpot_ms p50": 91.667,  # 75 + 25 x (10 - 2)/12
-        "tpot_ms p99": 380,  # 300 + 100 x 0.8/1
         "e2e_ms mean": 1870.55,
-        "e2e_ms p50": 1500,
-        "e2e_ms p99": 9000,  # 5000 + 5000 x 0.8/1
         "queue_ms mean": 0.067,
-        "queue_ms p50": 150,
-        "queue_ms p99": 297,
         "prefill_ms mean": 228.802,
-        "prefill_ms p50": 176.471,  # 300 x 10/17
-        "prefill_ms p99": 740,  # 500 + 300 x 0.8/1
         "decode_ms mean": 1627.585,
-        "decode_ms p50": 1357.143,  # 1000 + 500 x 10/14
-        "decode_ms p99": 4500,  # 2500 + 2500 x 0.8/1
         "prefill_tokens_per_s mean": 603.36,
         "decode_tokens_per_s mean": 9.216,
         "cache_hit_rate mean": 0,
     }
+    told = ranges(found)
+    assert told["ttft_ms p50"] == (100, 250)
+    assert told["e2e_ms p50"] == (1000, 1500)
+    assert told["itl_ms p99"] == (500, 750)
+    assert len(told) == 14
+    assert told["ttft_ms p99"] == (750, 1000)
+    assert told["queue_ms p50"] == (0, 300)
     median = found["ttft_ms", "p50"]
-    assert (median.low, median.high) == (100, 250)
-    assert median.how == "vllm:time_to_first_token_seconds, interpolated within its bucket, difference of two readings"
+    assert (median.value, median.unit) == (None, "ms")
+    assert median.how == "vllm:time_to_first_token_seconds, the bucket that holds it, difference of two readings"
 
 
 def test_llamacpp_between_two_real_readings(connect: Connect) -> None:
@@ -169,8 +172,6 @@ def test_several_models_behind_one_server_are_kept_apart(connect: Connect) -> No
     found = between("vllm", connect, "/metrics", reading(1, 10), reading(3, 50), model='my "m"')
     assert rounded({key: each for key, each in found.items() if key[0] == "ttft_ms"}) == {
         "ttft_ms mean": 500,
-        "ttft_ms p50": 500,
-        "ttft_ms p99": 990,
     }
     everything = _prometheus.growth(*(_prometheus.parse(reading(*n).rows[0][1].decode()) for n in ((1, 10), (3, 50))))
     observed = _prometheus.histogram(everything, name)
@@ -180,8 +181,10 @@ def test_several_models_behind_one_server_are_kept_apart(connect: Connect) -> No
 
 def test_what_lies_beyond_the_last_bound_is_unknown() -> None:
     observed = _prometheus.Histogram(4, 8.0, [(1.0, 1), (float("inf"), 4)])
-    assert observed.quantile(0.25) == (1.0, 0.0, 1.0)
-    assert observed.quantile(0.5) is None
+    assert observed.percentile_bounds(25) == (0.0, 1.0)
+    assert observed.percentile_bounds(50) == (1.0, None)
+    assert _prometheus.Histogram(4, 8.0, [(1.0, 2), (2.0, 4)]).percentile_bounds(99) == (1.0, 2.0)
+    assert _prometheus.Histogram(4, 8.0, [(1.0, 1)]).percentile_bounds(50) is None  # three are in no bucket
 
 
 def test_sglang_and_trtllm_by_their_own_names(connect: Connect) -> None:
@@ -322,7 +325,19 @@ def test_a_compressed_answer_is_read(connect: Connect) -> None:
 def test_the_largest_bucket_alone_gives_no_quantile(count: int) -> None:
     grown = {'a_bucket{le="+Inf"}': float(count), "a_count": float(count), "a_sum": 1.0}
     found = _prometheus.histogram(grown, "a")
-    assert found is None if count == 0 else found is not None and found.quantile(0.5) is None
+    assert found is None if count == 0 else found is not None and found.percentile_bounds(50) is None
+
+
+@given(st.lists(st.floats(0.001, 20), min_size=1, max_size=60), st.sampled_from([50, 99]))
+def test_a_percentile_lies_within_its_bounds(seconds: list[float], percent: int) -> None:
+    bounds = [0.1, 0.5, 1.0, 2.5, 5.0, float("inf")]
+    buckets = [(bound, float(sum(value <= bound for value in seconds))) for bound in bounds]
+    told = _prometheus.Histogram(len(seconds), sum(seconds), buckets).percentile_bounds(percent)
+    true = sorted(seconds)[math.ceil(len(seconds) * percent / 100) - 1]
+    assert told is not None
+    low, high = told
+    assert low <= true
+    assert true > 5.0 if high is None else true <= high
 
 
 NAMES = st.from_regex(r"[a-z]{1,6}(_total|_sum|_count|_bucket|_created)?", fullmatch=True)

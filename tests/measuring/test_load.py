@@ -19,7 +19,7 @@ KEY = "sk-of-nobody"
 
 def read(*values: Mapping[str, float]) -> dict[tuple[str, str], float]:
     found = load.counted([Reading(float(place), each) for place, each in enumerate(values)])
-    return {(each.name, each.statistic): each.value for each in found}
+    return {(each.name, each.statistic): each.value for each in found if each.value is not None}
 
 
 def test_mean_and_highest_of_what_was_told() -> None:

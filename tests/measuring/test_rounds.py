@@ -93,6 +93,26 @@ def test_a_problem_that_all_meet_is_raised_once() -> None:
         assert caught.value.trouble is Trouble.UNKNOWN_MODEL
 
 
+def test_what_one_stream_meets_is_a_failed_request_among_the_answers_of_the_others() -> None:
+    refusal = Script.json({"error": {"message": "The model `x` does not exist.", "code": "model_not_found"}}, 404)
+    turns, lock = iter([STREAM, refusal, STREAM]), threading.Lock()
+
+    def chat(_: Request) -> Script:
+        with lock:
+            return next(turns)
+
+    with job({CHAT: chat, "/v1/models": MODELS}, suite=suite(3, repetitions=5)) as (made, _):
+        taken = samples(played(made))
+    assert sorted(sample.trace.status for sample in taken) == ["failed", "ok", "ok"]
+    (failed,) = (sample for sample in taken if sample.trace.status == "failed")
+    assert "does not exist" in (failed.trace.error or "")
+    assert failed.trace.end_ms is not None
+    assert failed.sent_at_ms >= 0
+    (throughput,) = (each for each in measure(taken) if each.metric == "output_tokens_per_s")
+    assert throughput.value is not None
+    assert throughput.samples == 1
+
+
 def test_stopping_wakes_every_stream() -> None:
     stop, asked = Stop(), threading.Semaphore(0)
 

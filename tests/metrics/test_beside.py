@@ -3,7 +3,8 @@
 import pytest
 
 from app.counted import Counted
-from app.metrics.beside import beside, client_figure, decode_cause, stated
+from app.metrics import measure
+from app.metrics.beside import beside, client_figure, decode_cause, disagreement, stated
 from app.samples import Point, Sample, Status
 from tests.traces import figures, sample, stream, trace
 
@@ -61,11 +62,83 @@ def test_a_small_difference_has_no_cause_and_a_large_one_has() -> None:
     assert "HTTP, the chat template" in far.cause
 
 
-def test_a_value_within_the_bucket_is_no_difference() -> None:
-    within, outside = beside(
-        [counted("ttft_ms", 700, "p50", low=500, high=1000), counted("ttft_ms", 200, "p50", low=100, high=250)], TAKEN
-    )
-    assert (within.cause, outside.cause != "") == ("", True)
+def bucket(name: str, statistic: str, low: float, high: float | None) -> Counted:
+    return Counted(name, statistic, "ms", None, "how", low, high)  # type: ignore[arg-type]  # a statistic
+
+
+def test_a_range_is_no_point_to_differ_from() -> None:
+    for figure in (
+        bucket("ttft_ms", "p50", 500, 1000),
+        bucket("ttft_ms", "p50", 1, 5),
+        bucket("itl_ms", "p99", 5, None),
+    ):
+        (pair,) = beside([figure], TAKEN)
+        assert pair.client == client_figure(figure.name, figure.statistic, TAKEN)
+        assert (pair.difference, pair.cause, pair.null_reason) == (None, "", None)
+
+
+def test_what_older_runs_kept_of_a_histogram_is_a_range_too() -> None:
+    how = "vllm:queue, interpolated within its bucket, difference of two readings"
+    old = {
+        "name": "ttft_ms",
+        "statistic": "p50",
+        "unit": "ms",
+        "value": 612.0,
+        "how": how,
+        "low": 500.0,
+        "high": 1000.0,
+    }
+    figure = Counted.from_json(old)
+    assert (figure.value, figure.low, figure.high, figure.is_range) == (None, 500.0, 1000.0, True)
+    assert figure.how == "vllm:queue, the bucket that holds it, difference of two readings"
+    assert Counted.from_json(figure.to_json()) == figure
+
+
+def test_what_older_runs_kept_of_answers_is_of_those_that_state_it() -> None:
+    old = {
+        "name": "decode_tokens_per_s",
+        "statistic": "mean",
+        "unit": "tok/s",
+        "value": 20.0,
+        "low": None,
+        "high": None,
+    }
+    assert Counted.from_json({**old, "how": "stated with 2 of 3 answers"}).origin == "answers"
+    assert Counted.from_json({**old, "how": "totals of /metrics, difference of two readings"}).origin == "counters"
+
+
+def test_what_some_answers_state_stands_beside_the_same_answers() -> None:
+    """Two of three state a decode of 40 tok/s; the third, which does not, was four times slower."""
+    taken = [sample(trace(stream(800, 25), server=figures()), ordinal=n) for n in range(2)]
+    taken.append(sample(trace(stream(800, 100)), ordinal=2))
+    (decode,) = [pair for pair in beside(stated(taken), taken) if pair.counted.name == "decode_tokens_per_s"]
+    assert decode.counted.how == "stated with 2 of 3 answers"
+    assert decode.client == pytest.approx(40)
+    assert decode.difference == pytest.approx(0)
+
+
+def test_a_failed_request_may_be_in_the_servers_figure_and_not_in_ours() -> None:
+    taken = [*TAKEN, sample(trace(status=Status.FAILED), ordinal=2)]
+    figure = counted("ttft_ms", 300)
+    (unknown,) = beside([figure], taken)
+    assert (unknown.client, unknown.difference) == (900, None)
+    (_, fewer) = beside([counted("requests", 3, "total"), figure], taken)
+    assert fewer.difference is None
+    (_, same) = beside([counted("requests", 2, "total"), figure], taken)
+    assert same.difference == pytest.approx(2)
+
+
+def test_a_warning_holds_client_and_server_of_the_same_samples_against_each_other() -> None:
+    """Both agree wherever the server tells; where it does not, the answers were slower."""
+    told = [sample(trace(stream(800, 25), server=figures()), ordinal=n) for n in range(2)]
+    silent = [sample(trace(stream(800, 50)), ordinal=n) for n in range(2, 5)]
+    taken = [*told, *silent]
+    assert disagreement(measure(taken), taken) is None
+    slower = [sample(trace(stream(800, 25), server=figures(decode_ms=500.0)), ordinal=n) for n in range(2)]
+    warning = disagreement(measure([*slower, *silent]), [*slower, *silent])
+    assert warning is not None
+    assert warning.startswith("Roofmark timed 40.0 tok/s decode, the server states 20.0 tok/s: 100 % more.")
+    assert disagreement(measure(silent), silent) is None
 
 
 def test_the_cause_of_a_slower_clock_is_read_off_the_flags() -> None:

@@ -1,5 +1,7 @@
 """Each formula of METRICS, by hand-computed values, and each reason for a null."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -7,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.metrics import NULL_REASONS, TRIPLE, flags_of, measure, metrics, triple_of
+from app.metrics import NULL_REASONS, TRIPLE, Measured, flags_of, measure, metrics, triple_of
 from app.samples import CacheDefeat, CountSource, Event, Kind, Point, Sample, Status
 from tests.metrics.measuring import measured
 from tests.traces import figures, sample, stream, trace
@@ -195,6 +197,59 @@ def test_prefill_by_slope_cancels_constant_overhead() -> None:
     slopes = [each for each in measure(taken) if each.source == "slope"]
     assert [each.point.prompt_tokens for each in slopes] == [2000, 8000]
     assert all(each.value == pytest.approx(2000) for each in slopes)
+
+
+def slopes(*lengths: tuple[int, Sequence[float]]) -> list[Measured]:
+    """Of prompts of so many tokens with these TTFTs."""
+    taken = [
+        sample(trace(stream(first_ms=ttft_ms), prompt_tokens=tokens), point=Point(tokens, 11))
+        for tokens, ttfts in lengths
+        for ttft_ms in ttfts
+    ]
+    return [each for each in measure(taken) if each.source == "slope"]
+
+
+def test_the_interval_of_a_slope_is_the_one_of_the_difference_of_the_ttfts() -> None:
+    """1,800 tokens more in 900 ms more: errors 100/3 and 400/3, 2.9 degrees of freedom, so 900 +- 4.303 x 12.91 ms."""
+    (slope,) = slopes((200, [190, 200, 210]), (2000, [1080, 1100, 1120, 1100]))
+    assert slope.value == pytest.approx(2000)
+    (slope,) = slopes((200, [190, 200, 210]), (2000, [1080, 1100, 1120]))
+    half_ms = 4.303 * math.sqrt(500 / 3)
+    assert slope.value == pytest.approx(2000)
+    assert slope.low == pytest.approx(1800 / (900 + half_ms) * 1000)
+    assert slope.high == pytest.approx(1800 / (900 - half_ms) * 1000)
+    assert (slope.low or 0) < 2000 < (slope.high or 0)
+
+
+def test_a_slope_is_of_as_many_samples_as_its_smaller_side_has() -> None:
+    (slope,) = slopes((200, [190, 200, 210, 200]), (2000, [1080, 1100, 1120]))
+    assert slope.samples == 3
+    (few,) = slopes((200, [190, 210]), (2000, [1080, 1100, 1120]))
+    assert few.value == pytest.approx(2000)
+    assert (few.samples, few.low, few.high) == (2, None, None)
+
+
+def test_a_slope_that_may_be_none_has_a_value_and_no_interval() -> None:
+    (slope,) = slopes((200, [100, 200, 300]), (2000, [200, 300, 400]))
+    assert slope.value == pytest.approx(18_000)
+    assert (slope.low, slope.high, slope.null_reason) == (None, None, None)
+    (flat,) = slopes((200, [300, 300, 300]), (2000, [200, 200, 200]))
+    assert (flat.value, flat.low, flat.high, flat.null_reason) == (None, None, None, "no_slope")
+
+
+def test_the_interval_of_a_slope_holds_the_slope() -> None:
+    """Slow first tokens, fewer than half, move the mean and not the median, beyond the interval of the mean."""
+    (late_start,) = slopes((200, [200] * 12 + [300] * 8), (2000, [1100] * 20))
+    assert late_start.value == late_start.low == pytest.approx(2000)
+    assert (late_start.high or 0) > 2100
+    (late_end,) = slopes((200, [200] * 20), (2000, [1100] * 12 + [1200] * 8))
+    assert late_end.value == late_end.high == pytest.approx(2000)
+    assert (late_end.low or 0) < 1900
+
+
+@pytest.mark.parametrize(("more", "count"), [(31, 0), (32, 1)])
+def test_a_slope_needs_as_many_tokens_as_a_prefill(more: int, count: int) -> None:
+    assert len(slopes((200, [100, 100, 100]), (200 + more, [200, 200, 200]))) == count
 
 
 def test_one_length_has_no_slope() -> None:

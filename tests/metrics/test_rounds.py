@@ -48,10 +48,94 @@ def test_of_a_lone_stream_it_is_tokens_over_end_to_end() -> None:
 
 def test_a_round_with_an_unusable_stream_is_left_out_whole() -> None:
     first, second = one_round(2, 0), one_round(2, 1)
-    taken = [first[0], replace(first[1], flags=("incomplete",)), *second]
+    for flag in ("concurrent", "interrupted"):
+        taken = [first[0], replace(first[1], flags=(flag, "incomplete")), *second]
+        for key in ("output_tokens_per_s", "goodput_requests_per_s"):
+            measured = found(taken, key)
+            assert measured is not None
+            assert (measured.samples, measured.left_out) == (1, {flag: 1})
+
+
+def failed(stream: Sample, end_ms: float | None, status: Status = Status.FAILED, tokens: int = 0) -> Sample:
+    """The same request, without a whole answer; it was over after `end_ms`."""
+    broken = replace(
+        stream.trace, status=status, events=stream.trace.events[: tokens + 1], output_tokens=tokens, end_ms=end_ms
+    )
+    return replace(stream, trace=broken)
+
+
+@pytest.mark.parametrize(
+    ("end_ms", "status", "tokens", "wall_ms"),
+    [
+        (20, Status.FAILED, 0, 1050),  # it was refused at once: the other one takes the time
+        (4000, Status.FAILED, 0, 4000),  # it hung: nothing came for that long
+        (4000, Status.INCOMPLETE, 5, 4000),  # what came of it is no answer
+        (None, Status.INCOMPLETE, 5, 1050),
+        (None, Status.FAILED, 0, 1050),
+    ],
+)
+def test_a_failed_request_has_no_tokens_but_its_time_counts(
+    end_ms: float | None, status: Status, tokens: int, wall_ms: float
+) -> None:
+    first, second = one_round(2)
+    taken = [first, failed(second, end_ms, status, tokens)]
+    assert value(taken, "output_tokens_per_s") == pytest.approx(11 / wall_ms * 1000)
+    (served,) = serving(taken, SLO)
+    assert served.throughput_tokens_per_s == pytest.approx(11 / wall_ms * 1000)
+    assert served.goodput_requests_per_s == pytest.approx(1 / wall_ms * 1000)
+    assert (served.requests, served.good_share) == (1, 0.5)
+
+
+def test_a_failed_request_later_in_the_round_counts_from_the_rounds_begin() -> None:
+    first, second = one_round(2, later_ms=500)
+    assert value([first, failed(second, 4000)], "output_tokens_per_s") == pytest.approx(11 / 4.5)
+    assert value([failed(first, 200), second], "output_tokens_per_s") == pytest.approx(11 / 1.55)
+
+
+def test_a_round_in_which_every_request_failed_achieved_nothing() -> None:
+    taken = [failed(each, 2000) for each in one_round(2)]
+    assert value(taken, "output_tokens_per_s") == 0
+    assert value(taken, "goodput_requests_per_s") == 0
+    (served,) = serving(taken, SLO)
+    assert served == Served(2, 0, 0, None, None, None, None, 0, 0)
+    # a larger number of streams that did well was lucky
+    assert largest_within(serving([*one_round(1), *taken, *one_round(4)], SLO)) == 1
+
+
+def test_the_failed_round_counts_among_the_others() -> None:
+    """Medians of 22 / 1.05 s, 11 / 1.05 s and 11 / 4 s: without the failed ones it would be 22 / 1.05 s."""
+    good, bad, worse = (one_round(2, n) for n in range(3))
+    taken = [*good, bad[0], failed(bad[1], 30), worse[0], failed(worse[1], 4000)]
     measured = found(taken, "output_tokens_per_s")
     assert measured is not None
+    assert measured.value == pytest.approx(11 / 1.05)
+    assert measured.samples == 3
+    assert measured.minimum == pytest.approx(11 / 4)
+    assert measured.maximum == pytest.approx(22 / 1.05)
+    assert measured.formula_version == 2
+
+
+def test_an_incomplete_answer_of_a_lone_stream_is_never_a_zero() -> None:
+    taken = [sample(), failed(sample(ordinal=1), 3000, Status.INCOMPLETE, 4)]
+    measured = found(taken, "output_tokens_per_s")
+    assert measured is not None
+    assert measured.value == pytest.approx(11 / 1.05)
     assert (measured.samples, measured.left_out) == (1, {"incomplete": 1})
+
+
+def test_several_points_of_as_many_streams_are_rounds_of_their_own() -> None:
+    long = [replace(each, point=Point(4096, 11, 2)) for each in one_round(2, first_ms=1800)]
+    (served,) = serving([*one_round(2), *long], SLO)
+    assert served.throughput_tokens_per_s == pytest.approx((22 / 1.05 + 22 / 2.05) / 2)
+    assert served.requests == 4
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(1, 1e5)), min_size=2, max_size=8))
+def test_a_failed_request_never_raises_a_rounds_figures(streams: list[tuple[bool, float]]) -> None:
+    whole = [replace(each, trace=replace(each.trace, end_ms=1050.0)) for each in one_round(len(streams))]
+    taken = [failed(each, end) if fails else each for each, (fails, end) in zip(whole, streams, strict=True)]
+    for key in ("output_tokens_per_s", "goodput_requests_per_s"):
+        assert 0 <= (value(taken, key) or 0) <= (value(whole, key) or 0) or not value(whole, key)
 
 
 def test_client_prefill_of_concurrent_streams_is_unknown_with_its_reason() -> None:

@@ -86,7 +86,12 @@ def test_a_difference_has_welchs_interval() -> None:
     low, high = difference_interval([9, 10, 11], [18, 20, 22]) or (0, 0)
     assert (low + high) / 2 == pytest.approx(10)
     assert (high - low) / 2 == pytest.approx(4.303 * math.sqrt(5 / 3))
+    # errors 1/3 and 2/5: (11/15)² / ((1/3)² / 2 + (2/5)² / 4) = 5.6 degrees of freedom
+    low, high = difference_interval([9, 10, 11], [18, 20, 22, 20, 20]) or (0, 0)
+    assert (low, high) == pytest.approx((10 - 2.571 * math.sqrt(11 / 15), 10 + 2.571 * math.sqrt(11 / 15)))
+    assert difference_interval([18, 20, 22, 20, 20], [9, 10, 11]) == pytest.approx((-high, -low))
     assert difference_interval([1, 2], [3, 4, 5]) is None
+    assert difference_interval([1, 2, 3], [3, 4]) is None
     assert difference_interval([1, 1, 1], [3, 3, 3]) == (2, 2)
 
 

@@ -257,18 +257,39 @@ def test_what_the_server_counted_stands_beside_the_clients_figures(
     page = read(client, seeded[-1])
     assert "What the server counted" in page
     assert how in page
-    assert "median 150 (0 to 300)" in page
+    assert "median 0-300" in page
     assert "which the server's leaves out" in page
     document = client.get(f"/api/v1/runs/{seeded[-1]}").json()["run"]["server_counted"]
     assert [(each["name"], each["value"]) for each in document] == [
         ("ttft_ms", 1.0),
         ("queue_ms", 0.07),
-        ("queue_ms", 150.0),
+        ("queue_ms", None),
     ]
+    assert (document[2]["low"], document[2]["high"], document[2]["difference"]) == (0.0, 300.0, None)
     assert document[0]["difference"] == document[0]["client"] - 1
     assert document[0]["likely_cause"]
     assert (document[1]["client"], document[1]["likely_cause"]) == (None, None)
     assert "What the server counted" not in read(client, seeded[-2])
+
+
+def test_what_a_server_counted_of_prompts_in_one_batch_is_no_speed(
+    client: TestClient, database: Database, seeded: list[str]
+) -> None:
+    assert seeded
+    point = Point(512, 128, 4)
+    taken = [replace(made_sample(n, point, 2000.0, 50.0), stream=n, round=0) for n in range(4)]
+    public_id = add_run(database, taken)
+    figure = {"name": "prefill_tokens_per_s", "statistic": "mean", "unit": "tok/s", "value": 358.0, "how": "vllm:both"}
+    with database.write() as session:
+        runs.run(session, public_id).evidence = {"server": [figure]}
+    page = client.get(f"/runs/{public_id}").text
+    assert "Other prompts were processed at the same time" in page
+    assert ">358<" not in page
+    run = client.get(f"/api/v1/runs/{public_id}").json()
+    (counted,) = run["run"]["server_counted"]
+    assert (counted["value"], counted["difference"], counted["null_reason"]) == (None, None, "overlapping_prefill")
+    nulls = {each["key"]: each["reason"] for each in run["points"][0]["nulls"]}
+    assert nulls["prefill_tokens_per_s"] == "overlapping_prefill"
 
 
 def test_a_page_with_everything_makes_few_queries_however_many_machines_there_are(

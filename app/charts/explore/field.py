@@ -65,6 +65,8 @@ class Field:
     """Why there is no value, in one sentence."""
     read: Callable[[Spot], Value | None] = _unread
     metric: str | None = None
+    streams_metric: str | None = None
+    """In its place at points with several streams."""
     turn: Callable[[float, Spot], float | None] = unturned
     rank: Callable[[str], tuple[Any, ...]] = _unranked
     """What categories are sorted by, before their names."""
@@ -76,6 +78,9 @@ class Field:
     @property
     def label(self) -> str:
         return f"{self.title} {self.unit}".strip()
+
+    def metric_at(self, point: Point) -> str | None:
+        return self.metric if self.streams_metric is None or point.concurrency == 1 else self.streams_metric
 
     @property
     def is_discrete(self) -> bool:

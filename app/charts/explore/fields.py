@@ -14,7 +14,7 @@ from app.i18n import _
 from app.metrics import metrics
 from app.metrics.base import Metric
 from app.models import Config
-from app.roof import at_once, context_of, slots_of
+from app.roof import context_of
 from app.samples import Point
 
 GROUPS = ("Metrics", "Derived", "Configuration", "Settings", "Point", "Run")
@@ -54,18 +54,17 @@ def _of_metric(metric: Metric) -> Field:
     )  # fmt: skip
 
 
-def _share(decode_tokens_per_s: float, spot: Spot) -> float | None:
-    if not spot.decode_ceiling:
-        return None
-    return 100 * decode_tokens_per_s * at_once(spot.point, slots_of(spot.config)) / spot.decode_ceiling
+def _share(tokens_per_s: float, spot: Spot) -> float | None:
+    """Of all streams together."""
+    return 100 * tokens_per_s / spot.decode_ceiling if spot.decode_ceiling else None
 
 
 _DERIVED = (
     Field(
         "ceiling_share", "Share of the ceiling", "Derived", "number", "%",
-        "MBU: decode speed over the most that the memory's bandwidth allows; never clamped.",
+        "MBU: decode speed, of several streams their throughput, over the most that bandwidth allows; never clamped.",
         "Their ceiling is unknown; the page of a run says what is missing.",
-        metric=DECODE, turn=_share, needs="ceiling",
+        metric=DECODE, streams_metric="output_tokens_per_s", turn=_share, needs="ceiling",
     ),
     Field(
         "tokens_per_s_per_watt", "Decode per watt", "Derived", "number", "tok/s/W",

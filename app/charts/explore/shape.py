@@ -88,7 +88,8 @@ class Sheet:
 
 def metrics_of(fields: Iterable[Field]) -> list[str]:
     """The metrics to read, the one of the first field first."""
-    return list(dict.fromkeys(field.metric for field in fields if field.metric))
+    named = [name for field in fields for name in (field.metric, field.streams_metric) if name]
+    return list(dict.fromkeys(named))
 
 
 def shape(
@@ -121,7 +122,7 @@ def shape(
         for row in rows:
             at, value = x_of(row), y_of(row)
             if value is None or at is None:
-                lacking[_lack(y if value is None else x, row, column)] += 1
+                lacking[_lack(y if value is None else x, spot, row, column)] += 1
             elif view.at is not None and key(at) != view.at:
                 continue
             elif is_single:
@@ -167,8 +168,8 @@ class _Cell:
 
 def _reader(field: Field, spot: Spot, column: Mapping[str, int], raw: bool) -> Callable[[Observation], Value | None]:
     """How to read a field from the observations of a spot."""
-    if field.metric is not None:
-        place, turn = column[field.metric], field.turn
+    if (metric := field.metric_at(spot.point)) is not None:
+        place, turn = column[metric], field.turn
         if turn is unturned:
             return itemgetter(place)
         return lambda row: None if row[place] is None else turn(row[place], spot)
@@ -206,11 +207,12 @@ def _aside(spots: Collection[Spot], known: Mapping[str, Field], in_sight: Collec
     ]
 
 
-def _lack(field: Field, row: Observation, column: Mapping[str, int]) -> Lack:
+def _lack(field: Field, spot: Spot, row: Observation, column: Mapping[str, int]) -> Lack:
     """A measured number says by itself why it is missing; a field that is made of it says what else is."""
-    if field.metric is None or row[column[field.metric]] is not None:
+    metric = field.metric_at(spot.point)
+    if metric is None or row[column[metric]] is not None:
         return _without(field)
-    return _without(field, _null_reason(row[column[field.metric] + 1]))
+    return _without(field, _null_reason(row[column[metric] + 1]))
 
 
 def _null_reason(key: str | None) -> str | None:

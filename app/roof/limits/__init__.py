@@ -5,6 +5,7 @@ A rule that has no evidence says nothing; where no rule speaks, it is said what 
 base    what a rule sees, and what it says
 ttft    the rules of TTFT
 decode  the rules of decode
+streams what several streams do to each other
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from app.metrics.overlap import with_prefill_overlaps
 from app.roof.foundation import Unknown
 from app.roof.limits import decode, ttft
 from app.roof.limits.base import ORDER, Evidence, Limit
@@ -43,8 +45,10 @@ def limits_of_run(
     point: Point,
     roof: RunRoof | Unknown | None,
     evidence: Mapping[str, Any] = MappingProxyType({}),
+    engine: str = "",
 ) -> Limits:
-    """Of one point of a run. `taken`: all of the run's samples; `evidence`: the run's."""
+    """Of one point of a run. `taken`: all of the run's samples; `evidence`: the run's; `engine`: its key."""
+    taken = with_prefill_overlaps(taken)
     known = roof if isinstance(roof, RunRoof) else None
     shares = [each["value"] for each in evidence.get("server", ()) if each["name"] == "gpu_share"]
     return limits(
@@ -56,5 +60,6 @@ def limits_of_run(
             alone=[sample for sample in taken if sample.point == replace(point, concurrency=1) != point],
             cpu_load_share_before=evidence.get("cpu_load_share_before"),
             on_cards_share=shares[0] if shares else None,
+            engine=engine,
         )
     )

@@ -20,6 +20,7 @@ ORDER = (
     "held_back",
     "loading",
     "queue",
+    "others_prefill",
     "cache",
     "offload",
     "stalls",
@@ -62,6 +63,8 @@ class Evidence:
     """Of all cores of the server's machine, just before the run."""
     on_cards_share: float | None = None
     """Of the model, as the server says (see `Counted` of the name `gpu_share`)."""
+    engine: str = ""
+    """Its key; empty where it is not known."""
 
     @cached_property
     def taken(self) -> list[Sample]:

@@ -1,6 +1,7 @@
 """What decode stands against: memory bandwidth, and what keeps it from reaching that."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from statistics import fmean, median, stdev
 
 from app.ceiling.decode import USUAL_SHARE
@@ -8,11 +9,12 @@ from app.ceiling.efficiency import describe, least_usual
 from app.ceiling.types import KV_BITS
 from app.hardware.catalogue import built_in
 from app.i18n import _, pause
-from app.metrics import clock, sensed
+from app.metrics import sensed
 from app.metrics.summary import percentile
 from app.roof.foundation import Foundation
 from app.roof.limits.base import NOTABLE, Evidence, Limit, decodes
 from app.roof.limits.heat import held_back
+from app.roof.limits.streams import covered_ms, engine_of, others_windows, prompts_remedy, until_decoding_ms
 from app.roof.peers import decode_peers
 from app.roof.points import PointRoof
 from app.units import number, plural, size
@@ -30,7 +32,11 @@ SHARED = 0.8
 WHOLE = 0.99
 """Share of a model on cards from which on all of it is there."""
 BUSY_PERCENT = 100 * sensed.BUSY_CPU_SHARE
-SPOILERS = frozenset({"swapping", "held_back", "power_limit", "offload", "busy_cpu", "stalls", "drafts"})
+MOSTLY = 0.5
+"""Of the time in stalls, from which on what happened then is what they come from."""
+SPOILERS = frozenset(
+    {"swapping", "held_back", "power_limit", "offload", "busy_cpu", "stalls", "others_prefill", "drafts"}
+)
 """What explains a decode that stays far below its ceiling."""
 
 
@@ -102,6 +108,22 @@ def _bandwidth(seen: Evidence, is_explained: bool) -> Iterator[Limit]:
             evidence,
             _("Read fewer bytes for each token, or take faster memory: see what it would take."),
         )
+    elif (
+        roof.mbu < (usual[0] if usual else USUAL_SHARE[0])
+        and not is_explained
+        and (prompts := _prompts_share(seen)) > NOTABLE
+    ):
+        yield Limit(
+            "others_prefill",
+            "Decode",
+            _("The throughput of several streams holds the processing of their prompts."),
+            _(
+                "{evidence}; {percent} % of a round's time passed until each stream had a token",
+                evidence=evidence,
+                percent=number(100 * prompts),
+            ),
+            prompts_remedy(engine_of(seen.engine)),
+        )
     elif usual and roof.mbu < usual[0] and not is_explained:
         if loads := [fmean(readings) for readings in sensed.card_loads(seen.rounds, sensed.decode_span_ms)]:
             evidence += _("; the busiest card worked {percent} % of the time", percent=number(max(loads)))
@@ -116,6 +138,15 @@ def _bandwidth(seen: Evidence, is_explained: bool) -> Iterator[Limit]:
                 "build of the engine."
             ),
         )
+
+
+def _prompts_share(seen: Evidence) -> float:
+    """Of a round's time with several streams, until the last of them had its first token; 0 of a lone stream, whose
+    decode speed holds nothing of that."""
+    if seen.streams == 1:
+        return 0.0
+    parts = [part for streams in seen.rounds if (part := until_decoding_ms(streams)) is not None]
+    return median(until_ms / whole_ms for until_ms, whole_ms in parts) if parts else 0.0
 
 
 def _kv_cache(seen: Evidence) -> Iterator[Limit]:
@@ -237,29 +268,44 @@ def _busy_cpu(seen: Evidence) -> Iterator[Limit]:
 
 def _stalls(seen: Evidence) -> Iterator[Limit]:
     gaps = [
-        gap
+        (later.at_ms - earlier.at_ms, earlier.at_ms + sample.sent_at_ms, sample)
         for sample in seen.usable
         if not {"bundled", "buffered"} & set(sample.flags)
-        for gap in clock.gaps_ms(sample.trace)
+        for earlier, later in pairwise(sample.trace.token_events)
     ]
     if len(gaps) < MIN_GAPS:
         return
-    usual = percentile(gaps, 90)
-    stalls = [gap for gap in gaps if gap > STALL_TIMES * usual]
-    lost = sum(stalls) - usual * len(stalls)
-    if usual > 0 and lost > STALLS_SHARE * sum(gaps):
+    whole_ms, usual_ms = sum(gap_ms for gap_ms, *_ in gaps), percentile([gap_ms for gap_ms, *_ in gaps], 90)
+    stalls = [gap for gap in gaps if gap[0] > STALL_TIMES * usual_ms]
+    lost_ms = sum(gap_ms for gap_ms, *_ in stalls) - usual_ms * len(stalls)
+    if usual_ms <= 0 or lost_ms <= STALLS_SHARE * whole_ms:
+        return
+    evidence = _(
+        "{pauses} longer than {stall_times} ms cost {share} % of the decode time",
+        pauses=plural(len(stalls), "pause"),
+        stall_times=number(STALL_TIMES * usual_ms),
+        share=number(100 * lost_ms / whole_ms),
+    )
+    in_prefill_ms = sum(
+        covered_ms(others_windows(sample, seen.rounds), (from_ms, from_ms + gap_ms))
+        for gap_ms, from_ms, sample in stalls
+    )
+    if seen.streams > 1 and in_prefill_ms >= MOSTLY * sum(gap_ms for gap_ms, *_ in stalls):
         yield Limit(
-            "stalls",
+            "others_prefill",
             "Decode",
-            _("The stream stalls."),
-            _(
-                "{pauses} longer than {stall_times} ms cost {share} % of the decode time",
-                pauses=plural(len(stalls), "pause"),
-                stall_times=number(STALL_TIMES * usual),
-                share=number(100 * lost / sum(gaps)),
-            ),
-            _("Look for what else runs on the machine at these moments."),
+            _("Tokens wait while the prompts of this run's own other streams are processed."),
+            evidence,
+            prompts_remedy(engine_of(seen.engine)),
         )
+        return
+    yield Limit(
+        "stalls",
+        "Decode",
+        _("The stream stalls."),
+        evidence,
+        _("Look for what else runs on the machine at these moments."),
+    )
 
 
 # --- the samples beside each other -----------------------------------------------------------------------------------

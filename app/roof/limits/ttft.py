@@ -10,6 +10,7 @@ from app.i18n import _
 from app.metrics import clock, sensed
 from app.roof.limits.base import NOTABLE, Evidence, Limit
 from app.roof.limits.heat import held_back
+from app.roof.limits.streams import engine_of, middle, prefill_words, prompts_remedy, slots_remedy, waits
 from app.roof.peers import prefill_peers
 from app.samples import Sample
 from app.units import number, plural
@@ -23,8 +24,8 @@ MISSED = 0.5
 
 
 @dataclass(frozen=True)
-class Parts:
-    """Medians, in ms; None where the server does not state them."""
+class Part:
+    """Of one sample, in ms; None where the server does not state it, or its time is not of this prompt alone."""
 
     ttft_ms: float
     prompt_ms: float | None
@@ -32,20 +33,46 @@ class Parts:
     prompt_tokens: float | None
 
     @property
-    def queue_share(self) -> float:
-        return (self.queue_ms or 0) / self.ttft_ms
-
-    @property
     def rest_ms(self) -> float | None:
         """Neither in the queue nor for the prompt."""
         return None if self.prompt_ms is None else self.ttft_ms - self.prompt_ms - (self.queue_ms or 0)
+
+
+class Parts:
+    """The samples of a point; the medians of one sentence are always of the same ones."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts = parts
+
+    @property
+    def ttft_ms(self) -> float:
+        return median(part.ttft_ms for part in self.parts)
+
+    def medians(self, *names: str) -> tuple[float, ...] | None:
+        """Of TTFT and of these, in the samples that have them all; None where there is none."""
+        rows = self._rows(names)
+        return tuple(median(values) for values in zip(*rows, strict=True)) if rows else None
+
+    def are_all(self, *names: str) -> bool:
+        return len(self._rows(names)) == len(self.parts)
+
+    def where(self, *names: str) -> str:
+        """Which samples such medians are of, where they are not of all."""
+        count = len(self._rows(names))
+        if count == len(self.parts):
+            return ""
+        return _(", in {count} of {samples}", count=count, samples=plural(len(self.parts), "sample"))
+
+    def _rows(self, names: Sequence[str]) -> list[list[float]]:
+        rows = [[getattr(part, name) for name in ("ttft_ms", *names)] for part in self.parts]
+        return [row for row in rows if None not in row]
 
 
 def rules(seen: Evidence) -> Iterator[Limit]:
     yield from _loading(seen)
     parts = _parts(seen.usable)
     if parts is not None:
-        yield from _queue(seen, parts)
+        yield from _queue(parts) if seen.streams == 1 else _others(seen, parts)
         yield from _outside(seen, parts)
         yield from _prompt(seen, parts)
     yield from _cache(seen.reused)
@@ -57,42 +84,44 @@ def unknown(seen: Evidence) -> Iterator[str]:
     parts = _parts(seen.usable)
     if parts is None:
         return
-    if parts.prompt_ms is None:
+    if (known := parts.medians("prompt_ms")) is not None:
         yield _(
-            "TTFT: the server does not state how long it worked on the prompt, so nobody can tell what the {ttft_ms} "
-            "ms consist of.",
+            "TTFT: nothing stands out; the server worked on the prompt for {prompt_ms} of {ttft_ms} ms{where}.",
+            prompt_ms=number(known[1]),
+            ttft_ms=number(known[0]),
+            where=parts.where("prompt_ms"),
+        )
+    elif any(sample.trace.server and sample.trace.server.prompt_ms for sample in seen.usable):
+        yield _(
+            "TTFT: several prompts were processed at the same time, so nobody can tell what the {ttft_ms} ms of one "
+            "consist of.",
             ttft_ms=number(parts.ttft_ms),
         )
     else:
         yield _(
-            "TTFT: nothing stands out; the server worked on the prompt for {prompt_ms} of {ttft_ms} ms.",
-            prompt_ms=number(parts.prompt_ms),
+            "TTFT: the server does not state how long it worked on the prompt, so nobody can tell what the {ttft_ms} "
+            "ms consist of.",
             ttft_ms=number(parts.ttft_ms),
         )
 
 
 def _parts(usable: Sequence[Sample]) -> Parts | None:
     """Of the samples that TTFT is taken from: none that loaded the model, or had its prompt in the cache."""
-    fresh = [sample for sample in usable if not {"cold", "cached", "not_streamed"} & set(sample.flags)]
-    ttfts = [ttft for sample in fresh if (ttft := clock.first_token_ms(sample.trace))]
-    if not ttfts:
-        return None
-    servers = [
-        sample.trace.server
-        for sample in fresh
-        if sample.trace.server and not {"unit_mismatch", "implausible"} & set(sample.flags)
+    parts = [
+        _part(sample, ttft_ms)
+        for sample in usable
+        if not {"cold", "cached", "not_streamed"} & set(sample.flags)
+        and (ttft_ms := clock.first_token_ms(sample.trace))
     ]
-    return Parts(
-        median(ttfts),
-        _median([each.prompt_ms for each in servers]),
-        _median([each.queue_ms for each in servers]),
-        _median([each.prompt_tokens for each in servers]),
-    )
+    return Parts(parts) if parts else None
 
 
-def _median(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
+def _part(sample: Sample, ttft_ms: float) -> Part:
+    server = sample.trace.server
+    if server is None or {"unit_mismatch", "implausible"} & set(sample.flags):
+        return Part(ttft_ms, None, None, None)
+    is_own = sample.point.concurrency == 1 or sample.prefill_overlaps is False
+    return Part(ttft_ms, server.prompt_ms if is_own else None, server.queue_ms, server.prompt_tokens)
 
 
 def _loading(seen: Evidence) -> Iterator[Limit]:
@@ -105,7 +134,7 @@ def _loading(seen: Evidence) -> Iterator[Limit]:
             _("The model was being loaded."),
             _(
                 "{samples} of {taken} waited {loads} ms for it",
-                samples=plural(len(cold), "sample"),
+                samples=plural(len(loads), "sample"),
                 taken=len(seen.taken),
                 loads=number(median(loads)),
             ),
@@ -113,78 +142,114 @@ def _loading(seen: Evidence) -> Iterator[Limit]:
         )
 
 
-def _queue(seen: Evidence, parts: Parts) -> Iterator[Limit]:
-    """In the server's queue where it tells, else, of several streams, longer than a lone one, in all or beside the
-    prompt: a lone one may have been slow for reasons of its own."""
-    evidence = _(
+def _queue(parts: Parts) -> Iterator[Limit]:
+    """Of a lone stream: in the server's queue, where it tells."""
+    known = parts.medians("queue_ms")
+    if known is not None and known[1] > NOTABLE * known[0]:
+        yield Limit(
+            "queue",
+            "TTFT",
+            _("The request waited in a queue."),
+            _queue_words(known) + parts.where("queue_ms"),
+            _("Measure while nobody else uses the server."),
+        )
+
+
+def _queue_words(known: Sequence[float]) -> str:
+    return _(
         "{queue_ms} of {ttft_ms} ms passed in the server's queue",
-        queue_ms=number(parts.queue_ms),
-        ttft_ms=number(parts.ttft_ms),
+        queue_ms=number(known[1]),
+        ttft_ms=number(known[0]),
     )
-    if seen.streams == 1:
-        if parts.queue_share > NOTABLE:
-            yield Limit(
-                "queue",
-                "TTFT",
-                _("The request waited in a queue."),
-                evidence,
-                _("Measure while nobody else uses the server."),
-            )
+
+
+def _others(seen: Evidence, parts: Parts) -> Iterator[Limit]:
+    """Of several streams, by what the others did while one waited: their prompts were processed, or their answers
+    held the slots. A lone stream may have been slow for reasons of its own."""
+    alone, queued = _parts(seen.usable_alone), parts.medians("queue_ms")
+    wait = middle(waits(seen.rounds, alone.ttft_ms if alone else None))
+    is_slower = alone is None or parts.ttft_ms > (1 + NOTABLE) * alone.ttft_ms + NEGLIGIBLE_MS
+    at_once = plural(seen.streams, "stream")
+    if (
+        wait is not None
+        and is_slower
+        and _is_notable(wait.others_prefill_ms, wait.ttft_ms)
+        and wait.others_prefill_ms >= wait.slot_ms
+    ):
+        yield Limit(
+            "others_prefill",
+            "TTFT",
+            _("The prompts of this run's own other streams take the time."),
+            prefill_words(wait, at_once),
+            prompts_remedy(engine_of(seen.engine)),
+        )
         return
-    if parts.queue_share <= NOTABLE:
-        alone = _parts(seen.usable_alone)
-        rest_ms, usual_ms = parts.rest_ms or 0, alone.rest_ms or 0 if alone else 0
-        if alone is not None and parts.ttft_ms > (1 + NOTABLE) * alone.ttft_ms + NEGLIGIBLE_MS:
-            evidence = _(
-                "{ttft_ms} ms instead of the {alone_ms} ms of a lone stream",
-                ttft_ms=number(parts.ttft_ms),
-                alone_ms=number(alone.ttft_ms),
-            )
-        elif rest_ms - usual_ms > max(NEGLIGIBLE_MS, NOTABLE * parts.ttft_ms):
-            evidence = _rest(rest_ms, parts)
-        else:
-            return
+    usual = alone.medians("rest_ms") if alone else None
+    if queued is not None and queued[1] > NOTABLE * queued[0]:
+        evidence = _queue_words(queued) + parts.where("queue_ms")
+    elif alone is not None and is_slower:
+        evidence = _(
+            "{ttft_ms} ms instead of the {alone_ms} ms of a lone stream",
+            ttft_ms=number(parts.ttft_ms),
+            alone_ms=number(alone.ttft_ms),
+        )
+    elif wait is not None and _is_notable(wait.slot_ms - (usual[1] if usual else 0.0), wait.ttft_ms):
+        evidence = _rest(wait.slot_ms, wait.ttft_ms)
+    else:
+        return
     yield Limit(
         "queue",
         "TTFT",
         _("Requests wait for each other."),
-        _("{evidence}, with {streams} at once", evidence=evidence, streams=plural(seen.streams, "stream")),
-        _("Give the server more parallel slots, or send it less at once."),
+        _("{evidence}, with {streams} at once", evidence=evidence, streams=at_once),
+        slots_remedy(engine_of(seen.engine)),
     )
 
 
-def _rest(rest_ms: float, parts: Parts) -> str:
+def _is_notable(part_ms: float, ttft_ms: float) -> bool:
+    return part_ms > max(NEGLIGIBLE_MS, NOTABLE * ttft_ms)
+
+
+def _rest(rest_ms: float, ttft_ms: float) -> str:
     return _(
         "{rest_ms} of {ttft_ms} ms passed outside of the prompt's processing",
         rest_ms=number(rest_ms),
-        ttft_ms=number(parts.ttft_ms),
+        ttft_ms=number(ttft_ms),
     )
 
 
 def _outside(seen: Evidence, parts: Parts) -> Iterator[Limit]:
     """Of a lone stream: several ones wait for each other."""
-    rest_ms = parts.rest_ms
-    if seen.streams == 1 and rest_ms is not None and rest_ms > max(NEGLIGIBLE_MS, NOTABLE * parts.ttft_ms):
+    known = parts.medians("rest_ms") if seen.streams == 1 else None
+    if known is not None and _is_notable(known[1], known[0]):
         yield Limit(
             "outside",
             "TTFT",
             _("Something beside the prompt's processing takes the time."),
-            _rest(rest_ms, parts),
+            _rest(known[1], known[0]) + parts.where("rest_ms"),
             _("Measure on the server's own machine and without a proxy, to see what remains."),
         )
 
 
 def _prompt(seen: Evidence, parts: Parts) -> Iterator[Limit]:
-    if parts.prompt_ms is None or parts.prompt_ms <= MOSTLY * parts.ttft_ms:
+    known, with_tokens = parts.medians("prompt_ms"), parts.medians("prompt_ms", "prompt_tokens")
+    if known is None or known[1] <= MOSTLY * known[0]:
         return
-    times = {"prompt_ms": number(parts.prompt_ms), "ttft_ms": number(parts.ttft_ms)}
-    if parts.prompt_tokens:
-        evidence = _("{prompt_ms} of {ttft_ms} ms for {tokens:,.0f} prompt tokens", tokens=parts.prompt_tokens, **times)
+    if with_tokens is not None and with_tokens[2]:
+        ttft_ms, prompt_ms, tokens = with_tokens
+        evidence = _(
+            "{prompt_ms} of {ttft_ms} ms for {tokens:,.0f} prompt tokens",
+            tokens=tokens,
+            prompt_ms=number(prompt_ms),
+            ttft_ms=number(ttft_ms),
+        ) + parts.where("prompt_ms", "prompt_tokens")
     else:
-        evidence = _("{prompt_ms} of {ttft_ms} ms", **times)
+        evidence = _("{prompt_ms} of {ttft_ms} ms", prompt_ms=number(known[1]), ttft_ms=number(known[0]))
+        evidence += parts.where("prompt_ms")
     remedy = _("Send shorter prompts, or begin them alike so that the prompt cache helps.")
     roof = seen.roof
-    if roof is not None and roof.prefill is not None and roof.prefill_share is not None:
+    # the speed is of all samples, so it goes with the times of all alone
+    if roof is not None and roof.prefill is not None and roof.prefill_share is not None and parts.are_all("prompt_ms"):
         binds = _("compute") if roof.prefill.bound == "compute" else _("memory bandwidth")
         evidence += _(
             ", {share} % of the prefill ceiling, which {binds} sets",

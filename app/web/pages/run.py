@@ -77,7 +77,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         gaps=charts.gaps(typical) if typical else None,
         sensors=charts.sensors_of(_with_sensors(typical, at_point)) if typical else None,
         no_sensors=charts.absence(run.evidence.get("no_sensors")),
-        limits=limits_of_run(taken, shown, roof, run.evidence) if shown else None,
+        limits=limits_of_run(taken, shown, roof, run.evidence, config.engine if config else "") if shown else None,
         serving=serving_section(taken, request.query_params),
         previous=before,
         against_previous=against(session, before.run, run) if before and before.run else None,

@@ -6,8 +6,8 @@ ENTRIES = (
     Entry(
         "verdict",
         "Verdict",
-        "What a comparison concludes, in one word: better, worse, same, mixed or inconclusive. It looks at TTFT, prefill "
-        "and decode of the main point together, corrected for three looks. It is about one setting only where nothing "
+        "What a comparison concludes, in one word: better, worse, same, mixed or inconclusive. It looks at TTFT, "
+        "prefill and decode of the main point together, corrected for three looks. It is about one setting only where nothing "
         "else differs and nothing is unknown.",
         "ratio = median of the one / median of the base",
     ),
@@ -42,8 +42,8 @@ ENTRIES = (
     Entry(
         "inconclusive",
         "Inconclusive",
-        "The runs differ too much to tell, or one of them was disturbed. More runs settle the first; the page says about "
-        "how many.",
+        "The runs differ too much to tell, or one of them was disturbed. More runs settle the first; the page says "
+        "about how many.",
     ),
     Entry(
         "comparable",
