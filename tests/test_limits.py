@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.roof import Evidence, Foundation, Limit, Unknown, limits, limits_of_run, roofs
+from app.roof import Evidence, Limit, Placement, Unknown, limits, limits_of_run, roofs
 from app.roof.limits.base import ORDER
 from app.runner.sensing import warnings
 from app.samples import Event, Kind, Point, Sample
@@ -45,9 +45,9 @@ def under(
     **settings: Any,
 ) -> list[Limit]:
     stands = found(held, **{"kv_type_k": "f16", "kv_type_v": "f16", **settings})
-    assert isinstance(stands, Foundation)
+    assert isinstance(stands, Placement)
     (roof,) = roofs(stands, [measured("decode_tokens_per_s", decode, point)], {point: drafts} if drafts else {})
-    return found_in(samples, roof=roof, foundation=stands, **more)
+    return found_in(samples, roof=roof, placement=stands, **more)
 
 
 def test_a_clean_result_without_a_ceiling_is_limited_by_nothing_that_is_known() -> None:
@@ -86,14 +86,14 @@ def test_of_what_the_first_token_consists(server: dict[str, float], streams: int
 def test_a_prompt_is_held_against_what_binds_it(tokens: int, binds: str) -> None:
     """A prefill at exactly its ceiling reached all of what binds there; of MFU that is true only of computing."""
     stands, point = found([card(peak=100e12)]), Point(tokens, 11)
-    assert isinstance(stands, Foundation)
+    assert isinstance(stands, Placement)
     triple = [measured("decode_tokens_per_s", 5.0, point), measured("prefill_tokens_per_s", 1.0, point)]
     (slow,) = roofs(stands, triple)
     assert slow.prefill is not None
     (roof,) = roofs(stands, [triple[0], measured("prefill_tokens_per_s", slow.prefill.tokens_per_s, point)])
     made = replace(CLEAN, server=figures(prompt_ms=90.0))
     (limit,) = [
-        each for each in found_in(taken(made=made, point=point), roof=roof, foundation=stands) if each.key == "prompt"
+        each for each in found_in(taken(made=made, point=point), roof=roof, placement=stands) if each.key == "prompt"
     ]
     assert limit.evidence.endswith(f", 100 % of what {binds} allows")
 

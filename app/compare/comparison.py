@@ -28,7 +28,7 @@ from app.metrics import TRIPLE, Measured, belongs, clock, is_usable, metrics, pr
 from app.metrics.base import SOURCES, Source
 from app.metrics.summary import percentiles, summarise
 from app.models import StatedGeometry
-from app.roof import Foundation, foundation, roofs
+from app.roof import Placement, resolve_placement, roofs
 from app.samples import Point, Sample
 from app.store.hardware import Hardware, as_known
 from app.store.machines import MachineDevice, devices
@@ -249,8 +249,8 @@ def _ceiling(
     if config is None or model is None or not at_point:
         return Ceiling(None, "", None, None, "", None, taken.refusal or _("It did not measure this point."))
     told = best(model, stated.get((model.name, model.quantization)))
-    found = foundation(hardware.devices, config, told, hardware.said)
-    if not isinstance(found, Foundation):
+    found = resolve_placement(hardware.devices, config, told, hardware.said)
+    if not isinstance(found, Placement):
         return Ceiling(None, "", None, None, "", None, f"{found.reason} {found.remedy}")
     (roof,) = roofs(found, [_shown(at_point, key) for key in TRIPLE])
     return Ceiling(

@@ -13,7 +13,7 @@ from app.ceiling.fit import Fit, Observation, Share, fit, waterfall
 from app.hardware.catalogue import Catalogue
 from app.i18n import _
 from app.models import Config, Run
-from app.roof.foundation import Foundation, foundation
+from app.roof.placement import Placement, resolve_placement
 from app.roof.points import PointRoof, RunRoof, decode_of, step_of, tokens_per_step
 from app.store.decodes import Decode, newest_decodes
 from app.store.devices import load_catalogue
@@ -40,7 +40,7 @@ def insight(session: Session, run: Run, config: Config, roof: RunRoof, top: Poin
     """`top`: the point to explain. None when no decode was measured there."""
     if not top.decode_tokens_per_s or not top.steps_per_s:
         return None
-    found = roof.foundation
+    found = roof.placement
     curve = against_context(
         found.geometry,
         lambda read: decode_of(found, read, top.drafts),
@@ -50,7 +50,7 @@ def insight(session: Session, run: Run, config: Config, roof: RunRoof, top: Poin
     )
     alike = [each for each in roof.points if each.point.concurrency == top.point.concurrency]
     reached = tuple(each for each in alike if each.decode_tokens_per_s)
-    device = found.worth(top.step)
+    device = found.equivalent_device(top.step)
     others = [one for one in newest_decodes(session, run.machine_id) if one.config.id != config.id]
     fitted, words = _fit(found, device, top, others)
     parts = waterfall(top.step, device, top.steps_per_s, found.geometry.blocks, fitted)
@@ -72,7 +72,7 @@ def _longest(config: Config, roof: RunRoof) -> int:
 
 
 def _fit(
-    found: Foundation, device: Device, top: PointRoof, others: Sequence[Decode]
+    found: Placement, device: Device, top: PointRoof, others: Sequence[Decode]
 ) -> tuple[Fit | None, tuple[str, ...]]:
     """With the run of another model or quantization on the same devices whose bytes differ most."""
     layers = found.geometry.blocks
@@ -81,8 +81,8 @@ def _fit(
     here = Observation(top.step.n_bytes, layers, top.steps_per_s)
     candidates: list[tuple[float, Observation, str]] = []
     for one in others:
-        theirs = foundation(one.hardware.devices, one.config, one.told)
-        if not isinstance(theirs, Foundation) or not theirs.is_on_the_same_devices_as(found):
+        theirs = resolve_placement(one.hardware.devices, one.config, one.told)
+        if not isinstance(theirs, Placement) or not theirs.is_on_the_same_devices_as(found):
             continue
         if (
             one.point.concurrency != 1
@@ -105,9 +105,7 @@ def _fit(
     return result, (_("The fixed cost of a layer comes from this run and that of {name}.", name=name), *result.notes)
 
 
-def _advice(
-    catalogue: Catalogue, found: Foundation, device: Device, top: PointRoof, fitted: Fit | None
-) -> list[Advice]:
+def _advice(catalogue: Catalogue, found: Placement, device: Device, top: PointRoof, fitted: Fit | None) -> list[Advice]:
     if top.point.concurrency != 1 or top.decode_tokens_per_s is None:
         return []
     measured = advice.Run(
@@ -116,9 +114,9 @@ def _advice(
     return advise(measured, _faster(catalogue, found, device, top), fitted)
 
 
-def _faster(catalogue: Catalogue, found: Foundation, device: Device, top: PointRoof) -> list[Device]:
+def _faster(catalogue: Catalogue, found: Placement, device: Device, top: PointRoof) -> list[Device]:
     """Single devices that hold the model and its cache."""
-    assert found.geometry.weights is not None, "a foundation has weights"
+    assert found.geometry.weights is not None, "a placement has weights"
     needed = found.geometry.weights.total.n_bytes + (top.step.kv_bytes or 0)
     fitting = sorted(
         (one for one in catalogue.devices if one.kind != "ram" and (one.memory_bytes or 0) >= needed),

@@ -14,7 +14,7 @@ from app.ceiling.traffic import Step, step
 from app.i18n import _
 from app.metrics import Measured
 from app.models import Config, Model, Run
-from app.roof.foundation import Foundation, Unknown, computing, foundation
+from app.roof.placement import Placement, Unknown, computing, resolve_placement
 from app.samples import Point
 from app.store.drafts import Drafts, drafts_of
 from app.store.hardware import Hardware
@@ -60,7 +60,7 @@ class PointRoof:
 
 @dataclass(frozen=True)
 class RunRoof:
-    foundation: Foundation
+    placement: Placement
     points: tuple[PointRoof, ...]
 
     def at(self, point: Point | None) -> PointRoof | None:
@@ -79,7 +79,7 @@ def run_roof(
     if config is None or model is None:
         return None
     assert run.id is not None
-    found = foundation(hardware.devices, config, told_of(session, model), hardware.said)
+    found = resolve_placement(hardware.devices, config, told_of(session, model), hardware.said)
     if isinstance(found, Unknown):
         return found
     drafts = {point: each for (_, point), each in drafts_of(session, [run.id]).items()}
@@ -87,7 +87,7 @@ def run_roof(
 
 
 def roofs(
-    found: Foundation, measured: Sequence[Measured], drafts: Mapping[Point, Drafts] = MappingProxyType({})
+    found: Placement, measured: Sequence[Measured], drafts: Mapping[Point, Drafts] = MappingProxyType({})
 ) -> tuple[PointRoof, ...]:
     """Of each point in the order measured."""
     points = dict.fromkeys(each.point for each in measured)
@@ -105,13 +105,13 @@ def roofs(
     )
 
 
-def step_of(found: Foundation, point: Point) -> Step:
+def step_of(found: Placement, point: Point) -> Step:
     read = step(found.geometry, context_of(point), found.kv, found.at_once(point))
-    assert read is not None, "a foundation has weights"
+    assert read is not None, "a placement has weights"
     return read
 
 
-def decode_of(found: Foundation, read: Step, drafts: Drafts | None) -> DecodeCeiling:
+def decode_of(found: Placement, read: Step, drafts: Drafts | None) -> DecodeCeiling:
     ceiling = found.decode(read)
     if drafts is None or not drafts.drafted:
         return ceiling
@@ -128,7 +128,7 @@ def context_of(point: Point) -> int:
 
 
 def _roof(
-    found: Foundation,
+    found: Placement,
     point: Point,
     drafts: Drafts | None,
     stream_tokens_per_s: float | None,
@@ -140,7 +140,7 @@ def _roof(
     now = stream_tokens_per_s and stream_tokens_per_s * one.batch
     share = mbu(now, ceiling.tokens_per_s) if now else None
     whole, why = _prefill(found, point)
-    peak = sum(holder.device.peak_flops or 0 for holder in found.holders)
+    peak = sum(device_share.device.peak_flops or 0 for device_share in found.device_shares)
     return PointRoof(
         point=point,
         context=one.context,
@@ -165,21 +165,23 @@ def _roof(
     )
 
 
-def _above(found: Foundation, one: Step, share: float, drafts: Drafts | None) -> tuple[str, ...]:
+def _above(found: Placement, one: Step, share: float, drafts: Drafts | None) -> tuple[str, ...]:
     is_speculative = None if drafts is None else drafts.drafted > 0
     return why_above_all(share, found.geometry, one, found.is_measured, found.llc_bytes, is_speculative)
 
 
-def _prefill(found: Foundation, point: Point) -> tuple[PrefillCeiling | None, str]:
+def _prefill(found: Placement, point: Point) -> tuple[PrefillCeiling | None, str]:
     """And why there is none."""
     if point.concurrency > 1:
         return None, _("Several streams ran at once, which share what computing there is.")
-    without = next((holder for holder in found.holders if holder.device.peak_flops is None), None)
+    without = next(
+        (device_share for device_share in found.device_shares if device_share.device.peak_flops is None), None
+    )
     if without is not None:
         return None, _(
             "The peak compute of {without} is unknown, so there is no prefill ceiling and no TTFT floor. State it on "
             "the machine's page.",
             without=computing(without.device.name, without.is_ram),
         )
-    held = [holder.device for holder in found.holders]
+    held = [device_share.device for device_share in found.device_shares]
     return prefill(found.geometry, held, point.prompt_tokens, point.depth, found.kv), ""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sqlmodel import Session
 
 from app.models import Config, Machine
-from app.roof.foundation import Foundation, Unknown, foundation
+from app.roof.placement import Placement, Unknown, resolve_placement
 from app.roof.points import step_of
 from app.samples import Point
 from app.store.hardware import as_known, newest_records
@@ -31,7 +31,7 @@ def decode_ceilings(session: Session, wanted: Sequence[Stand]) -> list[float | N
     """
     records = newest_records(session)
     today: dict[int, Sequence[MachineDevice]] = {}
-    stood: dict[tuple[int, int], Foundation | Unknown] = {}
+    stood: dict[tuple[int, int], Placement | Unknown] = {}
     found: list[float | None] = []
     for one in wanted:
         assert one.machine.id is not None
@@ -41,9 +41,9 @@ def decode_ceilings(session: Session, wanted: Sequence[Stand]) -> list[float | N
         place = (one.machine.id, one.config.id)
         if place not in stood:
             hardware = as_known(records.get(place, []), today[one.machine.id])
-            stood[place] = foundation(hardware.devices, one.config, one.told)
+            stood[place] = resolve_placement(hardware.devices, one.config, one.told)
         stands = stood[place]
-        if isinstance(stands, Foundation):
+        if isinstance(stands, Placement):
             found.append(stands.decode(step_of(stands, one.point)).tokens_per_s)
         else:
             found.append(None)

@@ -21,7 +21,7 @@ from app.ceiling.traffic import Step
 from app.ceiling.types import KvTypes
 from app.errors import BadInput
 from app.i18n import _
-from app.roof import Foundation, PointRoof
+from app.roof import Placement, PointRoof
 from app.store.devices import KnownDevice, KnownDevices, local_name
 from app.store.models import KnownModel, Told
 from app.units import TERA, size
@@ -121,16 +121,16 @@ def _told(form: Fields, models: Sequence[KnownModel]) -> Told:
     return Told(from_figures(form))
 
 
-def of_run(model_id: int, machine: str, known: Sequence[KnownDevice], found: Foundation, top: PointRoof) -> str:
+def of_run(model_id: int, machine: str, known: Sequence[KnownDevice], found: Placement, top: PointRoof) -> str:
     """The query of a calculation like a run's: its model, and its device, or what several are worth together."""
     batch = str(top.step.batch) if top.step.batch > 1 else ""
     asked = {"model": str(model_id), "kv": str(found.kv), "batch": batch}
-    alone = found.holders[0].device if len(found.holders) == 1 else None
+    alone = found.device_shares[0].device if len(found.device_shares) == 1 else None
     same = next((one for one in known if alone and one.name == local_name(alone.name, machine)), None)
     if same is not None:
         asked["device"] = same.name
     if same is None or alone is None or replace(alone, name=same.name) != same.device:
-        worth = found.worth(top.step)
+        worth = found.equivalent_device(top.step)
         asked["bandwidth"] = typed(worth.bandwidth_bytes_per_s)
         asked["tflops"] = typed(worth.peak_flops, TERA)
     return urlencode({key: value for key, value in asked.items() if value})

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from app.roof.foundation import Unknown
 from app.roof.limits import decode, ttft
 from app.roof.limits.base import ORDER, Evidence, Limit
+from app.roof.placement import Unknown
 from app.roof.points import RunRoof
 from app.samples import Point, Sample
 
@@ -51,7 +51,7 @@ def limits_of_run(
         Evidence(
             samples=[sample for sample in taken if sample.point == point],
             roof=known.at(point) if known else None,
-            foundation=known.foundation if known else None,
+            placement=known.placement if known else None,
             no_ceiling=f"{roof.reason} {roof.remedy}" if isinstance(roof, Unknown) else "",
             alone=[sample for sample in taken if sample.point == replace(point, concurrency=1) != point],
             cpu_load_share_before=evidence.get("cpu_load_share_before"),

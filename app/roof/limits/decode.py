@@ -10,9 +10,9 @@ from app.hardware.catalogue import built_in
 from app.i18n import _, pause
 from app.metrics import clock, sensed
 from app.metrics.summary import percentile
-from app.roof.foundation import Foundation
 from app.roof.limits.base import NOTABLE, Evidence, Limit, decodes
 from app.roof.limits.heat import held_back
+from app.roof.placement import Placement
 from app.roof.points import PointRoof
 from app.units import number, plural, size
 
@@ -64,11 +64,11 @@ def unknown(seen: Evidence) -> Iterator[str]:
 # --- the ceiling -----------------------------------------------------------------------------------------------------
 
 
-def _usual(found: Foundation) -> tuple[float, str]:
+def _usual(found: Placement) -> tuple[float, str]:
     """The share from which on a decode is as near its ceiling as is usual on its device, and what is usual there."""
     low, high = (f"{100 * share:.0f}" for share in USUAL_SHARE)
-    holder = found.holders[0]
-    device = built_in().find(holder.device.name, holder.memory_bytes).device
+    device_share = found.device_shares[0]
+    device = built_in().find(device_share.device.name, device_share.memory_bytes).device
     kind = published_kind(device.name, device.vendor, device.kind, found.geometry) if device else "all"
     usual, what = PUBLISHED_SHARES[kind]
     if (least := (1 - NEAR) * usual / 100) < USUAL_SHARE[0]:
@@ -78,11 +78,11 @@ def _usual(found: Foundation) -> tuple[float, str]:
 
 def _is_usual(seen: Evidence) -> bool:
     share = seen.roof.mbu if seen.roof else None
-    return bool(share and seen.foundation and share >= _usual(seen.foundation)[0])
+    return bool(share and seen.placement and share >= _usual(seen.placement)[0])
 
 
 def _bandwidth(seen: Evidence, is_explained: bool) -> Iterator[Limit]:
-    roof, found = seen.roof, seen.foundation
+    roof, found = seen.roof, seen.placement
     if roof is None or found is None or roof.mbu is None or roof.decode_tokens_per_s is None:
         return
     least, usual = _usual(found)
@@ -118,7 +118,7 @@ def _bandwidth(seen: Evidence, is_explained: bool) -> Iterator[Limit]:
 
 
 def _kv_cache(seen: Evidence) -> Iterator[Limit]:
-    roof, found = seen.roof, seen.foundation
+    roof, found = seen.roof, seen.placement
     if roof is None or found is None or roof.mbu is None or not roof.step.kv_bytes:
         return
     kv_bytes = roof.step.batch * roof.step.kv_bytes
@@ -146,7 +146,7 @@ def _kv_cache(seen: Evidence) -> Iterator[Limit]:
 
 def _offload(seen: Evidence) -> Iterator[Limit]:
     """By the layers that the configuration states, else by the server's own word."""
-    roof, found = seen.roof, seen.foundation
+    roof, found = seen.roof, seen.placement
     remedy = _("Bring more layers onto cards: a smaller quantization, a smaller KV cache, or one more card.")
     if roof is not None and found is not None and found.layers_on_cards is not None:
         portions = found.portions(roof.step)
@@ -216,8 +216,12 @@ def _busy_cpu(seen: Evidence) -> Iterator[Limit]:
             _("Stop what else runs on this machine, and measure again."),
         )
         return
-    found = seen.foundation
-    if found is None or any(holder.is_ram for holder in found.holders) or (seen.on_cards_share or 1) < WHOLE:
+    found = seen.placement
+    if (
+        found is None
+        or any(device_share.is_ram for device_share in found.device_shares)
+        or (seen.on_cards_share or 1) < WHOLE
+    ):
         return
     loads = sensed.readings_of(seen.rounds, "cpu_load_percent", sensed.decode_span_ms)
     if loads and not _is_usual(seen) and fmean(loads) >= BUSY_PERCENT:

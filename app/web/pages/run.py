@@ -68,7 +68,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         roof_figure=charts.against_context(explained.curve, charts.reached(explained)) if explained else None,
         depth=None if isinstance(roof, RunRoof) else charts.without_ceiling(_decodes(measured)),
         calculation=_calculation(session, model, machine, roof, top),
-        roofline=charts.run_roofline(roof.foundation, top) if isinstance(roof, RunRoof) and top else None,
+        roofline=charts.run_roofline(roof.placement, top) if isinstance(roof, RunRoof) and top else None,
         samples=sample_lines(taken),
         flags=_flags(taken),
         timeline=charts.timeline(at_point),
@@ -100,7 +100,7 @@ def _calculation(
 ) -> str:
     if not isinstance(roof, RunRoof) or top is None or model is None or model.id is None:
         return ""
-    return calculator.of_run(model.id, machine.name, devices.devices_of(session, machine), roof.foundation, top)
+    return calculator.of_run(model.id, machine.name, devices.devices_of(session, machine), roof.placement, top)
 
 
 def _decodes(measured: Sequence[Measured]) -> list[charts.Reached]:

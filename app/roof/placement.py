@@ -31,7 +31,7 @@ class Unknown:
 
 
 @dataclass(frozen=True)
-class Holder:
+class DeviceShare:
     """One device that holds the model or a part of it, and where its bandwidth comes from."""
 
     device: Device
@@ -42,11 +42,11 @@ class Holder:
 
 
 @dataclass(frozen=True)
-class Foundation:
+class Placement:
     told: Told
     """The model's geometry, with its weights, and who told it."""
     kv: KvTypes
-    holders: tuple[Holder, ...]
+    device_shares: tuple[DeviceShare, ...]
     """Cards before memory; equal cards one by one."""
     split: Split
     layers_on_cards: int | None
@@ -64,13 +64,13 @@ class Foundation:
 
     def portions(self, step: Step) -> list[Portion]:
         """Which device reads how much of a step."""
-        cards = [holder for holder in self.holders if not holder.is_ram]
+        cards = [device_share for device_share in self.device_shares if not device_share.is_ram]
         blocks = self.geometry.blocks
         if self.layers_on_cards is None or not blocks or self.geometry.weights is None:
-            return _shared(self.holders, 1.0)
+            return _shared(self.device_shares, 1.0)
         head = self.geometry.weights.head.n_bytes  # the head follows the last layer, as a layer of its own
         on_cards = (step.n_bytes - head) * self.layers_on_cards / blocks
-        rest = Portion(self.holders[-1].device, step.n_bytes - on_cards)
+        rest = Portion(self.device_shares[-1].device, step.n_bytes - on_cards)
         return [*_shared(cards, on_cards), rest]
 
     def decode(self, step: Step) -> DecodeCeiling:
@@ -78,41 +78,41 @@ class Foundation:
 
     @property
     def device(self) -> Device | None:
-        """What all holders together are like where one device stands for them: a single one, or equal ones."""
-        first = self.holders[0].device
-        if any(holder.device != first for holder in self.holders):
+        """What all device_shares together are like where one device stands for them: a single one, or equal ones."""
+        first = self.device_shares[0].device
+        if any(device_share.device != first for device_share in self.device_shares):
             return None
-        many = len(self.holders) if self.split is Split.TENSOR else 1
-        name = first.name if len(self.holders) == 1 else f"{len(self.holders)} × {first.name}"
+        many = len(self.device_shares) if self.split is Split.TENSOR else 1
+        name = first.name if len(self.device_shares) == 1 else f"{len(self.device_shares)} × {first.name}"
         peak = first.peak_flops and first.peak_flops * many
         return Device(name, first.bandwidth_bytes_per_s * many, peak)
 
-    def worth(self, step: Step) -> Device:
-        """One device that takes as long for a step as all holders together, each reading its share of the bytes."""
-        if len(self.holders) == 1:
-            return self.holders[0].device
-        names = " + ".join(dict.fromkeys(holder.device.name for holder in self.holders))
-        peaks = [holder.device.peak_flops for holder in self.holders]
+    def equivalent_device(self, step: Step) -> Device:
+        """One device that takes as long for a step as all of them together, each reading its share of the bytes."""
+        if len(self.device_shares) == 1:
+            return self.device_shares[0].device
+        names = " + ".join(dict.fromkeys(device_share.device.name for device_share in self.device_shares))
+        peaks = [device_share.device.peak_flops for device_share in self.device_shares]
         bandwidth = self.decode(step).tokens_per_s * step.n_bytes / step.batch
         return Device(names, bandwidth, sum(peak or 0 for peak in peaks) if all(peaks) else None)
 
-    def is_on_the_same_devices_as(self, other: "Foundation") -> bool:
+    def is_on_the_same_devices_as(self, other: "Placement") -> bool:
         """Whatever is known of their bandwidth."""
-        mine, theirs = ([(held.device.name, held.memory_bytes) for held in one.holders] for one in (self, other))
+        mine, theirs = ([(held.device.name, held.memory_bytes) for held in one.device_shares] for one in (self, other))
         return mine == theirs and self.split == other.split
 
     @property
     def is_measured(self) -> bool:
-        return any(holder.stated.source == MEASURED for holder in self.holders)
+        return any(device_share.stated.source == MEASURED for device_share in self.device_shares)
 
     @property
     def llc_bytes(self) -> int | None:
-        return sum(holder.llc_bytes or 0 for holder in self.holders) or None
+        return sum(device_share.llc_bytes or 0 for device_share in self.device_shares) or None
 
 
-def foundation(
+def resolve_placement(
     held: Sequence[MachineDevice], config: Config, told: Told | None, said: Sequence[str] = ()
-) -> Foundation | Unknown:
+) -> Placement | Unknown:
     """`held`: the devices of the machine; `told`: the model's geometry; `said`: what must be known to judge both."""
     if told is None or told.geometry.weights is None:
         return Unknown(
@@ -127,18 +127,18 @@ def foundation(
     if isinstance(chosen, Unknown):
         return chosen
     owners, layers_on_cards, assumptions = chosen
-    holders = []
+    device_shares = []
     for owner in owners:
         if not owner.bandwidths:
             return _without_bandwidth(owner)
         counting = owner.bandwidths[0]
         device = Device(owner.name, counting.bytes_per_s, owner.peak_flops)
-        holders.append(Holder(device, counting, owner.kind == "ram", owner.llc_bytes, owner.memory_bytes))
+        device_shares.append(DeviceShare(device, counting, owner.kind == "ram", owner.llc_bytes, owner.memory_bytes))
     kv, doubt = _kv_types(config)
-    return Foundation(
+    return Placement(
         told=told,
         kv=kv,
-        holders=tuple(holders),
+        device_shares=tuple(device_shares),
         split=_split(config, layers_on_cards),
         layers_on_cards=layers_on_cards,
         slots=slots_of(config),
@@ -242,12 +242,15 @@ def _split(config: Config, layers_on_cards: int | None) -> Split:
     return Split.TENSOR if stated in TENSOR_SPLITS and layers_on_cards is None else Split.LAYER
 
 
-def _shared(holders: Sequence[Holder], whole: float) -> list[Portion]:
+def _shared(device_shares: Sequence[DeviceShare], whole: float) -> list[Portion]:
     """By the size of their memories, as engines do; in equal parts where one of them is unknown."""
-    sizes = [holder.memory_bytes or 0 for holder in holders]
+    sizes = [device_share.memory_bytes or 0 for device_share in device_shares]
     if not all(sizes):
-        sizes = [1] * len(holders)
-    return [Portion(holder.device, whole * size / sum(sizes)) for holder, size in zip(holders, sizes, strict=True)]
+        sizes = [1] * len(device_shares)
+    return [
+        Portion(device_share.device, whole * size / sum(sizes))
+        for device_share, size in zip(device_shares, sizes, strict=True)
+    ]
 
 
 def _kv_types(config: Config) -> tuple[KvTypes, list[str]]:
