@@ -135,6 +135,12 @@ class Engine(ABC):
     """Each request says how much context to reserve; elsewhere it is fixed when the server starts."""
     has_log: ClassVar[bool] = False
     """`read_log` knows its format."""
+    divides_layers: ClassVar[bool] = False
+    """Several cards hold a part of each layer (tensor parallel) unless told otherwise; elsewhere whole layers."""
+    shards_equally: ClassVar[bool] = False
+    """Several cards hold equal shares, whatever their memory; elsewhere by the size of their memory."""
+    prefers_one_card: ClassVar[bool] = False
+    """A model that fits one card is not spread over several."""
     rank: ClassVar[int] = 0
     """Engines are tried from the highest rank down; the generic one comes last."""
 

@@ -80,6 +80,7 @@ class Ollama(ChatEngine):
     key: ClassVar[str] = "ollama"
     title: ClassVar[str] = "Ollama"
     default_ports: ClassVar[tuple[int, ...]] = (11434,)
+    prefers_one_card: ClassVar[bool] = True
     rank: ClassVar[int] = 20
     path: ClassVar[str] = "/api/chat"
     dialect: ClassVar[Dialect] = Dialect(_as_openai, _figures)

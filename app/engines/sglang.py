@@ -38,6 +38,8 @@ class SGLang(Exporting):
     key: ClassVar[str] = "sglang"
     title: ClassVar[str] = "SGLang"
     default_ports: ClassVar[tuple[int, ...]] = (30000,)
+    divides_layers: ClassVar[bool] = True
+    shards_equally: ClassVar[bool] = True
     rank: ClassVar[int] = 38
     fixed_length: ClassVar[bool | None] = True
     counts_in_events: ClassVar[bool] = True

@@ -14,6 +14,8 @@ class TGI(OpenAI):
     key: ClassVar[str] = "tgi"
     title: ClassVar[str] = "TGI"
     default_ports: ClassVar[tuple[int, ...]] = (3000,)
+    divides_layers: ClassVar[bool] = True
+    shards_equally: ClassVar[bool] = True
     rank: ClassVar[int] = 30
     fixed_length: ClassVar[bool | None] = False
 

@@ -36,6 +36,8 @@ class TensorRTLLM(Exporting):
     key: ClassVar[str] = "trtllm"
     title: ClassVar[str] = "TensorRT-LLM"
     default_ports: ClassVar[tuple[int, ...]] = (8000,)
+    divides_layers: ClassVar[bool] = True
+    shards_equally: ClassVar[bool] = True
     rank: ClassVar[int] = 36
     fixed_length: ClassVar[bool | None] = True
     counts_in_events: ClassVar[bool] = True

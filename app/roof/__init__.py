@@ -1,5 +1,6 @@
 """A run under its ceiling: from stored rows and measured numbers to what the hardware allows and how much was reached.
 
+cards       which cards of a machine hold a model, and how they share it
 placement   a configuration -> the model's bytes on the devices that hold them
 points      the ceiling over each measured point
 configs     the share that each configuration reaches

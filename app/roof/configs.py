@@ -24,9 +24,9 @@ def config_roofs(session: Session, machine_id: int | None = None) -> dict[tuple[
     found: dict[tuple[int, str], ConfigRoof] = {}
     for one in newest_decodes(session, machine_id):
         assert one.config.id is not None
-        stands = resolve_placement(one.hardware.devices, one.config, one.told)
+        stands = resolve_placement(one.hardware.devices, one.config, one.told, gpu_share=one.gpu_share)
         if isinstance(stands, Placement):
-            read = step_of(stands, one.point)
+            read = step_of(stands, one.point, one.counts)
             ceiling = decode_of(stands, read, one.drafts)
             share = mbu(one.tokens_per_s * read.batch, ceiling.tokens_per_s)
             found[one.config.id, one.suite_key] = ConfigRoof(ceiling, share)

@@ -81,7 +81,7 @@ def _fit(
     here = Observation(top.step.n_bytes, layers, top.steps_per_s)
     candidates: list[tuple[float, Observation, str]] = []
     for one in others:
-        theirs = resolve_placement(one.hardware.devices, one.config, one.told)
+        theirs = resolve_placement(one.hardware.devices, one.config, one.told, gpu_share=one.gpu_share)
         if not isinstance(theirs, Placement) or not theirs.is_on_the_same_devices_as(found):
             continue
         if (
@@ -90,7 +90,7 @@ def _fit(
             or theirs.geometry.weights == found.geometry.weights
         ):
             continue
-        read, steps_per_s = step_of(theirs, one.point), one.tokens_per_s / tokens_per_step(one.drafts)
+        read, steps_per_s = step_of(theirs, one.point, one.counts), one.tokens_per_s / tokens_per_step(one.drafts)
         there = Observation(read.n_bytes, theirs.geometry.blocks, steps_per_s)
         difference = abs(there.n_bytes / there.layers - here.n_bytes / here.layers)
         candidates.append((difference, there, one.model.title))

@@ -57,7 +57,7 @@ def machine_uses(session: Session, machine: Machine) -> list[DeviceUse]:
         uses.setdefault(each.name, DeviceUse(each.name, known or None, each.bandwidths[:1]))
     best: dict[tuple[str, str, str], ModelUse] = {}
     for one in fastest_decodes(session, machine.id):
-        found = resolve_placement(one.hardware.devices, one.config, one.told)
+        found = resolve_placement(one.hardware.devices, one.config, one.told, gpu_share=one.gpu_share)
         if not isinstance(found, Placement):
             continue
         name = _name(found)
@@ -74,7 +74,7 @@ def machine_uses(session: Session, machine: Machine) -> list[DeviceUse]:
 
 
 def _use(found: Placement, one: Decode, catalogue: Catalogue) -> ModelUse:
-    read = step_of(found, one.point)
+    read = step_of(found, one.point, one.counts)
     ceiling = decode_of(found, read, one.drafts)
     speed = one.tokens_per_s * read.batch
     share = mbu(speed, ceiling.tokens_per_s)

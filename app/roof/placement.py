@@ -1,33 +1,24 @@
-"""What a configuration stands on: a model's bytes and the devices that hold it, or why that is unknown."""
+"""Where a configuration's model lies: its bytes on the devices that hold them, or why that is unknown."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from app.ceiling.decode import DecodeCeiling, Device, Portion, Split, decode
 from app.ceiling.geometry import Geometry
-from app.ceiling.traffic import Step
+from app.ceiling.layout import Layout, Memory
+from app.ceiling.offload import Offload
+from app.ceiling.traffic import Step, step
 from app.ceiling.types import KV_BITS, UNKNOWN, KvTypes, kv_bits
+from app.command_line import parse_flags, with_flags
 from app.hardware.profile import MEASURED
-from app.i18n import _
+from app.i18n import _, joined
 from app.models import Config
+from app.roof.cards import Cards, capacity_of, cards_of, engine_of, ratios_of, whole
+from app.roof.cards import Unknown as Unknown
 from app.samples import Point
 from app.store.machines import MachineDevice, Stated
 from app.store.models import Told
 from app.units import TERA, number
-
-TENSOR_SPLITS = ("tensor", "row")
-TENSOR_BY_HABIT = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM", "tgi": "TGI"}
-"""Engines, with their titles, that divide each layer over several cards unless told otherwise."""
-
-
-@dataclass(frozen=True)
-class Unknown:
-    """Why there is no ceiling, in one sentence each, and what to do about it."""
-
-    reason: str
-    remedy: str
-    about: str
-    """machine, model or configuration: where the remedy is."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +39,7 @@ class Placement:
     kv: KvTypes
     device_shares: tuple[DeviceShare, ...]
     """Cards before memory; equal cards one by one."""
-    split: Split
-    layers_on_cards: int | None
-    """Where the rest is in memory; None: all are on the same kind of device."""
+    layout: Layout
     slots: int | None
     """So many requests the server works on at once; None where it does not tell."""
     assumptions: tuple[str, ...]
@@ -59,30 +48,54 @@ class Placement:
     def geometry(self) -> Geometry:
         return self.told.geometry
 
+    @property
+    def split(self) -> Split:
+        return self.layout.split
+
     def at_once(self, point: Point) -> int:
         return at_once(point, self.slots)
 
     def portions(self, step: Step) -> list[Portion]:
         """Which device reads how much of a step."""
-        cards = [device_share for device_share in self.device_shares if not device_share.is_ram]
-        blocks = self.geometry.blocks
-        if self.layers_on_cards is None or not blocks or self.geometry.weights is None:
-            return _shared(self.device_shares, 1.0)
-        head = self.geometry.weights.head.n_bytes  # the head follows the last layer, as a layer of its own
-        on_cards = (step.n_bytes - head) * self.layers_on_cards / blocks
-        rest = Portion(self.device_shares[-1].device, step.n_bytes - on_cards)
-        return [*_shared(cards, on_cards), rest]
+        portions = self.layout.portions(self.geometry, step)
+        return self._on_cards_alone().portions(self.geometry, step) or [] if portions is None else portions
 
     def decode(self, step: Step) -> DecodeCeiling:
-        return decode(step, self.portions(step), self.split)
+        """Without the memory's bandwidth that of the cards alone, which is no lower."""
+        ceiling = self.layout.decode(self.geometry, step)
+        if ceiling is not None:
+            return ceiling
+        doubt = _("the bandwidth of system memory is unknown, so the part that lies there is counted as on cards")
+        ceiling = decode(step, self.portions(step), self.split)
+        sentences = (*self.layout.sentences(self.geometry, step), doubt)
+        return DecodeCeiling(
+            ceiling.tokens_per_s, ceiling.expected_tokens_per_s, ceiling.words, (*sentences, *ceiling.assumptions)
+        )
+
+    def _on_cards_alone(self) -> Layout:
+        cards = tuple(Memory(card.device) for card in self.layout.cards)
+        return Layout(cards, None, Offload(), self.layout.split, self.layout.shares, self.layout.stages)
+
+    def ram_time_share(self, step: Step) -> float:
+        """Of the reading time of a step, what system memory takes beside cards; 0 where all is in one place."""
+        portions = self.portions(step)
+        if not self.layout.cards or len(portions) == len(self.layout.cards):
+            return 0.0
+        ram = portions[-1]
+        ram_s = ram.share / sum(one.share for one in portions) * step.n_bytes / ram.device.bandwidth_bytes_per_s
+        return ram_s * self.decode(step).tokens_per_s / step.batch
+
+    @property
+    def is_partly_in_ram(self) -> bool:
+        return len({device_share.is_ram for device_share in self.device_shares}) > 1
 
     @property
     def device(self) -> Device | None:
-        """What all device_shares together are like where one device stands for them: a single one, or equal ones."""
+        """What all of them together are like where one device stands for them: a single one, or equal ones."""
         first = self.device_shares[0].device
         if any(device_share.device != first for device_share in self.device_shares):
             return None
-        many = len(self.device_shares) if self.split is Split.TENSOR else 1
+        many = len(self.device_shares) // self.layout.stages if self.split is Split.TENSOR else 1
         name = first.name if len(self.device_shares) == 1 else f"{len(self.device_shares)} × {first.name}"
         peak = first.peak_flops and first.peak_flops * many
         return Device(name, first.bandwidth_bytes_per_s * many, peak)
@@ -98,8 +111,12 @@ class Placement:
 
     def is_on_the_same_devices_as(self, other: "Placement") -> bool:
         """Whatever is known of their bandwidth."""
-        mine, theirs = ([(held.device.name, held.memory_bytes) for held in one.device_shares] for one in (self, other))
-        return mine == theirs and self.split == other.split
+        mine, theirs = (
+            [(share.device.name, share.memory_bytes) for share in placement.device_shares]
+            for placement in (self, other)
+        )
+        same_split = (self.split, self.layout.shares) == (other.split, other.layout.shares)
+        return mine == theirs and same_split and self.layout.offload == other.layout.offload
 
     @property
     def is_measured(self) -> bool:
@@ -111,9 +128,16 @@ class Placement:
 
 
 def resolve_placement(
-    held: Sequence[MachineDevice], config: Config, told: Told | None, said: Sequence[str] = ()
+    held: Sequence[MachineDevice],
+    config: Config,
+    told: Told | None,
+    said: Sequence[str] = (),
+    gpu_share: float | None = None,
 ) -> Placement | Unknown:
-    """`held`: the devices of the machine; `told`: the model's geometry; `said`: what must be known to judge both."""
+    """`held`: the devices of the machine; `told`: the model's geometry; `said`: what must be known to judge both.
+
+    `gpu_share`: of 1, in the memory of cards as the server said during a run; what a person stated outranks it.
+    """
     if told is None or told.geometry.weights is None:
         return Unknown(
             _(
@@ -123,32 +147,72 @@ def resolve_placement(
             _("Tell what the model is like: its config.json, a GGUF file, or its parameters and bits per weight."),
             "model",
         )
-    chosen = _chosen(held, config, told.geometry)
-    if isinstance(chosen, Unknown):
-        return chosen
-    owners, layers_on_cards, assumptions = chosen
-    device_shares = []
-    for owner in owners:
-        if not owner.bandwidths:
-            return _without_bandwidth(owner)
-        counting = owner.bandwidths[0]
-        device = Device(owner.name, counting.bytes_per_s, owner.peak_flops)
-        device_shares.append(DeviceShare(device, counting, owner.kind == "ram", owner.llc_bytes, owner.memory_bytes))
-    kv, doubt = _kv_types(config)
+    settings = with_flags(config.settings)
+    if gpu_share is not None and 0 < gpu_share < 1:
+        settings.setdefault("gpu_share", round(100 * gpu_share))
+    kv, doubt = _kv_types(settings)
+    empty = step(told.geometry, 0, kv)
+    assert empty is not None
+    cards = cards_of(held, settings, engine_of(config.engine), told.geometry.weights.total.n_bytes)
+    if isinstance(cards, Unknown):
+        return cards
+    if unknown := next((card for card in cards.used if not card.bandwidths), None):
+        return _without_bandwidth(unknown)
+    ram = next((device for device in held if device.kind == "ram"), None)
+    layout = _layout(cards, ram, Offload.of(settings))
+    needs_ram = not cards.used or layout.placed(told.geometry).n_bytes(empty) > 0
+    overflow = layout.overflow(told.geometry, empty)
+    if (needs_ram or overflow) and layout.ram is None:
+        return _without_bandwidth(ram, overflow)
+    owners = [*cards.used, *([ram] if ram and (needs_ram or overflow) else [])]
     return Placement(
         told=told,
         kv=kv,
-        device_shares=tuple(device_shares),
-        split=_split(config, layers_on_cards),
-        layers_on_cards=layers_on_cards,
+        device_shares=tuple(map(_device_share, owners)),
+        layout=layout,
         slots=slots_of(config),
-        assumptions=(*said, *dict.fromkeys(_figures(owners)), *assumptions, *doubt),
+        assumptions=(*said, *dict.fromkeys(_figures(owners)), *cards.assumptions, *doubt, *_not_understood(settings)),
     )
 
 
-def _without_bandwidth(owner: MachineDevice) -> Unknown:
-    if owner.kind == "ram":
-        return Unknown(_("The bandwidth of the machine's memory is unknown."), _("Measure it, or type it."), "machine")
+def _layout(cards: Cards, ram: MachineDevice | None, offload: Offload) -> Layout:
+    def memory(device: MachineDevice, capacity_bytes: int | None) -> Memory:
+        return Memory(_device_share(device).device, capacity_bytes)
+
+    return Layout(
+        cards=tuple(memory(card, capacity_of(card)) for card in cards.used),
+        ram=memory(ram, ram.memory_bytes) if ram and ram.bandwidths else None,
+        offload=offload,
+        split=cards.split,
+        shares=cards.shares,
+        stages=cards.stages,
+    )
+
+
+def _device_share(owner: MachineDevice) -> DeviceShare:
+    stated = owner.bandwidths[0]
+    device = Device(owner.name, stated.bytes_per_s, owner.peak_flops)
+    return DeviceShare(device, stated, owner.kind == "ram", owner.llc_bytes, owner.memory_bytes)
+
+
+def _not_understood(settings: dict[str, object]) -> Iterator[str]:
+    """Flags that were typed and may change what is read, and shares that are no numbers."""
+    flags = settings.get("flags")
+    if isinstance(flags, str) and (unknown := parse_flags(flags).not_understood):
+        yield _("not understood, so the ceiling takes no account of it: {flags}", flags=", ".join(unknown))
+    if (shares := settings.get("tensor_split")) and not ratios_of(settings):
+        yield _("not understood, so the ceiling takes no account of it: {flags}", flags=f"tensor_split {shares}")
+
+
+def _without_bandwidth(owner: MachineDevice | None, overflow: str | None = None) -> Unknown:
+    """`overflow`: why memory is needed where no setting says that something is there."""
+    if owner is None or owner.kind == "ram":
+        reason = _("The bandwidth of the machine's memory is unknown.")
+        return Unknown(
+            joined(f"{overflow[:1].upper()}{overflow[1:]}.", reason) if overflow else reason,
+            _("Measure it, or type it."),
+            "machine",
+        )
     reason = _("The bandwidth of the machine's {device} is unknown.", device=owner.name)
     return Unknown(reason, _("Pick the device from the catalogue."), "machine")
 
@@ -193,70 +257,10 @@ def computing(name: str, is_ram: bool) -> str:
     return _("the processor") if is_ram else name
 
 
-def _chosen(
-    held: Sequence[MachineDevice], config: Config, geometry: Geometry
-) -> tuple[list[MachineDevice], int | None, list[str]] | Unknown:
-    """The devices that hold the model, how many layers are on cards where some are not, and assumptions."""
-    ram = [device for device in held if device.kind == "ram"]
-    cards = [replace(device, count=1) for device in held if device.kind != "ram" for _ in range(device.count)]
-    stated, on_cards = _whole(config, "cards"), _whole(config, "gpu_layers")
-    if stated == 0 or on_cards == 0 or (stated is None and not cards):
-        return ram, None, []
-    if stated is not None and stated > len(cards):
-        return Unknown(
-            _(
-                "The configuration uses {stated} cards, and the machine is known to have {cards}.",
-                stated=stated,
-                cards=len(cards),
-            ),
-            _("Add its cards, or correct the number of cards that the server uses."),
-            "machine",
-        )
-    cards.sort(key=lambda card: card.bandwidth_bytes_per_s or 0, reverse=True)
-    used = cards[: 1 if config.settings.get("split_mode") == "none" else stated]
-    said = []
-    if stated is None:
-        said.append(_("the number of cards is not stated, so all of the machine's are taken"))
-    if on_cards is not None and geometry.blocks and on_cards < geometry.blocks:
-        said.append(
-            _(
-                "{on_cards} of {blocks} layers are on cards, the others and the head in memory",
-                on_cards=on_cards,
-                blocks=geometry.blocks,
-            )
-        )
-        return [*used, *ram], on_cards, said
-    if len(used) > 1 and config.settings.get("split_mode") is None:
-        title = TENSOR_BY_HABIT.get(config.engine)
-        how = (
-            _("tensor parallel is taken, the habit of {title}", title=title)
-            if title
-            else _("a split by layers is taken")
-        )
-        said.append(_("the split mode is not stated, so {how}", how=how))
-    return used, None, said
-
-
-def _split(config: Config, layers_on_cards: int | None) -> Split:
-    stated = config.settings.get("split_mode") or ("tensor" if config.engine in TENSOR_BY_HABIT else "layer")
-    return Split.TENSOR if stated in TENSOR_SPLITS and layers_on_cards is None else Split.LAYER
-
-
-def _shared(device_shares: Sequence[DeviceShare], whole: float) -> list[Portion]:
-    """By the size of their memories, as engines do; in equal parts where one of them is unknown."""
-    sizes = [device_share.memory_bytes or 0 for device_share in device_shares]
-    if not all(sizes):
-        sizes = [1] * len(device_shares)
-    return [
-        Portion(device_share.device, whole * size / sum(sizes))
-        for device_share, size in zip(device_shares, sizes, strict=True)
-    ]
-
-
-def _kv_types(config: Config) -> tuple[KvTypes, list[str]]:
+def _kv_types(settings: Mapping[str, object]) -> tuple[KvTypes, list[str]]:
     """And what is to be said of types that are not stated or of which the size is not known."""
-    stated = [config.settings.get(key) for key in ("kv_type_k", "kv_type_v")]
-    names = ["f16" if each is None else str(each).strip().lower() for each in stated]
+    stated = [settings.get(key) for key in ("kv_type_k", "kv_type_v")]
+    names = ["f16" if name is None else str(name).strip().lower() for name in stated]
     doubts = [_("the type of the KV cache is not stated, so f16 is counted")] if None in stated else []
     for name in dict.fromkeys(names):
         bits = kv_bits(name)
@@ -276,14 +280,9 @@ def _kv_types(config: Config) -> tuple[KvTypes, list[str]]:
 
 
 def slots_of(config: Config) -> int | None:
-    return _whole(config, "parallel") or None
+    return whole(with_flags(config.settings), "parallel") or None
 
 
 def at_once(point: Point, slots: int | None) -> int:
     """How many of a point's streams are decoded together: those beyond the server's slots wait for their turn."""
     return min(point.concurrency, slots or point.concurrency)
-
-
-def _whole(config: Config, key: str) -> int | None:
-    value = config.settings.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -6,19 +6,20 @@ from types import MappingProxyType
 
 from sqlmodel import Session
 
-from app.ceiling.advice import mean_context
 from app.ceiling.decode import DecodeCeiling, with_drafts
 from app.ceiling.efficiency import cache_guard, mbu, mfu, why_above_all
 from app.ceiling.prefill import PrefillCeiling, prefill
 from app.ceiling.traffic import Step, step
 from app.i18n import _
 from app.metrics import Measured
+from app.metrics.token_counts import TokenCounts
 from app.models import Config, Model, Run
 from app.roof.placement import Placement, Unknown, computing, resolve_placement
 from app.samples import Point
 from app.store.drafts import Drafts, drafts_of
-from app.store.hardware import Hardware
+from app.store.hardware import Hardware, gpu_share_of
 from app.store.models import told_of
+from app.store.token_counts import token_counts
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class PointRoof:
 
     point: Point
     context: int
-    """Mean context during decode."""
+    """Mean context during decode, by the tokens that were counted."""
     step: Step
     drafts: Drafts | None
     """What speculative decoding added; None: the server does not tell."""
@@ -79,15 +80,21 @@ def run_roof(
     if config is None or model is None:
         return None
     assert run.id is not None
-    found = resolve_placement(hardware.devices, config, told_of(session, model), hardware.said)
+    found = resolve_placement(
+        hardware.devices, config, told_of(session, model), hardware.said, gpu_share_of(run.evidence)
+    )
     if isinstance(found, Unknown):
         return found
     drafts = {point: each for (_, point), each in drafts_of(session, [run.id]).items()}
-    return RunRoof(found, roofs(found, measured, drafts))
+    counts = {point: means for (_, point), means in token_counts(session, [run.id]).items()}
+    return RunRoof(found, roofs(found, measured, drafts, counts))
 
 
 def roofs(
-    found: Placement, measured: Sequence[Measured], drafts: Mapping[Point, Drafts] = MappingProxyType({})
+    found: Placement,
+    measured: Sequence[Measured],
+    drafts: Mapping[Point, Drafts] = MappingProxyType({}),
+    counts: Mapping[Point, TokenCounts] = MappingProxyType({}),
 ) -> tuple[PointRoof, ...]:
     """Of each point in the order measured."""
     points = dict.fromkeys(each.point for each in measured)
@@ -97,6 +104,7 @@ def roofs(
             found,
             point,
             drafts.get(point),
+            counts.get(point, TokenCounts()),
             shown.get((point, "decode_tokens_per_s")),
             shown.get((point, "prefill_tokens_per_s")),
             shown.get((point, "ttft_ms")),
@@ -105,8 +113,8 @@ def roofs(
     )
 
 
-def step_of(found: Placement, point: Point) -> Step:
-    read = step(found.geometry, context_of(point), found.kv, found.at_once(point))
+def step_of(found: Placement, point: Point, counts: TokenCounts | None) -> Step:
+    read = step(found.geometry, context_of(point, counts), found.kv, found.at_once(point))
     assert read is not None, "a placement has weights"
     return read
 
@@ -123,23 +131,28 @@ def tokens_per_step(drafts: Drafts | None) -> float:
     return 1 + (drafts.accepted_per_pass if drafts else 0)
 
 
-def context_of(point: Point) -> int:
-    return point.depth + mean_context(point.prompt_tokens, point.output_tokens)
+def context_of(point: Point, counts: TokenCounts | None) -> int:
+    """Tokens in the cache during a decode, on average: as counted, else as many as the suite asked for."""
+    counts = counts or TokenCounts()
+    prompt_tokens = point.prompt_tokens if counts.prompt_tokens is None else counts.prompt_tokens
+    output_tokens = point.output_tokens if counts.output_tokens is None else counts.output_tokens
+    return point.depth + round(prompt_tokens + output_tokens / 2)
 
 
 def _roof(
     found: Placement,
     point: Point,
     drafts: Drafts | None,
+    counts: TokenCounts,
     stream_tokens_per_s: float | None,
     prefill_now: float | None,
     ttft_ms: float | None,
 ) -> PointRoof:
-    one = step_of(found, point)
+    one = step_of(found, point, counts)
     ceiling = decode_of(found, one, drafts)
     now = stream_tokens_per_s and stream_tokens_per_s * one.batch
     share = mbu(now, ceiling.tokens_per_s) if now else None
-    whole, why = _prefill(found, point)
+    whole, why = _prefill(found, point, counts)
     peak = sum(device_share.device.peak_flops or 0 for device_share in found.device_shares)
     return PointRoof(
         point=point,
@@ -155,23 +168,34 @@ def _roof(
         why_no_prefill=why,
         prefill_tokens_per_s=prefill_now,
         ttft_ms=ttft_ms,
-        mfu=mfu(prefill_now, point.prompt_tokens, whole.flops, peak) if whole and prefill_now else None,
+        mfu=mfu(prefill_now, whole.tokens, whole.flops, peak) if whole and prefill_now else None,
         assumptions=(
             *found.geometry.assumptions,
             *found.assumptions,
+            *(() if counts.prompt_tokens is not None else (_uncounted(point),)),
             *ceiling.assumptions,
             *(whole.assumptions if whole else ()),
         ),
     )
 
 
+def _uncounted(point: Point) -> str:
+    return _(
+        "nobody counted the tokens of the prompt, so the {tokens:,} that the suite asks for are taken",
+        tokens=point.prompt_tokens,
+    )
+
+
 def _above(found: Placement, one: Step, share: float, drafts: Drafts | None) -> tuple[str, ...]:
     is_speculative = None if drafts is None else drafts.drafted > 0
-    return why_above_all(share, found.geometry, one, found.is_measured, found.llc_bytes, is_speculative)
+    reasons = why_above_all(share, found.geometry, one, found.is_measured, found.llc_bytes, is_speculative)
+    if reasons and found.ram_time_share(one):
+        return (_("more of the model may be on cards than the ceiling was computed with"), *reasons)
+    return reasons
 
 
-def _prefill(found: Placement, point: Point) -> tuple[PrefillCeiling | None, str]:
-    """And why there is none."""
+def _prefill(found: Placement, point: Point, counts: TokenCounts) -> tuple[PrefillCeiling | None, str]:
+    """And why there is none. Of the tokens that were not cached."""
     if point.concurrency > 1:
         return None, _("Several streams ran at once, which share what computing there is.")
     without = next(
@@ -184,4 +208,6 @@ def _prefill(found: Placement, point: Point) -> tuple[PrefillCeiling | None, str
             without=computing(without.device.name, without.is_ram),
         )
     held = [device_share.device for device_share in found.device_shares]
-    return prefill(found.geometry, held, point.prompt_tokens, point.depth, found.kv), ""
+    cached = round(counts.cached_tokens or 0)
+    whole = point.prompt_tokens if counts.prompt_tokens is None else round(counts.prompt_tokens)
+    return prefill(found.geometry, held, max(whole - cached, 1), point.depth + cached, found.kv), ""

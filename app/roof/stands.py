@@ -9,9 +9,10 @@ from app.models import Config, Machine
 from app.roof.placement import Placement, Unknown, resolve_placement
 from app.roof.points import step_of
 from app.samples import Point
-from app.store.hardware import as_known, newest_records
+from app.store.hardware import Record, as_known, newest_records
 from app.store.machines import MachineDevice, devices
 from app.store.models import Told
+from app.store.token_counts import Place, newest_token_counts
 
 
 class Stand(NamedTuple):
@@ -27,9 +28,9 @@ class Stand(NamedTuple):
 def decode_ceilings(session: Session, wanted: Sequence[Stand]) -> list[float | None]:
     """What all streams together can reach at most in each of these, in tok/s; None: unknown.
 
-    On the hardware that the newest run of the configuration has frozen.
+    On the hardware that the newest run of the configuration has frozen, with the tokens that were counted there.
     """
-    records = newest_records(session)
+    records, counts = newest_records(session), newest_token_counts(session)
     today: dict[int, Sequence[MachineDevice]] = {}
     stood: dict[tuple[int, int], Placement | Unknown] = {}
     found: list[float | None] = []
@@ -40,11 +41,13 @@ def decode_ceilings(session: Session, wanted: Sequence[Stand]) -> list[float | N
             today[one.machine.id] = devices(session, one.machine)
         place = (one.machine.id, one.config.id)
         if place not in stood:
-            hardware = as_known(records.get(place, []), today[one.machine.id])
-            stood[place] = resolve_placement(hardware.devices, one.config, one.told)
+            record = records.get(place, Record([], None))
+            hardware = as_known(record.frozen, today[one.machine.id])
+            stood[place] = resolve_placement(hardware.devices, one.config, one.told, gpu_share=record.gpu_share)
         stands = stood[place]
         if isinstance(stands, Placement):
-            found.append(stands.decode(step_of(stands, one.point)).tokens_per_s)
+            read = step_of(stands, one.point, counts.get(Place(*place, one.point)))
+            found.append(stands.decode(read).tokens_per_s)
         else:
             found.append(None)
     return found

@@ -147,26 +147,23 @@ def _kv_cache(seen: Evidence) -> Iterator[Limit]:
 def _offload(seen: Evidence) -> Iterator[Limit]:
     """By the layers that the configuration states, else by the server's own word."""
     roof, found = seen.roof, seen.placement
-    remedy = _("Bring more layers onto cards: a smaller quantization, a smaller KV cache, or one more card.")
-    if roof is not None and found is not None and found.layers_on_cards is not None:
-        portions = found.portions(roof.step)
-        times = [portion.share / portion.device.bandwidth_bytes_per_s for portion in portions]
-        in_memory = times[-1] / sum(times)
+    remedy = _("Bring more of it onto cards: a smaller quantization, a smaller KV cache, or one more card.")
+    if roof is not None and found is not None and found.is_partly_in_ram:
+        in_memory = found.ram_time_share(roof.step)
         if roof.mbu is not None and in_memory >= NOTABLE:
             evidence = _(
-                "{layers_on_cards} of {blocks} layers are on cards; reading the others from memory is "
-                "{in_memory} % of a token's reading time",
-                layers_on_cards=found.layers_on_cards,
-                blocks=found.geometry.blocks,
+                "a part of the model is in system memory; reading it there is {in_memory} % of a token's reading time",
                 in_memory=number(in_memory * 100),
             )
-            yield Limit("offload", "Decode", _("Layers that are not on a card."), evidence, remedy)
+            if roof.decode.assumptions:
+                evidence += _("; {how}", how=roof.decode.assumptions[0])
+            yield Limit("offload", "Decode", _("A part of the model is not on a card."), evidence, remedy)
     elif seen.on_cards_share is not None and 0 < seen.on_cards_share < WHOLE:
         evidence = _(
             "the server says that {share} % of the model is in the memory of cards",
             share=number(seen.on_cards_share * 100),
         )
-        yield Limit("offload", "Decode", _("Layers that are not on a card."), evidence, remedy)
+        yield Limit("offload", "Decode", _("A part of the model is not on a card."), evidence, remedy)
 
 
 def _rejected_drafts(roof: PointRoof | None) -> Iterator[Limit]:
