@@ -15,6 +15,8 @@ _DENSE = (
     "attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down",
     "ffn_gate_inp", "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp",
 )  # fmt: skip
+ALL_LAYERS = 10**6
+"""More than any model has."""
 _LONGEST_PATTERN = 500
 _MOST_QUANTIFIERS = 4
 _NESTED = re.compile(r"\([^()]*[*+}][^()]*\)[*+{]")
@@ -42,7 +44,7 @@ class Offload:
         has_no_experts_on_cards = str(settings.get("cpu_moe", "")).lower() in ("on", "true", "1", "yes")
         return cls(
             gpu_layers=_count(settings, "gpu_layers"),
-            n_cpu_moe=10**6 if has_no_experts_on_cards else _count(settings, "n_cpu_moe"),
+            n_cpu_moe=ALL_LAYERS if has_no_experts_on_cards else _count(settings, "n_cpu_moe"),
             override_tensor=str(settings.get("override_tensor") or ""),
             gpu_share=None if share is None else min(share, 100) / 100,
             gpu_weight_bytes=None if mib is None else mib << 20,

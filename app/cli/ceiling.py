@@ -3,6 +3,8 @@ from pathlib import Path
 
 from app import units
 from app.ceiling.decode import Device, Drafting, usual_range
+from app.ceiling.layout import Layout, Memory
+from app.ceiling.offload import Offload
 from app.ceiling.quantities import bandwidth_bytes_per_s
 from app.ceiling.report import Report, report
 from app.ceiling.sources import from_path
@@ -26,12 +28,17 @@ def ceiling(
     bits: float | None,
     drafting: tuple[int, float] | None,
     draft: Path | None,
+    offload: Offload,
+    ram_bandwidth: str | None,
     as_json: bool,
 ) -> None:
     """`drafting`: drafted and accepted tokens. Raises BadInput."""
     if draft and not drafting:
         raise BadInput("Say how well the draft model drafts: --drafting 4 2.5 for 2.5 of 4 tokens accepted.")
-    device, source = _device(device_name, bandwidth, teraflops)
+    device, source, memory_bytes = _device(device_name, bandwidth, teraflops)
+    ram = None
+    if ram_bandwidth is not None:
+        ram = Memory(Device("system memory", bandwidth_bytes_per_s(ram_bandwidth)))
     found = report(
         from_path(file, bits),
         device,
@@ -40,6 +47,7 @@ def ceiling(
         batch,
         Drafting(*drafting) if drafting else None,
         from_path(draft, bits) if draft else None,
+        Layout((Memory(device, memory_bytes),), ram, offload),
     )
     if source:
         words = f"{device.name}: {units.bandwidth(device.bandwidth_bytes_per_s)}, {source}"
@@ -50,14 +58,14 @@ def ceiling(
         say(text(found))
 
 
-def _device(name: str | None, bandwidth: str | None, teraflops: float | None) -> tuple[Device, str]:
-    """And where its figures come from. What is typed stands before what is known. Raises BadInput."""
+def _device(name: str | None, bandwidth: str | None, teraflops: float | None) -> tuple[Device, str, int | None]:
+    """And where its figures come from, and how much it holds. What is typed outranks the rest. Raises BadInput."""
     stated = None if bandwidth is None else bandwidth_bytes_per_s(bandwidth)
     peak = None if teraflops is None else teraflops * TERA
     if name is None:
         if stated is None:
             raise BadInput("Say what to compute with: --device 'RTX 3090', or --bandwidth in GB/s.")
-        return Device("device", stated, peak), ""
+        return Device("device", stated, peak), "", None
     with open_database(Settings()).read() as session:
         found = known_devices(session).find(name)
     device = replace(
@@ -65,7 +73,8 @@ def _device(name: str | None, bandwidth: str | None, teraflops: float | None) ->
         bandwidth_bytes_per_s=found.device.bandwidth_bytes_per_s if stated is None else stated,
         peak_flops=found.device.peak_flops if peak is None else peak,
     )
-    return device, found.source if device == found.device else f"{found.source}, corrected as typed"
+    source = found.source if device == found.device else f"{found.source}, corrected as typed"
+    return device, source, found.memory_bytes
 
 
 def text(found: Report) -> str:
@@ -86,6 +95,8 @@ def text(found: Report) -> str:
         low, high = usual_range(decode.tokens_per_s)
         lines.append(f"  decode      at most {decode.words}, with {found.context:,} tokens in the cache ({found.kv})")
         lines.append(f"              good results reach {number(low)} to {number(high)} tok/s")
+    elif step:
+        lines.append("  decode      unknown")
     if prefill:
         lines.append(f"  prefill     at most {prefill.words}")
         lines.append(f"  TTFT        at least {number(prefill.ttft_floor_ms)} ms")

@@ -126,6 +126,20 @@ class Logged:
     cached_tokens: int | None = None
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """Where a model lies, as a server's log says while it loads it; what the log does not say is None or empty."""
+
+    model_path: str | None = None
+    gpu_layers: int | None = None
+    """On cards, of `layers`: the model's blocks and its head."""
+    layers: int | None = None
+    gpu_weight_mib: Mapping[str, float] = field(default_factory=dict)
+    """Of weights, by the name of a card's buffer."""
+    expert_blocks_in_ram: frozenset[int] = frozenset()
+    is_kv_in_ram: bool = False
+
+
 class Engine(ABC):
     key: ClassVar[str]
     """Stable name in the database, JSON and `--engine`."""
@@ -180,6 +194,10 @@ class Engine(ABC):
 
     def read_log(self, text: str) -> Sequence[Logged]:
         """The requests in a piece of the server's log, oldest first; none where its format is not known."""
+        return ()
+
+    def read_loads(self, text: str) -> Sequence[Loaded]:
+        """The models that were loaded in a piece of the server's log, oldest first."""
         return ()
 
     def counters(self, client: ServerClient) -> Counters | None:
