@@ -245,6 +245,7 @@ def _ceiling(roof: RunRoof | Unknown | None, point: Point) -> dict[str, Any] | N
         "geometry_source": roof.placement.geometry.source,
         "geometry_stated_at": _time(roof.placement.told.stated_at),
         "kv_type": str(roof.placement.kv),
+        "does_not_fit": found.does_not_fit,
         "cache_guard": found.cache,
         "above": list(found.above),
         "assumptions": list(found.assumptions),

@@ -36,7 +36,8 @@ class Layout:
 
     def decode(self, geometry: Geometry, step: Step) -> DecodeCeiling | None:
         """None where a part is in system memory and that memory's bandwidth is unknown."""
-        portions, expected = self.portions(geometry, step), self.portions(geometry, step.expected)
+        portions, by_chance = self.portions(geometry, step), step.expected
+        expected = portions if by_chance == step else self.portions(geometry, by_chance)
         if portions is None or expected is None:
             return None
         ceiling = decode(step, portions, self.split, expected)

@@ -1,8 +1,8 @@
 """Which share of each role of a model lies in system memory, by the settings that say so."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 from app.ceiling.geometry import Geometry
@@ -122,12 +122,16 @@ def in_ram(geometry: Geometry, offload: Offload) -> InRam:
         if offload.n_cpu_moe or offload.override_tensor or offload.is_kv_in_ram or 0 < (offload.gpu_layers or 0) < 99:
             sentences.append(_("the model's layers are unknown, so all of them are taken to be on the device"))
         return InRam(sentences=tuple(sentences))
-    overrides = _Overrides(offload.override_tensor, blocks)
-    readings = [_shares(geometry, offload, overrides, *reading) for reading in _layer_readings(offload, blocks)]
-    sentences += _words(geometry, offload, overrides)
+    readings = _readings(blocks, geometry.expert_blocks, offload)
     if offload.gpu_weight_bytes is not None:
-        readings = [_as_logged(geometry, offload.gpu_weight_bytes, shares) for shares in readings]
-    return InRam(tuple(dict.fromkeys(readings)), tuple(sentences))
+        readings = tuple(_as_logged(geometry, offload.gpu_weight_bytes, shares) for shares in readings)
+    return InRam(readings, tuple(_words(geometry, offload)))
+
+
+@lru_cache(maxsize=512)
+def _readings(blocks: int, expert_blocks: tuple[int, ...], offload: Offload) -> tuple[RamShares, ...]:
+    readings = [_shares(blocks, expert_blocks, offload, *reading) for reading in _layer_readings(offload, blocks)]
+    return tuple(dict.fromkeys(readings))
 
 
 def _layer_readings(offload: Offload, blocks: int) -> list[tuple[int, bool]]:
@@ -144,14 +148,13 @@ def _layer_readings(offload: Offload, blocks: int) -> list[tuple[int, bool]]:
 
 
 def _shares(
-    geometry: Geometry, offload: Offload, overrides: "_Overrides", layers_in_ram: int, is_head_in_ram: bool
+    blocks: int, expert_blocks: tuple[int, ...], offload: Offload, layers_in_ram: int, is_head_in_ram: bool
 ) -> RamShares:
-    blocks = geometry.blocks or 1
-    expert_blocks = geometry.expert_blocks or tuple(range(blocks))
+    overrides = _Overrides(offload.override_tensor)
     first_experts = max(layers_in_ram, offload.n_cpu_moe or 0)
     experts = [
         overrides.is_in_ram(f"blk.{index}.{name}.weight", index < first_experts)
-        for index in expert_blocks
+        for index in expert_blocks or range(blocks)
         for name in EXPERTS
     ]
     dense = [overrides.is_block_in_ram(index, index < layers_in_ram) for index in range(blocks)]
@@ -181,7 +184,7 @@ def _as_logged(geometry: Geometry, gpu_bytes: int, shares: RamShares) -> RamShar
     return RamShares(rest, routed, rest, shares.sequences)
 
 
-def _words(geometry: Geometry, offload: Offload, overrides: "_Overrides") -> list[str]:
+def _words(geometry: Geometry, offload: Offload) -> list[str]:
     blocks, said = geometry.blocks or 0, []
     if offload.gpu_layers is not None and 0 < offload.gpu_layers < blocks:
         said.append(
@@ -206,29 +209,21 @@ def _words(geometry: Geometry, offload: Offload, overrides: "_Overrides") -> lis
         said.append(_("the KV cache is in system memory"))
     if offload.gpu_weight_bytes is not None:
         said.append(_("how much of the weights is on cards comes from the server's log"))
-    if overrides.not_understood:
+    if unknown := _not_understood(offload.override_tensor, blocks):
         said.append(
             _(
                 "not understood, so those tensors are taken to be on the device: {overrides}",
-                overrides=", ".join(overrides.not_understood),
+                overrides=", ".join(unknown),
             )
         )
     return said
 
 
-@dataclass
 class _Overrides:
     """`pattern=buffer` pairs as llama.cpp takes them: searched for in a tensor's name, the first match wins."""
 
-    text: str
-    blocks: int
-    rules: Sequence[tuple[re.Pattern[str], bool]] = field(init=False)
-    not_understood: tuple[str, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.rules, unknown = _parsed(self.text)
-        partial = [] if not self.rules else _partly_moved(self.rules, self.blocks)
-        self.not_understood = tuple(dict.fromkeys((*unknown, *partial)))
+    def __init__(self, text: str) -> None:
+        self.rules, _unknown = _parsed(text)
 
     def is_in_ram(self, name: str, otherwise: bool) -> bool:
         return next((is_ram for pattern, is_ram in self.rules if pattern.search(name)), otherwise)
@@ -262,15 +257,19 @@ def _is_harmless(pattern: str) -> bool:
     return len(pattern) <= _LONGEST_PATTERN and quantifiers <= _MOST_QUANTIFIERS and not _NESTED.search(pattern)
 
 
-def _partly_moved(rules: Iterable[tuple[re.Pattern[str], bool]], blocks: int) -> list[str]:
-    """Patterns that move to system memory some, but not all, of what a block has besides routed experts."""
+@lru_cache(maxsize=64)
+def _not_understood(text: str, blocks: int) -> tuple[str, ...]:
+    """Pairs that are none, and patterns that move to system memory some, but not all, of what a block has besides
+    routed experts: how large that part is, is unknown."""
+    rules, unknown = _parsed(text)
 
     def moves_a_part(pattern: re.Pattern[str], index: int) -> bool:
         moved = [bool(pattern.search(f"blk.{index}.{name}.weight")) for name in _DENSE]
         return any(moved) and not all(moved)
 
-    return [
+    partial = [
         pattern.pattern
         for pattern, is_ram in rules
         if is_ram and any(moves_a_part(pattern, index) for index in range(blocks))
     ]
+    return tuple(dict.fromkeys((*unknown, *partial)))

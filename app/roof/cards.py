@@ -3,6 +3,7 @@ habit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from app.ceiling.decode import Split
 from app.engines.base import Engine
@@ -118,6 +119,7 @@ def ratios_of(settings: Mapping[str, object]) -> list[float]:
     return ratios if all(0 <= ratio < 1e9 for ratio in ratios) and any(ratios) else []
 
 
+@lru_cache(maxsize=64)
 def engine_of(key: str) -> type[Engine]:
     """An engine that Roofmark does not know, as of an import, has no habits."""
     from app import engines  # loads every engine: not at start
@@ -130,8 +132,13 @@ def engine_of(key: str) -> type[Engine]:
 
 def capacity_of(device: MachineDevice) -> int | None:
     """Bytes for a model on it; None where that is unknown, or where it takes what it needs of the system's memory."""
-    known = built_in().find(device.name, device.memory_bytes).device
-    return None if known is not None and known.kind == "apu" else device.memory_bytes
+    return None if _shares_system_memory(device.name, device.memory_bytes) else device.memory_bytes
+
+
+@lru_cache(maxsize=256)
+def _shares_system_memory(name: str, memory_bytes: int | None) -> bool:
+    known = built_in().find(name, memory_bytes).device
+    return known is not None and known.kind == "apu"
 
 
 def whole(settings: Mapping[str, object], key: str) -> int | None:

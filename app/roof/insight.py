@@ -10,6 +10,7 @@ from app.ceiling.advice import Advice, advise
 from app.ceiling.curve import CurvePoint, against_context, contexts_up_to
 from app.ceiling.decode import Device
 from app.ceiling.fit import Fit, Observation, Share, fit, waterfall
+from app.command_line import with_flags
 from app.hardware.catalogue import Catalogue
 from app.i18n import _
 from app.models import Config, Run
@@ -65,7 +66,7 @@ def insight(session: Session, run: Run, config: Config, roof: RunRoof, top: Poin
 
 def _longest(config: Config, roof: RunRoof) -> int:
     """The server's context where it is known, so that the curve shows what may be asked of it."""
-    stated = config.settings.get("context")
+    stated = with_flags(config.settings).get("context")
     measured = max(each.context for each in roof.points)
     wanted = stated if isinstance(stated, int) else max(SHORTEST_CURVE, 2 * measured)
     return max(min(wanted, LONGEST_CURVE), measured)
@@ -109,7 +110,13 @@ def _advice(catalogue: Catalogue, found: Placement, device: Device, top: PointRo
     if top.point.concurrency != 1 or top.decode_tokens_per_s is None:
         return []
     measured = advice.Run(
-        found.geometry, device, found.kv, top.context, top.decode_tokens_per_s, tokens_per_step(top.drafts)
+        found.geometry,
+        device,
+        found.kv,
+        top.context,
+        top.decode_tokens_per_s,
+        tokens_per_step(top.drafts),
+        found.layout if len(found.device_shares) > 1 and not found.layout.offload.is_observed else None,
     )
     return advise(measured, _faster(catalogue, found, device, top), fitted)
 

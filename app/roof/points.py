@@ -45,6 +45,8 @@ class PointRoof:
     ttft_ms: float | None
     mfu: float | None
     assumptions: tuple[str, ...]
+    does_not_fit: str | None = None
+    """One sentence where the cards cannot hold the model and its cache: the ceiling is that of the best split."""
 
     @property
     def prefill_share(self) -> float | None:
@@ -176,6 +178,7 @@ def _roof(
             *ceiling.assumptions,
             *(whole.assumptions if whole else ()),
         ),
+        does_not_fit=found.layout.overflow(found.geometry, one),
     )
 
 

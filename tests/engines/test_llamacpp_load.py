@@ -12,7 +12,7 @@ from app.engines.base import Loaded
 read_loads = find("llama.cpp").read_loads
 
 OLD = """\
-I llama_model_loader: loaded meta data with 35 key-value pairs and 9 tensors from /models/a.gguf (version GGUF V3 (latest))
+I llama_model_loader: loaded meta data with 3 key-value pairs and 9 tensors from /m/a.gguf (version GGUF V3 (latest))
 0.00.041 I llm_load_tensors: offloading 12 repeating layers to GPU
 0.00.041 I llm_load_tensors: offloaded 12/33 layers to GPU
 0.00.041 I llm_load_tensors:        CUDA0 model buffer size =  1918.35 MiB
@@ -37,7 +37,7 @@ llama_kv_cache:        CPU KV buffer size =   376.00 MiB
 
 
 def test_layers_of_an_older_build() -> None:
-    assert read_loads(OLD) == [Loaded("/models/a.gguf", 12, 33, {"CUDA0": 1918.35})]
+    assert read_loads(OLD) == [Loaded("/m/a.gguf", 12, 33, {"CUDA0": 1918.35})]
 
 
 def test_experts_in_system_memory() -> None:

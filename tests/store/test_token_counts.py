@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
+from app.compare import compare
 from app.db import Database
 from app.document import run_document
 from app.metrics.token_counts import TokenCounts, token_counts_of
-from app.models import Run
-from app.roof import config_roofs
+from app.models import Machine, Run
+from app.roof import Stand, config_roofs, decode_ceilings
 from app.samples import Point, Sample, Status
 from app.store import runs
 from app.store.decodes import newest_decodes
@@ -72,12 +73,17 @@ def test_what_nobody_counted_is_unknown(database: Database) -> None:
 @pytest.mark.usefixtures("seeded")
 def test_pages_and_lists_use_the_same_tokens(database: Database) -> None:
     """300 tokens of a prompt that the suite calls 512."""
-    public_id = add_run(database, SAMPLES)
+    public_id, again = add_run(database, SAMPLES), add_run(database, SAMPLES)
     with database.read() as session:
         (point,) = run_document(session, public_id)["points"]
         run = session.exec(select(Run).where(Run.public_id == public_id)).one()
-        (decode,) = [one for one in newest_decodes(session) if one.public_id == public_id]
+        (decode,) = [one for one in newest_decodes(session) if one.public_id == again]
         listed = config_roofs(session)[run.config_id or 0, run.suite_key]
+        machine = session.get_one(Machine, run.machine_id)
+        compared = compare(session, [public_id, again], {}).ceilings
+        (explored,) = decode_ceilings(session, [Stand(machine, decode.config, decode.told, POINT)])
     assert point["ceiling"]["context"] == round(300.5 + 55)
     assert decode.counts == COUNTS
     assert listed.ceiling.tokens_per_s == pytest.approx(point["ceiling"]["decode_tokens_per_s"])
+    assert [ceiling.decode_tokens_per_s for ceiling in compared] == [pytest.approx(listed.ceiling.tokens_per_s)] * 2
+    assert explored == pytest.approx(point["ceiling"]["decode_tokens_per_s"])
