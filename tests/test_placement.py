@@ -263,3 +263,12 @@ def test_each_engine_states_its_habit() -> None:
         found = placed(held, dense(WEIGHT_BYTES), engine)
         assert isinstance(found, Placement)
         assert found.split is split
+
+
+def test_a_cache_of_experts_may_hold_those_that_are_used() -> None:
+    """Of 60 GB of experts a fifth fits, and may be what nine of ten look-ups ask for: the bound counts all on the card."""
+    held = [RAM, card(448, 16)]
+    read = 2e9 + 60e9 * 4 / 128
+    assert allowed(held, MOE, "strata") == pytest.approx(448e9 / read)
+    assert "Strata keeps the experts that are used most on cards" in said(placed(held, MOE, "strata"))
+    assert allowed(held, dense(62_000_000_000), "strata") < 448e9 / 62e9

@@ -65,7 +65,7 @@ class Layout:
         if outside := placed.held_bytes(geometry, sequence_bytes(step)):
             # somebody chose these settings, so only what surely cannot be is refused; look-up tables are not on cards
             on_cards, overhead = needed - outside - geometry.weights.unread.n_bytes, 0.0
-        parts = zip(self._shares(), capacities, strict=True)
+        parts = zip(self.card_shares(), capacities, strict=True)
         if all((1 + overhead) * on_cards * share <= (capacity or 0) for share, capacity in parts):
             return None
         names = " + ".join(dict.fromkeys(card.device.name for card in self.cards))
@@ -121,13 +121,13 @@ class Layout:
             words.append(_("cards and system memory together do not hold it either; reading from a disk is slower"))
         return words
 
-    def _shares(self) -> list[float]:
+    def card_shares(self) -> tuple[float, ...]:
         """Of 1, one for each card."""
         shares: Sequence[float] = self.shares
         if not shares:
             sizes = [card.capacity_bytes or 0 for card in self.cards]
             shares = sizes if all(sizes) else [1] * len(sizes)
-        return [share / sum(shares) for share in shares]
+        return tuple(share / sum(shares) for share in shares)
 
     def _divided(self, step: Step, ram_bytes: float) -> list[Portion] | None:
         if ram_bytes and self.ram is None:
@@ -138,7 +138,7 @@ class Layout:
         return portions
 
     def _card_portions(self, n_bytes: float) -> list[Portion]:
-        shares = self._shares()
+        shares = self.card_shares()
         if self.split is not Split.TENSOR or self.stages == 1 or len(self.cards) % self.stages:
             stage = 0 if self.split is Split.TENSOR else None
             return [
@@ -156,7 +156,7 @@ class Layout:
             return None
         parts = _by_density(geometry, step)
         if self.split is Split.TENSOR:
-            shares = self._shares()
+            shares = self.card_shares()
             capacity = min((card.capacity_bytes or 0) / share for card, share in zip(self.cards, shares, strict=True))
             (on_cards,) = _filled(parts, [capacity])
             return self._divided(step, max(step.n_bytes - on_cards, 0))

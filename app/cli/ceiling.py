@@ -3,7 +3,6 @@ from pathlib import Path
 
 from app import units
 from app.ceiling.decode import Device, Drafting, usual_range
-from app.ceiling.layout import Layout, Memory
 from app.ceiling.offload import Offload
 from app.ceiling.quantities import bandwidth_bytes_per_s
 from app.ceiling.report import Report, report
@@ -13,7 +12,7 @@ from app.ceiling.types import KvTypes
 from app.cli.common import open_database, print_json, say
 from app.errors import BadInput
 from app.settings import Settings
-from app.store.devices import known_devices
+from app.store.devices import KnownDevice, known_devices
 from app.units import TERA, billions, number, size
 
 
@@ -35,10 +34,10 @@ def ceiling(
     """`drafting`: drafted and accepted tokens. Raises BadInput."""
     if draft and not drafting:
         raise BadInput("Say how well the draft model drafts: --drafting 4 2.5 for 2.5 of 4 tokens accepted.")
-    device, source, memory_bytes = _device(device_name, bandwidth, teraflops)
-    ram = None
+    known = _device(device_name, bandwidth, teraflops)
+    device, ram = known.device, None
     if ram_bandwidth is not None:
-        ram = Memory(Device("system memory", bandwidth_bytes_per_s(ram_bandwidth)))
+        ram = Device("system memory", bandwidth_bytes_per_s(ram_bandwidth))
     found = report(
         from_path(file, bits),
         device,
@@ -47,10 +46,10 @@ def ceiling(
         batch,
         Drafting(*drafting) if drafting else None,
         from_path(draft, bits) if draft else None,
-        Layout((Memory(device, memory_bytes),), ram, offload),
+        known.layout(ram, offload),
     )
-    if source:
-        words = f"{device.name}: {units.bandwidth(device.bandwidth_bytes_per_s)}, {source}"
+    if known.source:
+        words = f"{device.name}: {units.bandwidth(device.bandwidth_bytes_per_s)}, {known.source}"
         found = replace(found, assumptions=(*found.assumptions, words))
     if as_json:
         print_json(found.to_json())
@@ -58,23 +57,23 @@ def ceiling(
         say(text(found))
 
 
-def _device(name: str | None, bandwidth: str | None, teraflops: float | None) -> tuple[Device, str, int | None]:
-    """And where its figures come from, and how much it holds. What is typed outranks the rest. Raises BadInput."""
+def _device(name: str | None, bandwidth: str | None, teraflops: float | None) -> KnownDevice:
+    """What is typed outranks what is known. Raises BadInput."""
     stated = None if bandwidth is None else bandwidth_bytes_per_s(bandwidth)
     peak = None if teraflops is None else teraflops * TERA
     if name is None:
         if stated is None:
             raise BadInput("Say what to compute with: --device 'RTX 3090', or --bandwidth in GB/s.")
-        return Device("device", stated, peak), "", None
+        return KnownDevice(Device("device", stated, peak), "", None)
     with open_database(Settings()).read() as session:
-        found = known_devices(session).find(name)
+        known = known_devices(session).find(name)
     device = replace(
-        found.device,
-        bandwidth_bytes_per_s=found.device.bandwidth_bytes_per_s if stated is None else stated,
-        peak_flops=found.device.peak_flops if peak is None else peak,
+        known.device,
+        bandwidth_bytes_per_s=known.device.bandwidth_bytes_per_s if stated is None else stated,
+        peak_flops=known.device.peak_flops if peak is None else peak,
     )
-    source = found.source if device == found.device else f"{found.source}, corrected as typed"
-    return device, source, found.memory_bytes
+    source = known.source if device == known.device else f"{known.source}, corrected as typed"
+    return replace(known, device=device, source=source)
 
 
 def text(found: Report) -> str:

@@ -155,6 +155,8 @@ class Engine(ABC):
     """Several cards hold equal shares, whatever their memory; elsewhere by the size of their memory."""
     prefers_one_card: ClassVar[bool] = False
     """A model that fits one card is not spread over several."""
+    caches_experts: ClassVar[bool] = False
+    """The routed experts that are used most are on cards, whichever those are: how many fit tells little."""
     rank: ClassVar[int] = 0
     """Engines are tried from the highest rank down; the generic one comes last."""
 

@@ -8,7 +8,6 @@ from functools import lru_cache
 from app.ceiling.decode import Split
 from app.engines.base import Engine
 from app.errors import NotFound
-from app.hardware.catalogue import built_in
 from app.i18n import _
 from app.store.machines import MachineDevice
 
@@ -128,17 +127,6 @@ def engine_of(key: str) -> type[Engine]:
         return type(engines.find(key))
     except NotFound:
         return Engine
-
-
-def capacity_of(device: MachineDevice) -> int | None:
-    """Bytes for a model on it; None where that is unknown, or where it takes what it needs of the system's memory."""
-    return None if _shares_system_memory(device.name, device.memory_bytes) else device.memory_bytes
-
-
-@lru_cache(maxsize=256)
-def _shares_system_memory(name: str, memory_bytes: int | None) -> bool:
-    known = built_in().find(name, memory_bytes).device
-    return known is not None and known.kind == "apu"
 
 
 def whole(settings: Mapping[str, object], key: str) -> int | None:

@@ -1,7 +1,7 @@
 """Where a configuration's model lies: its bytes on the devices that hold them, or why that is unknown."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.ceiling.decode import DecodeCeiling, Device, Portion, Split, decode
 from app.ceiling.geometry import Geometry
@@ -13,10 +13,10 @@ from app.command_line import parse_flags, with_flags
 from app.hardware.profile import MEASURED
 from app.i18n import _, joined
 from app.models import Config
-from app.roof.cards import Cards, capacity_of, cards_of, engine_of, ratios_of, whole
+from app.roof.cards import Cards, cards_of, engine_of, ratios_of, whole
 from app.roof.cards import Unknown as Unknown
 from app.samples import Point
-from app.store.machines import MachineDevice, Stated
+from app.store.machines import MachineDevice, Stated, capacity_of
 from app.store.models import Told
 from app.units import TERA, number
 
@@ -153,13 +153,19 @@ def resolve_placement(
     kv, doubt = _kv_types(settings)
     empty = step(told.geometry, 0, kv)
     assert empty is not None
-    cards = cards_of(held, settings, engine_of(config.engine), told.geometry.weights.total.n_bytes)
+    engine = engine_of(config.engine)
+    cards = cards_of(held, settings, engine, told.geometry.weights.total.n_bytes)
     if isinstance(cards, Unknown):
         return cards
     if unknown := next((card for card in cards.used if not card.bandwidths), None):
         return _without_bandwidth(unknown)
     ram = next((device for device in held if device.kind == "ram"), None)
     layout = _layout(cards, ram, Offload.of(settings))
+    if engine.caches_experts and told.geometry.experts_total and cards.used:
+        layout = replace(layout, cards=tuple(Memory(card.device) for card in layout.cards), shares=layout.card_shares())
+        doubt.append(
+            _("{title} keeps the experts that are used most on cards, so all are counted there", title=engine.title)
+        )
     needs_ram = not cards.used or layout.placed(told.geometry).n_bytes(empty) > 0
     overflow = layout.overflow(told.geometry, empty)
     if (needs_ram or overflow) and layout.ram is None:

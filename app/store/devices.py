@@ -2,12 +2,14 @@
 built-in ones, and the machines' own devices."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlmodel import Session, select
 
 from app.ceiling import decode
+from app.ceiling.layout import Layout, Memory
+from app.ceiling.offload import Offload
 from app.errors import BadInput, NotFound
 from app.hardware import catalogue
 from app.hardware.catalogue import Catalogue
@@ -28,6 +30,20 @@ class KnownDevice:
     source: str
     """Where its bandwidth comes from, in words."""
     memory_bytes: int | None
+    is_ram: bool = False
+    ram: decode.Device | None = None
+    """The system memory of the machine whose own it is, where its bandwidth is known."""
+
+    def layout(self, ram: decode.Device | None = None, offload: Offload | None = None) -> Layout:
+        """A model on it; `ram`: typed system memory, in the place of the machine's."""
+        if self.is_ram:
+            return Layout((), Memory(self.device))
+        system_memory = ram or self.ram
+        return Layout(
+            (Memory(self.device, self.memory_bytes),),
+            Memory(system_memory) if system_memory else None,
+            offload or Offload(),
+        )
 
     @property
     def name(self) -> str:
@@ -78,7 +94,9 @@ def known_devices(session: Session) -> KnownDevices:
 def devices_of(session: Session, machine: Machine) -> list[KnownDevice]:
     """Those of one machine that may be named; none of an archived one."""
     held = [] if machine.archived_at else machines.devices(session, machine)
-    return [_of_machine(device, machine.name) for device in held if device.bandwidths]
+    known = [_of_machine(device, machine.name) for device in held if device.bandwidths]
+    ram = next((each.device for each in known if each.is_ram), None)
+    return [each if each.is_ram else replace(each, ram=ram) for each in known]
 
 
 LOCAL = " on "
@@ -91,14 +109,16 @@ def local_name(device: str, machine: str) -> str:
 
 def _of_catalogue(device: catalogue.Device) -> KnownDevice:
     here = decode.Device(device.name, device.bandwidth_bytes_per_s, device.peak_flops)
-    return KnownDevice(here, f"{machines.source_words(CATALOGUE)}: {device.source}", device.memory_bytes)
+    source = f"{machines.source_words(CATALOGUE)}: {device.source}"
+    return KnownDevice(here, source, device.memory_bytes, device.kind == "ram")
 
 
 def _of_machine(device: MachineDevice, machine: str) -> KnownDevice:
     """One of them, where there are several equal ones."""
     stated = device.bandwidths[0]
     here = decode.Device(local_name(device.name, machine), stated.bytes_per_s, device.peak_flops)
-    return KnownDevice(here, stated.words, device.memory_bytes)
+    is_ram = device.kind == "ram"
+    return KnownDevice(here, stated.words, device.memory_bytes if is_ram else machines.capacity_of(device), is_ram)
 
 
 @kept(1)

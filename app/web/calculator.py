@@ -15,7 +15,6 @@ from urllib.parse import urlencode
 
 from app.ceiling.curve import CONTEXTS, CurvePoint, against_context, contexts_up_to
 from app.ceiling.decode import DecodeCeiling, Device
-from app.ceiling.layout import Layout, Memory
 from app.ceiling.offload import Offload
 from app.ceiling.report import Report, report
 from app.ceiling.sources import from_document, from_json
@@ -70,7 +69,7 @@ def calculate(form: Fields, devices: KnownDevices, models: Sequence[KnownModel] 
 
     if geometry.weights is None:
         raise BadInput(_("That config.json does not tell how many weights the model has."))
-    layout = Layout((Memory(device, known.memory_bytes),), _ram(form), _offload(form))
+    layout = known.layout(_ram(form), _offload(form))
 
     def allowed(step: Step) -> DecodeCeiling | None:
         return layout.decode(geometry, step)
@@ -83,9 +82,9 @@ def calculate(form: Fields, devices: KnownDevices, models: Sequence[KnownModel] 
     return Calculation(told, reports, curve, known.source, placement, no_decode)
 
 
-def _ram(form: Fields) -> Memory | None:
+def _ram(form: Fields) -> Device | None:
     bandwidth = quantity(form.get("ram_bandwidth"), _("The bandwidth of system memory"))
-    return None if bandwidth is None else Memory(Device(_("system memory"), bandwidth))
+    return None if bandwidth is None else Device(_("system memory"), bandwidth)
 
 
 def _offload(form: Fields) -> Offload:
