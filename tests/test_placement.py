@@ -173,6 +173,15 @@ def test_ollamas_share() -> None:
     assert found.decode(one).tokens_per_s == pytest.approx(expected)
 
 
+def test_a_model_that_ollama_holds_in_memory_alone() -> None:
+    config = Config(server_id=1, model_id=1, engine="ollama", settings={}, fingerprint="f")
+    found = resolve_placement([RAM, card(1000, 24)], config, Told(dense(WEIGHT_BYTES)), gpu_share=0.0)
+    one = step(dense(WEIGHT_BYTES), 0)
+    assert isinstance(found, Placement)
+    assert one is not None
+    assert found.decode(one).tokens_per_s == pytest.approx(50e9 / WEIGHT_BYTES)
+
+
 def test_what_does_not_fit_is_never_the_cards_speed() -> None:
     """62 GB on 16 GiB: the card alone would allow 116 tok/s."""
     found = placed([RAM, card(448, 16)], MOE)
@@ -266,7 +275,7 @@ def test_each_engine_states_its_habit() -> None:
 
 
 def test_a_cache_of_experts_may_hold_those_that_are_used() -> None:
-    """Of 60 GB of experts a fifth fits, and may be what nine of ten look-ups ask for: the bound counts all on the card."""
+    """A fifth of the experts fits, and may be what nine of ten look-ups ask for: the bound counts all on the card."""
     held = [RAM, card(448, 16)]
     read = 2e9 + 60e9 * 4 / 128
     assert allowed(held, MOE, "strata") == pytest.approx(448e9 / read)

@@ -116,7 +116,8 @@ class Placement:
             for placement in (self, other)
         )
         same_split = (self.split, self.layout.shares) == (other.split, other.layout.shares)
-        return mine == theirs and same_split and self.layout.offload == other.layout.offload
+        same_offload = not self.is_partly_in_ram or self.layout.offload == other.layout.offload
+        return mine == theirs and same_split and same_offload
 
     @property
     def is_measured(self) -> bool:
@@ -148,7 +149,7 @@ def resolve_placement(
             "model",
         )
     settings = with_flags(config.settings)
-    if gpu_share is not None and 0 < gpu_share < 1:
+    if gpu_share is not None and gpu_share < 1:
         settings.setdefault("gpu_share", round(100 * gpu_share))
     kv, doubt = _kv_types(settings)
     empty = step(told.geometry, 0, kv)

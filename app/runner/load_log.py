@@ -61,9 +61,7 @@ def _settings(load: Loaded, stated: Mapping[str, Any], shape: Mapping[str, Any])
     is_all = layers is not None and layers == load.layers
     if layers is not None and not (is_all and isinstance(typed, int) and typed >= layers):
         found["gpu_layers"] = layers
-    blocks = load.expert_blocks_in_ram
-    if blocks and blocks >= set(range(min(blocks), max(blocks) + 1)) and "n_cpu_moe" not in stated:
-        found["n_cpu_moe"] = max(blocks) + 1
+    found |= _of_experts(load.expert_blocks_in_ram, stated, shape)
     if load.is_kv_in_ram and layers:
         found["kv_offload"] = "off"
     on_cards = load.gpu_weight_mib
@@ -77,9 +75,24 @@ def _settings(load: Loaded, stated: Mapping[str, Any], shape: Mapping[str, Any])
     return found
 
 
+def _of_experts(blocks: frozenset[int], stated: Mapping[str, Any], shape: Mapping[str, Any]) -> dict[str, Any]:
+    """The first blocks that have experts are `n_cpu_moe`, any others a pattern; what was stated and agrees stays."""
+    if not blocks or "override_tensor" in stated:
+        return {}
+    last, typed = max(blocks), stated.get("n_cpu_moe")
+    geometry = _geometry(shape)
+    with_experts = set(geometry.expert_blocks if geometry and geometry.expert_blocks else range(last + 1))
+    if {index for index in with_experts if index <= last} <= blocks:
+        return {} if isinstance(typed, int) and typed > last else {"n_cpu_moe": last + 1}
+    return {"override_tensor": rf"blk\.({'|'.join(map(str, sorted(blocks)))})\.ffn_.*_exps=CPU"}
+
+
+def _geometry(shape: Mapping[str, Any]) -> Geometry | None:
+    return Geometry.from_json(shape[FULL_GEOMETRY]) if FULL_GEOMETRY in shape else None
+
+
 def _read_bytes(shape: Mapping[str, Any]) -> int | None:
     """Of the weights that a step may read, all experts among them."""
-    if FULL_GEOMETRY not in shape:
-        return None
-    weights = Geometry.from_json(shape[FULL_GEOMETRY]).weights
+    geometry = _geometry(shape)
+    weights = geometry.weights if geometry else None
     return weights.total.n_bytes - weights.unread.n_bytes if weights else None

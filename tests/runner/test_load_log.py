@@ -59,6 +59,25 @@ def test_experts_cache_and_the_share_of_each_card(tmp_path: Path) -> None:
     assert "tensor_split" not in settings(tmp_path, text, {"flags": "-ts 2,1"})
 
 
+@pytest.mark.parametrize(
+    ("blocks", "stated", "expected"),
+    [
+        ((0, 1, 2), {}, {"n_cpu_moe": 3}),
+        ((0, 1, 2), {"n_cpu_moe": 999}, {}),
+        ((0, 1, 2), {"n_cpu_moe": 2}, {"n_cpu_moe": 3}),
+        ((0, 1, 2), {"flags": "--cpu-moe"}, {}),
+        ((0, 1, 2), {"override_tensor": "exps=CPU"}, {}),
+        ((7, 9), {}, {"override_tensor": r"blk\.(7|9)\.ffn_.*_exps=CPU"}),
+    ],
+)
+def test_which_experts_are_in_memory(
+    tmp_path: Path, blocks: tuple[int, ...], stated: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    lines = [f"tensor blk.{index}.ffn_up_exps.weight (1 MiB q4_K) buffer type overridden to CPU" for index in blocks]
+    text = "\n".join([*lines, "load_tensors:        CUDA0 model buffer size = 2000.0 MiB", ""])
+    assert settings(tmp_path, text, stated) == expected
+
+
 def test_the_last_load_of_the_models_own_file_counts(tmp_path: Path) -> None:
     assert settings(tmp_path, OLD.replace("12/33", "5/33") + OLD + EXPERTS) == {"gpu_layers": 12}
     assert settings(tmp_path, EXPERTS) == {}
