@@ -41,9 +41,9 @@ from app.configuration import SETTINGS
     ],
 )
 def test_flags_that_are_understood(text: str, settings: dict[str, Any]) -> None:
-    found = parse_flags(text)
-    assert found.settings == settings
-    assert found.not_understood == ()
+    command = parse_flags(text)
+    assert command.settings == settings
+    assert command.not_understood == ()
     assert set(settings) <= set(SETTINGS)
 
 
@@ -67,9 +67,9 @@ def test_others_are_named_unless_they_change_nothing(text: str, unknown: tuple[s
 
 
 def test_a_command_line_of_an_engine() -> None:
-    found = parse_arguments(["/usr/bin/llama-server", "-m", "/models/a.gguf", "-ngl", "99", "--n-cpu-moe", "8"])
-    assert found.settings == {"gpu_layers": 99, "n_cpu_moe": 8}
-    assert found.not_understood == ()
+    command = parse_arguments(["/usr/bin/llama-server", "-m", "/models/a.gguf", "-ngl", "99", "--n-cpu-moe", "8"])
+    assert command.settings == {"gpu_layers": 99, "n_cpu_moe": 8}
+    assert command.not_understood == ()
 
 
 def test_a_setting_outranks_its_flag() -> None:
@@ -82,6 +82,6 @@ def test_a_setting_outranks_its_flag() -> None:
 
 @given(st.text(max_size=80))
 def test_whatever_is_typed_is_read(text: str) -> None:
-    found = parse_flags(text)
-    assert set(found.settings) <= set(SETTINGS)
-    assert all(value is not None for value in found.settings.values())
+    command = parse_flags(text)
+    assert set(command.settings) <= set(SETTINGS)
+    assert all(value is not None for value in command.settings.values())

@@ -46,92 +46,92 @@ def card(gigabytes_per_s: float, gib: int, name: str = "Card") -> MachineDevice:
 
 
 def placed(
-    held: Sequence[MachineDevice], geometry: Geometry, engine: str = "llama.cpp", **settings: Any
+    devices: Sequence[MachineDevice], geometry: Geometry, engine: str = "llama.cpp", **settings: Any
 ) -> Placement | Unknown:
     config = Config(server_id=1, model_id=1, engine=engine, settings=settings, fingerprint="f")
-    return resolve_placement(held, config, Told(geometry))
+    return resolve_placement(devices, config, Told(geometry))
 
 
-def allowed(held: Sequence[MachineDevice], geometry: Geometry, engine: str = "llama.cpp", **settings: Any) -> float:
+def allowed(devices: Sequence[MachineDevice], geometry: Geometry, engine: str = "llama.cpp", **settings: Any) -> float:
     """With an empty cache."""
-    found = placed(held, geometry, engine, **settings)
-    assert isinstance(found, Placement)
+    placement = placed(devices, geometry, engine, **settings)
+    assert isinstance(placement, Placement)
     one = step(geometry, 0)
     assert one is not None
-    return found.decode(one).tokens_per_s
+    return placement.decode(one).tokens_per_s
 
 
-def said(found: Placement | Unknown) -> str:
-    assert isinstance(found, Placement)
-    return "\n".join(found.assumptions)
+def assumptions(placement: Placement | Unknown) -> str:
+    assert isinstance(placement, Placement)
+    return "\n".join(placement.assumptions)
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm", "tgi"])
 def test_tensor_parallel_engines_divide_equally(engine: str) -> None:
     """24 and 12 GiB: shares by memory would give the first card two thirds, 56 tok/s."""
-    held = [card(600, 24), card(600, 12)]
-    assert allowed(held, dense(WEIGHT_BYTES), engine) == pytest.approx(600e9 / (WEIGHT_BYTES / 2))
-    assert allowed(held, dense(WEIGHT_BYTES), engine) == pytest.approx(74.7, abs=0.05)
-    by_memory = allowed(held, dense(WEIGHT_BYTES), "llama.cpp", split_mode="tensor")
+    devices = [card(600, 24), card(600, 12)]
+    assert allowed(devices, dense(WEIGHT_BYTES), engine) == pytest.approx(600e9 / (WEIGHT_BYTES / 2))
+    assert allowed(devices, dense(WEIGHT_BYTES), engine) == pytest.approx(74.7, abs=0.05)
+    by_memory = allowed(devices, dense(WEIGHT_BYTES), "llama.cpp", split_mode="tensor")
     assert by_memory == pytest.approx(56.0, abs=0.05)
 
 
 def test_the_slowest_card_holds_an_equal_share() -> None:
-    held = [card(600, 24), card(300, 24)]
-    assert allowed(held, dense(WEIGHT_BYTES), "vllm") == pytest.approx(300e9 / (WEIGHT_BYTES / 2))
+    devices = [card(600, 24), card(300, 24)]
+    assert allowed(devices, dense(WEIGHT_BYTES), "vllm") == pytest.approx(300e9 / (WEIGHT_BYTES / 2))
 
 
 @pytest.mark.parametrize("settings", [{"tensor_split": "3,1"}, {"flags": "-ts 3,1"}, {"flags": "--tensor-split=3/1"}])
 def test_a_stated_split_of_llama_cpp(settings: dict[str, Any]) -> None:
-    held, n_bytes = [card(450, 24), card(940, 24)], 12_050_000_000
+    devices, n_bytes = [card(450, 24), card(940, 24)], 12_050_000_000
     by_memory, stated = 1 / (n_bytes * (0.5 / 940e9 + 0.5 / 450e9)), 1 / (n_bytes * (0.75 / 940e9 + 0.25 / 450e9))
     assert by_memory == pytest.approx(50.5, abs=0.05)
     assert stated == pytest.approx(61.3, abs=0.05)
-    assert allowed(held, dense(n_bytes)) == pytest.approx(by_memory)
-    assert allowed(held, dense(n_bytes), **settings) == pytest.approx(stated)
-    assert "cards share the model as stated, the fastest card first: Card 3, Card 1" in said(
-        placed(held, dense(n_bytes), **settings)
+    assert allowed(devices, dense(n_bytes)) == pytest.approx(by_memory)
+    assert allowed(devices, dense(n_bytes), **settings) == pytest.approx(stated)
+    assert "cards share the model as stated, the fastest card first: Card 3, Card 1" in assumptions(
+        placed(devices, dense(n_bytes), **settings)
     )
 
 
 def test_a_card_with_no_share_holds_nothing() -> None:
-    held = [card(940, 24), card(450, 24)]
-    assert allowed(held, dense(WEIGHT_BYTES), tensor_split="1,0") == pytest.approx(940e9 / WEIGHT_BYTES)
-    found = placed(held, dense(WEIGHT_BYTES), tensor_split="1,1,1")
-    assert isinstance(found, Unknown)
-    assert "3 cards" in found.reason
+    devices = [card(940, 24), card(450, 24)]
+    assert allowed(devices, dense(WEIGHT_BYTES), tensor_split="1,0") == pytest.approx(940e9 / WEIGHT_BYTES)
+    placement = placed(devices, dense(WEIGHT_BYTES), tensor_split="1,1,1")
+    assert isinstance(placement, Unknown)
+    assert "3 cards" in placement.reason
 
 
 def test_a_split_that_is_no_split_is_said() -> None:
-    found = placed([card(940, 24), card(450, 24)], dense(WEIGHT_BYTES), tensor_split="most,rest")
-    assert "not understood, so the ceiling takes no account of it: tensor_split most,rest" in said(found)
+    placement = placed([card(940, 24), card(450, 24)], dense(WEIGHT_BYTES), tensor_split="most,rest")
+    assert "not understood, so the ceiling takes no account of it: tensor_split most,rest" in assumptions(placement)
 
 
 def test_the_main_gpu_of_a_model_that_is_not_split() -> None:
-    held = [card(940, 24), card(450, 24)]
-    assert allowed(held, dense(WEIGHT_BYTES), split_mode="none") == pytest.approx(940e9 / WEIGHT_BYTES)
-    assert allowed(held, dense(WEIGHT_BYTES), flags="-sm none -mg 1") == pytest.approx(450e9 / WEIGHT_BYTES)
+    devices = [card(940, 24), card(450, 24)]
+    assert allowed(devices, dense(WEIGHT_BYTES), split_mode="none") == pytest.approx(940e9 / WEIGHT_BYTES)
+    assert allowed(devices, dense(WEIGHT_BYTES), flags="-sm none -mg 1") == pytest.approx(450e9 / WEIGHT_BYTES)
 
 
 def test_ollama_takes_one_card_where_that_is_enough() -> None:
-    held = [card(940, 24), card(450, 24)]
-    assert allowed(held, dense(WEIGHT_BYTES), "ollama") == pytest.approx(940e9 / WEIGHT_BYTES)
-    assert allowed(held, dense(WEIGHT_BYTES), "ollama", cards=2) < 700e9 / WEIGHT_BYTES
+    devices = [card(940, 24), card(450, 24)]
+    assert allowed(devices, dense(WEIGHT_BYTES), "ollama") == pytest.approx(940e9 / WEIGHT_BYTES)
+    assert allowed(devices, dense(WEIGHT_BYTES), "ollama", cards=2) < 700e9 / WEIGHT_BYTES
 
 
 def test_pipelines_of_vllm() -> None:
-    held = [card(600, 24)] * 4
-    pipeline = allowed(held, dense(WEIGHT_BYTES), "vllm", flags="--pipeline-parallel-size 4")
+    devices = [card(600, 24)] * 4
+    pipeline = allowed(devices, dense(WEIGHT_BYTES), "vllm", flags="--pipeline-parallel-size 4")
     assert pipeline == pytest.approx(600e9 / WEIGHT_BYTES)
-    both = allowed(held, dense(WEIGHT_BYTES), "vllm", flags="-tp 2 -pp 2")
+    both = allowed(devices, dense(WEIGHT_BYTES), "vllm", flags="-tp 2 -pp 2")
     assert both == pytest.approx(2 * 600e9 / WEIGHT_BYTES)
 
 
 def test_flags_that_are_not_understood_are_said() -> None:
-    found = placed([card(940, 24)], dense(WEIGHT_BYTES), flags="--rpc host:1 --port 1 -ctk q8_0 -ctv q8_0")
-    assert "not understood, so the ceiling takes no account of it: --rpc host:1" in said(found)
-    assert isinstance(found, Placement)
-    assert str(found.kv) == "q8_0"
+    placement = placed([card(940, 24)], dense(WEIGHT_BYTES), flags="--rpc host:1 --port 1 -ctk q8_0 -ctv q8_0")
+    assert "not understood, so the ceiling takes no account of it: --rpc host:1" in assumptions(placement)
+    assert isinstance(placement, Placement)
+    assert str(placement.kv) == "q8_0"
 
 
 # --- system memory ---------------------------------------------------------------------------------------------------
@@ -149,10 +149,10 @@ def test_flags_that_are_not_understood_are_said() -> None:
 def test_experts_in_memory(settings: dict[str, Any]) -> None:
     routed = 60e9 * 4 / 128
     on_card, in_memory = 2e9 + routed / 2, routed / 2
-    found = placed([RAM, card(1000, 80)], MOE, **settings)
-    assert isinstance(found, Placement)
+    placement = placed([RAM, card(1000, 80)], MOE, **settings)
+    assert isinstance(placement, Placement)
     assert allowed([RAM, card(1000, 80)], MOE, **settings) == pytest.approx(1 / (on_card / 1000e9 + in_memory / 50e9))
-    assert [share.is_ram for share in found.device_shares] == [False, True]
+    assert [share.is_ram for share in placement.device_shares] == [False, True]
 
 
 @pytest.mark.parametrize("settings", [{"cpu_moe": "on"}, {"n_cpu_moe": 999}, {"flags": "--cpu-moe"}])
@@ -166,42 +166,42 @@ def test_ollamas_share() -> None:
     expected = 1 / ((WEIGHT_BYTES - in_memory) / 1000e9 + in_memory / 50e9)
     assert allowed([RAM, card(1000, 16)], dense(WEIGHT_BYTES), "ollama", gpu_share=75) == pytest.approx(expected)
     config = Config(server_id=1, model_id=1, engine="ollama", settings={}, fingerprint="f")
-    found = resolve_placement([RAM, card(1000, 16)], config, Told(dense(WEIGHT_BYTES)), gpu_share=0.75)
+    placement = resolve_placement([RAM, card(1000, 16)], config, Told(dense(WEIGHT_BYTES)), gpu_share=0.75)
     one = step(dense(WEIGHT_BYTES), 0)
-    assert isinstance(found, Placement)
+    assert isinstance(placement, Placement)
     assert one is not None
-    assert found.decode(one).tokens_per_s == pytest.approx(expected)
+    assert placement.decode(one).tokens_per_s == pytest.approx(expected)
 
 
 def test_a_model_that_ollama_holds_in_memory_alone() -> None:
     config = Config(server_id=1, model_id=1, engine="ollama", settings={}, fingerprint="f")
-    found = resolve_placement([RAM, card(1000, 24)], config, Told(dense(WEIGHT_BYTES)), gpu_share=0.0)
+    placement = resolve_placement([RAM, card(1000, 24)], config, Told(dense(WEIGHT_BYTES)), gpu_share=0.0)
     one = step(dense(WEIGHT_BYTES), 0)
-    assert isinstance(found, Placement)
+    assert isinstance(placement, Placement)
     assert one is not None
-    assert found.decode(one).tokens_per_s == pytest.approx(50e9 / WEIGHT_BYTES)
+    assert placement.decode(one).tokens_per_s == pytest.approx(50e9 / WEIGHT_BYTES)
 
 
 def test_what_does_not_fit_is_never_the_cards_speed() -> None:
     """62 GB on 16 GiB: the card alone would allow 116 tok/s."""
-    found = placed([RAM, card(448, 16)], MOE)
-    assert isinstance(found, Placement)
+    placement = placed([RAM, card(448, 16)], MOE)
+    assert isinstance(placement, Placement)
     room = (16 << 30) - 2e9
     in_memory = 60e9 * 4 / 128 * (1 - room / 60e9)
     on_card = 2e9 + 60e9 * 4 / 128 - in_memory
     assert allowed([RAM, card(448, 16)], MOE) == pytest.approx(1 / (on_card / 448e9 + in_memory / 50e9))
-    (roof,) = roofs(found, [measured("decode_tokens_per_s", 10.0)])
+    (roof,) = roofs(placement, [measured("decode_tokens_per_s", 10.0)])
     assert any("does not fit" in sentence for sentence in roof.assumptions)
 
 
 def test_without_the_memorys_bandwidth_there_is_no_ceiling() -> None:
     stated: list[dict[str, Any]] = [{}, {"n_cpu_moe": 30}, {"gpu_layers": 5}]
     for settings in stated:
-        found = placed([replace(RAM, bandwidths=[]), card(448, 16)], MOE, **settings)
-        assert isinstance(found, Unknown)
-        assert "The bandwidth of the machine's memory is unknown." in found.reason
-        assert found.remedy == "Measure it, or type it."
-        assert ("does not fit" in found.reason) == (settings == {})
+        placement = placed([replace(RAM, bandwidths=[]), card(448, 16)], MOE, **settings)
+        assert isinstance(placement, Unknown)
+        assert "The bandwidth of the machine's memory is unknown." in placement.reason
+        assert placement.remedy == "Measure it, or type it."
+        assert ("does not fit" in placement.reason) == (settings == {})
 
 
 def test_memory_that_is_the_systems_own_is_no_limit() -> None:
@@ -214,13 +214,13 @@ def test_memory_that_is_the_systems_own_is_no_limit() -> None:
 
 def test_the_ceiling_is_that_of_the_counted_tokens() -> None:
     """18,200 Chinese characters were taken for 11,560 tokens and counted as 8,000."""
-    geometry, held = dense(4_920_000_000), [card(470.4, 24)]
-    found = placed(held, geometry)
-    assert isinstance(found, Placement)
+    geometry, devices = dense(4_920_000_000), [card(470.4, 24)]
+    placement = placed(devices, geometry)
+    assert isinstance(placement, Placement)
     point, kv_per_token = Point(11_560, 128), 2 * 1024 * 2 * BLOCKS
     numbers = [measured("decode_tokens_per_s", 77.0, point)]
-    (estimated,) = roofs(found, numbers)
-    (counted,) = roofs(found, numbers, counts={point: TokenCounts(8000.0, 0.0, 128.0)})
+    (estimated,) = roofs(placement, numbers)
+    (counted,) = roofs(placement, numbers, counts={point: TokenCounts(8000.0, 0.0, 128.0)})
     assert estimated.decode.tokens_per_s == pytest.approx(73.0, abs=0.05)
     assert counted.decode.tokens_per_s == pytest.approx(470.4e9 / (4.92e9 + 8064 * kv_per_token))
     assert counted.decode.tokens_per_s == pytest.approx(78.7, abs=0.05)
@@ -233,10 +233,10 @@ def test_the_ceiling_is_that_of_the_counted_tokens() -> None:
 
 
 def test_cached_tokens_are_in_the_cache_but_not_prefilled() -> None:
-    found = placed([replace(card(1000, 24), compute_flops_per_s=100e12)], dense(WEIGHT_BYTES))
-    assert isinstance(found, Placement)
+    placement = placed([replace(card(1000, 24), compute_flops_per_s=100e12)], dense(WEIGHT_BYTES))
+    assert isinstance(placement, Placement)
     point = Point(4096, 128, depth=1000)
-    (roof,) = roofs(found, [measured("ttft_ms", 1.0, point)], counts={point: TokenCounts(5000.0, 3000.0, 100.0)})
+    (roof,) = roofs(placement, [measured("ttft_ms", 1.0, point)], counts={point: TokenCounts(5000.0, 3000.0, 100.0)})
     assert roof.context == 1000 + 5000 + 50
     assert roof.prefill is not None
     assert roof.prefill.tokens == 2000
@@ -245,39 +245,39 @@ def test_cached_tokens_are_in_the_cache_but_not_prefilled() -> None:
 def test_beyond_the_hardware_is_judged_by_counted_tokens() -> None:
     """Twice the ceiling of the counted tokens is not twice that of the estimate."""
     geometry = dense(1_000_000_000)
-    found = placed([card(100, 24)], geometry)
-    assert isinstance(found, Placement)
+    placement = placed([card(100, 24)], geometry)
+    assert isinstance(placement, Placement)
     point, kv_per_token = Point(1000, 100), 2 * 1024 * 2 * BLOCKS
     ceilings = [100e9 / (1e9 + context * kv_per_token) for context in (1050, 20_050)]
     speed = 1.9 * ceilings[0]
     numbers = [measured("decode_tokens_per_s", speed, point)]
     sample = made_sample(0, point, 500.0, speed)
     for counts, is_flagged in ((TokenCounts(1000.0, 0.0, 100.0), False), (TokenCounts(20_000.0, 0.0, 100.0), True)):
-        roof = RunRoof(found, roofs(found, numbers, counts={point: counts}))
+        roof = RunRoof(placement, roofs(placement, numbers, counts={point: counts}))
         assert ("implausible" in with_ceiling([sample], roof)[0].flags) is is_flagged
 
 
 def test_faster_than_a_split_says_that_more_may_be_on_cards() -> None:
-    found = placed([RAM, card(1000, 80)], MOE, n_cpu_moe=32)
-    assert isinstance(found, Placement)
-    (roof,) = roofs(found, [measured("decode_tokens_per_s", 200.0)])
+    placement = placed([RAM, card(1000, 80)], MOE, n_cpu_moe=32)
+    assert isinstance(placement, Placement)
+    (roof,) = roofs(placement, [measured("decode_tokens_per_s", 200.0)])
     assert roof.mbu is not None
     assert roof.mbu > 1
     assert roof.above[0] == "more of the model may be on cards than the ceiling was computed with"
 
 
 def test_each_engine_states_its_habit() -> None:
-    held = [card(600, 24), card(600, 24)]
+    devices = [card(600, 24), card(600, 24)]
     for engine, split in (("vllm", Split.TENSOR), ("llama.cpp", Split.LAYER), ("import", Split.LAYER)):
-        found = placed(held, dense(WEIGHT_BYTES), engine)
-        assert isinstance(found, Placement)
-        assert found.split is split
+        placement = placed(devices, dense(WEIGHT_BYTES), engine)
+        assert isinstance(placement, Placement)
+        assert placement.split is split
 
 
 def test_a_cache_of_experts_may_hold_those_that_are_used() -> None:
     """A fifth of the experts fits, and may be what nine of ten look-ups ask for: the bound counts all on the card."""
-    held = [RAM, card(448, 16)]
+    devices = [RAM, card(448, 16)]
     read = 2e9 + 60e9 * 4 / 128
-    assert allowed(held, MOE, "strata") == pytest.approx(448e9 / read)
-    assert "Strata keeps the experts that are used most on cards" in said(placed(held, MOE, "strata"))
-    assert allowed(held, dense(62_000_000_000), "strata") < 448e9 / 62e9
+    assert allowed(devices, MOE, "strata") == pytest.approx(448e9 / read)
+    assert "Strata keeps the experts that are used most on cards" in assumptions(placed(devices, MOE, "strata"))
+    assert allowed(devices, dense(62_000_000_000), "strata") < 448e9 / 62e9

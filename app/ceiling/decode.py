@@ -50,6 +50,10 @@ class Split(StrEnum):
     """Each layer divided over all devices: the slowest share decides."""
 
 
+RAM_STAGE = -1
+"""What lies in system memory beside cards is read before or after what they hold, by the processor."""
+
+
 @dataclass(frozen=True, slots=True)
 class Portion:
     """A device and its share of the bytes of a step; shares are relative to each other."""
@@ -58,6 +62,10 @@ class Portion:
     share: float = 1.0
     stage: int | None = None
     """Portions of one stage are read at the same time, stages one after the other; None: as the split has it."""
+
+    @property
+    def is_in_ram(self) -> bool:
+        return self.stage == RAM_STAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,10 @@ def decode(
     stages = _stages(reading, split)
     if any(len(stage) > 1 for stage in stages):
         assumptions.append(_("tensor parallel: the slowest share decides, and links between the devices cost nothing"))
-    if len(stages) > 1:
+    is_partly_in_ram = len(stages) > 1 and any(portion.is_in_ram for portion in reading)
+    if is_partly_in_ram:
+        assumptions.append(_("cards and system memory are read one after the other, so their times add"))
+    if len(stages) - is_partly_in_ram > 1:
         assumptions.append(_("split by layers: the devices work one after the other, so their times add"))
     if by_chance < ceiling:
         assumptions.append(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from app.ceiling.decode import DecodeCeiling, Device, Portion, Split, decode
+from app.ceiling.decode import RAM_STAGE, DecodeCeiling, Device, Portion, Split, decode
 from app.ceiling.geometry import Geometry, Source
 from app.ceiling.offload import InRam, Offload, in_ram
 from app.ceiling.traffic import Step
@@ -134,7 +134,7 @@ class Layout:
             return None
         portions = self._card_portions(step.n_bytes - ram_bytes)
         if ram_bytes and self.ram:
-            portions.append(Portion(self.ram.device, ram_bytes, stage=-1))
+            portions.append(Portion(self.ram.device, ram_bytes, RAM_STAGE))
         return portions
 
     def _card_portions(self, n_bytes: float) -> list[Portion]:
@@ -166,7 +166,7 @@ class Layout:
         capacities[ram_at] = float("inf")
         reads = _filled(parts, capacities)
         portions = [Portion(memory.device, n_bytes) for memory, n_bytes in zip(memories, reads, strict=True)]
-        return [*portions[:ram_at], *portions[ram_at + 1 :], portions[ram_at]]
+        return [*portions[:ram_at], *portions[ram_at + 1 :], replace(portions[ram_at], stage=RAM_STAGE)]
 
 
 def _bandwidth(memory: Memory) -> float:

@@ -53,7 +53,7 @@ class Offload:
 
     @property
     def is_observed(self) -> bool:
-        """Whether the engine itself said how much is on cards, so that it surely fits them."""
+        """Whether the engine itself sentences how much is on cards, so that it surely fits them."""
         return self.gpu_share is not None or self.gpu_weight_bytes is not None
 
 
@@ -185,9 +185,9 @@ def _as_logged(geometry: Geometry, gpu_bytes: int, shares: RamShares) -> RamShar
 
 
 def _words(geometry: Geometry, offload: Offload) -> list[str]:
-    blocks, said = geometry.blocks or 0, []
+    blocks, sentences = geometry.blocks or 0, []
     if offload.gpu_layers is not None and 0 < offload.gpu_layers < blocks:
-        said.append(
+        sentences.append(
             _(
                 "{on_cards} of {blocks} layers are on cards, the others in system memory; whether the head is one of "
                 "them differs between builds, so what reads less from system memory counts",
@@ -196,27 +196,34 @@ def _words(geometry: Geometry, offload: Offload) -> list[str]:
             )
         )
     if offload.n_cpu_moe is not None and not geometry.experts_total:
-        said.append(_("the model has no routed experts, so none are in system memory"))
+        sentences.append(_("the model has no routed experts, so none are in system memory"))
     elif offload.n_cpu_moe:
-        said.append(
+        sentences.append(
             _(
                 "the routed experts of the first {layers} of {blocks} layers are in system memory",
                 layers=min(offload.n_cpu_moe, blocks),
                 blocks=blocks,
             )
         )
+    if offload.override_tensor and geometry.experts_total:
+        sentences.append(
+            _(
+                "{percent} % of the routed experts are in system memory by tensor overrides",
+                percent=round(100 * _readings(blocks, geometry.expert_blocks, offload)[0].routed),
+            )
+        )
     if offload.is_kv_in_ram:
-        said.append(_("the KV cache is in system memory"))
+        sentences.append(_("the KV cache is in system memory"))
     if offload.gpu_weight_bytes is not None:
-        said.append(_("how much of the weights is on cards comes from the server's log"))
+        sentences.append(_("how much of the weights is on cards comes from the server's log"))
     if unknown := _not_understood(offload.override_tensor, blocks):
-        said.append(
+        sentences.append(
             _(
                 "not understood, so those tensors are taken to be on the device: {overrides}",
                 overrides=", ".join(unknown),
             )
         )
-    return said
+    return sentences
 
 
 class _Overrides:

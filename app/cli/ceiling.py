@@ -34,8 +34,8 @@ def ceiling(
     """`drafting`: drafted and accepted tokens. Raises BadInput."""
     if draft and not drafting:
         raise BadInput("Say how well the draft model drafts: --drafting 4 2.5 for 2.5 of 4 tokens accepted.")
-    known = _device(device_name, bandwidth, teraflops)
-    device, ram = known.device, None
+    known_device = _device(device_name, bandwidth, teraflops)
+    device, ram = known_device.device, None
     if ram_bandwidth is not None:
         ram = Device("system memory", bandwidth_bytes_per_s(ram_bandwidth))
     found = report(
@@ -46,10 +46,10 @@ def ceiling(
         batch,
         Drafting(*drafting) if drafting else None,
         from_path(draft, bits) if draft else None,
-        known.layout(ram, offload),
+        known_device.layout(ram, offload),
     )
-    if known.source:
-        words = f"{device.name}: {units.bandwidth(device.bandwidth_bytes_per_s)}, {known.source}"
+    if known_device.source:
+        words = f"{device.name}: {units.bandwidth(device.bandwidth_bytes_per_s)}, {known_device.source}"
         found = replace(found, assumptions=(*found.assumptions, words))
     if as_json:
         print_json(found.to_json())
@@ -58,7 +58,7 @@ def ceiling(
 
 
 def _device(name: str | None, bandwidth: str | None, teraflops: float | None) -> KnownDevice:
-    """What is typed outranks what is known. Raises BadInput."""
+    """What is typed outranks what is known_device. Raises BadInput."""
     stated = None if bandwidth is None else bandwidth_bytes_per_s(bandwidth)
     peak = None if teraflops is None else teraflops * TERA
     if name is None:
@@ -66,14 +66,14 @@ def _device(name: str | None, bandwidth: str | None, teraflops: float | None) ->
             raise BadInput("Say what to compute with: --device 'RTX 3090', or --bandwidth in GB/s.")
         return KnownDevice(Device("device", stated, peak), "", None)
     with open_database(Settings()).read() as session:
-        known = known_devices(session).find(name)
+        known_device = known_devices(session).find(name)
     device = replace(
-        known.device,
-        bandwidth_bytes_per_s=known.device.bandwidth_bytes_per_s if stated is None else stated,
-        peak_flops=known.device.peak_flops if peak is None else peak,
+        known_device.device,
+        bandwidth_bytes_per_s=known_device.device.bandwidth_bytes_per_s if stated is None else stated,
+        peak_flops=known_device.device.peak_flops if peak is None else peak,
     )
-    source = known.source if device == known.device else f"{known.source}, corrected as typed"
-    return replace(known, device=device, source=source)
+    source = known_device.source if device == known_device.device else f"{known_device.source}, corrected as typed"
+    return replace(known_device, device=device, source=source)
 
 
 def text(found: Report) -> str:

@@ -36,10 +36,10 @@ class Cards:
 
 
 def cards_of(
-    held: Sequence[MachineDevice], settings: Mapping[str, object], engine: type[Engine], needed_bytes: int
+    devices: Sequence[MachineDevice], settings: Mapping[str, object], engine: type[Engine], needed_bytes: int
 ) -> Cards | Unknown:
-    """`held`: the machine's devices; `needed_bytes`: of the model's weights."""
-    cards = [replace(device, count=1) for device in held if device.kind != "ram" for _ in range(device.count)]
+    """`devices`: the machine's devices; `needed_bytes`: of the model's weights."""
+    cards = [replace(device, count=1) for device in devices if device.kind != "ram" for _ in range(device.count)]
     cards.sort(key=lambda card: card.bandwidth_bytes_per_s or 0, reverse=True)
     ratios, stated = ratios_of(settings), whole(settings, "cards")
     if stated == 0 or whole(settings, "gpu_layers") == 0 or (stated is None and not cards):

@@ -129,17 +129,17 @@ class Placement:
 
 
 def resolve_placement(
-    held: Sequence[MachineDevice],
+    devices: Sequence[MachineDevice],
     config: Config,
-    told: Told | None,
-    said: Sequence[str] = (),
+    model_geometry: Told | None,
+    remarks: Sequence[str] = (),
     gpu_share: float | None = None,
 ) -> Placement | Unknown:
-    """`held`: the devices of the machine; `told`: the model's geometry; `said`: what must be known to judge both.
+    """`devices`: of the machine; `remarks`: what must be known to judge them and the model.
 
     `gpu_share`: of 1, in the memory of cards as the server said during a run; what a person stated outranks it.
     """
-    if told is None or told.geometry.weights is None:
+    if model_geometry is None or model_geometry.geometry.weights is None:
         return Unknown(
             _(
                 "How many bytes the model reads for a token is unknown, because its server names no "
@@ -148,37 +148,44 @@ def resolve_placement(
             _("Tell what the model is like: its config.json, a GGUF file, or its parameters and bits per weight."),
             "model",
         )
-    settings = with_flags(config.settings)
+    geometry, settings = model_geometry.geometry, with_flags(config.settings)
+    assert geometry.weights is not None
     if gpu_share is not None and gpu_share < 1:
         settings.setdefault("gpu_share", round(100 * gpu_share))
     kv, doubt = _kv_types(settings)
-    empty = step(told.geometry, 0, kv)
+    empty = step(geometry, 0, kv)
     assert empty is not None
     engine = engine_of(config.engine)
-    cards = cards_of(held, settings, engine, told.geometry.weights.total.n_bytes)
+    cards = cards_of(devices, settings, engine, geometry.weights.total.n_bytes)
     if isinstance(cards, Unknown):
         return cards
     if unknown := next((card for card in cards.used if not card.bandwidths), None):
         return _without_bandwidth(unknown)
-    ram = next((device for device in held if device.kind == "ram"), None)
+    ram = next((device for device in devices if device.kind == "ram"), None)
     layout = _layout(cards, ram, Offload.of(settings))
-    if engine.caches_experts and told.geometry.experts_total and cards.used:
+    if engine.caches_experts and geometry.experts_total and cards.used:
         layout = replace(layout, cards=tuple(Memory(card.device) for card in layout.cards), shares=layout.card_shares())
         doubt.append(
             _("{title} keeps the experts that are used most on cards, so all are counted there", title=engine.title)
         )
-    needs_ram = not cards.used or layout.placed(told.geometry).n_bytes(empty) > 0
-    overflow = layout.overflow(told.geometry, empty)
+    needs_ram = not cards.used or layout.placed(geometry).n_bytes(empty) > 0
+    overflow = layout.overflow(geometry, empty)
     if (needs_ram or overflow) and layout.ram is None:
         return _without_bandwidth(ram, overflow)
     owners = [*cards.used, *([ram] if ram and (needs_ram or overflow) else [])]
     return Placement(
-        told=told,
+        told=model_geometry,
         kv=kv,
         device_shares=tuple(map(_device_share, owners)),
         layout=layout,
         slots=slots_of(config),
-        assumptions=(*said, *dict.fromkeys(_figures(owners)), *cards.assumptions, *doubt, *_not_understood(settings)),
+        assumptions=(
+            *remarks,
+            *dict.fromkeys(_figures(owners)),
+            *cards.assumptions,
+            *doubt,
+            *_not_understood(settings),
+        ),
     )
 
 

@@ -32,22 +32,22 @@ def decode_ceilings(session: Session, wanted: Sequence[Stand]) -> list[float | N
     """
     records, counts = newest_records(session), newest_token_counts(session)
     today: dict[int, Sequence[MachineDevice]] = {}
-    stood: dict[tuple[int, int], Placement | Unknown] = {}
-    found: list[float | None] = []
+    placements: dict[tuple[int, int], Placement | Unknown] = {}
+    ceilings: list[float | None] = []
     for one in wanted:
         assert one.machine.id is not None
         assert one.config.id is not None
         if one.machine.id not in today:
             today[one.machine.id] = devices(session, one.machine)
         place = (one.machine.id, one.config.id)
-        if place not in stood:
+        if place not in placements:
             record = records.get(place, Record([], None))
             hardware = as_known(record.frozen, today[one.machine.id])
-            stood[place] = resolve_placement(hardware.devices, one.config, one.told, gpu_share=record.gpu_share)
-        stands = stood[place]
-        if isinstance(stands, Placement):
-            read = step_of(stands, one.point, counts.get(Place(*place, one.point)))
-            found.append(stands.decode(read).tokens_per_s)
+            placements[place] = resolve_placement(hardware.devices, one.config, one.told, gpu_share=record.gpu_share)
+        placement = placements[place]
+        if isinstance(placement, Placement):
+            read = step_of(placement, one.point, counts.get(Place(*place, one.point)))
+            ceilings.append(placement.decode(read).tokens_per_s)
         else:
-            found.append(None)
-    return found
+            ceilings.append(None)
+    return ceilings

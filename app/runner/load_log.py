@@ -56,23 +56,23 @@ def _by_number(item: tuple[str, float]) -> list[int]:
 
 
 def _settings(load: Loaded, stated: Mapping[str, Any], shape: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     layers, typed = load.gpu_layers, stated.get("gpu_layers")
     is_all = layers is not None and layers == load.layers
     if layers is not None and not (is_all and isinstance(typed, int) and typed >= layers):
-        found["gpu_layers"] = layers
-    found |= _of_experts(load.expert_blocks_in_ram, stated, shape)
+        settings["gpu_layers"] = layers
+    settings |= _of_experts(load.expert_blocks_in_ram, stated, shape)
     if load.is_kv_in_ram and layers:
-        found["kv_offload"] = "off"
+        settings["kv_offload"] = "off"
     on_cards = load.gpu_weight_mib
     if len(on_cards) > 1 and "tensor_split" not in stated:
         whole = sum(on_cards.values())
-        found["tensor_split"] = ",".join(
+        settings["tensor_split"] = ",".join(
             f"{100 * mib / whole:.0f}" for _name, mib in sorted(on_cards.items(), key=_by_number)
         )
     if on_cards and (read := _read_bytes(shape)) and sum(on_cards.values()) * MIB < WHOLE * read:
-        found["gpu_weight_mib"] = round(sum(on_cards.values()))
-    return found
+        settings["gpu_weight_mib"] = round(sum(on_cards.values()))
+    return settings
 
 
 def _of_experts(blocks: frozenset[int], stated: Mapping[str, Any], shape: Mapping[str, Any]) -> dict[str, Any]:

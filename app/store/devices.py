@@ -94,9 +94,9 @@ def known_devices(session: Session) -> KnownDevices:
 def devices_of(session: Session, machine: Machine) -> list[KnownDevice]:
     """Those of one machine that may be named; none of an archived one."""
     held = [] if machine.archived_at else machines.devices(session, machine)
-    known = [_of_machine(device, machine.name) for device in held if device.bandwidths]
-    ram = next((each.device for each in known if each.is_ram), None)
-    return [each if each.is_ram else replace(each, ram=ram) for each in known]
+    own = [_of_machine(device, machine.name) for device in held if device.bandwidths]
+    ram = next((known_device.device for known_device in own if known_device.is_ram), None)
+    return [device if device.is_ram else replace(device, ram=ram) for device in own]
 
 
 LOCAL = " on "

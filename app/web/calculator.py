@@ -62,14 +62,14 @@ class Calculation:
 def calculate(form: Fields, devices: KnownDevices, models: Sequence[KnownModel] = ()) -> Calculation:
     """`models`: those that were measured, which `model` may choose by id. Raises BadInput."""
     told = _told(form, models)
-    known = _device(form, devices)
+    known_device = _device(form, devices)
     kv = KvTypes.parse(form.get("kv").strip() or "f16")
     batch = whole(form.get("batch"), _("The batch")) or 1
-    geometry, device = told.geometry, known.device
+    geometry, device = told.geometry, known_device.device
 
     if geometry.weights is None:
         raise BadInput(_("That config.json does not tell how many weights the model has."))
-    layout = known.layout(_ram(form), _offload(form))
+    layout = known_device.layout(_ram(form), _offload(form))
 
     def allowed(step: Step) -> DecodeCeiling | None:
         return layout.decode(geometry, step)
@@ -79,7 +79,7 @@ def calculate(form: Fields, devices: KnownDevices, models: Sequence[KnownModel] 
     empty, no_decode = reports[0].step, reports[0].no_decode
     overflows = empty is not None and layout.overflow(geometry, empty) is not None and not no_decode
     placement = tuple(layout.sentences(geometry, empty)) if empty and overflows else ()
-    return Calculation(told, reports, curve, known.source, placement, no_decode)
+    return Calculation(told, reports, curve, known_device.source, placement, no_decode)
 
 
 def _ram(form: Fields) -> Device | None:

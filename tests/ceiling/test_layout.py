@@ -36,15 +36,15 @@ FAST, SLOW = Device.of("card", 448), Device.of("RAM", 80)
 
 
 def read(geometry: Geometry = MOE, context: int = 0, batch: int = 1) -> Step:
-    found = step(geometry, context, batch=batch)
-    assert found is not None
-    return found
+    ceiling = step(geometry, context, batch=batch)
+    assert ceiling is not None
+    return ceiling
 
 
 def speed(offload: Offload, geometry: Geometry = MOE, context: int = 0) -> float:
-    found = Layout((Memory(FAST),), Memory(SLOW), offload).decode(geometry, read(geometry, context))
-    assert found is not None
-    return found.tokens_per_s
+    ceiling = Layout((Memory(FAST),), Memory(SLOW), offload).decode(geometry, read(geometry, context))
+    assert ceiling is not None
+    return ceiling.tokens_per_s
 
 
 def of_times(on_card: float, in_memory: float) -> float:
@@ -99,9 +99,9 @@ def test_overrides_of_other_tensors() -> None:
 
 @pytest.mark.parametrize("pattern", ["(a+)+$=CPU", "no buffer", "[=CPU", ".*" * 9 + "=CPU", "x" * 600 + "=CPU"])
 def test_overrides_that_are_not_understood_are_named(pattern: str) -> None:
-    found = in_ram(MOE, Offload(override_tensor=pattern))
-    assert any(sentence.startswith("not understood") for sentence in found.sentences)
-    assert all(shares.n_bytes(read()) == 0 for shares in found.readings)
+    ceiling = in_ram(MOE, Offload(override_tensor=pattern))
+    assert any(sentence.startswith("not understood") for sentence in ceiling.sentences)
+    assert all(shares.n_bytes(read()) == 0 for shares in ceiling.readings)
 
 
 def test_whole_layers() -> None:
@@ -139,15 +139,15 @@ def test_65_gb_on_a_card_of_16_gib() -> None:
     """The card alone would allow 110 tok/s: with 62.8 GB on 17.2 GB most experts are in memory."""
     one = read()
     layout = Layout((Memory(FAST, 16 * GIB),), Memory(SLOW))
-    found = layout.decode(MOE, one)
-    assert found is not None
+    ceiling = layout.decode(MOE, one)
+    assert ceiling is not None
     room = 16 * GIB - DENSE_BYTES - HEAD_BYTES
     in_memory = ROUTED_READ * (1 - room / 60e9)
-    assert found.tokens_per_s == pytest.approx(of_times(one.n_bytes - in_memory, in_memory))
-    assert found.tokens_per_s < 0.45 * 448e9 / one.n_bytes
-    assert "does not fit" in found.assumptions[0]
-    assert "17.2 GB" in found.assumptions[0]
-    assert "experts first" in found.assumptions[1]
+    assert ceiling.tokens_per_s == pytest.approx(of_times(one.n_bytes - in_memory, in_memory))
+    assert ceiling.tokens_per_s < 0.45 * 448e9 / one.n_bytes
+    assert "does not fit" in ceiling.assumptions[0]
+    assert "17.2 GB" in ceiling.assumptions[0]
+    assert "experts first" in ceiling.assumptions[1]
     assert Layout((Memory(FAST, 16 * GIB),)).decode(MOE, one) is None
 
 
@@ -156,10 +156,10 @@ def test_a_context_that_does_not_fit() -> None:
     assert layout.overflow(DENSE, read(DENSE, 8192)) is None
     one = read(DENSE, 65_536)
     assert layout.overflow(DENSE, one) is not None
-    found = layout.decode(DENSE, one)
-    assert found is not None
+    ceiling = layout.decode(DENSE, one)
+    assert ceiling is not None
     in_memory = 10e9 + 65_536 * 36 * 1024 * 2 - 12 * GIB
-    assert found.tokens_per_s == pytest.approx(of_times(12 * GIB, in_memory), rel=1e-3)
+    assert ceiling.tokens_per_s == pytest.approx(of_times(12 * GIB, in_memory), rel=1e-3)
 
 
 def test_five_percent_more_is_needed() -> None:
@@ -168,15 +168,15 @@ def test_five_percent_more_is_needed() -> None:
     assert Layout((Memory(FAST, round(needed * 1.051)),), Memory(SLOW)).overflow(DENSE, one) is None
     tight = Layout((Memory(FAST, round(needed * 1.049)),), Memory(SLOW))
     assert tight.overflow(DENSE, one) is not None
-    found = tight.decode(DENSE, one)
-    assert found is not None
-    assert found.tokens_per_s == pytest.approx(448e9 / 10e9), "what might just fit is no lower"
+    ceiling = tight.decode(DENSE, one)
+    assert ceiling is not None
+    assert ceiling.tokens_per_s == pytest.approx(448e9 / 10e9), "what might just fit is no lower"
 
 
 def test_all_layers_on_the_card_is_no_reason_to_fit() -> None:
-    found = Layout((Memory(FAST, 16 * GIB),), Memory(SLOW), Offload(gpu_layers=999)).decode(MOE, read())
-    assert found is not None
-    assert "does not fit" in found.assumptions[0]
+    ceiling = Layout((Memory(FAST, 16 * GIB),), Memory(SLOW), Offload(gpu_layers=999)).decode(MOE, read())
+    assert ceiling is not None
+    assert "does not fit" in ceiling.assumptions[0]
 
 
 def test_too_few_experts_in_memory_do_not_fit_either() -> None:
@@ -189,17 +189,17 @@ def test_only_totals_are_spread_evenly() -> None:
     """117 B parameters of which 5.1 B are active: nothing says which of them are experts."""
     geometry = typed(117e9, 5.1e9, 4.25)
     one = read(geometry)
-    found = Layout((Memory(FAST, 16 * GIB),), Memory(SLOW)).decode(geometry, one)
-    assert found is not None
+    ceiling = Layout((Memory(FAST, 16 * GIB),), Memory(SLOW)).decode(geometry, one)
+    assert ceiling is not None
     on_card = one.n_bytes * 16 * GIB / (117e9 * 4.25 / 8)
-    assert found.tokens_per_s == pytest.approx(of_times(on_card, one.n_bytes - on_card))
-    assert any("spread evenly" in sentence for sentence in found.assumptions)
+    assert ceiling.tokens_per_s == pytest.approx(of_times(on_card, one.n_bytes - on_card))
+    assert any("spread evenly" in sentence for sentence in ceiling.assumptions)
 
 
 def test_more_than_cards_and_memory_hold() -> None:
-    found = Layout((Memory(FAST, 16 * GIB),), Memory(SLOW, 16 * GIB)).decode(MOE, read())
-    assert found is not None
-    assert any("from a disk is slower" in sentence for sentence in found.assumptions)
+    ceiling = Layout((Memory(FAST, 16 * GIB),), Memory(SLOW, 16 * GIB)).decode(MOE, read())
+    assert ceiling is not None
+    assert any("from a disk is slower" in sentence for sentence in ceiling.assumptions)
 
 
 # --- several cards ---------------------------------------------------------------------------------------------------
@@ -212,19 +212,19 @@ def cards(*sizes: tuple[float, int]) -> tuple[Memory, ...]:
 def test_a_pipeline_of_tensor_parallel_cards() -> None:
     """Two stages of two cards: each stage reads half of the model, each card half of its stage."""
     four = cards((500, 24), (500, 24), (250, 24), (250, 24))
-    found = Layout(four, split=Split.TENSOR, shares=(1, 1, 1, 1), stages=2).decode(DENSE, read(DENSE))
-    assert found is not None
-    assert found.tokens_per_s == pytest.approx(1 / (2.5e9 / 500e9 + 2.5e9 / 250e9))
+    ceiling = Layout(four, split=Split.TENSOR, shares=(1, 1, 1, 1), stages=2).decode(DENSE, read(DENSE))
+    assert ceiling is not None
+    assert ceiling.tokens_per_s == pytest.approx(1 / (2.5e9 / 500e9 + 2.5e9 / 250e9))
 
 
 def test_experts_in_memory_beside_tensor_parallel_cards() -> None:
     two = cards((448, 96), (448, 96))
     layout = Layout(two, Memory(SLOW), Offload(n_cpu_moe=ALL_LAYERS), Split.TENSOR)
-    found = layout.decode(MOE, read())
-    assert found is not None
-    assert found.tokens_per_s == pytest.approx(1 / ((DENSE_BYTES + HEAD_BYTES) / 2 / 448e9 + ROUTED_READ / 80e9))
-    assert " + " in found.words
-    assert "max(" in found.words
+    ceiling = layout.decode(MOE, read())
+    assert ceiling is not None
+    assert ceiling.tokens_per_s == pytest.approx(1 / ((DENSE_BYTES + HEAD_BYTES) / 2 / 448e9 + ROUTED_READ / 80e9))
+    assert " + " in ceiling.words
+    assert "max(" in ceiling.words
 
 
 def test_shares_that_one_card_cannot_hold() -> None:
@@ -253,11 +253,11 @@ def test_between_the_slowest_and_the_fastest_memory(
 ) -> None:
     one = read(geometry, context, batch)
     layout = Layout((Memory(Device.of("card", card), gib and gib * GIB),), Memory(Device.of("RAM", ram)), offload)
-    found = layout.decode(geometry, one)
-    assert found is not None
+    ceiling = layout.decode(geometry, one)
+    assert ceiling is not None
     fastest, slowest = (batch * pick(card, ram) * 1e9 / one.n_bytes for pick in (max, min))
-    assert slowest * (1 - 1e-9) <= found.tokens_per_s <= fastest * (1 + 1e-9)
-    assert 0 < found.expected_tokens_per_s <= found.tokens_per_s * (1 + 1e-9)
+    assert slowest * (1 - 1e-9) <= ceiling.tokens_per_s <= fastest * (1 + 1e-9)
+    assert 0 < ceiling.expected_tokens_per_s <= ceiling.tokens_per_s * (1 + 1e-9)
 
 
 @given(GEOMETRIES, st.integers(0, 40), st.integers(0, 40), SPEEDS, SPEEDS)
@@ -268,11 +268,11 @@ def test_more_layers_on_the_faster_device_are_no_slower(
     assume(card >= ram)
 
     def allowed(offload: Offload) -> float:
-        found = Layout((Memory(Device.of("card", card)),), Memory(Device.of("RAM", ram)), offload).decode(
+        ceiling = Layout((Memory(Device.of("card", card)),), Memory(Device.of("RAM", ram)), offload).decode(
             geometry, read(geometry, 1000)
         )
-        assert found is not None
-        return found.tokens_per_s
+        assert ceiling is not None
+        return ceiling.tokens_per_s
 
     assert allowed(Offload(gpu_layers=some)) <= allowed(Offload(gpu_layers=more)) * (1 + 1e-9)
     assert allowed(Offload(n_cpu_moe=more)) <= allowed(Offload(n_cpu_moe=some)) * (1 + 1e-9)
@@ -284,10 +284,10 @@ def test_no_split_that_fits_beats_the_best_one(gib: int, n_cpu_moe: int, context
     stated = Layout((Memory(FAST, gib * GIB),), Memory(SLOW), Offload(n_cpu_moe=n_cpu_moe))
     assume(stated.overflow(MOE, one) is None)
     best = Layout((Memory(FAST, gib * GIB),), Memory(SLOW)).decode(MOE, one)
-    found = stated.decode(MOE, one)
-    assert found is not None
+    ceiling = stated.decode(MOE, one)
+    assert ceiling is not None
     assert best is not None
-    assert found.tokens_per_s <= best.tokens_per_s * (1 + 1e-9)
+    assert ceiling.tokens_per_s <= best.tokens_per_s * (1 + 1e-9)
 
 
 @given(st.lists(st.floats(0.1, 10), min_size=2, max_size=6), SPEEDS)
@@ -304,11 +304,11 @@ def test_unlike_cards_with_too_little_room(sizes: list[tuple[float, int]], ram: 
     one = read()
     memories = cards(*sizes)
     layout = Layout(memories, Memory(Device.of("RAM", ram)))
-    found = layout.decode(MOE, one)
-    assert found is not None
+    ceiling = layout.decode(MOE, one)
+    assert ceiling is not None
     rates = [gb * 1e9 / one.n_bytes for gb, _ in sizes]
-    assert min(*rates, ram * 1e9 / one.n_bytes) * (1 - 1e-9) <= found.tokens_per_s
-    assert found.tokens_per_s <= max(*rates, ram * 1e9 / one.n_bytes) * (1 + 1e-9)
+    assert min(*rates, ram * 1e9 / one.n_bytes) * (1 - 1e-9) <= ceiling.tokens_per_s
+    assert ceiling.tokens_per_s <= max(*rates, ram * 1e9 / one.n_bytes) * (1 + 1e-9)
     portions = layout.portions(MOE, one)
     assert portions is not None
     if layout.overflow(MOE, one):

@@ -21,8 +21,8 @@ MIB = 1 << 20
 def shape(dense_mib: int, routed_mib: int = 0) -> dict[str, Any]:
     weights = Weights(Part(1, dense_mib * MIB), Part(1, routed_mib * MIB))
     experts = (32, 4) if routed_mib else (0, 0)
-    found = Geometry(Source.LLAMA_CPP, "a", weights, None, 32, experts_total=experts[0], experts_used=experts[1])
-    return {FULL_GEOMETRY: found.to_json()}
+    geometry = Geometry(Source.LLAMA_CPP, "a", weights, None, 32, experts_total=experts[0], experts_used=experts[1])
+    return {FULL_GEOMETRY: geometry.to_json()}
 
 
 def settings(
@@ -48,8 +48,8 @@ def test_all_layers_are_no_news_to_who_said_999(tmp_path: Path) -> None:
 
 def test_experts_cache_and_the_share_of_each_card(tmp_path: Path) -> None:
     text = EXPERTS.replace("b.gguf", "a.gguf")
-    found = settings(tmp_path, text, {}, shape(2000, 10_000))
-    assert found == {
+    stated = settings(tmp_path, text, {}, shape(2000, 10_000))
+    assert stated == {
         "gpu_layers": 25,
         "n_cpu_moe": 2,
         "kv_offload": "off",

@@ -138,10 +138,10 @@ def _roles(geometry: Geometry) -> list[Role]:
 def _reaches(session: Session, geometry: Geometry) -> list[Reach]:
     """A model that does not fit a device has the ceiling of the best split between it and the machine's memory."""
     reaches = []
-    for known in known_devices(session).local:
-        layout = known.layout()
-        empty, long = (report(geometry, known.device, context, layout=layout) for context in (0, LONG_CONTEXT))
-        reaches.append(Reach(known, empty, long, bool(empty.step and layout.overflow(geometry, empty.step))))
+    for device in known_devices(session).local:
+        layout = device.layout()
+        empty, long = (report(geometry, device.device, context, layout=layout) for context in (0, LONG_CONTEXT))
+        reaches.append(Reach(device, empty, long, bool(empty.step and layout.overflow(geometry, empty.step))))
     return reaches
 
 
