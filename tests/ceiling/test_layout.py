@@ -229,7 +229,7 @@ def test_experts_in_memory_beside_tensor_parallel_cards() -> None:
 
 def test_shares_that_one_card_cannot_hold() -> None:
     layout = Layout(cards((448, 24), (448, 5)), Memory(SLOW), split=Split.TENSOR, shares=(1, 1))
-    assert "more than the memory of one" in (layout.overflow(DENSE, read(DENSE, 16_384)) or "")
+    assert "exceed the memory of one of the cards" in (layout.overflow(DENSE, read(DENSE, 16_384)) or "")
 
 
 # --- what holds for all ----------------------------------------------------------------------------------------------
