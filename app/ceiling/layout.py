@@ -72,7 +72,8 @@ class Layout:
         capacity = sum(filter(None, capacities))
         if (1 + overhead) * on_cards <= capacity:
             return _(
-                "the model does not fit: divided as stated, its {needed} exceed the memory of one of the cards ({name})",
+                "the model does not fit: divided as stated, its {needed} exceed the memory of one of the cards "
+                "({name})",
                 needed=size(round(on_cards)),
                 name=names,
             )
