@@ -16,7 +16,7 @@ from app.metrics.clock import first_token_ms
 from app.metrics.serving import largest_within, serving
 from app.metrics.throughput import USUAL_SLO
 from app.models import Config, Machine, Model, Run
-from app.roof import Holder, Limits, RunRoof, Unknown, limits_of_run, run_roof, with_ceiling
+from app.roof import DeviceShare, Limits, RunRoof, Unknown, limits_of_run, run_roof, with_ceiling
 from app.samples import Point, Sample
 from app.store import hardware, measurements, runs, samples
 from app.store.listing import Row
@@ -239,24 +239,25 @@ def _ceiling(roof: RunRoof | Unknown | None, point: Point) -> dict[str, Any] | N
         "ttft_floor_ms": prefill and prefill.ttft_floor_ms,
         "bound": prefill and prefill.bound,
         "mfu": found.mfu,
-        "devices": [_holder(holder) for holder in roof.foundation.holders],
-        "geometry_source": roof.foundation.geometry.source,
-        "geometry_stated_at": _time(roof.foundation.told.stated_at),
-        "kv_type": str(roof.foundation.kv),
+        "devices": [_device_share(device_share) for device_share in roof.placement.device_shares],
+        "geometry_source": roof.placement.geometry.source,
+        "geometry_stated_at": _time(roof.placement.told.stated_at),
+        "kv_type": str(roof.placement.kv),
+        "does_not_fit": found.does_not_fit,
         "cache_guard": found.cache,
         "above": list(found.above),
         "assumptions": list(found.assumptions),
     }
 
 
-def _holder(holder: Holder) -> dict[str, Any]:
+def _device_share(device_share: DeviceShare) -> dict[str, Any]:
     return {
-        "name": holder.device.name,
-        "bandwidth_bytes_per_s": holder.device.bandwidth_bytes_per_s,
-        "bandwidth_source": holder.stated.source,
-        "bandwidth_at": _time(holder.stated.at),
-        "bandwidth_after_run": holder.stated.is_later,
-        "peak_flops": holder.device.peak_flops,
+        "name": device_share.device.name,
+        "bandwidth_bytes_per_s": device_share.device.bandwidth_bytes_per_s,
+        "bandwidth_source": device_share.stated.source,
+        "bandwidth_at": _time(device_share.stated.at),
+        "bandwidth_after_run": device_share.stated.is_later,
+        "peak_flops": device_share.device.peak_flops,
     }
 
 

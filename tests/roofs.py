@@ -6,7 +6,7 @@ from typing import Any
 from app.ceiling.geometry import Attention, Geometry, Part, Source, Weights
 from app.metrics import Measured
 from app.models import FULL_GEOMETRY, Config, Model
-from app.roof import Foundation, Unknown, foundation
+from app.roof import Placement, Unknown, resolve_placement
 from app.samples import Point
 from app.store.machines import MachineDevice, Stated
 from app.store.models import best
@@ -30,10 +30,10 @@ def card(
     return MachineDevice("Card", "accelerator", count, memory << 30, stated, peak, None, 64 << 20)
 
 
-def found(held: Sequence[MachineDevice], geometry: Geometry | None = GEOMETRY, **settings: Any) -> Foundation | Unknown:
+def found(held: Sequence[MachineDevice], geometry: Geometry | None = GEOMETRY, **settings: Any) -> Placement | Unknown:
     config = Config(server_id=1, model_id=1, engine="llama.cpp", settings=settings, fingerprint="f")
     known = {FULL_GEOMETRY: geometry.to_json()} if geometry else {"parameters": 5, "size_bytes": 7}
-    return foundation(held, config, best(Model(name="m", geometry=known, geometry_sha256=""), None))
+    return resolve_placement(held, config, best(Model(name="m", geometry=known, geometry_sha256=""), None))
 
 
 def measured(metric: str, value: float, point: Point = POINT) -> Measured:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.ceiling.published import rows as published
-from app.roof import Evidence, Foundation, Limit, Unknown, limits, limits_of_run, roofs
+from app.roof import Evidence, Limit, Placement, Unknown, limits, limits_of_run, roofs
 from app.roof.limits.base import ORDER
 from app.runner.sensing import warnings
 from app.samples import Event, Kind, Point, Sample
@@ -47,9 +47,9 @@ def under(
     **settings: Any,
 ) -> list[Limit]:
     stands = found(held, **{"kv_type_k": "f16", "kv_type_v": "f16", **settings})
-    assert isinstance(stands, Foundation)
+    assert isinstance(stands, Placement)
     (roof,) = roofs(stands, [measured("decode_tokens_per_s", decode, point)], {point: drafts} if drafts else {})
-    return found_in(samples, roof=roof, foundation=stands, **more)
+    return found_in(samples, roof=roof, placement=stands, **more)
 
 
 def test_a_clean_result_without_a_ceiling_is_limited_by_nothing_that_is_known() -> None:
@@ -88,14 +88,14 @@ def test_of_what_the_first_token_consists(server: dict[str, float], streams: int
 def test_a_prompt_is_held_against_what_binds_it(tokens: int, binds: str) -> None:
     """A prefill at exactly its ceiling reached all of what binds there; of MFU that is true only of computing."""
     stands, point = found([card(peak=100e12)]), Point(tokens, 11)
-    assert isinstance(stands, Foundation)
+    assert isinstance(stands, Placement)
     triple = [measured("decode_tokens_per_s", 5.0, point), measured("prefill_tokens_per_s", 1.0, point)]
     (slow,) = roofs(stands, triple)
     assert slow.prefill is not None
     (roof,) = roofs(stands, [triple[0], measured("prefill_tokens_per_s", slow.prefill.tokens_per_s, point)])
     made = replace(CLEAN, server=figures(prompt_ms=90.0))
     (limit,) = [
-        each for each in found_in(taken(made=made, point=point), roof=roof, foundation=stands) if each.key == "prompt"
+        each for each in found_in(taken(made=made, point=point), roof=roof, placement=stands) if each.key == "prompt"
     ]
     assert limit.evidence.endswith(f", 100 % of the prefill ceiling, which {binds} sets")
 
@@ -131,7 +131,8 @@ def test_a_long_context_is_the_kv_cache() -> None:
 
 def test_layers_in_memory() -> None:
     (limit,) = [each for each in under([RAM, card()], 5.0, gpu_layers=6) if "not on a card" in each.sentence]
-    assert limit.evidence.startswith("6 of 10 layers are on cards")
+    assert limit.evidence.startswith("a part of the model is in system memory; reading it there is 9")
+    assert "6 of 10 layers are on cards" in limit.evidence
     assert all("not on a card" not in each.sentence for each in under([RAM, card()], 5.0, gpu_layers=10))
 
 
@@ -376,10 +377,10 @@ def test_a_low_share_of_experts_is_not_blamed_on_anything() -> None:
     device = replace(card(), name="GeForce RTX 3090")
     experts = replace(GEOMETRY, experts_total=128, experts_used=8)
     placement = found([device], experts, kv_type_k="f16", kv_type_v="f16")
-    assert isinstance(placement, Foundation)
+    assert isinstance(placement, Placement)
     (roof,) = roofs(placement, [measured("decode_tokens_per_s", 20.0, POINT)])
     assert roof.mbu is not None
-    result = limits(Evidence(taken(), roof=roof, foundation=placement))
+    result = limits(Evidence(taken(), roof=roof, placement=placement))
     assert not {limit.key for limit in result.found} & {"bandwidth", "other"}
     assert result.unknown[-1].startswith("Decode: 20.0 % of its ceiling (20.0 of ")
     assert result.unknown[-1].endswith("too few results of its kind are published to say whether that is usual.")
@@ -396,7 +397,7 @@ def prompt_remedy(row: Mapping[str, str], tokens_per_s: float) -> str:
         card(device.bandwidth_bytes_per_s, peak=device.peak_flops), name=device.name, memory_bytes=device.memory_bytes
     )
     placement = found([held], geometry, kv_type_k="f16", kv_type_v="f16")
-    assert isinstance(placement, Foundation)
+    assert isinstance(placement, Placement)
     figures_of_run = [
         measured("decode_tokens_per_s", 1.0, point),
         measured("prefill_tokens_per_s", tokens_per_s, point),
@@ -404,7 +405,7 @@ def prompt_remedy(row: Mapping[str, str], tokens_per_s: float) -> str:
     (roof,) = roofs(placement, figures_of_run)
     made = replace(CLEAN, server=figures(prompt_ms=90.0))
     samples = taken(made=made, point=point)
-    (limit,) = [limit for limit in found_in(samples, roof=roof, foundation=placement) if limit.key == "prompt"]
+    (limit,) = [limit for limit in found_in(samples, roof=roof, placement=placement) if limit.key == "prompt"]
     assert "% of the prefill ceiling" in limit.evidence
     return limit.remedy
 

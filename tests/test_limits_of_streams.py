@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.metrics.overlap import with_prefill_overlaps
-from app.roof import Evidence, Foundation, Limit, limits, limits_of_run, roofs
+from app.roof import Evidence, Limit, Placement, limits, limits_of_run, roofs
 from app.roof.limits.streams import covered_ms, waits
 from app.samples import Event, Kind, Point, Sample
 from tests.roofs import card, found, measured
@@ -139,16 +139,16 @@ def test_a_queue_goes_with_the_ttft_of_the_same_samples() -> None:
 
 def test_the_share_of_the_prefill_ceiling_goes_with_the_times_of_all_samples_alone() -> None:
     stands, point = found([card(peak=100e12)]), Point(8000, 11)
-    assert isinstance(stands, Foundation)
+    assert isinstance(stands, Placement)
     triple = [measured("decode_tokens_per_s", 5.0, point), measured("prefill_tokens_per_s", 100.0, point)]
     (roof,) = roofs(stands, triple)
     told = [sample(trace(stream(100, 10), server=figures(prompt_ms=90.0)), point=point, ordinal=n) for n in range(2)]
 
     def evidence(samples: Sequence[Sample]) -> str:
-        seen = limits(Evidence(samples, roof=roof, foundation=stands)).found
+        seen = limits(Evidence(samples, roof=roof, placement=stands)).found
         return next(limit.evidence for limit in seen if limit.key == "prompt")
 
-    assert "% of what computing allows" in evidence(told)
+    assert "% of the prefill ceiling" in evidence(told)
     assert "allows" not in evidence([*told, sample(trace(stream(100, 10)), point=point, ordinal=2)])
 
 
@@ -187,11 +187,11 @@ def test_a_stall_while_another_prompt_is_processed_is_none_of_other_programs(
 
 def test_throughput_below_the_ceiling_is_explained_by_the_prompts_of_the_round() -> None:
     stands, point = found([card()], kv_type_k="f16", kv_type_v="f16"), Point(512, 11, 2)
-    assert isinstance(stands, Foundation)
+    assert isinstance(stands, Placement)
     (roof,) = roofs(stands, [measured("output_tokens_per_s", 30.0, point)])
 
     def key(first_ms: float) -> str:
-        seen = Evidence(played((first_ms, None), (first_ms, None)), roof=roof, foundation=stands)
+        seen = Evidence(played((first_ms, None), (first_ms, None)), roof=roof, placement=stands)
         (limit,) = (each for each in limits(seen).found if "% of the ceiling" in each.evidence)
         return limit.key
 

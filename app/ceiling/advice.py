@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from app.ceiling.decode import Device, decode_on
+from app.ceiling.decode import DecodeCeiling, Device, decode_on
 from app.ceiling.fit import Fit
 from app.ceiling.geometry import Geometry
-from app.ceiling.traffic import step
+from app.ceiling.layout import Layout
+from app.ceiling.traffic import Step, step
 from app.ceiling.types import KV_BITS, USUAL_BITS, KvTypes
 from app.i18n import _
 from app.units import number
@@ -30,6 +31,11 @@ class Run:
     tokens_per_s: float
     tokens_per_step: float = 1.0
     """More than one with speculative decoding."""
+    layout: Layout | None = None
+    """Where the model lies; None: on the device alone."""
+
+    def decode(self, read: Step) -> DecodeCeiling | None:
+        return decode_on(read, self.device) if self.layout is None else self.layout.decode(self.geometry, read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,7 @@ def advise(run: Run, others: Iterable[Device] = (), fitted: Fit | None = None) -
         changes.append((_("{label} weights", label=label), replace(run, geometry=smaller)))
     if run.geometry.attention and min(run.kv.bits) > KV_BITS["q8_0"]:
         changes.append((_("q8_0 KV cache"), replace(run, kv=KvTypes("q8_0", "q8_0"))))
-    changes += [(other.name, replace(run, device=other)) for other in others]
+    changes += [(other.name, replace(run, device=other, layout=None)) for other in others]
     return [advice for name, changed in changes if (advice := _predict(name, run, changed, fitted)) is not None]
 
 
@@ -71,9 +77,10 @@ def _predict(name: str, run: Run, changed: Run, fitted: Fit | None) -> Advice | 
     now, then = (step(one.geometry, one.context, one.kv) for one in (run, changed))
     if now is None or then is None:
         return None
-    ceiling_now = decode_on(now, run.device).tokens_per_s
-    ceiling_then = decode_on(then, changed.device)
-    ratio = ceiling_then.tokens_per_s / ceiling_now
+    ceiling_now, ceiling_then = run.decode(now), changed.decode(then)
+    if ceiling_now is None or ceiling_then is None:
+        return None
+    ratio = ceiling_then.tokens_per_s / ceiling_now.tokens_per_s
     guesses = [run.tokens_per_s * ratio, run.tokens_per_s * ratio**LEAST_GAIN]
     if fitted is not None and run.geometry.blocks and changed.device == run.device:
         guesses.append(run.tokens_per_step * fitted.tokens_per_s(then.n_bytes, run.geometry.blocks))

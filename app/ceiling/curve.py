@@ -24,17 +24,22 @@ class CurvePoint:
 
 def against_context(
     geometry: Geometry,
-    allowed: Callable[[Step], DecodeCeiling],
+    allowed: Callable[[Step], DecodeCeiling | None],
     kv: KvTypes = F16,
     contexts: Iterable[int] = CONTEXTS,
     batch: int = 1,
 ) -> list[CurvePoint]:
-    """`allowed`: what the devices allow for a step. Empty where the weights are unknown."""
+    """`allowed`: what the devices allow for a step; contexts for which that is unknown are left out.
+
+    Empty where the weights are unknown.
+    """
     points = []
     for context in contexts:
         if (one := step(geometry, context, kv, batch)) is None:
             return []
-        ceiling = allowed(one).tokens_per_s
+        if (decode := allowed(one)) is None:
+            continue
+        ceiling = decode.tokens_per_s
         kv_share = batch * (one.kv_bytes or 0) / one.n_bytes
         points.append(CurvePoint(context, ceiling, *usual_range(ceiling), kv_share))
     return points

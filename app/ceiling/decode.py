@@ -50,12 +50,22 @@ class Split(StrEnum):
     """Each layer divided over all devices: the slowest share decides."""
 
 
+RAM_STAGE = -1
+"""What lies in system memory beside cards is read before or after what they hold, by the processor."""
+
+
 @dataclass(frozen=True, slots=True)
 class Portion:
     """A device and its share of the bytes of a step; shares are relative to each other."""
 
     device: Device
     share: float = 1.0
+    stage: int | None = None
+    """Portions of one stage are read at the same time, stages one after the other; None: as the split has it."""
+
+    @property
+    def is_in_ram(self) -> bool:
+        return self.stage == RAM_STAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,38 +77,62 @@ class DecodeCeiling:
     assumptions: tuple[str, ...] = ()
 
 
-def decode(step: Step, portions: Sequence[Portion], split: Split = Split.LAYER) -> DecodeCeiling:
-    """All sequences of the batch together. Raises BadInput when the portions make no sense."""
-    whole = sum(portion.share for portion in portions)
-    if not portions or whole <= 0 or any(portion.share < 0 for portion in portions):
+def decode(
+    step: Step, portions: Sequence[Portion], split: Split = Split.LAYER, expected: Sequence[Portion] | None = None
+) -> DecodeCeiling:
+    """All sequences of the batch together. Raises BadInput when the portions make no sense.
+
+    `expected`: the portions of `step.expected`, where experts lie elsewhere than the other weights.
+    """
+    if not portions or sum(one.share for one in portions) <= 0 or any(one.share < 0 for one in portions):
         raise BadInput(_("The shares of the devices must be numbers above zero."))
-
-    def seconds(n_bytes: int) -> float:
-        times = [n_bytes * one.share / whole / one.device.bandwidth_bytes_per_s for one in portions]
-        return max(times) if split is Split.TENSOR else sum(times)
-
     if not step.n_bytes:
         raise BadInput(_("A model that reads no bytes has no ceiling."))
-    ceiling = step.batch / seconds(step.n_bytes)
-    expected = step.batch / seconds(step.expected_bytes)
+    reading = [portion for portion in portions if portion.share]
+    ceiling = step.batch / seconds(step.n_bytes, reading, split)
+    by_chance = step.batch / seconds(step.expected_bytes, expected or reading, split)
     assumptions = []
-    if len(portions) > 1 and split is Split.TENSOR:
+    stages = _stages(reading, split)
+    if any(len(stage) > 1 for stage in stages):
         assumptions.append(
             _("tensor parallel: the slowest device sets the speed, and traffic between devices is not counted")
         )
-    elif len(portions) > 1:
+    is_partly_in_ram = len(stages) > 1 and any(portion.is_in_ram for portion in reading)
+    if is_partly_in_ram:
+        assumptions.append(_("GPUs and system memory are read one after the other, so their times add"))
+    if len(stages) - is_partly_in_ram > 1:
         assumptions.append(_("split by layers: the devices work one after the other, so their times add"))
-    if expected < ceiling:
+    if by_chance < ceiling:
         assumptions.append(
             _(
                 "batch of {batch}: the bound assumes that all sequences use the same experts; with random routing "
                 "they read {expected_bytes}, which gives {expected} tok/s",
                 batch=step.batch,
                 expected_bytes=size(step.expected_bytes),
-                expected=number(expected),
+                expected=number(by_chance),
             )
         )
-    return DecodeCeiling(ceiling, expected, _words(step, portions, whole, split, ceiling), tuple(assumptions))
+    return DecodeCeiling(ceiling, by_chance, _words(step, reading, stages, ceiling), tuple(assumptions))
+
+
+def seconds(n_bytes: int, portions: Sequence[Portion], split: Split) -> float:
+    """Times of stages add; within a stage the slowest portion decides."""
+    whole = sum(portion.share for portion in portions)
+    return sum(
+        max(n_bytes * one.share / whole / one.device.bandwidth_bytes_per_s for one in stage)
+        for stage in _stages(portions, split)
+    )
+
+
+def _stages(portions: Sequence[Portion], split: Split) -> list[list[Portion]]:
+    stages: dict[tuple[str, int], list[Portion]] = {}
+    for place, portion in enumerate(portions):
+        if portion.stage is not None:
+            key = ("stage", portion.stage)
+        else:
+            key = ("tensor", 0) if split is Split.TENSOR else ("layer", place)
+        stages.setdefault(key, []).append(portion)
+    return list(stages.values())
 
 
 def decode_on(step: Step, device: Device) -> DecodeCeiling:
@@ -164,12 +198,17 @@ def usual_range(ceiling_tokens_per_s: float) -> tuple[float, float]:
     return ceiling_tokens_per_s * low, ceiling_tokens_per_s * high
 
 
-def _words(step: Step, portions: Sequence[Portion], whole: float, split: Split, ceiling: float) -> str:
+def _words(step: Step, portions: Sequence[Portion], stages: Sequence[Sequence[Portion]], ceiling: float) -> str:
     times = f"{step.batch} x " if step.batch > 1 else ""
-    widths = [bandwidth(portion.device.bandwidth_bytes_per_s) for portion in portions]
     if len(portions) == 1:
-        return f"{number(ceiling)} tok/s = {times}{widths[0]} / {size(step.n_bytes)}"
-    reads = [size(round(step.n_bytes * portion.share / whole)) for portion in portions]
-    parts = [f"{read} / {width}" for read, width in zip(reads, widths, strict=True)]
-    how = f"max({', '.join(parts)})" if split is Split.TENSOR else f"({' + '.join(parts)})"
+        width = bandwidth(portions[0].device.bandwidth_bytes_per_s)
+        return f"{number(ceiling)} tok/s = {times}{width} / {size(step.n_bytes)}"
+    whole = sum(portion.share for portion in portions)
+
+    def read(portion: Portion) -> str:
+        n_bytes = round(step.n_bytes * portion.share / whole)
+        return f"{size(n_bytes)} / {bandwidth(portion.device.bandwidth_bytes_per_s)}"
+
+    parts = [f"max({', '.join(map(read, stage))})" if len(stage) > 1 else read(stage[0]) for stage in stages]
+    how = parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
     return f"{number(ceiling)} tok/s = {step.batch} / {how}"

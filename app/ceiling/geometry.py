@@ -100,6 +100,8 @@ class Geometry:
     """Recurrent state of one sequence (SSM, linear attention, short convolutions)."""
     experts_total: int = 0
     experts_used: int = 0
+    expert_blocks: tuple[int, ...] = ()
+    """Blocks that have routed experts, counted from 0; empty: unknown."""
     assumptions: tuple[str, ...] = ()
     """What was taken for granted, in words."""
 
@@ -141,6 +143,7 @@ class Geometry:
                 fields["attention"] = tuple(Attention(**layers) for layers in attention)
             fields["source"] = Source(fields["source"])
             fields["assumptions"] = tuple(fields["assumptions"])
+            fields["expert_blocks"] = tuple(fields.get("expert_blocks", ()))
             return cls(**fields)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BadInput(_("This is not the geometry of a model as Roofmark writes it.")) from error

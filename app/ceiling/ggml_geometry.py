@@ -70,6 +70,7 @@ def geometry(header: Header, source: Source) -> Geometry:
         state_bytes=state_bytes,
         experts_total=total,
         experts_used=used,
+        expert_blocks=tuple(index for index in own if any(map(_ROUTED.match, by_block.get(index, ())))),
         assumptions=(*assumptions, *layers.assumptions),
     )
 

@@ -80,6 +80,7 @@ def from_config(document: Mapping[str, Any], bits: float | None = None) -> Geome
         state_bytes=state,
         experts_total=config.experts if any(layer.ffn in (Ffn.ROUTED, Ffn.BOTH) for layer in plan) else 0,
         experts_used=config.experts_used if config.experts else 0,
+        expert_blocks=tuple(index for index, layer in enumerate(plan) if layer.ffn in (Ffn.ROUTED, Ffn.BOTH)),
         assumptions=tuple(assumptions),
     )
 

@@ -1,15 +1,17 @@
 """One model on one device: everything that a ceiling says, and its JSON."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.ceiling.decode import DecodeCeiling, Device, Drafting, decode_on, speculative, with_drafts
+from app.ceiling.decode import DecodeCeiling, Device, Drafting, speculative, with_drafts
 from app.ceiling.geometry import Geometry
+from app.ceiling.layout import Layout, Memory
 from app.ceiling.prefill import PrefillCeiling, prefill
 from app.ceiling.traffic import F16, Step, kv_bytes, kv_bytes_per_token, step
 from app.ceiling.types import KvTypes
 from app.errors import BadInput
-from app.i18n import _
+from app.i18n import _, pause
 from app.units import GIGA, TERA, number
 
 USUAL_PROMPT = 512
@@ -27,6 +29,8 @@ class Report:
     prefill: PrefillCeiling | None
     assumptions: tuple[str, ...]
     """Of the geometry and of both ceilings, and why something is unknown."""
+    no_decode: str = ""
+    """Why there is no decode ceiling, and what to do about it."""
 
     def to_json(self) -> dict[str, Any]:
         step, decode, prefill = self.step, self.decode, self.prefill
@@ -36,6 +40,7 @@ class Report:
             "kv_bytes": kv_bytes(self.geometry, self.context, self.kv),
             "step_bytes": step and step.n_bytes,
             "decode_ceiling_tokens_per_s": decode and decode.tokens_per_s,
+            "decode_null_reason": self.no_decode or None,
             "prefill_ceiling_tokens_per_s": prefill and prefill.tokens_per_s,
             "ttft_floor_ms": prefill and prefill.ttft_floor_ms,
             "bound": prefill and prefill.bound,
@@ -60,6 +65,12 @@ def compute_limit(geometry: Geometry, device: Device, decode_tokens_per_s: float
     )
 
 
+def without_ram_bandwidth(sentences: Sequence[str]) -> str:
+    """Why there is no ceiling where a part of the model is in system memory, of which the bandwidth is unknown."""
+    why = _("the bandwidth of system memory is unknown: type it")
+    return pause("; ").join((*sentences, why))
+
+
 def report(
     geometry: Geometry,
     device: Device,
@@ -68,26 +79,33 @@ def report(
     batch: int = 1,
     drafting: Drafting | None = None,
     draft: Geometry | None = None,
+    layout: Layout | None = None,
 ) -> Report:
     """Decode with `context` tokens in the cache; prefill of a prompt of that length, or of 512 tokens without one.
 
-    `draft`: of the model that drafts; None: nothing is known of what drafting reads. Raises BadInput.
+    `draft`: of the model that drafts; None: nothing is known of what drafting reads. `layout`: where the model lies;
+    None: on the device, which is large enough. Raises BadInput.
     """
     if drafting is not None and batch > 1:
         raise BadInput(_("Speculative decoding is computed for one sequence, not for a batch of {batch}.", batch=batch))
     one_step = step(geometry, context, kv, batch)
-    decode = decode_on(one_step, device) if one_step else None
+    layout = layout or Layout((Memory(device),))
+    decode = layout.decode(geometry, one_step) if one_step else None
     if one_step and decode and drafting:
         read = step(draft, context, kv) if draft else None
-        if read is None:
+        if read is None or layout.sentences(geometry, one_step):  # elsewhere than on the device
             decode = with_drafts(decode, drafting.drafted, drafting.accepted)
         else:
             decode = speculative(one_step, read, device, drafting)
     prompt_tokens = context or USUAL_PROMPT
     whole = prefill(geometry, [device], prompt_tokens, kv=kv)
-    assumptions = [*geometry.assumptions]
+    assumptions, no_decode = [*geometry.assumptions], ""
+    if one_step is None:
+        no_decode = _("without the weights there is no ceiling")
+    elif decode is None:
+        no_decode = without_ram_bandwidth(layout.sentences(geometry, one_step))
     if decode is None:
-        assumptions.append(_("the size of the weights is unknown, so there is no ceiling"))
+        assumptions.append(no_decode)
     else:
         assumptions += decode.assumptions
         if (words := compute_limit(geometry, device, decode.tokens_per_s)) is not None:
@@ -99,4 +117,4 @@ def report(
         ]
     elif decode is not None:
         assumptions.append(_("the device's peak FLOP/s are unknown, so there is no prefill ceiling and no TTFT floor"))
-    return Report(geometry, device, kv, context, prompt_tokens, one_step, decode, whole, tuple(assumptions))
+    return Report(geometry, device, kv, context, prompt_tokens, one_step, decode, whole, tuple(assumptions), no_decode)

@@ -5,7 +5,7 @@ step(c, batch) = dense + head + routed x share of experts + batch x (kv(c) + 2 x
 Everything uncertain is left out, so that a speed computed from these bytes is an upper bound.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.ceiling.geometry import Geometry
 from app.ceiling.types import KvTypes
@@ -30,6 +30,21 @@ class Step:
     """Of one sequence; None where the layers are unknown."""
     state_bytes: int
     """Of one sequence; read and written."""
+    head_bytes: int = 0
+    """Of `weight_bytes`, the output head."""
+    routed_bytes: int = 0
+    """Of `weight_bytes`, the routed experts that are read."""
+
+    @property
+    def dense_bytes(self) -> int:
+        """Weights that lie in the layers and are read whole."""
+        return self.weight_bytes - self.head_bytes - self.routed_bytes
+
+    @property
+    def expected(self) -> "Step":
+        """The same step when each sequence uses experts of its own by chance."""
+        more = self.expected_weight_bytes - self.weight_bytes
+        return replace(self, weight_bytes=self.expected_weight_bytes, routed_bytes=self.routed_bytes + more)
 
     @property
     def sequence_bytes(self) -> int:
@@ -64,13 +79,16 @@ def step(geometry: Geometry, context: int = 0, kv: KvTypes = F16, batch: int = 1
     if weights is None:
         return None
     always = weights.dense.n_bytes + weights.head.n_bytes
+    routed = round(weights.routed.n_bytes * geometry.expert_share)
     return Step(
         context=context,
         batch=batch,
-        weight_bytes=always + round(weights.routed.n_bytes * geometry.expert_share),
+        weight_bytes=always + routed,
         expected_weight_bytes=always + round(weights.routed.n_bytes * expected_expert_share(geometry, batch)),
         kv_bytes=kv_bytes(geometry, context, kv),
         state_bytes=geometry.state_bytes,
+        head_bytes=weights.head.n_bytes,
+        routed_bytes=routed,
     )
 
 

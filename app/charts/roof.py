@@ -8,7 +8,7 @@ from app.ceiling.curve import CurvePoint
 from app.ceiling.decode import Device
 from app.charts.base import Figure, Key, Table, axis
 from app.i18n import _, joined
-from app.roof import Foundation, Insight, PointRoof
+from app.roof import Insight, Placement, PointRoof
 from app.units import GIGA, TERA, number, percent
 
 
@@ -101,7 +101,7 @@ class Work(NamedTuple):
     flops_per_s: float
 
 
-def run_roofline(found: Foundation, top: PointRoof) -> Figure | None:
+def run_roofline(found: Placement, top: PointRoof) -> Figure | None:
     """Decode and prefill of a point; attention, which decode hardly feels, is left out of its operations."""
     active, device = found.geometry.params_active, found.device
     work = []

@@ -189,12 +189,32 @@ def ceiling(
     draft: Annotated[
         Path | None, typer.Option("--draft", metavar="FILE", help="The draft model; without it its reads are left out.")
     ] = None,
+    gpu_layers: Annotated[
+        int | None,
+        typer.Option("-ngl", "--gpu-layers", help="Layers on the device; the others in system memory.", min=0),
+    ] = None,
+    n_cpu_moe: Annotated[
+        int | None,
+        typer.Option("--n-cpu-moe", help="Of so many first layers the routed experts are in system memory.", min=0),
+    ] = None,
+    cpu_moe: Annotated[bool, typer.Option("--cpu-moe", help="All routed experts are in system memory.")] = False,
+    override_tensor: Annotated[
+        str,
+        typer.Option("-ot", "--override-tensor", metavar="PATTERN=BUFFER", help="As llama.cpp takes it: 'exps=CPU'."),
+    ] = "",
+    ram_bandwidth: Annotated[
+        str | None, typer.Option("--ram-bandwidth", help="Of system memory in GB/s, for what is not on the device.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Compute what hardware allows a model at most: decode, prefill and TTFT, with the arithmetic."""
+    from app.ceiling.offload import ALL_LAYERS, Offload
     from app.cli.ceiling import ceiling as run_it
 
-    run_it(file, device, bandwidth, teraflops, context, kv, batch, bits, drafting, draft, as_json)
+    offload = Offload(gpu_layers, ALL_LAYERS if cpu_moe else n_cpu_moe, override_tensor)
+    run_it(
+        file, device, bandwidth, teraflops, context, kv, batch, bits, drafting, draft, offload, ram_bandwidth, as_json
+    )
 
 
 @app.command()

@@ -3,6 +3,7 @@ from pathlib import Path
 
 from app import units
 from app.ceiling.decode import Device, Drafting, usual_range
+from app.ceiling.offload import Offload
 from app.ceiling.quantities import bandwidth_bytes_per_s
 from app.ceiling.report import Report, report
 from app.ceiling.sources import from_path
@@ -11,7 +12,7 @@ from app.ceiling.types import KvTypes
 from app.cli.common import open_database, print_json, say
 from app.errors import BadInput
 from app.settings import Settings
-from app.store.devices import known_devices
+from app.store.devices import KnownDevice, known_devices
 from app.units import TERA, billions, number, size
 
 
@@ -26,12 +27,17 @@ def ceiling(
     bits: float | None,
     drafting: tuple[int, float] | None,
     draft: Path | None,
+    offload: Offload,
+    ram_bandwidth: str | None,
     as_json: bool,
 ) -> None:
     """`drafting`: drafted and accepted tokens. Raises BadInput."""
     if draft and not drafting:
         raise BadInput("Give the draft statistics: --drafting 4 2.5 means that 2.5 of 4 drafted tokens are accepted.")
-    device, source, peaks = _device(device_name, bandwidth, teraflops)
+    known_device = _device(device_name, bandwidth, teraflops)
+    device, ram = known_device.device, None
+    if ram_bandwidth is not None:
+        ram = Device("system memory", bandwidth_bytes_per_s(ram_bandwidth))
     found = report(
         from_path(file, bits),
         device,
@@ -40,9 +46,11 @@ def ceiling(
         batch,
         Drafting(*drafting) if drafting else None,
         from_path(draft, bits) if draft else None,
+        known_device.layout(ram, offload),
     )
-    if source:
-        words = f"{device.name}: {units.bandwidth(device.bandwidth_bytes_per_s)}, {source}"
+    if known_device.source:
+        words = f"{device.name}: {units.bandwidth(device.bandwidth_bytes_per_s)}, {known_device.source}"
+        peaks = [] if teraflops else _two_peaks(known_device)
         found = replace(found, assumptions=(*found.assumptions, *peaks, words))
     if as_json:
         print_json(found.to_json())
@@ -50,28 +58,32 @@ def ceiling(
         say(text(found))
 
 
-def _device(name: str | None, bandwidth: str | None, teraflops: float | None) -> tuple[Device, str, list[str]]:
-    """And where its figures come from, with its compute peaks where they are two. What is typed stands before what is
-    known. Raises BadInput."""
+def _device(name: str | None, bandwidth: str | None, teraflops: float | None) -> KnownDevice:
+    """What is typed outranks what is known of the device. Raises BadInput."""
     stated = None if bandwidth is None else bandwidth_bytes_per_s(bandwidth)
     peak = None if teraflops is None else teraflops * TERA
     if name is None:
         if stated is None:
             raise BadInput("Name a device (--device 'RTX 3090') or a bandwidth in GB/s (--bandwidth 936).")
-        return Device("device", stated, peak), "", []
+        return KnownDevice(Device("device", stated, peak), "", None)
     with open_database(Settings()).read() as session:
-        found = known_devices(session).find(name)
+        known_device = known_devices(session).find(name)
     device = replace(
-        found.device,
-        bandwidth_bytes_per_s=found.device.bandwidth_bytes_per_s if stated is None else stated,
-        peak_flops=found.device.peak_flops if peak is None else peak,
+        known_device.device,
+        bandwidth_bytes_per_s=known_device.device.bandwidth_bytes_per_s if stated is None else stated,
+        peak_flops=known_device.device.peak_flops if peak is None else peak,
     )
-    source = found.source if device == found.device else f"{found.source}, corrected as typed"
-    slow, fast = found.compute_flops_per_s, device.peak_flops
-    if peak is not None or not slow or not fast or slow == fast:
-        return device, source, []
-    peaks = f"prefill uses the fastest path of {device.name}, {number(fast / TERA)} TFLOP/s"
-    return device, source, [f"{peaks}; FP16 with FP32 accumulate reaches {number(slow / TERA)}"]
+    source = known_device.source if device == known_device.device else f"{known_device.source}, corrected as typed"
+    return replace(known_device, device=device, source=source)
+
+
+def _two_peaks(known_device: KnownDevice) -> list[str]:
+    """Which of its two compute peaks counts, where they differ."""
+    slow, fast = known_device.compute_flops_per_s, known_device.device.peak_flops
+    if not slow or not fast or slow == fast:
+        return []
+    peaks = f"prefill uses the fastest path of {known_device.device.name}, {number(fast / TERA)} TFLOP/s"
+    return [f"{peaks}; FP16 with FP32 accumulate reaches {number(slow / TERA)}"]
 
 
 def text(found: Report) -> str:
@@ -92,6 +104,8 @@ def text(found: Report) -> str:
         low, high = usual_range(decode.tokens_per_s)
         lines.append(f"  decode      at most {decode.words}, with {found.context:,} tokens in the cache ({found.kv})")
         lines.append(f"              good results reach {number(low)} to {number(high)} tok/s")
+    elif step:
+        lines.append("  decode      unknown")
     if prefill:
         lines.append(f"  prefill     at most {prefill.words}")
         lines.append(f"  TTFT        at least {number(prefill.ttft_floor_ms)} ms")

@@ -27,11 +27,12 @@ from app.i18n import _, enumerated
 from app.metrics import TRIPLE, Measured, belongs, clock, is_usable, metrics, preferred, values_of
 from app.metrics.base import SOURCES, Source
 from app.metrics.summary import percentiles, summarise
+from app.metrics.token_counts import token_counts_of
 from app.models import StatedGeometry
-from app.roof import Foundation, foundation, roofs
+from app.roof import Placement, resolve_placement, roofs
 from app.samples import Point, Sample
 from app.stats.verdict import Ratio, Result, Verdict
-from app.store.hardware import Hardware, as_known
+from app.store.hardware import Hardware, as_known, gpu_share_of
 from app.store.machines import MachineDevice, devices
 from app.store.models import all_stated, best
 from app.store.subjects import resolve
@@ -361,10 +362,12 @@ def _ceiling(
         reason = subject.reason_not_comparable or _("It did not measure this point.")
         return Ceiling(None, "", None, None, "", None, reason)
     told = best(model, stated.get((model.name, model.quantization)))
-    found = foundation(hardware.devices, config, told, hardware.said)
-    if not isinstance(found, Foundation):
+    gpu_share = gpu_share_of(subject.circumstances.run.evidence)
+    found = resolve_placement(hardware.devices, config, told, hardware.said, gpu_share)
+    if not isinstance(found, Placement):
         return Ceiling(None, "", None, None, "", None, f"{found.reason} {found.remedy}")
-    (roof,) = roofs(found, [_shown(at_point, key) for key in (*TRIPLE, "output_tokens_per_s")])
+    counts = {at_point[0].point: token_counts_of(at_point)}
+    (roof,) = roofs(found, [_shown(at_point, key) for key in (*TRIPLE, "output_tokens_per_s")], counts=counts)
     return Ceiling(
         decode_tokens_per_s=roof.decode.tokens_per_s,
         decode_words=roof.decode.words,

@@ -126,6 +126,20 @@ class Logged:
     cached_tokens: int | None = None
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """Where a model lies, as a server's log says while it loads it; what the log does not say is None or empty."""
+
+    model_path: str | None = None
+    gpu_layers: int | None = None
+    """On cards, of `layers`: the model's blocks and its head."""
+    layers: int | None = None
+    gpu_weight_mib: Mapping[str, float] = field(default_factory=dict)
+    """Of weights, by the name of a card's buffer."""
+    expert_blocks_in_ram: frozenset[int] = frozenset()
+    is_kv_in_ram: bool = False
+
+
 class Engine(ABC):
     key: ClassVar[str]
     """Stable name in the database, JSON and `--engine`."""
@@ -141,6 +155,14 @@ class Engine(ABC):
     """Its own name of how many requests it works on at once, as text for a person; empty where that cannot be set."""
     prompt_options: ClassVar[str] = ""
     """Its own names of how much of the prompts it processes in one step; empty where that cannot be set."""
+    divides_layers: ClassVar[bool] = False
+    """Several cards hold a part of each layer (tensor parallel) unless told otherwise; elsewhere whole layers."""
+    shards_equally: ClassVar[bool] = False
+    """Several cards hold equal shares, whatever their memory; elsewhere by the size of their memory."""
+    prefers_one_card: ClassVar[bool] = False
+    """A model that fits one card is not spread over several."""
+    caches_experts: ClassVar[bool] = False
+    """The routed experts that are used most are on cards, whichever those are: how many fit tells little."""
     rank: ClassVar[int] = 0
     """Engines are tried from the highest rank down; the generic one comes last."""
 
@@ -180,6 +202,10 @@ class Engine(ABC):
 
     def read_log(self, text: str) -> Sequence[Logged]:
         """The requests in a piece of the server's log, oldest first; none where its format is not known."""
+        return ()
+
+    def read_loads(self, text: str) -> Sequence[Loaded]:
+        """The models that were loaded in a piece of the server's log, oldest first."""
         return ()
 
     def counters(self, client: ServerClient) -> Counters | None:

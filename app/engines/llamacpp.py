@@ -14,13 +14,13 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from app.engines import _llamacpp_log
+from app.engines import _llamacpp_load, _llamacpp_log
 from app.engines._chunk import count, mapping
 from app.engines._counting import Exported, Exporting
 from app.engines._health import busy_health, health_of
 from app.engines._models import file_stem, quantization_in, quantization_of_ftype, shown_name
 from app.engines._probing import string
-from app.engines.base import Ask, Facts, Health, Logged, ModelFacts
+from app.engines.base import Ask, Facts, Health, Loaded, Logged, ModelFacts
 from app.engines.openai import listed
 from app.errors import ServerProblem, Trouble
 from app.http import Answer, ServerClient
@@ -111,6 +111,9 @@ class LlamaCpp(Exporting):
 
     def read_log(self, text: str) -> Sequence[Logged]:
         return _llamacpp_log.read(text)
+
+    def read_loads(self, text: str) -> Sequence[Loaded]:
+        return _llamacpp_load.read_loads(text)
 
     def load(self, client: ServerClient) -> Mapping[str, float]:
         """By its slots: reading /metrics this often would leave the two speeds there empty for whoever draws them."""

@@ -80,6 +80,7 @@ class Ollama(ChatEngine):
     key: ClassVar[str] = "ollama"
     title: ClassVar[str] = "Ollama"
     default_ports: ClassVar[tuple[int, ...]] = (11434,)
+    prefers_one_card: ClassVar[bool] = True
     rank: ClassVar[int] = 20
     slots_option: ClassVar[str] = "`OLLAMA_NUM_PARALLEL`"
     prompt_options: ClassVar[str] = "`num_batch`"

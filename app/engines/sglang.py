@@ -38,6 +38,8 @@ class SGLang(Exporting):
     key: ClassVar[str] = "sglang"
     title: ClassVar[str] = "SGLang"
     default_ports: ClassVar[tuple[int, ...]] = (30000,)
+    divides_layers: ClassVar[bool] = True
+    shards_equally: ClassVar[bool] = True
     rank: ClassVar[int] = 38
     slots_option: ClassVar[str] = "`--max-running-requests`"
     prompt_options: ClassVar[str] = "`--chunked-prefill-size`"

@@ -28,6 +28,7 @@ class Strata(OpenAI):
     key: ClassVar[str] = "strata"
     title: ClassVar[str] = "Strata"
     default_ports: ClassVar[tuple[int, ...]] = (8080,)
+    caches_experts: ClassVar[bool] = True
     rank: ClassVar[int] = 45
     batches: ClassVar[bool] = False
     has_log: ClassVar[bool] = True

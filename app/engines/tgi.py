@@ -14,6 +14,8 @@ class TGI(OpenAI):
     key: ClassVar[str] = "tgi"
     title: ClassVar[str] = "TGI"
     default_ports: ClassVar[tuple[int, ...]] = (3000,)
+    divides_layers: ClassVar[bool] = True
+    shards_equally: ClassVar[bool] = True
     rank: ClassVar[int] = 30
     slots_option: ClassVar[str] = "`--max-batch-size`"
     prompt_options: ClassVar[str] = "`--max-batch-prefill-tokens`"

@@ -36,6 +36,8 @@ class TensorRTLLM(Exporting):
     key: ClassVar[str] = "trtllm"
     title: ClassVar[str] = "TensorRT-LLM"
     default_ports: ClassVar[tuple[int, ...]] = (8000,)
+    divides_layers: ClassVar[bool] = True
+    shards_equally: ClassVar[bool] = True
     rank: ClassVar[int] = 36
     slots_option: ClassVar[str] = "`--max_batch_size`"
     prompt_options: ClassVar[str] = "`--max_num_tokens`, `enable_chunked_prefill`"

@@ -81,6 +81,8 @@ class VLLM(Exporting):
     key: ClassVar[str] = "vllm"
     title: ClassVar[str] = "vLLM"
     default_ports: ClassVar[tuple[int, ...]] = (8000,)
+    divides_layers: ClassVar[bool] = True
+    shards_equally: ClassVar[bool] = True
     rank: ClassVar[int] = 40
     slots_option: ClassVar[str] = "`--max-num-seqs`"
     prompt_options: ClassVar[str] = "`--max-num-batched-tokens`, `--enable-chunked-prefill`"

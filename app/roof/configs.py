@@ -7,7 +7,7 @@ from sqlmodel import Session
 from app.ceiling.decode import DecodeCeiling
 from app.ceiling.efficiency import mbu
 from app.kept import kept
-from app.roof.foundation import Foundation, foundation
+from app.roof.placement import Placement, resolve_placement
 from app.roof.points import decode_of, step_of
 from app.store.decodes import newest_decodes
 
@@ -24,9 +24,9 @@ def config_roofs(session: Session, machine_id: int | None = None) -> dict[tuple[
     found: dict[tuple[int, str], ConfigRoof] = {}
     for one in newest_decodes(session, machine_id):
         assert one.config.id is not None
-        stands = foundation(one.hardware.devices, one.config, one.told)
-        if isinstance(stands, Foundation):
-            read = step_of(stands, one.point)
+        stands = resolve_placement(one.hardware.devices, one.config, one.told, gpu_share=one.gpu_share)
+        if isinstance(stands, Placement):
+            read = step_of(stands, one.point, one.counts)
             ceiling = decode_of(stands, read, one.drafts)
             share = mbu(one.tokens_per_s, ceiling.tokens_per_s)
             found[one.config.id, one.suite_key] = ConfigRoof(ceiling, share)

@@ -10,10 +10,11 @@ from app.ceiling.advice import Advice, advise
 from app.ceiling.curve import CurvePoint, against_context, contexts_up_to
 from app.ceiling.decode import Device
 from app.ceiling.fit import Fit, Observation, Share, fit, waterfall
+from app.command_line import with_flags
 from app.hardware.catalogue import Catalogue
 from app.i18n import _
 from app.models import Config, Run
-from app.roof.foundation import Foundation, foundation
+from app.roof.placement import Placement, resolve_placement
 from app.roof.points import PointRoof, RunRoof, decode_of, step_of, tokens_per_step
 from app.store.decodes import Decode, newest_decodes
 from app.store.devices import load_catalogue
@@ -40,7 +41,7 @@ def insight(session: Session, run: Run, config: Config, roof: RunRoof, top: Poin
     """`top`: the point to explain. None when no decode was measured there."""
     if not top.decode_tokens_per_s or not top.steps_per_s:
         return None
-    found = roof.foundation
+    found = roof.placement
     curve = against_context(
         found.geometry,
         lambda read: decode_of(found, read, top.drafts),
@@ -50,7 +51,7 @@ def insight(session: Session, run: Run, config: Config, roof: RunRoof, top: Poin
     )
     alike = [each for each in roof.points if each.point.concurrency == top.point.concurrency]
     reached = tuple(each for each in alike if each.decode_tokens_per_s)
-    device = found.worth(top.step)
+    device = found.equivalent_device(top.step)
     others = [one for one in newest_decodes(session, run.machine_id) if one.config.id != config.id]
     fitted, words = _fit(found, device, top, others)
     # the time of several streams' rounds holds their prompts, so that nobody can tell where that of a token went
@@ -67,14 +68,14 @@ def insight(session: Session, run: Run, config: Config, roof: RunRoof, top: Poin
 
 def _longest(config: Config, roof: RunRoof) -> int:
     """The server's context where it is known, so that the curve shows what may be asked of it."""
-    stated = config.settings.get("context")
+    stated = with_flags(config.settings).get("context")
     measured = max(each.context for each in roof.points)
     wanted = stated if isinstance(stated, int) else max(SHORTEST_CURVE, 2 * measured)
     return max(min(wanted, LONGEST_CURVE), measured)
 
 
 def _fit(
-    found: Foundation, device: Device, top: PointRoof, others: Sequence[Decode]
+    found: Placement, device: Device, top: PointRoof, others: Sequence[Decode]
 ) -> tuple[Fit | None, tuple[str, ...]]:
     """With the run of another model or quantization on the same devices whose bytes differ most."""
     layers = found.geometry.blocks
@@ -83,8 +84,8 @@ def _fit(
     here = Observation(top.step.n_bytes, layers, top.steps_per_s)
     candidates: list[tuple[float, Observation, str]] = []
     for one in others:
-        theirs = foundation(one.hardware.devices, one.config, one.told)
-        if not isinstance(theirs, Foundation) or not theirs.is_on_the_same_devices_as(found):
+        theirs = resolve_placement(one.hardware.devices, one.config, one.told, gpu_share=one.gpu_share)
+        if not isinstance(theirs, Placement) or not theirs.is_on_the_same_devices_as(found):
             continue
         if (
             one.point.concurrency != 1
@@ -92,7 +93,7 @@ def _fit(
             or theirs.geometry.weights == found.geometry.weights
         ):
             continue
-        read, steps_per_s = step_of(theirs, one.point), one.tokens_per_s / tokens_per_step(one.drafts)
+        read, steps_per_s = step_of(theirs, one.point, one.counts), one.tokens_per_s / tokens_per_step(one.drafts)
         there = Observation(read.n_bytes, theirs.geometry.blocks, steps_per_s)
         difference = abs(there.n_bytes / there.layers - here.n_bytes / here.layers)
         candidates.append((difference, there, one.model.title))
@@ -107,20 +108,24 @@ def _fit(
     return result, (_("The fixed cost of a layer comes from this run and that of {name}.", name=name), *result.notes)
 
 
-def _advice(
-    catalogue: Catalogue, found: Foundation, device: Device, top: PointRoof, fitted: Fit | None
-) -> list[Advice]:
+def _advice(catalogue: Catalogue, found: Placement, device: Device, top: PointRoof, fitted: Fit | None) -> list[Advice]:
     if top.point.concurrency != 1 or top.decode_tokens_per_s is None:
         return []
     measured = advice.Run(
-        found.geometry, device, found.kv, top.context, top.decode_tokens_per_s, tokens_per_step(top.drafts)
+        found.geometry,
+        device,
+        found.kv,
+        top.context,
+        top.decode_tokens_per_s,
+        tokens_per_step(top.drafts),
+        found.layout if len(found.device_shares) > 1 and not found.layout.offload.is_observed else None,
     )
     return advise(measured, _faster(catalogue, found, device, top), fitted)
 
 
-def _faster(catalogue: Catalogue, found: Foundation, device: Device, top: PointRoof) -> list[Device]:
+def _faster(catalogue: Catalogue, found: Placement, device: Device, top: PointRoof) -> list[Device]:
     """Single devices that hold the model and its cache."""
-    assert found.geometry.weights is not None, "a foundation has weights"
+    assert found.geometry.weights is not None, "a placement has weights"
     needed = found.geometry.weights.total.n_bytes + (top.step.kv_bytes or 0)
     fitting = sorted(
         (one for one in catalogue.devices if one.kind != "ram" and (one.memory_bytes or 0) >= needed),

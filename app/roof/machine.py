@@ -10,8 +10,8 @@ from app.ceiling.efficiency import judge, mbu
 from app.hardware.catalogue import Catalogue
 from app.i18n import _, pause
 from app.models import Machine
-from app.roof.foundation import Foundation, foundation
 from app.roof.peers import decode_peers
+from app.roof.placement import Placement, resolve_placement
 from app.roof.points import decode_of, step_of
 from app.samples import Point
 from app.store.decodes import Decode, fastest_decodes
@@ -59,11 +59,13 @@ def machine_uses(session: Session, machine: Machine) -> list[DeviceUse]:
         uses.setdefault(each.name, DeviceUse(each.name, known or None, each.bandwidths[:1]))
     best: dict[tuple[str, str, str], ModelUse] = {}
     for one in fastest_decodes(session, machine.id):
-        found = foundation(one.hardware.devices, one.config, one.told)
-        if not isinstance(found, Foundation):
+        found = resolve_placement(one.hardware.devices, one.config, one.told, gpu_share=one.gpu_share)
+        if not isinstance(found, Placement):
             continue
         name = _name(found)
-        uses.setdefault(name, DeviceUse(name, found.device, [holder.stated for holder in found.holders]))
+        uses.setdefault(
+            name, DeviceUse(name, found.device, [device_share.stated for device_share in found.device_shares])
+        )
         use, key = _use(found, one, catalogue), (name, one.model.name, one.model.quantization)
         if key not in best or best[key].mbu < use.mbu:
             best[key] = use
@@ -73,8 +75,8 @@ def machine_uses(session: Session, machine: Machine) -> list[DeviceUse]:
     ]
 
 
-def _use(found: Foundation, one: Decode, catalogue: Catalogue) -> ModelUse:
-    read = step_of(found, one.point)
+def _use(found: Placement, one: Decode, catalogue: Catalogue) -> ModelUse:
+    read = step_of(found, one.point, one.counts)
     ceiling = decode_of(found, read, one.drafts)
     share = mbu(one.tokens_per_s, ceiling.tokens_per_s)
     return ModelUse(
@@ -89,13 +91,13 @@ def _use(found: Foundation, one: Decode, catalogue: Catalogue) -> ModelUse:
     )
 
 
-def _name(found: Foundation) -> str:
+def _name(found: Placement) -> str:
     """`RTX 3090`, `2 × RTX 3090, tensor parallel`, `RTX 3090 + Memory`"""
     counts: dict[str, int] = {}
-    for holder in found.holders:
-        counts[holder.device.name] = counts.get(holder.device.name, 0) + 1
+    for device_share in found.device_shares:
+        counts[device_share.device.name] = counts.get(device_share.device.name, 0) + 1
     together = " + ".join(f"{count} × {name}" if count > 1 else name for name, count in counts.items())
-    if len(found.holders) == 1:
+    if len(found.device_shares) == 1:
         return together
     return pause(", ").join(
         (device_title(together), _("tensor parallel") if found.split is Split.TENSOR else _("in series"))

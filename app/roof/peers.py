@@ -2,21 +2,22 @@
 
 from app.ceiling.published import Group, decode_group, device_class, model_kind, prefill_group
 from app.hardware.catalogue import Catalogue
-from app.roof.foundation import Foundation
+from app.roof.placement import Placement
 
 
-def decode_peers(placement: Foundation, catalogue: Catalogue) -> Group | None:
+def decode_peers(placement: Placement, catalogue: Catalogue) -> Group | None:
     return decode_group(_device_class(placement, catalogue), model_kind(placement.geometry))
 
 
-def prefill_peers(placement: Foundation, catalogue: Catalogue) -> Group | None:
+def prefill_peers(placement: Placement, catalogue: Catalogue) -> Group | None:
     return prefill_group(_device_class(placement, catalogue), model_kind(placement.geometry))
 
 
-def _device_class(placement: Foundation, catalogue: Catalogue) -> str | None:
+def _device_class(placement: Placement, catalogue: Catalogue) -> str | None:
     """None where unlike devices hold the model, such as a GPU and system memory: nothing was published of those."""
     classes = {
-        _class_of(holder.device.name, holder.memory_bytes, holder.is_ram, catalogue) for holder in placement.holders
+        _class_of(holder.device.name, holder.memory_bytes, holder.is_ram, catalogue)
+        for holder in placement.device_shares
     }
     return classes.pop() if len(classes) == 1 else None
 

@@ -6,19 +6,20 @@ from types import MappingProxyType
 
 from sqlmodel import Session
 
-from app.ceiling.advice import mean_context
 from app.ceiling.decode import DecodeCeiling, with_drafts
 from app.ceiling.efficiency import cache_guard, mbu, mfu, why_above_all
 from app.ceiling.prefill import PrefillCeiling, prefill
 from app.ceiling.traffic import Step, step
 from app.i18n import _
 from app.metrics import Measured
+from app.metrics.token_counts import TokenCounts
 from app.models import Config, Model, Run
-from app.roof.foundation import Foundation, Unknown, computing, foundation
+from app.roof.placement import Placement, Unknown, computing, resolve_placement
 from app.samples import Point
 from app.store.drafts import Drafts, drafts_of
-from app.store.hardware import Hardware
+from app.store.hardware import Hardware, gpu_share_of
 from app.store.models import told_of
+from app.store.token_counts import token_counts
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class PointRoof:
 
     point: Point
     context: int
-    """Mean context during decode."""
+    """Mean context during decode, by the tokens that were counted."""
     step: Step
     drafts: Drafts | None
     """What speculative decoding added; None: the server does not tell."""
@@ -44,6 +45,8 @@ class PointRoof:
     ttft_ms: float | None
     mfu: float | None
     assumptions: tuple[str, ...]
+    does_not_fit: str | None = None
+    """One sentence where the cards cannot hold the model and its cache: the ceiling is that of the best split."""
 
     @property
     def prefill_share(self) -> float | None:
@@ -60,7 +63,7 @@ class PointRoof:
 
 @dataclass(frozen=True)
 class RunRoof:
-    foundation: Foundation
+    placement: Placement
     points: tuple[PointRoof, ...]
 
     def at(self, point: Point | None) -> PointRoof | None:
@@ -79,15 +82,21 @@ def run_roof(
     if config is None or model is None:
         return None
     assert run.id is not None
-    found = foundation(hardware.devices, config, told_of(session, model), hardware.said)
+    found = resolve_placement(
+        hardware.devices, config, told_of(session, model), hardware.said, gpu_share_of(run.evidence)
+    )
     if isinstance(found, Unknown):
         return found
     drafts = {point: each for (_, point), each in drafts_of(session, [run.id]).items()}
-    return RunRoof(found, roofs(found, measured, drafts))
+    counts = {point: means for (_, point), means in token_counts(session, [run.id]).items()}
+    return RunRoof(found, roofs(found, measured, drafts, counts))
 
 
 def roofs(
-    found: Foundation, measured: Sequence[Measured], drafts: Mapping[Point, Drafts] = MappingProxyType({})
+    found: Placement,
+    measured: Sequence[Measured],
+    drafts: Mapping[Point, Drafts] = MappingProxyType({}),
+    counts: Mapping[Point, TokenCounts] = MappingProxyType({}),
 ) -> tuple[PointRoof, ...]:
     """Of each point in the order measured."""
     points = dict.fromkeys(each.point for each in measured)
@@ -97,6 +106,7 @@ def roofs(
             found,
             point,
             drafts.get(point),
+            counts.get(point, TokenCounts()),
             shown.get((point, speed_metric(point))),
             shown.get((point, "prefill_tokens_per_s")),
             shown.get((point, "ttft_ms")),
@@ -110,13 +120,13 @@ def speed_metric(point: Point) -> str:
     return "decode_tokens_per_s" if point.concurrency == 1 else "output_tokens_per_s"
 
 
-def step_of(found: Foundation, point: Point) -> Step:
-    read = step(found.geometry, context_of(point), found.kv, found.at_once(point))
-    assert read is not None, "a foundation has weights"
+def step_of(found: Placement, point: Point, counts: TokenCounts | None) -> Step:
+    read = step(found.geometry, context_of(point, counts), found.kv, found.at_once(point))
+    assert read is not None, "a placement has weights"
     return read
 
 
-def decode_of(found: Foundation, read: Step, drafts: Drafts | None) -> DecodeCeiling:
+def decode_of(found: Placement, read: Step, drafts: Drafts | None) -> DecodeCeiling:
     ceiling = found.decode(read)
     if drafts is None or not drafts.drafted:
         return ceiling
@@ -128,23 +138,28 @@ def tokens_per_step(drafts: Drafts | None) -> float:
     return 1 + (drafts.accepted_per_pass if drafts else 0)
 
 
-def context_of(point: Point) -> int:
-    return point.depth + mean_context(point.prompt_tokens, point.output_tokens)
+def context_of(point: Point, counts: TokenCounts | None) -> int:
+    """Tokens in the cache during a decode, on average: as counted, else as many as the suite asked for."""
+    counts = counts or TokenCounts()
+    prompt_tokens = point.prompt_tokens if counts.prompt_tokens is None else counts.prompt_tokens
+    output_tokens = point.output_tokens if counts.output_tokens is None else counts.output_tokens
+    return point.depth + round(prompt_tokens + output_tokens / 2)
 
 
 def _roof(
-    found: Foundation,
+    found: Placement,
     point: Point,
     drafts: Drafts | None,
+    counts: TokenCounts,
     now: float | None,
     prefill_now: float | None,
     ttft_ms: float | None,
 ) -> PointRoof:
-    one = step_of(found, point)
+    one = step_of(found, point, counts)
     ceiling = decode_of(found, one, drafts)
     share = mbu(now, ceiling.tokens_per_s) if now else None
-    whole, why = _prefill(found, point)
-    peak = sum(holder.device.peak_flops or 0 for holder in found.holders)
+    whole, why = _prefill(found, point, counts)
+    peak = sum(device_share.device.peak_flops or 0 for device_share in found.device_shares)
     return PointRoof(
         point=point,
         context=one.context,
@@ -159,33 +174,49 @@ def _roof(
         why_no_prefill=why,
         prefill_tokens_per_s=prefill_now,
         ttft_ms=ttft_ms,
-        mfu=mfu(prefill_now, point.prompt_tokens, whole.flops, peak) if whole and prefill_now else None,
+        mfu=mfu(prefill_now, whole.tokens, whole.flops, peak) if whole and prefill_now else None,
         assumptions=(
             *found.geometry.assumptions,
             *found.assumptions,
+            *(() if counts.prompt_tokens is not None else (_uncounted(point),)),
             *ceiling.assumptions,
             *(whole.assumptions if whole else ()),
         ),
+        does_not_fit=found.layout.overflow(found.geometry, one),
     )
 
 
-def _above(found: Foundation, one: Step, share: float, drafts: Drafts | None) -> tuple[str, ...]:
+def _uncounted(point: Point) -> str:
+    return _(
+        "nobody counted the tokens of the prompt, so the {tokens:,} that the suite asks for are taken",
+        tokens=point.prompt_tokens,
+    )
+
+
+def _above(found: Placement, one: Step, share: float, drafts: Drafts | None) -> tuple[str, ...]:
     is_speculative = None if drafts is None else drafts.drafted > 0
-    return why_above_all(share, found.geometry, one, found.is_measured, found.llc_bytes, is_speculative)
+    reasons = why_above_all(share, found.geometry, one, found.is_measured, found.llc_bytes, is_speculative)
+    if reasons and found.ram_time_share(one):
+        return (_("more of the model may be on cards than the ceiling was computed with"), *reasons)
+    return reasons
 
 
-def _prefill(found: Foundation, point: Point) -> tuple[PrefillCeiling | None, str]:
-    """And why there is none."""
+def _prefill(found: Placement, point: Point, counts: TokenCounts) -> tuple[PrefillCeiling | None, str]:
+    """And why there is none. Of the tokens that were not cached."""
     if point.concurrency > 1:
         return None, _(
             "Several streams ran at once and shared the compute, so there is no prefill ceiling for one of them."
         )
-    without = next((holder for holder in found.holders if holder.device.peak_flops is None), None)
+    without = next(
+        (device_share for device_share in found.device_shares if device_share.device.peak_flops is None), None
+    )
     if without is not None:
         return None, _(
             "The peak compute of {without} is unknown, so there is no prefill ceiling and no TTFT floor. State it on "
             "the machine's page.",
             without=computing(without.device.name, without.is_ram),
         )
-    held = [holder.device for holder in found.holders]
-    return prefill(found.geometry, held, point.prompt_tokens, point.depth, found.kv), ""
+    held = [device_share.device for device_share in found.device_shares]
+    cached = round(counts.cached_tokens or 0)
+    whole = point.prompt_tokens if counts.prompt_tokens is None else round(counts.prompt_tokens)
+    return prefill(found.geometry, held, max(whole - cached, 1), point.depth + cached, found.kv), ""

@@ -6,12 +6,13 @@ from typing import NamedTuple
 from sqlmodel import Session
 
 from app.models import Config, Machine
-from app.roof.foundation import Foundation, Unknown, foundation
+from app.roof.placement import Placement, Unknown, resolve_placement
 from app.roof.points import step_of
 from app.samples import Point
-from app.store.hardware import as_known, newest_records
+from app.store.hardware import Record, as_known, newest_records
 from app.store.machines import MachineDevice, devices
 from app.store.models import Told
+from app.store.token_counts import Place, newest_token_counts
 
 
 class Stand(NamedTuple):
@@ -27,24 +28,26 @@ class Stand(NamedTuple):
 def decode_ceilings(session: Session, wanted: Sequence[Stand]) -> list[float | None]:
     """What all streams together can reach at most in each of these, in tok/s; None: unknown.
 
-    On the hardware that the newest run of the configuration has frozen.
+    On the hardware that the newest run of the configuration has frozen, with the tokens that were counted there.
     """
-    records = newest_records(session)
+    records, counts = newest_records(session), newest_token_counts(session)
     today: dict[int, Sequence[MachineDevice]] = {}
-    stood: dict[tuple[int, int], Foundation | Unknown] = {}
-    found: list[float | None] = []
+    placements: dict[tuple[int, int], Placement | Unknown] = {}
+    ceilings: list[float | None] = []
     for one in wanted:
         assert one.machine.id is not None
         assert one.config.id is not None
         if one.machine.id not in today:
             today[one.machine.id] = devices(session, one.machine)
         place = (one.machine.id, one.config.id)
-        if place not in stood:
-            hardware = as_known(records.get(place, []), today[one.machine.id])
-            stood[place] = foundation(hardware.devices, one.config, one.told)
-        stands = stood[place]
-        if isinstance(stands, Foundation):
-            found.append(stands.decode(step_of(stands, one.point)).tokens_per_s)
+        if place not in placements:
+            record = records.get(place, Record([], None))
+            hardware = as_known(record.frozen, today[one.machine.id])
+            placements[place] = resolve_placement(hardware.devices, one.config, one.told, gpu_share=record.gpu_share)
+        placement = placements[place]
+        if isinstance(placement, Placement):
+            read = step_of(placement, one.point, counts.get(Place(*place, one.point)))
+            ceilings.append(placement.decode(read).tokens_per_s)
         else:
-            found.append(None)
-    return found
+            ceilings.append(None)
+    return ceilings

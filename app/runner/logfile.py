@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 MAX_BYTES = 4 * 1024 * 1024
 """Of one look; what is beyond, at the start, is skipped."""
+EDGE_BYTES = 8 * 1024 * 1024
+"""Of what was written before a run."""
 LOOKS, PAUSE_S = 6, 0.05
 """A line may be written a moment after the answer has ended."""
 
@@ -53,6 +55,14 @@ class LogFile:
                 self._begin(following)
                 text += (rest and f"{rest}\n") + self._lines()
         return text
+
+    def edges(self) -> Iterator[str]:
+        """The end of what is there already, then its beginning: in one of them a server says how it started."""
+        if self._file is None:
+            return
+        size = os.fstat(self._file).st_size
+        for start in (max(0, self._whole(size - EDGE_BYTES)), 0):
+            yield os.pread(self._file, EDGE_BYTES, start).decode(self._encoding, "replace")
 
     @property
     def is_there(self) -> bool:

@@ -19,7 +19,7 @@ from app.hardware.foreign_load import CpuMeter
 from app.http import ServerClient
 from app.i18n import marked
 from app.models import Server
-from app.runner import evidence, logfile, notify, sensing, workers
+from app.runner import evidence, load_log, logfile, notify, sensing, workers
 from app.runner.facts import chosen_model, context_tokens, contradictions, facts_json, geometry, snapshot, with_context
 from app.runner.measuring import Listener, Measuring
 from app.samples import Status
@@ -96,7 +96,7 @@ def _measure(m: Measuring) -> str | None:
         )
         prepared = bench.prepare(job)
         m.busy_check = BusyCheck(CpuMeter(_port(client.base_url))) if m.is_here else None
-        _freeze(m, facts, model, _model_document(engine, client, model), prepared)
+        _freeze(m, engine, facts, model, _model_document(engine, client, model), prepared)
         before, is_whole = bench.counters(engine, client), False
         try:
             with (
@@ -155,10 +155,16 @@ def _model_document(engine: Engine, client: ServerClient, model: ModelFacts | No
 
 
 def _freeze(
-    m: Measuring, facts: Facts, model: ModelFacts | None, document: Mapping[str, Any] | None, prepared: Prepared
+    m: Measuring,
+    engine: Engine,
+    facts: Facts,
+    model: ModelFacts | None,
+    document: Mapping[str, Any] | None,
+    prepared: Prepared,
 ) -> None:
-    frozen = snapshot(m.server, facts, model)
     shape, doubts = geometry(m.server, model, document)
+    logged = load_log.settings_of_log(m.server.log_path, engine, model, m.server.settings, shape)
+    frozen = snapshot(m.server, replace(facts, settings={**logged, **facts.settings}), model)
     warnings = [*facts.notes, *contradictions(m.server, frozen), *doubts]
     found = evidence.before(prepared, warnings, m.busy_check.look_before(m.stop) if m.busy_check else None)
     m.planned = m.suite.sample_count(prepared.fitting)

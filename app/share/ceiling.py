@@ -65,11 +65,14 @@ def _article(device: str) -> str:
 def _tiles(reports: Sequence[Report]) -> Iterator[Tile]:
     first = reports[0]
     for found in (first, *(each for each in reports if each.context == SHOWN_CONTEXT)):
-        assert found.decode is not None, "the calculator refuses a model without weights"
         assert found.step is not None, "the calculator refuses a model without weights"
         where = marked("{n:,} tokens", n=found.context) if found.context else marked("empty cache")
+        title = f"{marked('Decode')} · {where}"
+        if found.decode is None:
+            yield Tile(title, None, "tok/s", reason=marked("The model does not fit the device."))
+            continue
         source = found.decode.words if not found.context else found.step.words
-        yield Tile(f"{marked('Decode')} · {where}", found.decode.tokens_per_s, "tok/s", source=source)
+        yield Tile(title, found.decode.tokens_per_s, "tok/s", source=source)
     title = f"{marked('Prefill')} · {marked('{n:,} tokens', n=first.prompt_tokens)}"
     if first.prefill:
         yield Tile(title, first.prefill.tokens_per_s, "tok/s", source=first.prefill.words)

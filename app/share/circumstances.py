@@ -33,9 +33,9 @@ def facts(config: Config, model: Model, held: Sequence[MachineDevice]) -> Iterat
 
 
 def bandwidth(roof: RunRoof) -> Fact:
-    holder = roof.foundation.holders[0]
-    rate = units.bandwidth(holder.device.bandwidth_bytes_per_s)
-    return Fact("Memory bandwidth", f"{rate} · {source_words(holder.stated.source)}")
+    device_share = roof.placement.device_shares[0]
+    rate = units.bandwidth(device_share.device.bandwidth_bytes_per_s)
+    return Fact("Memory bandwidth", f"{rate} · {source_words(device_share.stated.source)}")
 
 
 def meanings(keys: Iterable[str]) -> Iterator[str]:

@@ -127,7 +127,7 @@ def _charts(found: Result, explained: Insight | None) -> Iterator[Chart]:
         marked("Decode against context"): charts.against_context(explained.curve, charts.reached(explained))
         if explained
         else None,
-        marked("Roofline"): charts.run_roofline(found.roof.foundation, found.top) if found.roof and found.top else None,
+        marked("Roofline"): charts.run_roofline(found.roof.placement, found.top) if found.roof and found.top else None,
     }
     yield from (Chart(title, public(figure)) for title, figure in figures.items() if figure is not None)
     several = charts.serving_figure(serving(found.taken, USUAL_SLO), USUAL_SLO)

@@ -7,13 +7,15 @@ from sqlalchemy import ColumnElement, Select, and_, func, not_, or_, select
 from sqlmodel import Session, col
 
 from app.metrics import TRIPLE
+from app.metrics.token_counts import TokenCounts
 from app.models import Config, Machine, Measurement, Model, Run, StatedGeometry
 from app.samples import Point
 from app.store.drafts import Drafts, drafts_of
 from app.store.filters import COUNTS
-from app.store.hardware import Hardware, as_known
+from app.store.hardware import Hardware, as_known, gpu_share_of
 from app.store.machines import MachineDevice, devices
 from app.store.models import Told, best
+from app.store.token_counts import token_counts
 
 
 class Decode(NamedTuple):
@@ -30,6 +32,10 @@ class Decode(NamedTuple):
     """All streams together: of several ones the throughput of their rounds."""
     drafts: Drafts | None = None
     """Where something was drafted."""
+    counts: TokenCounts | None = None
+    """Of the tokens of its prompts and answers."""
+    gpu_share: float | None = None
+    """Of 1, in the memory of cards, as the server said."""
 
 
 def newest_decodes(session: Session, machine_id: int | None = None) -> list[Decode]:
@@ -85,6 +91,7 @@ def _decodes(session: Session, run_ids: Select[Any]) -> list[Decode]:
         .order_by(col(Run.id).desc())
     ).all()
     drafts = drafts_of(session, _drafting(session, [run.id for run, *_ in rows]))
+    counts = token_counts(session, [run.id for run, *_ in rows])
     today: dict[int, Sequence[MachineDevice]] = {}
     found = []
     for run, config, model, stated, machine, value in rows:
@@ -94,7 +101,8 @@ def _decodes(session: Session, run_ids: Select[Any]) -> list[Decode]:
         if value:
             drafted = drafts.get((run.id, point))
             told = best(model, stated)
-            found.append(Decode(run.public_id, config, model, told, hardware, run.suite_key, point, value, drafted))
+            measured = (run.suite_key, point, value, drafted, counts.get((run.id, point)), gpu_share_of(run.evidence))
+            found.append(Decode(run.public_id, config, model, told, hardware, *measured))
     return found
 
 

@@ -2,12 +2,14 @@
 built-in ones, and the machines' own devices."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlmodel import Session, select
 
 from app.ceiling import decode
+from app.ceiling.layout import Layout, Memory
+from app.ceiling.offload import Offload
 from app.errors import BadInput, NotFound
 from app.hardware import catalogue
 from app.hardware.catalogue import Catalogue
@@ -28,8 +30,22 @@ class KnownDevice:
     source: str
     """Where its bandwidth comes from, in words."""
     memory_bytes: int | None
+    is_ram: bool = False
+    ram: decode.Device | None = None
+    """The system memory of the machine whose own it is, where its bandwidth is known."""
     compute_flops_per_s: float | None = None
     """Dense FP16 with FP32 accumulate; the peak of `device` is that of its fastest path."""
+
+    def layout(self, ram: decode.Device | None = None, offload: Offload | None = None) -> Layout:
+        """A model on it; `ram`: typed system memory, in the place of the machine's."""
+        if self.is_ram:
+            return Layout((), Memory(self.device))
+        system_memory = ram or self.ram
+        return Layout(
+            (Memory(self.device, self.memory_bytes),),
+            Memory(system_memory) if system_memory else None,
+            offload or Offload(),
+        )
 
     @property
     def name(self) -> str:
@@ -80,7 +96,9 @@ def known_devices(session: Session) -> KnownDevices:
 def devices_of(session: Session, machine: Machine) -> list[KnownDevice]:
     """Those of one machine that may be named; none of an archived one."""
     held = [] if machine.archived_at else machines.devices(session, machine)
-    return [_of_machine(device, machine.name) for device in held if device.bandwidths]
+    own = [_of_machine(device, machine.name) for device in held if device.bandwidths]
+    ram = next((known_device.device for known_device in own if known_device.is_ram), None)
+    return [device if device.is_ram else replace(device, ram=ram) for device in own]
 
 
 LOCAL = " on "
@@ -93,16 +111,18 @@ def local_name(device: str, machine: str) -> str:
 
 def _of_catalogue(device: catalogue.Device) -> KnownDevice:
     here = decode.Device(device.name, device.bandwidth_bytes_per_s, device.peak_flops)
-    return KnownDevice(
-        here, f"{machines.source_words(CATALOGUE)}: {device.source}", device.memory_bytes, device.compute_flops_per_s
-    )
+    source = f"{machines.source_words(CATALOGUE)}: {device.source}"
+    is_ram = device.kind == "ram"
+    return KnownDevice(here, source, device.memory_bytes, is_ram, compute_flops_per_s=device.compute_flops_per_s)
 
 
 def _of_machine(device: MachineDevice, machine: str) -> KnownDevice:
     """One of them, where there are several equal ones."""
     stated = device.bandwidths[0]
     here = decode.Device(local_name(device.name, machine), stated.bytes_per_s, device.peak_flops)
-    return KnownDevice(here, stated.words, device.memory_bytes, device.compute_flops_per_s)
+    is_ram = device.kind == "ram"
+    memory_bytes = device.memory_bytes if is_ram else machines.capacity_of(device)
+    return KnownDevice(here, stated.words, memory_bytes, is_ram, compute_flops_per_s=device.compute_flops_per_s)
 
 
 @kept(1)

@@ -54,13 +54,29 @@ def hardware_of(session: Session, run: Run) -> Hardware:
     return as_known(run.hardware, devices(session, session.get_one(Machine, run.machine_id)))
 
 
-def newest_records(session: Session) -> dict[tuple[int, int], Frozen]:
-    """What the newest done run of each configuration has frozen, by machine and configuration."""
+def gpu_share_of(evidence: Mapping[str, Any]) -> float | None:
+    """Of 1: how much of the model was in the memory of cards, as the server said after a run; None: it does not say."""
+    shares = [figure["value"] for figure in evidence.get("server", ()) if figure["name"] == "gpu_share"]
+    return shares[0] if shares else None
+
+
+class Record(NamedTuple):
+    """What a run has frozen of the hardware, and what its server said of it."""
+
+    frozen: Frozen
+    gpu_share: float | None
+
+
+def newest_records(session: Session) -> dict[tuple[int, int], Record]:
+    """Of the newest done run of each configuration, by machine and configuration."""
     newest = select(func.max(col(Run.id))).where(col(Run.status) == "done", col(Run.config_id).is_not(None), COUNTS)
     newest = newest.group_by(col(Run.machine_id), col(Run.config_id))
-    columns = (col(Run.machine_id), col(Run.config_id), col(Run.hardware))
+    columns = (col(Run.machine_id), col(Run.config_id), col(Run.hardware), col(Run.evidence))
     rows = session.execute(select(*columns).where(col(Run.id).in_(newest))).all()
-    return {(machine_id, config_id): frozen for machine_id, config_id, frozen in rows}
+    return {
+        (machine_id, config_id): Record(frozen, gpu_share_of(evidence))
+        for machine_id, config_id, frozen, evidence in rows
+    }
 
 
 def as_known(frozen: Frozen, today: Sequence[MachineDevice]) -> Hardware:

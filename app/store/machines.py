@@ -4,12 +4,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from sqlmodel import Session, col, select
 
 from app.errors import BadInput, NotFound
 from app.hardware import memory, this_host
+from app.hardware.catalogue import built_in
 from app.hardware.profile import CATALOGUE, MEASURED, SENSOR, TYPED, Profile
 from app.i18n import _, marked, pause, translated
 from app.models import Machine, now
@@ -243,3 +245,14 @@ def _accelerator(card: dict[str, Any]) -> MachineDevice:
         fastest_flops_per_s=card.get("fastest_flops_per_s"),
         llc_bytes=card.get("llc_bytes"),
     )
+
+
+def capacity_of(device: MachineDevice) -> int | None:
+    """Bytes for a model on it; None where that is unknown, or where it takes what it needs of the system's memory."""
+    return None if _shares_system_memory(device.name, device.memory_bytes) else device.memory_bytes
+
+
+@lru_cache(maxsize=256)
+def _shares_system_memory(name: str, memory_bytes: int | None) -> bool:
+    known = built_in().find(name, memory_bytes).device
+    return known is not None and known.kind == "apu"

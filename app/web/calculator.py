@@ -14,17 +14,18 @@ from typing import Any
 from urllib.parse import urlencode
 
 from app.ceiling.curve import CONTEXTS, CurvePoint, against_context, contexts_up_to
-from app.ceiling.decode import DecodeCeiling, Device, decode_on
+from app.ceiling.decode import DecodeCeiling, Device
+from app.ceiling.offload import Offload
 from app.ceiling.report import Report, report
 from app.ceiling.sources import from_document, from_json
 from app.ceiling.traffic import Step
 from app.ceiling.types import KvTypes
 from app.errors import BadInput
 from app.i18n import _
-from app.roof import Foundation, PointRoof
+from app.roof import Placement, PointRoof
 from app.store.devices import KnownDevice, KnownDevices, local_name
 from app.store.models import KnownModel, Told
-from app.units import TERA, size
+from app.units import TERA
 from app.web.forms import Fields, quantity, typed, whole
 from app.web.model_form import MAX_CONFIG_CHARS, at_bits, bits_per_weight, config_json, from_figures
 
@@ -52,42 +53,53 @@ class Calculation:
     """One for each context."""
     curve: tuple[CurvePoint, ...]
     device_source: str
-    too_large: str
-    """That the weights do not fit the device; empty where they do, or where its memory is unknown."""
+    placement: tuple[str, ...]
+    """That the model does not fit the device, and what its ceiling is then; empty where it fits."""
+    no_decode: str
+    """Why there is no decode ceiling with an empty cache; empty where there is one."""
 
 
 def calculate(form: Fields, devices: KnownDevices, models: Sequence[KnownModel] = ()) -> Calculation:
     """`models`: those that were measured, which `model` may choose by id. Raises BadInput."""
     told = _told(form, models)
-    known = _device(form, devices)
+    known_device = _device(form, devices)
     kv = KvTypes.parse(form.get("kv").strip() or "f16")
     batch = whole(form.get("batch"), _("The batch")) or 1
-    geometry, device = told.geometry, known.device
-
-    def allowed(step: Step) -> DecodeCeiling:
-        return decode_on(step, device)
+    geometry, device = told.geometry, known_device.device
 
     if geometry.weights is None:
         raise BadInput(_("That config.json does not tell how many weights the model has."))
-    return Calculation(
-        told,
-        tuple(report(geometry, device, context, kv, batch) for context in CONTEXTS),
-        tuple(against_context(geometry, allowed, kv, contexts_up_to(LONGEST), batch)),
-        known.source,
-        _too_large(geometry.weights.total.n_bytes, device, known.memory_bytes),
+    layout = known_device.layout(_ram(form), _offload(form))
+
+    def allowed(step: Step) -> DecodeCeiling | None:
+        return layout.decode(geometry, step)
+
+    reports = tuple(report(geometry, device, context, kv, batch, layout=layout) for context in CONTEXTS)
+    curve = tuple(against_context(geometry, allowed, kv, contexts_up_to(LONGEST), batch))
+    empty, no_decode = reports[0].step, reports[0].no_decode
+    overflows = empty is not None and layout.overflow(geometry, empty) is not None and not no_decode
+    placement = tuple(layout.sentences(geometry, empty)) if empty and overflows else ()
+    return Calculation(told, reports, curve, known_device.source, placement, no_decode)
+
+
+def _ram(form: Fields) -> Device | None:
+    bandwidth = quantity(form.get("ram_bandwidth"), _("The bandwidth of system memory"))
+    return None if bandwidth is None else Device(_("system memory"), bandwidth)
+
+
+def _offload(form: Fields) -> Offload:
+    return Offload(
+        gpu_layers=_count(form, "gpu_layers", _("Layers on GPU")),
+        n_cpu_moe=_count(form, "n_cpu_moe", _("Layers with experts in system memory")),
+        override_tensor=form.get("override_tensor").strip()[:500],
     )
 
 
-def _too_large(weight_bytes: int, device: Device, memory_bytes: int | None) -> str:
-    if memory_bytes is None or weight_bytes <= memory_bytes:
-        return ""
-    return _(
-        "The weights are {weight_bytes}, and {name} holds {memory_bytes}: one alone cannot hold "
-        "them, and whatever lies elsewhere is read more slowly.",
-        weight_bytes=size(weight_bytes),
-        name=device.name,
-        memory_bytes=size(memory_bytes),
-    )
+def _count(form: Fields, name: str, title: str) -> int | None:
+    count = whole(form.get(name), title)
+    if count is not None and count < 0:
+        raise BadInput(_("{title} must be a whole number, neither negative nor absurdly large.", title=title))
+    return count
 
 
 def _device(form: Fields, devices: KnownDevices) -> KnownDevice:
@@ -121,16 +133,16 @@ def _told(form: Fields, models: Sequence[KnownModel]) -> Told:
     return Told(from_figures(form))
 
 
-def of_run(model_id: int, machine: str, known: Sequence[KnownDevice], found: Foundation, top: PointRoof) -> str:
+def of_run(model_id: int, machine: str, known: Sequence[KnownDevice], found: Placement, top: PointRoof) -> str:
     """The query of a calculation like a run's: its model, and its device, or what several are worth together."""
     batch = str(top.step.batch) if top.step.batch > 1 else ""
     asked = {"model": str(model_id), "kv": str(found.kv), "batch": batch}
-    alone = found.holders[0].device if len(found.holders) == 1 else None
+    alone = found.device_shares[0].device if len(found.device_shares) == 1 else None
     same = next((one for one in known if alone and one.name == local_name(alone.name, machine)), None)
     if same is not None:
         asked["device"] = same.name
     if same is None or alone is None or replace(alone, name=same.name) != same.device:
-        worth = found.worth(top.step)
+        worth = found.equivalent_device(top.step)
         asked["bandwidth"] = typed(worth.bandwidth_bytes_per_s)
         asked["tflops"] = typed(worth.peak_flops, TERA)
     return urlencode({key: value for key, value in asked.items() if value})

@@ -21,6 +21,7 @@ KEYS = [
     "kv_bytes",
     "step_bytes",
     "decode_ceiling_tokens_per_s",
+    "decode_null_reason",
     "prefill_ceiling_tokens_per_s",
     "ttft_floor_ms",
     "bound",
@@ -239,3 +240,34 @@ def test_devices_that_are_none(config: str, here: Database, arguments: list[str]
     with pytest.raises(RoofmarkError, match=why) as caught:
         call(config, *arguments)
     assert caught.value.exit_code == 2
+
+
+def test_what_does_not_fit_the_device(tmp_path: Path, here: Database) -> None:  # for its catalogue
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(MODELS["Llama-3.1-8B"] | {"num_hidden_layers": 320}))
+    known = [str(path), "--device", "rtx 3090", "--bits", "16", "--json"]
+    unknown = json.loads(call(*known))
+    assert unknown["decode_ceiling_tokens_per_s"] is None
+    assert "does not fit" in unknown["decode_null_reason"]
+    assert "type it" in unknown["decode_null_reason"]
+    split = json.loads(call(*known, "--ram-bandwidth", "60"))
+    held = unknown["params_total"] * 2
+    on_card = 24 * 2**30
+    in_memory = split["step_bytes"] - on_card
+    assert held > 130e9
+    assert split["decode_null_reason"] is None
+    assert split["decode_ceiling_tokens_per_s"] == pytest.approx(1 / (on_card / 936.2e9 + in_memory / 60e9), rel=1e-3)
+    assert any("best split" in sentence for sentence in split["assumptions"])
+
+
+def test_layers_and_experts_in_system_memory(tmp_path: Path) -> None:
+    path = write_gguf(tmp_path / "m.gguf", "synmoe", {**SMALL, "expert_count": 8, "expert_used_count": 2}, moe())
+    numbers = [str(path), "--bandwidth", "1000", "--ram-bandwidth", "50", "--json"]
+    speeds = [
+        json.loads(call(*numbers, *flags))["decode_ceiling_tokens_per_s"]
+        for flags in ([], ["-ot", "exps=CPU"], ["--cpu-moe"], ["--n-cpu-moe", "1000"], ["--gpu-layers", "0"])
+    ]
+    fastest, overridden, all_experts, counted, none = speeds
+    assert overridden == all_experts == counted
+    assert none == pytest.approx(fastest / 20)
+    assert none < all_experts < fastest

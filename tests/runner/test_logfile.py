@@ -219,6 +219,25 @@ def test_a_run_reads_the_log_of_its_server(database: Database, runner: Runner, s
     assert str(path) not in str(config.settings)
 
 
+def test_a_configuration_has_what_the_log_says_of_placement(
+    database: Database, runner: Runner, short_suite: str, path: Path
+) -> None:
+    """llama.cpp tells neither its layers on cards nor its cards by its API."""
+    append(path, "load_tensors: offloaded 12/33 layers to GPU\nload_tensors: CUDA0 model buffer size = 900.00 MiB\n")
+    server = SERVERS["llama.cpp"]()
+    with serve(server.routes, pace=0.01) as replay:
+        slug = add_server(database, replay.url, "llama.cpp")
+        with database.write() as session:
+            servers.edit_server(session, slug, log_path=str(path), settings={"gpu_layers": 20, "n_cpu_moe": 4})
+        public_id = runner.perform(slug, short_suite, silent, repetitions=1, warmups=0)
+    with database.read() as session:
+        run = runs.run(session, public_id)
+        _, _, config, _ = runs.circumstances(session, run)
+    assert config is not None
+    assert (config.settings["gpu_layers"], config.settings["n_cpu_moe"]) == (12, 4)
+    assert "Layers on GPU is 12 as the server says, not 20 as it was stated." in run.evidence["warnings"]
+
+
 def test_a_log_that_is_not_there_is_a_warning(database: Database, runner: Runner, short_suite: str) -> None:
     server = SERVERS["strata"]()
     with serve(server.routes, pace=0.01) as replay:

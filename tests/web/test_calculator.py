@@ -61,9 +61,37 @@ def test_kv_type_and_batch(client: TestClient) -> None:
     assert "+ 4 x 570 MB KV cache" in ask(client, {**TYPED, **layers, "kv": "q8_0", "batch": "4"})
 
 
+LARGE = {"device": "rtx 3090", "total": "70", "bits": "16"}
+
+
 def test_a_model_larger_than_the_device_is_said(client: TestClient) -> None:
-    said = ask(client, {"device": "rtx 3090", "total": "70", "bits": "16"})
-    assert "The weights are 140 GB, and GeForce RTX 3090 holds 25.8 GB" in said
+    text = ask(client, LARGE)
+    assert "The model does not fit: weights and KV cache take 140 GB" in text
+    assert "GeForce RTX 3090 holds 25.8 GB; the bandwidth of system memory is unknown: type it" in text
+    assert "tok/s = 936 GB/s" not in text
+
+
+def test_the_best_split_of_a_model_that_does_not_fit(client: TestClient) -> None:
+    text = ask(client, {**LARGE, "ram_bandwidth": "60"})
+    on_card = 24 * 1.073741824
+    speed = 1 / (on_card / 936.2 + (140 - on_card) / 60)
+    assert f"{speed:.3f} tok/s = 1 / (25.8 GB / 936 GB/s + 114 GB / 60.0 GB/s)" in text
+    assert "The ceiling is that of the best split: 114 GB of what a token reads stay in system memory" in text
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ({"gpu_layers": "16"}, "16 of 32 layers are on cards"),
+        ({"gpu_layers": "-2"}, "Layers on GPU must be a whole number, neither negative"),
+        ({"n_cpu_moe": "many"}, "must be a whole number"),
+        ({"override_tensor": "[=CPU"}, "not understood, so those tensors are taken to be on the device: [=CPU"),
+    ],
+)
+def test_what_is_in_system_memory_can_be_typed(client: TestClient, typed: dict[str, str], words: str) -> None:
+    layers = {"layers": "32", "kv_heads": "8", "head_dim": "128", "ram_bandwidth": "60"}
+    is_wrong = "must be" in words
+    assert words in ask(client, {**TYPED, **layers, **typed}, 422 if is_wrong else 200)
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_a_model_in_words_and_by_role(client: TestClient, run: str) -> None:
     assert "Routed experts 29.0 30.8 GB 6.25 % 1.93 GB" in said
     assert "All 30.5 32.4 GB 9.96 % 3.23 GB" in said
     assert re.search(r"Radeon 8060S on strix-halo 256 79.2 [\d.]+ [\d,]+ from the catalogue", said)
-    assert "RTX 3090 on 2×3090 holds 24.0 GB, less than the weights" in said
+    assert "RTX 3090 on 2×3090 holds 24.0 GB: the model does not fit" in said
 
 
 def test_no_such_model(client: TestClient, run: str) -> None:

@@ -195,12 +195,21 @@ def _point(name: str, title: str, explanation: str, of_point: Callable[[Point], 
     )  # fmt: skip
 
 
+def asked_context(point: Point) -> int:
+    return context_of(point, None)
+
+
 _POINTS = (
     _point("prompt_tokens", "Prompt tokens", "As many as the suite asks for.", lambda point: point.prompt_tokens),
     _point("output_tokens", "Output tokens", "As many as the suite asks for.", lambda point: point.output_tokens),
     _point("concurrency", "Concurrency", "How many requests run at once.", lambda point: point.concurrency),
     _point("depth", "Depth", "Tokens in the cache before the prompt.", lambda point: point.depth),
-    _point("context_tokens", "Context tokens", "In the cache during decode, on average.", context_of),
+    _point(
+        "context_tokens",
+        "Context tokens",
+        "As the suite asks for: depth, prompt and half of the output.",
+        asked_context,
+    ),
 )
 
 _RUN = (

@@ -14,11 +14,12 @@ from types import MappingProxyType
 from typing import Any
 
 from app.metrics.overlap import with_prefill_overlaps
-from app.roof.foundation import Unknown
 from app.roof.limits import decode, ttft
 from app.roof.limits.base import ORDER, Evidence, Limit
+from app.roof.placement import Unknown
 from app.roof.points import RunRoof
 from app.samples import Point, Sample
+from app.store.hardware import gpu_share_of
 
 __all__ = ["Evidence", "Limit", "Limits", "limits", "limits_of_run"]
 
@@ -50,16 +51,15 @@ def limits_of_run(
     """Of one point of a run. `taken`: all of the run's samples; `evidence`: the run's; `engine`: its key."""
     taken = with_prefill_overlaps(taken)
     known = roof if isinstance(roof, RunRoof) else None
-    shares = [each["value"] for each in evidence.get("server", ()) if each["name"] == "gpu_share"]
     return limits(
         Evidence(
             samples=[sample for sample in taken if sample.point == point],
             roof=known.at(point) if known else None,
-            foundation=known.foundation if known else None,
+            placement=known.placement if known else None,
             no_ceiling=f"{roof.reason} {roof.remedy}" if isinstance(roof, Unknown) else "",
             alone=[sample for sample in taken if sample.point == replace(point, concurrency=1) != point],
             cpu_load_share_before=evidence.get("cpu_load_share_before"),
-            on_cards_share=shares[0] if shares else None,
+            on_cards_share=gpu_share_of(evidence),
             engine=engine,
         )
     )

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Literal
 
 from app.metrics import is_usable, rounds_of, triple_of
-from app.roof.foundation import Foundation
+from app.roof.placement import Placement
 from app.roof.points import PointRoof
 from app.samples import Sample
 
@@ -54,7 +54,7 @@ class Evidence:
 
     samples: Sequence[Sample]
     roof: PointRoof | None = None
-    foundation: Foundation | None = None
+    placement: Placement | None = None
     no_ceiling: str = ""
     """Why there is no roof, and what to do about it."""
     alone: Sequence[Sample] = ()

@@ -11,11 +11,11 @@ from app.hardware.catalogue import built_in
 from app.i18n import _, pause
 from app.metrics import sensed
 from app.metrics.summary import percentile
-from app.roof.foundation import Foundation
 from app.roof.limits.base import NOTABLE, Evidence, Limit, decodes
 from app.roof.limits.heat import held_back
 from app.roof.limits.streams import covered_ms, engine_of, others_windows, prompts_remedy, until_decoding_ms
 from app.roof.peers import decode_peers
+from app.roof.placement import Placement
 from app.roof.points import PointRoof
 from app.units import number, plural, size
 
@@ -66,7 +66,7 @@ def unknown(seen: Evidence) -> Iterator[str]:
         )
     elif roof.cache:
         yield _("Decode: {why}.", why=roof.cache)
-    elif roof.mbu and roof.decode_tokens_per_s and seen.foundation and not decode_peers(seen.foundation, built_in()):
+    elif roof.mbu and roof.decode_tokens_per_s and seen.placement and not decode_peers(seen.placement, built_in()):
         yield _(
             "Decode: {share} % of its ceiling ({speed} of {ceiling} tok/s); too few results of its kind are published "
             "to say whether that is usual.",
@@ -79,20 +79,20 @@ def unknown(seen: Evidence) -> Iterator[str]:
 # --- the ceiling -----------------------------------------------------------------------------------------------------
 
 
-def _usual(found: Foundation) -> tuple[float, str] | None:
+def _usual(placement: Placement) -> tuple[float, str] | None:
     """The share of the ceiling from which on a decode is usual for its kind, in words; None: nobody knows."""
-    group = decode_peers(found, built_in())
+    group = decode_peers(placement, built_in())
     return (least_usual(group), describe(group)) if group else None
 
 
 def _is_usual(seen: Evidence) -> bool:
     share = seen.roof.mbu if seen.roof else None
-    usual = _usual(seen.foundation) if seen.foundation else None
+    usual = _usual(seen.placement) if seen.placement else None
     return bool(share and share >= (usual[0] if usual else USUAL_SHARE[0]))
 
 
 def _bandwidth(seen: Evidence, is_explained: bool) -> Iterator[Limit]:
-    roof, found = seen.roof, seen.foundation
+    roof, found = seen.roof, seen.placement
     if roof is None or found is None or roof.mbu is None or roof.decode_tokens_per_s is None:
         return
     usual = _usual(found)
@@ -150,7 +150,7 @@ def _prompts_share(seen: Evidence) -> float:
 
 
 def _kv_cache(seen: Evidence) -> Iterator[Limit]:
-    roof, found = seen.roof, seen.foundation
+    roof, found = seen.roof, seen.placement
     if roof is None or found is None or roof.mbu is None or not roof.step.kv_bytes:
         return
     kv_bytes = roof.step.batch * roof.step.kv_bytes
@@ -178,27 +178,24 @@ def _kv_cache(seen: Evidence) -> Iterator[Limit]:
 
 def _offload(seen: Evidence) -> Iterator[Limit]:
     """By the layers that the configuration states, else by the server's own word."""
-    roof, found = seen.roof, seen.foundation
-    remedy = _("Bring more layers onto cards: a smaller quantization, a smaller KV cache, or one more card.")
-    if roof is not None and found is not None and found.layers_on_cards is not None:
-        portions = found.portions(roof.step)
-        times = [portion.share / portion.device.bandwidth_bytes_per_s for portion in portions]
-        in_memory = times[-1] / sum(times)
+    roof, found = seen.roof, seen.placement
+    remedy = _("Bring more of it onto cards: a smaller quantization, a smaller KV cache, or one more card.")
+    if roof is not None and found is not None and found.is_partly_in_ram:
+        in_memory = found.ram_time_share(roof.step)
         if roof.mbu is not None and in_memory >= NOTABLE:
             evidence = _(
-                "{layers_on_cards} of {blocks} layers are on cards; reading the others from memory is "
-                "{in_memory} % of a token's reading time",
-                layers_on_cards=found.layers_on_cards,
-                blocks=found.geometry.blocks,
+                "a part of the model is in system memory; reading it there is {in_memory} % of a token's reading time",
                 in_memory=number(in_memory * 100),
             )
-            yield Limit("offload", "Decode", _("Layers that are not on a card."), evidence, remedy)
+            if roof.decode.assumptions:
+                evidence += _("; {how}", how=roof.decode.assumptions[0])
+            yield Limit("offload", "Decode", _("A part of the model is not on a card."), evidence, remedy)
     elif seen.on_cards_share is not None and 0 < seen.on_cards_share < WHOLE:
         evidence = _(
             "the server says that {share} % of the model is in the memory of cards",
             share=number(seen.on_cards_share * 100),
         )
-        yield Limit("offload", "Decode", _("Layers that are not on a card."), evidence, remedy)
+        yield Limit("offload", "Decode", _("A part of the model is not on a card."), evidence, remedy)
 
 
 def _rejected_drafts(roof: PointRoof | None) -> Iterator[Limit]:
@@ -248,8 +245,12 @@ def _busy_cpu(seen: Evidence) -> Iterator[Limit]:
             _("Stop what else runs on this machine, and measure again."),
         )
         return
-    found = seen.foundation
-    if found is None or any(holder.is_ram for holder in found.holders) or (seen.on_cards_share or 1) < WHOLE:
+    found = seen.placement
+    if (
+        found is None
+        or any(device_share.is_ram for device_share in found.device_shares)
+        or (seen.on_cards_share or 1) < WHOLE
+    ):
         return
     loads = sensed.readings_of(seen.rounds, "cpu_load_percent", sensed.decode_span_ms)
     if loads and not _is_usual(seen) and fmean(loads) >= BUSY_PERCENT:

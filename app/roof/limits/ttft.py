@@ -256,7 +256,7 @@ def _prompt(seen: Evidence, parts: Parts) -> Iterator[Limit]:
             share=number(roof.prefill_share * 100),
             binds=binds,
         )
-        group = prefill_peers(seen.foundation, built_in()) if seen.foundation else None
+        group = prefill_peers(seen.placement, built_in()) if seen.placement else None
         if group and is_slow_prefill(roof.prefill_share, group):
             evidence += _("; {usual}", usual=describe(group))
             remedy = _(

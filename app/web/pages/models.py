@@ -55,7 +55,7 @@ class Reach(NamedTuple):
     known: KnownDevice
     empty: Report
     long: Report
-    is_too_small: bool
+    does_not_fit: bool
 
 
 @router.get("/models", name="models")
@@ -136,17 +136,13 @@ def _roles(geometry: Geometry) -> list[Role]:
 
 
 def _reaches(session: Session, geometry: Geometry) -> list[Reach]:
-    assert geometry.weights is not None, "asked for known weights only"
-    needed = geometry.weights.total.n_bytes
-    return [
-        Reach(
-            known,
-            report(geometry, known.device),
-            report(geometry, known.device, LONG_CONTEXT),
-            known.memory_bytes is not None and known.memory_bytes < needed,
-        )
-        for known in known_devices(session).local
-    ]
+    """A model that does not fit a device has the ceiling of the best split between it and the machine's memory."""
+    reaches = []
+    for device in known_devices(session).local:
+        layout = device.layout()
+        empty, long = (report(geometry, device.device, context, layout=layout) for context in (0, LONG_CONTEXT))
+        reaches.append(Reach(device, empty, long, bool(empty.step and layout.overflow(geometry, empty.step))))
+    return reaches
 
 
 def _form(model: KnownModel) -> Fields:

@@ -14,6 +14,7 @@ from app.compare.main_verdict import against
 from app.errors import BadInput
 from app.i18n import _
 from app.metrics import FLAGS, Measured, metrics
+from app.metrics.token_counts import token_counts_of
 from app.models import ENDED_STATES, Machine, Model, Run, Server
 from app.roof import PointRoof, RunRoof, Unknown, context_of, insight, limits_of_run, run_roof, with_ceiling
 from app.samples import Point, Sample
@@ -68,9 +69,9 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         hardware=held,
         insight=explained,
         roof_figure=charts.against_context(explained.curve, charts.reached(explained)) if explained else None,
-        depth=None if isinstance(roof, RunRoof) else charts.without_ceiling(_decodes(measured)),
+        depth=None if isinstance(roof, RunRoof) else charts.without_ceiling(_decodes(measured, taken)),
         calculation=_calculation(session, model, machine, roof, top),
-        roofline=charts.run_roofline(roof.foundation, top) if isinstance(roof, RunRoof) and top else None,
+        roofline=charts.run_roofline(roof.placement, top) if isinstance(roof, RunRoof) and top else None,
         samples=sample_lines(taken),
         flags=_flags(taken),
         timeline=charts.timeline(at_point),
@@ -103,14 +104,18 @@ def _calculation(
 ) -> str:
     if not isinstance(roof, RunRoof) or top is None or model is None or model.id is None:
         return ""
-    return calculator.of_run(model.id, machine.name, devices.devices_of(session, machine), roof.foundation, top)
+    return calculator.of_run(model.id, machine.name, devices.devices_of(session, machine), roof.placement, top)
 
 
-def _decodes(measured: Sequence[Measured]) -> list[charts.Reached]:
+def _decodes(measured: Sequence[Measured], samples: Sequence[Sample]) -> list[charts.Reached]:
     """How fast a lone stream was at each point."""
+
+    def context(point: Point) -> int:
+        return context_of(point, token_counts_of([sample for sample in samples if sample.point == point]))
+
     alone = [each for each in measured if each.metric == "decode_tokens_per_s" and each.point.concurrency == 1]
     return [
-        charts.Reached(context_of(each.point), each.value) for each in alone if each.is_shown and each.value is not None
+        charts.Reached(context(each.point), each.value) for each in alone if each.is_shown and each.value is not None
     ]
 
 

@@ -7,8 +7,8 @@ ENTRIES = (
         "verdict",
         "Verdict",
         "What a comparison concludes, in one word: better, worse, same, mixed or inconclusive. It looks at TTFT, "
-        "prefill and decode of the main point together, corrected for three looks. It is about one setting only where nothing "
-        "else differs and nothing is unknown.",
+        "prefill and decode of the main point together, corrected for three looks. It is about one setting only where "
+        "nothing else differs and nothing is unknown.",
         "ratio = median of the one / median of the base",
     ),
     Entry(

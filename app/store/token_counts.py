@@ -1,0 +1,69 @@
+"""The tokens counted in runs, averaged by the database: the same as `metrics.token_counts`, for many runs at once."""
+
+import json
+from collections.abc import Collection
+from typing import NamedTuple
+
+from sqlalchemy import Text, cast, func, select
+from sqlmodel import Session, col
+
+from app.kept import kept
+from app.metrics.token_counts import TokenCounts
+from app.models import Run, SampleRow
+from app.samples import Point, Status
+from app.store.filters import COUNTS
+
+
+def token_counts(session: Session, run_ids: Collection[int]) -> dict[tuple[int, Point], TokenCounts]:
+    """By run and point; a point without any whole answer is missing."""
+    if not run_ids:
+        return {}
+    record = col(SampleRow.record)
+    trace, point = record["trace"], cast(col(SampleRow.point), Text)
+    means = [func.avg(trace[key].as_integer()) for key in TokenCounts._fields]
+    rows = session.execute(
+        select(col(SampleRow.run_id), point, *means)
+        .where(
+            col(SampleRow.run_id).in_(run_ids),
+            col(SampleRow.is_warmup).is_(False),
+            col(SampleRow.status) == Status.OK.value,
+            record["reuses_cache"].as_boolean().is_not(True),
+        )
+        .group_by(col(SampleRow.run_id), point)
+    ).all()
+    return {
+        (run_id, Point(**json.loads(document))): TokenCounts(
+            *(None if mean is None else float(mean) for mean in values)
+        )
+        for run_id, document, *values in rows
+    }
+
+
+class Place(NamedTuple):
+    """Where something was measured."""
+
+    machine_id: int
+    config_id: int
+    point: Point
+
+
+@kept(1)
+def newest_token_counts(session: Session) -> dict[Place, TokenCounts]:
+    """Of the newest done run of each configuration and suite, by machine, configuration and point."""
+    newest = (
+        select(func.max(col(Run.id)))
+        .where(col(Run.status) == "done", col(Run.config_id).is_not(None), COUNTS)
+        .group_by(col(Run.machine_id), col(Run.config_id), col(Run.suite_key))
+    )
+    rows = session.execute(
+        select(col(Run.id), col(Run.machine_id), col(Run.config_id))
+        .where(col(Run.id).in_(newest))
+        .order_by(col(Run.id))
+    ).all()
+    places = {run_id: (machine_id, config_id) for run_id, machine_id, config_id in rows}
+    counts = token_counts(session, places.keys())
+    return {Place(*places[run_id], point): means for (run_id, point), means in sorted(counts.items(), key=_run_id)}
+
+
+def _run_id(item: tuple[tuple[int, Point], TokenCounts]) -> int:
+    return item[0][0]

@@ -1,0 +1,89 @@
+"""The tokens that were really counted: averaged by the database as by hand, and used by every ceiling."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlmodel import select
+
+from app.compare import compare
+from app.db import Database
+from app.document import run_document
+from app.metrics.token_counts import TokenCounts, token_counts_of
+from app.models import Machine, Run
+from app.roof import Stand, config_roofs, decode_ceilings
+from app.samples import Point, Sample, Status
+from app.store import runs
+from app.store.decodes import newest_decodes
+from app.store.token_counts import Place, newest_token_counts, token_counts
+from tests.databases import on_both
+from tests.seed import made_sample, seed
+from tests.web.notebook import add_run
+
+POINT = Point(512, 128)
+
+
+def sample(ordinal: int, prompt: int | None, cached: int | None, output: int, **fields: Any) -> Sample:
+    made = made_sample(ordinal, POINT, 500.0, 90.0)
+    status = fields.pop("status", Status.OK)
+    trace = replace(made.trace, prompt_tokens=prompt, cached_tokens=cached, output_tokens=output, status=status)
+    return replace(made, trace=trace, **fields)
+
+
+SAMPLES = [
+    sample(0, 9000, 0, 900, is_warmup=True),
+    sample(1, 300, 0, 100),
+    sample(2, 301, 10, 120),
+    sample(3, 300, 300, 100, reuses_cache=True),
+    sample(4, 10, 0, 1, status=Status.INCOMPLETE),
+]
+COUNTS = TokenCounts(300.5, 5.0, 110.0)
+
+
+@pytest.fixture
+def seeded(database: Database) -> None:
+    with database.write() as session:
+        seed(session, runs=1, configs_used=1, detailed=0)
+
+
+@on_both
+@pytest.mark.usefixtures("seeded")
+def test_counts_are_means_of_what_counts(database: Database) -> None:
+    assert token_counts_of(SAMPLES) == COUNTS
+    public_id = add_run(database, SAMPLES)
+    with database.read() as session:
+        run = runs.run(session, public_id)
+        assert token_counts(session, [run.id or 0]) == {(run.id, POINT): COUNTS}
+        assert token_counts(session, []) == {}
+        newest = newest_token_counts(session)
+        assert newest[Place(run.machine_id, run.config_id or 0, POINT)] == COUNTS
+
+
+@pytest.mark.usefixtures("seeded")
+def test_what_nobody_counted_is_unknown(database: Database) -> None:
+    taken = [sample(0, None, None, 100)]
+    public_id = add_run(database, taken)
+    with database.read() as session:
+        run_id = runs.run(session, public_id).id or 0
+        assert token_counts(session, [run_id]) == {(run_id, POINT): TokenCounts(None, None, 100.0)}
+    assert token_counts_of(taken) == TokenCounts(None, None, 100.0)
+    assert token_counts_of([]) == TokenCounts()
+
+
+@pytest.mark.usefixtures("seeded")
+def test_pages_and_lists_use_the_same_tokens(database: Database) -> None:
+    """300 tokens of a prompt that the suite calls 512."""
+    public_id, again = add_run(database, SAMPLES), add_run(database, SAMPLES)
+    with database.read() as session:
+        (point,) = run_document(session, public_id)["points"]
+        run = session.exec(select(Run).where(Run.public_id == public_id)).one()
+        (decode,) = [one for one in newest_decodes(session) if one.public_id == again]
+        listed = config_roofs(session)[run.config_id or 0, run.suite_key]
+        machine = session.get_one(Machine, run.machine_id)
+        compared = compare(session, [public_id, again], {}).ceilings
+        (explored,) = decode_ceilings(session, [Stand(machine, decode.config, decode.told, POINT)])
+    assert point["ceiling"]["context"] == round(300.5 + 55)
+    assert decode.counts == COUNTS
+    assert listed.ceiling.tokens_per_s == pytest.approx(point["ceiling"]["decode_tokens_per_s"])
+    assert [ceiling.decode_tokens_per_s for ceiling in compared] == [pytest.approx(listed.ceiling.tokens_per_s)] * 2
+    assert explored == pytest.approx(point["ceiling"]["decode_tokens_per_s"])

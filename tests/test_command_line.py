@@ -1,0 +1,87 @@
+"""Flags of engines as settings: those that decide where a model lies or what it reads."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.command_line import parse_arguments, parse_flags, with_flags
+from app.configuration import SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("-ngl 20", {"gpu_layers": 20}),
+        ("--n-gpu-layers=-1", {"gpu_layers": 999}),
+        ("--gpu-layers all", {"gpu_layers": 999}),
+        ("-ngl auto", {}),
+        ("--n-cpu-moe 12", {"n_cpu_moe": 12}),
+        ("-ncmoe 12", {"n_cpu_moe": 12}),
+        ("--cpu-moe -fa", {"n_cpu_moe": 999, "flash_attention": "on"}),
+        (r"-ot '\.ffn_.*_exps\.=CPU' -ot 'attn=CUDA0'", {"override_tensor": r"\.ffn_.*_exps\.=CPU,attn=CUDA0"}),
+        ("-ts 3,1", {"tensor_split": "3,1"}),
+        ("--tensor-split 3/1", {"tensor_split": "3,1"}),
+        ("-sm row -mg 1", {"split_mode": "row", "main_gpu": 1}),
+        ("-ctk q8_0 -ctv Q4_0", {"kv_type_k": "q8_0", "kv_type_v": "q4_0"}),
+        ("--kv-cache-dtype fp8", {"kv_type_k": "fp8", "kv_type_v": "fp8"}),
+        ("--kv-cache-dtype auto", {}),
+        ("-c 8192 -np 4 -t 8", {"context": 8192, "parallel": 4, "threads": 8}),
+        ("-b 2048 -ub 512", {"batch": 2048, "ubatch": 512}),
+        ("-tp 2", {"cards": 2, "split_mode": "tensor"}),
+        ("--tensor-parallel-size 4", {"cards": 4, "split_mode": "tensor"}),
+        ("--tensor_parallel_size=4", {"cards": 4, "split_mode": "tensor"}),
+        ("--pipeline-parallel-size 2", {"cards": 2, "split_mode": "layer", "pipeline_parallel": 2}),
+        ("-tp 2 -pp 2", {"cards": 4, "split_mode": "tensor", "pipeline_parallel": 2}),
+        ("-dev CUDA0,CUDA1", {"cards": 2}),
+        ("--device none", {"cards": 0}),
+        ("-nkvo", {"kv_offload": "off"}),
+        ("--flash-attn off", {"flash_attention": "off"}),
+    ],
+)
+def test_flags_that_are_understood(text: str, settings: dict[str, Any]) -> None:
+    command = parse_flags(text)
+    assert command.settings == settings
+    assert command.not_understood == ()
+    assert set(settings) <= set(SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown"),
+    [
+        ("--host 0.0.0.0 --port 8080 --jinja --no-mmap --mlock -v --temp 0.7", ()),
+        ("--rpc 10.0.0.2:50052", ("--rpc 10.0.0.2:50052",)),
+        ("--cpu-offload-gb 10 -ngl 99", ("--cpu-offload-gb 10",)),
+        ("-md draft.gguf", ("-md draft.gguf",)),
+        ("-ngl many", ("-ngl many",)),
+        ("-ts three,one", ("-ts three,one",)),
+        ("-ngl", ("-ngl",)),
+        ("it's fast", ("it's fast",)),
+        ("mlock", ("mlock",)),
+        ("", ()),
+    ],
+)
+def test_others_are_named_unless_they_change_nothing(text: str, unknown: tuple[str, ...]) -> None:
+    assert parse_flags(text).not_understood == unknown
+
+
+def test_a_command_line_of_an_engine() -> None:
+    command = parse_arguments(["/usr/bin/llama-server", "-m", "/models/a.gguf", "-ngl", "99", "--n-cpu-moe", "8"])
+    assert command.settings == {"gpu_layers": 99, "n_cpu_moe": 8}
+    assert command.not_understood == ()
+
+
+def test_a_setting_outranks_its_flag() -> None:
+    assert with_flags({"flags": "-ngl 20 -ts 3,1", "gpu_layers": 30}) == {
+        "flags": "-ngl 20 -ts 3,1",
+        "gpu_layers": 30,
+        "tensor_split": "3,1",
+    }
+
+
+@given(st.text(max_size=80))
+def test_whatever_is_typed_is_read(text: str) -> None:
+    command = parse_flags(text)
+    assert set(command.settings) <= set(SETTINGS)
+    assert all(value is not None for value in command.settings.values())
