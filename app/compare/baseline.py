@@ -30,7 +30,7 @@ class Standing:
 
 def standings(session: Session, public_ids: Collection[str]) -> dict[str, Standing]:
     """Of runs, by public id. Missing are those without a baseline, those that did not finish, and those from before
-    the baseline was measured: a baseline is for what comes after it. Two queries, however many runs."""
+    the baseline was measured: a baseline is for what comes after it. Three queries, however many runs."""
     pairs = [(run, base) for run, base in beside_baselines(session, public_ids) if _is_compared(run, base)]
     compared = [(run, base) for run, base in pairs if run.run_id != base.run_id and not _refusal(run, base)]
     known = main_repetitions(session, {side.run_id for pair in compared for side in pair}) if compared else {}

@@ -1,6 +1,6 @@
 """Pinned baselines: for a machine, a model and a suite, the run that every later one is compared with."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from statistics import median
 from typing import Any, NamedTuple
@@ -12,11 +12,12 @@ from sqlmodel import Session, col
 
 from app.errors import Conflict, NotFound
 from app.i18n import _
-from app.metrics import TRIPLE, is_sound, metrics
+from app.metrics import TRIPLE, belongs, metrics, rounds_of, values_of
 from app.metrics.base import Source
-from app.models import Baseline, Config, Machine, Measurement, Model, Run, SampleRow
-from app.samples import Point
+from app.models import Baseline, Config, Machine, Measurement, Model, Run
+from app.samples import Sample
 from app.store import runs
+from app.store.samples import samples_by_run
 
 
 def pin(session: Session, public_id: str) -> Baseline:
@@ -148,44 +149,28 @@ class Repetitions(NamedTuple):
 
 
 def main_repetitions(session: Session, run_ids: Collection[int]) -> dict[tuple[int, str], Repetitions]:
-    """The triple of each usable sample, by run and metric, without unpacking any events; of several streams at once
-    their median."""
-    columns: list[Any] = [
-        *(SampleRow.run_id, Measurement.metric, Measurement.source, Run.main_point_key),
-        *(SampleRow.point, SampleRow.status, SampleRow.flags, SampleRow.ordinal),
-        *(col(SampleRow.record)[name] for name in ("round", "reuses_cache")),
-        *(getattr(SampleRow, metric) for metric in TRIPLE),
-    ]
+    """The triple of each usable sample, by run and metric; of several streams at once their median."""
     query = (
-        select(*columns)
-        .join(Run, col(Run.id) == col(SampleRow.run_id))
+        select(col(Run.id), col(Run.main_point_key), col(Measurement.metric), col(Measurement.source))
         .join(
             Measurement,
             (col(Measurement.run_id) == col(Run.id)) & (col(Measurement.point_key) == col(Run.main_point_key)),
         )
-        .where(
-            col(SampleRow.run_id).in_(run_ids),
-            col(SampleRow.is_warmup).is_(False),
-            col(Measurement.metric).in_(TRIPLE),
-            col(Measurement.is_shown),
-        )
-        .order_by(col(SampleRow.run_id), col(SampleRow.ordinal))
+        .where(col(Run.id).in_(run_ids), col(Measurement.metric).in_(TRIPLE), col(Measurement.is_shown))
     )
-    rows = session.execute(query)
-    rounds: dict[tuple[int, str], tuple[Source, dict[int, list[float]]]] = {}
-    for run_id, metric, source, main_point_key, at, status, flags, ordinal, number, reuses_cache, *triple in rows:
-        _, by_round = rounds.setdefault((run_id, metric), (source, {}))
-        value, point = triple[TRIPLE.index(metric)], Point(**at)
-        is_counted = is_sound(status, flags) and not _spoils(flags, metric, source) and not reuses_cache
-        if value is not None and is_counted and point.key == main_point_key:
-            by_round.setdefault(ordinal if point.concurrency == 1 else number, []).append(value)
+    samples = samples_by_run(session, run_ids)
     return {
-        key: Repetitions(source, [median(streams) for streams in by_round.values()])
-        for key, (source, by_round) in rounds.items()
+        (run_id, metric): Repetitions(source, _repetitions(samples.get(run_id, ()), point_key, metric, source))
+        for run_id, point_key, metric, source in session.execute(query)
     }
 
 
-def _spoils(flags: Collection[str], key: str, source: Source | None) -> bool:
+def _repetitions(samples: Sequence[Sample], point_key: str, key: str, source: Source) -> list[float]:
     metric = metrics()[key]
-    spoilers = metric.spoiled_by | (metric.server_spoiled_by if source == "server" else frozenset())
-    return any(flag in spoilers for flag in flags)
+    measured = [
+        sample
+        for sample in samples
+        if sample.point.key == point_key and not sample.is_warmup and belongs(sample, metric)
+    ]
+    rounds = (values_of(metric, streams).by_source.get(source) for streams in rounds_of(measured))
+    return [median(streams) for streams in rounds if streams]

@@ -9,7 +9,6 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from app.metrics import triple_of
 from app.models import SampleRow
 from app.samples import CacheDefeat, CountSource, Event, Kind, Point, Sample, ServerFigures, Status, Trace
 
@@ -41,8 +40,6 @@ def add_sample(session: Session, run_id: int, sample: Sample, started_at: dateti
         flags=list(sample.flags),
         error=sample.trace.error,
     )
-    for metric, value in triple_of(sample).items():
-        setattr(row, metric, value)
     session.add(row)
     session.flush()
     return row
