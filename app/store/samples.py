@@ -3,12 +3,13 @@
 import json
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 from datetime import datetime
 from typing import Any
 
 from sqlmodel import Session, col, select
 
+from app.metrics import refreshed_flags
 from app.models import SampleRow
 from app.samples import CacheDefeat, CountSource, Event, Kind, Point, Sample, ServerFigures, Status, Trace
 
@@ -58,6 +59,20 @@ def samples_by_run(session: Session, run_ids: Collection[int]) -> dict[int, list
     return found
 
 
+def refresh_flags(session: Session, run_id: int) -> list[Sample]:
+    """Brings the stored flags of a run to today's rules; gives its samples with them."""
+    rows = session.exec(select(SampleRow).where(SampleRow.run_id == run_id).order_by(col(SampleRow.ordinal))).all()
+    samples = []
+    for row in rows:
+        stored = _sample(row)
+        sample = replace(stored, flags=refreshed_flags(stored))
+        if sample.flags != stored.flags:
+            row.flags = list(sample.flags)
+            session.add(row)
+        samples.append(sample)
+    return samples
+
+
 def _sample(row: SampleRow) -> Sample:
     record = row.record
     return Sample(
@@ -77,18 +92,24 @@ def _sample(row: SampleRow) -> Sample:
 
 
 def _trace(row: SampleRow, stored: Mapping[str, Any]) -> Trace:
-    values = dict(stored)
+    values = _fields_of(Trace, stored)
     server, count_source = values.pop("server"), values.pop("count_source")
     cache_defeat = CacheDefeat(values.pop("cache_defeat"))
     return Trace(
         **values,
         status=Status(row.status),
         events=unpack_events(row.events),
-        server=ServerFigures(**server) if server is not None else None,
+        server=ServerFigures(**_fields_of(ServerFigures, server)) if server is not None else None,
         count_source=CountSource(count_source) if count_source else None,
         cache_defeat=cache_defeat,
         error=row.error,
     )
+
+
+def _fields_of(kind: type[Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what records of other versions hold besides."""
+    names = {field.name for field in fields(kind)}
+    return {name: value for name, value in stored.items() if name in names}
 
 
 def pack_events(events: Sequence[Event]) -> bytes:

@@ -1,4 +1,4 @@
-"""Numbers stand in one place: a sample's triple is computed from the sample, and a run says what it was derived with."""
+"""One number, one place: a sample's triple is computed from it, and a run knows what it was derived with."""
 
 import sqlalchemy as sa
 from alembic import op
