@@ -213,6 +213,7 @@ def _create_engine(url: URL) -> Engine:
 def _set_pragmas(connection: Any, _record: object) -> None:
     for pragma in (f"busy_timeout={BUSY_TIMEOUT_MS}", "foreign_keys=ON", "synchronous=NORMAL"):
         connection.execute(f"PRAGMA {pragma}")
+    connection.create_function("casefold", 1, lambda text: text and text.casefold(), deterministic=True)
 
 
 def _begin(connection: Connection) -> None:

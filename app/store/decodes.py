@@ -10,10 +10,10 @@ from app.metrics import TRIPLE
 from app.models import Config, Machine, Measurement, Model, Run, StatedGeometry
 from app.samples import Point
 from app.store.drafts import Drafts, drafts_of
-from app.store.filters import COUNTS
 from app.store.hardware import Hardware, as_known
 from app.store.machines import MachineDevice, devices
 from app.store.models import Told, best
+from app.store.run_filter import COUNTS
 
 
 class Decode(NamedTuple):

@@ -10,8 +10,8 @@ from app.metrics import TRIPLE, Measured
 from app.models import Config, Model, Run
 from app.store import hardware
 from app.store.configs import snapshot_of
-from app.store.filters import COUNTS
 from app.store.measurements import measurements_by_run
+from app.store.run_filter import COUNTS
 
 
 @dataclass(frozen=True)

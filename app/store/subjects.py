@@ -12,8 +12,8 @@ from app.metrics.base import Source
 from app.models import Measurement, Run
 from app.samples import Point
 from app.store import baselines, runs
-from app.store.filters import COUNTS
 from app.store.previous import previous
+from app.store.run_filter import COUNTS
 
 FEWEST, MOST = 2, 8
 NEWEST_RUNS = 30

@@ -142,7 +142,7 @@ def test_hidden_runs_are_left_out_and_counted(client: TestClient, ids: list[str]
         ("metric=speed", "&#39;speed&#39; is not a metric"),
         ("by=colour", "Series are made by one of"),
         ("from=yesterday", "A day is written like 2026-11-20"),
-        ("from=2026-11-20&to=2026-11-01", "ends before it begins"),
+        ("from=2026-11-20&to=2026-11-01", "first day is after the last"),
         ("only=Q4", "written field:value"),
     ],
 )
