@@ -18,9 +18,7 @@ def runs(
     suite: Annotated[str | None, typer.Option(help="Only this suite.")] = None,
     status: Annotated[str | None, typer.Option(help="Only runs in this state.")] = None,
     engine: Annotated[str | None, typer.Option(help="Only this engine, such as vllm.")] = None,
-    config: Annotated[
-        str | None, typer.Option(help="Only this configuration: its fingerprint or the start of it.")
-    ] = None,
+    config: Annotated[str | None, typer.Option(help="Only this configuration, by its fingerprint.")] = None,
     label: Annotated[str | None, typer.Option(help="Only runs with this label.")] = None,
     since: Annotated[str | None, typer.Option(metavar="DAY", help="Started on this day or later, UTC.")] = None,
     until: Annotated[str | None, typer.Option(metavar="DAY", help="Started on this day or earlier, UTC.")] = None,

@@ -94,7 +94,8 @@ class RunFilter:
         problems = []
         for name, text in _by_field(given).items():
             try:
-                values[name] = getattr(cls(**{name: _value(name, text)}), name)
+                checked: dict[str, Any] = {name: _value(name, text)}
+                values[name] = getattr(cls(**checked), name)
             except BadInput as error:
                 problems.append(str(error))
         try:
@@ -117,10 +118,10 @@ FIELDS = tuple(field.name for field in fields(RunFilter))
 
 
 def _by_field(given: Mapping[str, str | None]) -> dict[str, str]:
-    """Of an alias and its field, both given, the field counts."""
-    named = {ALIASES.get(name, name): text for name, text in given.items() if name in ALIASES}
-    named |= {name: text for name, text in given.items() if name in FIELDS and (text or name not in named)}
-    return {name: text.strip() for name in FIELDS if (text := named.get(name)) and text.strip()}
+    """What is not blank; of a field and an older name of it, both given, the field counts."""
+    stripped = {name: stated for name, text in given.items() if (stated := (text or "").strip())}
+    named = {field: stripped[alias] for alias, field in ALIASES.items() if alias in stripped} | stripped
+    return {name: named[name] for name in FIELDS if name in named}
 
 
 def _value(name: str, text: str) -> str | date:

@@ -71,10 +71,8 @@ def test_filters(database: Database, ids: list[str]) -> None:
     with database.read() as session:
         runs = session.exec(select(Run)).all()
         labelled = sum(run.labels == ["night"] for run in runs)
-        early = sum(
-            run.started_at is not None and run.started_at < START + timedelta(days=3, hours=-9, minutes=-30)
-            for run in runs
-        )
+        last_early_day = START.date() + timedelta(days=2)
+        early = sum(run.started_at is not None and run.started_at.date() <= last_early_day for run in runs)
         for where, expected in (
             (RunFilter(machine="strix-halo"), half),
             (RunFilter(model="Llama-3.3-70B"), half),
@@ -83,8 +81,8 @@ def test_filters(database: Database, ids: list[str]) -> None:
             (RunFilter(label="night"), labelled),
             (RunFilter(label="nigh"), 0),
             (RunFilter(label='%"'), 0),
-            (RunFilter(until=START.date() + timedelta(days=2)), early),
-            (RunFilter(since=START.date() + timedelta(days=3)), len(ids) - early),
+            (RunFilter(until=last_early_day), early),
+            (RunFilter(since=last_early_day + timedelta(days=1)), len(ids) - early),
             (RunFilter(machine="strix-halo", model="Llama-3.3-70B"), 0),
             (
                 RunFilter(machine="strix-halo", model="Qwen3-30B-A3B", suite="triple", engine="llama.cpp"),
