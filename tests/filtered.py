@@ -10,7 +10,7 @@ from app.store import annotations
 from tests.seed import seed
 
 STATES = ("done", "done", "done", "failed", "cancelled")
-LABELS = ([], ["fast"], ["Fast", "night"], ["Übertaktet"], ["fast lane"])
+LABELS: tuple[list[str], ...] = ([], ["fast"], ["Fast", "night"], ["Übertaktet"], ["fast lane"])
 NOTES = ("", "Fans at 80 %", "quiet ROOM")
 
 

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 from sqlmodel import Session, col, select, update
+from typer.testing import CliRunner
 
 from app import metrics
+from app.cli import app
 from app.db import Database
 from app.models import Measurement, Run, SampleRow
 from app.runner import OUTDATED_AT_ONCE, Runner, workers
@@ -203,3 +205,20 @@ def test_records_of_other_versions_are_read(database: Database) -> None:
         run = session.exec(select(Run).where(Run.public_id == public_id)).one()
         (read,) = samples_of(session, run.id or 0)
     assert read.trace.output_tokens == sample().trace.output_tokens
+
+
+def test_a_command_that_reads_brings_earlier_runs_up_to_date_first(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROOFMARK_DATA_DIR", str(settings.data_dir))
+    with database.write() as session:
+        seed(session, runs=1, detailed=0)
+    (public_id,) = watched_runs(database, 1)
+    result = CliRunner().invoke(app, ["show", public_id, "--json"])
+    assert result.exception is None
+    with database.read() as session:
+        assert energies(session) == [(16.0, 2)]
+    with database.write() as session:
+        _as_of_an_older_version(session)
+    monkeypatch.setattr("app.cli.common.LONGEST_WAIT_S", -1.0)
+    assert "`roofmark serve` computes them anew" in CliRunner().invoke(app, ["runs"]).stderr

@@ -1,5 +1,6 @@
 """One filter: every query gives the same runs for it, on both databases."""
 
+from collections.abc import Callable
 from datetime import date
 
 import pytest
@@ -25,7 +26,7 @@ def fits(session: Session, run: Run, asked: dict[str, str]) -> bool:
     labels = {label.casefold() for label in [*run.labels, *(config.labels if config else [])]}
     texts = _texts(run, server, config, model) | {machine.name, server.name}
     day = run.started_at.date() if run.started_at else None
-    answers = {
+    answers: dict[str, Callable[[str], bool]] = {
         "status": lambda text: run.status == text.lower(),
         "machine": lambda text: machine.slug == text.lower(),
         "server": lambda text: server.slug == text.lower(),
