@@ -260,7 +260,7 @@ class Run(SQLModel, table=True):
     worker_instance: str | None = Field(default=None, max_length=40)
     """Which data folder's lock file tells whether the worker lives; see runner/workers.py."""
     error: str | None = None
-    metrics_digest: str | None = Field(default=None, max_length=64)
+    metrics_digest: str | None = Field(default=None, max_length=64, index=True)
     """Formulas and flag rules that its measurements were derived with (`metrics.derivation_digest`); None: unknown."""
 
 

@@ -1,6 +1,6 @@
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import exists, func
+from sqlalchemy import exists, or_
 from sqlmodel import Session, col, delete, select, update
 
 from app.metrics import Measured, derivation_digest, measure
@@ -24,8 +24,10 @@ def outdated(session: Session, limit: int, before: int | None = None) -> Sequenc
     them from anew; the newest first, only those that are smaller than `before`."""
     run_id = col(Run.id)
     is_sampled = exists().where(col(SampleRow.run_id) == run_id)
-    is_current = func.coalesce(col(Run.metrics_digest), "") == derivation_digest()
-    query = select(run_id).where(col(Run.status).in_(ENDED_STATES), ~is_current, is_sampled)
+    digest, current = col(Run.metrics_digest), derivation_digest()
+    # not `!=`, for which no index is of use; by itself, or SQLite would walk through all runs in the order asked for
+    others = select(run_id).where(or_(digest.is_(None), digest < current, digest > current)).correlate(None)
+    query = select(run_id).where(run_id.in_(others), col(Run.status).in_(ENDED_STATES), is_sampled)
     if before is not None:
         query = query.where(run_id < before)
     return session.execute(query.order_by(run_id.desc()).limit(limit)).scalars().all()

@@ -16,10 +16,12 @@ def upgrade() -> None:
     with op.batch_alter_table("run") as batch:
         batch.drop_column("heartbeat_at")
         batch.add_column(sa.Column("metrics_digest", sa.String(length=64), nullable=True))
+    op.create_index("ix_run_metrics_digest", "run", ["metrics_digest"])
 
 
 def downgrade() -> None:
     """The triple of a sample is null then: an older version shows no baseline verdict of the runs that are there."""
+    op.drop_index("ix_run_metrics_digest", "run")
     with op.batch_alter_table("run") as batch:
         batch.drop_column("metrics_digest")
         batch.add_column(sa.Column("heartbeat_at", sa.DateTime(timezone=True), nullable=True))
