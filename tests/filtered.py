@@ -48,7 +48,7 @@ def _single(session: Session) -> Iterator[tuple[str, str]]:
         "config": [fingerprint[:10] for fingerprint in session.exec(select(Config.fingerprint)).all()],
         "engine": ["llama.cpp", "OpenAI", "nonesuch"],
         "label": ["fast", "FAST", "night", "übertaktet", "ÜBERTAKTET", "fas", "fast lane"],
-        "text": ["fans", "ROOM quiet", "q8_0", "fast", "seed000007", "llama", "nowhere"],
+        "text": ["fans", "ROOM quiet", "q8_0", "fast", "seed000007", "llama", "ÜBERTAKTET", "nowhere"],
         "hidden": ["only", "without"],
         "since": ["2026-09-01"],
         "until": ["2026-09-15"],

@@ -21,20 +21,20 @@ class _Values(FunctionElement[Any]):
     inherit_cache = True
 
 
-class _CaseFolded(FunctionElement[str]):
+class _Lowered(FunctionElement[str]):
     """Of a text."""
 
-    name = "casefolded"
+    name = "lowered"
     inherit_cache = True
 
 
-@compiles(_CaseFolded, "sqlite")
-def _sqlite_casefolded(element: FunctionElement[Any], compiler: Any, **options: Any) -> str:
-    return f"casefold({compiler.process(element.clauses, **options)})"  # db.py: SQLite's lower() is for ASCII only
+@compiles(_Lowered, "sqlite")
+def _sqlite_lowered(element: FunctionElement[Any], compiler: Any, **options: Any) -> str:
+    return f"unicode_lower({compiler.process(element.clauses, **options)})"  # db.py: SQLite's lower() is for ASCII only
 
 
-@compiles(_CaseFolded, "postgresql")
-def _postgresql_casefolded(element: FunctionElement[Any], compiler: Any, **options: Any) -> str:
+@compiles(_Lowered, "postgresql")
+def _postgresql_lowered(element: FunctionElement[Any], compiler: Any, **options: Any) -> str:
     return f"lower({compiler.process(element.clauses, **options)})"
 
 
@@ -54,15 +54,24 @@ def _postgresql_values(element: FunctionElement[Any], compiler: Any, **options: 
     return f"json_each_text({compiler.process(element.clauses, **options)})"
 
 
-def casefolded(text: Any) -> Any:
+def lowered(text: Any) -> Any:
     """A column or a text, to be compared with another one without regard to upper and lower case."""
-    return type_coerce(_CaseFolded(literal(text) if isinstance(text, str) else text), String)
+    return type_coerce(_Lowered(literal(text) if isinstance(text, str) else text), String)
+
+
+def contains(column: Any, text: str) -> ColumnElement[bool]:
+    """Whether a column contains `text`, in whatever case."""
+    if text.isascii():  # for which the databases' own way is right, and quicker
+        clause: ColumnElement[bool] = column.icontains(text, autoescape=True)
+    else:
+        clause = lowered(column).contains(text.lower(), autoescape=True)
+    return clause
 
 
 def has_item(column: Any, item: str) -> ColumnElement[bool]:
     """Whether a list holds `item` as a whole, in whatever case."""
     rows = _Items(column).table_valued("value")
-    is_there = exists().select_from(rows).where(casefolded(rows.c.value) == casefolded(item))
+    is_there = exists().select_from(rows).where(lowered(rows.c.value) == lowered(item))
     return _is_filled(column) & is_there
 
 
@@ -88,4 +97,4 @@ def _is_filled(column: Any) -> ColumnElement[bool]:
 
 def _any_has(rows: FunctionElement[Any], text: str) -> Exists:
     found = rows.table_valued("value")
-    return exists().select_from(found).where(found.c.value.icontains(text, autoescape=True))
+    return exists().select_from(found).where(contains(found.c.value, text))

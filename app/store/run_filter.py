@@ -15,7 +15,7 @@ from app.errors import BadInput
 from app.i18n import _, enumerated
 from app.kept import kept
 from app.models import RUN_STATES, Config, Machine, Model, Run, Server
-from app.store.json_columns import any_item_has, any_value_has, casefolded, has_item, items
+from app.store.json_columns import any_item_has, any_value_has, contains, has_item, items, lowered
 
 HIDDEN = ("only", "without")
 LONGEST = 600
@@ -140,11 +140,11 @@ def _value(name: str, text: str) -> str | date:
 
 def conditions(run_filter: RunFilter) -> list[ColumnElement[bool]]:
     """On the rows of `run` alone, whatever else a query joins: pass them to its `where`."""
-    asked = {
+    by_field = {
         "status": lambda status: col(Run.status) == status,
         "machine": lambda slug: col(Run.machine_id).in_(_ids(Machine, col(Machine.slug) == slug)),
         "server": lambda slug: col(Run.server_id).in_(_ids(Server, col(Server.slug) == slug)),
-        "model": lambda name: _config_has(casefolded(Model.name) == casefolded(name)),
+        "model": lambda name: _config_has(lowered(Model.name) == lowered(name)),
         "suite": lambda key: col(Run.suite_key) == key,
         "config": lambda start: _config_has(col(Config.fingerprint).startswith(start, autoescape=True)),
         "text": lambda words: [_mentions(word) for word in words.split()],
@@ -154,11 +154,11 @@ def conditions(run_filter: RunFilter) -> list[ColumnElement[bool]]:
         "since": lambda day: col(Run.started_at) >= datetime.combine(day, time(), UTC),
         "until": _until,
     }
-    found: list[ColumnElement[bool]] = []
+    clauses: list[ColumnElement[bool]] = []
     for name, value in run_filter.values.items():
-        condition = asked[name](value)
-        found += condition if isinstance(condition, list) else [condition]
-    return found
+        clause = by_field[name](value)
+        clauses += clause if isinstance(clause, list) else [clause]
+    return clauses
 
 
 def _until(day: date) -> Any:
@@ -187,7 +187,7 @@ def _engine_is(matches: Any) -> ColumnElement[bool]:
 
 def _mentions(word: str) -> ColumnElement[bool]:
     def has(column: Any) -> ColumnElement[bool]:
-        return col(column).icontains(word, autoescape=True)
+        return contains(col(column), word)
 
     of_config = (Config.note, Config.engine_version, Model.name, Model.quantization)
     return or_(
@@ -241,13 +241,13 @@ def _titled(rows: Sequence[_Named]) -> list[tuple[str, str]]:
 
 def known_labels(session: Session) -> list[str]:
     """Of runs and of configurations, each once, in order."""
-    found: set[str] = set()
+    labels: set[str] = set()
     for table in (Run, Config):
         label = items(col(table.labels))
         with_labels = cast(col(table.labels), String) != "[]"  # most have none, and need no look inside
-        found.update(
+        labels.update(
             session.execute(
                 select(label.c.value).join_from(table, label, true()).where(with_labels).distinct()
             ).scalars()
         )
-    return sorted(found, key=str.casefold)
+    return sorted(labels, key=str.casefold)
