@@ -216,6 +216,12 @@ def _create_engine(url: URL) -> Engine:
 def _set_pragmas(connection: Any, _record: object) -> None:
     for pragma in (f"busy_timeout={BUSY_TIMEOUT_MS}", "foreign_keys=ON", "synchronous=NORMAL"):
         connection.execute(f"PRAGMA {pragma}")
+    connection.create_function("unicode_lower", 1, _lower, deterministic=True)
+
+
+def _lower(value: Any) -> Any:
+    """SQLite's own knows ASCII only; what stands in JSON may be a number."""
+    return value.lower() if isinstance(value, str) else value
 
 
 def _begin(connection: Connection) -> None:

@@ -255,12 +255,13 @@ class Run(SQLModel, table=True):
     queued_at: datetime = Field(default_factory=now)
     started_at: datetime | None = Field(default=None, index=True)
     finished_at: datetime | None = None
-    heartbeat_at: datetime | None = None
     cancel_requested_at: datetime | None = None
     worker_pid: int | None = None
     worker_instance: str | None = Field(default=None, max_length=40)
     """Which data folder's lock file tells whether the worker lives; see runner/workers.py."""
     error: str | None = None
+    metrics_digest: str | None = Field(default=None, max_length=64, index=True)
+    """Formulas and flag rules that its measurements were derived with (`metrics.derivation_digest`); None: unknown."""
 
 
 class SampleRow(SQLModel, table=True):
@@ -274,9 +275,6 @@ class SampleRow(SQLModel, table=True):
     is_warmup: bool = False
     status: str = Field(max_length=12)
     started_at: datetime | None = None
-    ttft_ms: float | None = None
-    prefill_tokens_per_s: float | None = None
-    decode_tokens_per_s: float | None = None
     record: dict[str, Any] = _json(dict)
     """Everything of `samples.Sample` except events, flags and error."""
     events: bytes = Field(sa_column=Column(LargeBinary, nullable=False))

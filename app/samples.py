@@ -125,16 +125,12 @@ class Trace:
     """What the request that was answered did against the prompt cache."""
     text_sha256: str | None = None
     """SHA-256 of the answer text (without reasoning and tool calls), UTF-8."""
-    text_chars: int = 0
-    headers_ms: float | None = None
     end_ms: float | None = None
     """When the last byte was read, or when reading stopped."""
     sent_ns: int = 0
     """t0 on the clock of the process that measured (`perf_counter_ns`): orders requests that ran at the same time."""
     connect_ms: float | None = None
     """Time to connect, when this request had to; never inside TTFT."""
-    reads: int = 0
-    """How many pieces the bytes arrived in."""
     lag_ms: float | None = None
     """How late our own reader was, on average: it waited for a processor. None where the system does not tell."""
     not_streamed: bool = False

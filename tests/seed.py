@@ -220,10 +220,7 @@ def made_sample(
         count_source=CountSource.USAGE,
         finish_reason="length",
         text_sha256=f"{ordinal:064x}",
-        text_chars=4 * point.output_tokens,
-        headers_ms=3.1,
         end_ms=last + 0.4,
-        reads=point.output_tokens,
         server=ServerFigures(
             prompt_tokens=point.prompt_tokens,
             prompt_ms=ttft_ms * 0.97,

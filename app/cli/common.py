@@ -2,9 +2,10 @@
 
 import logging
 import tempfile
+import time
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
 import typer
@@ -14,6 +15,12 @@ from app.db import Database
 from app.errors import RoofmarkError, StorageProblem
 from app.migrating import migrate
 from app.settings import Settings
+
+if TYPE_CHECKING:
+    from app.runner import Runner
+
+LONGEST_WAIT_S = 10.0
+"""A command that only reads computes earlier runs anew for no longer than this."""
 
 
 def say(text: str, *, err: bool = False, nl: bool = True) -> None:
@@ -41,17 +48,31 @@ def open_database(settings: Settings) -> Database:
 
 
 def open_runs() -> Database:
-    """For a command about runs: those whose worker died are ended first."""
+    """For a command about runs: those whose worker died are ended first, and numbers brought to today's formulas."""
     from app.runner import Runner
 
     settings = Settings()
     log_to_file(settings)
     database = open_database(settings)
     try:
-        Runner(database, settings).dispatch()
+        runner = Runner(database, settings)
+        runner.dispatch()
+        _bring_up_to_date(runner)
     except StorageProblem as error:  # what cannot be written must not keep anybody from reading
         say(f"roofmark: {error}", err=True)
     return database
+
+
+def _bring_up_to_date(runner: "Runner") -> None:
+    """All runs of a notebook of usual size; of a large one the newest, and `roofmark serve` does the rest."""
+    ends_at = time.monotonic() + LONGEST_WAIT_S
+    while not runner.is_measuring() and runner.bring_up_to_date():
+        if time.monotonic() > ends_at:
+            say(
+                "Older runs still have the numbers of an earlier version: `roofmark serve` computes them anew.",
+                err=True,
+            )
+            return
 
 
 def log_to_file(settings: Settings) -> None:

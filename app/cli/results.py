@@ -17,9 +17,15 @@ def runs(
     model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
     suite: Annotated[str | None, typer.Option(help="Only this suite.")] = None,
     status: Annotated[str | None, typer.Option(help="Only runs in this state.")] = None,
+    engine: Annotated[str | None, typer.Option(help="Only this engine, such as vllm.")] = None,
+    config: Annotated[str | None, typer.Option(help="Only this configuration, by its fingerprint.")] = None,
     label: Annotated[str | None, typer.Option(help="Only runs with this label.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="DAY", help="Started on this day or later, UTC.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="DAY", help="Started on this day or earlier, UTC.")] = None,
     hidden: Annotated[str | None, typer.Option(help="only hidden runs, or without them.")] = None,
-    search: Annotated[str | None, typer.Option(help="Words of notes, labels, settings, ...")] = None,
+    text: Annotated[
+        str | None, typer.Option("--text", "--search", help="Words of notes, labels, settings, ...")
+    ] = None,
     sort: Annotated[str, typer.Option(help="queued, started, model, ttft, prefill, decode, ...")] = "queued",
     ascending: Annotated[bool, typer.Option("--ascending", help="Smallest or oldest first.")] = False,
     page: Annotated[int, typer.Option(min=1)] = 1,
@@ -28,10 +34,13 @@ def runs(
 ) -> None:
     """List runs with their triple."""
     from app.cli.show import list_them
-    from app.store.filters import Filter
+    from app.store.run_filter import RunFilter
 
-    where = Filter(status, machine, server, model, suite, text=search, label=label, hidden=hidden)
-    list_them(where, sort, not ascending, page, per_page, as_json)
+    asked = {
+        **{"status": status, "machine": machine, "server": server, "model": model, "suite": suite, "config": config},
+        **{"engine": engine, "text": text, "label": label, "hidden": hidden, "since": since, "until": until},
+    }
+    list_them(RunFilter.parse(asked), sort, not ascending, page, per_page, as_json)
 
 
 @commands.command()

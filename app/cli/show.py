@@ -4,8 +4,8 @@ from app.cli.common import open_runs, print_json, say
 from app.cli.text import run_text
 from app.document import run_document, runs_document
 from app.store import subjects
-from app.store.filters import Filter
 from app.store.listing import Row, list_runs
+from app.store.run_filter import RunFilter
 from app.units import ago, number
 
 
@@ -18,7 +18,7 @@ def show(name: str, as_json: bool) -> None:
         say(run_text(document))
 
 
-def list_them(where: Filter, sort: str, descending: bool, page: int, per_page: int, as_json: bool) -> None:
+def list_them(where: RunFilter, sort: str, descending: bool, page: int, per_page: int, as_json: bool) -> None:
     with open_runs().read() as session:
         rows, total = list_runs(session, where, sort, descending, page, per_page)
     if as_json:

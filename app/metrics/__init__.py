@@ -1,6 +1,8 @@
 """Metrics: from the samples of a run to its numbers. Pure: the same samples always give the same numbers."""
 
+import hashlib
 import importlib
+import json
 import pkgutil
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +14,7 @@ from statistics import median
 from app import i18n
 from app.metrics import clock
 from app.metrics.base import NULL_REASONS, Metric, Reading, Source, null
-from app.metrics.flags import FLAGS, NO_WHOLE_ANSWER, flags_of, is_sound, is_usable
+from app.metrics.flags import FLAGS, NO_WHOLE_ANSWER, flags_of, is_sound, is_usable, refreshed_flags
 from app.metrics.overlap import with_prefill_overlaps
 from app.metrics.prefill import MIN_FRESH_TOKENS, fresh_prompt_tokens
 from app.metrics.summary import difference_interval, summarise
@@ -25,11 +27,13 @@ __all__ = [
     "Measured",
     "Values",
     "belongs",
+    "derivation_digest",
     "flags_of",
     "is_sound",
     "is_usable",
     "measure",
     "metrics",
+    "refreshed_flags",
     "rounds_of",
     "triple_of",
     "values_of",
@@ -39,6 +43,19 @@ TRIPLE = ("ttft_ms", "prefill_tokens_per_s", "decode_tokens_per_s")
 
 SOURCE_ORDER: dict[str, tuple[Source, ...]] = {"prefill_tokens_per_s": ("server", "slope", "client", "import")}
 """Which source's value is shown where only one has room; elsewhere the client's comes first."""
+
+DERIVATION_VERSION = 1
+"""Raised when what all metrics share changes: statistics, the order of sources, which samples count."""
+
+
+def derivation_digest() -> str:
+    """Of all formulas and flag rules: a run that was derived with another digest is derived anew.
+
+    So a metric that is added later is computed for earlier runs, too.
+    """
+    formulas = {key: metric.formula_version for key, metric in _metrics(i18n.ENGLISH).items()}
+    rules = {key: flag.rule_version for key, flag in FLAGS.items()}
+    return hashlib.sha256(json.dumps([DERIVATION_VERSION, formulas, rules], sort_keys=True).encode()).hexdigest()
 
 
 def metrics() -> dict[str, Metric]:

@@ -22,7 +22,10 @@ class Flag:
     advice: str
     disqualifies: bool
     """Keeps the sample out of all statistics."""
-    holds: Callable[[Sample], bool]
+    holds: Callable[[Sample], bool | None]
+    """None where the sample does not record what the rule asks for: what was flagged while measuring stays then."""
+    rule_version: int = 1
+    """Raised when `holds` changes: the flags of earlier runs are then computed anew."""
 
     @property
     def title(self) -> str:
@@ -94,9 +97,18 @@ def _implausible(sample: Sample) -> bool:
     )
 
 
-def _loop_lag(sample: Sample) -> bool:
+def _interrupted(sample: Sample) -> bool | None:
+    slept_s = sample.sensors.get("slept_s")
+    if sample.sensors.get("cancelled") or slept_s is None:
+        return sample.sensors.get("cancelled")
+    return bool(slept_s >= SLEPT_S)
+
+
+def _loop_lag(sample: Sample) -> bool | None:
     lag_ms, gaps, first_ms = sample.trace.lag_ms, clock.gaps_ms(sample.trace), clock.first_token_ms(sample.trace)
-    if lag_ms is None or lag_ms <= LAG_MS:
+    if lag_ms is None:
+        return None
+    if lag_ms <= LAG_MS:
         return False
     is_late_first = first_ms is not None and lag_ms > LAG_SHARE * first_ms
     return is_late_first or (bool(gaps) and lag_ms > LAG_SHARE * sum(gaps) / len(gaps))
@@ -110,7 +122,7 @@ FLAGS = {
             "The sample was cut short or torn apart: the run was cancelled, or this machine slept, in its middle.",
             "Measure again and let the run come to its end on a machine that stays awake.",
             True,
-            lambda s: bool(s.sensors.get("cancelled")) or s.sensors.get("slept_s", 0.0) >= SLEPT_S,
+            _interrupted,
         ),
         Flag(
             "incomplete",
@@ -224,7 +236,7 @@ FLAGS = {
             "The server was working for somebody else at the same time.",
             "Measure again while nobody else uses the server.",
             True,
-            lambda s: bool(s.sensors.get("server_was_busy")),
+            lambda s: s.sensors.get("server_was_busy"),
         ),
         Flag(
             "loop_lag",
@@ -242,6 +254,15 @@ def flags_of(sample: Sample) -> tuple[str, ...]:
     if sample.trace.status is Status.FAILED:
         return ()
     return tuple(key for key, flag in FLAGS.items() if flag.holds(sample))
+
+
+def refreshed_flags(sample: Sample) -> tuple[str, ...]:
+    """The flags of a stored sample by today's rules. Those that its record cannot decide stay as they were."""
+    if sample.trace.status is Status.FAILED:
+        return sample.flags
+    verdicts = {key: flag.holds(sample) for key, flag in FLAGS.items()}
+    decided = [key for key, holds in verdicts.items() if holds or (holds is None and key in sample.flags)]
+    return (*decided, *(key for key in sample.flags if key not in FLAGS))
 
 
 def is_usable(sample: Sample) -> bool:

@@ -55,8 +55,8 @@ class Runner:
         self._lock = threading.Lock()
         self._probes = threading.BoundedSemaphore(PROBES_AT_ONCE)
         self._stopping = threading.Event()
-        self._recomputed = 0
-        """Runs up to this id are of today's formulas."""
+        self._recomputed: int | None = None
+        """Runs from this id on are of today's formulas."""
         self._thread: threading.Thread | None = None
 
     # --- runs ---
@@ -181,24 +181,24 @@ class Runner:
             self._thread.join(timeout=5)
 
     def bring_up_to_date(self) -> bool:
-        """Computes the numbers of some runs that are of older formulas anew from their samples.
+        """Derives some runs that are of older formulas or flag rules anew from their samples, the newest first.
 
         Returns whether there may be more. Each run is tried once; one that cannot be computed keeps what it has.
         """
         with self._database.read() as session:
-            found = measurements.outdated(session, OUTDATED_AT_ONCE, after=self._recomputed)
-        for run_id in found:
+            run_ids = measurements.outdated(session, OUTDATED_AT_ONCE, before=self._recomputed)
+        for run_id in run_ids:
             if self._stopping.is_set():
                 break
             try:
                 with self._database.write() as session:
-                    measurements.derive(session, run_id)
+                    measurements.derive_anew(session, run_id)
             except RoofmarkError:  # a busy database or a full disk: to be tried again
                 raise
             except Exception:
                 log.exception("the numbers of run %d could not be computed anew", run_id)
             self._recomputed = run_id
-        return bool(found)
+        return bool(run_ids)
 
     def is_measuring(self) -> bool:
         """Whether a worker of this data folder is at work, from which computing would take processor time."""

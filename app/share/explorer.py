@@ -39,7 +39,7 @@ def snapshot(session: Session, given: Mapping[str, str], options: frozenset[Opti
             raise Withheld(withheld)
         raise BadInput(_("There is nothing in this view that could be shared."))
     title = f"{sheet.y.title} against {inside(sheet.x.title)}"
-    days = [day for day in (sheet.view.since, sheet.view.until) if day]
+    days = [day for day in (sheet.view.where.since, sheet.view.where.until) if day]
     period = " to ".join(f"{day:%Y-%m-%d}" for day in days)
     return Snapshot(
         kind=KIND,

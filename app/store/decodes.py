@@ -11,10 +11,10 @@ from app.metrics.token_counts import TokenCounts
 from app.models import Config, Machine, Measurement, Model, Run, StatedGeometry
 from app.samples import Point
 from app.store.drafts import Drafts, drafts_of
-from app.store.filters import COUNTS
 from app.store.hardware import Hardware, as_known, gpu_share_of
 from app.store.machines import MachineDevice, devices
 from app.store.models import Told, best
+from app.store.run_filter import COUNTS
 from app.store.token_counts import token_counts
 
 

@@ -5,8 +5,6 @@ An observation is a run at one of its points. Only runs that are done, not hidde
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import String, cast, func, null, select
@@ -16,23 +14,8 @@ from sqlmodel import Session, col
 from app.kept import kept
 from app.models import Config, Machine, Measurement, Model, Run, Server
 from app.samples import Point
-from app.store.filters import COUNTS
 from app.store.models import Told, all_stated, best
-
-
-@dataclass(frozen=True)
-class Where:
-    """Which runs to look at; None means all."""
-
-    machine: str | None = None
-    """A slug."""
-    model: str | None = None
-    suite: str | None = None
-    engine: str | None = None
-    label: str | None = None
-    """Of the run or of its configuration."""
-    since: datetime | None = None
-    until: datetime | None = None
+from app.store.run_filter import COUNTS, RunFilter, conditions
 
 
 class Place(NamedTuple):
@@ -58,7 +41,7 @@ class Found(NamedTuple):
 
 def observations(
     session: Session,
-    where: Where,
+    where: RunFilter,
     metrics: Sequence[str],
     source: str | None = None,
     is_main_only: bool = True,
@@ -91,38 +74,18 @@ def observations(
             is_it &= col(table.point_key) == col(Run.main_point_key)
         query = query.join(table, is_it, isouter=number > 0)
     # plain columns in blocks, as in the history: thousands of rows that live on are felt in garbage collection
-    rows = session.connection().execute(_filtered(query, where))
+    is_wanted = (*_COUNTED, *conditions(where))
+    rows = session.connection().execute(query.where(*is_wanted))
     width = len(Place._fields)
     read: dict[tuple[Any, ...], list[Observation]] = {}
     for block in rows.partitions(500):
         for row in block:
             read.setdefault(row[:width], []).append(row[width:])
-    runs: int = session.execute(_filtered(select(func.count(col(Run.id))), where)).scalar_one()
+    runs: int = session.execute(select(func.count(col(Run.id))).where(*is_wanted)).scalar_one()
     return Found({Place._make(place): read[place] for place in sorted(read)}, runs)
 
 
-def _filtered(query: Any, where: Where) -> Any:
-    query = query.where(col(Run.status) == "done", COUNTS, col(Run.config_id).is_not(None))
-    if where.machine is not None:
-        query = query.join(Machine, col(Machine.id) == col(Run.machine_id)).where(col(Machine.slug) == where.machine)
-    if where.model is not None or where.engine is not None or where.label is not None:
-        query = query.join(Config, col(Config.id) == col(Run.config_id))
-    if where.model is not None:
-        query = query.join(Model, col(Model.id) == col(Config.model_id)).where(col(Model.name) == where.model)
-    if where.engine is not None:
-        query = query.where(col(Config.engine) == where.engine)
-    if where.suite is not None:
-        query = query.where(col(Run.suite_key) == where.suite)
-    if where.label is not None:
-        # as it stands within a stored list: quotes inside a label are escaped there, so that nothing else matches
-        stored = json.dumps(where.label)
-        lists = [cast(col(labels), String) for labels in (Run.labels, Config.labels)]
-        query = query.where(lists[0].contains(stored, autoescape=True) | lists[1].contains(stored, autoescape=True))
-    if where.since is not None:
-        query = query.where(col(Run.started_at) >= where.since)
-    if where.until is not None:
-        query = query.where(col(Run.started_at) <= where.until)
-    return query
+_COUNTED = (col(Run.status) == "done", COUNTS, col(Run.config_id).is_not(None))
 
 
 class Frozen(NamedTuple):
@@ -172,7 +135,7 @@ def known(session: Session) -> Known:
     ).all()
     machines = session.execute(select(Machine).order_by(col(Machine.name))).scalars().all()
     servers = session.execute(select(col(Server.slug), col(Server.name))).all()
-    kinds = session.execute(_filtered(select(col(Run.suite_key), cast(col(Run.labels), String)).distinct(), Where()))
+    kinds = session.execute(select(col(Run.suite_key), cast(col(Run.labels), String)).where(*_COUNTED).distinct())
     found = kinds.all()
     stated = all_stated(session)
     return Known(
@@ -202,7 +165,7 @@ class Played(NamedTuple):
 @kept(2)
 def played(session: Session) -> set[Played]:
     """In the newest run of each configuration and suite version: about all that there is, without reading all of it."""
-    newest = _filtered(select(func.max(col(Run.id))), Where()).group_by(col(Run.config_id), col(Run.suite_sha256))
+    newest = select(func.max(col(Run.id))).where(*_COUNTED).group_by(col(Run.config_id), col(Run.suite_sha256))
     rows = session.execute(
         select(col(Measurement.metric), col(Measurement.point_key))
         .where(col(Measurement.run_id).in_(newest), col(Measurement.is_shown), col(Measurement.value).is_not(None))

@@ -14,8 +14,8 @@ from app.hardware.catalogue import is_same_name
 from app.i18n import _, marked, pause
 from app.kept import kept
 from app.models import Machine, Run
-from app.store.filters import COUNTS
 from app.store.machines import MachineDevice, Stated, device_title, devices
+from app.store.run_filter import COUNTS
 from app.units import size
 
 Frozen = list[dict[str, Any]]

@@ -1,76 +1,48 @@
 """Done runs in order of time, with the metrics that a history shows."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, String, Text, cast, type_coerce
+from sqlalchemy import String, Text, cast, type_coerce
 from sqlalchemy.orm import aliased
 from sqlmodel import Session, col, func, select
 
-from app.errors import BadInput
-from app.i18n import _
 from app.kept import kept
 from app.metrics import TRIPLE
-from app.models import Config, Machine, Measurement, Model, Run, Server
-from app.store.filters import COUNTS, Filter, filtered
+from app.models import Machine, Measurement, Run, Server
+from app.store.run_filter import COUNTS, RunFilter, conditions
 
 if TYPE_CHECKING:
     from app.store.points import Points
 
-
-@dataclass(frozen=True)
-class Period:
-    """Days in UTC, both included; None: no end."""
-
-    since: date | None = None
-    until: date | None = None
-
-    def __post_init__(self) -> None:
-        if self.since and self.until and self.since > self.until:
-            raise BadInput(
-                _("A history from {since} to {until} ends before it begins.", since=self.since, until=self.until)
-            )
-
-    def holds(self) -> list[ColumnElement[bool]]:
-        found = []
-        if self.since:
-            found.append(col(Run.started_at) >= datetime.combine(self.since, time(), UTC))
-        if self.until and self.until < date.max:
-            found.append(col(Run.started_at) < datetime.combine(self.until + timedelta(days=1), time(), UTC))
-        return found
-
-
-ALWAYS = Period()
+DONE = (col(Run.status) == "done", col(Run.config_id).is_not(None))
 
 
 def history(
     session: Session,
-    where: Filter,
+    where: RunFilter,
     metrics: Sequence[str] = TRIPLE,
-    period: Period = ALWAYS,
     config_ids: Collection[int] | None = None,
 ) -> tuple["Points", int]:
     """All done runs that count, in order of time, and how many hidden ones are left out; None: all configurations."""
-    return _history(session, where, tuple(metrics), period, None if config_ids is None else tuple(config_ids))
+    return _history(session, where, tuple(metrics), None if config_ids is None else tuple(config_ids))
 
 
 @kept(2)
 def _history(
-    session: Session, where: Filter, metrics: tuple[str, ...], period: Period, config_ids: tuple[int, ...] | None
+    session: Session, where: RunFilter, metrics: tuple[str, ...], config_ids: tuple[int, ...] | None
 ) -> tuple["Points", int]:
-    wanted = period.holds()
+    wanted = conditions(where)
     if config_ids is not None:
         wanted.append(col(Run.config_id).in_(config_ids))
-    counted = filtered(_done(select(func.count(col(Run.id)))), where).where(~COUNTS, *wanted)
+    counted = select(func.count(col(Run.id))).where(*DONE, ~COUNTS, *wanted)
     hidden: int = session.execute(counted).scalar_one()
-    everything = Filter(suite=where.suite), metrics, ALWAYS, None
-    wide = None if (where, metrics, period, config_ids) == everything else _history.known(session, *everything)
+    everything = RunFilter(suite=where.suite), metrics, None
+    wide = None if (where, metrics, config_ids) == everything else _history.known(session, *everything)
     if wide is None:
-        return _read(session, filtered(_points(metrics), where).where(COUNTS, *wanted), metrics), hidden
+        return _read(session, _points(metrics).where(COUNTS, *wanted), metrics), hidden
     # a choice on an open history: which runs is asked in a fraction of the time that their measurements take
-    chosen = session.execute(filtered(_done(select(Run.public_id)), where).where(COUNTS, *wanted)).scalars()
+    chosen = session.execute(select(Run.public_id).where(*DONE, COUNTS, *wanted)).scalars()
     return wide[0].take(wide[0].with_public_ids(chosen)), hidden
 
 
@@ -86,13 +58,14 @@ def newest(session: Session, per_series: int, metrics: Sequence[str] = TRIPLE) -
         .subquery()
     )
     query = _points(metrics).where(col(Run.id).in_(select(aged.c.id).where(aged.c.age <= per_series)))
+    query = query.join(Machine, col(Machine.id) == Run.machine_id).join(Server, col(Server.id) == Run.server_id)
     in_use = query.where(col(Server.archived_at).is_(None), col(Machine.archived_at).is_(None))
     return _read(session, in_use, metrics)
 
 
 def _points(metrics: Sequence[str]) -> Any:
     tables = [aliased(Measurement, name=metric) for metric in metrics]
-    query: Any = _done(
+    query: Any = (
         select(  # type: ignore[call-overload]  # typed for at most four columns
             Run.public_id,
             type_coerce(Run.started_at, String),  # as it is stored: texts become moments faster all together
@@ -102,6 +75,8 @@ def _points(metrics: Sequence[str]) -> Any:
             cast(col(Run.labels), Text),
             *(column for each in tables for column in (each.value, each.standard_deviation, each.sample_count)),
         )
+        .select_from(Run)
+        .where(*DONE)
     )
     for table, metric in zip(tables, metrics, strict=True):
         query = query.outerjoin(
@@ -112,18 +87,6 @@ def _points(metrics: Sequence[str]) -> Any:
             & col(table.is_shown).is_(True),
         )
     return query
-
-
-def _done(query: Any) -> Any:
-    """Outer joins, though every run has its machine: databases leave out those that nothing is asked of."""
-    joined = (
-        query.select_from(Run)
-        .outerjoin(Machine, col(Machine.id) == Run.machine_id)
-        .outerjoin(Server, col(Server.id) == Run.server_id)
-        .outerjoin(Config, col(Config.id) == Run.config_id)
-        .outerjoin(Model, col(Model.id) == Config.model_id)
-    )
-    return joined.where(Run.status == "done", col(Run.config_id).is_not(None))
 
 
 def _read(session: Session, query: Any, metrics: Sequence[str]) -> "Points":

@@ -1,8 +1,8 @@
-"""What stands inside JSON columns, as rows of text that a query can look at, on either database."""
+"""Text that a query can look at on either database: what stands inside JSON columns, and text without case."""
 
 from typing import Any
 
-from sqlalchemy import Exists, exists
+from sqlalchemy import ColumnElement, Exists, String, cast, exists, literal, type_coerce
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
@@ -21,6 +21,23 @@ class _Values(FunctionElement[Any]):
     inherit_cache = True
 
 
+class _Lowered(FunctionElement[str]):
+    """Of a text."""
+
+    name = "lowered"
+    inherit_cache = True
+
+
+@compiles(_Lowered, "sqlite")
+def _sqlite_lowered(element: FunctionElement[Any], compiler: Any, **options: Any) -> str:
+    return f"unicode_lower({compiler.process(element.clauses, **options)})"  # db.py: SQLite's lower() is for ASCII only
+
+
+@compiles(_Lowered, "postgresql")
+def _postgresql_lowered(element: FunctionElement[Any], compiler: Any, **options: Any) -> str:
+    return f"lower({compiler.process(element.clauses, **options)})"
+
+
 @compiles(_Items, "sqlite")
 @compiles(_Values, "sqlite")
 def _sqlite(element: FunctionElement[Any], compiler: Any, **options: Any) -> str:
@@ -37,15 +54,30 @@ def _postgresql_values(element: FunctionElement[Any], compiler: Any, **options: 
     return f"json_each_text({compiler.process(element.clauses, **options)})"
 
 
-def has_item(column: Any, item: str) -> Exists:
-    """Whether a list holds `item`, letter by letter."""
-    found = _Items(column).table_valued("value")
-    return exists().select_from(found).where(found.c.value == item)
+def lowered(text: Any) -> Any:
+    """A column or a text, to be compared with another one without regard to upper and lower case."""
+    return type_coerce(_Lowered(literal(text) if isinstance(text, str) else text), String)
 
 
-def any_item_has(column: Any, text: str) -> Exists:
+def contains(column: Any, text: str) -> ColumnElement[bool]:
+    """Whether a column contains `text`, in whatever case."""
+    if text.isascii():  # for which the databases' own way is right, and quicker
+        clause: ColumnElement[bool] = column.icontains(text, autoescape=True)
+    else:
+        clause = lowered(column).contains(text.lower(), autoescape=True)
+    return clause
+
+
+def has_item(column: Any, item: str) -> ColumnElement[bool]:
+    """Whether a list holds `item` as a whole, in whatever case."""
+    rows = _Items(column).table_valued("value")
+    is_there = exists().select_from(rows).where(lowered(rows.c.value) == lowered(item))
+    return _is_filled(column) & is_there
+
+
+def any_item_has(column: Any, text: str) -> ColumnElement[bool]:
     """Whether an item of a list contains `text`, in whatever case."""
-    return _any_has(_Items(column), text)
+    return _is_filled(column) & _any_has(_Items(column), text)
 
 
 def any_value_has(column: Any, text: str) -> Exists:
@@ -58,6 +90,11 @@ def items(column: Any) -> Any:
     return _Items(column).table_valued("value")
 
 
+def _is_filled(column: Any) -> ColumnElement[bool]:
+    """Most lists are empty, and need no look inside."""
+    return cast(column, String) != "[]"
+
+
 def _any_has(rows: FunctionElement[Any], text: str) -> Exists:
     found = rows.table_valued("value")
-    return exists().select_from(found).where(found.c.value.icontains(text, autoescape=True))
+    return exists().select_from(found).where(contains(found.c.value, text))

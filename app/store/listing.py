@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from sqlalchemy import select as select_columns
 from sqlalchemy.orm import aliased
 from sqlmodel import Session, col, func, not_, select
 
@@ -14,7 +15,7 @@ from app.metrics import TRIPLE
 from app.models import Config, Machine, Measurement, Model, Run, Server
 from app.samples import Point
 from app.store.configs import particulars
-from app.store.filters import COUNTS, Filter, filtered
+from app.store.run_filter import COUNTS, RunFilter, conditions
 
 
 class Shown(NamedTuple):
@@ -103,7 +104,7 @@ SORTS = {
 
 def list_runs(
     session: Session,
-    where: Filter | None = None,
+    where: RunFilter | None = None,
     sort: str = DEFAULT_SORT,
     descending: bool = True,
     page: int = 1,
@@ -114,29 +115,28 @@ def list_runs(
         raise BadInput(
             _("Runs can be sorted by {known}; {sort!r} is not one of them.", known=", ".join(SORTS), sort=sort)
         )
-    where = where or Filter()
+    where = where or RunFilter()
     column = col(SORTS[sort])
     ordered = column.desc() if descending else column.asc()
     order = (ordered if sort == DEFAULT_SORT else ordered.nulls_last(), col(Run.id).desc())
     # first which runs, with only what they are sorted by, then all about them: PostgreSQL would read the measurements
     # of all runs, if it did not know how few they are
     measured = [each for each in MEASURED if SORTS[sort] is each.value]
-    page_ids = _joined(select(col(Run.id)), measured).order_by(*order)
-    page_ids = filtered(page_ids, where).limit(per_page).offset((max(1, page) - 1) * per_page)
+    page_ids = _joined(select(col(Run.id)), measured).where(*conditions(where)).order_by(*order)
+    page_ids = page_ids.limit(per_page).offset((max(1, page) - 1) * per_page)
     ids = session.execute(page_ids).scalars().all()
-    rows = session.execute(_rows().where(col(Run.id).in_(ids)).order_by(*order)).all()
-    return _made(session, rows), count_runs(session, where)
+    rows = session.execute(_select_rows().where(col(Run.id).in_(ids)).order_by(*order)).all()
+    return _to_rows(session, rows), count_runs(session, where)
 
 
 @kept(8)
-def count_runs(session: Session, where: Filter) -> int:
-    query = _joined(select(func.count(col(Run.id))), ())
-    found: int = session.execute(filtered(query, where)).scalar_one()
-    return found
+def count_runs(session: Session, where: RunFilter) -> int:
+    count: int = session.execute(select(func.count(col(Run.id))).where(*conditions(where))).scalar_one()
+    return count
 
 
 @kept(4)
-def latest_per_config(session: Session, where: Filter | None = None, archived: bool | None = None) -> list[Row]:
+def latest_per_config(session: Session, where: RunFilter | None = None, archived: bool | None = None) -> list[Row]:
     """The newest run of each configuration and suite that is done and counts, newest first.
 
     `archived` takes only those of archived servers, or leaves them out; None takes all.
@@ -146,11 +146,12 @@ def latest_per_config(session: Session, where: Filter | None = None, archived: b
         .where(Run.status == "done", col(Run.config_id).is_not(None), COUNTS)
         .group_by(col(Run.config_id), col(Run.suite_key))
     )
-    query = filtered(_rows(), where or Filter()).where(col(Run.id).in_(session.execute(newest).scalars().all()))
+    newest_ids = session.execute(newest).scalars().all()
+    query = _select_rows().where(*conditions(where or RunFilter()), col(Run.id).in_(newest_ids))
     if archived is not None:
         is_archived = col(Server.archived_at).is_not(None) | col(Machine.archived_at).is_not(None)
         query = query.where(is_archived if archived else not_(is_archived))
-    return _made(session, session.execute(query.order_by(col(Run.started_at).desc())).all())
+    return _to_rows(session, session.execute(query.order_by(col(Run.started_at).desc())).all())
 
 
 @kept(2)
@@ -180,47 +181,48 @@ def decode_trends(session: Session, per_config: int = 20) -> dict[tuple[int, str
     return found
 
 
-def _rows() -> Any:
-    return _joined(
-        select(  # type: ignore[call-overload, misc]  # typed for at most four columns
-            Run.public_id,
-            Run.status,
-            Run.suite_key,
-            Run.suite_sha256,
-            Run.main_point_key,
-            Run.plan,
-            Run.evidence["left_out"],
-            Run.note,
-            Run.labels,
-            Run.hidden_at,
-            Run.hidden_reason,
-            Run.error,
-            Run.queued_at,
-            Run.started_at,
-            Run.finished_at,
-            Run.samples_done,
-            Run.samples_planned,
-            Run.progress,
-            Machine.name,
-            Machine.slug,
-            Server.name,
-            Server.slug,
-            Run.config_id,
-            func.coalesce(Config.engine, Server.engine),
-            Config.engine_version,
-            Model.name,
-            Model.quantization,
-            Config.settings,
-            Config.labels,
-            Config.fingerprint,
-            *(
-                column
-                for each in MEASURED
-                for column in (each.value, each.low, each.high, each.standard_deviation, each.source)
-            ),
-        ),
-        MEASURED,
-    )
+_COLUMNS: dict[str, Any] = {
+    "public_id": Run.public_id,
+    "status": Run.status,
+    "suite_key": Run.suite_key,
+    "suite_sha256": Run.suite_sha256,
+    "main_point_key": Run.main_point_key,
+    "plan": Run.plan,
+    "left_out": col(Run.evidence)["left_out"],
+    "note": Run.note,
+    "run_labels": Run.labels,
+    "hidden_at": Run.hidden_at,
+    "hidden_reason": Run.hidden_reason,
+    "error": Run.error,
+    "queued_at": Run.queued_at,
+    "started_at": Run.started_at,
+    "finished_at": Run.finished_at,
+    "samples_done": Run.samples_done,
+    "samples_planned": Run.samples_planned,
+    "progress": Run.progress,
+    "machine": Machine.name,
+    "machine_slug": Machine.slug,
+    "server": Server.name,
+    "server_slug": Server.slug,
+    "config_id": Run.config_id,
+    "engine": func.coalesce(Config.engine, Server.engine),
+    "engine_version": Config.engine_version,
+    "model": Model.name,
+    "quantization": Model.quantization,
+    "settings": Config.settings,
+    "labels": Config.labels,
+    "fingerprint": Config.fingerprint,
+}
+_SHOWN = dict(zip(("ttft", "prefill", "decode"), MEASURED, strict=True))
+
+
+def _select_rows() -> Any:
+    """Each column by the name of its field of Row; those of a measurement as `ttft_value`, `ttft_low`, ..."""
+    plain = [column.label(name) for name, column in _COLUMNS.items()]
+    shown = [
+        getattr(table, field).label(f"{name}_{field}") for name, table in _SHOWN.items() for field in Shown._fields
+    ]
+    return _joined(select_columns(*plain, *shown), MEASURED)
 
 
 def _joined(query: Any, measured: Sequence[Any]) -> Any:
@@ -245,14 +247,14 @@ def _joined(query: Any, measured: Sequence[Any]) -> Any:
     return query
 
 
-_PLAIN = Row._fields.index("ttft")
+def _to_rows(session: Session, rows: Sequence[Any]) -> list[Row]:
+    """Of rows of `_select_rows`."""
+    titles = particulars(session, {row.server_slug for row in rows}) if rows else {}
+    return [_to_row(row, titles.get(row.config_id, "")) for row in rows]
 
 
-def _made(session: Session, rows: Sequence[Sequence[Any]]) -> list[Row]:
-    width, server, config = len(Shown._fields), Row._fields.index("server_slug"), Row._fields.index("config_id")
-    known = particulars(session, {row[server] for row in rows}) if rows else {}
-    found = []
-    for row in rows:
-        shown = [Shown(*row[start : start + width]) for start in range(_PLAIN, len(row), width)]
-        found.append(Row._make([*row[:_PLAIN], *shown, known.get(row[config], "")]))
-    return found
+def _to_row(row: Any, particulars: str) -> Row:
+    values: dict[str, Any] = {name: getattr(row, name) for name in _COLUMNS}
+    for name in _SHOWN:
+        values[name] = Shown(*(getattr(row, f"{name}_{field}") for field in Shown._fields))
+    return Row(**values, particulars=particulars)

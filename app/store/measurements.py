@@ -1,12 +1,12 @@
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import exists, false, or_
-from sqlmodel import Session, col, delete, select
+from sqlalchemy import exists, or_
+from sqlmodel import Session, col, delete, select, update
 
-from app.metrics import Measured, measure, metrics
-from app.models import Measurement, Run, SampleRow
+from app.metrics import Measured, derivation_digest, measure
+from app.models import ENDED_STATES, Measurement, Run, SampleRow
 from app.samples import Point
-from app.store.samples import samples_of
+from app.store.samples import refresh_flags, samples_of
 
 
 def derive(session: Session, run_id: int) -> None:
@@ -14,25 +14,28 @@ def derive(session: Session, run_id: int) -> None:
     _replace(session, run_id, measure(samples_of(session, run_id)))
 
 
-def outdated(session: Session, most: int, after: int = 0) -> Sequence[int]:
-    """Ids of up to `most` runs with a number of an older formula and with the samples to compute it anew.
+def derive_anew(session: Session, run_id: int) -> None:
+    """Brings an earlier run to today's flag rules and formulas."""
+    _replace(session, run_id, measure(refresh_flags(session, run_id)))
 
-    In order; only those that are larger than `after`.
-    """
-    older = [
-        (col(Measurement.metric) == metric.key) & (col(Measurement.formula_version) < metric.formula_version)
-        for metric in metrics().values()
-        if metric.formula_version > 1
-    ]
+
+def outdated(session: Session, limit: int, before: int | None = None) -> Sequence[int]:
+    """Ids of up to `limit` ended runs that were derived with other formulas or flag rules, and have samples to derive
+    them from anew; the newest first, only those that are smaller than `before`."""
     run_id = col(Run.id)
-    measured = exists().where(col(Measurement.run_id) == run_id, or_(false(), *older))
-    sampled = exists().where(col(SampleRow.run_id) == run_id)
-    found = select(run_id).where(run_id > after, measured, sampled).order_by(run_id).limit(most)
-    return session.execute(found).scalars().all()
+    is_sampled = exists().where(col(SampleRow.run_id) == run_id)
+    digest, current = col(Run.metrics_digest), derivation_digest()
+    # not `!=`, for which no index is of use; by itself, or SQLite would walk through all runs in the order asked for
+    others = select(run_id).where(or_(digest.is_(None), digest < current, digest > current)).correlate(None)
+    query = select(run_id).where(run_id.in_(others), col(Run.status).in_(ENDED_STATES), is_sampled)
+    if before is not None:
+        query = query.where(run_id < before)
+    return session.execute(query.order_by(run_id.desc()).limit(limit)).scalars().all()
 
 
 def _replace(session: Session, run_id: int, measured: Sequence[Measured]) -> None:
     session.exec(delete(Measurement).where(col(Measurement.run_id) == run_id))
+    session.exec(update(Run).where(col(Run.id) == run_id).values(metrics_digest=derivation_digest()))
     session.add_all(
         Measurement(
             run_id=run_id,

@@ -9,7 +9,7 @@ from app.configuration import changes
 from app.models import Config, Model, Run
 from app.store import hardware
 from app.store.configs import snapshot_of
-from app.store.filters import COUNTS
+from app.store.run_filter import COUNTS
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from app.kept import kept
 from app.metrics.base import Source
 from app.models import Measurement, Run
 from app.store.evidence import EVIDENCE_PARTS, stored_parts
-from app.store.filters import COUNTS
+from app.store.run_filter import COUNTS
 
 HISTORY_RUNS = 200
 

@@ -88,7 +88,6 @@ def claim(session: Session, run_id: int, worker_pid: int, worker_instance: str) 
                 ~turns.has_running_probe(machine_id),
                 status="running",
                 started_at=now(),
-                heartbeat_at=now(),
                 worker_pid=worker_pid,
                 worker_instance=worker_instance,
             )
@@ -118,7 +117,7 @@ def request_cancel(session: Session, run_id: int) -> bool:
 
 def beat(session: Session, run_id: int, **fields: Any) -> bool:
     """Records progress; False when the run is no longer running or was asked to stop."""
-    alive = _change(session, run_id, ("running",), heartbeat_at=now(), **fields)
+    alive = _change(session, run_id, ("running",), **fields)
     if not alive:
         return False
     return session.exec(select(col(Run.cancel_requested_at)).where(Run.id == run_id)).one() is None

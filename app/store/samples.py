@@ -3,13 +3,13 @@
 import json
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 from datetime import datetime
 from typing import Any
 
 from sqlmodel import Session, col, select
 
-from app.metrics import triple_of
+from app.metrics import refreshed_flags
 from app.metrics.overlap import with_prefill_overlaps
 from app.models import SampleRow
 from app.samples import CacheDefeat, CountSource, Event, Kind, Point, Sample, ServerFigures, Status, Trace
@@ -43,8 +43,6 @@ def add_sample(session: Session, run_id: int, sample: Sample, started_at: dateti
         flags=list(sample.flags),
         error=sample.trace.error,
     )
-    for metric, value in triple_of(sample).items():
-        setattr(row, metric, value)
     session.add(row)
     session.flush()
     return row
@@ -61,6 +59,20 @@ def samples_by_run(session: Session, run_ids: Collection[int]) -> dict[int, list
     for row in session.exec(wanted):
         found.setdefault(row.run_id, []).append(_sample(row))
     return {run_id: with_prefill_overlaps(samples) for run_id, samples in found.items()}
+
+
+def refresh_flags(session: Session, run_id: int) -> list[Sample]:
+    """Brings the stored flags of a run to today's rules; gives its samples with them."""
+    rows = session.exec(select(SampleRow).where(SampleRow.run_id == run_id).order_by(col(SampleRow.ordinal))).all()
+    samples = []
+    for row in rows:
+        stored = _sample(row)
+        sample = replace(stored, flags=refreshed_flags(stored))
+        if sample.flags != stored.flags:
+            row.flags = list(sample.flags)
+            session.add(row)
+        samples.append(sample)
+    return with_prefill_overlaps(samples)
 
 
 def _sample(row: SampleRow) -> Sample:
@@ -83,18 +95,24 @@ def _sample(row: SampleRow) -> Sample:
 
 
 def _trace(row: SampleRow, stored: Mapping[str, Any]) -> Trace:
-    values = dict(stored)
+    values = _fields_of(Trace, stored)
     server, count_source = values.pop("server"), values.pop("count_source")
     cache_defeat = CacheDefeat(values.pop("cache_defeat"))
     return Trace(
         **values,
         status=Status(row.status),
         events=unpack_events(row.events),
-        server=ServerFigures(**server) if server is not None else None,
+        server=ServerFigures(**_fields_of(ServerFigures, server)) if server is not None else None,
         count_source=CountSource(count_source) if count_source else None,
         cache_defeat=cache_defeat,
         error=row.error,
     )
+
+
+def _fields_of(kind: type[Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what records of other versions hold besides."""
+    names = {field.name for field in fields(kind)}
+    return {name: value for name, value in stored.items() if name in names}
 
 
 def pack_events(events: Sequence[Event]) -> bytes:

@@ -10,8 +10,8 @@ from app.errors import BadInput, NotFound
 from app.i18n import _
 from app.models import Run
 from app.store import baselines, runs
-from app.store.filters import COUNTS
 from app.store.previous import previous
+from app.store.run_filter import COUNTS
 
 FEWEST, MOST = 2, 8
 NEWEST_RUNS = 30

@@ -11,7 +11,7 @@ from app.kept import kept
 from app.metrics.token_counts import TokenCounts
 from app.models import Run, SampleRow
 from app.samples import Point, Status
-from app.store.filters import COUNTS
+from app.store.run_filter import COUNTS
 
 
 def token_counts(session: Session, run_ids: Collection[int]) -> dict[tuple[int, Point], TokenCounts]:

@@ -1,6 +1,7 @@
 """What routes ask for: a session to read or to write with, the runner, the fields of a form."""
 
 from collections.abc import Iterator
+from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends
@@ -12,7 +13,7 @@ from app.db import Database
 from app.errors import Forbidden
 from app.i18n import _
 from app.settings import Settings
-from app.store.filters import Filter
+from app.store.run_filter import FIELDS, RunFilter
 from app.web.forms import Fields
 
 if TYPE_CHECKING:
@@ -74,20 +75,17 @@ async def _text(value: UploadFile | str) -> str:
     return (await value.read(MAX_UPLOAD_BYTES)).decode(errors="replace")
 
 
-def _where(
-    status: str = "",
-    machine: str = "",
-    server: str = "",
-    model: str = "",
-    suite: str = "",
-    config: str = "",
-    text: str = "",
-    label: str = "",
-    hidden: str = "",
-) -> Filter:
-    """Empty choices mean all."""
-    chosen = (status, machine, server, model, suite, config, text, label, hidden)
-    return Filter(*(each.strip() or None for each in chosen))
+def _run_filter(request: Request, **_declared: str) -> RunFilter:
+    """Older names are read, too; the API describes those of today."""
+    return RunFilter.parse(request.query_params)
+
+
+_run_filter.__signature__ = Signature(  # type: ignore[attr-defined]  # what FastAPI takes for its parameters
+    [
+        Parameter("request", Parameter.POSITIONAL_OR_KEYWORD, annotation=Request),
+        *(Parameter(name, Parameter.KEYWORD_ONLY, default="", annotation=str) for name in FIELDS),
+    ]
+)
 
 
 # scope="function": committed before the answer starts, so that the page asked for next sees what was written
@@ -98,6 +96,6 @@ RunnerDep = Annotated[Runner, Depends(_runner)]
 SettingsDep = Annotated[Settings, Depends(_settings)]
 SecretsDep = Annotated[Secrets, Depends(_secrets)]
 Form = Annotated[Fields, Depends(_fields)]
-FilterDep = Annotated[Filter, Depends(_where)]
+FilterDep = Annotated[RunFilter, Depends(_run_filter)]
 """Which runs, as an address says it."""
 OwnPagesOnly = Depends(_own_pages_only)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from urllib.parse import urlencode
 
 from app.charts.history.series import CONFIGURATION
@@ -12,8 +11,7 @@ from app.metrics import TRIPLE, metrics
 from app.metrics.base import Metric
 from app.store.config_fields import field, fields_of
 from app.store.configs import Described
-from app.store.filters import Filter
-from app.store.history import ALWAYS, Period
+from app.store.run_filter import RunFilter
 
 
 @dataclass(frozen=True)
@@ -38,12 +36,11 @@ class Only:
 
 @dataclass(frozen=True)
 class View:
-    where: Filter
+    where: RunFilter
     metric: str = ""
     """A metric's key; empty: the triple."""
     by: str = CONFIGURATION
     only: tuple[Only, ...] = ()
-    period: Period = ALWAYS
 
     def __post_init__(self) -> None:
         if self.metric and self.metric not in metrics():
@@ -65,7 +62,6 @@ class View:
         pairs = [(key, value) for key, value in self.where.active.items()]
         pairs += [("metric", self.metric), ("by", self.by if self.by != CONFIGURATION else "")]
         pairs += [("only", str(each)) for each in self.only]
-        pairs += [("from", str(self.period.since or "")), ("to", str(self.period.until or ""))]
         return urlencode([(key, value) for key, value in pairs if value])
 
     def narrowed(self, value: str) -> "View":
@@ -88,13 +84,6 @@ class View:
         ]
 
 
-def read_day(text: str) -> date | None:
-    try:
-        return date.fromisoformat(text) if text else None
-    except ValueError as error:
-        raise BadInput(_("A day is written like 2026-11-20; {text!r} is not.", text=text[:40])) from error
-
-
 def read_by(text: str, configs: Mapping[int, Described]) -> str:
     known = groupings(configs)
     if text and text not in known:
@@ -104,7 +93,7 @@ def read_by(text: str, configs: Mapping[int, Described]) -> str:
     return text or CONFIGURATION
 
 
-HAVE_A_FILTER = ("model", "machine", "server", "label")
+HAVE_A_FILTER = ("model", "machine", "server", "engine", "label")
 
 
 def values_of(configs: Mapping[int, Described], engine_titles: Mapping[str, str]) -> list[tuple[str, list[Only]]]:

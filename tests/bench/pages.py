@@ -30,7 +30,7 @@ from starlette.testclient import TestClient
 from app import files
 from app.db import Database
 from app.migrating import migrate
-from app.models import Run, now
+from app.models import Run
 from app.settings import Settings
 from app.store.samples import samples_of
 from tests.bench.table import Budget, Figure, at_most, in_turn
@@ -127,7 +127,7 @@ class _Pages:
         """Something that nobody sees."""
         with self._database.write() as session:
             run = session.exec(select(Run).limit(1)).one()
-            run.heartbeat_at = now()
+            run.worker_pid = (run.worker_pid or 0) + 1
             session.add(run)
 
     def _asked(self, path: str) -> tuple[list[tuple[str, Any]], int]:

@@ -224,7 +224,7 @@ def test_an_address_holds_a_whole_view() -> None:
         ({"x": "nonesuch"}, "There is no field called 'nonesuch' for x."),
         ({"series": "ttft_ms"}, "TTFT differs from run to run, so it makes no series."),
         ({"source": "guess"}, "A source is one of client, server, slope, import; 'guess' is not."),
-        ({"since": "yesterday"}, "A day is written as in 2026-11-29; 'yesterday' is not."),
+        ({"since": "yesterday"}, "A day is written like 2026-11-20; 'yesterday' is not."),
         ({"since": "2026-09-02", "until": "2026-09-01"}, "The first day is after the last one."),
         ({"model": "x" * 700}, "The value of model is none that can be looked for."),
         ({"machine": "a\0b"}, "The value of machine is none that can be looked for."),

@@ -13,7 +13,7 @@ from app.document import run_document
 from app.samples import Point
 from app.settings import Settings
 from app.store import configs, runs
-from app.store.filters import Filter
+from app.store.run_filter import RunFilter
 from tests.seed import START, _setups, made_sample, seed
 from tests.web.notebook import add_run
 
@@ -59,7 +59,7 @@ def test_the_list_tells_configurations_apart_and_shows_notes(
     settings: Settings, database: Database, two: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.setattr("app.cli.common.Settings", lambda: settings)
-    list_them(Filter(), "queued", True, 1, 50, as_json=False)
+    list_them(RunFilter(), "queued", True, 1, 50, as_json=False)
     lines = capsys.readouterr().out.splitlines()
     assert "Configuration" in lines[0]
     assert lines[0].endswith("Note")

@@ -1,5 +1,6 @@
 """Streams made by hand, and how they are read."""
 
+import hashlib
 import json
 from typing import Any
 
@@ -23,6 +24,10 @@ def sse(*data: bytes) -> bytes:
 def read(*pieces: bytes, end: End = End.CLOSED, content_type: str = "text/event-stream") -> Trace:
     rows = [((position + 1) * 1_000_000, piece) for position, piece in enumerate(pieces)]
     return read_trace(Recording(rows, end, 0, 0, len(rows) * 1_000_000, content_type=content_type), {})
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 KEYS = [

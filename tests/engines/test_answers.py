@@ -10,7 +10,7 @@ from app.engines._stream import End, frames
 from app.engines.base import Ask
 from app.samples import Kind, Status, Trace
 from tests.engines.conftest import Connect
-from tests.engines.streams import chunk, read, sse, usage
+from tests.engines.streams import chunk, read, sha256, sse, usage
 from tests.replay import Script
 
 GOOD = (chunk("a"), chunk("b"), chunk(finish="stop"), chunk(**usage(40, 2)))
@@ -182,7 +182,7 @@ def test_function_calls_are_tokens() -> None:
 
 def test_sizes_are_bytes_and_the_model_is_kept() -> None:
     trace = read(sse(chunk("\U0001f9d1ä", model="one"), chunk(finish="stop", model="two")))
-    assert (trace.events[0].size_bytes, trace.text_chars, trace.model) == (6, 2, "two")
+    assert (trace.events[0].size_bytes, trace.text_sha256, trace.model) == (6, sha256("\U0001f9d1ä"), "two")
 
 
 def test_one_event_in_a_stream_of_nothing() -> None:

@@ -143,7 +143,6 @@ def test_usage_on_every_chunk_tells_the_tokens_so_far() -> None:
 
 def test_a_buffered_answer_arrives_in_one_piece() -> None:
     trace = recorded("S20")
-    assert trace.reads == 1
     assert {event.at_ms for event in trace.events} == {2000}
 
 

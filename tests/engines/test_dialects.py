@@ -55,7 +55,6 @@ def without_times(trace: Trace) -> Trace:
         trace,
         events=tuple(event._replace(at_ms=0) for event in trace.events),
         end_ms=None,
-        reads=0,
     )
 
 

@@ -10,7 +10,7 @@ from app.metrics import flags_of, triple_of
 from app.metrics.ttft import read_ttfa
 from app.samples import CacheDefeat, CountSource, Kind, Point, Status, Trace
 from tests.engines.recorded import read as read_script
-from tests.engines.streams import chunk, read, sse, usage
+from tests.engines.streams import chunk, read, sha256, sse, usage
 from tests.replay import Script
 from tests.traces import sample
 
@@ -120,7 +120,7 @@ def test_who_still_thinks_has_not_answered() -> None:
     trace = timed(*pieces_of("<think>", " so", " so"), FINISH + DONE)
     assert [event.kind for event in trace.events[:3]] == [Kind.REASONING] * 3
     assert read_ttfa(sample(trace))[0].null_reason == "no_answer_token"
-    assert trace.text_chars == 0
+    assert trace.text_sha256 == sha256("")
 
 
 def test_words_about_thinking_are_an_answer() -> None:

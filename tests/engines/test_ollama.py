@@ -16,6 +16,7 @@ from app.samples import CacheDefeat, Kind, Point, Status, Trace
 from tests.engines.conftest import Connect
 from tests.engines.recorded import read, recorded, tokens
 from tests.engines.servers import ollama
+from tests.engines.streams import sha256
 from tests.replay import Answerer, Request, Script, capture
 from tests.traces import sample
 
@@ -148,13 +149,13 @@ def test_thinking_comes_before_the_answer() -> None:
     thought = {"model": "m", "message": {"role": "assistant", "content": "", "thinking": "hm"}, "done": False}
     trace = read("ollama", lines(thought, says("a"), LAST))
     assert [event.kind for event in trace.events] == [Kind.REASONING, Kind.ANSWER, Kind.FINISH]
-    assert trace.text_chars == 1
+    assert trace.text_sha256 == sha256("a")
 
 
 def test_an_answer_in_one_piece_is_not_a_stream() -> None:
     trace = recorded("ollama", "ollama", "chat-nonstream")
     assert (trace.status, trace.not_streamed, trace.output_tokens, trace.prompt_tokens) == (Status.OK, True, 16, 195)
-    assert trace.text_chars == len("<|im_end|>\n<|im_start|>\n<|")
+    assert trace.text_sha256 == sha256("<|im_end|>\n<|im_start|>\n<|")
     assert trace.server is not None
 
 

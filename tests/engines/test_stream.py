@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.engines._chat import is_token
 from app.engines._stream import End, Frame, frames
 from app.samples import Kind, Status, Trace
-from tests.engines.streams import chunk, json_values, read, sse, usage
+from tests.engines.streams import chunk, json_values, read, sha256, sse, usage
 from tests.replay import case_rows
 
 WHOLE = sse(chunk("one"), chunk(" two"), chunk(finish="stop"), b"[DONE]")
@@ -202,7 +202,7 @@ def test_bad_ends(trace: Trace, status: Status, words: str) -> None:
 def test_an_empty_answer_with_a_proper_end_is_ok(body: bytes) -> None:
     trace = read(body)
     assert (trace.status, trace.error) == (Status.OK, None)
-    assert trace.text_chars == 0
+    assert trace.text_sha256 == sha256("")
 
 
 @pytest.mark.parametrize("indent", [None, 2])
@@ -214,7 +214,8 @@ def test_one_body_instead_of_a_stream(indent: int | None) -> None:
     }
     for data in (json.dumps(body, indent=indent).encode(), sse(json.dumps(body).encode(), b"[DONE]")):
         trace = read(data)
-        assert (trace.status, trace.not_streamed, trace.output_tokens, trace.text_chars) == (Status.OK, True, 3, 2)
+        assert (trace.status, trace.not_streamed, trace.output_tokens) == (Status.OK, True, 3)
+        assert trace.text_sha256 == sha256("hi")
         assert all(event.kind is Kind.DONE for event in trace.events)
 
 

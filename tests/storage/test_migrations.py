@@ -93,6 +93,22 @@ def test_every_revision_carries_its_rows_up_and_goes_down_again(empty_database: 
 
 
 @on_both
+def test_samples_keep_all_but_their_own_copy_of_the_triple(empty_database: Database) -> None:
+    migrate(empty_database, files.MIGRATIONS, "0007")
+    with writing(empty_database) as connection:
+        rows.fill(connection)
+        rows.fill(connection)
+        before = connection.exec_driver_sql("SELECT * FROM sample ORDER BY id").mappings().all()
+    migrate(empty_database, files.MIGRATIONS)
+    with empty_database.engine.connect() as connection:
+        after = connection.exec_driver_sql("SELECT * FROM sample ORDER BY id").mappings().all()
+        digests = connection.exec_driver_sql("SELECT metrics_digest FROM run").scalars().all()
+    triple = {"ttft_ms", "prefill_tokens_per_s", "decode_tokens_per_s"}
+    assert [dict(row) for row in after] == [{k: v for k, v in row.items() if k not in triple} for row in before]
+    assert digests == [None, None], "every run is derived anew"
+
+
+@on_both
 def test_the_migrated_tables_are_those_of_the_models(database: Database) -> None:
     with database.engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), SQLModel.metadata) == []

@@ -9,7 +9,8 @@ from app.db import Database
 from app.models import Run, now
 from app.samples import Point
 from app.store import explore
-from app.store.explore import Found, Where
+from app.store.explore import Found
+from app.store.run_filter import RunFilter
 from tests.databases import on_both
 from tests.explored import QUANTIZATIONS, START, SUITES, add_notebook, number
 
@@ -26,15 +27,15 @@ def count(found: Found) -> int:
     return sum(len(rows) for rows in found.observations.values())
 
 
-def read(session: Session, where: Where | None = None, *metrics: str, source: str | None = None) -> Found:
-    return explore.observations(session, where or Where(), metrics or [DECODE], source)
+def read(session: Session, where: RunFilter | None = None, *metrics: str, source: str | None = None) -> Found:
+    return explore.observations(session, where or RunFilter(), metrics or [DECODE], source)
 
 
 @on_both
 def test_a_run_counts_once_at_its_main_point_or_at_all_of_its_points(database: Database, ids: list[str]) -> None:
     with database.read() as session:
-        assert count(read(session)) == count(explore.observations(session, Where(), [])) == len(ids)
-        everywhere = explore.observations(session, Where(), [DECODE], is_main_only=False)
+        assert count(read(session)) == count(explore.observations(session, RunFilter(), [])) == len(ids)
+        everywhere = explore.observations(session, RunFilter(), [DECODE], is_main_only=False)
     assert count(everywhere) == len(ids) // len(SUITES) * sum(map(len, SUITES.values()))
     assert everywhere.runs == len(ids)
     assert {place.point_key for place in everywhere.observations} >= {"512/128/8/0", "64/64/1/16384"}
@@ -70,19 +71,23 @@ def test_filters(database: Database, ids: list[str]) -> None:
     with database.read() as session:
         runs = session.exec(select(Run)).all()
         labelled = sum(run.labels == ["night"] for run in runs)
-        early = sum(run.started_at is not None and run.started_at <= START + timedelta(days=2) for run in runs)
+        last_early_day = START.date() + timedelta(days=2)
+        early = sum(run.started_at is not None and run.started_at.date() <= last_early_day for run in runs)
         for where, expected in (
-            (Where(machine="strix-halo"), half),
-            (Where(model="Llama-3.3-70B"), half),
-            (Where(suite="depth"), per_suite),
-            (Where(engine="llama.cpp"), len(ids)),
-            (Where(label="night"), labelled),
-            (Where(label="nigh"), 0),
-            (Where(label='%"'), 0),
-            (Where(until=START + timedelta(days=2)), early),
-            (Where(since=START + timedelta(days=2, microseconds=1)), len(ids) - early),
-            (Where(machine="strix-halo", model="Llama-3.3-70B"), 0),
-            (Where("strix-halo", "Qwen3-30B-A3B", "triple", "llama.cpp", None), len(QUANTIZATIONS)),
+            (RunFilter(machine="strix-halo"), half),
+            (RunFilter(model="Llama-3.3-70B"), half),
+            (RunFilter(suite="depth"), per_suite),
+            (RunFilter(engine="llama.cpp"), len(ids)),
+            (RunFilter(label="night"), labelled),
+            (RunFilter(label="nigh"), 0),
+            (RunFilter(label='%"'), 0),
+            (RunFilter(until=last_early_day), early),
+            (RunFilter(since=last_early_day + timedelta(days=1)), len(ids) - early),
+            (RunFilter(machine="strix-halo", model="Llama-3.3-70B"), 0),
+            (
+                RunFilter(machine="strix-halo", model="Qwen3-30B-A3B", suite="triple", engine="llama.cpp"),
+                len(QUANTIZATIONS),
+            ),
         ):
             found = read(session, where)
             assert (count(found), found.runs) == (expected, expected), where
@@ -97,7 +102,11 @@ def test_what_there_is_to_choose_from(database: Database, ids: list[str]) -> Non
     with database.read() as session:
         known = explore.known(session)
         played = explore.played(session)
-        assert count(read(session, Where(label="夜間"))) == count(read(session, Where(label='a "quoted" one'))) == 1
+        assert (
+            count(read(session, RunFilter(label="夜間")))
+            == count(read(session, RunFilter(label='a "quoted" one')))
+            == 1
+        )
     assert len(known.configs) == 2 * len(QUANTIZATIONS)
     assert known.suites == sorted(SUITES)
     assert set(known.labels) == {"night", "夜間", 'a "quoted" one'}

@@ -9,8 +9,8 @@ from app.db import Database
 from app.errors import BadInput
 from app.models import Config
 from app.store import annotations
-from app.store.filters import Filter, filter_choices
 from app.store.listing import list_runs
+from app.store.run_filter import RunFilter, filter_choices
 from tests.databases import on_both
 from tests.seed import seed
 
@@ -26,7 +26,7 @@ def ids(database: Database) -> list[str]:
 
 def found(database: Database, **where: Any) -> list[str]:
     with database.read() as session:
-        rows, total = list_runs(session, Filter(**where), per_page=100)
+        rows, total = list_runs(session, RunFilter(**where), per_page=100)
     assert len(rows) == total
     return [row.public_id for row in rows]
 
@@ -111,4 +111,4 @@ def test_hidden_runs_are_listed_with_the_others_or_apart(database: Database, ids
 
 def test_only_known_choices_make_sense(database: Database) -> None:
     with pytest.raises(BadInput, match="only or without"):
-        Filter(hidden="maybe")
+        RunFilter(hidden="maybe")

@@ -9,10 +9,10 @@ from app.db import Database
 from app.errors import BadInput
 from app.roof import config_roofs
 from app.store import annotations, runs
-from app.store.filters import Filter
 from app.store.history import history
 from app.store.listing import decode_trends, latest_per_config, list_runs
 from app.store.previous import previous
+from app.store.run_filter import RunFilter
 from tests.databases import on_both
 from tests.seed import seed
 
@@ -20,7 +20,7 @@ pytestmark = on_both
 
 
 def _history(session: Session) -> set[str]:
-    points, _ = history(session, Filter())
+    points, _ = history(session, RunFilter())
     return {point.public_id for point in points}
 
 

@@ -8,23 +8,23 @@ from sqlmodel import Session, select
 from app.db import Database
 from app.errors import BadInput
 from app.models import Config, Model, Run, now
-from app.store.filters import Filter
-from app.store.history import Period, history, newest
+from app.store.history import history, newest
+from app.store.run_filter import RunFilter
 from tests.databases import on_both
 from tests.seed import seed
 
 pytestmark = on_both
 
 
-def shown(session: Session, where: Filter | None = None, period: Period | None = None) -> list[str]:
-    points, _ = history(session, where or Filter(), period=period or Period())
+def shown(session: Session, where: RunFilter | None = None) -> list[str]:
+    points, _ = history(session, where or RunFilter())
     return [point.public_id for point in points]
 
 
 def test_points_are_in_order_with_what_was_asked_for(database: Database) -> None:
     with database.write() as session:
         ids = seed(session, runs=12, detailed=2)
-        points, hidden = history(session, Filter(), ["decode_tokens_per_s", "tpot_ms"])
+        points, hidden = history(session, RunFilter(), ["decode_tokens_per_s", "tpot_ms"])
     assert [point.public_id for point in points] == ids
     assert hidden == 0
     assert points[0].readings[2:] == (5, None, None, None)
@@ -37,10 +37,12 @@ def test_days_are_whole_and_include_both_ends(database: Database) -> None:
         ids = seed(session, runs=22, detailed=0)
         days = {run.public_id: run.started_at.date() for run in session.exec(select(Run)) if run.started_at}
         since, until = days[ids[5]], days[ids[9]]
-        assert shown(session, period=Period(since, until)) == [each for each in ids if since <= days[each] <= until]
-        assert shown(session, period=Period(until=date.max)) == ids
-    with pytest.raises(BadInput, match="ends before it begins"):
-        Period(until, since - timedelta(days=1))
+        assert shown(session, RunFilter(since=since, until=until)) == [
+            each for each in ids if since <= days[each] <= until
+        ]
+        assert shown(session, RunFilter(until=date.max)) == ids
+    with pytest.raises(BadInput, match="first day is after"):
+        RunFilter(since=until, until=since - timedelta(days=1))
 
 
 def test_some_configurations_and_hidden_runs_of_the_same_choice(database: Database) -> None:
@@ -53,11 +55,11 @@ def test_some_configurations_and_hidden_runs_of_the_same_choice(database: Databa
         runs[0].hidden_at = now()
         session.add(runs[0])
         session.flush()
-        points, hidden = history(session, Filter(), config_ids=[one])
+        points, hidden = history(session, RunFilter(), config_ids=[one])
         assert ([point.public_id for point in points], hidden) == (mine[1:], 1)
         other = next(run.config_id for run in runs if run.config_id not in (None, one))
-        assert history(session, Filter(), config_ids=[other or 0])[1] == 0
-        nothing, none_hidden = history(session, Filter(), config_ids=[])
+        assert history(session, RunFilter(), config_ids=[other or 0])[1] == 0
+        nothing, none_hidden = history(session, RunFilter(), config_ids=[])
         assert (len(nothing), none_hidden) == (0, 0)
     assert len(ids) > len(mine)
 
@@ -82,21 +84,21 @@ def test_a_choice_on_an_open_history_is_what_it_is_by_itself(database: Database)
             run.labels = ["night"]
         config_id = session.exec(select(Config.id)).first()
     choices = [
-        (Filter(suite="triple", model=a_model), Period(), None),
-        (Filter(suite="triple", label="night"), Period(), None),
-        (Filter(suite="triple"), Period(since=date(2026, 10, 1)), None),
-        (Filter(suite="triple"), Period(), [config_id or 0]),
-        (Filter(suite="triple"), Period(), []),
+        (RunFilter(suite="triple", model=a_model), None),
+        (RunFilter(suite="triple", label="night"), None),
+        (RunFilter(suite="triple", since=date(2026, 10, 1)), None),
+        (RunFilter(suite="triple"), [config_id or 0]),
+        (RunFilter(suite="triple"), []),
     ]
     alone = []
-    for where, period, ids in choices:
+    for where, ids in choices:
         with database.read() as session:
-            alone.append(list(history(session, where, period=period, config_ids=ids)[0]))
+            alone.append(list(history(session, where, config_ids=ids)[0]))
     with database.read() as session:
-        everything = list(history(session, Filter(suite="triple"))[0])
-    for (where, period, ids), expected in zip(choices, alone, strict=True):
+        everything = list(history(session, RunFilter(suite="triple"))[0])
+    for (where, ids), expected in zip(choices, alone, strict=True):
         with database.read() as session:
-            points, hidden = history(session, where, period=period, config_ids=ids)
+            points, hidden = history(session, where, config_ids=ids)
         assert list(points) == expected
         assert len(points) < len(everything)
         assert hidden == 0

@@ -1,19 +1,24 @@
-"""Numbers of an older formula are computed anew from their samples."""
+"""Earlier runs are brought to today's formulas and flag rules, from their samples."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from sqlmodel import Session, col, select, update
+from typer.testing import CliRunner
 
+from app import metrics
+from app.cli import app
 from app.db import Database
-from app.models import Measurement, Run
+from app.models import Measurement, Run, SampleRow
 from app.runner import OUTDATED_AT_ONCE, Runner, workers
 from app.settings import Settings
 from app.store import measurements
+from app.store.samples import samples_of
 from tests.databases import on_both
 from tests.metrics.rounds import LONG, sensed
 from tests.seed import seed
-from tests.traces import sample
+from tests.traces import sample, trace
 from tests.web.notebook import add_run
 
 ENERGY = "joules_per_output_token"
@@ -34,13 +39,16 @@ def bring_all(runner: Runner) -> int:
 
 def watched_runs(database: Database, count: int) -> list[str]:
     """With an energy of an older formula."""
-    taken = [sample(LONG, ordinal=n, sensors=sensed(gpu0__power_w=[160.0] * 4)) for n in range(3)]
-    made = [add_run(database, taken) for _ in range(count)]
+    samples = [sample(LONG, ordinal=n, sensors=sensed(gpu0__power_w=[160.0] * 4)) for n in range(3)]
+    public_ids = [add_run(database, samples) for _ in range(count)]
     with database.write() as session:
-        session.execute(
-            update(Measurement).where(col(Measurement.metric) == ENERGY).values(value=99, formula_version=1)
-        )
-    return made
+        _as_of_an_older_version(session)
+    return public_ids
+
+
+def _as_of_an_older_version(session: Session) -> None:
+    session.execute(update(Measurement).where(col(Measurement.metric) == ENERGY).values(value=99, formula_version=1))
+    session.execute(update(Run).values(metrics_digest=None))
 
 
 @on_both
@@ -51,9 +59,7 @@ def test_an_older_formula_is_replaced_where_there_are_samples(database: Database
     add_run(database, watched)
     bare = add_run(database, [])
     with database.write() as session:
-        session.execute(
-            update(Measurement).where(col(Measurement.metric) == ENERGY).values(value=99, formula_version=1)
-        )
+        _as_of_an_older_version(session)
         (known,) = session.exec(select(Measurement).where(col(Measurement.metric) == ENERGY)).all()
         imported = {**known.model_dump(exclude={"id"}), "run_id": known.run_id + 1}
         session.add(Measurement(**imported))
@@ -82,15 +88,15 @@ def test_a_run_that_cannot_be_computed_keeps_what_it_has_and_holds_up_no_other(
     with database.write() as session:
         seed(session, runs=1, detailed=0)
     watched_runs(database, 3)
-    derive, tried = measurements.derive, []
+    derive_anew, tried = measurements.derive_anew, []
 
     def failing(session: Session, run_id: int) -> None:
         tried.append(run_id)
         if len(tried) == 2:
             raise ValueError("broken samples")
-        derive(session, run_id)
+        derive_anew(session, run_id)
 
-    monkeypatch.setattr(measurements, "derive", failing)
+    monkeypatch.setattr(measurements, "derive_anew", failing)
     bring_all(Runner(database, settings))
     assert len(tried) == 3, "each is tried once"
     assert f"the numbers of run {tried[1]} could not be computed anew" in caplog.text
@@ -110,3 +116,109 @@ def test_the_watcher_computes_nothing_anew_while_a_worker_of_its_data_folder_mea
                 update(Run).where(col(Run.public_id) == public_id).values(status="running", worker_instance=instance)
             )
         assert Runner(database, settings).is_measuring() is is_measuring
+
+
+def values_of(session: Session, metric: str) -> list[float | None]:
+    return list(session.exec(select(Measurement.value).where(col(Measurement.metric) == metric)).all())
+
+
+@on_both
+def test_a_metric_that_is_added_later_is_computed_for_earlier_runs(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database.write() as session:
+        seed(session, runs=2, detailed=1)
+    today = metrics.metrics()
+    earlier = {key: metric for key, metric in today.items() if key != "e2e_ms"}
+    runner = Runner(database, settings)
+    with monkeypatch.context() as patch:
+        patch.setattr(metrics, "_metrics", lambda _language: earlier)
+        add_run(database, [sample(ordinal=n) for n in range(3)])
+        with database.read() as session:
+            assert len(values_of(session, "e2e_ms")) == 1
+    bring_all(runner)
+    with database.read() as session:
+        assert len(values_of(session, "e2e_ms")) == 2
+        assert None not in values_of(session, "e2e_ms")
+
+
+@on_both
+def test_flags_follow_their_rules_and_evidence_stays(database: Database, settings: Settings) -> None:
+    """`concurrent` was seen while measuring; that a cut prompt was missed is seen from the sample itself."""
+    with database.write() as session:
+        seed(session, runs=1, detailed=0)
+    cut = trace(prompt_tokens=100)
+    samples = [sample(cut, ordinal=0, flags=("bundled", "concurrent")), sample(cut, ordinal=1, flags=("of_tomorrow",))]
+    public_id = add_run(database, samples)
+    with database.write() as session:
+        session.execute(update(Run).values(metrics_digest="an older one"))
+    bring_all(Runner(database, settings))
+    with database.read() as session:
+        run = session.exec(select(Run).where(Run.public_id == public_id)).one()
+        stored = samples_of(session, run.id or 0)
+        ttft = [row for row in measurements.measurements_of(session, run.id or 0) if row.metric == "ttft_ms"]
+    assert [set(each.flags) for each in stored] == [
+        {"truncated_prompt", "concurrent"},
+        {"truncated_prompt", "of_tomorrow"},
+    ]
+    assert [(row.samples, row.left_out) for row in ttft] == [(1, {"concurrent": 1})]
+    assert run.metrics_digest == metrics.derivation_digest()
+
+
+def test_a_run_that_is_being_measured_is_left_alone(database: Database) -> None:
+    with database.write() as session:
+        seed(session, runs=1, detailed=0)
+    add_run(database, [sample()], status="running")
+    with database.write() as session:
+        session.execute(update(Run).values(metrics_digest=None))
+        assert measurements.outdated(session, 9) == []
+
+
+def test_the_digest_changes_with_formulas_and_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    digests = {metrics.derivation_digest()}
+    newer = {**metrics.metrics(), "ttft_ms": replace(metrics.metrics()["ttft_ms"], formula_version=99)}
+    with monkeypatch.context() as patch:
+        patch.setattr(metrics, "_metrics", lambda _language: newer)
+        digests.add(metrics.derivation_digest())
+    with monkeypatch.context() as patch:
+        patch.setitem(metrics.FLAGS, "short", replace(metrics.FLAGS["short"], rule_version=99))
+        digests.add(metrics.derivation_digest())
+    with monkeypatch.context() as patch:
+        patch.setattr(metrics, "DERIVATION_VERSION", 99)
+        digests.add(metrics.derivation_digest())
+    assert len(digests) == 4
+
+
+@on_both
+def test_records_of_other_versions_are_read(database: Database) -> None:
+    """They hold fields that a trace does not have any more, or not yet."""
+    with database.write() as session:
+        seed(session, runs=1, detailed=0)
+    public_id = add_run(database, [sample()])
+    with database.write() as session:
+        row = session.exec(select(SampleRow)).one()
+        stored = dict(row.record["trace"])
+        server = {**(stored["server"] or {}), "later_ms": 1} if stored["server"] else None
+        row.record = {**row.record, "trace": {**stored, "text_chars": 4, "reads": 2, "server": server}}
+        session.add(row)
+    with database.read() as session:
+        run = session.exec(select(Run).where(Run.public_id == public_id)).one()
+        (read,) = samples_of(session, run.id or 0)
+    assert read.trace.output_tokens == sample().trace.output_tokens
+
+
+def test_a_command_that_reads_brings_earlier_runs_up_to_date_first(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROOFMARK_DATA_DIR", str(settings.data_dir))
+    with database.write() as session:
+        seed(session, runs=1, detailed=0)
+    (public_id,) = watched_runs(database, 1)
+    result = CliRunner().invoke(app, ["show", public_id, "--json"])
+    assert result.exception is None
+    with database.read() as session:
+        assert energies(session) == [(16.0, 2)]
+    with database.write() as session:
+        _as_of_an_older_version(session)
+    monkeypatch.setattr("app.cli.common.LONGEST_WAIT_S", -1.0)
+    assert "`roofmark serve` computes them anew" in CliRunner().invoke(app, ["runs"]).stderr

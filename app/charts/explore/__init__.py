@@ -18,10 +18,9 @@ from app.charts.explore.figure import chart_class, figure, rows
 from app.charts.explore.gather import Exploration, explore
 from app.charts.explore.notes import notes, nothing
 from app.charts.explore.shape import Mark, Sheet
-from app.charts.explore.view import FILTERS, PRESETS, SOURCES, View, key
+from app.charts.explore.view import PRESETS, SOURCES, View, key
 
 __all__ = [
-    "FILTERS",
     "PRESETS",
     "SOURCES",
     "Exploration",

@@ -1,11 +1,12 @@
 """The marks of the explorer as JSON ("roofmark.explore/1") and CSV: the rows of its table, in the same order."""
 
-from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
 from app.charts.explore.field import Field, Value
 from app.charts.explore.shape import Sheet
+from app.charts.explore.view import OWN
+from app.store.run_filter import FIELDS
 from app.tables import csv_text
 
 SCHEMA = "roofmark.explore/1"
@@ -15,7 +16,7 @@ def document(sheet: Sheet) -> dict[str, Any]:
     """`lowest` and `highest` are null where y is no number, `run` where a row stands for several observations."""
     return {
         "schema": SCHEMA,
-        "view": {each.name: sheet.view.query.get(each.name) for each in fields(sheet.view)},
+        "view": {name: sheet.view.query.get(name) for name in (*OWN, *FIELDS)},
         "fields": {
             "series": _field(sheet.series) if sheet.series else None,
             "x": _field(sheet.x),

@@ -1,19 +1,18 @@
 """What the explorer is asked for. All of it stands in the address."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields, replace
-from datetime import UTC, date, datetime, time
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
 
 from app.charts.explore.field import Field, Value
 from app.charts.explore.fields import DECODE
 from app.i18n import _, marked
-from app.store.explore import Played, Where
+from app.store.explore import Played
+from app.store.run_filter import LONGEST, RunFilter
 
 SOURCES = ("client", "server", "slope", "import")
 UNKNOWN = marked("not stated")
 """The series of what has no value for it."""
-LONGEST = 600
-"""Characters of a value in the address."""
 
 
 @dataclass(frozen=True)
@@ -23,14 +22,7 @@ class View:
     series: str | None = None
     source: str | None = None
     """None: of each metric the source that is shown elsewhere."""
-    machine: str | None = None
-    model: str | None = None
-    suite: str | None = None
-    engine: str | None = None
-    label: str | None = None
-    since: date | None = None
-    until: date | None = None
-    """The last day, UTC."""
+    where: RunFilter = field(default_factory=RunFilter)
     raw: bool = False
     """Each observation by itself instead of medians."""
     at: str | None = None
@@ -41,12 +33,14 @@ class View:
     @property
     def query(self) -> dict[str, str]:
         """As parameters of an address; `parse` reads them."""
-        stated = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {name: "on" if value is True else str(value) for name, value in stated.items() if value}
+        stated = {name: getattr(self, name) for name in OWN}
+        return {name: "on" if value is True else str(value) for name, value in stated.items() if value} | (
+            self.where.active
+        )
 
     @property
     def is_filtered(self) -> bool:
-        return any(getattr(self, name) for name in (*FILTERS, "since", "until", "at", "among"))
+        return bool(self.where.active or self.at or self.among)
 
     @property
     def unfiltered(self) -> "View":
@@ -57,20 +51,9 @@ class View:
         """All points, not the runs of one."""
         return replace(self, raw=False, at=None, among=None)
 
-    @property
-    def where(self) -> Where:
-        return Where(
-            self.machine,
-            self.model,
-            self.suite,
-            self.engine,
-            self.label,
-            since=datetime.combine(self.since, time.min, UTC) if self.since else None,
-            until=datetime.combine(self.until, time.max, UTC) if self.until else None,
-        )
 
-
-FILTERS = ("machine", "model", "suite", "engine", "label")
+OWN = tuple(each.name for each in fields(View) if each.name != "where")
+"""Parameters of its own; the others are those of RunFilter."""
 
 
 def key(value: Value | None) -> str:
@@ -117,7 +100,7 @@ def offered(available: Collection[Played], known: Mapping[str, Field]) -> list[t
 
 def parse(given: Mapping[str, str], known: Mapping[str, Field], usual: View) -> tuple[View, list[str]]:
     """The view without what makes no sense, one sentence for each of that; `usual` stands in for what is not given."""
-    stated = {each.name: given[each.name] for each in fields(View) if given.get(each.name, "").strip()}
+    stated = {name: given[name] for name in OWN if given.get(name, "").strip()}
     sound = {name: value for name, value in stated.items() if len(value) <= LONGEST and "\0" not in value}
     problems = [
         _("The value of {name} is none that can be looked for.", name=name) for name in stated if name not in sound
@@ -137,30 +120,15 @@ def parse(given: Mapping[str, str], known: Mapping[str, Field], usual: View) -> 
             _("A source is one of {known}; {source!r} is not.", known=", ".join(SOURCES), source=source[:60])
         )
         source = None
-    since, until, said = _days(sound)
+    where, more_problems = RunFilter.parse_leniently(given)
     asked = View(
         x=chosen.get("x", view.x),
         y=chosen.get("y", view.y),
         series=chosen.get("series", view.series),
         source=source,
-        since=since,
-        until=until,
+        where=where,
         raw=sound.get("raw") == "on",
-        **{name: sound.get(name) for name in (*FILTERS, "at", "among")},
+        at=sound.get("at"),
+        among=sound.get("among"),
     )
-    return asked, problems + said
-
-
-def _days(sound: Mapping[str, str]) -> tuple[date | None, date | None, list[str]]:
-    days: list[date | None] = []
-    problems = []
-    for name in ("since", "until"):
-        try:
-            days.append(date.fromisoformat(sound[name]) if name in sound else None)
-        except ValueError:
-            problems.append(_("A day is written as in 2026-11-29; {text!r} is not.", text=sound[name][:60]))
-            days.append(None)
-    since, until = days
-    if since and until and since > until:
-        return None, None, [*problems, _("The first day is after the last one.")]
-    return since, until, problems
+    return asked, problems + more_problems

@@ -3,6 +3,7 @@ with."""
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 from urllib.parse import urlencode
@@ -18,12 +19,12 @@ from app.compare.result import Subject
 from app.metrics.base import SOURCES
 from app.models import now
 from app.store import baselines
-from app.store.filters import Filter
 from app.store.listing import list_runs
+from app.store.run_filter import RunFilter
 from app.store.runs import circumstances_of
 from app.store.subjects import CONFIG, FEWEST, MOST, WORDS
 from app.suites.points import point_title
-from app.web.deps import Reading, Writing
+from app.web.deps import FilterDep, Reading, Writing
 from app.web.paths import path_for
 from app.web.render import engine_titles, render
 
@@ -37,8 +38,8 @@ router = APIRouter(include_in_schema=False)
 def show_comparison(
     request: Request,
     session: Reading,
+    where: FilterDep,
     run: Annotated[list[str], Query(default_factory=list)],
-    text: str = "",
     pick: bool = False,
     base: str | None = None,
 ) -> Response:
@@ -46,7 +47,7 @@ def show_comparison(
     chosen there comes with `base`, which run that was before, if any: else the oldest is."""
     names = list(dict.fromkeys(name.strip() for name in run if name.strip()))
     if pick or len(names) < FEWEST:
-        return _picker(request, session, names, text.strip(), is_choosing=pick)
+        return _picker(request, session, names, where, is_choosing=pick)
     if base is not None:
         return RedirectResponse(_address(request, *_by_age(session, names, base)), status_code=303)
     return _comparison(request, names, compare(session, names, engine_titles(), extra_keys=EXTRA_METRICS))
@@ -120,10 +121,11 @@ def _alone(found: Comparison) -> list[str]:
     return said
 
 
-def _picker(request: Request, session: Session, names: Sequence[str], text: str, *, is_choosing: bool) -> Response:
-    rows, total = list_runs(
-        session, Filter(status="done", text=text or None, hidden="without"), page=1, per_page=OFFERED
-    )
+def _picker(
+    request: Request, session: Session, names: Sequence[str], where: RunFilter, *, is_choosing: bool
+) -> Response:
+    can_be_compared = replace(where, status="done", hidden="without")
+    rows, total = list_runs(session, can_be_compared, page=1, per_page=OFFERED)
     ids = {name: name.removeprefix(CONFIG) for name in names if name.removeprefix(CONFIG) not in WORDS}
     chosen = circumstances_of(session, set(ids.values())) if ids else {}
     return render(
@@ -131,7 +133,7 @@ def _picker(request: Request, session: Session, names: Sequence[str], text: str,
         "compare_pick.html",
         rows=[row for row in rows if row.public_id not in names],
         total=total,
-        text=text,
+        where=where,
         chosen=[(name, chosen.get(ids.get(name, ""))) for name in names],
         is_short=bool(names) and not is_choosing,
         most=MOST,

@@ -6,9 +6,9 @@ from starlette.responses import Response
 
 from app.roof import config_roofs
 from app.store import configs
-from app.store.filters import Filter
 from app.store.listing import list_runs
 from app.store.previous import before_config
+from app.store.run_filter import RunFilter
 from app.web.deps import Reading
 from app.web.render import engine_titles, render
 
@@ -22,7 +22,7 @@ def show_config(request: Request, session: Reading, fingerprint: str, server: st
     """The same configuration may have been measured on several servers: `server` says which, the newest without it."""
     config = configs.config(session, fingerprint, server or None)
     model, on, machine = configs.circumstances(session, config)
-    rows, total = list_runs(session, Filter(config=config.fingerprint, server=on.slug), per_page=LATEST_RUNS)
+    rows, total = list_runs(session, RunFilter(config=config.fingerprint, server=on.slug), per_page=LATEST_RUNS)
     return render(
         request,
         "config.html",

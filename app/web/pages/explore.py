@@ -1,7 +1,6 @@
 """Any field of the runs against any other, as a page, as CSV and as JSON."""
 
 from dataclasses import replace
-from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter
@@ -13,8 +12,9 @@ from app.charts import explore as explorer
 from app.charts.explore import Exploration, Mark, View
 from app.errors import BadInput
 from app.web.deps import Reading
+from app.web.filter_choices import filter_choices
 from app.web.paths import path_for
-from app.web.render import engine_title, engine_titles, render
+from app.web.render import engine_titles, render
 
 router = APIRouter()
 
@@ -55,7 +55,7 @@ def show_explorer(request: Request, session: Reading) -> Response:
         problems=found.problems,
         presets=found.presets,
         groups=explorer.grouped(found.fields.values()),
-        choices=_choices(found),
+        choices=filter_choices(session),
         sources=explorer.SOURCES,
         address=address,
         query=urlencode(sheet.view.query),
@@ -92,16 +92,3 @@ def _sound(found: Exploration) -> Exploration:
 
 def _file(name: str) -> dict[str, str]:
     return {"content-disposition": f'attachment; filename="roofmark-{name}"'}
-
-
-def _choices(found: Exploration) -> dict[str, list[tuple[Any, str]]]:
-    """Of each filter its values with their titles."""
-    known = found.known
-    configs = known.configs.values()
-    return {
-        "machine": [(machine.slug, known.machine_title(key)) for key, machine in known.machines.items()],
-        "model": [(name, name) for name in sorted({each.model.name for each in configs})],
-        "suite": [(suite, suite) for suite in known.suites],
-        "engine": [(engine, engine_title(engine)) for engine in sorted({each.config.engine for each in configs})],
-        "label": [(label, label) for label in known.labels],
-    }

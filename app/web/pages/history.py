@@ -1,6 +1,7 @@
 """How metrics changed over time."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -12,13 +13,14 @@ from app import charts
 from app.errors import BadInput
 from app.metrics import metrics
 from app.roof import config_roofs
-from app.store import configs, filters, hardware
+from app.store import configs, hardware
 from app.store.configs import Described
-from app.store.filters import Filter
-from app.store.history import Period, history
+from app.store.history import history
+from app.store.run_filter import RunFilter
 from app.suites import USUAL
 from app.web.deps import Reading
-from app.web.history_view import Only, View, groupings, read_by, read_day, values_of
+from app.web.filter_choices import filter_choices
+from app.web.history_view import Only, View, groupings, read_by, values_of
 from app.web.paths import path_for
 from app.web.render import engine_titles, is_partial, render
 
@@ -31,31 +33,19 @@ def show_history(
     session: Reading,
     metric: str = "",
     by: str = "",
-    machine: str = "",
-    server: str = "",
-    model: str = "",
-    suite: str = "",
-    config: str = "",
-    label: str = "",
     only: Annotated[Sequence[str], Query()] = (),
-    since: Annotated[str, Query(alias="from")] = "",
-    until: Annotated[str, Query(alias="to")] = "",
 ) -> Response:
     """Always of one suite: speeds at different prompt lengths are different things. Empty choices mean all."""
-    choices = filters.filter_choices(session)
+    choices = filter_choices(session)
     known = configs.describe(session)
-    where = Filter(
-        machine=machine or None,
-        server=server or None,
-        model=model or None,
-        suite=suite or _usual(choices["suite"]),
-        config=config or None,
-        label=label or None,
-    )
+    where, problems = RunFilter.parse_leniently(request.query_params)
+    where = replace(where, suite=where.suite or _usual(choices["suite"]))
     error, figure, hidden = None, None, 0
     try:
+        if problems:
+            raise BadInput(problems[0])
         narrowed = tuple(Only.read(each) for each in only if each)
-        view = View(where, metric, read_by(by, known), narrowed, Period(read_day(since), read_day(until)))
+        view = View(where, metric, read_by(by, known), narrowed)
         figure, hidden = _drawn(request, session, view, known)
     except BadInput as wrong:
         view, error = View(where), wrong
@@ -86,7 +76,7 @@ def _drawn(
 
     shown = view.metrics
     ids = view.config_ids(known, engine_titles())
-    points, hidden = history(session, view.where, [each.key for each in shown], view.period, ids)
+    points, hidden = history(session, view.where, [each.key for each in shown], ids)
     path = path_for(request, "history")
     run_path = path_for(request, "run", public_id="0").removesuffix("0")  # once, not for thousands of points
     changes = hardware.timelines(session).all_changes()

@@ -7,8 +7,8 @@ from app.i18n import _
 from app.models import Machine
 from app.roof import config_roofs, machine_uses
 from app.store import bandwidth, devices, machines, servers
-from app.store.filters import Filter
 from app.store.listing import count_runs, latest_per_config
+from app.store.run_filter import RunFilter
 from app.web import archive, done, machine_form
 from app.web.deps import DatabaseDep, Form, Reading, SettingsDep, Writing
 from app.web.forms import Fields
@@ -73,7 +73,7 @@ def show_machine(
         measured=bandwidth.counting(session, machine),
         servers=servers.list_servers(session, machine_id=machine.id),
         archived_servers=servers.list_servers(session, archived=True, machine_id=machine.id),
-        rows=latest_per_config(session, Filter(machine=slug)),
+        rows=latest_per_config(session, RunFilter(machine=slug)),
         roofs=config_roofs(session, machine.id),
         uses=machine_uses(session, machine),
     )
@@ -108,7 +108,7 @@ def confirm_archive_machine(request: Request, session: Reading, slug: str) -> Re
             "It leaves the list of machines, and nothing can be measured on it until it is restored: "
             "runs that wait will fail."
         ),
-        archive.of_results(count_runs(session, Filter(machine=slug))),
+        archive.of_results(count_runs(session, RunFilter(machine=slug))),
     ]
     return archive.ask(request, "machine", slug, machine.name, consequences)
 

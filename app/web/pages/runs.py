@@ -12,11 +12,12 @@ from app.configuration import SETTINGS
 from app.errors import RoofmarkError
 from app.i18n import _
 from app.models import Server
-from app.store import filters, listing, servers, suites
+from app.store import listing, servers, suites
 from app.store.listing import DEFAULT_SORT
 from app.store.runs import MAX_NOTE_CHARS
 from app.suites import USUAL
 from app.web.deps import DatabaseDep, FilterDep, Form, Reading, RunnerDep
+from app.web.filter_choices import filter_choices
 from app.web.forms import Fields
 from app.web.paths import path_for
 from app.web.progress import progress_now
@@ -53,7 +54,7 @@ def list_runs(
         rows=rows,
         total=total,
         where=where,
-        choices=filters.filter_choices(session),
+        choices=filter_choices(session),
         sort=sort,
         order=order,
         page=page,

@@ -13,8 +13,8 @@ from app.errors import BadInput, RoofmarkError, ServerProblem
 from app.i18n import _
 from app.models import Server
 from app.store import machines, servers
-from app.store.filters import Filter
 from app.store.listing import count_runs, list_runs
+from app.store.run_filter import RunFilter
 from app.web import archive, done, server_form
 from app.web.deps import DatabaseDep, Form, OwnPagesOnly, Reading, RunnerDep, SecretsDep, Writing
 from app.web.forms import Fields, WrongField
@@ -97,7 +97,7 @@ def _page(
     request: Request, session: Session, slug: str, *, unreached: bool = False, error: RoofmarkError | None = None
 ) -> Response:
     server, machine = servers.server_with_machine(session, slug)
-    rows, total = list_runs(session, Filter(server=slug), per_page=LATEST_RUNS)
+    rows, total = list_runs(session, RunFilter(server=slug), per_page=LATEST_RUNS)
     return render(
         request,
         "server.html",
@@ -166,7 +166,7 @@ def confirm_archive_server(request: Request, session: Reading, slug: str) -> Res
             "It leaves the list of servers and cannot be measured until it is restored: runs that "
             "wait for it will fail."
         ),
-        archive.of_results(count_runs(session, Filter(server=slug))),
+        archive.of_results(count_runs(session, RunFilter(server=slug))),
     ]
     return archive.ask(request, "server", slug, servers.server(session, slug).name, consequences)
 
