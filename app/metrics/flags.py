@@ -22,7 +22,8 @@ class Flag:
     advice: str
     disqualifies: bool
     """Keeps the sample out of all statistics."""
-    holds: Callable[[Sample], bool]
+    holds: Callable[[Sample], bool] | None
+    """None: all samples of a run together tell (see app.metrics.drift)."""
 
     @property
     def title(self) -> str:
@@ -233,6 +234,14 @@ FLAGS = {
             False,
             _loop_lag,
         ),
+        Flag(
+            "drift",
+            "The repetitions drift: results depend on when in the run they were measured.",
+            "Look for heat, other programs or too short a warm-up, and measure again when the machine is steady: the "
+            "median lies between two states.",
+            False,
+            None,
+        ),
     )
 }
 
@@ -241,7 +250,7 @@ def flags_of(sample: Sample) -> tuple[str, ...]:
     """All flags of a sample, in the order above. A failed sample has an error instead."""
     if sample.trace.status is Status.FAILED:
         return ()
-    return tuple(key for key, flag in FLAGS.items() if flag.holds(sample))
+    return tuple(key for key, flag in FLAGS.items() if flag.holds is not None and flag.holds(sample))
 
 
 def is_usable(sample: Sample) -> bool:

@@ -99,7 +99,7 @@ def test_of_the_rounds_of_one_workload_only_their_difference_counts(
 
 
 class Metered(CpuMeter):
-    """Two processors; every reading comes two seconds of processor time after the last, and so much of it is foreign."""
+    """Every reading comes two seconds of processor time after the last; `shares` of them are foreign."""
 
     def __init__(self, shares: Sequence[float]) -> None:
         super().__init__(None)
