@@ -212,4 +212,4 @@ def drift_words(series: SeriesDrift, metrics: Sequence[Metric]) -> str:
         _("{metric} has been drifting by {rate}", **first),
         *(_("{metric} by {rate}", **each) for each in others),
     ]
-    return _("{clauses} since {at}, same configuration", clauses=enumerated(clauses), at=day(series.since))
+    return _("{found} since {at}, same configuration", found=enumerated(clauses), at=day(series.since))
