@@ -155,15 +155,15 @@ def test_running_again_keeps_what_was_asked_for(client: TestClient, database: Da
     assert 'name="warmups" inputmode="numeric" value="2"' in again
 
 
-def test_running_again_takes_the_number_of_runs(client: TestClient, database: Database, server: str) -> None:
-    with database.read() as session:
-        server_id = servers.server(session, server).id
+def test_running_again_takes_the_number_of_runs(client: TestClient, database: Database, seeded: list[str]) -> None:
+    with database.write() as session:
+        server = servers.list_servers(session)[0]
     plan = {"repetitions": 7, "warmups": 2, "model": None}
     samples = [made_sample(0, Point(512, 16), 100, 50)]
-    page = client.get(f"/runs/{add_run(database, samples, plan=plan, server_id=server_id)}").text
+    page = client.get(f"/runs/{add_run(database, samples, plan=plan, server_id=server.id)}").text
     (form,) = re.findall(r'<form class="again" method="post" action="/runs">(.*?)</form>', page, re.DOTALL)
     fields = dict(re.findall(r'name="(\w+)"[^>]* value="([^"]*)"', form))
-    assert fields == {"server": server, "suite": "triple", "repetitions": "7", "warmups": "2", "runs": "1"}
+    assert fields == {"server": server.slug, "suite": "triple", "repetitions": "7", "warmups": "2", "runs": "1"}
     client.post("/runs", data={**fields, "runs": "3"})
     with database.read() as session:
         queued, _ = listing.list_runs(session, Filter(status="queued"))
