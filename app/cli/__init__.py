@@ -128,6 +128,7 @@ def run(
     suite: Annotated[str, typer.Option("--suite", help="triple, lengths, bench512, or one of your own.")] = "triple",
     reps: Annotated[int | None, typer.Option("--reps", help="Repetitions; the suite's own number otherwise.")] = None,
     warmup: Annotated[int | None, typer.Option("--warmup", help="Warm-ups; the suite's own number otherwise.")] = None,
+    runs: Annotated[int, typer.Option("--runs", help="Runs of the same, one after another.", min=1, max=20)] = 1,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="What a probe cannot know, such as cards=2; remembered."),
@@ -145,7 +146,7 @@ def run(
     """Measure a server here and now, and keep the result."""
     from app.cli.measure import Request, measure
 
-    measure(Request(url, server, engine, model, suite, reps, warmup, settings or [], note, api_key, log), as_json)
+    measure(Request(url, server, engine, model, suite, reps, warmup, settings or [], note, api_key, log), runs, as_json)
 
 
 @app.command()

@@ -117,7 +117,7 @@ def log_crash() -> Path:
     return path
 
 
-def print_json(document: dict[str, Any]) -> None:
+def print_json(document: dict[str, Any] | list[dict[str, Any]]) -> None:
     import json
 
     typer.echo(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False).encode())

@@ -2,7 +2,9 @@
 
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 import typer
@@ -45,8 +47,11 @@ class Request:
     log: str | None = None
 
 
-def measure(request: Request, as_json: bool) -> None:
-    """Measures in this process and exits with the run's code."""
+def measure(request: Request, run_count: int, as_json: bool) -> None:
+    """Measures in this process, as often as `run_count` says, and exits with the last run's code.
+
+    A run that does not reach its end is the last one. The results of several are a list in JSON.
+    """
     given = dict(parse_setting(text) for text in request.settings)
     for key, value in given.items():
         if value is not None and (sentence := doubt(key, value)):
@@ -64,28 +69,33 @@ def measure(request: Request, as_json: bool) -> None:
         servers.remember(session, server.id, settings=given)
         if request.log is not None:
             servers.edit_server(session, slug, log_path=log_path(request.log))
-    public_id = runner.perform(
-        slug,
-        request.suite,
-        TerminalProgress(),
-        repetitions=request.repetitions,
-        warmups=request.warmups,
-        model=request.model,
-        note=request.note,
-    )
-    finish(database, public_id, as_json)
-
-
-def finish(database: Database, public_id: str, as_json: bool = False) -> None:
-    """Prints a run's result and exits with its code, unless that is 0."""
-    with database.read() as session:
-        document = run_document(session, public_id)
+    documents: list[dict[str, Any]] = []
+    for number_of_run in range(1, run_count + 1):
+        if run_count > 1:
+            say(f"Run {number_of_run} of {run_count}.", err=True)
+        public_id = runner.perform(
+            slug,
+            request.suite,
+            TerminalProgress(),
+            repetitions=request.repetitions,
+            warmups=request.warmups,
+            model=request.model,
+            note=request.note,
+        )
+        with database.read() as session:
+            documents.append(run_document(session, public_id))
+        if not as_json:
+            say(run_text(documents[-1]))
+        if _exit_code(documents[-1]):
+            break
     if as_json:
-        print_json(document)
-    else:
-        say(run_text(document))
-    if code := EXIT_CODES.get(document["run"]["status"], 1):
+        print_json(documents if run_count > 1 else documents[0])
+    if code := _exit_code(documents[-1]):
         raise typer.Exit(code)
+
+
+def _exit_code(document: Mapping[str, Any]) -> int:
+    return EXIT_CODES.get(document["run"]["status"], 1)
 
 
 def work(public_id: str) -> None:

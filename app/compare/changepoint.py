@@ -1,12 +1,13 @@
-"""Where the level of a series of runs shifts.
+"""Where the level of a series of runs shifts, and whether it drifts.
 
-Binary segmentation (Scott and Knott, Biometrics 1974; Vostrikova, Doklady 1981) over seeded intervals (Kovács and
-others, Biometrika 2023), which find a shift beside others that would hide it: each interval is split at every place,
-and the means on the two sides are compared with Student's t, the likelihood ratio for one shift (Worsley, JASA 1979).
-Its noise is the spread of the very runs on both sides, so whatever a server does between runs counts; it is never less
-than the repetitions within the runs allow. A split counts when a series without a shift would show one as clear in
-fewer than one of 100 cases: Bonferroni over all splits that are looked at, with t brought to the normal scale by
-Wallace's approximation (Annals of Mathematical Statistics 1959).
+Places to look at come from binary segmentation (Scott and Knott, Biometrics 1974; Vostrikova, Doklady 1981) over seeded
+intervals (Kovács and others, Biometrika 2023), which find a shift beside others that would hide it: each interval is
+split at every place, and the means on the two sides are compared with Student's t, the likelihood ratio for one shift
+(Worsley, JASA 1979). Its noise is the spread of the very runs on both sides, so whatever a server does between runs
+counts; it is never less than the repetitions within the runs allow. A split counts when a series without a shift would
+show one as clear in fewer than one of 100 cases: Bonferroni over all splits that are looked at, with t brought to the
+normal scale by Wallace's approximation (Annals of Mathematical Statistics 1959). This takes noise for independent:
+which of the places are shifts, `levels` decides, since a slow drift and autocorrelated noise leave such places, too.
 
 A run that stands off alone is no level: where it is further than `LONE` times the noise of neighbours from the middle
 of itself and its two neighbours, that middle is taken for it (Tukey's running median of three). At either end, the two
@@ -22,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from app.compare.levels import choose, relative_times
 from app.metrics.summary import t_quantile
 from app.stats.verdict import SAME_WITHIN
 
@@ -36,6 +38,10 @@ MIN_CHANGE = math.log1p(SAME_WITHIN)
 LONGEST = 256
 """No interval holds more runs: levels are known well enough then, and the work grows no faster than the series."""
 LONE = 4.0
+MOST_CUTS = 24
+"""Of more places at which a series may shift, the clearest are looked at."""
+MIN_DRIFT_Z = 3.0
+"""A line that is less clear than this in independent noise is none in any other."""
 _LEAST = 1e-7
 """Of a noise: what rounding leaves of equal numbers is none."""
 
@@ -50,12 +56,36 @@ class ChangePoint:
     high: float
     """95 % interval of the ratio."""
     chance: float
-    """How likely a series without a shift would show one as clear anywhere; at most FALSE_ALARMS."""
+    """How likely independent runs without a shift would show one as clear anywhere; at most FALSE_ALARMS."""
 
     @property
     def change(self) -> float:
         """Relative: -0.1 is 10 % less."""
         return self.ratio - 1
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A slow change along a line, on logarithms."""
+
+    ratio: float
+    """The last run over the first, as the line has them."""
+    low: float
+    high: float
+    """95 % interval of the ratio."""
+    start: float
+    """Where the line begins: the mean of the logarithms at the first run."""
+
+    @property
+    def change(self) -> float:
+        """Relative, over the whole series."""
+        return self.ratio - 1
+
+
+class Development(NamedTuple):
+    points: list[ChangePoint]
+    drift: Drift | None
+    """Over the whole series; the points are what is left without it."""
 
 
 class _Splits(NamedTuple):
@@ -84,23 +114,73 @@ class _Compared(NamedTuple):
 def change_points(
     means: ArrayLike, deviations: ArrayLike | Sequence[float | None], counts: ArrayLike
 ) -> list[ChangePoint]:
+    """As `development` has them, of runs at even distances."""
+    return development(means, deviations, counts).points
+
+
+def development(
+    means: ArrayLike,
+    deviations: ArrayLike | Sequence[float | None],
+    counts: ArrayLike,
+    times: ArrayLike | None = None,
+) -> Development:
     """Of runs in order of time: mean and sample standard deviation of the logarithms of the repetitions, and how many.
 
-    Deviations that are unknown (None or not a number) leave the noise to the spread between the runs. Nothing is found
-    among fewer than two levels of MIN_RUNS.
+    `times` are when they started, in any unit. Deviations that are unknown (None or not a number) leave the noise to
+    the spread between the runs. Nothing is found among fewer than two levels of MIN_RUNS.
     """
-    levels = np.array(means, dtype=float)
-    if len(levels) < 2 * MIN_RUNS:
-        return []
-    levels = _without_lone_runs(levels)
-    series = _Series(levels - levels.mean(), _variances(deviations, counts))
-    splits = _splits(len(levels))
+    logs = np.array(means, dtype=float)
+    count = len(logs)
+    if count < 2 * MIN_RUNS:
+        return Development([], None)
+    logs = _without_lone_runs(logs)
+    within = _variances(deviations, counts)
+    at = np.arange(count, dtype=float) if times is None else np.array(times, dtype=float)
+    series, splits = _Series(logs - logs.mean(), within), _splits(count)
     clear = NormalDist().inv_cdf(1 - FALSE_ALARMS / 2 / len(splits.cut))
-    bounds = _settled(series, [0, *_cuts(series.compare(splits).z, splits, clear), len(levels)], clear)
-    return [
-        _point(series, _Splits(*(np.array([bound]) for bound in bounds[place - 1 : place + 2])), len(splits.cut))
-        for place in range(1, len(bounds) - 1)
+    bounds = _settled(series, [0, *_cuts(series.compare(splits).z, splits, clear), count], clear)
+    if len(bounds) == 2 and _line_z(logs, at) < MIN_DRIFT_Z:
+        return Development([], None)
+    best = choose(logs, at, _clearest(series, bounds), max(float(within.mean()), _LEAST**2))
+    drift = None
+    if abs(best.slope) >= MIN_CHANGE:
+        line = best.slope * relative_times(at)
+        half = t_quantile(count - 2 - len(best.cuts)) * best.slope_error
+        drift = Drift(
+            ratio=math.exp(best.slope),
+            low=math.exp(best.slope - half),
+            high=math.exp(best.slope + half),
+            start=float((logs - line).mean() + line[0]),
+        )
+        series = _Series(logs - line - (logs - line).mean(), within)
+    bounds = _settled(series, [0, *best.cuts, count], clear)
+    widening = math.sqrt((1 + best.autocorrelation) / (1 - best.autocorrelation))
+    points = [
+        _point(series, _Splits(*(np.array([bound]) for bound in around)), len(splits.cut), widening)
+        for around in zip(bounds, bounds[1:], bounds[2:], strict=False)
     ]
+    return Development(points, drift)
+
+
+def _line_z(logs: Floats, times: Floats) -> float:
+    """How clear a line is in independent noise, on the normal scale."""
+    line, around = relative_times(times), logs - logs.mean()
+    squares = float(line @ line)
+    if squares == 0:
+        return 0.0
+    explained = float(line @ around) ** 2 / squares
+    freedom = len(logs) - 2
+    rest = max(float(around @ around) - explained, len(logs) * _LEAST**2)
+    return (8 * freedom + 1) / (8 * freedom + 3) * math.sqrt(freedom * math.log1p(explained / rest))
+
+
+def _clearest(series: "_Series", bounds: list[int]) -> list[int]:
+    """Of the cuts at most MOST_CUTS, in order."""
+    cuts = np.array(bounds[1:-1], dtype=int)
+    if len(cuts) > MOST_CUTS:
+        z = series.compare(_Splits(np.array(bounds[:-2]), cuts, np.array(bounds[2:]))).z
+        cuts = np.sort(cuts[np.argsort(z)[-MOST_CUTS:]])
+    return [int(cut) for cut in cuts]
 
 
 class _Series:
@@ -177,9 +257,10 @@ def _settled(series: _Series, bounds: list[int], clear: float) -> list[int]:
     return bounds
 
 
-def _point(series: _Series, split: _Splits, looked_at: int) -> ChangePoint:
+def _point(series: _Series, split: _Splits, looked_at: int, widening: float) -> ChangePoint:
+    """`widening`: by how much autocorrelation makes the error larger."""
     difference, error, z = (float(each[0]) for each in series.compare(split))
-    half = t_quantile(int(split.end[0] - split.start[0]) - 2) * error
+    half = t_quantile(int(split.end[0] - split.start[0]) - 2) * error * widening
     return ChangePoint(
         index=int(split.cut[0]),
         ratio=math.exp(difference),

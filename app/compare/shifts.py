@@ -1,19 +1,29 @@
-"""Level shifts within a configuration: the same model, settings, prompt and hardware, and yet another speed."""
+"""Level shifts and drifts within a configuration: same model, settings, prompt and hardware, and yet another speed."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.i18n import _, inside
+from app.i18n import _, enumerated, inside, marked
 from app.metrics.base import Metric
 from app.store.hardware import HardwareChange
 from app.units import day, percent
 
 if TYPE_CHECKING:
-    from app.compare.changepoint import ChangePoint, Floats
+    from app.compare.changepoint import ChangePoint, Development, Drift, Floats
     from app.store.points import Places, Points
+
+
+_DAY_US = 86_400_000_000.0
+_RATES = (
+    (timedelta(days=365.25 / 12), marked("{change} a month")),
+    (timedelta(days=7), marked("{change} a week")),
+    (timedelta(days=1), marked("{change} a day")),
+    (timedelta(hours=1), marked("{change} an hour")),
+)
+"""How a slope is said: per the longest of these that the series lasted for."""
 
 
 class MetricShift(NamedTuple):
@@ -35,6 +45,26 @@ class Shift(NamedTuple):
     """Whether none of its metrics has shifted again."""
 
 
+class MetricDrift(NamedTuple):
+    place: int
+    """Of the metric among those that the points have readings of."""
+    drift: "Drift"
+    lasted: timedelta
+    """From the first run with a value to the last."""
+
+
+class SeriesDrift(NamedTuple):
+    """From the first run of a series to its last."""
+
+    config_id: int
+    since: datetime
+    until: datetime
+    first: str
+    last: str
+    """Public ids."""
+    metrics: tuple[MetricDrift, ...]
+
+
 def shifts(
     points: "Points", metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
 ) -> list[Shift]:
@@ -46,6 +76,27 @@ def shifts(
     return sorted(found, key=lambda shift: shift.at)
 
 
+def drifts(
+    points: "Points", metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
+) -> list[SeriesDrift]:
+    """Of points that have readings of so many metrics; in order of their last runs."""
+    series = [each for places in points.stretches(hardware or {}) if (each := _drift(points, places, metrics))]
+    return sorted(series, key=lambda each: each.until)
+
+
+def _drift(points: "Points", places: "Places", metrics: int) -> SeriesDrift | None:
+    developments = [_development(points, places, place) for place in range(metrics)]
+    drifting = tuple(
+        MetricDrift(place, found.drift, points.started_at(places[known[-1]]) - points.started_at(places[known[0]]))
+        for place, (known, found) in enumerate(developments)
+        if found.drift
+    )
+    if not drifting:
+        return None
+    first, last = points[places[0]], points[places[-1]]
+    return SeriesDrift(first.config_id, first.started_at, last.started_at, first.public_id, last.public_id, drifting)
+
+
 class _Seen(NamedTuple):
     """A shift of one metric, by the places of runs in their stretch."""
 
@@ -55,9 +106,8 @@ class _Seen(NamedTuple):
 
 
 def _of_stretch(points: "Points", places: "Places", metrics: int) -> list[Shift]:
-    columns = [column[places] for column in points.readings]
     seen = sorted(
-        (each for place in range(metrics) for each in _of_metric(place, *columns[3 * place : 3 * place + 3])),
+        (each for place in range(metrics) for each in _of_metric(points, places, place)),
         key=lambda each: each.after,
     )
     groups: list[list[_Seen]] = []
@@ -86,18 +136,29 @@ def _of_stretch(points: "Points", places: "Places", metrics: int) -> list[Shift]
     return found
 
 
-def _of_metric(place: int, value: "Floats", deviation: "Floats", count: "Floats") -> list[_Seen]:
-    """Runs that have no value of this metric are passed over. Deviations are those of logarithms: relative ones."""
+def _of_metric(points: "Points", places: "Places", place: int) -> list[_Seen]:
+    known, found = _development(points, places, place)
+    return [
+        _Seen(int(known[point.index]), int(known[point.index - 1]), MetricShift(place, point)) for point in found.points
+    ]
+
+
+def _development(points: "Points", places: "Places", place: int) -> "tuple[Places, Development]":
+    """Of one metric in a stretch, and where in it the runs with a value are: others are passed over.
+
+    Deviations are those of logarithms: relative ones.
+    """
+    value, deviation, count = (column[places] for column in points.readings[3 * place : 3 * place + 3])
     known = (value > 0).nonzero()[0]
-    found = _change_points(_Series(value[known], deviation[known] / value[known], count[known]))
-    return [_Seen(int(known[point.index]), int(known[point.index - 1]), MetricShift(place, point)) for point in found]
+    days = points.at_us[places[known]] / _DAY_US
+    return known, _cached(_Series(value[known], deviation[known] / value[known], count[known], days))
 
 
 class _Series:
-    """Is equal to another one by what is in it, which it forgets once its change points are found."""
+    """Is equal to another one by what is in it, which it forgets once its development is known."""
 
-    def __init__(self, value: "Floats", relative_deviation: "Floats", count: "Floats") -> None:
-        self._columns = [value, relative_deviation, count]
+    def __init__(self, value: "Floats", relative_deviation: "Floats", count: "Floats", days: "Floats") -> None:
+        self._columns = [value, relative_deviation, count, days]
         self._digest = blake2b(b"".join(column.tobytes() for column in self._columns), digest_size=16).digest()
 
     def __hash__(self) -> int:
@@ -106,25 +167,26 @@ class _Series:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Series) and self._digest == other._digest
 
-    def change_points(self) -> "list[ChangePoint]":
+    def development(self) -> "Development":
         import numpy as np  # not at start
 
-        from app.compare.changepoint import change_points
+        from app.compare.changepoint import development
 
-        value, relative_deviation, count = self._columns
+        value, relative_deviation, count, days = self._columns
         self._columns = []
-        return change_points(np.log(value), relative_deviation, count)
+        return development(np.log(value), relative_deviation, count, days)
 
 
 @lru_cache(maxsize=4096)
-def _change_points(series: _Series) -> "list[ChangePoint]":
+def _cached(series: _Series) -> "Development":
     """Whoever looks at a history from several sides, or after another run, waits only for what is new. Each series is
     a metric of a configuration with one prompt on one hardware: thousands of them take a megabyte."""
-    return series.change_points()
+    return series.development()
 
 
-def is_worse(shift: MetricShift, metric: Metric) -> bool:
-    return (shift.point.ratio < 1) is (metric.better == "higher")
+def is_worse(change: MetricShift | MetricDrift, metric: Metric) -> bool:
+    ratio = change.drift.ratio if isinstance(change, MetricDrift) else change.point.ratio
+    return (ratio < 1) is (metric.better == "higher")
 
 
 def moved(shift: MetricShift, metric: Metric) -> str:
@@ -135,3 +197,19 @@ def words(shift: Shift, metrics: Sequence[Metric]) -> str:
     """Such as "decode −11 % since 20 November 2026, same configuration"; `metrics` as the points have readings of."""
     found = ", ".join(moved(each, metrics[each.place]) for each in shift.metrics)
     return _("{found} since {at}, same configuration", found=found, at=day(shift.at))
+
+
+def rate(drift: MetricDrift) -> str:
+    """Such as "−1.2 % a month"."""
+    unit, message = next((each for each in _RATES if drift.lasted >= each[0]), _RATES[-1])
+    return _(message, change=percent(drift.drift.ratio ** (unit / drift.lasted) - 1))
+
+
+def drift_words(series: SeriesDrift, metrics: Sequence[Metric]) -> str:
+    """Such as "decode has been drifting by −1.2 % a month since 3 March 2026, same configuration"."""
+    first, *others = ({"metric": inside(metrics[each.place].title), "rate": rate(each)} for each in series.metrics)
+    clauses = [
+        _("{metric} has been drifting by {rate}", **first),
+        *(_("{metric} by {rate}", **each) for each in others),
+    ]
+    return _("{found} since {at}, same configuration", found=enumerated(clauses), at=day(series.since))

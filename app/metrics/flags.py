@@ -22,8 +22,9 @@ class Flag:
     advice: str
     disqualifies: bool
     """Keeps the sample out of all statistics."""
-    holds: Callable[[Sample], bool | None]
-    """None where the sample does not record what the rule asks for: what was flagged while measuring stays then."""
+    holds: Callable[[Sample], bool | None] | None
+    """None where the sample lacks what the rule asks for: what was flagged while measuring stays then. Without
+    a rule, all samples of a run together tell (see app.metrics.drift)."""
     rule_version: int = 1
     """Raised when `holds` changes: the flags of earlier runs are then computed anew."""
 
@@ -245,6 +246,14 @@ FLAGS = {
             False,
             _loop_lag,
         ),
+        Flag(
+            "drift",
+            "The repetitions drift: results depend on when in the run they were measured.",
+            "Look for heat, other programs or too short a warm-up, and measure again when the machine is steady: the "
+            "median lies between two states.",
+            False,
+            None,
+        ),
     )
 }
 
@@ -253,14 +262,14 @@ def flags_of(sample: Sample) -> tuple[str, ...]:
     """All flags of a sample, in the order above. A failed sample has an error instead."""
     if sample.trace.status is Status.FAILED:
         return ()
-    return tuple(key for key, flag in FLAGS.items() if flag.holds(sample))
+    return tuple(key for key, flag in FLAGS.items() if flag.holds is not None and flag.holds(sample))
 
 
 def refreshed_flags(sample: Sample) -> tuple[str, ...]:
     """The flags of a stored sample by today's rules. Those that its record cannot decide stay as they were."""
     if sample.trace.status is Status.FAILED:
         return sample.flags
-    verdicts = {key: flag.holds(sample) for key, flag in FLAGS.items()}
+    verdicts = {key: flag.holds(sample) if flag.holds else None for key, flag in FLAGS.items()}
     decided = [key for key, holds in verdicts.items() if holds or (holds is None and key in sample.flags)]
     return (*decided, *(key for key in sample.flags if key not in FLAGS))
 

@@ -63,10 +63,19 @@ class Runner:
 
     def queue(self, server_slug: str, suite_key: str, **wishes: Unpack[Wishes]) -> str:
         """Adds a run and starts it if its machine is free; returns its public id. Raises RoofmarkError."""
-        public_id = new_public_id()
-        self._add(public_id, server_slug, suite_key, wishes)
-        self.dispatch()
+        (public_id,) = self.queue_several(server_slug, suite_key, 1, **wishes)
         return public_id
+
+    def queue_several(self, server_slug: str, suite_key: str, count: int, **wishes: Unpack[Wishes]) -> list[str]:
+        """Adds so many runs of the same, which are measured one after another; returns their public ids in order.
+
+        Raises RoofmarkError, and then adds none.
+        """
+        runs.check_run_count(count)
+        public_ids = [new_public_id() for _ in range(count)]
+        self._add(public_ids, server_slug, suite_key, wishes)
+        self.dispatch()
+        return public_ids
 
     def perform(self, server_slug: str, suite_key: str, listen: Listener, **wishes: Unpack[Wishes]) -> str:
         """Queues a run, waits for its turn and measures it in this very process; returns its public id.
@@ -78,18 +87,19 @@ class Runner:
             listen(Progress(marked("Computing the numbers of earlier runs anew."), 0, 0))
         public_id = new_public_id()
         with workers.hold(self._settings, public_id):  # from the start, so that no dispatcher takes it
-            self._add(public_id, server_slug, suite_key, wishes)
+            self._add([public_id], server_slug, suite_key, wishes)
             self._take_turn(public_id, listen)
         self.dispatch()
         return public_id
 
-    def _add(self, public_id: str, server_slug: str, suite_key: str, wishes: Wishes) -> None:
+    def _add(self, public_ids: Sequence[str], server_slug: str, suite_key: str, wishes: Wishes) -> None:
         counts = wishes.get("repetitions"), wishes.get("warmups")
         with self._database.write() as session:
             suite = suites.suite(session, suite_key).with_counts(*counts)
             server = servers.server(session, server_slug)
             note = wishes.get("note", "").strip()
-            runs.add_run(session, server, suite, model=wishes.get("model"), note=note, public_id=public_id)
+            for public_id in public_ids:
+                runs.add_run(session, server, suite, model=wishes.get("model"), note=note, public_id=public_id)
 
     def _take_turn(self, public_id: str, listen: Listener) -> None:
         stop = Stop()

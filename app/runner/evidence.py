@@ -93,6 +93,27 @@ def after(
         _judge_foreign_load(busy_check.disturbance(), checks, warnings, unsound)
     if sentence := told_by_log(complete):
         checks.append(sentence)
+    _judge_counters(taken, began, ended, checks, warnings, unsound)
+    told = {each.name for each in counted}
+    server = [*counted, *(each for each in stated(taken) if each.name not in told)]
+    return {
+        **known,
+        "checks": checks,
+        "warnings": warnings,
+        "unsound": unsound,
+        "server": [each.to_json() for each in server],
+    }
+
+
+def _judge_counters(
+    taken: Sequence[Sample],
+    began: Counters | None,
+    ended: Counters | None,
+    checks: list[str],
+    warnings: list[str],
+    unsound: list[soundness.Disturbance],
+) -> None:
+    """Whether the server restarted, or worked for somebody else."""
     if began is not None and ended is not None and ended.began_anew(began):
         warnings.append(
             marked(
@@ -111,17 +132,8 @@ def after(
         )
     elif others is not None:
         checks.append(marked("The server's own counters saw no other request during the run."))
-    if others or any("concurrent" in sample.flags for sample in measured):
+    if others or any("concurrent" in sample.flags for sample in taken if not sample.is_warmup):
         unsound.append(soundness.server_shared())
-    told = {each.name for each in counted}
-    server = [*counted, *(each for each in stated(taken) if each.name not in told)]
-    return {
-        **known,
-        "checks": checks,
-        "warnings": warnings,
-        "unsound": unsound,
-        "server": [each.to_json() for each in server],
-    }
 
 
 def _judge_foreign_load(

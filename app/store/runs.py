@@ -15,6 +15,8 @@ from app.units import plural
 
 MAX_NOTE_CHARS = 10_000
 MAX_MODEL_CHARS = 300
+MOST_RUNS = 20
+"""So many runs of the same can be queued at once."""
 
 
 def add_run(
@@ -51,6 +53,12 @@ def add_run(
     session.add(run)
     session.flush()
     return run
+
+
+def check_run_count(count: int) -> None:
+    """Raises BadInput."""
+    if not 1 <= count <= MOST_RUNS:
+        raise BadInput(_("From 1 to {most} runs can be queued at once, not {count:,}.", most=MOST_RUNS, count=count))
 
 
 def checked_note(note: str) -> str:

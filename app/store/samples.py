@@ -10,6 +10,7 @@ from typing import Any
 from sqlmodel import Session, col, select
 
 from app.metrics import refreshed_flags
+from app.metrics.drift import with_drift
 from app.metrics.overlap import with_prefill_overlaps
 from app.models import SampleRow
 from app.samples import CacheDefeat, CountSource, Event, Kind, Point, Sample, ServerFigures, Status, Trace
@@ -49,7 +50,8 @@ def add_sample(session: Session, run_id: int, sample: Sample, started_at: dateti
 
 
 def samples_of(session: Session, run_id: int) -> list[Sample]:
-    return samples_by_run(session, [run_id]).get(run_id, [])
+    """In the order measured, with the flags that only all of them together tell."""
+    return with_drift(samples_by_run(session, [run_id]).get(run_id, []))
 
 
 def samples_by_run(session: Session, run_ids: Collection[int]) -> dict[int, list[Sample]]:

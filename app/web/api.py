@@ -45,6 +45,8 @@ class NewRun(BaseModel):
     warmups: int | None = None
     model: Text | None = None
     note: Text = ""
+    runs: int = 1
+    """How many of the same are measured one after another."""
 
 
 class RunChange(BaseModel):
@@ -89,17 +91,20 @@ def get_comparison(
 
 @router.post("/runs", name="api_new_run", status_code=201)
 def post_run(request: Request, database: DatabaseDep, runner: RunnerDep, wanted: NewRun) -> Response:
-    public_id = runner.queue(
+    """The document is that of the first run; `queued` names all of them."""
+    public_ids = runner.queue_several(
         wanted.server,
         wanted.suite,
+        wanted.runs,
         repetitions=wanted.repetitions,
         warmups=wanted.warmups,
         model=wanted.model,
         note=wanted.note,
     )
-    location = {"location": path_for(request, "api_run", public_id=public_id)}
+    location = {"location": path_for(request, "api_run", public_id=public_ids[0])}
     with database.read() as session:
-        return JSONResponse(run_document(session, public_id), status_code=201, headers=location)
+        document = {**run_document(session, public_ids[0]), "queued": public_ids}
+    return JSONResponse(document, status_code=201, headers=location)
 
 
 @router.patch("/runs/{public_id}", name="api_change_run")

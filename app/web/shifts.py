@@ -1,7 +1,7 @@
-"""Level shifts that are news: what the overview says before anything else."""
+"""Level shifts and drifts that are news: what the overview says before anything else."""
 
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from sqlmodel import Session
 
@@ -10,6 +10,9 @@ from app.metrics import TRIPLE, metrics
 from app.store import configs, hardware
 from app.store.history import newest
 from app.web.render import engine_titles
+
+if TYPE_CHECKING:
+    from app.compare.shifts import SeriesDrift, Shift
 
 NEWS = timedelta(days=30)
 PER_SERIES = 64
@@ -22,35 +25,40 @@ class News(NamedTuple):
     fingerprint: str
     before: str
     after: str
-    """Public ids of the runs on both sides."""
+    """Public ids of the runs on both sides; of a drift the first and the newest."""
     is_worse: bool
+    is_drift: bool
 
 
 def news(session: Session, moment: datetime) -> list[News]:
-    """Of servers in use, the shifts that began within NEWS before `moment` and still hold: worse ones first."""
-    from app.compare.shifts import is_worse, shifts, words  # loads numpy: not at start
+    """Of servers in use, the shifts that began within NEWS before `moment` and still hold, and the drifts that were
+    measured within it: worse ones first."""
+    from app.compare.shifts import drifts, shifts  # loads numpy: not at start
 
-    triple = [metrics()[key] for key in TRIPLE]
     points = newest(session, PER_SERIES)
-    found = [
-        each
-        for each in shifts(points, len(triple), hardware.timelines(session).all_changes())
-        if each.still_holds and each.at >= moment - NEWS
+    timelines = hardware.timelines(session).all_changes()
+    since = moment - NEWS
+    changes: list[Shift | SeriesDrift] = [
+        *(each for each in drifts(points, len(TRIPLE), timelines) if each.until >= since),
+        *(each for each in shifts(points, len(TRIPLE), timelines) if each.still_holds and each.at >= since),
     ]
-    if not found:
+    if not changes:
         return []
     known = configs.describe(session)
     titles = distinct_titles({key: known[key] for key in points.used_configs}, engine_titles())
     told = [
-        News(
-            sentence=said[:1].upper() + said[1:],
-            config=titles[shift.config_id],
-            fingerprint=known[shift.config_id].snapshot.fingerprint,
-            before=shift.before,
-            after=shift.after,
-            is_worse=any(is_worse(each, triple[each.place]) for each in shift.metrics),
-        )
-        for shift in reversed(found)
-        for said in [words(shift, triple)]
+        _news(each, titles[each.config_id], known[each.config_id].snapshot.fingerprint) for each in reversed(changes)
     ]
     return sorted(told, key=lambda each: not each.is_worse)
+
+
+def _news(change: "Shift | SeriesDrift", config: str, fingerprint: str) -> News:
+    from app.compare.shifts import SeriesDrift, drift_words, is_worse, words
+
+    triple = [metrics()[key] for key in TRIPLE]
+    worse = any(is_worse(each, triple[each.place]) for each in change.metrics)
+    if isinstance(change, SeriesDrift):
+        sentence, first, last, is_drift = drift_words(change, triple), change.first, change.last, True
+    else:
+        sentence, first, last, is_drift = words(change, triple), change.before, change.after, False
+    return News(sentence[:1].upper() + sentence[1:], config, fingerprint, first, last, worse, is_drift)

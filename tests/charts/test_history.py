@@ -1,6 +1,7 @@
 """The history figure: what is drawn, what is said, and how much of it."""
 
 from datetime import UTC, datetime, timedelta
+from math import log
 from typing import Any
 
 import plotly.graph_objects as go
@@ -8,8 +9,8 @@ import pytest
 
 from app.charts import MAX_SERIES, Figure, history
 from app.charts.base import MAX_POINTS, reduce
-from app.compare.changepoint import ChangePoint
-from app.compare.shifts import MetricShift, Shift
+from app.compare.changepoint import ChangePoint, Drift
+from app.compare.shifts import MetricDrift, MetricShift, SeriesDrift, Shift
 from app.configuration import Snapshot
 from app.metrics import TRIPLE, metrics
 from app.store.configs import Described
@@ -214,6 +215,32 @@ def test_a_shift_is_marked_in_its_own_panels_and_said_with_links() -> None:
     assert mark.text == ("TTFT +5.0 %, decode −11 % since 1 September 2026, same configuration (Qwen3-8B Q4_K_M)")
     assert mark.links == (("last run before", "/runs/run2"), ("first run after", "/runs/run3"))
     assert "1 level shift within a configuration" in figure.summary
+
+
+def test_a_drift_is_a_sloping_line_in_its_own_panel_and_said_with_links() -> None:
+    falling = MetricDrift(2, Drift(0.9, 0.88, 0.92, log(60)), timedelta(hours=5))
+    series = SeriesDrift(1, START, START + timedelta(hours=5), "run0", "run5", (falling,))
+    figure = drawn([point(i) for i in range(6)], drifts=[series])
+    (line,), (note,) = figure.layout["shapes"], figure.layout["annotations"]
+    assert (line["yref"], line["y0"], line["y1"], line["name"]) == ("y3", 60, 54, "worse")
+    assert (line["x0"], line["x1"]) == ("2026-09-01 12:00:00", "2026-09-01 17:00:00")
+    assert (note["text"], note["hovertext"]) == ("a", "−2.1 % an hour")
+    (listed,) = figure.marks
+    assert listed.title.startswith("Slow drifts within one configuration")
+    (mark,) = listed.marks
+    assert mark.text == (
+        "decode has been drifting by −2.1 % an hour since 1 September 2026, same configuration (Qwen3-8B Q4_K_M)"
+    )
+    assert mark.links == (("first run", "/runs/run0"), ("newest run", "/runs/run5"))
+    assert "; 1 slow drift within a configuration" in figure.summary
+
+
+def test_shifts_and_drifts_are_counted_apart() -> None:
+    rising = MetricDrift(2, Drift(1.1, 1.05, 1.15, log(60)), timedelta(hours=5))
+    series = SeriesDrift(1, START, START + timedelta(hours=5), "run0", "run5", (rising,))
+    figure = drawn([point(i) for i in range(6)], drifts=[series, series], shifts=[shift(3, (2, 0.9))])
+    assert "; 1 level shift and 2 slow drifts within a configuration" in figure.summary
+    assert [shape["name"] for shape in figure.layout["shapes"]] == ["worse", "better", "better"]
 
 
 def test_more_decode_is_better_and_more_ttft_is_not() -> None:

@@ -134,6 +134,30 @@ def test_what_is_no_usable_server_is_said(roofmark: Roofmark, answer: Script, sa
     assert said in one_sentence(result)
 
 
+def test_several_runs_are_measured_one_after_another(roofmark: Roofmark) -> None:
+    with serve({"/v1/chat/completions": case("S01"), **MODELS}) as replay:
+        at = ("run", "--url", replay.url, "--reps", "1", "--warmup", "0", "--runs", "2")
+        result, text = roofmark(*at, "--json"), roofmark(*at)
+    documents = json.loads(result.stdout)
+    assert [document["run"]["status"] for document in documents] == ["done", "done"]
+    assert documents[0]["run"]["id"] != documents[1]["run"]["id"]
+    assert "Run 2 of 2." in result.stderr
+    assert text.stdout.count("Decode ") == 2
+    assert len(json.loads(roofmark("runs", "--json").stdout)["runs"]) == 4
+
+
+def test_the_first_run_that_fails_is_the_last_one(roofmark: Roofmark) -> None:
+    with serve({"/v1/chat/completions": case("S17"), **MODELS}) as replay:
+        result = roofmark("run", "--url", replay.url, "--reps", "1", "--warmup", "0", "--runs", "3", "--json")
+    (document,) = json.loads(result.stdout)
+    assert (result.returncode, document["run"]["status"]) == (1, "failed")
+
+
+@pytest.mark.parametrize("count", ["0", "21"])
+def test_a_number_of_runs_that_makes_no_sense_is_bad_usage(roofmark: Roofmark, count: str) -> None:
+    assert roofmark("run", "--url", "127.0.0.1:9", "--runs", count).returncode == 2
+
+
 def test_an_unknown_model_fails_the_run_and_names_those_there_are(roofmark: Roofmark) -> None:
     with serve({"/v1/chat/completions": case("S01"), **MODELS}) as replay:
         result = roofmark("run", "--url", replay.url, "--model", "gpt-17")

@@ -3,7 +3,9 @@
 import random
 from datetime import UTC, datetime, timedelta
 
-from app.compare.shifts import Shift, shifts, words
+import pytest
+
+from app.compare.shifts import SeriesDrift, Shift, drift_words, drifts, shifts, words
 from app.metrics import TRIPLE, metrics
 from app.store.hardware import HardwareChange
 from app.store.points import HistoryPoint, Points
@@ -63,3 +65,73 @@ def test_runs_without_a_value_are_passed_over() -> None:
     points[10] = points[10]._replace(readings=(500.0, 5.0, 5, None, None, 0, None, None, 0))
     (found,) = shifts(Points.of(points), 3)
     assert (found.before, found.after) == ("run9", "run11")
+
+
+def drifting(days: float, count: int = 20, config_id: int = 1, **changes: float) -> list[HistoryPoint]:
+    """Over so many days, each metric by its change from the first run to the last."""
+    chance = random.Random(count)
+    usual = {"ttft": 500.0, "prefill": 1000.0, "decode": 60.0}
+    return [
+        HistoryPoint(
+            f"run{number}",
+            START + timedelta(days=days * number / (count - 1)),
+            config_id,
+            1,
+            "p",
+            "[]",
+            tuple(
+                part
+                for name, value in usual.items()
+                for part in (
+                    value * (1 + changes.get(name, 0.0)) ** (number / (count - 1)) * chance.gauss(1, 0.0005),
+                    value * 0.01,
+                    5,
+                )
+            ),
+        )
+        for number in range(count)
+    ]
+
+
+def only(points: list[HistoryPoint]) -> SeriesDrift:
+    assert shifts(Points.of(points), 3) == []
+    (series,) = drifts(Points.of(points), 3)
+    return series
+
+
+@pytest.mark.parametrize(
+    ("days", "change", "expected"),
+    [
+        (122, -0.08, "decode has been drifting by −2.1 % a month since 1 September 2026, same configuration"),
+        (14, -0.08, "decode has been drifting by −4.1 % a week since 1 September 2026, same configuration"),
+        (2, 0.08, "decode has been drifting by +3.9 % a day since 1 September 2026, same configuration"),
+        (0.25, -0.12, "decode has been drifting by −2.1 % an hour since 1 September 2026, same configuration"),
+    ],
+)
+def test_a_drift_is_said_with_its_slope_and_never_dated_as_a_shift(days: float, change: float, expected: str) -> None:
+    assert drift_words(only(drifting(days, decode=change)), METRICS) == expected
+
+
+def test_metrics_that_drift_together_are_one_drift() -> None:
+    series = only(drifting(61, decode=-0.1, ttft=0.2))
+    said = drift_words(series, METRICS)
+    assert said == (
+        "TTFT has been drifting by +9.5 % a month and decode by −5.1 % a month since 1 September 2026, "
+        "same configuration"
+    )
+    assert (series.first, series.last, series.config_id) == ("run0", "run19", 1)
+    assert (series.since, series.until) == (START, START + timedelta(days=61))
+
+
+def test_a_slope_is_that_of_the_runs_with_a_value() -> None:
+    points = drifting(61, decode=-0.1)
+    without = [point._replace(readings=(*point.readings[:6], None, None, 0)) for point in points[-5:]]
+    (drift,) = only([*points[:-5], *without]).metrics
+    assert drift.lasted == points[14].started_at - START
+    assert drift.drift.ratio == pytest.approx(0.9 ** (14 / 19), abs=0.01)
+
+
+def test_another_configuration_is_no_part_of_a_drift() -> None:
+    halves = [*drifting(61, decode=-0.1)[:10], *drifting(61, config_id=2, decode=-0.1)[10:]]
+    (first, second) = drifts(Points.of(halves), 3)
+    assert (first.first, first.last, second.first, second.last) == ("run0", "run9", "run10", "run19")

@@ -8,7 +8,6 @@ import pytest
 
 from app.bench import BusyCheck, Stop
 from app.bench.busy import disturbance
-from app.hardware import foreign_load as module
 from app.hardware.foreign_load import CpuMeter, CpuTimes, ForeignLoad, foreign_load
 from app.suites import BUILT_IN
 
@@ -51,9 +50,9 @@ def test_what_cannot_be_told_apart_is_unknown(after: CpuTimes) -> None:
 def test_the_end_of_a_child_leaves_its_time_to_its_parent_on_linux_only(monkeypatch: pytest.MonkeyPatch) -> None:
     before = times(100, 40, {OURS: 1, SERVER: 10, CHILD: 5})
     after = times(110, 50, {OURS: 1, SERVER: 25})
-    monkeypatch.setattr(module.psutil, "LINUX", True)
+    monkeypatch.setattr("psutil.LINUX", True)
     assert foreign_load(before, after) == ForeignLoad(0, True)
-    monkeypatch.setattr(module.psutil, "LINUX", False)
+    monkeypatch.setattr("psutil.LINUX", False)
     assert foreign_load(before, after) is None
 
 
@@ -99,7 +98,7 @@ def test_of_the_rounds_of_one_workload_only_their_difference_counts(
 
 
 class Metered(CpuMeter):
-    """Two processors; every reading comes two seconds of processor time after the last, and so much of it is foreign."""
+    """Every reading comes two seconds of processor time after the last; `shares` of them are foreign."""
 
     def __init__(self, shares: Sequence[float]) -> None:
         super().__init__(None)

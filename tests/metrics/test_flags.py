@@ -136,7 +136,9 @@ NEAR_MISSES: dict[str, list[Sample]] = {
 
 
 def test_every_flag_has_a_case() -> None:
-    assert CASES.keys() == NEAR_MISSES.keys() == FLAGS.keys()
+    """Of those that a single sample tells: see test_drift.py for the other one."""
+    single = {key for key, flag in FLAGS.items() if flag.holds is not None}
+    assert CASES.keys() == NEAR_MISSES.keys() == single
 
 
 @pytest.mark.parametrize(("flag", "taken"), [(flag, taken) for flag, found in NEAR_MISSES.items() for taken in found])

@@ -50,12 +50,14 @@ def test_a_competitor_that_starts_during_the_run_makes_it_unsound(
     database: Database, runner: Runner, server_here: str
 ) -> None:
     with database.write() as session:
-        definition = {"prompt": "Tell me a long story.", "output_tokens": 60, "repetitions": 6, "warmups": 1}
+        definition = {"prompt": "Tell me a story.", "output_tokens": 8, "repetitions": 8, "warmups": 1}
         suite = suites.save_suite(session, "Story", definition).key
     public_id = runner.queue(server_here, suite)
     until(lambda: run_named(database, public_id).samples_done >= 2)
-    with burners(logical_cores()):
-        until(lambda: run_named(database, public_id).status in ENDED)
+    with burners(logical_cores()):  # two further samples, so that there is a pause between them
+        done = run_named(database, public_id).samples_done
+        until(lambda: run_named(database, public_id).samples_done >= done + 2)
+    until(lambda: run_named(database, public_id).status in ENDED)
     run = run_named(database, public_id)
     assert (run.status, run.error) == ("done", None)
     (during,) = (each for each in run.evidence["unsound"] if each.get("when") == "during")

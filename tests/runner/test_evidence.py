@@ -1,11 +1,14 @@
 """What a run says about itself as a whole."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from app.bench import Prepared
+from app.bench import BusyCheck, Prepared
+from app.compare import soundness
 from app.engines.base import Counters
+from app.hardware.foreign_load import CpuMeter, ForeignLoad
 from app.runner import evidence
 from app.samples import Sample, Status
 from app.suites import BUILT_IN
@@ -15,7 +18,7 @@ TAKEN = [sample(ordinal=0, is_warmup=True), sample(ordinal=1), sample(ordinal=2)
 BEGAN = Counters(prompt_tokens=1000, cached_prompt_tokens=0, output_tokens=50)
 
 
-def after(ended: Counters | None, taken: Sequence[Sample] = TAKEN) -> dict[str, list[str]]:
+def after(ended: Counters | None, taken: Sequence[Sample] = TAKEN) -> dict[str, Any]:
     return evidence.after({"warnings": ["first"]}, taken, BEGAN, ended)
 
 
@@ -38,6 +41,7 @@ def test_a_busy_machine_is_a_warning_and_an_idle_one_a_check(
     known = evidence.before(Prepared((), ()), [], load_share)
     assert (bool(known["warnings"]), bool(known["checks"])) == (is_busy, is_idle)
     assert known["cpu_load_share_before"] == load_share
+    assert known["unsound"] == ([soundness.machine_busy("before", load_share)] if is_busy and load_share else [])
     if is_busy:
         assert "97 % of its processor" in known["warnings"][0]
 
@@ -50,11 +54,36 @@ def test_a_clean_run_passes_its_checks() -> None:
         "Every sample has exactly the asked output length.",
         "The server's own counters saw no other request during the run.",
     ]
+    assert found["unsound"] == []
 
 
 def test_somebody_elses_prompts_are_noticed() -> None:
     (_, warning) = after(Counters(prompt_tokens=1000 + 4 * 512, cached_prompt_tokens=100))["warnings"]
     assert "processed 612 prompt tokens for somebody else" in warning
+    found = after(Counters(prompt_tokens=1000 + 4 * 512, cached_prompt_tokens=100))
+    assert found["unsound"] == [soundness.server_shared()]
+
+
+def test_a_sample_beside_somebody_elses_request_makes_the_run_unsound_without_counters() -> None:
+    shared = [*TAKEN, sample(ordinal=3, flags=("concurrent",))]
+    assert after(None, shared)["unsound"] == [soundness.server_shared()]
+    warm_up = [sample(ordinal=0, is_warmup=True, flags=("concurrent",)), *TAKEN[1:]]
+    assert after(None, warm_up)["unsound"] == []
+
+
+@pytest.mark.parametrize(
+    ("pauses", "share"), [([0.02, 0.05], None), ([0.02, 0.48, 0.51], 0.51), ([], None)], ids=["calm", "busy", "unseen"]
+)
+def test_other_programs_during_the_run_are_evidence(pauses: list[float], share: float | None) -> None:
+    check = BusyCheck(CpuMeter(None))
+    check.pauses = [ForeignLoad(pause, True) for pause in pauses]
+    found = evidence.after({"unsound": [soundness.machine_busy("before", 0.6)]}, TAKEN, None, None, busy_check=check)
+    during = [] if share is None else [soundness.machine_busy("during", share)]
+    assert found["unsound"] == [soundness.machine_busy("before", 0.6), *during]
+    warnings = [warning for warning in found["warnings"] if "Other programs used up to 51 %" in warning]
+    assert len(warnings) == len(during)
+    is_checked = "No other program kept this machine busy during the run." in found["checks"]
+    assert is_checked is bool(pauses and share is None)
 
 
 @pytest.mark.parametrize("ended", [None, Counters(), Counters(prompt_tokens=10)])
@@ -70,6 +99,7 @@ def test_a_restart_during_the_run_is_said_and_leaves_nothing_known() -> None:
     (warning,) = found["warnings"]
     assert "began anew during the run" in warning
     assert not [check for check in found["checks"] if "counters" in check]
+    assert found["unsound"] == [soundness.server_restarted()]
 
 
 def test_a_prompt_of_many_points_is_counted_once() -> None:
@@ -88,6 +118,7 @@ def test_a_model_that_changes_during_a_run_is_told() -> None:
     assert after(None, [first, unnamed, first])["warnings"] == ["first"]
     (_, warning) = after(None, [first, unnamed, second, first])["warnings"]
     assert "different models during the run: syn-1, other-70b." in warning
+    assert after(None, [first, second])["unsound"] == [soundness.models_changed(["syn-1", "other-70b"])]
 
 
 def test_no_claim_about_a_cache_that_is_not_reported() -> None:

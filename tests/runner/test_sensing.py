@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from app.compare import soundness
 from app.db import Database
 from app.hardware import names_this_host, this_host
 from app.models import Machine
-from app.runner.sensing import absence, sensed, watching
+from app.runner.sensing import absence, disturbances, sensed, watching
 from app.settings import Settings
 from app.store import machines
 from tests.traces import sample
@@ -76,6 +77,30 @@ def test_only_the_first_stream_keeps_what_was_seen() -> None:
     assert first.sensors["at_ms"] == [100]
     assert second.sensors == {}
     assert sensed(Taken(sample(), now(), 1.0), None).sample.sensors == {}
+
+
+def seen(*throttles: str, swapped: tuple[int, int] = (0, 0)) -> dict[str, Any]:
+    return {"at_ms": [0, 500], "values": {"swapped_bytes": list(swapped)}, "throttles": list(throttles)}
+
+
+@pytest.mark.parametrize(
+    ("rounds", "expected"),
+    [
+        ([seen(), seen()], []),
+        # held back all along, it is the machine as it is
+        ([seen("gpu0: temperature"), seen("gpu0: temperature")], []),
+        ([seen(), seen("gpu0: temperature")], [soundness.throttled(["gpu0: temperature"])]),
+        ([seen(), seen("gpu0: power limit")], []),  # what a card under load is meant to run at
+        ([{}, seen("gpu0: temperature")], []),  # of the first one nothing is known
+        ([seen(swapped=(0, 2**20)), seen(swapped=(2**20, 2**30))], [soundness.swapped(2**30)]),
+        ([seen(swapped=(0, 2**20)), seen(swapped=(2**20, 2**21))], []),
+    ],
+)
+def test_what_began_during_the_run_is_a_disturbance(
+    rounds: list[dict[str, Any]], expected: list[soundness.Disturbance]
+) -> None:
+    warm_up = sample(is_warmup=True, sensors=seen())
+    assert disturbances([warm_up, *(sample(sensors=sensors) for sensors in rounds)]) == expected
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,15 @@ def test_a_run_is_queued_and_cancelled(client: TestClient, server: str) -> None:
     assert "ended already" in message(again)
 
 
+def test_several_runs_of_the_same_are_queued_together(client: TestClient, server: str) -> None:
+    made = client.post("/api/v1/runs", json={"server": server, "runs": 3, "note": "thrice"}).json()
+    assert len(set(made["queued"])) == 3
+    assert made["queued"][0] == made["run"]["id"]
+    queued = client.get("/api/v1/runs?status=queued").json()
+    assert [(run["id"], run["note"]) for run in queued["runs"]][::-1] == [(each, "thrice") for each in made["queued"]]
+    assert client.post("/api/v1/runs", json={"server": server}).json()["queued"] != made["queued"]
+
+
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [
@@ -54,6 +63,8 @@ def test_a_run_is_queued_and_cancelled(client: TestClient, server: str) -> None:
         ({"server": "llama", "suite": "nonesuch"}, 422, "There is no suite called"),
         ({"server": "llama", "repetitions": "many"}, 422, "Repetitions:"),
         ({"server": "llama", "repetitions": 0}, 422, "Repetitions must be between"),
+        ({"server": "llama", "runs": 0}, 422, "From 1 to 20 runs can be queued at once, not 0."),
+        ({"server": "llama", "runs": 21}, 422, "From 1 to 20 runs can be queued at once, not 21."),
         ({"server": "llama", "speed": 9}, 422, "Speed:"),
         ([], 422, ""),
         ("text", 422, ""),

@@ -210,6 +210,33 @@ def test_the_overview_says_which_level_shifted_lately(client: TestClient, databa
     assert "same configuration" not in client.get("/").text
 
 
+def test_a_slow_drift_is_news_and_no_shift(client: TestClient, database: Database) -> None:
+    with database.write() as session:
+        seed(session, runs=120, detailed=0)
+    runs = slow_down(database, "m3-ultra", 0, 1.0)
+    count = len(runs)
+    with database.write() as session:
+        for number, public_id in enumerate(runs):
+            run = session.exec(select(Run).where(Run.public_id == public_id)).one()
+            run.started_at = now() - timedelta(days=6 * (count - 1 - number))
+            session.add(run)
+            decodes = select(Measurement).where(
+                Measurement.run_id == run.id, Measurement.metric == "decode_tokens_per_s"
+            )
+            for measured in session.exec(decodes):
+                measured.value = 50 * 0.8 ** (number / (count - 1))
+                session.add(measured)
+    expected = r"ecode has been drifting by −\d\.?\d* % a (month|week) since \d+ \w+ \d{4}, same configuration"
+    overview = client.get("/").text
+    assert re.search(rf'<div class="notice warn shift">\s*<p><strong>D{expected}:</strong> gpt-oss-120b', overview)
+    assert f'<a href="/runs/{runs[0]}">first run</a>' in overview
+    assert f'<a href="/runs/{runs[-1]}">newest one</a>' in overview
+    page = client.get("/history?machine=m3-ultra").text
+    assert re.search(rf"d{expected}", page)
+    assert "last run before" not in page
+    assert [each["name"] for each in figure(page)["layout"]["shapes"] if "name" in each] == ["worse"]
+
+
 def test_the_number_of_queries_does_not_grow(client: TestClient, database: Database) -> None:
     with database.write() as session:
         seed(session, runs=60)

@@ -2,11 +2,12 @@ import re
 from html import unescape
 
 import pytest
+from app.store.run_filter import RunFilter
 from starlette.testclient import TestClient
 
 from app.db import Database
 from app.samples import Point
-from app.store import annotations, runs, servers
+from app.store import annotations, listing, runs, servers
 from tests.seed import made_sample, seed
 from tests.web.notebook import add_run, listed
 
@@ -91,6 +92,16 @@ def test_the_button_queues_a_run(client: TestClient, database: Database, server:
     assert client.get(answer.headers["location"]).status_code == 200
 
 
+def test_the_button_queues_several_runs_of_the_same(client: TestClient, database: Database, server: str) -> None:
+    form = {"server": server, "suite": "triple", "repetitions": "2", "runs": "4"}
+    answer = client.post("/runs", data=form, follow_redirects=False)
+    assert answer.status_code == 303
+    with database.read() as session:
+        assert runs.counts_by_status(session) == {"queued": 4}
+        first = runs.run(session, answer.headers["location"].rpartition("/")[2])
+        assert runs.queue_position(session, first) == 0
+
+
 @pytest.mark.parametrize(
     ("wrong", "status", "sentence"),
     [
@@ -100,6 +111,9 @@ def test_the_button_queues_a_run(client: TestClient, database: Database, server:
         ({"repetitions": "five"}, 422, "Repetitions must be a whole number"),
         ({"repetitions": "0"}, 422, "Repetitions must be between 1 and 200."),
         ({"warmups": "-1"}, 422, "Warm-ups must be between 0 and 200."),
+        ({"runs": "0"}, 422, "From 1 to 20 runs can be queued at once, not 0."),
+        ({"runs": "21"}, 422, "From 1 to 20 runs can be queued at once, not 21."),
+        ({"runs": "two"}, 422, "The number of runs must be a whole number"),
         ({"note": "x" * 10_001}, 422, "The note is longer than 10,000 characters."),
     ],
 )
@@ -135,9 +149,26 @@ def test_running_again_keeps_what_was_asked_for(client: TestClient, database: Da
     plan = {"repetitions": 7, "warmups": 2, "model": None}
     page = client.get(f"/runs/{add_run(database, [made_sample(0, Point(512, 16), 100, 50)], plan=plan)}").text
     (link,) = re.findall(r'href="(/runs/new\?[^"]*)">Run again', page)
-    again = client.get(unescape(link)).text
+    again = client.get(unescape(link) + "&runs=3").text
+    assert re.search(r'name="runs" type="number" min="1" max="20" value="3"', again)
     assert 'name="repetitions" inputmode="numeric" value="7"' in again
     assert 'name="warmups" inputmode="numeric" value="2"' in again
+
+
+def test_running_again_takes_the_number_of_runs(client: TestClient, database: Database, seeded: list[str]) -> None:
+    with database.write() as session:
+        server = servers.list_servers(session)[0]
+    plan = {"repetitions": 7, "warmups": 2, "model": None}
+    samples = [made_sample(0, Point(512, 16), 100, 50)]
+    page = client.get(f"/runs/{add_run(database, samples, plan=plan, server_id=server.id)}").text
+    (form,) = re.findall(r'<form class="again" method="post" action="/runs">(.*?)</form>', page, re.DOTALL)
+    fields = dict(re.findall(r'name="(\w+)"[^>]* value="([^"]*)"', form))
+    assert fields == {"server": server.slug, "suite": "triple", "repetitions": "7", "warmups": "2", "runs": "1"}
+    client.post("/runs", data={**fields, "runs": "3"})
+    with database.read() as session:
+        queued, _ = listing.list_runs(session, RunFilter(status="queued"))
+        plans = [runs.run(session, row.public_id).plan for row in queued]
+    assert [(each["repetitions"], each["warmups"]) for each in plans] == [(7, 2)] * 3
 
 
 def test_tiles_compare_runs_of_one_suite_only(client: TestClient, database: Database, seeded: list[str]) -> None:

@@ -9,8 +9,8 @@ from app.charts.history import marks, traces
 from app.charts.history.panels import Panel, layout_of, pad, panels_of
 from app.charts.history.series import CONFIGURATION, Series, series_of
 from app.charts.naming import distinct_titles
-from app.compare.shifts import Shift
-from app.i18n import _, inside, pause
+from app.compare.shifts import SeriesDrift, Shift
+from app.i18n import _, enumerated, inside, pause
 from app.metrics import TRIPLE
 from app.metrics.base import Metric
 from app.store.configs import Described
@@ -34,6 +34,7 @@ def history(
     engine_titles: Mapping[str, str] = MappingProxyType({}),
     roofs: Mapping[int, float] = MappingProxyType({}),
     shifts: Sequence[Shift] = (),
+    drifts: Sequence[SeriesDrift] = (),
     hardware: Mapping[int, Sequence[HardwareChange]] = MappingProxyType({}),
 ) -> Figure | None:
     """One panel per metric, one colour per configuration, or per value of the configuration's field `by`.
@@ -49,11 +50,15 @@ def history(
     panels = panels_of(metrics)
     series = series_of(points, configs, titles, by, engine_titles, hardware)
     found = marks.changes_of(points, configs, engine_titles, hardware)
-    lists = (marks.listed_shifts(shifts, metrics, titles, run_link), marks.listed(found))
+    lists = (
+        marks.listed_shifts(shifts, metrics, titles, run_link),
+        marks.listed_drifts(drifts, metrics, titles, run_link),
+        marks.listed(found),
+    )
     return Figure(
         data=_traces(points, series, panels, run_link, titles, roofs, shifts),
-        layout=layout_of(points, panels, marks.drawn(found, shifts, panels)),
-        summary=_summary(points, configs, panels, shifts, roofs.get(points[-1].config_id)),
+        layout=layout_of(points, panels, marks.drawn(found, shifts, drifts, panels)),
+        summary=_summary(points, configs, panels, shifts, drifts, roofs.get(points[-1].config_id)),
         table=_table(points, panels, titles, run_link),
         legend=tuple(_key(each, series_link) for each in series),
         marks=tuple(each for each in lists if each),
@@ -120,6 +125,7 @@ def _summary(
     configs: Mapping[int, Described],
     panels: Sequence[Panel],
     shifts: Sequence[Shift],
+    drifts: Sequence[SeriesDrift],
     roof: float | None,
 ) -> str:
     said = _(
@@ -142,7 +148,9 @@ def _summary(
     model = configs[newest.config_id].snapshot.model_title
     is_roof_shown = roof and any(panel.metric.key == TRIPLE[2] for panel in panels)
     ceiling = _("; its decode ceiling, dashed, is {roof} tok/s", roof=number(roof)) if is_roof_shown else ""
-    moved = _("; {shifts} within a configuration", shifts=plural(len(shifts), "level shift")) if shifts else ""
+    developments = [plural(len(shifts), "level shift")] if shifts else []
+    developments += [plural(len(drifts), "slow drift")] if drifts else []
+    moved = _("; {shifts} within a configuration", shifts=enumerated(developments)) if developments else ""
     return _(
         "{said} {when}; the newest, {model}, has {figures}{ceiling}{moved}.",
         said=said,

@@ -4,11 +4,12 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
+from math import exp
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.charts.base import Mark, MarkList, plain
 from app.charts.history.panels import Panel, stamp
-from app.compare.shifts import Shift, is_worse, moved, words
+from app.compare.shifts import SeriesDrift, Shift, drift_words, is_worse, moved, rate, words
 from app.configuration import changes
 from app.i18n import _, pause
 from app.metrics.base import Metric
@@ -91,8 +92,30 @@ def listed_shifts(
     return MarkList(_("Level shifts within one configuration, lettered as in the chart{of_all}", of_all=of_all), marks)
 
 
-def drawn(found: Changes, shifts: Sequence[Shift], panels: Sequence[Panel]) -> dict[str, list[Any]]:
-    """Shapes and annotations; `name` says whether a shift is for the better or the worse."""
+def listed_drifts(
+    drifts: Sequence[SeriesDrift],
+    metrics: Sequence[Metric],
+    titles: Mapping[int, str],
+    run_link: Callable[[str], str],
+) -> MarkList | None:
+    if not drifts:
+        return None
+    of_all = _(", the newest {shown} of {all:,}", shown=MAX_MARKS, all=len(drifts)) if len(drifts) > MAX_MARKS else ""
+    marks = tuple(
+        Mark(
+            f"{drift_words(drift, metrics)} ({titles[drift.config_id]})",
+            ((_("first run"), run_link(drift.first)), (_("newest run"), run_link(drift.last))),
+            name,
+        )
+        for name, drift in zip(string.ascii_lowercase, drifts[-MAX_MARKS:], strict=False)
+    )
+    return MarkList(_("Slow drifts within one configuration, lettered as in the chart{of_all}", of_all=of_all), marks)
+
+
+def drawn(
+    found: Changes, shifts: Sequence[Shift], drifts: Sequence[SeriesDrift], panels: Sequence[Panel]
+) -> dict[str, list[Any]]:
+    """Shapes and annotations; `name` says whether a shift or a drift is for the better or the worse."""
     shapes: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
     for number, change in enumerate(found.newest, 1):
@@ -104,12 +127,24 @@ def drawn(found: Changes, shifts: Sequence[Shift], panels: Sequence[Panel]) -> d
             name = {"name": "worse" if is_worse(each, panel.metric) else "better"}
             shapes.append(_upright(shift.at, f"{panel.y} domain") | name)
             notes.append(_note(shift.at, f"{panel.y} domain", letter, moved(each, panel.metric)) | name)
+    for letter, series in zip(string.ascii_lowercase, drifts[-MAX_MARKS:], strict=False):
+        for drifting in series.metrics:
+            panel = panels[drifting.place]
+            name = {"name": "worse" if is_worse(drifting, panel.metric) else "better"}
+            start = exp(drifting.drift.start)
+            shapes.append(_line(series, panel.y, start, start * drifting.drift.ratio) | name)
+            notes.append(_note(series.until, f"{panel.y} domain", letter, rate(drifting)) | name)
     return {"shapes": shapes, "annotations": notes}
 
 
 def _upright(at: datetime, yref: str) -> dict[str, Any]:
     x = stamp(at)
     return {"type": "line", "xref": "x", "yref": yref, "x0": x, "x1": x, "y0": 0, "y1": 1, "layer": "below"}
+
+
+def _line(series: SeriesDrift, yref: str, start: float, end: float) -> dict[str, Any]:
+    ends = {"x0": stamp(series.since), "x1": stamp(series.until), "y0": round(start, 3), "y1": round(end, 3)}
+    return {"type": "line", "xref": "x", "yref": yref, **ends, "layer": "below"}
 
 
 def _note(at: datetime, yref: str, text: str, said: str) -> dict[str, Any]:

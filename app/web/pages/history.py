@@ -72,7 +72,7 @@ def _drawn(
     request: Request, session: Session, view: View, known: Mapping[int, Described]
 ) -> tuple[charts.Figure | None, int]:
     """The figure, if there is anything to draw, and how many hidden runs it leaves out."""
-    from app.compare.shifts import shifts  # loads numpy: not at start
+    from app.compare.shifts import drifts, shifts  # loads numpy: not at start
 
     shown = view.metrics
     ids = view.config_ids(known, engine_titles())
@@ -94,6 +94,7 @@ def _drawn(
             if suite_key == view.where.suite
         },
         shifts=shifts(points, len(shown), changes),
+        drifts=drifts(points, len(shown), changes),
         hardware=changes,
     )
     return figure, hidden

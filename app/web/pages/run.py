@@ -86,6 +86,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         metrics=metrics(),
         reasons=[_(reason) for reason in REASONS],
         again=_again(run, server),
+        most_runs=runs.MOST_RUNS,
         counted=counted_panel(run.evidence.get("server", []), taken),
         checks=run.evidence.get("checks", []),
         too_long=[(Point.from_key(each["point"]), each["reason"]) for each in run.evidence.get("left_out", [])],

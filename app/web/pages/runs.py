@@ -14,7 +14,7 @@ from app.i18n import _
 from app.models import Server
 from app.store import listing, servers, suites
 from app.store.listing import DEFAULT_SORT
-from app.store.runs import MAX_NOTE_CHARS
+from app.store.runs import MAX_NOTE_CHARS, MOST_RUNS
 from app.suites import USUAL
 from app.web.deps import DatabaseDep, FilterDep, Form, Reading, RunnerDep
 from app.web.filter_choices import filter_choices
@@ -77,9 +77,11 @@ def new_run(
     repetitions: str = "",
     warmups: str = "",
     model: str = "",
+    runs: str = "",
 ) -> Response:
     """The form with what the address says filled in; the note is always a new one."""
-    given = {"server": server, "suite": suite, "repetitions": repetitions, "warmups": warmups, "model": model}
+    counts = {"repetitions": repetitions, "warmups": warmups, "runs": runs}
+    given = {"server": server, "suite": suite, "model": model, **counts}
     return _form(request, database, runner, Fields(given.items()))
 
 
@@ -96,10 +98,13 @@ def check_run(
 
 @router.post("/runs", name="add_run")
 def add_run(request: Request, database: DatabaseDep, runner: RunnerDep, form: Form) -> Response:
+    """Queues one run, or as many as `runs` says; leads to the first."""
     try:
-        public_id = runner.queue(
+        count = form.whole("runs", _("The number of runs"))
+        first, *_others = runner.queue_several(
             form.required("server", _("The server"), 80),
             form.required("suite", _("The suite"), 60),
+            1 if count is None else count,
             repetitions=form.whole("repetitions", _("Repetitions")),
             warmups=form.whole("warmups", _("Warm-ups")),
             model=form.text("model", _("The model"), 300) or None,
@@ -107,7 +112,7 @@ def add_run(request: Request, database: DatabaseDep, runner: RunnerDep, form: Fo
         )
     except RoofmarkError as error:
         return _form(request, database, runner, form, error)
-    return RedirectResponse(path_for(request, "run", public_id=public_id), status_code=303)
+    return RedirectResponse(path_for(request, "run", public_id=first), status_code=303)
 
 
 def _form(
@@ -126,6 +131,7 @@ def _form(
         servers=known,
         chosen=chosen,
         suites=offered,
+        most_runs=MOST_RUNS,
         **_checks(runner, chosen, form.get("suite")),
     )
 
