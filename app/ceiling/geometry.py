@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -14,6 +14,7 @@ STATE_BYTES = 4
 """Of an element of recurrent state: engines keep it in float32."""
 SHARED_KV = marked("layers that use another layer's KV cache are counted as reading nothing more")
 MLA = marked("MLA: the KV cache holds one latent and one rope part for each token")
+NO_ACCOUNT = marked("an older Roofmark read the model's file and kept no account of the keys that it did not understand")
 
 
 class Source(StrEnum):
@@ -24,6 +25,14 @@ class Source(StrEnum):
     OLLAMA = "ollama"
     LLAMA_CPP = "llama.cpp"
     TYPED = "typed"
+
+
+class Certainty(StrEnum):
+    """What a speed computed from a geometry is."""
+
+    BOUND = "bound"
+    """Everything that shapes bytes was understood, so hardware cannot beat it."""
+    ESTIMATE = "estimate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +94,24 @@ class Attention:
     v_dim: int
     window: int | None = None
     """Tokens that these layers see; None sees all."""
+    chunk: int | None = None
+    """Chunked attention: a token sees those since the last multiple of so many tokens."""
+    top_k: int | None = None
+    """Sparse attention: of the entries that a layer sees, it picks so many."""
+    compression: int | None = None
+    """So many tokens share one cached entry, which stands beside the entries of the window."""
+    may_see_all: bool = False
+    """Which layers slide is unknown: this window is the least that they may read."""
+
+    def entries(self, context: int) -> int:
+        """Cached entries that one of these layers reads with so many tokens in the cache; the fewest possible."""
+        if self.compression is not None:
+            compressed = context // self.compression
+            return min(context, self.window or 0) + min(compressed, self.top_k or compressed)
+        seen = min(context, self.window or context)
+        if self.chunk and context:
+            seen = min(seen, (context - 1) % self.chunk + 1)
+        return min(seen, self.top_k or seen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +129,11 @@ class Geometry:
     experts_used: int = 0
     assumptions: tuple[str, ...] = ()
     """What was taken for granted, in words."""
+    certainty: Certainty = Certainty.BOUND
+    not_understood: tuple[str, ...] = ()
+    """Keys that shape bytes and were seen, but are not understood."""
+    weights_at_most: Weights | None = None
+    """Where files of one quantization differ: `weights` are the fewest bytes that they have, these the most."""
 
     def __post_init__(self) -> None:
         """Raises BadInput for weights of which a token reads nothing: they would have no ceiling."""
@@ -135,12 +167,18 @@ class Geometry:
         """The inverse of `to_json`. Raises BadInput when the document is none of ours."""
         try:
             fields = dict(document)
-            if (weights := fields["weights"]) is not None:
-                fields["weights"] = Weights(**{role: Part(**part) for role, part in weights.items()})
+            for key in ("weights", "weights_at_most"):
+                if (weights := fields.setdefault(key, None)) is not None:
+                    fields[key] = Weights(**{role: Part(**part) for role, part in weights.items()})
             if (attention := fields["attention"]) is not None:
                 fields["attention"] = tuple(Attention(**layers) for layers in attention)
             fields["source"] = Source(fields["source"])
             fields["assumptions"] = tuple(fields["assumptions"])
+            if "certainty" not in fields:
+                fields["certainty"] = Certainty.ESTIMATE
+                fields["assumptions"] += (NO_ACCOUNT,)
+            fields["certainty"] = Certainty(fields["certainty"])
+            fields["not_understood"] = tuple(fields.get("not_understood", ()))
             return cls(**fields)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BadInput(_("This is not the geometry of a model as Roofmark writes it.")) from error
@@ -153,10 +191,7 @@ def printable(text: str) -> str:
 
 def together(layers: Iterable[Attention]) -> tuple[Attention, ...]:
     """Single layers (`layers` = 1), alike ones put together."""
-    return tuple(
-        Attention(count, one.k_elements, one.v_elements, one.q_heads, one.qk_dim, one.v_dim, one.window)
-        for one, count in Counter(layers).items()
-    )
+    return tuple(replace(layer, layers=count) for layer, count in Counter(layers).items())
 
 
 def typed(params_total: float, params_active: float, bits: float) -> Geometry:
@@ -176,6 +211,7 @@ def typed(params_total: float, params_active: float, bits: float) -> Geometry:
             ),
             marked("layers are unknown, so KV cache and attention are left out"),
         ),
+        certainty=Certainty.ESTIMATE,
     )
 
 

@@ -1,18 +1,19 @@
 """One model on one device: everything that a ceiling says, and its JSON."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.ceiling.decode import DecodeCeiling, Device, Drafting, decode_on, speculative, with_drafts
-from app.ceiling.geometry import Geometry
+from app.ceiling.geometry import Certainty, Geometry
 from app.ceiling.prefill import PrefillCeiling, prefill
 from app.ceiling.traffic import F16, Step, kv_bytes, kv_bytes_per_token, step
 from app.ceiling.types import KvTypes
 from app.errors import BadInput
 from app.i18n import _
-from app.units import GIGA, TERA, number
+from app.units import GIGA, TERA, number, size
 
 USUAL_PROMPT = 512
+SHOWN_KEYS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,13 @@ class Report:
     assumptions: tuple[str, ...]
     """Of the geometry and of both ceilings, and why something is unknown."""
 
+    @property
+    def step_at_most(self) -> Step | None:
+        """With the most bytes that files of this quantization have; None where the bytes are no range."""
+        if self.geometry.weights_at_most is None:
+            return None
+        return step(replace(self.geometry, weights=self.geometry.weights_at_most), self.context, self.kv)
+
     def to_json(self) -> dict[str, Any]:
         step, decode, prefill = self.step, self.decode, self.prefill
         return {
@@ -41,8 +49,52 @@ class Report:
             "bound": prefill and prefill.bound,
             "params_total": self.geometry.params_total,
             "params_active": self.geometry.params_active,
+            "certainty": self.geometry.certainty,
+            "not_understood": list(self.geometry.not_understood),
+            "weight_bytes_per_token_at_most": self.step_at_most and self.step_at_most.weight_bytes,
             "assumptions": list(self.assumptions),
         }
+
+
+def certainty_sentences(geometry: Geometry) -> tuple[str, ...]:
+    """Why a ceiling is an estimate; none where it is a bound."""
+    if geometry.certainty is Certainty.BOUND:
+        return ()
+    if not geometry.not_understood:
+        return (_("an estimate, no bound: hardware may beat it"),)
+    return (
+        _(
+            "an estimate, no bound: Roofmark does not understand {keys}",
+            keys=", ".join(geometry.not_understood[:SHOWN_KEYS])
+            + (" …" if len(geometry.not_understood) > SHOWN_KEYS else ""),
+        ),
+    )
+
+
+def _alternatives(geometry: Geometry, device: Device, context: int, kv: KvTypes, batch: int) -> list[str]:
+    """The ceilings with the most bytes, where the bound takes the fewest."""
+    sentences = []
+    if geometry.attention and any(layers.may_see_all for layers in geometry.attention):
+        full = tuple(replace(layers, window=None) if layers.may_see_all else layers for layers in geometry.attention)
+        if one := step(replace(geometry, attention=full), context, kv, batch):
+            sentences.append(
+                _(
+                    "if all layers see the whole context, a token reads {n_bytes}: {speed} tok/s",
+                    n_bytes=size(one.n_bytes),
+                    speed=number(decode_on(one, device).tokens_per_s),
+                )
+            )
+    if geometry.weights_at_most and (
+        one := step(replace(geometry, weights=geometry.weights_at_most), context, kv, batch)
+    ):
+        sentences.append(
+            _(
+                "files of this quantization differ: with the most bytes a token reads {n_bytes}: {speed} tok/s",
+                n_bytes=size(one.n_bytes),
+                speed=number(decode_on(one, device).tokens_per_s),
+            )
+        )
+    return sentences
 
 
 def compute_limit(geometry: Geometry, device: Device, decode_tokens_per_s: float) -> str | None:
@@ -85,11 +137,11 @@ def report(
             decode = speculative(one_step, read, device, drafting)
     prompt_tokens = context or USUAL_PROMPT
     whole = prefill(geometry, [device], prompt_tokens, kv=kv)
-    assumptions = [*geometry.assumptions]
+    assumptions = [*certainty_sentences(geometry), *geometry.assumptions, *kv.assumptions]
     if decode is None:
         assumptions.append(_("without the weights there is no ceiling"))
     else:
-        assumptions += decode.assumptions
+        assumptions += [*decode.assumptions, *_alternatives(geometry, device, context, kv, batch)]
         if (words := compute_limit(geometry, device, decode.tokens_per_s)) is not None:
             assumptions.append(words)
     if whole is not None:

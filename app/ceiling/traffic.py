@@ -87,7 +87,7 @@ def kv_bytes(geometry: Geometry, context: int, kv: KvTypes = F16) -> int | None:
     return round(
         sum(
             layers.layers
-            * min(context, layers.window or context)
+            * layers.entries(context)
             * (layers.k_elements * k_bits + layers.v_elements * v_bits)
             / 8
             for layers in geometry.attention
