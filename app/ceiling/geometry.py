@@ -14,7 +14,7 @@ STATE_BYTES = 4
 """Of an element of recurrent state: engines keep it in float32."""
 SHARED_KV = marked("layers that use another layer's KV cache are counted as reading nothing more")
 MLA = marked("MLA: the KV cache holds one latent and one rope part for each token")
-NO_ACCOUNT = marked("an older Roofmark read the model's file and kept no account of the keys that it did not understand")
+NO_ACCOUNT = marked("an older Roofmark read the model's file and kept no account of keys that it did not understand")
 
 
 class Source(StrEnum):

@@ -85,9 +85,7 @@ def _not_understood(document: Mapping[str, Any], config: Config) -> tuple[str, .
     return tuple(printable(key) for key in dict.fromkeys(keys))
 
 
-def _cache(
-    config: Config, plan: Sequence[Layer], assumptions: list[str]
-) -> tuple[tuple[Attention, ...] | None, int]:
+def _cache(config: Config, plan: Sequence[Layer], assumptions: list[str]) -> tuple[tuple[Attention, ...] | None, int]:
     """What the layers cache, and the bytes of their states."""
     try:
         groups = [
@@ -124,8 +122,8 @@ def _weights(
         if str(error) == EXPERTS_USED[0]:
             assumptions.append(
                 marked(
-                    "how many of its {experts} experts a token uses is unknown, so the bytes read are unknown: type the "
-                    "active parameters",
+                    "how many of its {experts} experts a token uses is unknown, so the bytes read are unknown: type "
+                    "the active parameters",
                     experts=config.experts,
                 )
             )

@@ -106,7 +106,9 @@ def quantized(settings: Mapping[str, Any], plain: float, plain_words: str) -> Bi
     table = weight if is_mlx else Range.exactly(plain)
     head = _head(settings, method.lower(), weight, plain, table)
     mixer, ffn, routed = (_unless_protected(settings, role, weight, plain) for role in ("mixer", "ffn", "routed"))
-    words = marked("layers at {bits:g} bits per weight ({method})", bits=round(bits[0], 3), method=method or "quantized")
+    words = marked(
+        "layers at {bits:g} bits per weight ({method})", bits=round(bits[0], 3), method=method or "quantized"
+    )
     return Bits(mixer, ffn, routed, weight.or_up_to(plain), head, table, words)
 
 

@@ -7,18 +7,22 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_WORDS = frozenset(
-    """attn attention block blocks cache channel channels chunk chunked cla compress compressed conv convolution depth
-    dilation dim dims downsample embd embed embedding encoder decoder expand expansion expert experts factor ff ffn freq
-    frequency full global group groups head heads hidden indexer inner inter interleave interval intermediate
-    kernel kv latent layer layers length lengths linear local lora lru mamba mem memory memories mixer mixture mlp moe
-    offset pattern per period pool pooling projection proj rank ranks ratio ratios recurrent reduction repeat repeats
-    routed segment segments share shared size sizes sliding slots sparse sparsity split splits ssm state states step
-    stride sub
-    subsample swa table tables tie tied top topk type types upsample value width widths window windows""".split()
-)
+_STRUCTURAL = """
+    attn attention block blocks cache channel channels chunk chunked cla compress compressed conv convolution
+    depth dilation dim dims downsample embd embed embedding encoder decoder expand expansion expert experts
+    factor ff ffn freq frequency full global group groups head heads hidden indexer inner inter interleave
+    interval intermediate kernel kv latent layer layers length lengths linear local lora lru mamba mem memory
+    memories mixer mixture mlp moe offset pattern per period pool pooling projection proj rank ranks ratio
+    ratios recurrent reduction repeat repeats routed segment segments share shared size sizes sliding slots
+    sparse sparsity split splits ssm state states step stride sub subsample swa table tables tie tied top topk
+    type types upsample value width widths window windows
+"""
+_WORDS = frozenset(_STRUCTURAL.split())
 _COUNT = re.compile(r"(num|n|d|nr|max_num)_")
-_FLAG_WORDS = frozenset("cla share shared sparse sliding tie tied window swa chunked compress compressed".split())
+_SWITCHES = """
+    cla share shared sparse sliding tie tied window swa chunked compress compressed
+"""
+_FLAG_WORDS = frozenset(_SWITCHES.split())
 """Of a switch, which is on or off: only these change how much is read."""
 _IRRELEVANT = re.compile(
     r"""
