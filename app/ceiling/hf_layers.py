@@ -50,10 +50,8 @@ HYBRID_LETTERS = {
 }
 HYBRID_NAMES = {"mamba": "M", "mamba2": "M", "attention": "*", "full_attention": "*", "mlp": "-", "moe": "E"}
 MIXER_NAMES = {
-    **dict.fromkeys(
-        ("full_attention", "attention", "full", "global", "global_attention", "self_attention"), Mixer.FULL
-    ),
-    **dict.fromkeys(("deepseek_sparse_attention", "sparse_attention", "mla", "attn"), Mixer.FULL),
+    **dict.fromkeys(("full_attention", "attention", "full", "global", "global_attention", "attn"), Mixer.FULL),
+    **dict.fromkeys(("deepseek_sparse_attention", "sparse_attention", "mla", "self_attention"), Mixer.FULL),
     **dict.fromkeys(("compressed_sparse_attention", "heavily_compressed_attention"), Mixer.FULL),
     **dict.fromkeys(("sliding_attention", "sliding_window", "sliding", "local", "local_attention"), Mixer.SLIDING),
     **dict.fromkeys(("chunked_attention", "swa", "window_attention"), Mixer.SLIDING),
@@ -66,9 +64,7 @@ MIXER_NAMES = {
 LAYER_KINDS = ("layers_block_type", "layer_types", "block_types", "layer_kinds", "attention_types")
 FULL_INTERVAL = ("full_attention_interval", "global_attn_every_n_layers", "global_attention_interval")
 WINDOW_PATTERN = ("sliding_window_pattern", "_sliding_window_pattern", "hybrid_layer_pattern")
-_DENSE_FIRST = re.compile(
-    r"first_k_dense_\w+|\w*_?(leading|first)_(k_)?dense\w*|(num|n)_dense_(layers|blocks)|\w*dense_first\w*"
-)
+_DENSE_FIRST = re.compile(r"\w*(leading|first)_(k_)?dense\w*|(num|n)_dense_(layers|blocks)|\w*dense_first\w*")
 
 
 def layers(config: Config) -> tuple[list[Layer], list[str]]:
