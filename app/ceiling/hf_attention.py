@@ -14,6 +14,11 @@ KV_HEADS = (
     "num_attention_groups", "attn_config.kv_n_heads",
 )  # fmt: skip
 HEAD_DIM = ("head_dim", "attention_head_dim", "kv_channels", "d_head", "head_size")
+_SPARSE_KEYS = (
+    "use_sparse_attention", "sparse_disable_index_value", "sparse_index_dim", "sparse_num_index_heads", "kernel_size",
+    "kernel_stride", "window_size", "dense_len",
+)  # fmt: skip
+"""Of block-sparse attention: what picks the blocks, which is left out, and what is read beside them."""
 TOP_K = ("index_topk", "index_top_k", "indexer_topk", "indexer_top_k")
 
 
@@ -31,13 +36,17 @@ def attention(config: Config, layer: Layer) -> Attention | None:
     if latent := config.count("kv_lora_rank", default=0):
         return _mla(config, latent, heads, window)
     config.understand(*KV_HEADS, *HEAD_DIM)
-    if config.is_of("deepseek_v4"):
+    if is_compressed(config):
         return _compressed(config, heads)
     qk_dim, v_dim = head_dims(config, layer)
     stored = 0 if layer.shares_kv else kv_heads(config, layer)
     return Attention(
         1, stored * qk_dim, stored * v_dim, heads, qk_dim, v_dim, window, chunk, _top_k(config), None, layer.may_see_all
     )
+
+
+def is_compressed(config: Config) -> bool:
+    return bool(config.value("compress_ratios"))
 
 
 def _mla(config: Config, latent: int, heads: int, window: int | None) -> Attention:
@@ -63,6 +72,15 @@ def _longest_ratio(config: Config) -> int:
 
 
 def _top_k(config: Config) -> int | None:
+    """Entries that sparse attention picks; None where it reads all."""
+    for prefix in ("sparse_attention_config.", "sparse_config."):
+        if blocks := config.count(
+            *(f"{prefix}{name}" for name in ("sparse_topk_blocks", "topk_blocks", "topk")), default=0
+        ):
+            config.understand(*(f"{prefix}{name}" for name in _SPARSE_KEYS))
+            is_sparse = config.count(f"{prefix}sparse_attention_freq", default=1)
+            size = config.count(f"{prefix}sparse_block_size", f"{prefix}block_size", default=1)
+            return blocks * size if is_sparse else None
     return config.count(*TOP_K, default=0) or None
 
 
@@ -105,7 +123,7 @@ def head_dims(config: Config, layer: Layer) -> tuple[int, int]:
 def attention_parameters(config: Config, layer: Layer, one: Attention) -> int:
     if config.count("kv_lora_rank", default=0):
         return _mla_parameters(config, one.k_elements, one.qk_dim, one.v_dim) + _indexer_parameters(config)
-    if config.is_of("deepseek_v4"):
+    if is_compressed(config):
         return _compressed_parameters(config, one)
     has_v = not (config.flag("attention_k_eq_v") and layer.mixer is Mixer.FULL)
     gates = 2 if config.flag("attn_output_gate", default=config.is_of(*ATTENTION_WITH_GATE)) else 1
@@ -135,12 +153,16 @@ def _mla_parameters(config: Config, cached: int, qk_dim: int, v_dim: int) -> int
     else:
         q = hidden * heads * qk_dim
     up = latent + latent * heads * (qk_dim - config.count("qk_rope_head_dim") + v_dim)
-    return q + hidden * cached + up + heads * v_dim * hidden
+    gate = hidden * heads * v_dim if config.flag("mla_use_output_gate") else 0
+    return q + hidden * cached + up + heads * v_dim * hidden + gate
 
 
 def _indexer_parameters(config: Config) -> int:
     """What picks the entries of sparse attention."""
-    if not _top_k(config):
+    config.understand("index_topk_freq", "index_skip_topk_offset", "index_topk_pattern")
+    kinds = config.value("indexer_types")
+    is_shared = isinstance(kinds, list) and config.entry(kinds) == "shared"
+    if is_shared or not config.count(*TOP_K, default=0):
         return 0
     heads, dim = config.count("index_n_heads", "index_num_heads"), config.count("index_head_dim")
     source = config.count("q_lora_rank", default=0) or config.hidden

@@ -35,7 +35,7 @@ SHARED_TOTAL = (
     "shared_expert_intermediate_size", "shared_intermediate_size", "share_expert_dim", "shared_expert_dim",
     "moe_shared_intermediate_size",
 )  # fmt: skip
-LATENT = ("moe_latent_size", "expert_latent_size", "moe_latent_dim")
+LATENT = ("moe_latent_size", "expert_latent_size", "moe_latent_dim", "routed_expert_hidden_size")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ EXPERTS_USED = (
     "moe_k", "num_selected_experts", "n_activated_experts", "num_activated_experts", "router_top_k", "moe_router_topk",
     "experts_per_tok", "ffn_config.moe_top_k", "num_experts_per_topk", "expert_top_k", "num_active_experts",
 )  # fmt: skip
+LAYER_KINDS = ("layers_block_type", "layer_types", "block_types", "layer_kinds", "attention_types")
 WINDOW = ("sliding_window", "sliding_window_size", "attention_window_size", "local_attention_window", "window_size")
 CHUNK = ("attention_chunk_size",)
 
@@ -61,6 +62,10 @@ class Config:
         for key in name.split("."):
             place = place.get(key) if isinstance(place, Mapping) else None
         return place
+
+    def entry(self, values: list[Any]) -> Any:
+        """What a list says of this layer; None where it says nothing."""
+        return values[self._index] if self._index is not None and self._index < len(values) else None
 
     def understand(self, *names: str) -> None:
         """These keys are understood, although this model needs none of them."""
@@ -127,7 +132,9 @@ class Config:
 
     @property
     def blocks(self) -> int:
-        blocks = self.count(*BLOCKS)
+        kinds = self.list_of(*LAYER_KINDS) or self.value("hybrid_override_pattern")
+        named = len(kinds.replace("|", "") if isinstance(kinds, str) else kinds) if kinds else None
+        blocks = self.count(*BLOCKS, default=named)
         if not 0 < blocks <= MAX_BLOCKS:
             raise BadInput(_("{blocks:,} layers make no language model.", blocks=blocks))
         return blocks

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from app.ceiling.geometry import SHARED_KV, printable
-from app.ceiling.hf_keys import CHUNK, WINDOW, Config, integers
+from app.ceiling.hf_keys import CHUNK, LAYER_KINDS, WINDOW, Config, integers
 from app.ceiling.windows import slides_by_default, slides_by_period
 from app.errors import BadInput
 from app.i18n import _
@@ -61,9 +61,10 @@ MIXER_NAMES = {
     **dict.fromkeys(("hybrid", "parallel"), Mixer.PARALLEL),
     **dict.fromkeys(("conv", "short_conv", "convolution"), Mixer.CONV),
 }
-LAYER_KINDS = ("layers_block_type", "layer_types", "block_types", "layer_kinds", "attention_types")
 FULL_INTERVAL = ("full_attention_interval", "global_attn_every_n_layers", "global_attention_interval")
 WINDOW_PATTERN = ("sliding_window_pattern", "_sliding_window_pattern", "hybrid_layer_pattern")
+ROUTED_STEP = ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval")
+ROUTED_EVERY = ("moe_layer_freq", "moe_layer_frequency", "moe_every_n_layers")
 _DENSE_FIRST = re.compile(r"\w*(leading|first)_(k_)?dense\w*|(num|n)_dense_(layers|blocks)|\w*dense_first\w*")
 
 
@@ -102,13 +103,17 @@ def _mixers(config: Config, blocks: int, names: list[Any] | None) -> tuple[list[
     """Also whether it is unknown which layers slide."""
     config.understand(*FULL_INTERVAL, *WINDOW_PATTERN, "max_window_layers", "layer_group_size", "attn_type_list")
     if names:
+        config.understand(*WINDOW, *CHUNK, "use_sliding_window")
         if unknown := sorted({str(name) for name in names} - set(MIXER_NAMES)):
             raise BadInput(_("It has layers of unknown kinds: {unknown}.", unknown=printable(", ".join(unknown))))
         if len(names) < blocks or (len(names) > blocks and len(names) % blocks == 0) or len(names) > 2 * blocks:
             names = _cycled(names, blocks, config)
-        return [MIXER_NAMES[str(name)] for name in names[:blocks]], False, []
-    if (mixers := _recurrent_mixers(config, blocks)) is not None:
+        mixers = [MIXER_NAMES[str(name)] for name in names[:blocks]]
+        if config.is_of("recurrent_gemma"):
+            mixers = [Mixer.SLIDING if mixer is Mixer.FULL else mixer for mixer in mixers]
         return mixers, False, []
+    if (recurrent := _recurrent_mixers(config, blocks)) is not None:
+        return recurrent, False, []
     return _windows(config, blocks)
 
 
@@ -168,7 +173,7 @@ def _windows(config: Config, blocks: int) -> tuple[list[Mixer], bool, list[str]]
         slides = [bool(entry) for entry in _whole(with_rope, blocks, "no_rope_layers")]
     elif config.is_of("qwen2", "qwen3"):
         slides = [index >= config.count("max_window_layers", default=0) for index in range(blocks)]
-    elif config.is_of("deepseek_v4", "mistral", "mixtral"):
+    elif config.is_of("mistral", "mixtral") or config.value("compress_ratios"):
         slides = [True] * blocks
     elif (stated := _stated_pattern(config, blocks)) is not None:
         slides = stated
@@ -192,8 +197,11 @@ def _stated_pattern(config: Config, blocks: int) -> list[bool] | None:
 
 def ffn_of(config: Config, index: int) -> Ffn:
     here = config.at(index)
+    if config.is_of("mamba", "falcon_mamba"):
+        return Ffn.NONE
     if not config.experts:
         return Ffn.DENSE
+    config.understand(*ROUTED_STEP, *ROUTED_EVERY)
     if config.value("enable_moe_block") is not None:
         return Ffn.BOTH if config.flag("enable_moe_block") else Ffn.DENSE
     if config.is_of("longcat_flash") or (config.is_of("arctic") and config.flag("use_residual", default=True)):
@@ -219,9 +227,9 @@ def _numbers(config: Config, *names: str) -> set[int] | None:
 
 
 def _is_routed(config: Config, index: int) -> bool:
-    step = config.count("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval", default=1) or 1
+    step = config.count(*ROUTED_STEP, default=1) or 1
     period = config.count("expert_layer_period", default=1) or 1
-    every = config.count("moe_layer_freq", "moe_layer_frequency", "moe_every_n_layers", default=1) or 1
+    every = config.count(*ROUTED_EVERY, default=1) or 1
     last = config.count("moe_layer_end_index", default=0)
     config.understand("expert_layer_offset")
     dense = _numbers(config, "mlp_only_layers", "dense_layers", "dense_layer_indices", "dense_layer_ids") or ()

@@ -166,9 +166,9 @@ def _overrides(settings: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, 
     extra = settings.get("extra_config") or settings.get("dynamic") or {}
     for place in (settings, extra if isinstance(extra, dict) else {}):
         for key, own in place.items():
-            if "." in str(key) or str(key) == "lm_head":
-                if isinstance(own, dict) and any(name in own for name in _BITS_KEYS):
-                    yield str(key), own
+            is_module = "." in str(key) or str(key) == "lm_head"
+            if is_module and isinstance(own, dict) and any(name in own for name in _BITS_KEYS):
+                yield str(key), own
 
 
 def _grouped(weights: Mapping[str, Any], method: str, is_mlx: bool) -> Iterator[float]:

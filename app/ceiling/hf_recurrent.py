@@ -85,6 +85,8 @@ class Kda:
     heads: int
     dim: int
     kernel: int
+    has_full_gate: bool
+    """The output gate is as wide as the heads."""
 
     @classmethod
     def of(cls, config: Config) -> "Kda":
@@ -93,6 +95,7 @@ class Kda:
             config.count(f"{prefix}num_heads", default=config.heads),
             config.count(f"{prefix}head_dim"),
             config.count(f"{prefix}short_conv_kernel_size", default=4),
+            config.flag(f"{prefix}use_full_rank_gate"),
         )
 
     @property
@@ -101,7 +104,8 @@ class Kda:
 
     def parameters(self, hidden: int) -> int:
         width = self.heads * self.dim
-        narrow = 2 * (hidden * self.dim + self.dim * width)
+        narrow = hidden * self.dim + self.dim * width
+        narrow += hidden * width if self.has_full_gate else narrow
         return 4 * hidden * width + 3 * width * self.kernel + narrow + hidden * self.heads + width + 2 * self.dim
 
 
@@ -214,7 +218,9 @@ class Mamba:
         state = config.count("ssm_state_size", "mamba_d_state", "state_size")
         kernel = config.count("conv_kernel", "mamba_d_conv")
         has_bias = config.flag("use_conv_bias", default=config.flag("mamba_conv_bias", default=True))
-        config.understand("mamba_expand", "expand", "intermediate_size" if config.is_of("mamba") else "mamba_d_ssm")
+        config.understand("mamba_expand", "expand", "mamba_d_ssm", "d_inner", "time_step_rank", "mamba_dt_rank")
+        if config.is_of("mamba", "falcon_mamba"):
+            config.understand("intermediate_size", "num_heads", "head_dim")
         if heads:
             dim, groups = config.count("mamba_head_dim", "mamba_d_head", default=0), ("n_groups", "mamba_n_groups")
             inner = heads * dim or config.hidden * config.count("mamba_expand", "expand", default=2)

@@ -46,28 +46,28 @@ def with_totals_checked(
             ] = None
         if n_bytes < (1 - TOLERANCE) * fewest:
             certainty = Certainty.ESTIMATE
-    return replace(geometry, assumptions=(*geometry.assumptions, *sentences), certainty=certainty)
+    return replace(geometry, assumptions=tuple(dict.fromkeys((*geometry.assumptions, *sentences))), certainty=certainty)
 
 
 def _named(geometry: Geometry, name: str) -> Iterable[str]:
     name = name[-200:]
     total = geometry.params_total or 0
     active = geometry.params_active or 0
+    looked_up = geometry.weights.unread.parameters if geometry.weights else 0
     if mixture := _MIXTURE.search(name):
         whole = int(mixture[1]) * float(mixture[2]) * _UNITS[mixture[3].lower()]
-        if not MIXTURE_SHARE * whole <= total <= (1 + TOLERANCE) * whole:
+        is_whole = MIXTURE_SHARE * whole <= total <= (1 + TOLERANCE) * whole
+        if not is_whole or int(mixture[1]) != geometry.experts_total:
             yield marked(
                 "the name says {name}, and the model has {parameters} B parameters",
                 name=mixture[0],
                 parameters=number(total / GIGA),
             )
-    elif stated := _TOTAL.search(name):
-        if _apart(total, parameters := float(stated[1]) * _UNITS[stated[2].lower()]):
-            yield _sentence("name", parameters, total)
-    looked_up = geometry.weights.unread.parameters if geometry.weights else 0
+    elif (stated := _TOTAL.search(name)) and not _is_any(_parameters(stated), total, active, active + looked_up):
+        yield _sentence("name", _parameters(stated), total)
     if stated := _ACTIVE.search(name):
-        parameters = float(stated[1]) * _UNITS[stated[2].lower()]
-        if _apart(active, parameters) and _apart(active + looked_up, parameters):
+        parameters = _parameters(stated)
+        if not _is_any(parameters, active, active + looked_up):
             yield marked(
                 "the name says {stated} B active parameters, and a token uses {parameters} B",
                 stated=number(parameters / GIGA),
@@ -75,11 +75,19 @@ def _named(geometry: Geometry, name: str) -> Iterable[str]:
             )
 
 
+def _parameters(match: re.Match[str]) -> float:
+    return float(match[1]) * _UNITS[match[2].lower()]
+
+
 def _sentence(where: str, stated: float, total: float) -> str:
     values = {"stated": number(stated / GIGA), "parameters": number(total / GIGA)}
     if where == "name":
         return marked("the name says {stated} B parameters, and the model has {parameters} B", **values)
     return marked("{stated} B parameters are stated, and the model has {parameters} B", **values)
+
+
+def _is_any(stated: float, *values: float) -> bool:
+    return not all(_apart(value, stated) for value in values)
 
 
 def _apart(value: float, stated: float) -> bool:

@@ -30,14 +30,17 @@ _IRRELEVANT = re.compile(
     | (\w*_)?(std|eps|epsilon|coefs?|coeff|scale|scalar|scaling\w*|softcap\w*|softcapping|dropout\w*|drop|pdrop|dtype
         |temperature\w*|multipliers?|theta|bias|act|activation|act_fn|probs?|penalty|jitter\w*|loss\w*|lambda|alpha|beta
         |gamma|limit|version|implementation|capacity\w*)
+    | rotary_dim | rope_dim | \w*_overlap | (\w*_)?init_blocks? | (\w*_)?local_blocks?
     | (?!\w*_(head|dim|rank|size|layers)) (\w*_)? (rope|rotary|yarn|mrope|nope) (_\w*)?
     | (initializer|init)_\w* | (\w*_)?(layer_?norm|rms_?norm)(_eps\w*|_epsilon)? | norm_\w*(prob|eps|type|epsilon)
-    | (original_)?max_position_embeddings | n_positions | n_ctx | (max_)?seq(uence)?_len(gth)? | context_length
+    | (original_)?max_position_embeddings | n_positions | n_ctx | (max_)?seq(uence)?_len(gth)?
+    | (\w+_)?context_length
     | max_(model|sequence|context|seq)_len(gth)? | model_max_length | max_target_positions | max_window_size_train
     | architectures | auto_map | transformers_version | model_type | _\w* | id2label | label2id | task_specific_params
     | torch_dtype | use_cache | return_\w* | torchscript | pruned_heads | cross_attention_hidden_size
     | chunk_size_feed_forward | num_labels | num_beams | num_beam_groups | num_return_sequences | top_k | top_p
-    | typical_p | (encoder_)?no_repeat_ngram_size | (min|max)_length | max_new_tokens | tokenizer_class | num_logits_to_keep
+    | typical_p | (encoder_)?no_repeat_ngram_size | (min|max)_length | max_new_tokens | tokenizer_class
+    | num_logits_to_keep
     | n_group | topk_group | num_expert_groups? | topk_method | moe_router_(?!top|size|dim)\w*
     | num_hash_layers | (mamba_)?chunk_size | time_step_(?!rank|size)\w* | dt_(min|max|init\w*)
     | ((num|n)_)?(\w*_)?(nextn|mtp)(_\w*)?

@@ -34,8 +34,8 @@ def slides_by_default(family: str, window: int, blocks: int) -> tuple[list[bool]
         sentence = marked("no pattern beside the sliding window: 1 layer in {every} sees all", every=every)
         return slides_by_period(every, blocks), False, sentence
     sentence = marked(
-        "there is a sliding window of {window:,} tokens but no pattern, so all layers count as sliding, which reads the "
-        "fewest bytes",
+        "there is a sliding window of {window:,} tokens but no pattern, so all layers count as sliding, which "
+        "reads the fewest bytes",
         window=window,
     )
     return [True] * blocks, True, sentence
