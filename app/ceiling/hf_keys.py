@@ -90,12 +90,16 @@ class Config:
         if isinstance(value, list) and value:
             self._bounded(name, value)
             if self._index is None:
-                return max(self._checked(name, entry) for entry in set(map(_hashable, value)) if entry is not None)
+                return max(
+                    (self._checked(name, entry) for entry in set(map(_hashable, value)) if entry is not None), default=0
+                )
             if self._index >= len(value):
                 raise BadInput(
                     _("{name} has {count:,} entries, fewer than there are layers.", name=name, count=len(value))
                 )
             value = 0 if value[self._index] is None else value[self._index]
+            if isinstance(value, list):
+                value = str(value)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 32:
             raise BadInput(_("{name} is {value!r}, which is no count.", name=name, value=str(value)[:60]))
         return value
@@ -132,8 +136,10 @@ class Config:
 
     @property
     def blocks(self) -> int:
-        kinds = self.list_of(*LAYER_KINDS) or self.value("hybrid_override_pattern")
-        named = len(kinds.replace("|", "") if isinstance(kinds, str) else kinds) if kinds else None
+        kinds: str | list[Any] | None = self.list_of(*LAYER_KINDS)
+        if kinds is None and isinstance(letters := self.value("hybrid_override_pattern"), str):
+            kinds = letters.replace("|", "")
+        named = len(kinds) if kinds else None
         blocks = self.count(*BLOCKS, default=named)
         if not 0 < blocks <= MAX_BLOCKS:
             raise BadInput(_("{blocks:,} layers make no language model.", blocks=blocks))

@@ -199,20 +199,19 @@ def ffn_of(config: Config, index: int) -> Ffn:
     here = config.at(index)
     if config.is_of("mamba", "falcon_mamba"):
         return Ffn.NONE
-    if not config.experts:
+    if not here.experts:
         return Ffn.DENSE
     config.understand(*ROUTED_STEP, *ROUTED_EVERY)
     if config.value("enable_moe_block") is not None:
         return Ffn.BOTH if config.flag("enable_moe_block") else Ffn.DENSE
     if config.is_of("longcat_flash") or (config.is_of("arctic") and config.flag("use_residual", default=True)):
         return Ffn.BOTH
-    routed = Ffn.ROUTED if here.experts else Ffn.DENSE
     for name in ("mlp_layer_types", "moe_layer_freq", "is_moe_layer"):
         if (given := config.list_of(name)) and index < len(given):
-            return routed if given[index] in ("sparse", "moe", 1, True) else Ffn.DENSE
+            return Ffn.ROUTED if given[index] in ("sparse", "moe", 1, True) else Ffn.DENSE
     if (moe_layers := _numbers(config, "moe_layers", "moe_layers_enum", "moe_layer_indices")) is not None:
-        return routed if index in moe_layers else Ffn.DENSE
-    return routed if _is_routed(config, index) else Ffn.DENSE
+        return Ffn.ROUTED if index in moe_layers else Ffn.DENSE
+    return Ffn.ROUTED if _is_routed(config, index) else Ffn.DENSE
 
 
 def _numbers(config: Config, *names: str) -> set[int] | None:

@@ -35,7 +35,7 @@ def from_path(path: Path, bits: float | None = None) -> Geometry:
     if path.suffix.lower() == ".gguf":
         raise BadInput(_("{name} is not a sound GGUF file: it does not begin with the letters GGUF.", name=path.name))
     try:
-        geometry = from_json(start + rest, bits)
+        geometry = from_document({**_quantization_beside(path), **_document(start + rest)}, bits)
     except BadInput as error:
         raise BadInput(_("{name}: {error}", name=path.name, error=error)) from error
     return with_totals_checked(geometry, [path.name, path.absolute().parent.name], n_bytes=_indexed_bytes(path, bits))
@@ -43,14 +43,26 @@ def from_path(path: Path, bits: float | None = None) -> Geometry:
 
 def _indexed_bytes(path: Path, bits: float | None) -> object:
     """What the index beside a config.json states of all its files together; None where there is none."""
-    index = path.with_name("model.safetensors.index.json")
+    metadata = {} if bits is not None else _beside(path, "model.safetensors.index.json").get("metadata")
+    return metadata.get("total_size") if isinstance(metadata, dict) else None
+
+
+def _quantization_beside(path: Path) -> dict[str, Any]:
+    """ModelOpt writes a file of its own beside config.json."""
+    settings = _beside(path, "hf_quant_config.json").get("quantization")
+    return {"quantization_config": {"quant_method": "modelopt", **settings}} if isinstance(settings, dict) else {}
+
+
+def _beside(path: Path, name: str) -> dict[str, Any]:
+    """Another file of the same model; empty where there is none, or a broken one."""
+    file = path.with_name(name)
     try:
-        if bits is not None or not index.is_file() or index.stat().st_size > MAX_INDEX_BYTES:
-            return None
-        metadata = json.loads(index.read_bytes())["metadata"]
-        return metadata.get("total_size")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # no index, or a broken one
-        return None
+        if not file.is_file() or file == path or file.stat().st_size > MAX_INDEX_BYTES:
+            return {}
+        document = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
 
 
 def from_gguf(text: str) -> Geometry:
@@ -72,6 +84,10 @@ def from_gguf(text: str) -> Geometry:
 
 def from_json(text: str | bytes, bits: float | None = None) -> Geometry:
     """A config.json, or an answer of Ollama's /api/show, as text. Raises BadInput."""
+    return from_document(_document(text), bits)
+
+
+def _document(text: str | bytes) -> dict[str, Any]:
     if len(text) > MAX_JSON_BYTES:
         raise BadInput(_("It is larger than any config.json."))
     try:
@@ -80,7 +96,7 @@ def from_json(text: str | bytes, bits: float | None = None) -> Geometry:
         raise BadInput(_("It is neither GGUF nor sound JSON.")) from error
     if not isinstance(document, dict):
         raise BadInput(_("It is JSON, but no config.json of a model."))
-    return from_document(document, bits)
+    return document
 
 
 def from_document(document: Mapping[str, Any], bits: float | None = None) -> Geometry:

@@ -128,6 +128,8 @@ class KvTypes:
     @property
     def bits(self) -> tuple[float, float]:
         """Of a value of K and of V."""
+        if both := _K_AND_V.fullmatch(self.k if self.k == self.v else ""):
+            return float(both[1]), float(both[2])
         return kv_bits(self.k) or 0, kv_bits(self.v) or 0
 
     @property
@@ -156,6 +158,4 @@ class KvTypes:
     def parse(cls, text: str) -> "KvTypes":
         """`q8_0`, or `q8_0/f16` where K and V differ. Raises BadInput."""
         k, _, v = (part.strip() for part in text.strip().lower().partition("/"))
-        if both := _K_AND_V.fullmatch(k):
-            k, v = f"k{both[1]}", v or f"v{both[2]}"
         return cls(k, v or k)

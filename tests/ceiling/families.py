@@ -1,7 +1,7 @@
 """Shapes of many families as their config.json names them, with their published totals: one compact table.
 
-Billions of parameters in all and about so many active (as published: with or without tables), KV bytes of a token in f16
-while no window is full. None: not published.
+Billions of parameters in all and about so many active (as published, with or without tables), KV bytes of a token in
+f16 while no window is full. None: not published.
 """
 
 from typing import Any, NamedTuple
@@ -153,7 +153,8 @@ FAMILIES: dict[str, Family] = {
               max_window_layers=28), 7.62, None, 57344),
     "qwen3-235b-a22b": Family(
         shape("qwen3_moe", 94, 4096, 12288, 64, 4, 151936, head_dim=128, moe_intermediate_size=1536, num_experts=128,
-              num_experts_per_tok=8, decoder_sparse_step=1, mlp_only_layers=[], max_window_layers=94), 235.1, 22, 192512),
+              num_experts_per_tok=8, decoder_sparse_step=1, mlp_only_layers=[], max_window_layers=94),
+        235.1, 22, 192512),
     "gemma-2-9b": Family(
         shape("gemma2", 42, 3584, 14336, 16, 8, 256000, head_dim=256, sliding_window=4096, **TIED), 9.24, None, 344064),
     "gemma-7b": Family(shape("gemma", 28, 3072, 24576, 16, 16, 256000, head_dim=256, **TIED), 8.54, None, 458752),
@@ -226,5 +227,6 @@ FAMILIES: dict[str, Family] = {
     "solar-10.7b": Family(shape("llama", 48, 4096, 14336, 32, 8, 32000), 10.73, None, 196608),
     "recurrentgemma-2b": Family(
         shape("recurrent_gemma", 26, 2560, 7680, 10, 1, 256000, head_dim=256, lru_width=2560, conv1d_width=4,
-              attention_window_size=2048, block_types=["recurrent", "recurrent", "attention"], **TIED), 2.68, None, 8192),
+              attention_window_size=2048, block_types=["recurrent", "recurrent", "attention"], **TIED),
+        2.68, None, 8192),
 }  # fmt: skip
