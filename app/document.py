@@ -242,6 +242,8 @@ def _ceiling(roof: RunRoof | Unknown | None, point: Point) -> dict[str, Any] | N
         "bound": prefill and prefill.bound,
         "mfu": found.mfu,
         "devices": [_holder(holder) for holder in roof.foundation.holders],
+        "certainty": roof.certainty,
+        "not_understood": list(roof.not_understood),
         "geometry_source": roof.foundation.geometry.source,
         "geometry_stated_at": _time(roof.foundation.told.stated_at),
         "kv_type": str(roof.foundation.kv),

@@ -10,6 +10,7 @@ from app.errors import BadInput
 from app.i18n import _, marked
 
 MAX_BLOCKS = 2_000
+SHOWN_KEYS = 8
 STATE_BYTES = 4
 """Of an element of recurrent state: engines keep it in float32."""
 SHARED_KV = marked("layers that use another layer's KV cache are counted as reading nothing more")
@@ -119,7 +120,7 @@ class Geometry:
     source: Source
     architecture: str
     weights: Weights | None
-    """None: unknown, `assumptions` say why."""
+    """None: unknown, and the first of the `assumptions` says why."""
     attention: tuple[Attention, ...] | None
     """Layers with attention, alike ones together. None: unknown."""
     blocks: int | None = None
@@ -141,6 +142,17 @@ class Geometry:
             read = self.weights.dense + self.weights.head + self.weights.routed.scaled(self.expert_share)
             if not read.n_bytes or not self.params_active:
                 raise BadInput(_("A token reads none of its weights, so this describes no whole language model."))
+
+    @property
+    def doubt(self) -> str:
+        """Why a ceiling is an estimate, in words; empty where it is a bound."""
+        if self.certainty is Certainty.BOUND:
+            return ""
+        if not self.not_understood:
+            return _("an estimate, no bound: hardware may beat it")
+        more = " …" if len(self.not_understood) > SHOWN_KEYS else ""
+        keys = ", ".join(self.not_understood[:SHOWN_KEYS]) + more
+        return _("an estimate, no bound: Roofmark does not understand {keys}", keys=keys)
 
     @property
     def expert_share(self) -> float:

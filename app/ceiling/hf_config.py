@@ -120,15 +120,16 @@ def _weights(
         roles = bits_by_role(document, bits)
     except Missing as error:
         if str(error) == EXPERTS_USED[0]:
-            assumptions.append(
+            assumptions.insert(
+                0,
                 marked(
                     "how many of its {experts} experts a token uses is unknown, so the bytes read are unknown: type "
                     "the active parameters",
                     experts=config.experts,
-                )
+                ),
             )
         else:
-            assumptions.append(marked("config.json names no {error}, so the weights are unknown", error=error))
+            assumptions.insert(0, marked("config.json names no {error}, so the weights are unknown", error=error))
         return None, None, (config.experts if routed else 0, 0)
     assumptions.append(roles.words)
     is_tied = config.flag(

@@ -30,7 +30,7 @@ def from_show(document: Mapping[str, Any]) -> Geometry:
         return found
     label = str(details.get("quantization_level") or "") if isinstance(details, dict) else ""
     weights, words = _weights_by_label(Keys(info), found, label)
-    return replace(found, weights=weights, assumptions=(*found.assumptions, words), certainty=Certainty.ESTIMATE)
+    return replace(found, weights=weights, assumptions=(words, *found.assumptions), certainty=Certainty.ESTIMATE)
 
 
 def _tensors(rows: object) -> tuple[Tensor, ...]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.ceiling.decode import DecodeCeiling, Device, Drafting, decode_on, speculative, with_drafts
-from app.ceiling.geometry import Certainty, Geometry
+from app.ceiling.geometry import Geometry
 from app.ceiling.prefill import PrefillCeiling, prefill
 from app.ceiling.traffic import F16, Step, kv_bytes, kv_bytes_per_token, step
 from app.ceiling.types import KvTypes
@@ -13,7 +13,6 @@ from app.i18n import _
 from app.units import GIGA, TERA, number, size
 
 USUAL_PROMPT = 512
-SHOWN_KEYS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +53,6 @@ class Report:
             "weight_bytes_per_token_at_most": self.step_at_most and self.step_at_most.weight_bytes,
             "assumptions": list(self.assumptions),
         }
-
-
-def certainty_sentences(geometry: Geometry) -> tuple[str, ...]:
-    """Why a ceiling is an estimate; none where it is a bound."""
-    if geometry.certainty is Certainty.BOUND:
-        return ()
-    if not geometry.not_understood:
-        return (_("an estimate, no bound: hardware may beat it"),)
-    return (
-        _(
-            "an estimate, no bound: Roofmark does not understand {keys}",
-            keys=", ".join(geometry.not_understood[:SHOWN_KEYS])
-            + (" …" if len(geometry.not_understood) > SHOWN_KEYS else ""),
-        ),
-    )
 
 
 def _alternatives(geometry: Geometry, device: Device, context: int, kv: KvTypes, batch: int) -> list[str]:
@@ -137,7 +121,7 @@ def report(
             decode = speculative(one_step, read, device, drafting)
     prompt_tokens = context or USUAL_PROMPT
     whole = prefill(geometry, [device], prompt_tokens, kv=kv)
-    assumptions = [*certainty_sentences(geometry), *geometry.assumptions, *kv.assumptions]
+    assumptions = [*filter(None, [geometry.doubt]), *geometry.assumptions, *kv.assumptions]
     if decode is None:
         assumptions.append(_("without the weights there is no ceiling"))
     else:

@@ -8,7 +8,7 @@ from app.ceiling.geometry import Geometry
 from app.ceiling.traffic import Step
 from app.ceiling.types import KV_BITS, UNKNOWN, KvTypes, kv_bits
 from app.hardware.profile import MEASURED
-from app.i18n import _
+from app.i18n import _, translated
 from app.models import Config
 from app.samples import Point
 from app.store.machines import MachineDevice, Stated
@@ -114,6 +114,15 @@ def foundation(
     held: Sequence[MachineDevice], config: Config, told: Told | None, said: Sequence[str] = ()
 ) -> Foundation | Unknown:
     """`held`: the devices of the machine; `told`: the model's geometry; `said`: what must be known to judge both."""
+    if told is not None and told.geometry.weights is None and told.geometry.assumptions:
+        return Unknown(
+            _(
+                "How many bytes the model reads for a token is unknown: {why}.",
+                why=translated(told.geometry.assumptions[0]),
+            ),
+            _("Tell what the model is like: its config.json, a GGUF file, or its parameters and bits per weight."),
+            "model",
+        )
     if told is None or told.geometry.weights is None:
         return Unknown(
             _(

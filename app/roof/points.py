@@ -9,6 +9,7 @@ from sqlmodel import Session
 from app.ceiling.advice import mean_context
 from app.ceiling.decode import DecodeCeiling, with_drafts
 from app.ceiling.efficiency import cache_guard, mbu, mfu, why_above_all
+from app.ceiling.geometry import Certainty
 from app.ceiling.prefill import PrefillCeiling, prefill
 from app.ceiling.traffic import Step, step
 from app.i18n import _
@@ -62,6 +63,14 @@ class PointRoof:
 class RunRoof:
     foundation: Foundation
     points: tuple[PointRoof, ...]
+
+    @property
+    def certainty(self) -> Certainty:
+        return self.foundation.geometry.certainty
+
+    @property
+    def not_understood(self) -> tuple[str, ...]:
+        return self.foundation.geometry.not_understood
 
     def at(self, point: Point | None) -> PointRoof | None:
         return next((each for each in self.points if each.point == point), None)
@@ -157,6 +166,7 @@ def _roof(
         ttft_ms=ttft_ms,
         mfu=mfu(prefill_now, point.prompt_tokens, whole.flops, peak) if whole and prefill_now else None,
         assumptions=(
+            *filter(None, [found.geometry.doubt]),
             *found.geometry.assumptions,
             *found.assumptions,
             *ceiling.assumptions,
