@@ -1,6 +1,7 @@
 """A bound is a bound: a key that shapes bytes and is not understood makes an estimate, and is named."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def test_each_of_them(key: str) -> None:
 
 
 def test_what_is_off_says_nothing() -> None:
-    off = {"sink_window": None, "num_memory_heads": 0, "share_kv_layers": False, "expert_groups": []}
+    off: dict[str, Any] = {"sink_window": None, "num_memory_heads": 0, "share_kv_layers": False, "expert_groups": []}
     assert from_config({**LLAMA, **off}).certainty is Certainty.BOUND
     assert from_config({**LLAMA, "share_kv_layers": True}).not_understood == ("share_kv_layers",)
 
@@ -202,7 +203,7 @@ def test_sparse_attention_of_a_gguf(path: Path) -> None:
     assert geometry.certainty is Certainty.BOUND
 
 
-INCOMPLETE = {
+INCOMPLETE: dict[str, Callable[[str], bool]] = {
     "a layer without tensors": lambda name: not name.startswith("blk.1."),
     "a layer without FFN": lambda name: not name.startswith("blk.2.ffn_"),
     "a layer without attention": lambda name: not name.startswith("blk.2.attn_"),
