@@ -149,7 +149,7 @@ class Geometry:
         if self.certainty is Certainty.BOUND:
             return ""
         if not self.not_understood:
-            return _("an estimate, no bound: hardware may beat it")
+            return _("an estimate, no bound: the figures that it is made of are not exact")
         more = " …" if len(self.not_understood) > SHOWN_KEYS else ""
         keys = ", ".join(self.not_understood[:SHOWN_KEYS]) + more
         return _("an estimate, no bound: Roofmark does not understand {keys}", keys=keys)

@@ -14,7 +14,7 @@ _MODEL_TYPES = """
     mistral mistral3 mixtral mllama_text_model nemotron nemotron_h olmo olmo2 olmo3 olmoe opt orion phi phi3
     phi4 phimoe qwen2 qwen2_moe qwen2_vl_text qwen2_5_vl_text qwen3 qwen3_5 qwen3_5_moe qwen3_5_moe_text
     qwen3_5_text qwen3_moe qwen3_next qwen3_vl_moe_text qwen3_vl_text qwen3_6 qwen3_6_moe recurrent_gemma rwkv6
-    rwkv7 seed_oss smollm3 solar stablelm starcoder2 step3p5 step3p7 step3_text yi
+    rwkv7 seed_oss smollm3 solar falcon smallthinker mpt minicpm3 stablelm starcoder2 step3p5 step3p7 step3_text yi
 """
 KNOWN_MODEL_TYPES = frozenset(_MODEL_TYPES.split())
 

@@ -20,6 +20,8 @@ UNGATED_FFN = {
     "rwkv7",
     "starcoder2",
 }
+FOUR_TIMES_AS_WIDE = ("bloom", "falcon", "gpt2", "mpt")
+"""Families whose files may leave out the width."""
 UNGATED_ACTIVATIONS = ("relu2", "xielu")
 DENSE_WIDTH = (
     "intermediate_size_mlp", "dense_intermediate_size", "intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim",
@@ -77,8 +79,8 @@ def _dense_width(config: Config, layer: Layer) -> int:
     if config.is_of("arctic"):
         return config.hidden
     width = config.count(*DENSE_WIDTH, default=0)
-    if not width and config.values.get("n_inner", 0) is None:
-        width = 4 * config.hidden
+    if not width and (config.values.get("n_inner", 0) is None or config.is_of(*FOUR_TIMES_AS_WIDE)):
+        width = config.count("expansion_ratio", default=4) * config.hidden
     if not width:
         raise Missing("intermediate_size")
     if config.is_of("lfm2") and not config.is_of("lfm2_moe"):

@@ -16,12 +16,13 @@ BLOCKS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder
 VOCABULARY = ("vocab_size", "padded_vocab_size", "n_vocab")
 EXPERTS = (
     "num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_routed_experts", "n_experts",
-    "ffn_config.moe_num_experts", "num_moe_experts",
+    "ffn_config.moe_num_experts", "num_moe_experts", "moe_num_primary_experts",
 )  # fmt: skip
 EXPERTS_USED = (
     "num_experts_per_tok", "num_experts_per_token", "top_k_experts", "experts_per_token", "moe_topk", "moe_top_k",
     "moe_k", "num_selected_experts", "n_activated_experts", "num_activated_experts", "router_top_k", "moe_router_topk",
     "experts_per_tok", "ffn_config.moe_top_k", "num_experts_per_topk", "expert_top_k", "num_active_experts",
+    "moe_num_active_primary_experts",
 )  # fmt: skip
 LAYER_KINDS = ("layers_block_type", "layer_types", "block_types", "layer_kinds", "attention_types")
 WINDOW = ("sliding_window", "sliding_window_size", "attention_window_size", "local_attention_window", "window_size")

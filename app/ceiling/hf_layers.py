@@ -62,7 +62,7 @@ MIXER_NAMES = {
     **dict.fromkeys(("conv", "short_conv", "convolution"), Mixer.CONV),
 }
 FULL_INTERVAL = ("full_attention_interval", "global_attn_every_n_layers", "global_attention_interval")
-WINDOW_PATTERN = ("sliding_window_pattern", "_sliding_window_pattern", "hybrid_layer_pattern")
+WINDOW_PATTERN = ("sliding_window_pattern", "_sliding_window_pattern", "hybrid_layer_pattern", "sliding_window_layout")
 ROUTED_STEP = ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval")
 ROUTED_EVERY = ("moe_layer_freq", "moe_layer_frequency", "moe_every_n_layers")
 _DENSE_FIRST = re.compile(r"\w*(leading|first)_(k_)?dense\w*|(num|n)_dense_(layers|blocks)|\w*dense_first\w*")

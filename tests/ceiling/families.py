@@ -229,4 +229,62 @@ FAMILIES: dict[str, Family] = {
         shape("recurrent_gemma", 26, 2560, 7680, 10, 1, 256000, head_dim=256, lru_width=2560, conv1d_width=4,
               attention_window_size=2048, block_types=["recurrent", "recurrent", "attention"], **TIED),
         2.68, None, 8192),
+    "falcon-7b": Family(
+        {"model_type": "falcon", "hidden_size": 4544, "num_hidden_layers": 32, "num_attention_heads": 71,
+         "multi_query": True, "vocab_size": 65024}, 6.92, None, 8192),
+    "falcon-40b": Family(
+        {"model_type": "falcon", "hidden_size": 8192, "num_hidden_layers": 60, "num_attention_heads": 128,
+         "num_kv_heads": 8, "new_decoder_architecture": True, "vocab_size": 65024}, 41.3, None, 122880),
+    "mpt-7b": Family(
+        {"model_type": "mpt", "d_model": 4096, "n_layers": 32, "n_heads": 32, "expansion_ratio": 4, "vocab_size": 50432,
+         "max_seq_len": 2048, **TIED}, 6.65, None, 524288),
+    "chatglm3-6b": Family(
+        {"model_type": "chatglm", "num_layers": 28, "hidden_size": 4096, "num_attention_heads": 32, "kv_channels": 128,
+         "multi_query_attention": True, "multi_query_group_num": 2, "ffn_hidden_size": 13696, "seq_length": 8192,
+         "padded_vocab_size": 65024, "add_qkv_bias": True, "tie_word_embeddings": False}, 6.24, None, 28672),
+    "falcon-h1-34b": Family(
+        shape("falcon_h1", 72, 5120, 21504, 20, 4, 261120, head_dim=128, mamba_d_ssm=4096, mamba_d_head=128,
+              mamba_n_heads=32, mamba_d_state=256, mamba_n_groups=2, mamba_d_conv=4, mamba_expand=2,
+              mamba_chunk_size=128, ssm_multipliers=[0.5] * 5), 33.6, None, 147456),
+    "gemma-3n-e4b": Family(
+        {"model_type": "gemma3n", "text_config": shape(
+            "gemma3n_text", 35, 2048, 0, 8, 2, 262400, head_dim=256, sliding_window=512, num_kv_shared_layers=15,
+            hidden_size_per_layer_input=256, vocab_size_per_layer_input=262144, laurel_rank=64, altup_num_inputs=4,
+            altup_active_idx=0, altup_coef_clip=120, layer_types=layers_of("ssssf" * 7, **SLIDE), **TIED,
+            activation_sparsity_pattern=[0.95] * 10 + [0] * 25) | {"intermediate_size": [16384] * 35}},
+        6.87, None, 40960),
+    "step-3": Family(
+        {"model_type": "step3_vl", "text_config": {
+            "model_type": "step3_text", "hidden_size": 7168, "intermediate_size": 18432, "num_attention_heads": 64,
+            "num_attention_groups": 1, "num_hidden_layers": 61, "vocab_size": 128815, "head_dim": 256,
+            "share_q_dim": 2048, "share_expert_dim": 5120, "moe_num_experts": 48, "moe_top_k": 3,
+            "moe_intermediate_size": 5120, "moe_layers_enum": ",".join(map(str, range(4, 60))),
+            "tie_word_embeddings": False}}, 316, 38, 62464),
+    "minicpm3-4b": Family(
+        shape("minicpm3", 62, 2560, 6400, 40, 40, 73448, q_lora_rank=768, kv_lora_rank=256, qk_nope_head_dim=64,
+              qk_rope_head_dim=32, **TIED), 4.07, None, 35712),
+    "ring-mini-linear-2.0": Family(
+        shape("bailing_moe_linear", 20, 2048, 5120, 16, 4, 157184, head_dim=128, layer_group_size=5, num_experts=256,
+              num_experts_per_tok=8, num_shared_experts=1, moe_intermediate_size=512, first_k_dense_replace=1),
+        16.4, 1.6, 8192),
+    "deepseek-moe-16b": Family(
+        shape("deepseek", 28, 2048, 10944, 16, 16, 102400, first_k_dense_replace=1, moe_layer_freq=1,
+              **experts(64, 6, 1408, 2)), 16.4, 2.8, 229376),
+    "phi-2": Family(shape("phi", 32, 2560, 10240, 32, 32, 51200), 2.78, None, 327680),
+    "gpt-neox-20b": Family(shape("gpt_neox", 44, 6144, 24576, 64, 64, 50432), 20.55, None, 1081344),
+    "k-exaone-236b": Family(
+        shape("exaone_moe", 48, 6144, 18432, 64, 8, 153600, head_dim=128, num_experts=128, num_experts_per_tok=8,
+              num_shared_experts=1, moe_intermediate_size=2048, first_k_dense_replace=1, sliding_window=128,
+              sliding_window_pattern="LLLG"), 236.6, 23, 196608),
+    "ernie-4.5-300b-a47b": Family(
+        shape("ernie4_5_moe", 54, 8192, 28672, 64, 8, 103424, moe_num_experts=64, moe_k=8, moe_intermediate_size=3584,
+              moe_layer_start_index=3, moe_layer_end_index=53, moe_layer_interval=1, moe_num_shared_experts=0,
+              moe_capacity=[64, 64, 64]), 300, 47, 221184),
+    "smallthinker-21b-a3b": Family(
+        shape("smallthinker", 52, 2560, None, 28, 4, 151936, head_dim=128, moe_num_primary_experts=64,
+              moe_num_active_primary_experts=6, moe_ffn_hidden_size=768, sliding_window_size=4096,
+              sliding_window_layout=[0, 1, 1, 1] * 13, rope_layout=[0, 1, 1, 1] * 13), 21.5, 3, 106496),
+    "ling-1t": Family(
+        shape("bailing_moe_v2", 80, 8192, 18432, 64, 8, 157184, head_dim=128, num_experts=256, num_experts_per_tok=8,
+              num_shared_experts=1, moe_intermediate_size=2048, first_k_dense_replace=4), 1000, 51, 327680),
 }  # fmt: skip
