@@ -105,6 +105,8 @@ class _Layers:
     def __init__(self, keys: Keys, by_block: Mapping[int, Sequence[str]] | None) -> None:
         self._keys, self._by_block = keys, by_block
         self.assumptions: list[str] = []
+        keys.understand(*(f"attention.{part}_length_{kind}" for part in ("key", "value") for kind in ("mla", "swa")))
+        keys.understand("full_attention_interval")  # where there are tensors, they say which layers attend
         self._may_see_all = False
         self._windows = self._window_of_each()
         self._shared_from = keys.blocks - keys.number("attention.shared_kv_layers")

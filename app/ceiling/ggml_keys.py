@@ -28,7 +28,7 @@ _ONLY_WEIGHTS = re.compile(
     | expert_(shared_|chunk_)?feed_forward_length | expert_shared_count | expert_group_(count|used_count|scale)
     | experts_per_group | expert_weights_\w+ | expert_gating_func | leading_dense_block_count | moe_every_n_layers
     | interleave_moe_layer_step | moe_latent_size | n_deepstack_layers | rescale_every_n_layers | tensor_data_layout
-    | use_parallel_residual | time_(mix|decay)_extra_dim | altup\..* | laurel\..* | rope\..* | pooling_type | swin_norm
+    | use_parallel_residual | time_(mix|decay)_extra_dim | altup\..* | laurel\w* | rope\..* | pooling_type | swin_norm
     | attention\.(\w+_)?lora_rank | attention\.(causal|clamp_kqv|max_alibi_bias|group_norm_groups|temperature_\w+)
     | attention\.(relative_buckets_count|output_group_count) | attention\.indexer\.(head_count|key_length)
     | hyper_connection\..* | ssm\.(time_step_rank|dt_b_c_rms|conv_kernel|inner_size|state_size|group_count)
@@ -77,6 +77,10 @@ class Keys:
             self._numbers[key] = max((self._checked(key, one) for one in values if one is not None), default=None)
         count = self._numbers[key]
         return default if count is None else count
+
+    def understand(self, *names: str) -> None:
+        """These keys are understood, although this model needs none of them."""
+        self._used.update(names)
 
     def not_understood(self) -> tuple[str, ...]:
         """Keys that shape what a token reads, and were not used; and the architecture where it is unknown."""

@@ -23,6 +23,7 @@ _PROTECTED = {
     "head": re.compile(r"(^|\.)lm_head"),
     "routed": re.compile(r"mlp\.experts|\.experts(\.|$)|block_sparse_moe\.experts"),
 }
+_ROUTER = re.compile(r"(\.gate|router|expert_gate)$")
 _WHOLE = {
     "mixer": re.compile(r"(self_attn|attention|attn|mixer)[.*$]*$"),
     "routed": re.compile(r"experts[.*$]*$"),
@@ -139,7 +140,7 @@ def _weight_bits(settings: Mapping[str, Any], method: str, is_mlx: bool) -> Iter
     else:
         yield from _grouped(_inner_weights(settings), method, is_mlx)
     for key, own in _overrides(settings):
-        if not _PROTECTED["head"].search(key):
+        if not _PROTECTED["head"].search(key) and not _ROUTER.search(key):
             yield from _grouped({**settings, **own}, method, is_mlx)
 
 

@@ -281,7 +281,7 @@ FAMILIES: dict[str, Family] = {
               moe_layer_start_index=3, moe_layer_end_index=53, moe_layer_interval=1, moe_num_shared_experts=0,
               moe_capacity=[64, 64, 64]), 300, 47, 221184),
     "smallthinker-21b-a3b": Family(
-        shape("smallthinker", 52, 2560, None, 28, 4, 151936, head_dim=128, moe_num_primary_experts=64,
+        shape("smallthinker", 52, 2560, 0, 28, 4, 151936, head_dim=128, moe_num_primary_experts=64,
               moe_num_active_primary_experts=6, moe_ffn_hidden_size=768, sliding_window_size=4096,
               sliding_window_layout=[0, 1, 1, 1] * 13, rope_layout=[0, 1, 1, 1] * 13), 21.5, 3, 106496),
     "ling-1t": Family(

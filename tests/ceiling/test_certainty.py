@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gguf.constants import Keys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -189,6 +190,20 @@ def test_keys_of_a_gguf_that_change_no_byte(path: Path) -> None:
     }  # fmt: skip
     geometry = from_file(write_gguf(path, "llama", {**SMALL, **more}, moe()))
     assert (geometry.certainty, geometry.not_understood) == (Certainty.BOUND, ())
+
+
+LLM_KEYS = sorted(
+    form.removeprefix("{arch}.").replace("{dense}", "dense_2")
+    for group in ("LLM", "Attention", "Rope", "SSM", "KDA", "WKV", "ShortConv", "Classifier")
+    for form in vars(getattr(Keys, group)).values()
+    if isinstance(form, str) and form.startswith("{arch}.")
+)
+
+
+@pytest.mark.parametrize("key", sorted({*LLM_KEYS} - {"decoder_block_count", "expert_used_count"}))
+def test_every_key_that_the_gguf_package_writes_for_decoders(path: Path, key: str) -> None:
+    geometry = from_file(write_gguf(path, "llama", {key: 1, **SMALL}, dense()))
+    assert geometry.not_understood == ()
 
 
 def test_an_unknown_architecture_of_a_gguf(path: Path) -> None:
