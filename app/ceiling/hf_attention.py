@@ -33,7 +33,7 @@ def attention(config: Config, layer: Layer) -> Attention | None:
     if layer.mixer is Mixer.SLIDING:
         chunk = config.count(*CHUNK, default=0) or None
         window = config.window or None if chunk is None else None
-    if latent := config.count("kv_lora_rank", default=0):
+    if latent := latent_rank(config):
         return _mla(config, latent, heads, window)
     config.understand(*KV_HEADS, *HEAD_DIM)
     if is_compressed(config):
@@ -43,6 +43,14 @@ def attention(config: Config, layer: Layer) -> Attention | None:
     return Attention(
         1, stored * qk_dim, stored * v_dim, heads, qk_dim, v_dim, window, chunk, _top_k(config), None, layer.may_see_all
     )
+
+
+def latent_rank(config: Config) -> int:
+    """Of MLA; 0 where there is none, though the file may name its sizes."""
+    if not config.flag("use_mla", default=True):
+        config.understand("kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+        return 0
+    return config.count("kv_lora_rank", default=0)
 
 
 def is_compressed(config: Config) -> bool:
@@ -110,7 +118,7 @@ def head_dims(config: Config, layer: Layer) -> tuple[int, int]:
     config.understand("global_head_dim", "swa_head_dim", "swa_v_head_dim")
     if layer.mixer is Mixer.FULL:
         qk_dim = config.count("global_head_dim", default=qk_dim)
-    v_dim = config.count("v_head_dim", default=qk_dim)
+    v_dim = config.count("v_head_dim", default=qk_dim) if config.flag("use_mla", default=True) else qk_dim
     if layer.mixer is Mixer.SLIDING:
         qk_dim = config.count("swa_head_dim", default=qk_dim)
         v_dim = config.count("swa_v_head_dim", default=config.count("v_head_dim", default=qk_dim))
@@ -121,7 +129,7 @@ def head_dims(config: Config, layer: Layer) -> tuple[int, int]:
 
 
 def attention_parameters(config: Config, layer: Layer, one: Attention) -> int:
-    if config.count("kv_lora_rank", default=0):
+    if latent_rank(config):
         return _mla_parameters(config, one.k_elements, one.qk_dim, one.v_dim) + _indexer_parameters(config)
     if is_compressed(config):
         return _compressed_parameters(config, one)
@@ -142,7 +150,8 @@ def attention_parameters(config: Config, layer: Layer, one: Attention) -> int:
 
 def _query_parameters(config: Config, q: int) -> int:
     """Through a narrow middle where there is one."""
-    narrow = config.count("share_q_dim", "q_lora_rank", default=0)
+    names = ("share_q_dim", "q_lora_rank") if config.flag("use_mla", default=True) else ("share_q_dim",)
+    narrow = config.count(*names, default=0)
     return config.hidden * narrow + narrow + narrow * q if narrow else config.hidden * q
 
 

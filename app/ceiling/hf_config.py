@@ -77,7 +77,7 @@ def from_config(document: Mapping[str, Any], bits: float | None = None) -> Geome
 def _not_understood(document: Mapping[str, Any], config: Config) -> tuple[str, ...]:
     keys = [] if config.model_type in KNOWN_MODEL_TYPES else ["model_type"]
     keys += config.not_understood()
-    if "experts" not in keys and config.count("zero_expert_num", default=0):
+    if config.count("zero_expert_num", default=0):
         keys.append("zero_expert_num")  # how many of the experts used cost nothing differs from token to token
     outer = Config(outer_keys(document, config.values), used=set(config.used))
     if document.keys() != config.values.keys():

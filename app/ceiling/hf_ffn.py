@@ -31,6 +31,8 @@ EXPERT_WIDTH = (
     "moe_intermediate_size", "expert_ffn_hidden_size", "moe_ffn_hidden_size", "expert_intermediate_size",
     "ffn_config.ffn_hidden_size", "expert_hidden_size",
 )  # fmt: skip
+RATIOS = ("hidden_ratio", "mlp_ratio", "expansion_ratio", "mlp_expansion_factor")
+"""Of a width that is named too."""
 SHARED_COUNT = ("n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts")
 SHARED_WIDTH = ("moe_shared_expert_intermediate_size",)
 SHARED_TOTAL = (
@@ -78,7 +80,13 @@ def matrices(config: Config) -> int:
 def _dense_width(config: Config, layer: Layer) -> int:
     if config.is_of("arctic"):
         return config.hidden
-    width = config.count(*DENSE_WIDTH, default=0)
+    names: tuple[str, ...] = DENSE_WIDTH
+    if config.is_of("granitemoe"):  # without experts, only the shared one is left
+        names = ("shared_intermediate_size", *DENSE_WIDTH)
+    width = config.count(*names, default=0)
+    config.understand(*DENSE_WIDTH, *RATIOS)
+    if not width and config.is_of("rwkv"):
+        width = config.count("hidden_ratio", default=4) * config.hidden
     if not width and (config.values.get("n_inner", 0) is None or config.is_of(*FOUR_TIMES_AS_WIDE)):
         width = config.count("expansion_ratio", default=4) * config.hidden
     if not width:
@@ -101,7 +109,8 @@ def _adjusted(config: Config, width: int) -> int:
 
 def _with_experts(config: Config, dense: int) -> FfnParameters:
     hidden, per_expert = config.hidden, matrices(config)
-    experts, used = config.experts, config.experts_used
+    experts = config.experts
+    used = config.experts_used or (1 if experts == 1 else 0)
     if not used:
         raise Missing(EXPERTS_USED[0])
     width = config.count(*EXPERT_WIDTH, *DENSE_WIDTH[2:])

@@ -61,7 +61,8 @@ MIXER_NAMES = {
     **dict.fromkeys(("hybrid", "parallel"), Mixer.PARALLEL),
     **dict.fromkeys(("conv", "short_conv", "convolution"), Mixer.CONV),
 }
-FULL_INTERVAL = ("full_attention_interval", "global_attn_every_n_layers", "global_attention_interval")
+FULL_INTERVAL = ("full_attention_interval", "global_attn_every_n_layers", "global_attention_interval", "layer_switch")
+ATTENDING = ("attn_layer_indices", "attn_layer_idx", "attention_layer_indices", "full_attn_idxs")
 WINDOW_PATTERN = ("sliding_window_pattern", "_sliding_window_pattern", "hybrid_layer_pattern", "sliding_window_layout")
 ROUTED_STEP = ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval")
 ROUTED_EVERY = ("moe_layer_freq", "moe_layer_frequency", "moe_every_n_layers")
@@ -103,7 +104,7 @@ def _mixers(config: Config, blocks: int, names: list[Any] | None) -> tuple[list[
     """Also whether it is unknown which layers slide."""
     config.understand(*FULL_INTERVAL, *WINDOW_PATTERN, "max_window_layers", "layer_group_size", "attn_type_list")
     if names:
-        config.understand(*WINDOW, *CHUNK, "use_sliding_window")
+        config.understand(*WINDOW, *CHUNK, *ATTENDING, "use_sliding_window", "attn_layer_period", "attn_layer_offset")
         if unknown := sorted({str(name) for name in names} - set(MIXER_NAMES)):
             raise BadInput(_("It has layers of unknown kinds: {unknown}.", unknown=printable(", ".join(unknown))))
         if len(names) < blocks or (len(names) > blocks and len(names) % blocks == 0) or len(names) > 2 * blocks:
@@ -142,8 +143,9 @@ def _recurrent_mixers(config: Config, blocks: int) -> list[Mixer] | None:
         return [Mixer.FULL if one else Mixer.LINEAR for one in is_full]
     if kinds := config.list_of("attn_type_list"):
         return [Mixer.FULL if kind else Mixer.LINEAR for kind in _whole(kinds, blocks, "attn_type_list")]
-    if attending := config.list_of("attn_layer_indices", "attn_layer_idx", "attention_layer_indices"):
-        return [Mixer.FULL if index in attending else Mixer.MAMBA for index in indices]
+    if attending := config.list_of(*ATTENDING):
+        other = Mixer.CONV if config.count("conv_L_cache", default=0) else Mixer.MAMBA
+        return [Mixer.FULL if index in attending else other for index in indices]
     if period := config.count("attn_layer_period", default=0):
         offset = config.count("attn_layer_offset", default=0)
         return [Mixer.FULL if index % period == offset else Mixer.MAMBA for index in indices]

@@ -163,7 +163,7 @@ class Rwkv:
     @classmethod
     def of(cls, config: Config) -> "Rwkv":
         hidden = config.hidden
-        config.understand(*HEADS, "num_heads", "attention_hidden_size")
+        config.understand(*HEADS, "attention_hidden_size", "value_dim", "key_dim", "head_dim", "head_size_divisor")
         head_dim = config.count("head_size", "head_dim", default=64)
         if config.is_of("rwkv7"):
             root = hidden**0.5

@@ -47,9 +47,10 @@ _IRRELEVANT = re.compile(
     | no_rope_\w* | nope_layer_interval | query_pre_attn_scalar | activation_sparsity_pattern | sparsity_\w*threshold
     | altup_(active_idx|coef_clip) | ep_size | tp_size | pretraining_tp
     | quantization_config | compression_config | quantization | kv_cache_(scheme|dtype|quant_algo)
-    | (\w*_)?(vision|visual|image|video|audio|speech|pixel|patch|multimodal|modality|projector|talker|img|mm|vit)(_\w*)?
+    | (\w*_)?(vision|visual|image|media|video|audio|speech|pixel|patch|multimodal|modality|projector|talker
+        |img|mm|vit)(_\w*)?
     | mm_\w* | vision\w* | spatial_merge_size | downsample_ratio | select_layer | code2wav_config | dynamic_image_size
-    | generation_\w* | num_ln_in_parallel_attn | position_embedding_type | rel_pos\w*
+    | generation_\w* | num_ln_in_parallel_attn | order_of_\w* | position_embedding_type | rel_pos\w*
     """,
     re.VERBOSE,
 )
@@ -64,6 +65,8 @@ def shapes_bytes(name: str, value: object) -> bool:
     (True, False, False)
     """
     if value is None or value is False or value in (0, "", [], {}):
+        return False
+    if isinstance(value, float) and value == 1:  # a ratio or factor that changes nothing
         return False
     plain = _CAMEL.sub("_", name.rpartition(".")[2]).lower().replace("-", "_")
     if _IRRELEVANT.fullmatch(plain):

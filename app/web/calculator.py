@@ -69,7 +69,7 @@ def calculate(form: Fields, devices: KnownDevices, models: Sequence[KnownModel] 
 
     if geometry.weights is None:
         why = translated(geometry.assumptions[0])
-        raise BadInput(_("That config.json does not tell how many bytes the model reads: {why}.", why=why))
+        raise BadInput(_("That does not tell how many bytes the model reads for a token: {why}.", why=why))
     return Calculation(
         told,
         tuple(report(geometry, device, context, kv, batch) for context in CONTEXTS),

@@ -49,7 +49,7 @@ def unknown_keys(draw: st.DrawFn) -> tuple[str, Any]:
     word = draw(st.sampled_from(STRUCTURAL_WORDS))
     name = draw(st.sampled_from([f"{draw(WORDS)}_{word}", f"num_{draw(WORDS)}_{word}", f"{draw(WORDS)}_{word}_x"]))
     number = st.integers(1, 1 << 20)
-    return name, draw(number | st.lists(number, min_size=1, max_size=8) | st.floats(0.1, 100))
+    return name, draw(number | st.lists(number, min_size=1, max_size=8) | st.floats(1.5, 100))
 
 
 @settings(max_examples=200, deadline=None)
@@ -100,6 +100,40 @@ def test_two_names_for_one_thing_that_differ() -> None:
     config = FAMILIES["gpt-oss-20b"].config
     assert from_config({**config, "experts_per_token": 4}).certainty is Certainty.BOUND
     assert from_config({**config, "experts_per_token": 8}).not_understood == ("experts_per_token",)
+
+
+ALSO_IN_REAL_FILES: dict[str, dict[str, Any]] = {
+    "lfm2-1.2b": {"block_dim": 2048, "conv_dim": 2048, "conv_dim_out": 2048, "num_heads": 32, "full_attn_idxs": [2, 5]},
+    "hunyuan-a13b": {"use_mla": False, "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_nope_head_dim": 128,
+                     "qk_rope_head_dim": 64, "v_head_dim": 128, "use_cla": False, "cla_share_factor": 2},
+    "ernie-4.5-21b-a3b": {"compression_ratio": 1.0, "moe_capacity": [64, 64, 64], "moe_use_aux_free": True},
+    "falcon-h1-34b": {"mlp_expansion_factor": 8, "attn_layer_indices": None, "mlp_multipliers": [0.8, 0.2]},
+    "command-a": {"layer_switch": 4, "order_of_interleaved_layers": "local_attn_first", "rotary_pct": 1.0},
+    "gemma-2-9b": {"sliding_window_size": 4096, "cache_implementation": "hybrid", "attn_logit_softcapping": 50.0},
+    "rwkv7-2.9b": {"hidden_ratio": 4.0, "head_dim": 64, "value_dim": [2560] * 32, "decay_low_rank_dim": 96},
+    "minimax-m1": {"layernorm_full_attention_alpha": 3.5, "postnorm": True, "router_jitter_noise": 0.0},
+    "jamba-1.5-mini": {"mamba_inner_layernorms": True, "num_logits_to_keep": 1, "router_aux_loss_coef": 0.001},
+    "kimi-linear-48b": {"num_expert_group": 1, "moe_router_activation_func": "sigmoid", "use_grouped_topk": True},
+    "granite-4.0-h-small": {"mamba_chunk_size": 256, "logits_scaling": 16, "normalization_function": "rmsnorm"},
+    "step-3": {"moe_layer_freq": None, "need_fp32_gate": False, "max_seq_len": 65536},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", ALSO_IN_REAL_FILES)
+def test_what_real_files_say_beside_changes_nothing(family: str) -> None:
+    config = json.loads(json.dumps(FAMILIES[family].config))
+    whole = from_config(config)
+    config.get("text_config", config).update(ALSO_IN_REAL_FILES[family])
+    geometry = from_config(config)
+    assert (geometry.not_understood, geometry.certainty) == ((), Certainty.BOUND)
+    assert (geometry.weights, geometry.attention, geometry.state_bytes) == (
+        whole.weights, whole.attention, whole.state_bytes,
+    )  # fmt: skip
+
+
+def test_a_model_of_one_expert_uses_it() -> None:
+    config = {**MODELS["Qwen3-30B-A3B"], "num_experts": 1, "num_experts_per_tok": None}
+    assert from_config(config).expert_share == 1
 
 
 def test_zero_experts_make_an_estimate() -> None:
