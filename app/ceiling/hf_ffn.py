@@ -133,6 +133,6 @@ def _shared_width(config: Config, width: int) -> int:
     """Of all shared experts together."""
     if config.is_of("llama4"):
         return width
-    each = config.count(*SHARED_WIDTH, default=0) or width
-    shared = each * config.count(*SHARED_COUNT, default=0)
+    of_one = config.count(*SHARED_WIDTH, default=0) or width
+    shared = of_one * config.count(*SHARED_COUNT, default=0)
     return config.count(*SHARED_TOTAL, default=shared)

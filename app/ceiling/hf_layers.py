@@ -198,10 +198,10 @@ def _stated_pattern(config: Config, blocks: int) -> list[bool] | None:
 
 
 def ffn_of(config: Config, index: int) -> Ffn:
-    here = config.at(index)
+    layer_config = config.at(index)
     if config.is_of("mamba", "falcon_mamba"):
         return Ffn.NONE
-    if not here.experts:
+    if not layer_config.experts:
         return Ffn.DENSE
     config.understand(*ROUTED_STEP, *ROUTED_EVERY)
     if config.value("enable_moe_block") is not None:

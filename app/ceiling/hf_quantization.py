@@ -176,8 +176,8 @@ def _grouped(weights: Mapping[str, Any], method: str, is_mlx: bool) -> Iterator[
     """4 bits in groups of 64 with a 16 bit scale and a 16 bit zero point are 4.5."""
     bits: Any = next((weights[key] for key in _BITS_KEYS if weights.get(key) is not None), None)
     if bits is None and isinstance(books := weights.get("num_codebooks"), int):
-        each, size = weights.get("nbits_per_codebook"), weights.get("in_group_size")
-        bits = books * each / size if isinstance(each, int) and isinstance(size, int) and size > 0 else None
+        book_bits, size = weights.get("nbits_per_codebook"), weights.get("in_group_size")
+        bits = books * book_bits / size if isinstance(book_bits, int) and isinstance(size, int) and size > 0 else None
     if bits is None and (weights.get("load_in_4bit") or weights.get("_load_in_4bit")):
         yield 4.127 if weights.get("bnb_4bit_use_double_quant") else 4.5  # blocks of 64, with one scale each
         return
@@ -225,15 +225,15 @@ def _unless_protected(settings: Mapping[str, Any], role: str, weight: Range, pla
     """Modules that stay as they are: of every layer where the name has no layer's number, else of some."""
     if role not in _PROTECTED or not _protects(settings, role):
         return weight
-    is_whole = any(_WHOLE[role].search(name) and not re.search(r"\d", name) for name in _kept_plain(settings))
+    is_whole = any(_WHOLE[role].search(name) and not re.search(r"\d", name) for name in _plain_modules(settings))
     return Range.exactly(plain) if is_whole else weight.or_up_to(plain)
 
 
 def _protects(settings: Mapping[str, Any], role: str) -> bool:
-    return any(_PROTECTED[role].search(name) for name in _kept_plain(settings))
+    return any(_PROTECTED[role].search(name) for name in _plain_modules(settings))
 
 
-def _kept_plain(settings: Mapping[str, Any]) -> Iterable[str]:
+def _plain_modules(settings: Mapping[str, Any]) -> Iterable[str]:
     for key in ("ignore", "modules_to_not_convert", "exclude_modules", "ignored_layers", "exclude"):
         if isinstance(names := settings.get(key), list):
             yield from (str(name).replace("\\", "") for name in names[:20_000])

@@ -121,7 +121,7 @@ class KvTypes:
                     _(
                         "{name!r} is no KV cache type; usual are {examples}.",
                         name=name[:LONGEST_TYPE],
-                        examples=", ".join(known for known in KV_BITS if known != UNKNOWN),
+                        examples=", ".join(usual for usual in KV_BITS if usual != UNKNOWN),
                     )
                 )
 

@@ -115,8 +115,8 @@ def test_a_range_is_said() -> None:
     config = {**MODELS["gpt-oss-120b"], "quantization_config": {"quant_method": "mxfp4"}}
     whole = report(from_config(config), Device.of("GB10", 273))
     assert whole.step is not None
-    found = whole.to_json()
-    assert found["weight_bytes_per_token_at_most"] > 1.3 * found["weight_bytes_per_token"]
+    document = whole.to_json()
+    assert document["weight_bytes_per_token_at_most"] > 1.3 * document["weight_bytes_per_token"]
     assert any("files of this quantization differ" in sentence for sentence in whole.assumptions)
     plain = report(from_config(LLAMA), Device.of("GB10", 273))
     assert plain.to_json()["weight_bytes_per_token_at_most"] is None

@@ -159,10 +159,10 @@ def test_a_geometry_of_an_older_roofmark_is_read_anew(database: Database) -> Non
     with database.write() as session:
         seed(session, runs=1, configs_used=1, detailed=0)
         config = freeze(session, "m", "Q4", "1", {FULL_GEOMETRY: old})
-        known = models.model(session, config.model_id).told
-        assert known is not None
-        assert known.geometry.certainty == "estimate"
+        record = models.model(session, config.model_id).told
+        assert record is not None
+        assert record.geometry.certainty == "estimate"
         config = freeze(session, "m", "Q4", "1", {FULL_GEOMETRY: full.to_json()})
-        known = models.model(session, config.model_id).told
-        assert known is not None
-        assert known.geometry == full
+        record = models.model(session, config.model_id).told
+        assert record is not None
+        assert record.geometry == full
