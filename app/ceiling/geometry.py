@@ -15,6 +15,7 @@ STATE_BYTES = 4
 """Of an element of recurrent state: engines keep it in float32."""
 SHARED_KV = marked("layers that use another layer's KV cache are counted as reading nothing more")
 MLA = marked("MLA: the KV cache holds one latent and one rope part for each token")
+CHUNKED = marked("chunked attention counts a whole chunk once one is full; right after a chunk begins, fewer are read")
 NO_ACCOUNT = marked("an older Roofmark read the model's file and kept no account of keys that it did not understand")
 
 
@@ -105,14 +106,12 @@ class Attention:
     """Which layers slide is unknown: this window is the least that they may read."""
 
     def entries(self, context: int) -> int:
-        """Cached entries that one of these layers reads with so many tokens in the cache; the fewest possible."""
+        """Cached entries that one of these layers reads with so many tokens in the cache."""
         if self.compression is not None:
             compressed = context // self.compression
             return min(context, self.window or 0) + min(compressed, self.top_k or compressed)
         seen = min(context, self.window or context)
-        if self.chunk and context:
-            seen = min(seen, (context - 1) % self.chunk + 1)
-        return min(seen, self.top_k or seen)
+        return min(seen, self.chunk or seen, self.top_k or seen)
 
 
 @dataclass(frozen=True, slots=True)

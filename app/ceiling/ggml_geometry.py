@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from app.ceiling.geometry import (
+    CHUNKED,
     MLA,
     SHARED_KV,
     STATE_BYTES,
@@ -146,9 +147,11 @@ class _Layers:
         )
 
     def _top_k(self, ratio: int | None) -> int | None:
-        """Sparse attention; layers that compress most read all of what is left."""
-        picked = self._keys.number("attention.indexer.top_k") or None
-        return None if ratio and ratio == self._keys.number("attention.compress_ratios") else picked
+        """Sparse attention. Where caches are compressed, neither whole ones nor the most compressed are picked from."""
+        most = self._keys.number("attention.compress_ratios")
+        if most and ratio in (None, most):
+            return None
+        return self._keys.number("attention.indexer.top_k") or None
 
     def _attends(self, index: int) -> bool:
         if self._by_block is not None:
@@ -188,6 +191,7 @@ class _Layers:
         window = keys.number("attention.sliding_window") or keys.number("attention.chunk_size")
         if keys.architecture == "llama4":
             window = window or LLAMA4_CHUNK
+            self.assumptions.append(CHUNKED)
         pattern = keys.get("attention.sliding_window_pattern")
         if not window:
             return [None] * blocks

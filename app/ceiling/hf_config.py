@@ -5,7 +5,18 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
-from app.ceiling.geometry import MLA, Attention, Certainty, Geometry, Part, Source, Weights, printable, together
+from app.ceiling.geometry import (
+    CHUNKED,
+    MLA,
+    Attention,
+    Certainty,
+    Geometry,
+    Part,
+    Source,
+    Weights,
+    printable,
+    together,
+)
 from app.ceiling.hf_attention import attention, attention_parameters
 from app.ceiling.hf_families import KNOWN_MODEL_TYPES, with_defaults
 from app.ceiling.hf_ffn import FfnParameters, ffn_parameters
@@ -53,6 +64,8 @@ def from_config(document: Mapping[str, Any], bits: float | None = None) -> Geome
     fewest, most, experts = _weights(document, config, plan, bits, assumptions)
     if attending and any(group.v_elements == 0 and group.k_elements for group in attending):
         assumptions.append(MLA)
+    if attending and any(group.chunk for group in attending):
+        assumptions.append(CHUNKED)
     if config.experts_used > config.experts > 0:
         raise BadInput(
             _("A token is said to use {used} of {experts} experts.", used=config.experts_used, experts=config.experts)

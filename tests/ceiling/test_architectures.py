@@ -265,3 +265,18 @@ def test_vision_parts_do_not_count(path: Path) -> None:
 def test_files_that_are_no_language_model(path: Path, keys: dict[str, Any], why: str) -> None:
     with pytest.raises(BadInput, match=why):
         from_file(write_gguf(path, "llama", {**SMALL, **keys}, dense()))
+
+
+def test_llama_4_attends_in_chunks(path: Path) -> None:
+    """Its files say neither how long a chunk is nor which layers see everything."""
+    geometry = from_file(write_gguf(path, "llama4", {**SMALL, "block_count": 8}, dense(8)))
+    a_layer = 2 * (64 + 64) * F16
+    assert kv_bytes(geometry, 100_000) == (2 * 100_000 + 6 * 8_192) * a_layer
+    assert any("chunked attention" in sentence for sentence in geometry.assumptions)
+
+
+def test_compressed_caches_of_a_gguf(path: Path) -> None:
+    keys: dict[str, Any] = {**SMALL, "block_count": 4, "attention.sliding_window": 128, "attention.indexer.top_k": 64}
+    keys |= {"attention.head_count_kv": 1, "attention.compress_ratios": [0, 4, 128, 4]}
+    geometry = from_file(write_gguf(path, "deepseek4", keys, dense(4)))
+    assert kv_bytes(geometry, 12_800) == (4 * 128 + 2 * 64 + 100) * 64 * F16
