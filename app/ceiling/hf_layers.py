@@ -136,14 +136,16 @@ def _recurrent_mixers(config: Config, blocks: int) -> list[Mixer] | None:
         return [Mixer.MAMBA] * blocks
     if config.is_of("rwkv"):
         return [Mixer.LINEAR] * blocks
-    full = config.list_of("linear_attn_config.full_attn_layers")
-    linear = config.list_of("linear_attn_config.kda_layers", "linear_attn_config.linear_attn_layers")
+    full = set(integers(config.list_of("linear_attn_config.full_attn_layers") or []))
+    linear = set(
+        integers(config.list_of("linear_attn_config.kda_layers", "linear_attn_config.linear_attn_layers") or [])
+    )
     if full or linear:  # counted from 1
-        is_full = [index + 1 in set(full or ()) or index + 1 not in set(linear or full or ()) for index in indices]
-        return [Mixer.FULL if one else Mixer.LINEAR for one in is_full]
+        is_full = [index + 1 in full or (bool(linear) and index + 1 not in linear) for index in indices]
+        return [Mixer.FULL if attends else Mixer.LINEAR for attends in is_full]
     if kinds := config.list_of("attn_type_list"):
         return [Mixer.FULL if kind else Mixer.LINEAR for kind in _whole(kinds, blocks, "attn_type_list")]
-    if attending := config.list_of(*ATTENDING):
+    if attending := set(integers(config.list_of(*ATTENDING) or [])):
         other = Mixer.CONV if config.count("conv_L_cache", default=0) else Mixer.MAMBA
         return [Mixer.FULL if index in attending else other for index in indices]
     if period := config.count("attn_layer_period", default=0):

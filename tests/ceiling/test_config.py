@@ -15,6 +15,7 @@ from app.ceiling.hf_config import from_config
 from app.ceiling.sources import from_document, from_json, from_path
 from app.ceiling.traffic import kv_bytes, kv_bytes_per_token, step
 from app.errors import BadInput, NotFound
+from tests.ceiling.families import FAMILIES
 from tests.ceiling.files import SMALL, dense, write_gguf
 from tests.ceiling.models import MODELS, MORE, shape
 
@@ -223,7 +224,7 @@ def is_a_geometry_or_one_sentence(document: dict[str, Any]) -> None:
 
 
 @settings(max_examples=250, deadline=None)
-@given(st.sampled_from([*MODELS.values(), *MORE.values(), QUANTIZED]), st.data())
+@given(st.sampled_from([*MORE.values(), QUANTIZED, *(family.config for family in FAMILIES.values())]), st.data())
 def test_whatever_a_config_says_it_is_a_geometry_or_one_sentence(config: dict[str, Any], data: st.DataObject) -> None:
     is_a_geometry_or_one_sentence(altered(config, data))
 
