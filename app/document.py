@@ -240,6 +240,8 @@ def _ceiling(roof: RunRoof | Unknown | None, point: Point) -> dict[str, Any] | N
         "bound": prefill and prefill.bound,
         "mfu": found.mfu,
         "devices": [_device_share(device_share) for device_share in roof.placement.device_shares],
+        "certainty": roof.certainty,
+        "not_understood": list(roof.not_understood),
         "geometry_source": roof.placement.geometry.source,
         "geometry_stated_at": _time(roof.placement.told.stated_at),
         "kv_type": str(roof.placement.kv),

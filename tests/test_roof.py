@@ -276,6 +276,8 @@ def test_the_document_and_its_text(database: Database) -> None:
     with database.read() as session:
         document = run_document(session, public_id)
     assert document["points"][0]["ceiling"]["mbu"] is not None
+    assert document["points"][0]["ceiling"]["certainty"] == "bound"
+    assert document["points"][0]["ceiling"]["not_understood"] == []
     (line,) = (line for line in run_text(document).splitlines() if line.startswith("Roof "))
     assert "; reached " in line
 

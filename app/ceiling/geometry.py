@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -10,10 +10,13 @@ from app.errors import BadInput
 from app.i18n import _, marked
 
 MAX_BLOCKS = 2_000
+SHOWN_KEYS = 8
 STATE_BYTES = 4
 """Of an element of recurrent state: engines keep it in float32."""
 SHARED_KV = marked("layers that use another layer's KV cache are counted as reading nothing more")
 MLA = marked("MLA: the KV cache holds one latent and one rope part for each token")
+CHUNKED = marked("chunked attention counts a whole chunk once one is full; right after a chunk begins, fewer are read")
+NO_ACCOUNT = marked("an older Roofmark read the model's file and kept no account of keys that it did not understand")
 
 
 class Source(StrEnum):
@@ -24,6 +27,14 @@ class Source(StrEnum):
     OLLAMA = "ollama"
     LLAMA_CPP = "llama.cpp"
     TYPED = "typed"
+
+
+class Certainty(StrEnum):
+    """What a speed computed from a geometry is."""
+
+    BOUND = "bound"
+    """Everything that shapes bytes was understood, so hardware cannot beat it."""
+    ESTIMATE = "estimate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +96,22 @@ class Attention:
     v_dim: int
     window: int | None = None
     """Tokens that these layers see; None sees all."""
+    chunk: int | None = None
+    """Chunked attention: a token sees those since the last multiple of so many tokens."""
+    top_k: int | None = None
+    """Sparse attention: of the entries that a layer sees, it picks so many."""
+    compression: int | None = None
+    """So many tokens share one cached entry, which stands beside the entries of the window."""
+    may_see_all: bool = False
+    """Which layers slide is unknown: this window is the least that they may read."""
+
+    def entries(self, context: int) -> int:
+        """Cached entries that one of these layers reads with so many tokens in the cache."""
+        if self.compression is not None:
+            compressed = context // self.compression
+            return min(context, self.window or 0) + min(compressed, self.top_k or compressed)
+        seen = min(context, self.window or context)
+        return min(seen, self.chunk or seen, self.top_k or seen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +119,7 @@ class Geometry:
     source: Source
     architecture: str
     weights: Weights | None
-    """None: unknown, `assumptions` say why."""
+    """None: unknown, and the first of the `assumptions` says why."""
     attention: tuple[Attention, ...] | None
     """Layers with attention, alike ones together. None: unknown."""
     blocks: int | None = None
@@ -104,6 +131,11 @@ class Geometry:
     """Blocks that have routed experts, counted from 0; empty: unknown."""
     assumptions: tuple[str, ...] = ()
     """What was taken for granted, in words."""
+    certainty: Certainty = Certainty.BOUND
+    not_understood: tuple[str, ...] = ()
+    """Keys that shape bytes and were seen, but are not understood."""
+    weights_at_most: Weights | None = None
+    """Where files of one quantization differ: `weights` are the fewest bytes that they have, these the most."""
 
     def __post_init__(self) -> None:
         """Raises BadInput for weights of which a token reads nothing: they would have no ceiling."""
@@ -111,6 +143,17 @@ class Geometry:
             read = self.weights.dense + self.weights.head + self.weights.routed.scaled(self.expert_share)
             if not read.n_bytes or not self.params_active:
                 raise BadInput(_("A token reads none of its weights, so this describes no whole language model."))
+
+    @property
+    def doubt(self) -> str:
+        """Why a ceiling is an estimate, in words; empty where it is a bound."""
+        if self.certainty is Certainty.BOUND:
+            return ""
+        if not self.not_understood:
+            return _("an estimate, no bound: the figures that it is made of are not exact")
+        more = " …" if len(self.not_understood) > SHOWN_KEYS else ""
+        keys = ", ".join(self.not_understood[:SHOWN_KEYS]) + more
+        return _("an estimate, no bound: Roofmark does not understand {keys}", keys=keys)
 
     @property
     def expert_share(self) -> float:
@@ -137,13 +180,19 @@ class Geometry:
         """The inverse of `to_json`. Raises BadInput when the document is none of ours."""
         try:
             fields = dict(document)
-            if (weights := fields["weights"]) is not None:
-                fields["weights"] = Weights(**{role: Part(**part) for role, part in weights.items()})
+            for key in ("weights", "weights_at_most"):
+                if (weights := fields.setdefault(key, None)) is not None:
+                    fields[key] = Weights(**{role: Part(**part) for role, part in weights.items()})
             if (attention := fields["attention"]) is not None:
                 fields["attention"] = tuple(Attention(**layers) for layers in attention)
             fields["source"] = Source(fields["source"])
             fields["assumptions"] = tuple(fields["assumptions"])
             fields["expert_blocks"] = tuple(fields.get("expert_blocks", ()))
+            if "certainty" not in fields:
+                fields["certainty"] = Certainty.ESTIMATE
+                fields["assumptions"] += (NO_ACCOUNT,)
+            fields["certainty"] = Certainty(fields["certainty"])
+            fields["not_understood"] = tuple(fields.get("not_understood", ()))
             return cls(**fields)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BadInput(_("This is not the geometry of a model as Roofmark writes it.")) from error
@@ -156,10 +205,7 @@ def printable(text: str) -> str:
 
 def together(layers: Iterable[Attention]) -> tuple[Attention, ...]:
     """Single layers (`layers` = 1), alike ones put together."""
-    return tuple(
-        Attention(count, one.k_elements, one.v_elements, one.q_heads, one.qk_dim, one.v_dim, one.window)
-        for one, count in Counter(layers).items()
-    )
+    return tuple(replace(layer, layers=count) for layer, count in Counter(layers).items())
 
 
 def typed(params_total: float, params_active: float, bits: float) -> Geometry:
@@ -179,6 +225,7 @@ def typed(params_total: float, params_active: float, bits: float) -> Geometry:
             ),
             marked("layers are unknown, so KV cache and attention are left out"),
         ),
+        certainty=Certainty.ESTIMATE,
     )
 
 

@@ -2,16 +2,15 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from app.ceiling.geometry import (
-    MAX_BLOCKS,
+    CHUNKED,
     MLA,
     SHARED_KV,
     STATE_BYTES,
     Attention,
+    Certainty,
     Geometry,
     Part,
     Source,
@@ -19,7 +18,10 @@ from app.ceiling.geometry import (
     printable,
     together,
 )
+from app.ceiling.ggml_completeness import missing_parts
+from app.ceiling.ggml_keys import Keys
 from app.ceiling.gguf import Header, Tensor, read_header
+from app.ceiling.named_totals import with_totals_checked
 from app.ceiling.windows import slides_by_default, slides_by_period
 from app.errors import BadInput
 from app.i18n import _, marked
@@ -29,6 +31,8 @@ _OTHER_PARTS = re.compile(r"(v|a|mm|resampler|enc|mtp)\.|blk\.\d+\.vis_")
 _LOOK_UPS = re.compile(r"(token_embd|per_layer_token_embd|position_embd|token_types)\.weight")
 _ROUTED = re.compile(r"ffn_(gate|up|down|gate_up)(_exps|_chexps|\.\d+)\.")
 _ATTENDS = re.compile(r"attn_(q|q_b|k|kv_a_mqa|kv_b|k_b)\.weight")
+LLAMA4_CHUNK = 8192
+"""Its files do not say."""
 _RECURRENT = re.compile(r"ssm_|time_mix_|shortconv\.")
 
 
@@ -36,9 +40,11 @@ def from_file(path: Path, source: Source = Source.GGUF) -> Geometry:
     """The geometry of a GGUF model, all its shards together. Raises BadInput."""
     header = read_header(path)
     try:
-        return geometry(header, source)
+        whole = geometry(header, source)
     except BadInput as error:
         raise BadInput(_("{name}: {error}", name=path.name, error=error)) from error
+    labels = [header.metadata.get(f"general.{key}") for key in ("name", "size_label")]
+    return with_totals_checked(whole, labels, header.metadata.get("general.parameter_count"))
 
 
 def geometry(header: Header, source: Source) -> Geometry:
@@ -49,89 +55,50 @@ def geometry(header: Header, source: Source) -> Geometry:
     predictors = _predictor_blocks(keys, by_block)
     own = [index for index in range(blocks) if index not in predictors]
     layers = _Layers(keys, by_block if header.tensors else None)
-    assumptions = []
+    assumptions = list(_unknown_types(header.tensors))
     attention = [layer for index in own if (layer := layers.attention(index)) is not None]
     state_bytes = sum(layers.state_bytes(index) for index in own)
     weights = _weights(header.tensors, predictors, blocks) if header.tensors else None
     total, used = keys.number("expert_count"), keys.number("expert_used_count")
     if weights and weights.routed.n_bytes and not total:
         raise BadInput(_("there are routed experts, but not how many."))
-    if total and not used:
-        used = 1
-        assumptions.append(marked("how many experts a token uses is unknown; the least possible, one, is counted"))
     if used > total:
         raise BadInput(_("a token is said to use {used} of {total} experts.", used=used, total=total))
+    why = missing_parts(keys, by_block, own, {tensor.name for tensor in header.tensors}) if header.tensors else ""
+    if total and not used:
+        why = marked(
+            "how many of its {experts} experts a token uses is unknown, so the bytes read are unknown: type "
+            "the active parameters",
+            experts=total,
+        )
+    not_understood = keys.not_understood()
     return Geometry(
         source=source,
         architecture=printable(keys.architecture),
-        weights=weights,
+        weights=None if why else weights,
         attention=together(attention),
         blocks=len(own),
         state_bytes=state_bytes,
         experts_total=total,
         experts_used=used,
         expert_blocks=tuple(index for index in own if any(map(_ROUTED.match, by_block.get(index, ())))),
-        assumptions=(*assumptions, *layers.assumptions),
+        assumptions=(*([why] if why else []), *assumptions, *layers.assumptions),
+        certainty=Certainty.ESTIMATE if not_understood else Certainty.BOUND,
+        not_understood=not_understood,
     )
 
 
-@dataclass(frozen=True)
-class Keys:
-    """Key-values, read with doubt."""
-
-    metadata: Mapping[str, Any]
-    _numbers: dict[str, int | None] = field(default_factory=dict, init=False, compare=False)
-    """What was found already: each layer asks anew, and a list may be long."""
-
-    @property
-    def architecture(self) -> str:
-        name = self.metadata.get("general.architecture")
-        if self.metadata.get("general.type", "model") != "model" or name == "clip":
-            raise BadInput(_("this is not a language model but a part of one, such as a vision projector."))
-        if not isinstance(name, str) or not name:
-            raise BadInput(_("there is no general.architecture, so this is no language model."))
-        return name
-
-    @property
-    def blocks(self) -> int:
-        if not 0 < (blocks := self.number("block_count")) <= MAX_BLOCKS:
-            raise BadInput(_("{blocks} blocks make no language model.", blocks=blocks))
-        return blocks
-
-    def get(self, key: str) -> Any:
-        return self.metadata.get(f"{self.architecture}.{key}")
-
-    def number(self, key: str, default: int = 0) -> int:
-        """A count; of a list (one for each layer) the largest."""
-        if key not in self._numbers:
-            value = self.get(key)
-            values = self._bounded(key, value) if isinstance(value, list) else [value]
-            self._numbers[key] = max((self._checked(key, one) for one in values if one is not None), default=None)
-        found = self._numbers[key]
-        return default if found is None else found
-
-    def of_layer(self, key: str, index: int, default: int = 0) -> int:
-        """The same, where a list may give each layer its own."""
-        value = self.get(key)
-        if isinstance(value, list):
-            if index >= len(value):
-                raise BadInput(
-                    _("{name} has {count:,} entries, fewer than there are layers.", name=key, count=len(value))
-                )
-            value = value[index]
-        return default if value is None else self._checked(key, value)
-
-    def _bounded(self, key: str, values: list[Any]) -> list[Any]:
-        if len(values) > MAX_BLOCKS:
-            raise BadInput(
-                _("{name} has {count:,} entries, more than any model has layers.", name=key, count=len(values))
-            )
-        return values
-
-    def _checked(self, key: str, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 40:
-            raise BadInput(_("{name} is {value!r}, which is no count.", name=key, value=printable(str(value))))
-        return value
+def _unknown_types(tensors: Iterable[Tensor]) -> list[str]:
+    """What is taken for granted of tensors whose number format only a fork knows."""
+    names = sorted({tensor.type_name for tensor in tensors if tensor.is_sized_by_place})
+    if not names:
+        return []
+    return [
+        marked(
+            "tensors of {types}, which Roofmark does not know, count the bytes up to the next tensor",
+            types=", ".join(names[:8]),
+        )
+    ]
 
 
 class _Layers:
@@ -140,6 +107,9 @@ class _Layers:
     def __init__(self, keys: Keys, by_block: Mapping[int, Sequence[str]] | None) -> None:
         self._keys, self._by_block = keys, by_block
         self.assumptions: list[str] = []
+        keys.understand(*(f"attention.{part}_length_{kind}" for part in ("key", "value") for kind in ("mla", "swa")))
+        keys.understand("full_attention_interval")  # where there are tensors, they say which layers attend
+        self._may_see_all = False
         self._windows = self._window_of_each()
         self._shared_from = keys.blocks - keys.number("attention.shared_kv_layers")
         if self._shared_from < keys.blocks:
@@ -153,7 +123,9 @@ class _Layers:
         kv_heads = keys.of_layer("attention.head_count_kv", index, default=heads)
         if not heads or not kv_heads or not self._attends(index):
             return None
-        window = self._windows[index]
+        window, chunk = self._windows[index], None
+        if window is not None and keys.architecture == "llama4":
+            window, chunk = None, window
         own_length = keys.number("embedding_length") // heads
         qk_dim = keys.of_layer("attention.key_length", index, default=own_length)
         v_dim = keys.of_layer("attention.value_length", index, default=own_length)
@@ -162,13 +134,25 @@ class _Layers:
             qk_dim = keys.number("attention.key_length_mla", qk_dim)
             v_dim = keys.number("attention.value_length_mla", v_dim)
         else:
-            if window is not None:
+            if window is not None or chunk is not None:
                 qk_dim = keys.of_layer("attention.key_length_swa", index, default=qk_dim)
                 v_dim = keys.of_layer("attention.value_length_swa", index, default=v_dim)
             k_elements, v_elements = kv_heads * qk_dim, kv_heads * v_dim
+        ratio = keys.of_layer("attention.compress_ratios", index) or None
+        if keys.get("attention.compress_ratios") is not None:  # K and V are the same entry
+            v_elements = 0
         if index >= self._shared_from:
             k_elements = v_elements = 0
-        return Attention(1, k_elements, v_elements, heads, qk_dim, v_dim, window)
+        return Attention(
+            1, k_elements, v_elements, heads, qk_dim, v_dim, window, chunk, self._top_k(ratio), ratio, self._may_see_all
+        )
+
+    def _top_k(self, ratio: int | None) -> int | None:
+        """Sparse attention. Where caches are compressed, neither whole ones nor the most compressed are picked from."""
+        most = self._keys.number("attention.compress_ratios")
+        if most and ratio in (None, most):
+            return None
+        return self._keys.number("attention.indexer.top_k") or None
 
     def _attends(self, index: int) -> bool:
         if self._by_block is not None:
@@ -205,10 +189,15 @@ class _Layers:
 
     def _window_of_each(self) -> list[int | None]:
         keys, blocks = self._keys, self._keys.blocks
-        window = keys.number("attention.sliding_window")
+        window = keys.number("attention.sliding_window") or keys.number("attention.chunk_size")
+        if keys.architecture == "llama4":
+            window = window or LLAMA4_CHUNK
+            self.assumptions.append(CHUNKED)
+        pattern = keys.get("attention.sliding_window_pattern")
         if not window:
             return [None] * blocks
-        pattern = keys.get("attention.sliding_window_pattern")
+        if keys.get("attention.compress_ratios") is not None:
+            return [window] * blocks
         if isinstance(pattern, list):
             if len(pattern) < blocks:
                 raise BadInput(
@@ -220,7 +209,7 @@ class _Layers:
                 )
             return [window if slides else None for slides in pattern[:blocks]]
         if pattern is None:
-            slides, sentence = slides_by_default(keys.architecture, window, blocks)
+            slides, self._may_see_all, sentence = slides_by_default(keys.architecture, window, blocks)
             self.assumptions.append(sentence)
         else:
             slides = slides_by_period(keys.number("attention.sliding_window_pattern"), blocks)

@@ -7,8 +7,9 @@ long values are skipped by seeking, and whatever is wrong becomes one BadInput.
 import re
 import stat
 import struct
+from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,6 +21,9 @@ from app.i18n import _, translated
 
 MAGIC = b"GGUF"
 MAX_DIMENSIONS = 4
+MAX_BITS = 64
+"""Of one weight, in whatever number format."""
+MAX_ALIGNMENT = 1 << 20
 
 _SHARD_NAME = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
 
@@ -30,6 +34,8 @@ class Tensor:
     type_name: str
     shape: tuple[int, ...]
     n_bytes: int
+    is_sized_by_place: bool = False
+    """Its number format is unknown: `n_bytes` reach to the next tensor, or to the end of the file."""
 
     @property
     def elements(self) -> int:
@@ -137,8 +143,10 @@ def _parse(path: Path, file: BinaryIO, size: int, budget: Budget) -> Header:
             raise Broken(_("the key {key!r} is there twice", key=key))
         metadata[key] = cursor.value(cursor.number("I"))
     placed = [_tensor(cursor) for _place in range(tensor_count)]
+    data_bytes = size - _aligned(cursor.position, metadata)
+    placed = _sized_by_place(placed, data_bytes)
     tensors = tuple(tensor for tensor, _position in placed)
-    _check_places(placed, size - _aligned(cursor.position, metadata))
+    _check_places(placed, data_bytes)
     _refuse_twins(path, tensors)
     return Header({key: value for key, value in metadata.items() if value is not None}, tensors)
 
@@ -151,15 +159,8 @@ def _tensor(cursor: Cursor) -> tuple[Tensor, int]:
         raise Broken(_("the tensor {name!r} has {dimensions} dimensions", name=name, dimensions=dimensions))
     shape = tuple(cursor.number("Q") for _ in range(dimensions))
     number = cursor.number("I")
-    if number not in GGML_TYPES:
-        raise Broken(
-            _(
-                "the tensor {name!r} has the number format {number}, which Roofmark does not know",
-                name=name,
-                number=number,
-            )
-        )
-    type_name, block_elements, block_bytes = GGML_TYPES[number]
+    is_unknown = number not in GGML_TYPES
+    type_name, block_elements, block_bytes = GGML_TYPES.get(number, (f"type {number}", 1, 0))
     elements = prod(shape)
     if not 0 < elements < 1 << 60 or shape[0] % block_elements:
         raise Broken(
@@ -170,12 +171,36 @@ def _tensor(cursor: Cursor) -> tuple[Tensor, int]:
                 type_name=type_name,
             )
         )
-    return Tensor(name, type_name, shape, elements // block_elements * block_bytes), cursor.number("Q")
+    return Tensor(name, type_name, shape, elements // block_elements * block_bytes, is_unknown), cursor.number("Q")
+
+
+def _sized_by_place(placed: list[tuple[Tensor, int]], data_bytes: int) -> list[tuple[Tensor, int]]:
+    """Tensors of a format that only a fork knows get the bytes up to the next tensor."""
+    if not any(tensor.is_sized_by_place for tensor, _offset in placed):
+        return placed
+    offsets = sorted({offset for _tensor, offset in placed} | {data_bytes})
+    return [
+        (_up_to(tensor, offset, offsets) if tensor.is_sized_by_place else tensor, offset) for tensor, offset in placed
+    ]
+
+
+def _up_to(tensor: Tensor, offset: int, offsets: list[int]) -> Tensor:
+    place = bisect_right(offsets, offset)
+    n_bytes = offsets[place] - offset if place < len(offsets) else 0
+    if n_bytes <= 0 or 8 * n_bytes > MAX_BITS * tensor.elements + 8 * MAX_ALIGNMENT:
+        raise Broken(
+            _(
+                "the tensor {name!r} has the number format {number}, which Roofmark does not know, and no size",
+                name=tensor.name,
+                number=tensor.type_name.removeprefix("type "),
+            )
+        )
+    return replace(tensor, n_bytes=n_bytes)
 
 
 def _aligned(position: int, metadata: Mapping[str, Any]) -> int:
     alignment = metadata.get("general.alignment", 32)
-    if not isinstance(alignment, int) or not 1 <= alignment <= 1 << 20:
+    if not isinstance(alignment, int) or not 1 <= alignment <= MAX_ALIGNMENT:
         raise Broken(_("its alignment is {alignment!r}", alignment=alignment))
     return -(-position // alignment) * alignment
 

@@ -1,21 +1,18 @@
-"""What the layers of a Hugging Face config.json are, and how many parameters each kind has.
+"""What the layers of a Hugging Face config.json are.
 
 A layer is a mixer (some attention or a recurrence) and an FFN; hybrids leave out one of them in each layer.
 """
 
-from collections.abc import Mapping
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from app.ceiling.geometry import MAX_BLOCKS, SHARED_KV, STATE_BYTES, Attention, printable
+from app.ceiling.geometry import SHARED_KV, printable
+from app.ceiling.hf_keys import CHUNK, LAYER_KINDS, WINDOW, Config, integers
 from app.ceiling.windows import slides_by_default, slides_by_period
 from app.errors import BadInput
 from app.i18n import _
-
-
-class Missing(Exception):
-    """The config does not name what is needed; the text is the key."""
 
 
 class Mixer(StrEnum):
@@ -41,6 +38,8 @@ class Layer:
     mixer: Mixer
     ffn: Ffn
     shares_kv: bool = False
+    may_see_all: bool = False
+    """It is unknown which layers slide; this one counts as sliding."""
 
 
 HYBRID_LETTERS = {
@@ -49,105 +48,32 @@ HYBRID_LETTERS = {
     "-": Layer(Mixer.NONE, Ffn.DENSE),
     "E": Layer(Mixer.NONE, Ffn.ROUTED),
 }
-HYBRID_NAMES = {"mamba": "M", "attention": "*", "mlp": "-", "moe": "E"}
+HYBRID_NAMES = {"mamba": "M", "mamba2": "M", "attention": "*", "full_attention": "*", "mlp": "-", "moe": "E"}
 MIXER_NAMES = {
-    "full_attention": Mixer.FULL,
-    "attention": Mixer.FULL,
-    "sliding_attention": Mixer.SLIDING,
-    "chunked_attention": Mixer.SLIDING,
-    "linear_attention": Mixer.LINEAR,
-    "mamba": Mixer.MAMBA,
-    "conv": Mixer.CONV,
+    **dict.fromkeys(("full_attention", "attention", "full", "global", "global_attention", "attn"), Mixer.FULL),
+    **dict.fromkeys(("deepseek_sparse_attention", "sparse_attention", "mla", "self_attention"), Mixer.FULL),
+    **dict.fromkeys(("compressed_sparse_attention", "heavily_compressed_attention"), Mixer.FULL),
+    **dict.fromkeys(("sliding_attention", "sliding_window", "sliding", "local", "local_attention"), Mixer.SLIDING),
+    **dict.fromkeys(("chunked_attention", "swa", "window_attention"), Mixer.SLIDING),
+    **dict.fromkeys(("linear_attention", "lightning_attention", "kda", "gated_delta_net", "recurrent"), Mixer.LINEAR),
+    **dict.fromkeys(("linear", "rwkv", "gated_deltanet", "lightning"), Mixer.LINEAR),
+    **dict.fromkeys(("mamba", "mamba2", "ssm"), Mixer.MAMBA),
+    **dict.fromkeys(("hybrid", "parallel"), Mixer.PARALLEL),
+    **dict.fromkeys(("conv", "short_conv", "convolution"), Mixer.CONV),
 }
-UNGATED_FFN = {
-    "bloom",
-    "falcon",
-    "gpt2",
-    "gpt_neox",
-    "gptj",
-    "mpt",
-    "nemotron",
-    "nemotron_h",
-    "opt",
-    "phi",
-    "starcoder2",
-}
-ATTENTION_WITH_GATE = ("qwen3_next", "qwen3_5")
-QKV_BIAS = ("qwen2",)
-QK_NORMS = ("qwen3", "gemma3", "gemma4")
-FOUR_NORMS = ("gemma2", "gemma3", "gemma4")
-
-
-class Config:
-    """A config.json, read with doubt. `model_type` is empty where the file does not say."""
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values = values
-        self.model_type = str(values.get("model_type") or "")
-
-    def is_of(self, *families: str) -> bool:
-        return self.model_type.startswith(families)
-
-    def count(self, *names: str, default: int | None = None) -> int:
-        """The first of these keys that is there. Raises Missing, BadInput."""
-        for name in names:
-            value = self.values.get(name)
-            if value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 32:
-                raise BadInput(_("{name} is {value!r}, which is no count.", name=name, value=str(value)[:60]))
-            return value
-        if default is None:
-            raise Missing(names[0])
-        return default
-
-    def list_of(self, name: str) -> list[Any] | None:
-        value = self.values.get(name)
-        if not isinstance(value, list) or not value:
-            return None
-        if len(value) > MAX_BLOCKS:
-            raise BadInput(
-                _("{name} has {count:,} entries, more than any model has layers.", name=name, count=len(value))
-            )
-        return value
-
-    def flag(self, name: str, default: bool = False) -> bool:
-        value = self.values.get(name)
-        return default if value is None else bool(value)
-
-    @property
-    def hidden(self) -> int:
-        return self.count("hidden_size", "n_embd", "d_model")
-
-    @property
-    def heads(self) -> int:
-        return self.count("num_attention_heads", "n_head", "n_heads")
-
-    @property
-    def blocks(self) -> int:
-        blocks = self.count("num_hidden_layers", "n_layer", "n_layers", "num_layers")
-        if not 0 < blocks <= MAX_BLOCKS:
-            raise BadInput(_("{blocks:,} layers make no language model.", blocks=blocks))
-        return blocks
-
-    @property
-    def experts(self) -> int:
-        return self.count("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", default=0)
-
-    @property
-    def experts_used(self) -> int:
-        return self.count("num_experts_per_tok", "top_k_experts", "experts_per_token", "moe_topk", "moe_k", default=0)
-
-    @property
-    def window(self) -> int:
-        return self.count("sliding_window", "attention_chunk_size", default=0)
+FULL_INTERVAL = ("full_attention_interval", "global_attn_every_n_layers", "global_attention_interval", "layer_switch")
+ATTENDING = ("attn_layer_indices", "attn_layer_idx", "attention_layer_indices", "full_attn_idxs")
+WINDOW_PATTERN = ("sliding_window_pattern", "_sliding_window_pattern", "hybrid_layer_pattern", "sliding_window_layout")
+ROUTED_STEP = ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval")
+ROUTED_EVERY = ("moe_layer_freq", "moe_layer_frequency", "moe_every_n_layers")
+_DENSE_FIRST = re.compile(r"\w*(leading|first)_(k_)?dense\w*|(num|n)_dense_(layers|blocks)|\w*dense_first\w*")
 
 
 def layers(config: Config) -> tuple[list[Layer], list[str]]:
     """All layers from first to last, and what was taken for granted. Raises Missing, BadInput."""
     blocks = config.blocks
-    names = config.list_of("layers_block_type") or config.list_of("layer_types")
-    pattern = config.values.get("hybrid_override_pattern")
+    names = config.list_of(*LAYER_KINDS)
+    pattern = config.value("hybrid_override_pattern")
     if names and {"moe", "mlp"} & {str(name) for name in names}:
         pattern = "".join(HYBRID_NAMES.get(str(name), "?") for name in names)
     if isinstance(pattern, str):
@@ -155,146 +81,172 @@ def layers(config: Config) -> tuple[list[Layer], list[str]]:
         if not set(letters) <= set(HYBRID_LETTERS) or len(letters) != blocks:
             raise BadInput(_("Its layer pattern does not name {blocks} layers that Roofmark knows.", blocks=blocks))
         return [HYBRID_LETTERS[letter] for letter in letters], []
-    mixers, assumptions = _mixers(config, blocks, names)
-    shared_from = blocks - config.count("num_kv_shared_layers", default=0)
-    found = [Layer(mixer, _ffn(config, index), index >= shared_from) for index, mixer in enumerate(mixers)]
-    if shared_from < blocks:
+    mixers, is_unknown_pattern, assumptions = _mixers(config, blocks, names)
+    shares = _shares_kv(config, blocks)
+    plan = [
+        Layer(mixer, ffn_of(config, index), shares[index], is_unknown_pattern and mixer is Mixer.SLIDING)
+        for index, mixer in enumerate(mixers)
+    ]
+    if any(shares):
         assumptions.append(SHARED_KV)
-    return found, assumptions
+    return plan, assumptions
 
 
-def _mixers(config: Config, blocks: int, names: list[Any] | None) -> tuple[list[Mixer], list[str]]:
+def _shares_kv(config: Config, blocks: int) -> list[bool]:
+    """Whether each layer uses the cache of another one."""
+    shared_from = blocks - config.count("num_kv_shared_layers", "num_shared_kv_layers", default=0)
+    factor = config.count("cla_share_factor", default=1) if config.flag("use_cla", default=True) else 1
+    config.understand("cla_share_factor")
+    return [index >= shared_from or (factor > 1 and index % factor != 0) for index in range(blocks)]
+
+
+def _mixers(config: Config, blocks: int, names: list[Any] | None) -> tuple[list[Mixer], bool, list[str]]:
+    """Also whether it is unknown which layers slide."""
+    config.understand(*FULL_INTERVAL, *WINDOW_PATTERN, "max_window_layers", "layer_group_size", "attn_type_list")
     if names:
+        config.understand(*WINDOW, *CHUNK, *ATTENDING, "use_sliding_window", "attn_layer_period", "attn_layer_offset")
         if unknown := sorted({str(name) for name in names} - set(MIXER_NAMES)):
             raise BadInput(_("It has layers of unknown kinds: {unknown}.", unknown=printable(", ".join(unknown))))
-        if len(names) != blocks:
-            raise BadInput(
-                _("It names the kinds of {count} layers, but does not name {blocks}.", count=len(names), blocks=blocks)
-            )
-        return [MIXER_NAMES[name] for name in names], []
+        if len(names) < blocks or (len(names) > blocks and len(names) % blocks == 0) or len(names) > 2 * blocks:
+            names = _cycled(names, blocks, config)
+        mixers = [MIXER_NAMES[str(name)] for name in names[:blocks]]
+        if config.is_of("recurrent_gemma"):
+            mixers = [Mixer.SLIDING if mixer is Mixer.FULL else mixer for mixer in mixers]
+        return mixers, False, []
+    if (recurrent := _recurrent_mixers(config, blocks)) is not None:
+        return recurrent, False, []
+    return _windows(config, blocks)
+
+
+def _cycled(names: list[Any], blocks: int, config: Config) -> list[Any]:
+    """RecurrentGemma names one period of its layers."""
+    if config.is_of("recurrent_gemma") and len(names) < blocks:
+        return [names[index % len(names)] for index in range(blocks)]
+    raise BadInput(
+        _("It names the kinds of {count} layers, but does not name {blocks}.", count=len(names), blocks=blocks)
+    )
+
+
+def _recurrent_mixers(config: Config, blocks: int) -> list[Mixer] | None:
+    """Of a model that is not all attention, by whichever key says so; None where all layers attend."""
+    indices = range(blocks)
     if config.is_of("falcon_h1"):
-        return [Mixer.PARALLEL] * blocks, []
-    if config.is_of("mamba"):
-        return [Mixer.MAMBA] * blocks, []
+        return [Mixer.PARALLEL] * blocks
+    if config.is_of("mamba", "falcon_mamba"):
+        return [Mixer.MAMBA] * blocks
+    if config.is_of("rwkv"):
+        return [Mixer.LINEAR] * blocks
+    full = set(integers(config.list_of("linear_attn_config.full_attn_layers") or []))
+    linear = set(
+        integers(config.list_of("linear_attn_config.kda_layers", "linear_attn_config.linear_attn_layers") or [])
+    )
+    if full or linear:  # counted from 1
+        is_full = [index + 1 in full or (bool(linear) and index + 1 not in linear) for index in indices]
+        return [Mixer.FULL if attends else Mixer.LINEAR for attends in is_full]
+    if kinds := config.list_of("attn_type_list"):
+        return [Mixer.FULL if kind else Mixer.LINEAR for kind in _whole(kinds, blocks, "attn_type_list")]
+    if attending := set(integers(config.list_of(*ATTENDING) or [])):
+        other = Mixer.CONV if config.count("conv_L_cache", default=0) else Mixer.MAMBA
+        return [Mixer.FULL if index in attending else other for index in indices]
     if period := config.count("attn_layer_period", default=0):
         offset = config.count("attn_layer_offset", default=0)
-        return [Mixer.FULL if index % period == offset else Mixer.MAMBA for index in range(blocks)], []
-    if every := config.count("full_attention_interval", default=0):
-        return [Mixer.FULL if (index + 1) % every == 0 else Mixer.LINEAR for index in range(blocks)], []
-    if not config.window or not config.flag("use_sliding_window", default=True):
-        return [Mixer.FULL] * blocks, []
-    if every := config.count("sliding_window_pattern", "_sliding_window_pattern", default=0):
-        slides, assumptions = slides_by_period(every, blocks), []
+        return [Mixer.FULL if index % period == offset else Mixer.MAMBA for index in indices]
+    if config.is_of("bailing") and "linear" in config.model_type and (size := config.count("layer_group_size")):
+        last = blocks // size * size
+        return [Mixer.FULL if (index + 1) % size == 0 or index >= last else Mixer.LINEAR for index in indices]
+    if not config.window and (every := config.count("full_attention_interval", default=0)):
+        return [Mixer.FULL if (index + 1) % every == 0 else Mixer.LINEAR for index in indices]
+    return None
+
+
+def _whole(entries: list[Any], blocks: int, name: str) -> list[Any]:
+    if len(entries) < blocks:
+        raise BadInput(_("{name} has {count:,} entries, fewer than there are layers.", name=name, count=len(entries)))
+    return entries[:blocks]
+
+
+def _windows(config: Config, blocks: int) -> tuple[list[Mixer], bool, list[str]]:
+    """Of a model of which all layers attend."""
+    chunk = config.count(*CHUNK, default=0)
+    default = not config.is_of("qwen2", "qwen3")
+    if not (config.window or chunk) or not config.flag("use_sliding_window", default=default):
+        config.understand(*WINDOW)
+        return [Mixer.FULL] * blocks, False, []
+    assumptions: list[str] = []
+    if config.is_of("llama4") and (with_rope := config.list_of("no_rope_layers")):
+        slides = [bool(entry) for entry in _whole(with_rope, blocks, "no_rope_layers")]
+    elif config.is_of("qwen2", "qwen3"):
+        slides = [index >= config.count("max_window_layers", default=0) for index in range(blocks)]
+    elif config.is_of("mistral", "mixtral") or config.value("compress_ratios"):
+        slides = [True] * blocks
+    elif (stated := _stated_pattern(config, blocks)) is not None:
+        slides = stated
     else:
-        slides, sentence = slides_by_default(config.model_type, config.window, blocks)
-        assumptions = [sentence]
-    return [Mixer.SLIDING if one else Mixer.FULL for one in slides], assumptions
+        slides, is_unknown, sentence = slides_by_default(config.model_type, config.window or chunk, blocks)
+        return [Mixer.SLIDING if one else Mixer.FULL for one in slides], is_unknown, [sentence]
+    return [Mixer.SLIDING if one else Mixer.FULL for one in slides], False, assumptions
 
 
-def _ffn(config: Config, index: int) -> Ffn:
-    if not config.experts:
+def _stated_pattern(config: Config, blocks: int) -> list[bool] | None:
+    """A period, letters for local and global layers, or 1 for each layer that slides."""
+    if entries := config.list_of(*WINDOW_PATTERN):
+        return [bool(entry) for entry in _whole(entries, blocks, "sliding_window_pattern")]
+    letters = config.value("sliding_window_pattern")
+    if isinstance(letters, str) and letters and set(letters.upper()) <= set("LGSF"):
+        return [letters[index % len(letters)].upper() in "LS" for index in range(blocks)]
+    if every := config.count(*WINDOW_PATTERN[:2], *FULL_INTERVAL, default=0):
+        return slides_by_period(every, blocks)
+    return None
+
+
+def ffn_of(config: Config, index: int) -> Ffn:
+    layer_config = config.at(index)
+    if config.is_of("mamba", "falcon_mamba"):
+        return Ffn.NONE
+    if not layer_config.experts:
         return Ffn.DENSE
-    if config.values.get("enable_moe_block") is not None:
+    config.understand(*ROUTED_STEP, *ROUTED_EVERY)
+    if config.value("enable_moe_block") is not None:
         return Ffn.BOTH if config.flag("enable_moe_block") else Ffn.DENSE
-    for name in ("mlp_layer_types", "moe_layer_freq"):
+    if config.is_of("longcat_flash") or (config.is_of("arctic") and config.flag("use_residual", default=True)):
+        return Ffn.BOTH
+    for name in ("mlp_layer_types", "moe_layer_freq", "is_moe_layer"):
         if (given := config.list_of(name)) and index < len(given):
             return Ffn.ROUTED if given[index] in ("sparse", "moe", 1, True) else Ffn.DENSE
-    if moe_layers := config.list_of("moe_layers"):
+    if (moe_layers := _numbers(config, "moe_layers", "moe_layers_enum", "moe_layer_indices")) is not None:
         return Ffn.ROUTED if index in moe_layers else Ffn.DENSE
-    step = config.count("decoder_sparse_step", "interleave_moe_layer_step", default=1) or 1
+    return Ffn.ROUTED if _is_routed(config, index) else Ffn.DENSE
+
+
+def _numbers(config: Config, *names: str) -> set[int] | None:
+    """A list of layers, or the same as text: `4,5,6`."""
+    for name in names:
+        value = config.value(name)
+        if isinstance(value, str) and re.fullmatch(r"[\d, ]{1,9999}", value):
+            return {int(number) for number in value.replace(",", " ").split()}
+        if isinstance(value, list):
+            return set(integers(config.list_of(name) or []))
+    return None
+
+
+def _is_routed(config: Config, index: int) -> bool:
+    step = config.count(*ROUTED_STEP, default=1) or 1
     period = config.count("expert_layer_period", default=1) or 1
-    is_routed = (
-        index >= config.count("first_k_dense_replace", default=0)
-        and index not in (config.list_of("mlp_only_layers") or ())
+    every = config.count(*ROUTED_EVERY, default=1) or 1
+    last = config.count("moe_layer_end_index", default=0)
+    config.understand("expert_layer_offset")
+    dense = _numbers(config, "mlp_only_layers", "dense_layers", "dense_layer_indices", "dense_layer_ids") or ()
+    return (
+        index >= dense_first(config)
+        and not 0 < last < index
+        and index not in dense
         and (index + 1) % step == 0
+        and index % every == 0
         and index % period == config.count("expert_layer_offset", default=0) % period
     )
-    return Ffn.ROUTED if is_routed else Ffn.DENSE
 
 
-def attention(config: Config, layer: Layer) -> Attention | None:
-    """Raises Missing, BadInput."""
-    if layer.mixer not in (Mixer.FULL, Mixer.SLIDING, Mixer.PARALLEL):
-        return None
-    heads, window = config.heads, config.window if layer.mixer is Mixer.SLIDING else None
-    if not heads:
-        raise BadInput(_("It has layers with attention, but no attention heads."))
-    if latent := config.count("kv_lora_rank", default=0):
-        rope = config.count("qk_rope_head_dim")
-        qk_dim = config.count("qk_nope_head_dim", default=config.count("v_head_dim", default=0)) + rope
-        return Attention(1, latent + rope, 0, heads, qk_dim, config.count("v_head_dim", default=qk_dim - rope), window)
-    head_dim, kv_heads = head_dim_of(config), config.count("num_key_value_heads", "num_kv_heads", default=heads)
-    if layer.mixer is Mixer.FULL:
-        head_dim = config.count("global_head_dim", default=head_dim)
-        kv_heads = config.count("num_global_key_value_heads", default=kv_heads)
-    v_dim = config.count("v_head_dim", default=head_dim)
-    stored = 0 if layer.shares_kv else kv_heads
-    return Attention(1, stored * head_dim, stored * v_dim, heads, head_dim, v_dim, window)
-
-
-def head_dim_of(config: Config) -> int:
-    given = config.count("head_dim", "attention_head_dim", default=0)
-    return given or config.hidden // max(config.heads, 1)
-
-
-def state_bytes(config: Config, layer: Layer) -> int:
-    """Recurrent state of one sequence in one layer. Raises Missing, BadInput."""
-    elements = 0
-    if layer.mixer is Mixer.LINEAR:
-        delta = DeltaNet.of(config)
-        elements = (delta.kernel - 1) * delta.channels + delta.v_heads * delta.k_dim * delta.v_dim
-    elif layer.mixer in (Mixer.MAMBA, Mixer.PARALLEL):
-        mamba = Mamba.of(config)
-        elements = (mamba.kernel - 1) * mamba.channels + mamba.inner * mamba.state
-    elif layer.mixer is Mixer.CONV:
-        elements = config.hidden * (config.count("conv_L_cache") - 1)
-    return max(elements, 0) * STATE_BYTES
-
-
-@dataclass(frozen=True, slots=True)
-class DeltaNet:
-    k_heads: int
-    v_heads: int
-    k_dim: int
-    v_dim: int
-    kernel: int
-
-    @classmethod
-    def of(cls, config: Config) -> "DeltaNet":
-        return cls(
-            config.count("linear_num_key_heads"),
-            config.count("linear_num_value_heads"),
-            config.count("linear_key_head_dim"),
-            config.count("linear_value_head_dim"),
-            config.count("linear_conv_kernel_dim"),
-        )
-
-    @property
-    def channels(self) -> int:
-        """What the convolution sees: q, k and v."""
-        return 2 * self.k_heads * self.k_dim + self.v_heads * self.v_dim
-
-
-@dataclass(frozen=True, slots=True)
-class Mamba:
-    heads: int
-    """0 in the first generation, which has no heads."""
-    inner: int
-    groups: int
-    state: int
-    kernel: int
-
-    @classmethod
-    def of(cls, config: Config) -> "Mamba":
-        heads = config.count("mamba_num_heads", "mamba_n_heads", default=0)
-        state = config.count("ssm_state_size", "mamba_d_state", "state_size")
-        kernel = config.count("conv_kernel", "mamba_d_conv")
-        if heads:
-            groups = config.count("n_groups", "mamba_n_groups", default=1)
-            return cls(heads, heads * config.count("mamba_head_dim", "mamba_d_head"), groups, state, kernel)
-        inner = config.count("mamba_d_ssm", "d_inner", default=0)
-        return cls(0, inner or config.hidden * config.count("mamba_expand", "expand", default=2), 0, state, kernel)
-
-    @property
-    def channels(self) -> int:
-        return self.inner + 2 * self.groups * self.state
+def dense_first(config: Config) -> int:
+    """How many layers at the beginning are dense in a model with experts, by whatever name."""
+    names = [name for name in config.values if _DENSE_FIRST.fullmatch(name)]
+    return config.count(*names, "moe_layer_start_index", default=0)

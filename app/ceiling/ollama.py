@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from app.ceiling.geometry import Geometry, Part, Source, Weights
-from app.ceiling.ggml_geometry import Keys, geometry
+from app.ceiling.geometry import Certainty, Geometry, Part, Source, Weights
+from app.ceiling.ggml_geometry import geometry
+from app.ceiling.ggml_keys import Keys
 from app.ceiling.gguf import MAX_DIMENSIONS, Header, Tensor
 from app.ceiling.gguf_cursor import MAX_NAME
 from app.ceiling.types import GGML_BLOCKS, USUAL_BITS
@@ -29,7 +30,7 @@ def from_show(document: Mapping[str, Any]) -> Geometry:
         return found
     label = str(details.get("quantization_level") or "") if isinstance(details, dict) else ""
     weights, words = _weights_by_label(Keys(info), found, label)
-    return replace(found, weights=weights, assumptions=(*found.assumptions, words))
+    return replace(found, weights=weights, assumptions=(words, *found.assumptions), certainty=Certainty.ESTIMATE)
 
 
 def _tensors(rows: object) -> tuple[Tensor, ...]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.ceiling.decode import Device
-from app.ceiling.geometry import Geometry
+from app.ceiling.geometry import Attention, Geometry
 from app.ceiling.traffic import F16, check_tokens, expected_expert_share, kv_bytes
 from app.ceiling.types import KvTypes
 from app.errors import BadInput
@@ -44,10 +44,25 @@ def prefill_flops(geometry: Geometry, tokens: int, start: int = 0) -> float | No
         return None
     head = geometry.weights.head.parameters
     attention = sum(
-        layers.layers * 2 * causal_pairs(tokens, start, layers.window) * layers.q_heads * (layers.qk_dim + layers.v_dim)
+        layers.layers * 2 * attention_pairs(layers, tokens, start) * layers.q_heads * (layers.qk_dim + layers.v_dim)
         for layers in geometry.attention or ()
     )
     return float(2 * (active - head) * tokens + 2 * head + attention)
+
+
+def attention_pairs(layers: Attention, tokens: int, start: int = 0) -> int:
+    """The fewest (query, key) pairs in one of these layers; compressed entries are left out."""
+    if layers.chunk:
+        return _pairs_in_chunks(start + tokens, layers.chunk) - _pairs_in_chunks(start, layers.chunk)
+    limits = [limit for limit in (layers.window, layers.top_k) if limit is not None]
+    if layers.compression is not None:
+        return causal_pairs(tokens, start, layers.window or 0)
+    return causal_pairs(tokens, start, min(limits, default=None))
+
+
+def _pairs_in_chunks(tokens: int, chunk: int) -> int:
+    whole, rest = divmod(tokens, chunk)
+    return whole * (chunk * (chunk + 1) // 2) + rest * (rest + 1) // 2
 
 
 def causal_pairs(tokens: int, start: int = 0, window: int | None = None) -> int:

@@ -1,7 +1,7 @@
 """One model on one device: everything that a ceiling says, and its JSON."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.ceiling.decode import DecodeCeiling, Device, Drafting, speculative, with_drafts
@@ -12,7 +12,7 @@ from app.ceiling.traffic import F16, Step, kv_bytes, kv_bytes_per_token, step
 from app.ceiling.types import KvTypes
 from app.errors import BadInput
 from app.i18n import _, pause
-from app.units import GIGA, TERA, number
+from app.units import GIGA, TERA, number, size
 
 USUAL_PROMPT = 512
 
@@ -32,6 +32,13 @@ class Report:
     no_decode: str = ""
     """Why there is no decode ceiling, and what to do about it."""
 
+    @property
+    def step_at_most(self) -> Step | None:
+        """With the most bytes that files of this quantization have; None where the bytes are no range."""
+        if self.geometry.weights_at_most is None:
+            return None
+        return step(replace(self.geometry, weights=self.geometry.weights_at_most), self.context, self.kv)
+
     def to_json(self) -> dict[str, Any]:
         step, decode, prefill = self.step, self.decode, self.prefill
         return {
@@ -46,8 +53,30 @@ class Report:
             "bound": prefill and prefill.bound,
             "params_total": self.geometry.params_total,
             "params_active": self.geometry.params_active,
+            "certainty": self.geometry.certainty,
+            "not_understood": list(self.geometry.not_understood),
+            "weight_bytes_per_token_at_most": self.step_at_most and self.step_at_most.weight_bytes,
             "assumptions": list(self.assumptions),
         }
+
+
+def _alternatives(geometry: Geometry, layout: Layout, context: int, kv: KvTypes, batch: int) -> list[str]:
+    """The ceilings with the most bytes, where the bound takes the fewest."""
+    variants: list[tuple[str, Geometry]] = []
+    if geometry.attention and any(layers.may_see_all for layers in geometry.attention):
+        full = tuple(replace(layers, window=None) if layers.may_see_all else layers for layers in geometry.attention)
+        message = _("if all layers see the whole context, a token reads {n_bytes}: {speed} tok/s")
+        variants.append((message, replace(geometry, attention=full)))
+    if geometry.weights_at_most:
+        message = _("files of this quantization differ: with the most bytes a token reads {n_bytes}: {speed} tok/s")
+        variants.append((message, replace(geometry, weights=geometry.weights_at_most)))
+    sentences = []
+    for message, variant in variants:
+        one = step(variant, context, kv, batch)
+        ceiling = layout.decode(variant, one) if one else None
+        if one and ceiling:
+            sentences.append(message.format(n_bytes=size(one.n_bytes), speed=number(ceiling.tokens_per_s)))
+    return sentences
 
 
 def compute_limit(geometry: Geometry, device: Device, decode_tokens_per_s: float) -> str | None:
@@ -99,7 +128,8 @@ def report(
             decode = speculative(one_step, read, device, drafting)
     prompt_tokens = context or USUAL_PROMPT
     whole = prefill(geometry, [device], prompt_tokens, kv=kv)
-    assumptions, no_decode = [*geometry.assumptions], ""
+    assumptions = [*filter(None, [geometry.doubt]), *geometry.assumptions, *kv.assumptions]
+    no_decode = ""
     if one_step is None:
         no_decode = _("without the weights there is no ceiling")
     elif decode is None:
@@ -107,7 +137,7 @@ def report(
     if decode is None:
         assumptions.append(no_decode)
     else:
-        assumptions += decode.assumptions
+        assumptions += [*decode.assumptions, *_alternatives(geometry, layout, context, kv, batch)]
         if (words := compute_limit(geometry, device, decode.tokens_per_s)) is not None:
             assumptions.append(words)
     if whole is not None:

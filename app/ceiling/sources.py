@@ -7,10 +7,13 @@ from typing import Any
 
 from app.ceiling import ggml_geometry, gguf, hf_config, ollama
 from app.ceiling.geometry import Geometry
+from app.ceiling.named_totals import with_totals_checked
 from app.errors import BadInput, NotFound
 from app.i18n import _, translated
 
 MAX_JSON_BYTES = 4 << 20
+MAX_INDEX_BYTES = 64 << 20
+"""It names every tensor of the model."""
 
 
 def from_path(path: Path, bits: float | None = None) -> Geometry:
@@ -23,7 +26,7 @@ def from_path(path: Path, bits: float | None = None) -> Geometry:
             if gguf.is_gguf(start):
                 if bits is not None:
                     raise BadInput("A GGUF file says itself how many bits each weight has; leave --bits out.")
-                return ggml_geometry.from_file(path)
+                return with_totals_checked(ggml_geometry.from_file(path), [path.name])
             rest = file.read(MAX_JSON_BYTES + 1)
     except OSError as error:
         raise BadInput(
@@ -32,9 +35,34 @@ def from_path(path: Path, bits: float | None = None) -> Geometry:
     if path.suffix.lower() == ".gguf":
         raise BadInput(_("{name} is not a sound GGUF file: it does not begin with the letters GGUF.", name=path.name))
     try:
-        return from_json(start + rest, bits)
+        geometry = from_document({**_quantization_beside(path), **_document(start + rest)}, bits)
     except BadInput as error:
         raise BadInput(_("{name}: {error}", name=path.name, error=error)) from error
+    return with_totals_checked(geometry, [path.name, path.absolute().parent.name], n_bytes=_indexed_bytes(path, bits))
+
+
+def _indexed_bytes(path: Path, bits: float | None) -> object:
+    """What the index beside a config.json states of all its files together; None where there is none."""
+    metadata = {} if bits is not None else _beside(path, "model.safetensors.index.json").get("metadata")
+    return metadata.get("total_size") if isinstance(metadata, dict) else None
+
+
+def _quantization_beside(path: Path) -> dict[str, Any]:
+    """ModelOpt writes a file of its own beside config.json."""
+    settings = _beside(path, "hf_quant_config.json").get("quantization")
+    return {"quantization_config": {"quant_method": "modelopt", **settings}} if isinstance(settings, dict) else {}
+
+
+def _beside(path: Path, name: str) -> dict[str, Any]:
+    """Another file of the same model; empty where there is none, or a broken one."""
+    file = path.with_name(name)
+    try:
+        if not file.is_file() or file == path or file.stat().st_size > MAX_INDEX_BYTES:
+            return {}
+        document = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
 
 
 def from_gguf(text: str) -> Geometry:
@@ -56,6 +84,10 @@ def from_gguf(text: str) -> Geometry:
 
 def from_json(text: str | bytes, bits: float | None = None) -> Geometry:
     """A config.json, or an answer of Ollama's /api/show, as text. Raises BadInput."""
+    return from_document(_document(text), bits)
+
+
+def _document(text: str | bytes) -> dict[str, Any]:
     if len(text) > MAX_JSON_BYTES:
         raise BadInput(_("It is larger than any config.json."))
     try:
@@ -64,8 +96,15 @@ def from_json(text: str | bytes, bits: float | None = None) -> Geometry:
         raise BadInput(_("It is neither GGUF nor sound JSON.")) from error
     if not isinstance(document, dict):
         raise BadInput(_("It is JSON, but no config.json of a model."))
-    return from_document(document, bits)
+    return document
 
 
 def from_document(document: Mapping[str, Any], bits: float | None = None) -> Geometry:
-    return ollama.from_show(document) if "model_info" in document else hf_config.from_config(document, bits)
+    """The names and counts in the document are held against the geometry."""
+    if (info := document.get("model_info")) is not None:
+        details = document.get("details")
+        label = details.get("parameter_size") if isinstance(details, dict) else None
+        geometry = ollama.from_show(document)
+        count = info.get("general.parameter_count") if isinstance(info, dict) else None
+        return with_totals_checked(geometry, [label], count)
+    return with_totals_checked(hf_config.from_config(document, bits), [document.get("_name_or_path")])

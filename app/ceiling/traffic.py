@@ -104,10 +104,7 @@ def kv_bytes(geometry: Geometry, context: int, kv: KvTypes = F16) -> int | None:
     k_bits, v_bits = kv.bits
     return round(
         sum(
-            layers.layers
-            * min(context, layers.window or context)
-            * (layers.k_elements * k_bits + layers.v_elements * v_bits)
-            / 8
+            layers.layers * layers.entries(context) * (layers.k_elements * k_bits + layers.v_elements * v_bits) / 8
             for layers in geometry.attention
         )
     )

@@ -66,6 +66,7 @@ USUAL_BITS: dict[str, float] = {
 """Bits per weight of a whole model under its label, as a rule; a real file differs."""
 
 UNKNOWN = "unknown"
+LONGEST_TYPE = 40
 KV_BITS: dict[str, float] = {
     "f32": 32,
     "f16": 16,
@@ -83,9 +84,9 @@ KV_BITS: dict[str, float] = {
     UNKNOWN: 0,
 }
 """Bits of a value. What is unknown is left out of the bytes, so that a ceiling stays one."""
-_NUMBER_TYPE = re.compile(
-    r"(?:float|bfloat|fp|bf|f|nvfp|mxfp|nf|uint|int|i|tq|iq|q)(2|3|4|5|6|8|16|32)(?![0-9]).{0,30}"
-)
+_BITS_IN_NAME = re.compile(r"[a-z]+_?(1|2|3|4|5|6|8|16|32)(?![0-9])[a-z0-9_.]{0,30}")
+_K_AND_V = re.compile(r"k(\d{1,2})_?v(\d{1,2})")
+"""A fork's name for both caches: `k8v4`."""
 
 
 @cache
@@ -95,38 +96,60 @@ def kv_bits(name: str) -> float | None:
     Of a type that is not in the table, those in its name: the scales that it may have are left out, like everything
     uncertain.
 
-    >>> kv_bits("q8_0"), kv_bits("q8"), kv_bits("nvfp4"), kv_bits("turbo9")
-    (8.5, 8.0, 4.0, None)
+    >>> kv_bits("q8_0"), kv_bits("q8"), kv_bits("nvfp4"), kv_bits("turbo3"), kv_bits("turbo9")
+    (8.5, 8.0, 4.0, 3.0, None)
     """
     if name in KV_BITS:
         return KV_BITS[name]
-    found = _NUMBER_TYPE.fullmatch(name)
-    return float(found[1]) if found else None
+    if both := _K_AND_V.fullmatch(name):
+        return float(min(int(both[1]), int(both[2])))
+    match = _BITS_IN_NAME.fullmatch(name)
+    return float(match[1]) if match else None
 
 
 @dataclass(frozen=True, slots=True)
 class KvTypes:
-    """Types of the K and the V cache, of which `kv_bits` knows the size."""
+    """Types of the K and the V cache. A type of unknown size counts as nothing, so that a ceiling stays one."""
 
     k: str = "f16"
     v: str = "f16"
 
     def __post_init__(self) -> None:
         for name in (self.k, self.v):
-            if kv_bits(name) is None:
-                known = ", ".join(each for each in KV_BITS if each != UNKNOWN)
+            if not 0 < len(name) <= LONGEST_TYPE or not name.isascii() or not name.isprintable():
                 raise BadInput(
                     _(
-                        "{name!r} is no KV cache type that Roofmark knows; known are {known}.",
-                        name=name[:40],
-                        known=known,
+                        "{name!r} is no KV cache type; usual are {examples}.",
+                        name=name[:LONGEST_TYPE],
+                        examples=", ".join(usual for usual in KV_BITS if usual != UNKNOWN),
                     )
                 )
 
     @property
     def bits(self) -> tuple[float, float]:
         """Of a value of K and of V."""
+        if both := _K_AND_V.fullmatch(self.k if self.k == self.v else ""):
+            return float(both[1]), float(both[2])
         return kv_bits(self.k) or 0, kv_bits(self.v) or 0
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What is taken for granted of types that are not in the table."""
+        sentences = []
+        for name in dict.fromkeys((self.k, self.v)):
+            if (bits := kv_bits(name)) is None:
+                sentences.append(
+                    _("the size of a KV cache of type {name} is unknown, so it is left out of the bytes", name=name)
+                )
+            elif name not in KV_BITS:
+                sentences.append(
+                    _(
+                        "a KV cache of type {name} counts {bits:g} bits a value, its scales are left out",
+                        name=name,
+                        bits=bits,
+                    )
+                )
+        return tuple(sentences)
 
     def __str__(self) -> str:
         return self.k if self.k == self.v else f"{self.k}/{self.v}"
@@ -134,5 +157,5 @@ class KvTypes:
     @classmethod
     def parse(cls, text: str) -> "KvTypes":
         """`q8_0`, or `q8_0/f16` where K and V differ. Raises BadInput."""
-        k, _, v = text.strip().lower().partition("/")
+        k, _, v = (part.strip() for part in text.strip().lower().partition("/"))
         return cls(k, v or k)

@@ -3,6 +3,7 @@ from pathlib import Path
 
 from app import units
 from app.ceiling.decode import Device, Drafting, usual_range
+from app.ceiling.geometry import Certainty
 from app.ceiling.offload import Offload
 from app.ceiling.quantities import bandwidth_bytes_per_s
 from app.ceiling.report import Report, report
@@ -89,6 +90,7 @@ def _two_peaks(known_device: KnownDevice) -> list[str]:
 def text(found: Report) -> str:
     geometry, step, decode, prefill = found.geometry, found.step, found.decode, found.prefill
     lines = [f"{geometry.architecture or 'model'}, by {geometry.source}"]
+    is_bound = geometry.certainty is Certainty.BOUND
     if weights := geometry.weights:
         active = f", {billions(geometry.params_active)} active" if weights.routed.parameters else ""
         lines.append(
@@ -102,11 +104,13 @@ def text(found: Report) -> str:
         lines.append(f"  bytes       {step.words}")
     if decode:
         low, high = usual_range(decode.tokens_per_s)
-        lines.append(f"  decode      at most {decode.words}, with {found.context:,} tokens in the cache ({found.kv})")
+        limit = "at most" if is_bound else "about"
+        lines.append(f"  decode      {limit} {decode.words}, with {found.context:,} tokens in the cache ({found.kv})")
         lines.append(f"              good results reach {number(low)} to {number(high)} tok/s")
     elif step:
         lines.append("  decode      unknown")
     if prefill:
-        lines.append(f"  prefill     at most {prefill.words}")
-        lines.append(f"  TTFT        at least {number(prefill.ttft_floor_ms)} ms")
-    return "\n".join([*lines, *(f"  - {sentence}" for sentence in found.assumptions)])
+        lines.append(f"  prefill     {'at most' if is_bound else 'about'} {prefill.words}")
+        lines.append(f"  TTFT        {'at least' if is_bound else 'about'} {number(prefill.ttft_floor_ms)} ms")
+    lines.append(f"  certainty   {'a bound' if is_bound else geometry.doubt}")
+    return "\n".join([*lines, *(f"  - {sentence}" for sentence in found.assumptions if sentence != geometry.doubt)])

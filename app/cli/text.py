@@ -115,6 +115,9 @@ def _roof_lines(ceiling: dict[str, Any] | None, width: int) -> list[str]:
         return [f"{'Roof':<{width}} {DASH:>7}  {ceiling['reason']}"]
     reached = f"; reached {number(ceiling['mbu'] * 100)} %" if ceiling["mbu"] is not None else ""
     lines = [f"{'Roof':<{width}} {ceiling['decode_words']}{reached}"]
+    if ceiling["certainty"] == "estimate":
+        keys = ", ".join(ceiling["not_understood"][:8])
+        lines.append(f"{'':<{width}} an estimate, no bound{f': {keys} not understood' if keys else ''}")
     doubts = ceiling["above"] or [ceiling["cache_guard"]]
     return lines + [f"{'':<{width}} {sentence}" for sentence in doubts if sentence]
 

@@ -11,7 +11,7 @@ from app.ceiling.traffic import Step, step
 from app.ceiling.types import KV_BITS, UNKNOWN, KvTypes, kv_bits
 from app.command_line import parse_flags, with_flags
 from app.hardware.profile import MEASURED
-from app.i18n import _, joined
+from app.i18n import _, joined, translated
 from app.models import Config
 from app.roof.cards import Cards, cards_of, engine_of, ratios_of, whole
 from app.roof.cards import Unknown as Unknown
@@ -139,6 +139,15 @@ def resolve_placement(
 
     `gpu_share`: of 1, in the memory of cards as the server said during a run; what a person stated outranks it.
     """
+    if model_geometry is not None and model_geometry.geometry.weights is None and model_geometry.geometry.assumptions:
+        return Unknown(
+            _(
+                "How many bytes the model reads for a token is unknown: {why}.",
+                why=translated(model_geometry.geometry.assumptions[0]),
+            ),
+            _("Tell what the model is like: its config.json, a GGUF file, or its parameters and bits per weight."),
+            "model",
+        )
     if model_geometry is None or model_geometry.geometry.weights is None:
         return Unknown(
             _(

@@ -8,6 +8,7 @@ from sqlmodel import Session
 
 from app.ceiling.decode import DecodeCeiling, with_drafts
 from app.ceiling.efficiency import cache_guard, mbu, mfu, why_above_all
+from app.ceiling.geometry import Certainty
 from app.ceiling.prefill import PrefillCeiling, prefill
 from app.ceiling.traffic import Step, step
 from app.i18n import _
@@ -65,6 +66,14 @@ class PointRoof:
 class RunRoof:
     placement: Placement
     points: tuple[PointRoof, ...]
+
+    @property
+    def certainty(self) -> Certainty:
+        return self.placement.geometry.certainty
+
+    @property
+    def not_understood(self) -> tuple[str, ...]:
+        return self.placement.geometry.not_understood
 
     def at(self, point: Point | None) -> PointRoof | None:
         return next((each for each in self.points if each.point == point), None)
@@ -176,6 +185,7 @@ def _roof(
         ttft_ms=ttft_ms,
         mfu=mfu(prefill_now, whole.tokens, whole.flops, peak) if whole and prefill_now else None,
         assumptions=(
+            *filter(None, [found.geometry.doubt]),
             *found.geometry.assumptions,
             *found.assumptions,
             *(() if counts.prompt_tokens is not None else (_uncounted(point),)),

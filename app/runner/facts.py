@@ -8,6 +8,7 @@ from typing import Any
 
 from app.ceiling import ggml_geometry
 from app.ceiling.geometry import Source
+from app.ceiling.named_totals import with_totals_checked
 from app.ceiling.sources import from_document
 from app.configuration import Snapshot, setting_title, show
 from app.engines.base import Engine, Facts, ModelFacts
@@ -121,7 +122,9 @@ def geometry(
         return known, [
             marked("{what} could not be understood, so there is no ceiling: {error}", what=what, error=error)
         ]
-    return {**known, FULL_GEOMETRY: full.to_json()}, []
+    full = with_totals_checked(full, [model.name])
+    warnings = [] if full.weights else [marked("There is no ceiling: {why}.", why=full.assumptions[0])]
+    return {**known, FULL_GEOMETRY: full.to_json()}, warnings
 
 
 def _is_readable(path: str) -> bool:

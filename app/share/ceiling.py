@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from app import charts
 from app.ceiling.curve import CurvePoint
 from app.ceiling.decode import usual_range
+from app.ceiling.geometry import Certainty
 from app.ceiling.report import Report
 from app.i18n import marked
 from app.share import neutral
@@ -91,6 +92,8 @@ def _facts(found: Report, device: str) -> Iterator[Fact]:
     if geometry.weights is not None:
         yield Fact("Bits per weight", number(geometry.weights.bits_per_weight))
         yield Fact("Weights", size(geometry.weights.total.n_bytes))
+    is_bound = geometry.certainty is Certainty.BOUND
+    yield Fact("Certainty", marked("a bound") if is_bound else marked("an estimate, no bound"))
     yield Fact("KV cache", str(found.kv))
     if found.step is not None and found.step.batch > 1:
         yield Fact("Batch", str(found.step.batch))

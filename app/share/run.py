@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from sqlmodel import Session
 
 from app import charts
+from app.ceiling.geometry import Certainty
 from app.db import remembered
 from app.i18n import inside, marked
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, metrics
@@ -30,7 +31,8 @@ def snapshot(session: Session, public_id: str, options: frozenset[Option] = froz
     title = " on ".join(filter(None, [neutral.model_title(found.model), neutral.hardware(found.held)]))
     explained = _insight(session, found)
     tiles = tuple(_tiles(found))
-    bars = tuple(_bars(found.top)) if found.top else ()
+    doubt = marked("an estimate, no bound") if found.roof and found.roof.certainty is Certainty.ESTIMATE else ""
+    bars = tuple(_bars(found.top, doubt)) if found.top else ()
     return Snapshot(
         kind=KIND,
         title=title,
@@ -94,11 +96,14 @@ def _tiles(found: Result) -> Iterator[Tile]:
             )
 
 
-def _bars(top: PointRoof) -> Iterator[Bar]:
+def _bars(top: PointRoof, doubt: str) -> Iterator[Bar]:
+    """`doubt`: that the ceilings are estimates; empty where they are bounds."""
     if top.mbu is not None:
-        yield Bar("Decode ceiling", top.mbu, top.decode.tokens_per_s, "tok/s", f"{top.decode.words}; {top.step.words}")
+        words = "; ".join(filter(None, (top.decode.words, top.step.words, doubt)))
+        yield Bar("Decode ceiling", top.mbu, top.decode.tokens_per_s, "tok/s", words)
     if top.prefill is not None and top.prefill_share is not None:
-        yield Bar("Prefill ceiling", top.prefill_share, top.prefill.tokens_per_s, "tok/s", top.prefill.words)
+        words = "; ".join(filter(None, (top.prefill.words, doubt)))
+        yield Bar("Prefill ceiling", top.prefill_share, top.prefill.tokens_per_s, "tok/s", words)
 
 
 def _subtitle(found: Result) -> str:

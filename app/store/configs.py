@@ -39,9 +39,13 @@ def freeze(session: Session, server_id: int, snapshot: Snapshot, geometry: Mappi
 
 
 def _learn(session: Session, config: Config, geometry: Mapping[str, Any], source: str) -> None:
-    """A model's geometry that was unknown when the configuration was frozen: the configuration stays what it is."""
+    """A model's geometry that was unknown when the configuration was frozen, or read without account of its keys.
+
+    The configuration stays what it is.
+    """
     model = session.get_one(Model, config.model_id)
-    if FULL_GEOMETRY in geometry and FULL_GEOMETRY not in model.geometry:
+    stored = model.geometry.get(FULL_GEOMETRY)
+    if FULL_GEOMETRY in geometry and (stored is None or "certainty" not in stored):
         better = _model(session, snapshot_of(config, model), geometry, source)
         assert better.id is not None
         config.model_id = better.id

@@ -12,8 +12,9 @@ from sqlalchemy import func
 from sqlmodel import Session, col, select
 
 from app.ceiling.geometry import Geometry, Source
+from app.ceiling.named_totals import with_totals_checked
 from app.errors import BadInput, NotFound
-from app.i18n import _
+from app.i18n import _, translated
 from app.models import FULL_GEOMETRY, Config, Model, Run, StatedGeometry, now
 
 RANK = (Source.GGUF, Source.OLLAMA, Source.LLAMA_CPP, Source.CONFIG, Source.TYPED)
@@ -97,9 +98,13 @@ def stated_of(session: Session, model: Model) -> StatedGeometry | None:
 def state(session: Session, model_id: int, geometry: Geometry, form: Mapping[str, str]) -> None:
     """In the place of what was stated before. Raises BadInput without weights, NotFound."""
     if geometry.weights is None:
+        if geometry.experts_total and not geometry.experts_used:
+            why = translated(geometry.assumptions[0])
+            raise BadInput(_("That does not tell how many bytes the model reads for a token: {why}.", why=why))
         raise BadInput(_("That does not tell how many bytes the weights have: say the bits per weight too."))
     model = _row(session, model_id)
     found = stated_of(session, model) or StatedGeometry(model_name=model.name, quantization=model.quantization)
+    geometry = with_totals_checked(geometry, [model.name])
     found.geometry, found.form, found.stated_at = geometry.to_json(), dict(form), now()
     session.add(found)
     session.flush()

@@ -21,7 +21,7 @@ from app.ceiling.sources import from_document, from_json
 from app.ceiling.traffic import Step
 from app.ceiling.types import KvTypes
 from app.errors import BadInput
-from app.i18n import _
+from app.i18n import _, translated
 from app.roof import Placement, PointRoof
 from app.store.devices import KnownDevice, KnownDevices, local_name
 from app.store.models import KnownModel, Told
@@ -68,7 +68,8 @@ def calculate(form: Fields, devices: KnownDevices, models: Sequence[KnownModel] 
     geometry, device = told.geometry, known_device.device
 
     if geometry.weights is None:
-        raise BadInput(_("That config.json does not tell how many weights the model has."))
+        why = translated(geometry.assumptions[0])
+        raise BadInput(_("That does not tell how many bytes the model reads for a token: {why}.", why=why))
     layout = known_device.layout(_ram(form), _offload(form))
 
     def allowed(step: Step) -> DecodeCeiling | None:

@@ -1,6 +1,6 @@
 """The words of a ceiling's panel: where each input comes from."""
 
-from app.ceiling.geometry import Geometry, Source
+from app.ceiling.geometry import Attention, Geometry, Source
 from app.i18n import _, marked
 from app.store.models import Told
 
@@ -22,11 +22,34 @@ def attention_words(geometry: Geometry) -> list[str]:
         if not layers.k_elements:
             words.append(_("{layers} use the cache of another layer", layers=layers.layers))
             continue
-        seen = _("the last {window:,} tokens", window=layers.window) if layers.window else _("the whole context")
-        kept = f"{layers.k_elements:,} + {layers.v_elements:,}" if layers.v_elements else f"{layers.k_elements:,}"
-        words.append(_("{layers} see {seen}, {kept} values a token", layers=layers.layers, seen=seen, kept=kept))
+        values = f"{layers.k_elements:,} + {layers.v_elements:,}" if layers.v_elements else f"{layers.k_elements:,}"
+        words.append(
+            _("{layers} see {seen}, {kept} values a token", layers=layers.layers, seen=_seen(layers), kept=values)
+        )
     without = (geometry.blocks or 0) - sum(layers.layers for layers in geometry.attention)
     return [*words, _("{without} without attention", without=without)] if without > 0 else words
+
+
+def _seen(layers: Attention) -> str:
+    """Which part of the cache a layer reads."""
+    if layers.compression and layers.top_k:
+        return _(
+            "the last {window:,} tokens and {top_k:,} picked entries, one for each {compression:,} tokens",
+            window=layers.window or 0,
+            top_k=layers.top_k,
+            compression=layers.compression,
+        )
+    if layers.compression:
+        return _(
+            "the last {window:,} tokens and an entry for each {compression:,} tokens",
+            window=layers.window or 0,
+            compression=layers.compression,
+        )
+    if layers.top_k:
+        return _("{top_k:,} picked tokens", top_k=layers.top_k)
+    if layers.chunk:
+        return _("their chunk of {chunk:,} tokens", chunk=layers.chunk)
+    return _("the last {window:,} tokens", window=layers.window) if layers.window else _("the whole context")
 
 
 def told_words(told: Told) -> str:

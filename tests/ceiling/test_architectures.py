@@ -68,8 +68,8 @@ def test_experts_without_numbers(path: Path) -> None:
     with pytest.raises(BadInput, match="not how many"):
         from_file(write_gguf(path, "synmoe", SMALL, moe()))
     geometry = from_file(write_gguf(path, "synmoe", {**SMALL, "expert_count": 8}, moe()))
-    assert geometry.experts_used == 1
-    assert "one, is counted" in geometry.assumptions[0]
+    assert (geometry.experts_total, geometry.experts_used, geometry.weights) == (8, 0, None)
+    assert "type the active parameters" in geometry.assumptions[0]
     with pytest.raises(BadInput, match="use 9 of 8"):
         from_file(write_gguf(path, "synmoe", {**SMALL, "expert_count": 8, "expert_used_count": 9}, moe()))
 
@@ -105,7 +105,7 @@ def test_heads_without_lengths_divide_the_width(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("architecture", "full"), [("gemma2", 6), ("gemma3", 2), ("gpt-oss", 6), ("cohere2", 3), ("phi3", 12)]
+    ("architecture", "full"), [("gemma2", 6), ("gemma3", 2), ("gpt-oss", 6), ("cohere2", 3), ("phi3", 0)]
 )
 def test_windows_without_a_pattern(path: Path, architecture: str, full: int) -> None:
     keys = {**SMALL, "block_count": 12, "attention.sliding_window": 128}
@@ -113,7 +113,7 @@ def test_windows_without_a_pattern(path: Path, architecture: str, full: int) -> 
     a_layer = 2 * (64 + 64) * F16
     assert kv_bytes(geometry, 10_000) == (full * 10_000 + (12 - full) * 128) * a_layer
     assert kv_bytes(geometry, 100) == 12 * 100 * a_layer
-    assert ("upper bound of KV" in geometry.assumptions[0]) == (architecture == "phi3")
+    assert ("all layers count as sliding" in geometry.assumptions[0]) == (architecture == "phi3")
 
 
 @pytest.mark.parametrize(("pattern", "full"), [([True, True, False, True], 1), (2, 2), ([False] * 4, 4)])
@@ -265,3 +265,18 @@ def test_vision_parts_do_not_count(path: Path) -> None:
 def test_files_that_are_no_language_model(path: Path, keys: dict[str, Any], why: str) -> None:
     with pytest.raises(BadInput, match=why):
         from_file(write_gguf(path, "llama", {**SMALL, **keys}, dense()))
+
+
+def test_llama_4_attends_in_chunks(path: Path) -> None:
+    """Its files say neither how long a chunk is nor which layers see everything."""
+    geometry = from_file(write_gguf(path, "llama4", {**SMALL, "block_count": 8}, dense(8)))
+    a_layer = 2 * (64 + 64) * F16
+    assert kv_bytes(geometry, 100_000) == (2 * 100_000 + 6 * 8_192) * a_layer
+    assert any("chunked attention" in sentence for sentence in geometry.assumptions)
+
+
+def test_compressed_caches_of_a_gguf(path: Path) -> None:
+    keys: dict[str, Any] = {**SMALL, "block_count": 4, "attention.sliding_window": 128, "attention.indexer.top_k": 64}
+    keys |= {"attention.head_count_kv": 1, "attention.compress_ratios": [0, 4, 128, 4]}
+    geometry = from_file(write_gguf(path, "deepseek4", keys, dense(4)))
+    assert kv_bytes(geometry, 12_800) == (4 * 128 + 2 * 64 + 100) * 64 * F16

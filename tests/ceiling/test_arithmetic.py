@@ -238,9 +238,34 @@ def test_kv_types() -> None:
     assert str(KvTypes.parse("q8_0/q4_0")) == "q8_0/q4_0"
     assert stepped(LLAMA_8B, 100, "q8_0/f16").kv_bytes == 100 * 32 * 1024 * (8.5 + 16) / 8
     assert KvTypes.parse("int8/q4").bits == (8, 4)
-    for unknown in ("q9", "q80", "8", "turbo4", "int", "q8_0/q80", "f" * 10_000):
+    for nonsense in ("", "q8\n0", "f" * 10_000, "\u202e"):
         with pytest.raises(BadInput, match="no KV cache type"):
-            KvTypes.parse(unknown)
+            KvTypes.parse(nonsense)
+
+
+@pytest.mark.parametrize(
+    ("name", "bits"),
+    [
+        ("turbo2", (2, 2)), ("turbo3", (3, 3)), ("turbo4", (4, 4)), ("tbq3_0", (3, 3)), ("tq3_0", (3, 3)),
+        ("iso3", (3, 3)), ("planar4", (4, 4)), ("k8v4", (8, 4)), ("K8V4", (8, 4)), ("nvfp4", (4, 4)), ("q8", (8, 8)),
+    ],
+)  # fmt: skip
+def test_kv_types_of_forks_count_the_bits_in_their_name(name: str, bits: tuple[float, float]) -> None:
+    """B17: scales are left out, which is said."""
+    kv = KvTypes.parse(name)
+    assert kv.bits == bits
+    assert all("its scales are left out" in sentence for sentence in kv.assumptions)
+    assert kv.assumptions
+
+
+@pytest.mark.parametrize("name", ["q9", "q80", "8", "turbo9", "int", "fancy"])
+def test_an_unknown_kv_type_counts_nothing_and_is_named(name: str) -> None:
+    kv = KvTypes.parse(name)
+    assert kv.bits == (0, 0)
+    assert f"of type {name} is unknown" in kv.assumptions[0]
+    whole = report(LLAMA_8B, H100, 8192, kv)
+    assert kv.assumptions[0] in whole.assumptions
+    assert stepped(LLAMA_8B, 8192, f"q8_0/{name}").kv_bytes == 8192 * 32 * 1024 * 8.5 / 8
 
 
 @pytest.mark.parametrize(("context", "batch"), [(-1, 1), (1 << 40, 1), (0, 0), (0, 1 << 30)])

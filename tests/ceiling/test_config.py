@@ -9,11 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.ceiling.geometry import Geometry, typed
-from app.ceiling.ggml_geometry import Keys, from_file
+from app.ceiling.ggml_geometry import from_file
+from app.ceiling.ggml_keys import Keys
 from app.ceiling.hf_config import from_config
 from app.ceiling.sources import from_document, from_json, from_path
 from app.ceiling.traffic import kv_bytes, kv_bytes_per_token, step
 from app.errors import BadInput, NotFound
+from tests.ceiling.families import FAMILIES
 from tests.ceiling.files import SMALL, dense, write_gguf
 from tests.ceiling.models import MODELS, MORE, shape
 
@@ -64,9 +66,9 @@ def test_the_language_part_of_a_nested_config() -> None:
         ({"dtype": "bfloat16"}, 16),
         ({"quantization_config": {"quant_method": "fp8"}}, 9.05),
         ({"quantization_config": {"quant_method": "awq", "bits": 4}}, 5.57),
-        ({"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}}, 5.57),
-        ({"quantization_config": {"config_groups": {"group_0": {"weights": {"num_bits": 8}}}}}, 9.05),
-        ({"quantization": {"bits": 4, "group_size": 64}}, 4),
+        ({"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}}, 6.0),
+        ({"quantization_config": {"config_groups": {"group_0": {"weights": {"num_bits": 8}}}}}, 8.52),
+        ({"quantization": {"bits": 4, "group_size": 64}}, 4.5),
     ],
 )
 def test_bits_by_what_the_config_says(more: dict[str, Any], expected: float) -> None:
@@ -77,7 +79,10 @@ def test_only_the_experts_of_gpt_oss_are_small() -> None:
     geometry = from_config({**MODELS["gpt-oss-120b"], "quantization_config": {"quant_method": "mxfp4"}})
     assert geometry.weights is not None
     assert geometry.weights.routed.n_bytes * 8 / geometry.weights.routed.parameters == pytest.approx(4.25)
-    assert geometry.weights.dense.n_bytes * 8 / geometry.weights.dense.parameters == pytest.approx(16)
+    assert geometry.weights.dense.n_bytes * 8 / geometry.weights.dense.parameters == pytest.approx(8.5)
+    assert geometry.weights_at_most is not None
+    assert geometry.weights_at_most.dense.n_bytes * 8 / geometry.weights.dense.parameters == pytest.approx(16)
+    assert geometry.weights_at_most.routed == geometry.weights.routed
 
 
 def test_an_unknown_quantization_leaves_the_weights_unknown() -> None:
@@ -95,8 +100,8 @@ def test_sliding_windows_of_a_config() -> None:
     assert {context: kv_bytes(geometry, context) for context in known} == known
     del config["layer_types"]
     unknown = from_config(config)
-    assert kv_bytes(unknown, 131_072) == 6_442_450_944
-    assert "upper bound of KV" in unknown.assumptions[0]
+    assert kv_bytes(unknown, 131_072) == 6_291_456
+    assert "all layers count as sliding" in unknown.assumptions[0]
 
 
 def test_shared_caches_and_per_layer_embeddings_of_a_config() -> None:
@@ -219,7 +224,7 @@ def is_a_geometry_or_one_sentence(document: dict[str, Any]) -> None:
 
 
 @settings(max_examples=250, deadline=None)
-@given(st.sampled_from([*MODELS.values(), *MORE.values(), QUANTIZED]), st.data())
+@given(st.sampled_from([*MORE.values(), QUANTIZED, *(family.config for family in FAMILIES.values())]), st.data())
 def test_whatever_a_config_says_it_is_a_geometry_or_one_sentence(config: dict[str, Any], data: st.DataObject) -> None:
     is_a_geometry_or_one_sentence(altered(config, data))
 

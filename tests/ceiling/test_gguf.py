@@ -140,6 +140,43 @@ def test_broken_files_are_one_sentence(tmp_path: Path, what: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def of_forks(path: Path, kinds: dict[str, int]) -> Path:
+    """A sound file in which some tensors have number formats that only forks know."""
+    write_gguf(path, "llama", SMALL, dense())
+    content = path.read_bytes()
+    for name, kind in kinds.items():
+        place = content.index(text(name)) + len(text(name))
+        (dimensions,) = struct.unpack_from("<I", content, place)
+        place += 4 + 8 * dimensions
+        content = content[:place] + struct.pack("<I", kind) + content[place + 4 :]
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("kind", [139, 144, 36, 31])
+def test_number_formats_of_forks_are_sized_by_their_place(tmp_path: Path, kind: int) -> None:
+    """The gap to the next tensor, for the last one to the end of the file; said."""
+    whole = from_file(write_gguf(tmp_path / "whole.gguf", "llama", SMALL, dense()))
+    last = list(dense())[-1]
+    path = of_forks(tmp_path / "fork.gguf", {"blk.0.attn_q.weight": kind, last: kind})
+    tensors = {tensor.name: tensor for tensor in read_header(path).tensors}
+    assert tensors["blk.0.attn_q.weight"].type_name == f"type {kind}"
+    assert tensors["blk.0.attn_q.weight"].n_bytes == bytes_of([256, 256], "Q4_K")
+    assert tensors[last].n_bytes == bytes_of(*dense()[last])
+    geometry = from_file(path)
+    assert geometry.weights == whole.weights
+    assert f"type {kind}, which Roofmark does not know" in geometry.assumptions[0]
+    assert geometry.certainty == "bound"
+
+
+def test_a_number_format_of_a_fork_without_a_plausible_size(tmp_path: Path) -> None:
+    path = of_forks(tmp_path / "fork.gguf", {"blk.1.attn_norm.weight": 139, list(dense())[-1]: 139})
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size + (1 << 33))
+    with pytest.raises(BadInput, match="number format 139"):
+        read_header(path)
+
+
 def test_a_cut_file_at_every_place(tmp_path: Path) -> None:
     whole = write_gguf(tmp_path / "m.gguf", "llama", SMALL, dense(blocks=2)).read_bytes()
     header_end = whole.rindex(b"ffn_down") + 60

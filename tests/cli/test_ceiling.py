@@ -27,6 +27,9 @@ KEYS = [
     "bound",
     "params_total",
     "params_active",
+    "certainty",
+    "not_understood",
+    "weight_bytes_per_token_at_most",
     "assumptions",
 ]
 
@@ -71,6 +74,26 @@ def test_what_is_unknown_is_null_with_a_reason(config: str) -> None:
     assert any("peak" in sentence for sentence in document["assumptions"])
 
 
+def test_a_bound_or_an_estimate(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    numbers = ["--bandwidth", "1008", "--context", "512"]
+    for more, certainty, keys in (({}, "bound", []), ({"warp_heads": 8}, "estimate", ["warp_heads"])):
+        path.write_text(json.dumps({**MODELS["Llama-3.1-8B"], **more}))
+        document = json.loads(call(str(path), *numbers, "--json"))
+        assert (document["certainty"], document["not_understood"]) == (certainty, keys)
+    text = call(str(path), *numbers)
+    assert "decode      about 66.9 tok/s" in text
+    assert "certainty   an estimate, no bound: Roofmark does not understand warp_heads" in text
+
+
+@pytest.mark.parametrize(("kv", "share"), [("turbo3", 3 / 16), ("k8v4", 12 / 32), ("q9_9", 0)])
+def test_kv_types_of_forks(config: str, kv: str, share: float) -> None:
+    """B17: taken as in a run, with a sentence."""
+    document = json.loads(call(config, "--bandwidth", "1008", "--context", "8192", "--kv", kv, "--json"))
+    assert document["kv_bytes"] == 1_073_741_824 * share
+    assert any(f"type {kv}" in sentence for sentence in document["assumptions"])
+
+
 def test_words_for_a_person(tmp_path: Path, config: str) -> None:
     text = call(config, "--bandwidth", "1008 GB/s", "--tflops", "165.2", "--context", "512")
     assert "66.9 tok/s = 1,008 GB/s / 15.1 GB" in text
@@ -89,7 +112,7 @@ def test_words_for_a_person(tmp_path: Path, config: str) -> None:
         (["CONFIG", "--bandwidth", "100", "--tflops", "-1"], "make no sense"),
         (["CONFIG", "--bandwidth", "100", "--context", "-1"], "makes no sense"),
         (["CONFIG", "--bandwidth", "100", "--batch", "0"], "makes no sense"),
-        (["CONFIG", "--bandwidth", "100", "--kv", "q9_9"], "no KV cache type"),
+        (["CONFIG", "--bandwidth", "100", "--kv", "f" * 50], "no KV cache type"),
         (["CONFIG", "--bandwidth", "100", "--bits", "nan"], "nan bits per weight make no sense"),
         (["CONFIG", "--bandwidth", "100", "--bits", "-4"], "make no sense"),
     ],

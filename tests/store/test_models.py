@@ -96,7 +96,8 @@ def test_a_statement_holds_for_runs_before_and_after_it_until_it_is_taken_back(d
         config = freeze(session, model.name, model.quantization, "new", {"parameters": 8})
         known = models.model(session, config.model_id)
         assert known.told is not None
-        assert known.told.geometry == GUESS
+        assert known.told.geometry.weights == GUESS.weights
+        assert any("the name says 30.0 B" in sentence for sentence in known.told.geometry.assumptions)
         assert len(known.ids) == 2
         models.take_back(session, config.model_id)
     with database.read() as session:
@@ -141,3 +142,27 @@ def test_what_cannot_be_stated(database: Database) -> None:
         for call in (models.take_back, models.model):
             with pytest.raises(NotFound, match="There is no model 99"):
                 call(session, 99)
+
+
+def test_experts_of_unknown_use_are_asked_for(database: Database) -> None:
+    config = {key: value for key, value in MODELS["Qwen3-30B-A3B"].items() if key != "num_experts_per_tok"}
+    with database.write() as session:
+        seed(session, runs=1, configs_used=1, detailed=0)
+        with pytest.raises(BadInput, match="of its 128 experts a token uses is unknown"):
+            models.state(session, 1, from_config(config), {})
+
+
+def test_a_geometry_of_an_older_roofmark_is_read_anew(database: Database) -> None:
+    """It has no account of the keys that were not understood."""
+    full = from_config(MODELS["Llama-3.1-8B"])
+    old = {key: value for key, value in full.to_json().items() if key not in ("certainty", "not_understood")}
+    with database.write() as session:
+        seed(session, runs=1, configs_used=1, detailed=0)
+        config = freeze(session, "m", "Q4", "1", {FULL_GEOMETRY: old})
+        record = models.model(session, config.model_id).told
+        assert record is not None
+        assert record.geometry.certainty == "estimate"
+        config = freeze(session, "m", "Q4", "1", {FULL_GEOMETRY: full.to_json()})
+        record = models.model(session, config.model_id).told
+        assert record is not None
+        assert record.geometry == full

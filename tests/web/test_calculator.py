@@ -61,6 +61,22 @@ def test_kv_type_and_batch(client: TestClient) -> None:
     assert "+ 4 x 570 MB KV cache" in ask(client, {**TYPED, **layers, "kv": "q8_0", "batch": "4"})
 
 
+def test_an_estimate_is_called_one(client: TestClient) -> None:
+    shape = {**MODELS["Llama-3.1-8B"], "warp_heads": 8}
+    doubted = ask(client, {"bandwidth": "100", "config": packed(json.dumps(shape))})
+    assert "An estimate, no bound: Roofmark does not understand warp_heads" in doubted
+    del shape["warp_heads"]
+    assert "no bound" not in ask(client, {"bandwidth": "100", "config": packed(json.dumps(shape))})
+    assert "no bound: the figures" in ask(client, TYPED)
+
+
+def test_experts_of_unknown_use_are_asked_for(client: TestClient) -> None:
+    shape = {key: value for key, value in MODELS["Qwen3-30B-A3B"].items() if key != "num_experts_per_tok"}
+    problem = ask(client, {"bandwidth": "100", "config": packed(json.dumps(shape))}, 422)
+    assert "how many of its 128 experts a token uses is unknown" in problem
+    assert "type the active parameters" in problem
+
+
 LARGE = {"device": "rtx 3090", "total": "70", "bits": "16"}
 
 
@@ -107,7 +123,7 @@ def test_what_is_in_system_memory_can_be_typed(client: TestClient, typed: dict[s
         ({"bits": ""}, "Bits per weight are missing"),
         ({"bits": "Q99"}, "Bits per weight must be a number"),
         ({"bits": "4000"}, "bits per weight make no sense"),
-        ({"kv": "f7"}, "is no KV cache type"),
+        ({"kv": "f" * 50}, "is no KV cache type"),
         ({"batch": "-1"}, "makes no sense"),
         ({"layers": "0", "kv_heads": "8", "head_dim": "1"}, "must be numbers above zero"),
         ({"config": "x"}, "The link is damaged"),

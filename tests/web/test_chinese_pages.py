@@ -229,7 +229,7 @@ def test_what_a_measurement_of_memory_leaves(notebook: Notebook) -> None:
 
 
 def test_what_a_ceiling_takes_for_granted(notebook: Notebook) -> None:
-    _slides, sentence = slides_by_default("nothing", 4096, 12)
+    _slides, _is_unknown, sentence = slides_by_default("nothing", 4096, 12)
     config = '{"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "sliding_window": 4096, '
     config += '"vocab_size": 100, "intermediate_size": 64, "torch_dtype": "bfloat16"}'
     page = notebook.client.get("/ceiling", params={"config": config, "bandwidth": "100"}, headers=CHINESE)

@@ -2,12 +2,12 @@ import re
 from html import unescape
 
 import pytest
-from app.store.run_filter import RunFilter
 from starlette.testclient import TestClient
 
 from app.db import Database
 from app.samples import Point
 from app.store import annotations, listing, runs, servers
+from app.store.run_filter import RunFilter
 from tests.seed import made_sample, seed
 from tests.web.notebook import add_run, listed
 

@@ -1,0 +1,193 @@
+"""The attention of a layer in a config.json: what it caches, and how many parameters it has."""
+
+from app.ceiling.geometry import Attention
+from app.ceiling.hf_keys import CHUNK, Config
+from app.ceiling.hf_layers import Layer, Mixer
+from app.errors import BadInput
+from app.i18n import _
+
+ATTENTION_WITH_GATE = ("qwen3_next", "qwen3_5", "qwen3_6", "afmoe")
+QKV_BIAS = ("qwen2",)
+QK_NORMS = ("qwen3", "gemma3", "gemma4")
+KV_HEADS = (
+    "num_key_value_heads", "num_kv_heads", "n_kv_heads", "n_head_kv", "num_query_groups", "multi_query_group_num",
+    "num_attention_groups", "attn_config.kv_n_heads",
+)  # fmt: skip
+HEAD_DIM = ("head_dim", "attention_head_dim", "kv_channels", "d_head", "head_size")
+_SPARSE_KEYS = (
+    "use_sparse_attention", "sparse_disable_index_value", "sparse_index_dim", "sparse_num_index_heads", "kernel_size",
+    "kernel_stride", "window_size", "dense_len",
+)  # fmt: skip
+"""Of block-sparse attention: what picks the blocks, which is left out, and what is read beside them."""
+TOP_K = ("index_topk", "index_top_k", "indexer_topk", "indexer_top_k")
+
+
+def attention(config: Config, layer: Layer) -> Attention | None:
+    """`config` looks at this layer. Raises Missing, BadInput."""
+    if layer.mixer not in (Mixer.FULL, Mixer.SLIDING, Mixer.PARALLEL):
+        return None
+    heads = query_heads(config, layer)
+    if not heads:
+        raise BadInput(_("It has layers with attention, but no attention heads."))
+    window = chunk = None
+    if layer.mixer is Mixer.SLIDING:
+        chunk = config.count(*CHUNK, default=0) or None
+        window = config.window or None if chunk is None else None
+    if latent := latent_rank(config):
+        return _mla(config, latent, heads, window)
+    config.understand(*KV_HEADS, *HEAD_DIM)
+    if is_compressed(config):
+        return _compressed(config, heads)
+    qk_dim, v_dim = head_dims(config, layer)
+    stored = 0 if layer.shares_kv else kv_heads(config, layer)
+    return Attention(
+        1, stored * qk_dim, stored * v_dim, heads, qk_dim, v_dim, window, chunk, _top_k(config), None, layer.may_see_all
+    )
+
+
+def latent_rank(config: Config) -> int:
+    """Of MLA; 0 where there is none, though the file may name its sizes."""
+    if not config.flag("use_mla", default=True):
+        config.understand("kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+        return 0
+    return config.count("kv_lora_rank", default=0)
+
+
+def is_compressed(config: Config) -> bool:
+    return bool(config.value("compress_ratios"))
+
+
+def _mla(config: Config, latent: int, heads: int, window: int | None) -> Attention:
+    rope = config.count("qk_rope_head_dim")
+    qk_dim = config.count("qk_nope_head_dim", default=config.count("v_head_dim", default=0)) + rope
+    v_dim = config.count("v_head_dim", default=qk_dim - rope)
+    config.understand(*KV_HEADS, *HEAD_DIM, "qk_head_dim")
+    return Attention(1, latent + rope, 0, heads, qk_dim, v_dim, window, top_k=_top_k(config))
+
+
+def _compressed(config: Config, heads: int) -> Attention:
+    """DeepSeek V4: a short window of single tokens, and beside it entries that many tokens share."""
+    dim = config.count(*HEAD_DIM)
+    ratio = config.count("compress_ratios", default=0)
+    picked = _top_k(config) if ratio and ratio < _longest_ratio(config) else None
+    return Attention(1, dim, 0, heads, dim, dim, config.window or None, None, picked, ratio or None)
+
+
+def _longest_ratio(config: Config) -> int:
+    """Layers that compress most read all of what is left; the others pick."""
+    ratios = [ratio for ratio in config.list_of("compress_ratios") or () if isinstance(ratio, int)]
+    return max(ratios, default=0)
+
+
+def _top_k(config: Config) -> int | None:
+    """Entries that sparse attention picks; None where it reads all."""
+    for prefix in ("sparse_attention_config.", "sparse_config."):
+        if blocks := config.count(
+            *(f"{prefix}{name}" for name in ("sparse_topk_blocks", "topk_blocks", "topk")), default=0
+        ):
+            config.understand(*(f"{prefix}{name}" for name in _SPARSE_KEYS))
+            is_sparse = config.count(f"{prefix}sparse_attention_freq", default=1)
+            size = config.count(f"{prefix}sparse_block_size", f"{prefix}block_size", default=1)
+            return blocks * size if is_sparse else None
+    return config.count(*TOP_K, default=0) or None
+
+
+def query_heads(config: Config, layer: Layer) -> int:
+    if layer.mixer is Mixer.SLIDING:
+        return config.count("swa_num_attention_heads", default=config.heads)
+    config.understand("swa_num_attention_heads")
+    return config.heads
+
+
+def kv_heads(config: Config, layer: Layer) -> int:
+    own = config.count(*KV_HEADS, default=_multi_query(config))
+    config.understand("num_global_key_value_heads", "swa_num_key_value_heads")
+    if layer.mixer is Mixer.FULL:
+        return config.count("num_global_key_value_heads", default=own)
+    return config.count("swa_num_key_value_heads", default=own) if layer.mixer is Mixer.SLIDING else own
+
+
+def _multi_query(config: Config) -> int:
+    return 1 if config.flag("multi_query") else config.heads
+
+
+def head_dims(config: Config, layer: Layer) -> tuple[int, int]:
+    """Of queries and keys, and of values."""
+    given = config.count(*HEAD_DIM, default=0)
+    qk_dim = given or config.hidden // max(config.heads, 1)
+    config.understand("global_head_dim", "swa_head_dim", "swa_v_head_dim")
+    if layer.mixer is Mixer.FULL:
+        qk_dim = config.count("global_head_dim", default=qk_dim)
+    v_dim = config.count("v_head_dim", default=qk_dim) if config.flag("use_mla", default=True) else qk_dim
+    if layer.mixer is Mixer.SLIDING:
+        qk_dim = config.count("swa_head_dim", default=qk_dim)
+        v_dim = config.count("swa_v_head_dim", default=config.count("v_head_dim", default=qk_dim))
+    return qk_dim, v_dim
+
+
+# --- parameters ------------------------------------------------------------------------------------------------------
+
+
+def attention_parameters(config: Config, layer: Layer, one: Attention) -> int:
+    if latent_rank(config):
+        return _mla_parameters(config, one.k_elements, one.qk_dim, one.v_dim) + _indexer_parameters(config)
+    if is_compressed(config):
+        return _compressed_parameters(config, one)
+    has_v = not (config.flag("attention_k_eq_v") and layer.mixer is Mixer.FULL)
+    gates = 2 if config.flag("attn_output_gate", default=config.is_of(*ATTENTION_WITH_GATE)) else 1
+    stored = kv_heads(config, layer)
+    q = one.q_heads * one.qk_dim * gates
+    k, v = (0, 0) if layer.shares_kv else (stored * one.qk_dim, stored * one.v_dim * has_v)
+    width = config.hidden
+    total = width * (k + v + one.q_heads * one.v_dim) + _query_parameters(config, q)
+    has_bias = config.flag("attention_bias") or config.flag("bias") or config.flag("qkv_bias")
+    if has_bias or config.is_of(*QKV_BIAS):
+        total += q + k + v + (0 if config.is_of(*QKV_BIAS) else width)
+    if config.flag("use_head_wise_attn_gate"):
+        total += width * one.q_heads
+    return total + 2 * one.qk_dim * config.is_of(*QK_NORMS) + _indexer_parameters(config)
+
+
+def _query_parameters(config: Config, q: int) -> int:
+    """Through a narrow middle where there is one."""
+    names = ("share_q_dim", "q_lora_rank") if config.flag("use_mla", default=True) else ("share_q_dim",)
+    narrow = config.count(*names, default=0)
+    return config.hidden * narrow + narrow + narrow * q if narrow else config.hidden * q
+
+
+def _mla_parameters(config: Config, cached: int, qk_dim: int, v_dim: int) -> int:
+    hidden, heads, latent = config.hidden, config.heads, config.count("kv_lora_rank")
+    if q_latent := config.count("q_lora_rank", default=0):
+        q = hidden * q_latent + q_latent + q_latent * heads * qk_dim
+    else:
+        q = hidden * heads * qk_dim
+    up = latent + latent * heads * (qk_dim - config.count("qk_rope_head_dim") + v_dim)
+    gate = hidden * heads * v_dim if config.flag("mla_use_output_gate") else 0
+    return q + hidden * cached + up + heads * v_dim * hidden + gate
+
+
+def _indexer_parameters(config: Config) -> int:
+    """What picks the entries of sparse attention."""
+    config.understand("index_topk_freq", "index_skip_topk_offset", "index_topk_pattern")
+    kinds = config.value("indexer_types")
+    is_shared = isinstance(kinds, list) and config.entry(kinds) == "shared"
+    if is_shared or not config.count(*TOP_K, default=0):
+        return 0
+    heads, dim = config.count("index_n_heads", "index_num_heads"), config.count("index_head_dim")
+    source = config.count("q_lora_rank", default=0) or config.hidden
+    return source * heads * dim + config.hidden * (dim + heads)
+
+
+def _compressed_parameters(config: Config, one: Attention) -> int:
+    hidden, q_latent, dim = config.hidden, config.count("q_lora_rank"), one.qk_dim
+    groups, o_latent = config.count("o_groups"), config.count("o_lora_rank")
+    total = hidden * q_latent + q_latent * one.q_heads * dim + hidden * dim
+    total += one.q_heads * dim * o_latent + groups * o_latent * hidden
+    config.understand("qk_rope_head_dim", "compress_ratios", *TOP_K, "index_n_heads", "index_head_dim")
+    if one.compression:
+        overlap = 2 if one.top_k else 1
+        total += 2 * overlap * hidden * dim
+    if one.top_k:
+        heads, index_dim = config.count("index_n_heads"), config.count("index_head_dim")
+        total += q_latent * heads * index_dim + hidden * heads + 4 * hidden * index_dim
+    return total

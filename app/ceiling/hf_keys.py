@@ -1,0 +1,184 @@
+"""A config.json, read with doubt and with account of which keys were used."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.ceiling.geometry import MAX_BLOCKS
+from app.ceiling.structural_keys import unused
+from app.errors import BadInput
+from app.i18n import _
+
+NESTED = ("text_config", "thinker_config", "llm_config", "language_config", "lm_config")
+"""Where the language part of a larger model is."""
+HIDDEN = ("hidden_size", "n_embd", "d_model", "model_dim", "dim", "block_dim", "conv_dim", "conv_dim_out")
+HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "num_query_heads")
+BLOCKS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "num_transformer_layers")
+VOCABULARY = ("vocab_size", "padded_vocab_size", "n_vocab")
+EXPERTS = (
+    "num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_routed_experts", "n_experts",
+    "ffn_config.moe_num_experts", "num_moe_experts", "moe_num_primary_experts",
+)  # fmt: skip
+EXPERTS_USED = (
+    "num_experts_per_tok", "num_experts_per_token", "top_k_experts", "experts_per_token", "moe_topk", "moe_top_k",
+    "moe_k", "num_selected_experts", "n_activated_experts", "num_activated_experts", "router_top_k", "moe_router_topk",
+    "experts_per_tok", "ffn_config.moe_top_k", "num_experts_per_topk", "expert_top_k", "num_active_experts",
+    "moe_num_active_primary_experts",
+)  # fmt: skip
+LAYER_KINDS = ("layers_block_type", "layer_types", "block_types", "layer_kinds", "attention_types")
+WINDOW = ("sliding_window", "sliding_window_size", "attention_window_size", "local_attention_window", "window_size")
+CHUNK = ("attention_chunk_size",)
+
+
+class Missing(Exception):
+    """The config does not name what is needed; the text is the key."""
+
+
+class Config:
+    """Keys of a config.json. An inner object's are named with their way: `linear_attn_config.head_dim`.
+
+    A list gives each layer its own value: `at` looks at one layer.
+    """
+
+    def __init__(self, values: Mapping[str, Any], index: int | None = None, used: set[str] | None = None) -> None:
+        self.values = values
+        self.model_type = str(values.get("model_type") or "")
+        self.used: set[str] = set() if used is None else used
+        self._index = index
+
+    def at(self, index: int) -> "Config":
+        return Config(self.values, index, self.used)
+
+    def is_of(self, *families: str) -> bool:
+        return self.model_type.startswith(families)
+
+    def value(self, name: str) -> Any:
+        """As written; the key counts as used."""
+        value = self._peek(name)
+        if value is not None:
+            self.used.add(name)
+        return value
+
+    def _peek(self, name: str) -> Any:
+        place: Any = self.values
+        for key in name.split("."):
+            place = place.get(key) if isinstance(place, Mapping) else None
+        return place
+
+    def entry(self, values: list[Any]) -> Any:
+        """What a list says of this layer; None where it says nothing."""
+        return values[self._index] if self._index is not None and self._index < len(values) else None
+
+    def understand(self, *names: str) -> None:
+        """These keys are understood, although this model needs none of them."""
+        self.used.update(names)
+
+    def count(self, *names: str, default: int | None = None) -> int:
+        """The first of these keys that is there; the others are used too where they say the same.
+
+        Raises Missing, BadInput.
+        """
+        for place, name in enumerate(names):
+            value = self.value(name)
+            if value is None:
+                continue
+            self.used.update(other for other in names[place + 1 :] if self._peek(other) == value)
+            return self._checked(name, value)
+        if default is None:
+            raise Missing(names[0])
+        return default
+
+    def _checked(self, name: str, value: Any) -> int:
+        if isinstance(value, list) and value:
+            self._bounded(name, value)
+            if self._index is None:
+                return max(
+                    (self._checked(name, entry) for entry in set(map(_hashable, value)) if entry is not None), default=0
+                )
+            if self._index >= len(value):
+                raise BadInput(
+                    _("{name} has {count:,} entries, fewer than there are layers.", name=name, count=len(value))
+                )
+            value = 0 if value[self._index] is None else value[self._index]
+            if isinstance(value, list):
+                value = str(value)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 32:
+            raise BadInput(_("{name} is {value!r}, which is no count.", name=name, value=str(value)[:60]))
+        return value
+
+    def list_of(self, *names: str) -> list[Any] | None:
+        """The first of these keys that is a list with entries."""
+        for name in names:
+            if isinstance(value := self._peek(name), list) and value:
+                self.used.add(name)
+                return self._bounded(name, value)
+        return None
+
+    def _bounded(self, name: str, value: list[Any]) -> list[Any]:
+        if len(value) > MAX_BLOCKS:
+            raise BadInput(
+                _("{name} has {count:,} entries, more than any model has layers.", name=name, count=len(value))
+            )
+        return value
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        value = self.value(name)
+        return default if value is None else bool(value)
+
+    def not_understood(self) -> list[str]:
+        return list(dict.fromkeys(unused(self.values, self.used)))
+
+    @property
+    def hidden(self) -> int:
+        return self.count(*HIDDEN)
+
+    @property
+    def heads(self) -> int:
+        return self.count(*HEADS)
+
+    @property
+    def blocks(self) -> int:
+        kinds: str | list[Any] | None = self.list_of(*LAYER_KINDS)
+        if kinds is None and isinstance(letters := self.value("hybrid_override_pattern"), str):
+            kinds = letters.replace("|", "")
+        named = len(kinds) if kinds else None
+        blocks = self.count(*BLOCKS, default=named)
+        if not 0 < blocks <= MAX_BLOCKS:
+            raise BadInput(_("{blocks:,} layers make no language model.", blocks=blocks))
+        return blocks
+
+    @property
+    def experts(self) -> int:
+        return self.count(*EXPERTS, default=0)
+
+    @property
+    def experts_used(self) -> int:
+        return self.count(*EXPERTS_USED, default=0)
+
+    @property
+    def window(self) -> int:
+        return self.count(*WINDOW, default=0)
+
+
+def _hashable(value: Any) -> Any:
+    return value if isinstance(value, int | float | str | None) else str(value)
+
+
+def language_part(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The part about the language model, with what only the outer part says about it."""
+    inner = dict(document)
+    while nested := next((inner[key] for key in NESTED if isinstance(inner.get(key), dict)), None):
+        outer = inner
+        inner = dict(nested)
+        for key in ("tie_word_embeddings", "torch_dtype", "dtype"):
+            if outer.get(key) is not None:
+                inner.setdefault(key, outer[key])
+    return inner
+
+
+def outer_keys(document: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
+    """What a larger model says beside its language part, without what the language part repeats."""
+    return {key: value for key, value in document.items() if key not in NESTED and inner.get(key) != value}
+
+
+def integers(values: Sequence[Any]) -> list[int]:
+    return [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
