@@ -31,7 +31,7 @@ def t_quantile(degrees_of_freedom: float, alpha: float = 1 - CONFIDENCE) -> floa
     """The t whose two-sided p-value is `alpha`, 0 < alpha < 1; found by bisection.
 
     >>> round(t_quantile(4), 3), round(t_quantile(9.5, 0.01), 3)
-    (2.776, 3.208)
+    (2.776, 3.207)
     """
     low, high = 0.0, 1.0
     while two_sided_p(high, degrees_of_freedom) > alpha:
