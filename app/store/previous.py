@@ -9,7 +9,7 @@ from app.configuration import changes
 from app.metrics import TRIPLE, Measured
 from app.models import Config, Model, Run
 from app.store import hardware
-from app.store.configs import snapshot_of
+from app.store.continuation import snapshot_of
 from app.store.filters import COUNTS
 from app.store.measurements import measurements_by_run
 

@@ -45,7 +45,7 @@ def news(session: Session, moment: datetime) -> list[News]:
         News(
             sentence=said[:1].upper() + said[1:],
             config=titles[shift.config_id],
-            fingerprint=known[shift.config_id].snapshot.fingerprint,
+            fingerprint=known[shift.config_id].fingerprint,
             before=shift.before,
             after=shift.after,
             is_worse=any(is_worse(each, triple[each.place]) for each in shift.metrics),
