@@ -136,6 +136,8 @@ LOADS = {"requests_running": "", "requests_waiting": "", "kv_cache_use": "share"
 
 FROM_LOG = "from_log"
 """In `ServerFigures.raw` of a request that the server's log tells of: which figures it told, and not the answer."""
+LOG_OVERLAP = "log_overlap"
+"""There too: the log shows another request at work at the same time."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,9 @@ class Logged:
     prompt_tokens: int | None = None
     """All of them, where the log says so; those really processed stand in `figures`."""
     cached_tokens: int | None = None
+    overlaps: bool = False
+    """Another request was at work at the same time: their times hold one another's, and where the lines of both are
+    mixed without ids, what cannot be told apart is unknown."""
 
 
 class Engine(ABC):

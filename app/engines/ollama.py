@@ -96,13 +96,13 @@ class Ollama(ChatEngine):
 
     def describe(self, client: ServerClient) -> Facts:
         """Its list of models is all that is needed: a proxy may hide the rest."""
-        tags = listed_models(client.get_json("/api/tags"))
-        if tags is None:
+        tags = mapping(client.get_json("/api/tags"))
+        if "models" not in tags:
             raise ServerProblem(
                 _("The answer to {path} lists no models: this is no LLM server.", path="/api/tags"), Trouble.NOT_LLM
             )
-        loaded = _loaded(client)
-        models = [_model(name, entry, loaded.get(name, {})) for name, entry in tags.items() if not _embeds(entry)]
+        listed, loaded = listed_models(tags) or {}, _loaded(client)
+        models = [_model(name, entry, loaded.get(name, {})) for name, entry in listed.items() if not _embeds(entry)]
         models.sort(key=lambda model: (model.runs_on is not None, model.id not in loaded))
         return Facts(
             engine=self.key,
