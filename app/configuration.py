@@ -292,6 +292,12 @@ def _last_part(text: str) -> str:
     return re.split(r"[/\\]", text.rstrip("/\\"))[-1] + text[len(text.rstrip("/\\")) :]
 
 
+def runs_elsewhere(settings: Mapping[str, Any] | None) -> str | None:
+    """The host that works on the model, where the measured server only hands requests on to it."""
+    host = (settings or {}).get("runs_on")
+    return str(host) if host else None
+
+
 def setting_title(key: str) -> str:
     return SETTINGS[key].title if key in SETTINGS else key
 

@@ -7,6 +7,7 @@ from app.ceiling.decode import DecodeCeiling, Device, Portion, Split, decode
 from app.ceiling.geometry import Geometry
 from app.ceiling.traffic import Step
 from app.ceiling.types import KV_BITS, UNKNOWN, KvTypes, kv_bits
+from app.configuration import runs_elsewhere
 from app.hardware.profile import MEASURED
 from app.i18n import _
 from app.models import Config
@@ -114,6 +115,12 @@ def foundation(
     held: Sequence[MachineDevice], config: Config, told: Told | None, said: Sequence[str] = ()
 ) -> Foundation | Unknown:
     """`held`: the devices of the machine; `told`: the model's geometry; `said`: what must be known to judge both."""
+    if host := runs_elsewhere(config.settings):
+        return Unknown(
+            _("The model runs at {host}, so nothing is known of the hardware that it runs on.", host=host),
+            _("Measure a model that the server runs itself."),
+            "configuration",
+        )
     if told is None or told.geometry.weights is None:
         return Unknown(
             _(
