@@ -8,15 +8,15 @@ import httpx
 from app.errors import BadInput
 from app.i18n import _
 
-_CHAT = re.compile(r"/(chat/completions|completions|responses|embeddings)", re.IGNORECASE)
+_CHAT = re.compile(r"/(chat/completions|completions|responses|embeddings)$", re.IGNORECASE)
 _VERSION = re.compile(r"/v\d+$", re.IGNORECASE)
 DEFAULT_API_PREFIX = "/v1"
 _ENDPOINTS = re.compile(
-    r"(/v1)?/(chat/completions|completions|responses|embeddings)"
+    r"(?:(/v1)?/(chat/completions|completions|responses|embeddings)"
     r"|(/v1)?/models"
     r"|/api/(chat|generate|tags|version|show|ps|v0/models|v0/chat/completions|v0|v1/chat)"
     r"|/(props|slots|health|metrics|completion|apply-template|tokenize)"
-    r"|/v1",
+    r"|/v1)$",
     re.IGNORECASE,
 )
 
@@ -69,7 +69,7 @@ def api_prefixes(text: str) -> tuple[str, ...]:
     if _VERSION.search(httpx.URL(normalise_base_url(text)).path):
         return ("",)
     path = text.strip().rstrip("/")
-    chat = next((match for match in _CHAT.finditer(path) if match.end() == len(path)), None)
+    chat = _CHAT.search(path)
     if chat is not None and not _VERSION.search(path[: chat.start()]):
         return ("", DEFAULT_API_PREFIX)
     return (DEFAULT_API_PREFIX, "")
@@ -90,7 +90,5 @@ def is_loopback(base_url: str) -> bool:
 
 def _without_endpoint(path: str) -> str:
     path = path.partition("?")[0].rstrip("/")
-    for match in _ENDPOINTS.finditer(path):
-        if match.end() == len(path):
-            return _without_endpoint(path[: match.start()])
-    return path
+    match = _ENDPOINTS.search(path)
+    return path if match is None else _without_endpoint(path[: match.start()])
