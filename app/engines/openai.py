@@ -8,6 +8,7 @@ from app.engines._chunk import count
 from app.engines._health import health_of
 from app.engines._models import file_stem, listed_models, quantization_in, shown_name
 from app.engines._playing import ChatEngine
+from app.engines._probing import string
 from app.engines.base import API_PREFIX, Ask, Facts, Health, ModelFacts
 from app.errors import ServerProblem, Trouble
 from app.http import DEFAULT_API_PREFIX, ServerClient
@@ -116,8 +117,14 @@ def listed(client: ServerClient) -> dict[str, Mapping[str, Any]]:
 
 def model_facts(identifier: str, entry: Mapping[str, Any]) -> ModelFacts:
     context = next((count(entry.get(key)) for key in _CONTEXT_KEYS if count(entry.get(key))), None)
+    root = string(entry.get("root"))
     return ModelFacts(
-        identifier, shown_name(identifier), quantization_in(file_stem(identifier)), context_tokens=context
+        identifier,
+        shown_name(identifier),
+        quantization_in(file_stem(identifier)),
+        context_tokens=context,
+        # what is served under a name of the server's own choice
+        file_path=None if root == identifier else root,
     )
 
 

@@ -86,6 +86,19 @@ class Freezing:
 
         m.write(store)
 
+    def answered_by_another(self) -> str | None:
+        """One sentence when the server answered with another of its models than the one that was asked for."""
+        others = {each.id for each in self._facts.models if self._model is not None and each.id != self._model.id}
+        models = dict.fromkeys(taken.sample.trace.model for taken in self._run.taken)
+        answering = [model for model in models if model is not None and model in others]
+        if not answering or self._model is None:
+            return None
+        return marked(
+            "Asked for {asked}, the server answered with {answering}: the result may be that model's.",
+            asked=self._model.id,
+            answering=", ".join(answering),
+        )
+
     @property
     def _is_elsewhere(self) -> bool:
         return self._model is not None and self._model.runs_on is not None

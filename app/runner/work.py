@@ -119,6 +119,8 @@ def _measure(m: Measuring) -> str | None:
                         m.keep(sensing.sensed(step, watch), prepared)
                         freezing.after_a_round()
                 is_whole = True
+                if sentence := freezing.answered_by_another():
+                    m.warn(sentence)
                 if log_file is not None and log_file.doubt:
                     m.warn(log_file.doubt)
         finally:
