@@ -96,8 +96,8 @@ class Ollama(ChatEngine):
 
     def describe(self, client: ServerClient) -> Facts:
         """Its list of models is all that is needed: a proxy may hide the rest."""
-        tags = mapping(client.get_json("/api/tags"))
-        if "models" not in tags:
+        tags = client.get_json("/api/tags")
+        if not isinstance(tags, dict):
             raise ServerProblem(
                 _("The answer to {path} lists no models: this is no LLM server.", path="/api/tags"), Trouble.NOT_LLM
             )
