@@ -223,19 +223,22 @@ def model_names(snapshots: Sequence[Snapshot]) -> list[str]:
     """The name of each model, in full where two share a name and are not the same model.
 
     >>> ids = ("gpu0/llama-3-8b", "cpu/llama-3-8b")
-    >>> model_names([Snapshot("openai", None, "llama-3-8b", None, {"model_id": each}) for each in ids])
+    >>> model_names([Snapshot("openai", None, "llama-3-8b", None, {"model_id": model_id}) for model_id in ids])
     ['gpu0/llama-3-8b', 'cpu/llama-3-8b']
     """
-    qualified = [_qualified_name(each) for each in snapshots]
-    shared = {each.model for each in snapshots if _has_several(snapshots, qualified, each.model)}
-    names = [full if each.model in shared else each.model for each, full in zip(snapshots, qualified, strict=True)]
+    qualified = [_qualified_name(snapshot) for snapshot in snapshots]
+    shared = {snapshot.model for snapshot in snapshots if _has_several(snapshots, qualified, snapshot.model)}
+    names = [
+        full if snapshot.model in shared else snapshot.model
+        for snapshot, full in zip(snapshots, qualified, strict=True)
+    ]
     alike: dict[tuple[str, str | None], set[str]] = {}
-    for each, name in zip(snapshots, names, strict=True):
-        if (identifier := _served_id(each)) is not None:
-            alike.setdefault((name, each.quantization), set()).add(identifier)
+    for snapshot, name in zip(snapshots, names, strict=True):
+        if (identifier := _served_id(snapshot)) is not None:
+            alike.setdefault((name, snapshot.quantization), set()).add(identifier)
     return [
-        _served_id(each) or name if len(alike.get((name, each.quantization), ())) > 1 else name
-        for each, name in zip(snapshots, names, strict=True)
+        _served_id(snapshot) or name if len(alike.get((name, snapshot.quantization), ())) > 1 else name
+        for snapshot, name in zip(snapshots, names, strict=True)
     ]
 
 
@@ -245,13 +248,16 @@ def weights_told_apart(snapshots: Sequence[Snapshot], *, is_one_server: bool) ->
 
     Folders are those of one server: elsewhere the same file may lie in another one.
     """
-    if len({(name, each.quantization) for name, each in zip(model_names(snapshots), snapshots, strict=True)}) > 1:
+    if (
+        len({(name, snapshot.quantization) for name, snapshot in zip(model_names(snapshots), snapshots, strict=True)})
+        > 1
+    ):
         return {}
-    files = [_file_of(each) for each in snapshots]
+    files = [_file_of(snapshot) for snapshot in snapshots]
     columns = {
-        "model_file": files if is_one_server else [each and _last_part(each) for each in files],
-        "model_digest": [str(each.settings.get("model_digest") or "")[:12] or None for each in snapshots],
-        "model_bytes": [show(n) if (n := each.settings.get("model_bytes")) else None for each in snapshots],
+        "model_file": files if is_one_server else [path and _last_part(path) for path in files],
+        "model_digest": [str(snapshot.settings.get("model_digest") or "")[:12] or None for snapshot in snapshots],
+        "model_bytes": [show(n) if (n := snapshot.settings.get("model_bytes")) else None for snapshot in snapshots],
     }
     for key, values in columns.items():
         if len(set(values) - {None}) > 1:
@@ -260,7 +266,7 @@ def weights_told_apart(snapshots: Sequence[Snapshot], *, is_one_server: bool) ->
 
 
 def _has_several(snapshots: Sequence[Snapshot], qualified: Sequence[str], name: str) -> bool:
-    return len({full for each, full in zip(snapshots, qualified, strict=True) if each.model == name}) > 1
+    return len({full for snapshot, full in zip(snapshots, qualified, strict=True) if snapshot.model == name}) > 1
 
 
 def _qualified_name(snapshot: Snapshot) -> str:

@@ -187,11 +187,11 @@ def _model(name: str, entry: Mapping[str, Any], loaded: Mapping[str, Any]) -> Mo
     )
 
 
-def _remote_host(told: Mapping[str, Any]) -> str | None:
+def _remote_host(entry: Mapping[str, Any]) -> str | None:
     """The host that the server sends requests for a model on to; where it names but a model there, Ollama's own."""
-    if (address := string(told.get("remote_host"))) is not None:
+    if (address := string(entry.get("remote_host"))) is not None:
         return address.partition("://")[2].partition("/")[0].rpartition("@")[2] or address
-    return CLOUD if string(told.get("remote_model")) else None
+    return CLOUD if string(entry.get("remote_model")) else None
 
 
 def _notes(loaded: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -52,15 +52,17 @@ class OpenAI(ChatEngine):
     def _described(self, client: ServerClient) -> Facts:
         """What is below the client's present prefix. Raises ServerProblem."""
         answer = client.get(MODELS)
-        known = {API_PREFIX: client.api_prefix} if client.api_prefix != DEFAULT_API_PREFIX else {}
+        capabilities = {API_PREFIX: client.api_prefix} if client.api_prefix != DEFAULT_API_PREFIX else {}
         if answer.status in _NO_LIST and _has_chat(client):
-            return Facts(self.key, None, (), capabilities=known, notes=(_("The server does not list its models."),))
+            return Facts(
+                self.key, None, (), capabilities=capabilities, notes=(_("The server does not list its models."),)
+            )
         models = listed_models(answer.json())
         if models is None:
             raise ServerProblem(
                 _("The answer to {path} lists no models: this is no LLM server.", path=answer.path), Trouble.NOT_LLM
             )
-        return self._facts(models, capabilities=known)
+        return self._facts(models, capabilities=capabilities)
 
     def _facts(
         self,

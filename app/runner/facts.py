@@ -39,7 +39,7 @@ def chosen_model(facts: Facts, wanted: str | None) -> ModelFacts | None:
     if not facts.models:
         return ModelFacts(id=wanted, name=wanted) if wanted else None
     model = facts.model(wanted)
-    offered = ", ".join(each.id for each in facts.models[:8])
+    offered = ", ".join(model.id for model in facts.models[:8])
     if model is None and wanted is None:
         raise ServerProblem(
             _(
@@ -58,7 +58,7 @@ def chosen_model(facts: Facts, wanted: str | None) -> ModelFacts | None:
             _(
                 "{wanted!r} may be any of these models: {alike}. Give the whole id of one.",
                 wanted=wanted,
-                alike=", ".join(each.id for each in alike),
+                alike=", ".join(namesake.id for namesake in alike),
             ),
             Trouble.UNKNOWN_MODEL,
         )
@@ -70,7 +70,7 @@ def namesakes(facts: Facts, model: ModelFacts | None) -> list[str]:
     if model is None:
         return []
     alike = (model.name, model.quantization)
-    return [each.id for each in facts.models if each.id != model.id and (each.name, each.quantization) == alike]
+    return [other.id for other in facts.models if other.id != model.id and (other.name, other.quantization) == alike]
 
 
 def snapshot(server: Server, facts: Facts, model: ModelFacts | None) -> Snapshot:

@@ -88,7 +88,7 @@ class Freezing:
 
     def answered_by_another(self) -> str | None:
         """One sentence when the server answered with another of its models than the one that was asked for."""
-        others = {each.id for each in self._facts.models if self._model is not None and each.id != self._model.id}
+        others = {other.id for other in self._facts.models if self._model is not None and other.id != self._model.id}
         models = dict.fromkeys(taken.sample.trace.model for taken in self._run.taken)
         answering = [model for model in models if model is not None and model in others]
         if not answering or self._model is None:
