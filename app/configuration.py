@@ -60,8 +60,16 @@ SETTINGS = {
         Setting("threads", "Threads", int),
         Setting("flash_attention", "Flash attention", choices=("on", "off", "auto")),
         Setting("flags", "Flags", asked=True, hint="further command-line flags of the engine"),
+        Setting("runs_on", "Runs on", hint="where the server hands requests on to"),
+        Setting("model_id", "Model id"),
+        Setting("model_file", "Model file"),
+        Setting("model_digest", "Digest of the model"),
+        Setting("model_bytes", "Bytes of the model", int),
     )
 }
+IDENTITY = ("model_id", "model_file", "model_digest", "model_bytes")
+"""Settings that say which weights were measured. One that is missing was not recorded, or the server does not tell it:
+then it tells nothing apart."""
 
 _KEY = re.compile(r"[a-z][a-z0-9_.-]{0,39}")
 
@@ -165,8 +173,9 @@ def changes(old: Snapshot, new: Snapshot, engine_titles: Mapping[str, str] | Non
     """
     titles = engine_titles or {}
     said = []
-    if old.model != new.model:
-        said.append(f"{old.model} → {new.model}")
+    old_name, new_name = model_names((old, new))
+    if old_name != new_name:
+        said.append(f"{old_name} → {new_name}")
     if old.quantization != new.quantization:
         said.append(
             f"{old.quantization or _('unknown quantization')} → {new.quantization or _('unknown quantization')}"
@@ -180,7 +189,9 @@ def changes(old: Snapshot, new: Snapshot, engine_titles: Mapping[str, str] | Non
         said.append(
             f"{engine_now} {old.engine_version or _('unknown version')} → {new.engine_version or _('unknown version')}"
         )
-    known = [key for key in SETTINGS if key in old.settings or key in new.settings]
+    for title, (before, after) in weights_told_apart((old, new), is_one_server=True).items():
+        said.append(f"{_(title)} {before} → {after}")
+    known = [key for key in SETTINGS if key not in IDENTITY and (key in old.settings or key in new.settings)]
     free = sorted((set(old.settings) | set(new.settings)) - set(SETTINGS))
     for key in known + free:
         then, today = old.settings.get(key), new.settings.get(key)
@@ -200,7 +211,13 @@ def told_apart(configs: Mapping[int, Snapshot], engine_titles: Mapping[str, str]
     >>> told_apart({1: a, 2: b})
     {1: ['llama.cpp b6301', 'Context 4,096'], 2: ['llama.cpp b6400', 'Context 8,192']}
     """
+    snapshots = list(configs.values())
     details = {key: _details(each, engine_titles or {}) for key, each in configs.items()}
+    weights = weights_told_apart(snapshots, is_one_server=True)
+    for place, (key, name) in enumerate(zip(configs, model_names(snapshots), strict=True)):
+        full = {} if name == configs[key].model else {"model": name}
+        more = {title: f"{_(title)} {values[place]}" for title, values in weights.items()}
+        details[key] = {**full, **more, **details[key]}
     names = {name for each in details.values() for name in each}
     differing = {name for name in names if len({each.get(name) for each in details.values()}) > 1}
     return {key: [each[name] for name in each if name in differing] for key, each in details.items()}
@@ -209,12 +226,97 @@ def told_apart(configs: Mapping[int, Snapshot], engine_titles: Mapping[str, str]
 def _details(snapshot: Snapshot, engine_titles: Mapping[str, str]) -> dict[str, str]:
     engine = engine_titles.get(snapshot.engine, snapshot.engine)
     details = {"engine": f"{engine} {snapshot.engine_version or ''}".strip()}
-    known = [key for key in SETTINGS if key in snapshot.settings]
+    known = [key for key in SETTINGS if key in snapshot.settings and key not in IDENTITY]
     for key in known + sorted(set(snapshot.settings) - set(SETTINGS)):
         details[key] = f"{_(setting_title(key))} {_(show(snapshot.settings[key]))}"
     if snapshot.labels:
         details["labels"] = ", ".join(sorted(snapshot.labels))
     return details
+
+
+def model_names(snapshots: Sequence[Snapshot]) -> list[str]:
+    """The name of each model, in full where two share a name and are not the same model.
+
+    >>> ids = ("gpu0/llama-3-8b", "cpu/llama-3-8b")
+    >>> model_names([Snapshot("openai", None, "llama-3-8b", None, {"model_id": model_id}) for model_id in ids])
+    ['gpu0/llama-3-8b', 'cpu/llama-3-8b']
+    """
+    qualified = [_qualified_name(snapshot) for snapshot in snapshots]
+    shared = {snapshot.model for snapshot in snapshots if _has_several(snapshots, qualified, snapshot.model)}
+    names = [
+        full if snapshot.model in shared else snapshot.model
+        for snapshot, full in zip(snapshots, qualified, strict=True)
+    ]
+    alike: dict[tuple[str, str | None], set[str]] = {}
+    for snapshot, name in zip(snapshots, names, strict=True):
+        if (identifier := _served_id(snapshot)) is not None:
+            alike.setdefault((name, snapshot.quantization), set()).add(identifier)
+    return [
+        _served_id(snapshot) or name if len(alike.get((name, snapshot.quantization), ())) > 1 else name
+        for snapshot, name in zip(snapshots, names, strict=True)
+    ]
+
+
+def weights_told_apart(snapshots: Sequence[Snapshot], *, is_one_server: bool) -> dict[str, list[str]]:
+    """What tells the weights of models apart that have the same name and quantization: by the title of the first of
+    IDENTITY that differs, the value of each.
+
+    Folders are those of one server: elsewhere the same file may lie in another one.
+    """
+    if (
+        len({(name, snapshot.quantization) for name, snapshot in zip(model_names(snapshots), snapshots, strict=True)})
+        > 1
+    ):
+        return {}
+    files = [_file_of(snapshot) for snapshot in snapshots]
+    columns = {
+        "model_file": files if is_one_server else [path and _last_part(path) for path in files],
+        "model_digest": [str(snapshot.settings.get("model_digest") or "")[:12] or None for snapshot in snapshots],
+        "model_bytes": [show(n) if (n := snapshot.settings.get("model_bytes")) else None for snapshot in snapshots],
+    }
+    for key, values in columns.items():
+        if len(set(values) - {None}) > 1:
+            return {SETTINGS[key].title: [value or show(None) for value in values]}
+    return {}
+
+
+def _has_several(snapshots: Sequence[Snapshot], qualified: Sequence[str], name: str) -> bool:
+    return len({full for snapshot, full in zip(snapshots, qualified, strict=True) if snapshot.model == name}) > 1
+
+
+def _qualified_name(snapshot: Snapshot) -> str:
+    """With what its server has in front of it: a backend, a publisher."""
+    identifier = _served_id(snapshot)
+    if identifier is None:
+        return snapshot.model
+    return identifier.removesuffix(_last_part(identifier)) + snapshot.model
+
+
+def _served_id(snapshot: Snapshot) -> str | None:
+    """The id of the model, unless that is but the path of its file."""
+    identifier = snapshot.settings.get("model_id")
+    return None if not isinstance(identifier, str) or is_file_path(identifier) else identifier
+
+
+def _file_of(snapshot: Snapshot) -> str | None:
+    identifier, path = snapshot.settings.get("model_id"), snapshot.settings.get("model_file")
+    if path is None and isinstance(identifier, str) and is_file_path(identifier):
+        return identifier
+    return None if path is None else str(path)
+
+
+def is_file_path(text: str) -> bool:
+    return text.startswith(("/", "~")) or re.match(r"[A-Za-z]:[\\/]|\\\\", text) is not None
+
+
+def _last_part(text: str) -> str:
+    return re.split(r"[/\\]", text.rstrip("/\\"))[-1] + text[len(text.rstrip("/\\")) :]
+
+
+def runs_elsewhere(settings: Mapping[str, Any] | None) -> str | None:
+    """The host that works on the model, where the measured server only hands requests on to it."""
+    host = (settings or {}).get("runs_on")
+    return str(host) if host else None
 
 
 def setting_title(key: str) -> str:

@@ -172,7 +172,7 @@ class StatedGeometry(SQLModel, table=True):
 
 
 class Config(SQLModel, table=True):
-    """A frozen configuration. Rows are only ever inserted."""
+    """A frozen configuration. Rows are only ever inserted; what is known of the model may grow (store/configs.py)."""
 
     __table_args__ = (UniqueConstraint("server_id", "fingerprint"),)
 

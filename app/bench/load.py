@@ -35,7 +35,13 @@ def watching(engine: Engine, client: ServerClient, api_key: str | None, settings
     if not settings.sensors or not _tells(engine, client):
         yield None
         return
-    asked = {"engine": engine.key, "base_url": client.base_url, "api_key": api_key}
+    asked = {
+        "engine": engine.key,
+        "url": client.base_url,
+        "api_key": api_key,
+        "api_prefix": client.api_prefix,
+        "model": client.model,
+    }
     with Watch(__name__, json.dumps(asked).encode() + b"\n", settings.as_environment()) as watch:
         watch.wait_for_first(START_S)
         yield watch
@@ -72,8 +78,8 @@ def _is_at_work(told: Mapping[str, float]) -> bool:
 def main() -> None:
     asked = json.loads(sys.stdin.buffer.readline())
     ended = until_input_ends()
-    engine = engines.find(asked["engine"])
-    with engines.open_client(asked["base_url"], asked["api_key"], Settings()) as client:
+    engine = engines.find(asked.pop("engine"))
+    with ServerClient(**asked, settings=Settings()) as client:
         while True:
             begun = time.monotonic()
             try:

@@ -14,7 +14,7 @@ from app.bench.pauses import slept_s
 from app.bench.progress import Phase, Taken
 from app.bench.round import play_round
 from app.bench.stop import Stop
-from app.engines.base import Counters
+from app.engines.base import LOG_OVERLAP, Counters
 from app.errors import Cancelled, ServerProblem, Trouble
 from app.i18n import _, marked
 from app.metrics import FLAGS, flags_of, is_usable
@@ -103,8 +103,15 @@ def _taken(job: Job, this: _Round, stop: Stop) -> Generator[Phase, None, list[Ta
             seen["server_was_busy"] = True
         if job.log is not None:
             traces = job.log.complete(traces)
+            if len(traces) == 1 and _overlapped(traces[0]):
+                seen["server_was_busy"] = True
         samples = _samples(this, traces, seen, job.engine.batches)
         return [Taken(sample, started_at, seconds) for sample in with_prefill_overlaps(samples)]
+
+
+def _overlapped(trace: Trace) -> bool:
+    """Whether the server's log shows somebody else's request at the same time."""
+    return trace.server is not None and LOG_OVERLAP in trace.server.raw
 
 
 def _cut_short(traces: Sequence[Trace]) -> Sequence[Trace]:

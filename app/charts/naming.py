@@ -15,7 +15,7 @@ def distinct_titles(configs: Mapping[int, Described], engine_titles: Mapping[str
     for shared in [title for title, count in times.items() if count > 1]:
         group = {key: configs[key].snapshot for key, title in titles.items() if title == shared}
         for key, said in told_apart(group, engine_titles).items():
-            titles[key] = " · ".join([shared, *(said or [group[key].fingerprint[:6]])])
+            titles[key] = " · ".join([shared, *(said or [configs[key].fingerprint[:6]])])
     return titles
 
 

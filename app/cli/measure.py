@@ -16,7 +16,7 @@ from app.cli.text import run_text
 from app.configuration import doubt, log_path, parse_setting
 from app.db import Database
 from app.document import run_document
-from app.engines.base import Facts
+from app.engines.base import STATED_ENGINE, Facts
 from app.errors import BadInput, ServerProblem, Trouble
 from app.hardware import names_this_host
 from app.http import is_loopback, normalise_base_url
@@ -118,14 +118,20 @@ def _server_slug(database: Database, settings: Settings, runner: Runner, request
     with database.read() as session:
         known = servers.server_at(session, base_url)
     if known is None:
-        facts = _probe_patiently(runner, settings, base_url, request)
+        facts = _probe_patiently(runner, settings, request.url, request)
+        if facts.base_url is not None:  # a part of its API was given, whose server may be known
+            base_url = facts.base_url
+            with database.read() as session:
+                known = servers.server_at(session, base_url)
+    if known is None:
         return _add_server(database, settings, base_url, facts, request.api_key)
     with database.write() as session:
         if known.archived_at is not None:
             servers.archive_server(session, known.slug, archived=False)
             say(f"The server {known.name} was archived and is in use again.", err=True)
         if request.engine is not None:
-            servers.edit_server(session, known.slug, engine=engines.find(request.engine).key)
+            stated = {**known.capabilities, STATED_ENGINE: True}
+            servers.edit_server(session, known.slug, engine=engines.find(request.engine).key, capabilities=stated)
         if request.api_key is not None:
             encrypted = Secrets(settings).encrypt(request.api_key)
             servers.edit_server(session, known.slug, api_key_encrypted=encrypted)
@@ -144,12 +150,12 @@ def _known_server(database: Database, slug: str | None) -> str:
     raise BadInput(f"Which server? Say it with --server: {', '.join(server.slug for server in known)}.")
 
 
-def _probe_patiently(runner: Runner, settings: Settings, base_url: str, request: Request) -> Facts:
+def _probe_patiently(runner: Runner, settings: Settings, url: str, request: Request) -> Facts:
     """A server that is still loading its model is waited for, visibly."""
     begun = time.monotonic()
     while True:
         try:
-            return runner.probe(base_url, request.api_key, request.engine)
+            return runner.probe(url, request.api_key, request.engine)
         except ServerProblem as problem:
             waited = time.monotonic() - begun
             if problem.trouble is not Trouble.LOADING or waited > settings.loading_timeout_s:

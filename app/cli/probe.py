@@ -1,7 +1,6 @@
 from app import engines
 from app.cli.common import log_to_file, print_json, say
 from app.engines.base import Facts
-from app.http import normalise_base_url
 from app.runner import facts_json
 from app.settings import Settings
 from app.units import size
@@ -10,9 +9,9 @@ from app.units import size
 def probe(url: str, engine: str | None, api_key: str | None, as_json: bool) -> None:
     settings = Settings()
     log_to_file(settings)
-    base_url = normalise_base_url(url)
-    with engines.open_client(base_url, api_key, settings) as client:
+    with engines.open_client(url, api_key, settings) as client:
         facts = engines.probe(client, engine)
+        base_url = facts.base_url or client.base_url
     if as_json:
         print_json({"schema": "roofmark.probe/1", "base_url": base_url, **facts_json(facts)})
     else:
@@ -25,10 +24,12 @@ def facts_text(base_url: str, facts: Facts) -> str:
         lines.append("It is still loading its model.")
     for model in facts.models:
         details = [
+            f"runs at {model.runs_on}, not here" if model.runs_on else None,
             model.quantization or "quantization unknown",
             f"context {model.context_tokens:,} tokens" if model.context_tokens else None,
             size(model.size_bytes) if model.size_bytes else None,
         ]
-        lines.append(f"  {model.name} ({', '.join(filter(None, details))})")
+        name = model.id if len(facts.namesakes(model.name)) > 1 else model.name
+        lines.append(f"  {name} ({', '.join(filter(None, details))})")
     lines += [f"  {key}: {value}" for key, value in facts.settings.items() if value is not None]
     return "\n".join([*lines, *facts.notes])

@@ -2,6 +2,7 @@ from textwrap import shorten
 
 from app.cli.common import open_runs, print_json, say
 from app.cli.text import run_text
+from app.configuration import runs_elsewhere
 from app.document import run_document, runs_document
 from app.store import subjects
 from app.store.listing import Row, list_runs
@@ -42,6 +43,11 @@ def _suite(row: Row) -> str:
     return f"{row.suite_key} at {row.main_prompt_tokens:,}{some}"
 
 
+def _elsewhere(row: Row) -> str:
+    host = runs_elsewhere(row.settings)
+    return f"runs at {host}, not here" if host else ""
+
+
 def _remarks(row: Row) -> str:
     hidden = f"hidden: {row.hidden_reason}" if row.hidden_at else ""
     return " · ".join(filter(None, [hidden, *row.run_labels, row.note]))
@@ -55,7 +61,7 @@ def _table(rows: list[Row]) -> str:
             ago(row.started_at or row.queued_at),
             row.status,
             " ".join(filter(None, [row.model, row.quantization])),
-            " · ".join(filter(None, [row.engine, row.engine_version, row.particulars])),
+            " · ".join(filter(None, [row.engine, row.engine_version, _elsewhere(row), row.particulars])),
             row.server,
             _suite(row),
             number(row.ttft.value),

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.configuration import SETTINGS, setting_title, show
+from app.configuration import IDENTITY, SETTINGS, model_names, setting_title, show, weights_told_apart
 from app.i18n import _, enumerated, inside, joined, marked
 from app.models import Run
 from app.samples import Point
-from app.store.configs import snapshot_of
+from app.store.continuation import snapshot_of
 from app.store.hardware import changes, thawed, words
 from app.store.runs import Circumstances
 
@@ -34,8 +34,8 @@ class Difference:
 def differences(sides: Sequence[Circumstances], engine_titles: Mapping[str, str]) -> tuple[Difference, ...]:
     """What is not the same everywhere, the weightiest first."""
     told = [
-        {"Hardware": hardware, **_details(side, engine_titles)}
-        for hardware, side in zip(_hardware(sides), sides, strict=True)
+        {"Hardware": hardware, **_details(side, engine_titles), **model}
+        for hardware, side, model in zip(_hardware(sides), sides, _models(sides), strict=True)
     ]
     circumstances = [_circumstances(side) for side in sides]
     found = [
@@ -64,14 +64,25 @@ def _details(side: Circumstances, engine_titles: Mapping[str, str]) -> dict[str,
     if side.config is None or side.model is None:
         return told
     snapshot = snapshot_of(side.config, side.model)
-    told["Model"] = snapshot.model
     told["Quantization"] = snapshot.quantization or NOT_STATED
     told["Engine"] = engine_titles.get(snapshot.engine, snapshot.engine)
     told["Engine version"] = snapshot.engine_version or NOT_STATED
-    told |= {setting_title(key): show(value) for key, value in snapshot.settings.items()}
+    told |= {setting_title(key): show(value) for key, value in snapshot.settings.items() if key not in IDENTITY}
     if snapshot.labels:
         told["Labels"] = ", ".join(sorted(snapshot.labels))
     return told
+
+
+def _models(sides: Sequence[Circumstances]) -> list[dict[str, str]]:
+    """The model of each, by what tells it from those of the others."""
+    snapshots = [snapshot_of(side.config, side.model) for side in sides if side.config and side.model]
+    is_one_server = len({side.server.id for side in sides}) == 1
+    weights = weights_told_apart(snapshots, is_one_server=is_one_server)
+    rows = iter(
+        {"Model": name, **{title: column[place] for title, column in weights.items()}}
+        for place, name in enumerate(model_names(snapshots))
+    )
+    return [next(rows) if side.config and side.model else {} for side in sides]
 
 
 def _circumstances(side: Circumstances) -> dict[str, str]:

@@ -1,11 +1,14 @@
 """The engines: every module here with an `ENGINE` is one."""
 
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Any
 
-from app.engines.base import Engine, Facts
+from app.engines.base import API_PREFIX, STATED_ENGINE, Engine, Facts
 from app.errors import NotFound, ServerProblem, Trouble
 from app.http import ServerClient
 from app.i18n import _
@@ -51,33 +54,76 @@ def _squashed(name: str) -> str:
     return "".join(character for character in name.lower() if character.isalnum())
 
 
-def open_client(base_url: str, api_key: str | None, settings: Settings) -> ServerClient:
-    """Raises BadInput when the URL can be no server's."""
-    return ServerClient(base_url, api_key, settings)
+def open_client(
+    url: str, api_key: str | None, settings: Settings, capabilities: Mapping[str, Any] | None = None
+) -> ServerClient:
+    """To a server at `url`, of which `capabilities` are known. Raises BadInput when the URL can be no server's."""
+    prefix = (capabilities or {}).get(API_PREFIX)
+    return ServerClient(url, api_key, settings, api_prefix=prefix if isinstance(prefix, str) else None)
 
 
-def probe(client: ServerClient, engine: str | None = None) -> Facts:
+def probe(client: ServerClient, engine: str | None = None, *, is_believed: bool = True) -> Facts:
     """What answers there: one engine's view when it is named, else that of the first engine that knows it.
 
-    A server that lets one engine's question hang is asked only what any server is asked. Raises ServerProblem with what
-    is wrong, NotFound for an unknown engine.
+    A named engine is believed when its API answers, even where nothing else tells of it; not so when `is_believed` is
+    false, because nobody but an earlier probe has named it. A server that lets one engine's question hang is asked only
+    what any server is asked. Raises ServerProblem with what is wrong, NotFound for an unknown engine.
     """
     candidates = all() if engine is None else (find(engine),)
-    for candidate in candidates:
-        try:
-            facts = candidate.recognise(client)
-        except ServerProblem as problem:
-            if problem.trouble is not Trouble.TIMEOUT or candidate is candidates[-1]:
-                raise
-            facts = candidates[-1].recognise(client)
+    above = _root_above(client.base_url, candidates)
+    if above is not None:
+        facts = _facts_above(client, above, candidates, is_believed and engine is not None)
         if facts is not None:
             return facts
+    facts = _facts(client, candidates, is_believed and engine is not None)
+    if facts is not None:
+        return facts
     if engine is None:
         raise ServerProblem(_("{url} answers, but not like an LLM server.", url=client.base_url), Trouble.NOT_LLM)
     raise ServerProblem(
         _("{url} answers, but not like a {title} server.", url=client.base_url, title=find(engine).title),
         Trouble.NOT_LLM,
     )
+
+
+def _root_above(base_url: str, candidates: Sequence[Engine]) -> str | None:
+    """The address of a server whose API's address was given instead."""
+    roots = sorted({root for engine in candidates for root in engine.api_roots}, key=len, reverse=True)
+    return next((base_url.removesuffix(root) for root in roots if base_url.endswith(root)), None)
+
+
+def _facts_above(client: ServerClient, base_url: str, candidates: Sequence[Engine], is_believed: bool) -> Facts | None:
+    specific = [engine for engine in candidates if engine.rank > 0]
+    try:
+        with client.parent(base_url) as parent:
+            facts = _facts(parent, specific, is_believed)
+    except ServerProblem:  # what was typed may be right all the same
+        return None
+    return None if facts is None else replace(facts, base_url=base_url)
+
+
+def _facts(client: ServerClient, candidates: Sequence[Engine], is_believed: bool) -> Facts | None:
+    with client.asking_once():
+        for candidate in candidates:
+            try:
+                facts = candidate.recognise(client)
+            except ServerProblem as problem:
+                if problem.trouble is not Trouble.TIMEOUT or candidate is candidates[-1]:
+                    raise
+                facts = candidates[-1].recognise(client)
+            if facts is not None:
+                return facts
+        return _described(client, candidates[0]) if is_believed else None
+
+
+def _described(client: ServerClient, engine: Engine) -> Facts | None:
+    try:
+        facts = engine.describe(client)
+    except ServerProblem as problem:
+        if problem.trouble is not Trouble.NOT_LLM:
+            raise
+        return None
+    return replace(facts, capabilities={**facts.capabilities, STATED_ENGINE: True})
 
 
 def well_known_ports() -> list[int]:

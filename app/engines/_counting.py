@@ -64,7 +64,7 @@ class Exporting(OpenAI):
     exported: ClassVar[Exported]
 
     def counters(self, client: ServerClient) -> Counters | None:
-        exported, raw = self.exported, _prometheus.scrape(client, self.exported.path)
+        exported, raw = self.exported, _prometheus.scrape(client, self._state_path(client, self.exported.path))
         prompt, cached = _total(raw, exported.prompt_tokens), _total(raw, exported.cached_tokens)
         fresh = prompt if prompt is None or not exported.holds_cached else prompt - (cached or 0)
         output, requests = _total(raw, exported.output_tokens), _total(raw, exported.requests)
@@ -73,6 +73,10 @@ class Exporting(OpenAI):
         counters = set(exported.counters)
         totals = {key: value for key, value in raw.items() if key.partition("{")[0] in counters}
         return Counters(fresh, cached, output, requests, _prometheus.began_at(raw), totals, raw)
+
+    def _state_path(self, client: ServerClient, path: str) -> str:  # noqa: ARG002  # one state for all, in most engines
+        """Where the state of the client's model is told."""
+        return path
 
     def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:
         """By difference; engines that count tokens but no requests are taken to have had `requests`."""

@@ -8,9 +8,28 @@ from typing import Any
 from app.engines._chunk import mapping
 
 LONGEST_LINE = 4096
+NUMBER = r"\d[\d.,]*"
+"""As programs print one in whatever locale: `1384.12`, `1384,12`, `1.384,12`."""
 # with ESC, or where that byte was lost on the way
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\[[0-9;]{1,12}m")
+_GROUP = 3
 _MESSAGES = ("msg", "message", "text", "log")
+
+
+def decimal(text: str) -> float | None:
+    """What such a number is: its last mark is the decimal one. None where that mark may be either.
+
+    >>> decimal("1384.12"), decimal("1384,1"), decimal("1.384,12"), decimal("1,384.12"), decimal("1,384")
+    (1384.12, 1384.1, 1384.12, 1384.12, None)
+    """
+    whole, mark, places = re.fullmatch(r"(.*?)(?:([.,])(\d*))?[.,]?", text).groups(default="")  # type: ignore[union-attr]  # it always matches
+    marks = set(whole) & {".", ","}
+    if mark == "," and not marks and len(places) == _GROUP and len(whole) <= _GROUP:
+        return None
+    if mark in marks:  # the same mark twice: it only separates thousands
+        whole, places = whole + places, ""
+    digits = whole.replace(".", "").replace(",", "")
+    return float(f"{digits}.{places}") if digits else None
 
 
 def lines_of(text: str) -> Iterator[str]:

@@ -7,15 +7,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.engines._log_lines import lines_of
+from app.engines._log_lines import NUMBER, decimal, lines_of
 from app.engines.base import Logged
 from app.samples import ServerFigures
 
 _REQUEST = re.compile(
-    r"prompt (\d+) tokens = (\d+) reused \+ (\d+)(?: of (\d+))? read in (\d+(?:\.\d+)?) ms \([^)]*\), "
-    r"(\d+) generated in (\d+(?:\.\d+)?) ms \([^)]*\)(?:, drafts accepted (\d+) of (\d+))?"
+    rf"prompt (\d+) tokens = (\d+) reused \+ (\d+)(?: of (\d+))? read in ({NUMBER}) ms \([^)]*\), "
+    rf"(\d+) generated in ({NUMBER}) ms \([^)]*\)(?:, drafts accepted (\d+) of (\d+))?"
 )
-_HITS = re.compile(r"decode expert cache hit rate: [\d.]+% \((\d+) hits / (\d+) lookups\)")
+_HITS = re.compile(rf"decode expert cache hit rate: {NUMBER}% \((\d+) hits / (\d+) lookups\)")
 
 
 def read(text: str) -> Sequence[Logged]:
@@ -35,11 +35,11 @@ def read(text: str) -> Sequence[Logged]:
 
 def _request(*parts: str | None) -> Logged:
     prompt, reused, read_, _, read_ms, made, made_ms, accepted, offered = parts
-    n, spent_ms = int(made or 0), float(made_ms or 0)
+    n, spent_ms = int(made or 0), decimal(made_ms or "0")
     return Logged(
         ServerFigures(
             prompt_tokens=int(read_ or 0) or None,
-            prompt_ms=float(read_ms or 0) or None,
+            prompt_ms=decimal(read_ms or "0") or None,
             output_tokens=n or None,
             # its time holds n tokens, not n - 1
             decode_ms=spent_ms * (n - 1) / n if n > 1 and spent_ms else None,

@@ -31,6 +31,14 @@ class ModelFacts:
     size_bytes: int | None = None
     parameters: int | None = None
     file_path: str | None = None
+    digest: str | None = None
+    """Of the weights, where the server knows one: a tag may be given to other weights."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """As `Facts.settings`, where a server has them for each of its models."""
+    is_loaded: bool | None = None
+    """None where the server does not tell, or has one model only."""
+    runs_on: str | None = None
+    """The host of another operator that this server hands requests for this model on to."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +56,22 @@ class Facts:
     loading: bool = False
     notes: tuple[str, ...] = ()
     """Sentences worth showing to the person."""
+    base_url: str | None = None
+    """The server's address, where it is above the one that was asked: `/api` is in Ollama's documentation."""
 
     def model(self, wanted: str | None) -> ModelFacts | None:
-        """The model with that id, file name or shown name; without a wish, the first."""
+        """The model with that id, else with that file name or shown name.
+
+        Without a wish the first one that the server runs itself.
+        """
         if wanted is None:
-            return self.models[0] if self.models else None
-        return next((m for m in self.models if wanted in (m.id, file_stem(m.id), m.name)), None)
+            return next((model for model in self.models if model.runs_on is None), None)
+        exact = (model for model in self.models if model.id == wanted)
+        return next(exact, None) or next(iter(self.namesakes(wanted)), None)
+
+    def namesakes(self, name: str) -> tuple[ModelFacts, ...]:
+        """The models that a name which is no id may mean."""
+        return tuple(model for model in self.models if name in (file_stem(model.id), model.name))
 
 
 @dataclass(frozen=True)
@@ -109,11 +127,17 @@ class Counters:
         return any(self.totals.get(name, 0.0) < value for name, value in before.totals.items())
 
 
+API_PREFIX = "api_prefix"
+"""The capability that says where OpenAI's API is, where that is not `/v1`."""
+STATED_ENGINE = "stated_engine"
+"""The capability of a server whose engine a person has named, since nothing that it answers tells of it."""
 LOADS = {"requests_running": "", "requests_waiting": "", "kv_cache_use": "share"}
 """What `Engine.load` may tell, with its unit."""
 
 FROM_LOG = "from_log"
 """In `ServerFigures.raw` of a request that the server's log tells of: which figures it told, and not the answer."""
+LOG_OVERLAP = "log_overlap"
+"""There too: the log shows another request at work at the same time."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +148,9 @@ class Logged:
     prompt_tokens: int | None = None
     """All of them, where the log says so; those really processed stand in `figures`."""
     cached_tokens: int | None = None
+    overlaps: bool = False
+    """Another request was at work at the same time: their times hold one another's, and where the lines of both are
+    mixed without ids, what cannot be told apart is unknown."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +172,8 @@ class Engine(ABC):
     """Stable name in the database, JSON and `--engine`."""
     title: ClassVar[str]
     default_ports: ClassVar[tuple[int, ...]] = ()
+    api_roots: ClassVar[tuple[str, ...]] = ()
+    """Paths that its documentation gives as the address of its API, below its own address."""
     sets_context: ClassVar[bool] = False
     """Each request says how much context to reserve; elsewhere it is fixed when the server starts."""
     has_log: ClassVar[bool] = False
@@ -174,6 +203,13 @@ class Engine(ABC):
         """
 
     @abstractmethod
+    def describe(self, client: ServerClient) -> Facts:
+        """Facts of a server of which a person says that it is this engine, whatever else tells of it.
+
+        Raises ServerProblem when the engine's API does not answer.
+        """
+
+    @abstractmethod
     def health(self, client: ServerClient) -> Health:
         """Raises ServerProblem when the server does not answer at all."""
 
@@ -198,6 +234,10 @@ class Engine(ABC):
         `app.ceiling.sources.from_document` must know the document: an answer of Ollama's /api/show, or a config.json.
         May raise ServerProblem.
         """
+        return None
+
+    def runs_on(self, document: Mapping[str, Any]) -> str | None:  # most servers work themselves
+        """The host of another operator that works on a model, by the server's own `document` about it."""
         return None
 
     def read_log(self, text: str) -> Sequence[Logged]:

@@ -13,13 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar
+from urllib.parse import quote
 
-from app.engines import _llamacpp_load, _llamacpp_log
+from app.engines import _llamacpp_args, _llamacpp_load, _llamacpp_log
 from app.engines._chunk import count, mapping
 from app.engines._counting import Exported, Exporting
 from app.engines._health import busy_health, health_of
 from app.engines._models import file_stem, quantization_in, quantization_of_ftype, shown_name
-from app.engines._probing import string
+from app.engines._probing import object_at, string
 from app.engines.base import Ask, Facts, Health, Loaded, Logged, ModelFacts
 from app.engines.openai import listed
 from app.errors import ServerProblem, Trouble
@@ -44,6 +45,9 @@ _EXPORTED = Exported(
 )
 
 
+_LOADED = ("loaded", "sleeping")
+
+
 class LlamaCpp(Exporting):
     exported: ClassVar[Exported] = _EXPORTED
     key: ClassVar[str] = "llama.cpp"
@@ -66,14 +70,37 @@ class LlamaCpp(Exporting):
             if problem.trouble is Trouble.NEEDS_KEY:
                 raise problem
             # a build without /props
-            return self._told({}, listed(client))
+            return self.describe(client)
         try:
             props = answer.json()
         except ServerProblem:  # no JSON: another server
             return None
         if not isinstance(props, dict) or not (_is_llamacpp(answer) or {"build_info", "model_path"} <= props.keys()):
             return None
+        if props.get("role") == "router":
+            return self._routed(client, props)
         return self._told(props, listed(client))
+
+    def describe(self, client: ServerClient) -> Facts:
+        return self._told({}, listed(client))
+
+    def _routed(self, client: ServerClient, props: Mapping[str, Any]) -> Facts:
+        """Of a router, which starts a server of its own for each model: those that run come first.
+
+        A model that does not run is never asked, since asking would start it.
+        """
+        models = []
+        for identifier, entry in listed(client).items():
+            is_loaded = mapping(entry.get("status")).get("value") in _LOADED
+            own = object_at(client, _of_model("/props", identifier)) if is_loaded else {}
+            models.append(_routed_model(identifier, entry, own, is_loaded))
+        models.sort(key=lambda model: not model.is_loaded)
+        return Facts(
+            engine=self.key,
+            engine_version=string(props.get("build_info")),
+            models=tuple(models),
+            notes=() if models else (_("The server offers no model: load one first."),),
+        )
 
     def _told(self, props: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> Facts:
         context = count(mapping(props.get("default_generation_settings")).get("n_ctx")) or None
@@ -93,7 +120,7 @@ class LlamaCpp(Exporting):
         if not health.ready:
             return health
         try:
-            return busy_health([_busy_slots(client.get("/slots"))])
+            return busy_health([_busy_slots(client.get(self._state_path(client, "/slots")))])
         except ServerProblem as problem:
             if problem.trouble is not Trouble.TIMEOUT:
                 raise
@@ -102,9 +129,11 @@ class LlamaCpp(Exporting):
 
     def prompt_tokens(self, client: ServerClient, ask: Ask) -> int | None:
         messages = self._required(ask, CacheDefeat.SWITCH)["messages"]
+        model = {} if client.model is None else {"model": client.model}
         try:
-            prompt = client.post_json("/apply-template", {"messages": messages})["prompt"]
-            tokens = client.post_json("/tokenize", {"content": prompt, "add_special": True, "parse_special": True})
+            prompt = client.post_json("/apply-template", {**model, "messages": messages})["prompt"]
+            asked = {**model, "content": prompt, "add_special": True, "parse_special": True}
+            tokens = client.post_json("/tokenize", asked)
             return len(tokens["tokens"])
         except (ServerProblem, KeyError, TypeError):  # a build without it: unknown
             return None
@@ -117,8 +146,11 @@ class LlamaCpp(Exporting):
 
     def load(self, client: ServerClient) -> Mapping[str, float]:
         """By its slots: reading /metrics this often would leave the two speeds there empty for whoever draws them."""
-        busy = _busy_slots(client.get("/slots"))
+        busy = _busy_slots(client.get(self._state_path(client, "/slots")))
         return {} if busy is None else {"requests_running": float(busy)}
+
+    def _state_path(self, client: ServerClient, path: str) -> str:
+        return path if client.model is None else _of_model(path, client.model)
 
     def _fields(self, ask: Ask) -> dict[str, Any]:
         return {self.cache_switch: ask.reuse_cache, "ignore_eos": True}
@@ -175,6 +207,28 @@ def _model(identifier: str, entry: Mapping[str, Any], props: Mapping[str, Any], 
         size_bytes=count(meta.get("size")),
         parameters=count(meta.get("n_params")),
         file_path=path,
+    )
+
+
+def _of_model(path: str, model: str) -> str:
+    """The router's question about one model, which is not to load it."""
+    return f"{path}?model={quote(model, safe='')}&autoload=false"
+
+
+def _routed_model(identifier: str, entry: Mapping[str, Any], props: Mapping[str, Any], is_loaded: bool) -> ModelFacts:
+    """By its own /props where it runs, and by the command line that the router has for it."""
+    args = mapping(entry.get("status")).get("args")
+    line = _llamacpp_args.read(args if isinstance(args, list) else ())
+    context = count(mapping(props.get("default_generation_settings")).get("n_ctx")) or None
+    slots = count(props.get("total_slots")) or None
+    model = _model(identifier, entry, props, context)
+    return replace(
+        model,
+        quantization=model.quantization or quantization_in(file_stem(identifier)) or line.quantization,
+        context_tokens=model.context_tokens or line.context_tokens,
+        file_path=model.file_path or line.file_path or string(entry.get("path")),
+        settings={**line.settings, **({} if slots is None else {"parallel": slots})},
+        is_loaded=is_loaded,
     )
 
 

@@ -14,6 +14,7 @@ from app.engines._models import file_stem, listed_models, quantization_in, shown
 from app.engines._probing import object_at, string
 from app.engines.base import Ask, Facts, Health, ModelFacts
 from app.engines.openai import OpenAI
+from app.errors import ServerProblem, Trouble
 from app.http import ServerClient
 from app.i18n import _
 from app.samples import CacheDefeat, ServerFigures
@@ -64,6 +65,7 @@ class LMStudio(OpenAI):
     path: ClassVar[str] = "/api/v0/chat/completions"
     dialect: ClassVar[Dialect] = Dialect(_as_openai, _figures)
     fixed_length: ClassVar[bool | None] = False
+    api_roots: ClassVar[tuple[str, ...]] = ("/api",)
 
     def recognise(self, client: ServerClient) -> Facts | None:
         listed, is_v1 = listed_models(object_at(client, _MODELS)), False
@@ -75,6 +77,15 @@ class LMStudio(OpenAI):
         models.sort(key=lambda model: model.context_tokens is None)
         notes = () if models else (_("LM Studio has no model: download one first."),)
         return Facts(self.key, None, tuple(models), capabilities={V1: True} if is_v1 else {}, notes=notes)
+
+    def describe(self, client: ServerClient) -> Facts:
+        facts = self.recognise(client)
+        if facts is None:  # with the problem that its list has
+            client.get(_MODELS).json()
+            raise ServerProblem(
+                _("The answer to {path} lists no models: this is no LLM server.", path=_MODELS), Trouble.NOT_LLM
+            )
+        return facts
 
     def health(self, client: ServerClient) -> Health:
         answer = client.get(_MODELS)
@@ -112,15 +123,22 @@ def _listed_v1(client: ServerClient) -> dict[str, Mapping[str, Any]] | None:
                 **entry,
                 "quantization": mapping(entry.get("quantization")).get("name"),
                 "loaded_context_length": config.get("context_length"),
+                "state": "loaded" if instances else "not-loaded",
             }
     return found
 
 
-def _model(name: str, entry: Mapping[str, Any]) -> ModelFacts:
+def _model(identifier: str, entry: Mapping[str, Any]) -> ModelFacts:
+    """Several quantizations of a model are told apart by a suffix: `google/gemma-3-12b@q4_k_m`, `@4bit`, or `@?`."""
+    key, at, suffix = identifier.rpartition("@")
+    named = quantization_in(suffix) or suffix if at and suffix != "?" else None
+    name = key if at else identifier
+    state = string(entry.get("state"))
     return ModelFacts(
-        id=name,
+        id=identifier,
         name=shown_name(name),
-        quantization=string(entry.get("quantization")) or quantization_in(file_stem(name)),
+        quantization=string(entry.get("quantization")) or named or quantization_in(file_stem(name)),
         context_tokens=count(entry.get("loaded_context_length")) or None,
         max_context_tokens=count(entry.get("max_context_length")) or None,
+        is_loaded=None if state is None else state == "loaded",
     )

@@ -7,6 +7,7 @@ The last line of a stream counts and times the request (nanoseconds, zeros left 
 * A prompt that is too long is cut in silence, unless `truncate` is false and the version knows it.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -19,15 +20,18 @@ from app.engines._figures import Stated, ms_of
 from app.engines._health import health_of
 from app.engines._models import listed_models, quantization_in, shown_name
 from app.engines._playing import ChatEngine
-from app.engines._probing import string
+from app.engines._probing import object_at, string
 from app.engines.base import Ask, Counters, Facts, Health, ModelFacts
-from app.errors import ServerProblem
+from app.errors import ServerProblem, Trouble
 from app.http import ServerClient
 from app.i18n import _, marked
 from app.samples import CacheDefeat, ServerFigures, Trace
 
 _NS_PER_SECOND = 1e9
 _DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
+CLOUD = "ollama.com"
+"""Where models run whose names end in `cloud`."""
+_CLOUD = re.compile(r"[:-]cloud$", re.IGNORECASE)
 _COUNTS = (*_DURATIONS, "prompt_eval_count", "prompt_eval_cached_count", "eval_count")
 
 
@@ -87,21 +91,25 @@ class Ollama(ChatEngine):
     path: ClassVar[str] = "/api/chat"
     dialect: ClassVar[Dialect] = Dialect(_as_openai, _figures)
     sets_context: ClassVar[bool] = True
+    api_roots: ClassVar[tuple[str, ...]] = ("/api",)
 
     def recognise(self, client: ServerClient) -> Facts | None:
         # several others have /api/version too; only Ollama says its name
-        if b"Ollama is running" not in client.get("/").body:
-            return None
-        loaded = _loaded(client)
-        models = [
-            _model(name, entry, loaded.get(name, {}))
-            for name, entry in (listed_models(client.get_json("/api/tags")) or {}).items()
-            if not _embeds(entry)
-        ]
-        models.sort(key=lambda model: model.id not in loaded)
+        return self.describe(client) if b"Ollama is running" in client.get("/").body else None
+
+    def describe(self, client: ServerClient) -> Facts:
+        """Its list of models is all that is needed: a proxy may hide the rest."""
+        tags = client.get_json("/api/tags")
+        if not isinstance(tags, dict):
+            raise ServerProblem(
+                _("The answer to {path} lists no models: this is no LLM server.", path="/api/tags"), Trouble.NOT_LLM
+            )
+        listed, loaded = listed_models(tags) or {}, _loaded(client)
+        models = [_model(name, entry, loaded.get(name, {})) for name, entry in listed.items() if not _embeds(entry)]
+        models.sort(key=lambda model: (model.runs_on is not None, model.id not in loaded))
         return Facts(
             engine=self.key,
-            engine_version=string(mapping(client.get_json("/api/version")).get("version")),
+            engine_version=string(object_at(client, "/api/version").get("version")),
             models=tuple(models),
             notes=tuple(_notes(loaded)) if models else (_("The server has no model: pull one first."),),
         )
@@ -111,6 +119,9 @@ class Ollama(ChatEngine):
 
     def model_document(self, client: ServerClient, model_id: str) -> Mapping[str, Any] | None:
         return mapping(client.post_json("/api/show", {"model": model_id})) or None
+
+    def runs_on(self, document: Mapping[str, Any]) -> str | None:
+        return _remote_host(document)
 
     def counters(self, client: ServerClient) -> Counters | None:
         """It counts nothing, but tells where the models in memory are."""
@@ -155,7 +166,7 @@ ENGINE = Ollama()
 
 def _loaded(client: ServerClient) -> dict[str, Mapping[str, Any]]:
     """The models in memory, by name with and without the tag that goes without saying."""
-    found = listed_models(client.get_json("/api/ps")) or {}
+    found = listed_models(object_at(client, "/api/ps")) or {}
     return {**found, **{name.removesuffix(":latest"): entry for name, entry in found.items()}}
 
 
@@ -174,7 +185,16 @@ def _model(name: str, entry: Mapping[str, Any], loaded: Mapping[str, Any]) -> Mo
         quantization=level if level not in (None, "unknown") else quantization_in(name),
         context_tokens=count(loaded.get("context_length")) or None,
         max_context_tokens=count(details.get("context_length")) or None,
+        digest=string(entry.get("digest")),
+        runs_on=_remote_host(entry) or (CLOUD if _CLOUD.search(name) else None),
     )
+
+
+def _remote_host(entry: Mapping[str, Any]) -> str | None:
+    """The host that the server sends requests for a model on to; where it names but a model there, Ollama's own."""
+    if (address := string(entry.get("remote_host"))) is not None:
+        return address.partition("://")[2].partition("/")[0].rpartition("@")[2] or address
+    return CLOUD if string(entry.get("remote_model")) else None
 
 
 def _notes(loaded: Mapping[str, Mapping[str, Any]]) -> list[str]:

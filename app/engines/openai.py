@@ -8,9 +8,10 @@ from app.engines._chunk import count
 from app.engines._health import health_of
 from app.engines._models import file_stem, listed_models, quantization_in, shown_name
 from app.engines._playing import ChatEngine
-from app.engines.base import Ask, Facts, Health, ModelFacts
+from app.engines._probing import string
+from app.engines.base import API_PREFIX, Ask, Facts, Health, ModelFacts
 from app.errors import ServerProblem, Trouble
-from app.http import ServerClient
+from app.http import DEFAULT_API_PREFIX, ServerClient
 from app.i18n import _
 
 CHAT = "/v1/chat/completions"
@@ -32,15 +33,36 @@ class OpenAI(ChatEngine):
     """It states in each event, when asked to, how many tokens there are so far: an event may hold several."""
 
     def recognise(self, client: ServerClient) -> Facts | None:
+        return self.describe(client)
+
+    def describe(self, client: ServerClient) -> Facts:
+        problem: ServerProblem | None = None
+        for prefix in client.api_prefixes:
+            client.api_prefix = prefix
+            try:
+                return self._described(client)
+            except ServerProblem as error:
+                if error.trouble is not Trouble.NOT_LLM:
+                    raise
+                problem = problem or error
+        client.api_prefix = client.api_prefixes[0]
+        assert problem is not None, "there is at least one place to look at"
+        raise problem
+
+    def _described(self, client: ServerClient) -> Facts:
+        """What is below the client's present prefix. Raises ServerProblem."""
         answer = client.get(MODELS)
+        capabilities = {API_PREFIX: client.api_prefix} if client.api_prefix != DEFAULT_API_PREFIX else {}
         if answer.status in _NO_LIST and _has_chat(client):
-            return Facts(self.key, None, (), notes=(_("The server does not list its models."),))
-        listed = listed_models(answer.json())
-        if listed is None:
-            raise ServerProblem(
-                _("The answer to {path} lists no models: this is no LLM server.", path=MODELS), Trouble.NOT_LLM
+            return Facts(
+                self.key, None, (), capabilities=capabilities, notes=(_("The server does not list its models."),)
             )
-        return self._facts(listed)
+        models = listed_models(answer.json())
+        if models is None:
+            raise ServerProblem(
+                _("The answer to {path} lists no models: this is no LLM server.", path=answer.path), Trouble.NOT_LLM
+            )
+        return self._facts(models, capabilities=capabilities)
 
     def _facts(
         self,
@@ -54,8 +76,8 @@ class OpenAI(ChatEngine):
         models = tuple(model_facts(identifier, entry) for identifier, entry in listed.items())
         if context is not None:
             models = tuple(replace(model, context_tokens=context) for model in models)
-        elif models:
-            context = models[0].context_tokens
+        elif len(contexts := {model.context_tokens for model in models}) == 1:
+            (context,) = contexts
         return Facts(
             engine=self.key,
             engine_version=version,
@@ -97,8 +119,14 @@ def listed(client: ServerClient) -> dict[str, Mapping[str, Any]]:
 
 def model_facts(identifier: str, entry: Mapping[str, Any]) -> ModelFacts:
     context = next((count(entry.get(key)) for key in _CONTEXT_KEYS if count(entry.get(key))), None)
+    root = string(entry.get("root"))
     return ModelFacts(
-        identifier, shown_name(identifier), quantization_in(file_stem(identifier)), context_tokens=context
+        identifier,
+        shown_name(identifier),
+        quantization_in(file_stem(identifier)),
+        context_tokens=context,
+        # what is served under a name of the server's own choice
+        file_path=None if root == identifier else root,
     )
 
 

@@ -51,8 +51,9 @@ class SGLang(Exporting):
         if told is None:
             return None
         kv_type = string(told.get("kv_cache_dtype"))
+        path = string(told.get("model_path"))
         return self._facts(
-            listed(client),
+            {name: {"root": path, **entry} for name, entry in listed(client).items()},
             string(told.get("version")),
             count(told.get("context_length")) or None,
             settings={} if kv_type in (None, "auto") else {"kv_type_k": kv_type, "kv_type_v": kv_type},

@@ -15,7 +15,7 @@ from app.errors import BadInput, ServerProblem, Trouble
 from app.http import chunked, problems
 from app.http.network import Deadline, GuardedBackend, SocketStream
 from app.http.text import ServerText, is_html
-from app.http.url import normalise_base_url
+from app.http.url import DEFAULT_API_PREFIX, api_prefixes, normalise_base_url
 from app.i18n import _
 from app.settings import Settings
 
@@ -108,12 +108,28 @@ class Exchange:
 class ServerClient:
     """Keeps one connection warm. Not for use by several threads at once: each stream has its own client.
 
-    `base_url` as `normalise_base_url` gives it; endpoint paths are appended to it. Redirects are not followed, proxy
-    settings of the environment are not used: what is measured is the server itself.
+    `url` as a person types it; endpoint paths are appended to its `base_url`, and those of OpenAI's API, which callers
+    write with `/v1`, are below `api_prefix`. Redirects are not followed, proxy settings of the environment are not
+    used: what is measured is the server itself.
     """
 
-    def __init__(self, base_url: str, api_key: str | None, settings: Settings) -> None:
-        self.base_url = normalise_base_url(base_url)
+    def __init__(
+        self,
+        url: str,
+        api_key: str | None,
+        settings: Settings,
+        *,
+        api_prefix: str | None = None,
+        model: str | None = None,
+    ) -> None:
+        self.base_url = normalise_base_url(url)
+        prefixes = api_prefixes(url)
+        self.api_prefixes = prefixes if api_prefix is None else tuple(dict.fromkeys((api_prefix, *prefixes)))
+        """Where the API may be, for a probe to find out; `api_prefix` is where one found it before."""
+        self.api_prefix = self.api_prefixes[0]
+        self.model = model
+        """The model that questions after the server's state are about, where it answers for each by itself."""
+        self._remembered: dict[str, Answer] | None = None
         self.settings = settings
         self.text = ServerText(api_key)
         self._api_key = api_key
@@ -134,7 +150,21 @@ class ServerClient:
 
     def get(self, path: str) -> Answer:
         """Whatever comes back. Raises ServerProblem only when nothing does."""
-        return self._whole("GET", path, None)
+        if self._remembered is None:
+            return self._whole("GET", path, None)
+        place = self._place(path)
+        if place not in self._remembered:
+            self._remembered[place] = self._whole("GET", path, None)
+        return self._remembered[place]
+
+    @contextmanager
+    def asking_once(self) -> Iterator[None]:
+        """For as long as this lasts, `get` asks for each path once: a probe is one look at a server."""
+        self._remembered = {}
+        try:
+            yield
+        finally:
+            self._remembered = None
 
     def post(self, path: str, body: Any) -> Answer:
         """As `get`, with a JSON body."""
@@ -160,7 +190,11 @@ class ServerClient:
 
     def sibling(self) -> "ServerClient":
         """Another connection to the same server, for one more stream at the same time."""
-        return ServerClient(self.base_url, self._api_key, self.settings)
+        return ServerClient(self.base_url, self._api_key, self.settings, api_prefix=self.api_prefix, model=self.model)
+
+    def parent(self, url: str) -> "ServerClient":
+        """A connection to what is above the base URL, with the same key."""
+        return ServerClient(url, self._api_key, self.settings)
 
     def close(self) -> None:
         """Ends the connection, and with it whatever is still being read."""
@@ -177,11 +211,17 @@ class ServerClient:
         with self._exchange(method, path, body, timeout_s) as exchange:
             return exchange.answer()
 
+    def _place(self, path: str) -> str:
+        """The path as this server has it."""
+        is_api = path.startswith(f"{DEFAULT_API_PREFIX}/")
+        return self.api_prefix + path.removeprefix(DEFAULT_API_PREFIX) if is_api else path
+
     @contextmanager
     def _exchange(
         self, method: str, path: str, body: Any, timeout_s: float, headers: Mapping[str, str] | None = None
     ) -> Iterator[Exchange]:
         """`timeout_s` bounds everything from here on, until somebody moves the deadline."""
+        path = self._place(path)
         self._deadline.set(timeout_s)
         exchange, response = self._send(method, path, body, timeout_s, headers or {})
         try:

@@ -8,12 +8,15 @@ import httpx
 from app.errors import BadInput
 from app.i18n import _
 
+_CHAT = re.compile(r"/(chat/completions|completions|responses|embeddings)$", re.IGNORECASE)
+_VERSION = re.compile(r"/v\d+$", re.IGNORECASE)
+DEFAULT_API_PREFIX = "/v1"
 _ENDPOINTS = re.compile(
-    r"(/v1)?/(chat/completions|completions|responses|embeddings)"
-    r"|/v1/models"
-    r"|/api/(chat|generate|tags|version|show|ps|v0/models)"
+    r"(?:(/v1)?/(chat/completions|completions|responses|embeddings)"
+    r"|(/v1)?/models"
+    r"|/api/(chat|generate|tags|version|show|ps|v0/models|v0/chat/completions|v0|v1/chat)"
     r"|/(props|slots|health|metrics|completion|apply-template|tokenize)"
-    r"|/v1",
+    r"|/v1)$",
     re.IGNORECASE,
 )
 
@@ -21,7 +24,8 @@ _ENDPOINTS = re.compile(
 def normalise_base_url(text: str) -> str:
     """The part of a URL that every endpoint path (`/v1/models`, ...) is appended to, without a trailing slash.
 
-    A missing scheme means `http://`; a trailing `/v1` and known endpoint paths are cut off, other path prefixes stay.
+    A missing scheme means `http://`; a trailing `/v1` and known endpoint paths are cut off, other path prefixes stay,
+    another version of an API (`/api/v3`) among them.
     Raises BadInput for what can be no server's address.
 
     >>> normalise_base_url("localhost:8080/v1/"), normalise_base_url("https://example.org/llm/v1/chat/completions")
@@ -53,6 +57,24 @@ def normalise_base_url(text: str) -> str:
     return f"{scheme}://{netloc}{_without_endpoint(url.raw_path.decode('ascii'))}"
 
 
+def api_prefixes(text: str) -> tuple[str, ...]:
+    """Where below the base URL of `text` OpenAI's API may be, the likeliest place first.
+
+    A URL that ends in a version (`/v3`) is the API itself, and one that ends in `chat/completions` says where it is;
+    elsewhere it is at `/v1`, or else at the base URL.
+
+    >>> api_prefixes("box:8080"), api_prefixes("box:8080/api/v3"), api_prefixes("box:8080/chat/completions")
+    (('/v1', ''), ('',), ('', '/v1'))
+    """
+    if _VERSION.search(httpx.URL(normalise_base_url(text)).path):
+        return ("",)
+    path = text.strip().rstrip("/")
+    chat = _CHAT.search(path)
+    if chat is not None and not _VERSION.search(path[: chat.start()]):
+        return ("", DEFAULT_API_PREFIX)
+    return (DEFAULT_API_PREFIX, "")
+
+
 def is_loopback(base_url: str) -> bool:
     """Whether the URL names this very machine.
 
@@ -68,7 +90,5 @@ def is_loopback(base_url: str) -> bool:
 
 def _without_endpoint(path: str) -> str:
     path = path.partition("?")[0].rstrip("/")
-    for match in _ENDPOINTS.finditer(path):
-        if match.end() == len(path):
-            return _without_endpoint(path[: match.start()])
-    return path
+    match = _ENDPOINTS.search(path)
+    return path if match is None else _without_endpoint(path[: match.start()])

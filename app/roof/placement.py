@@ -10,6 +10,7 @@ from app.ceiling.offload import Offload
 from app.ceiling.traffic import Step, step
 from app.ceiling.types import KV_BITS, UNKNOWN, KvTypes, kv_bits
 from app.command_line import parse_flags, with_flags
+from app.configuration import runs_elsewhere
 from app.hardware.profile import MEASURED
 from app.i18n import _, joined, translated
 from app.models import Config
@@ -139,6 +140,12 @@ def resolve_placement(
 
     `gpu_share`: of 1, in the memory of cards as the server said during a run; what a person stated outranks it.
     """
+    if host := runs_elsewhere(config.settings):
+        return Unknown(
+            _("The model runs at {host}, so nothing is known of the hardware that it runs on.", host=host),
+            _("Measure a model that the server runs itself."),
+            "configuration",
+        )
     if model_geometry is not None and model_geometry.geometry.weights is None and model_geometry.geometry.assumptions:
         return Unknown(
             _(

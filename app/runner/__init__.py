@@ -6,16 +6,16 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from sqlmodel import Session
 
 from app import bench, engines
 from app.bench import Stop
 from app.db import Database
-from app.engines.base import Facts
+from app.engines.base import STATED_ENGINE, Facts
 from app.errors import BadInput, Busy, Cancelled, Conflict, RoofmarkError
 from app.i18n import _, marked
 from app.models import Run, new_public_id
@@ -240,10 +240,18 @@ class Runner:
 
     # --- servers ---
 
-    def probe(self, base_url: str, api_key: str | None, engine: str | None = None) -> Facts:
-        """What the server at `base_url` is. Raises ServerProblem, BadInput, Busy."""
-        with self._reaching_out(), engines.open_client(base_url, api_key, self._settings) as client:
-            return engines.probe(client, engine)
+    def probe(
+        self,
+        url: str,
+        api_key: str | None,
+        engine: str | None = None,
+        *,
+        is_believed: bool = True,
+        capabilities: Mapping[str, Any] | None = None,
+    ) -> Facts:
+        """What the server at `url` is; `is_believed` as for `engines.probe`. Raises ServerProblem, BadInput, Busy."""
+        with self._reaching_out(), engines.open_client(url, api_key, self._settings, capabilities) as client:
+            return engines.probe(client, engine, is_believed=is_believed)
 
     def discover(self) -> Sequence[tuple[str, Facts]]:
         """Servers on the well-known ports of this machine. Raises Busy."""
@@ -265,7 +273,10 @@ class Runner:
         with self._database.read() as session:
             server = servers.server(session, server_slug)
         key = Secrets(self._settings).api_key(server.api_key_encrypted)
-        facts = self.probe(server.base_url, key, server.engine)
+        is_believed = STATED_ENGINE in server.capabilities
+        facts = self.probe(
+            server.base_url, key, server.engine, is_believed=is_believed, capabilities=server.capabilities
+        )
         assert server.id is not None
         with self._database.write() as session:
             servers.remember(session, server.id, facts=facts_json(facts), capabilities=facts.capabilities, anew=True)

@@ -6,7 +6,7 @@ from typing import Any
 from app.bench import BusyCheck, Prepared, work_of_others
 from app.compare import soundness
 from app.counted import Counted
-from app.engines.base import FROM_LOG, Counters
+from app.engines.base import FROM_LOG, LOG_OVERLAP, Counters
 from app.i18n import marked
 from app.metrics.beside import stated
 from app.metrics.sensed import BUSY_CPU_SHARE
@@ -93,6 +93,8 @@ def after(
         _judge_foreign_load(busy_check.disturbance(), checks, warnings, unsound)
     if sentence := told_by_log(complete):
         checks.append(sentence)
+    if sentence := overlap_in_log(complete):
+        warnings.append(sentence)
     _judge_counters(taken, began, ended, checks, warnings, unsound)
     told = {each.name for each in counted}
     server = [*counted, *(each for each in stated(taken) if each.name not in told)]
@@ -149,6 +151,19 @@ def _judge_foreign_load(
             "again.",
             share=100 * share,
         )
+    )
+
+
+def overlap_in_log(complete: Sequence[Sample]) -> str | None:
+    """For how many samples the log's figures may be another request's, or hold its time."""
+    raws = [sample.trace.server.raw for sample in complete if sample.trace.server is not None]
+    overlapping = sum(LOG_OVERLAP in raw for raw in raws)
+    if not overlapping:
+        return None
+    return marked(
+        "In the server's log other requests ran at the same time as {samples}: their times hold one another's, and "
+        "which line is whose is known by their order only.",
+        samples=plural(overlapping, "sample"),
     )
 
 

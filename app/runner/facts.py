@@ -30,7 +30,8 @@ _ROOM = 1.25
 def facts_json(facts: Facts) -> dict[str, Any]:
     """As kept in `Server.facts`; capabilities are kept apart."""
     kept = asdict(facts)
-    kept.pop("capabilities")
+    for elsewhere in ("capabilities", "base_url"):
+        kept.pop(elsewhere)
     return kept
 
 
@@ -38,20 +39,46 @@ def chosen_model(facts: Facts, wanted: str | None) -> ModelFacts | None:
     """The model to measure; None when the server lists none and none was named. Raises ServerProblem."""
     if not facts.models:
         return ModelFacts(id=wanted, name=wanted) if wanted else None
-    found = facts.model(wanted)
-    if found is None:
-        offered = ", ".join(model.name for model in facts.models[:8])
+    model = facts.model(wanted)
+    offered = ", ".join(model.id for model in facts.models[:8])
+    if model is None and wanted is None:
+        raise ServerProblem(
+            _(
+                "Every model of the server runs elsewhere. Name one to measure it all the same: {offered}.",
+                offered=offered,
+            ),
+            Trouble.UNKNOWN_MODEL,
+        )
+    if model is None:
         raise ServerProblem(
             _("The server has no model {wanted!r}. It offers: {offered}.", wanted=wanted, offered=offered),
             Trouble.UNKNOWN_MODEL,
         )
-    return found
+    if wanted not in (None, model.id) and len(alike := facts.namesakes(wanted)) > 1:
+        raise ServerProblem(
+            _(
+                "{wanted!r} may be any of these models: {alike}. Give the whole id of one.",
+                wanted=wanted,
+                alike=", ".join(namesake.id for namesake in alike),
+            ),
+            Trouble.UNKNOWN_MODEL,
+        )
+    return model
+
+
+def namesakes(facts: Facts, model: ModelFacts | None) -> list[str]:
+    """The ids of other models of the server that are shown alike."""
+    if model is None:
+        return []
+    alike = (model.name, model.quantization)
+    return [other.id for other in facts.models if other.id != model.id and (other.name, other.quantization) == alike]
 
 
 def snapshot(server: Server, facts: Facts, model: ModelFacts | None) -> Snapshot:
     """What the server tells by itself outranks what a person once said."""
     said = {key: value for key, value in server.settings.items() if key not in OVERRIDES}
-    told: Mapping[str, Any] = {key: value for key, value in facts.settings.items() if value is not None}
+    of_model = {} if model is None else {**model.settings, **_identity(model)}
+    told: Mapping[str, Any] = {key: value for key, value in {**facts.settings, **of_model}.items() if value is not None}
     context = context_tokens(facts, model)
     if context is not None:
         told = {**told, "context": context}
@@ -64,6 +91,17 @@ def snapshot(server: Server, facts: Facts, model: ModelFacts | None) -> Snapshot
         settings=dict(sorted({**said, **told}.items())),
         labels=sorted(server.labels),
     )
+
+
+def _identity(model: ModelFacts) -> dict[str, Any]:
+    """Which weights they are, as far as the server tells, and who works on them."""
+    return {
+        "model_id": model.id,
+        "model_file": None if model.file_path == model.id else model.file_path,
+        "model_digest": model.digest,
+        "model_bytes": model.size_bytes,
+        "runs_on": model.runs_on,
+    }
 
 
 def contradictions(server: Server, frozen: Snapshot) -> list[str]:

@@ -1,10 +1,10 @@
 """Which request of a log is which of ours, and what the log adds to it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from app.engines.base import FROM_LOG, Logged
+from app.engines.base import FROM_LOG, LOG_OVERLAP, Logged
 from app.samples import CountSource, ServerFigures, Status, Trace
 
 
@@ -12,7 +12,8 @@ def with_log(traces: Sequence[Trace], logged: Sequence[Logged]) -> list[Trace]:
     """The traces with what the log tells of them and their stream did not; each that it tells of is marked.
 
     A request is paired by its counts. Several of the same counts pair in the order in which they ended, but only where
-    the log has exactly as many: with a stranger's among them nobody knows whose is whose.
+    the log has exactly as many: with a stranger's among them nobody knows whose is whose. Even then the order in which
+    streams that ran at once ended is but likely, so theirs are marked as overlapping.
     """
     fitting = [
         tuple(place for place, each in enumerate(logged) if trace.status is Status.OK and _fits(trace, each))
@@ -24,7 +25,9 @@ def with_log(traces: Sequence[Trace], logged: Sequence[Logged]) -> list[Trace]:
         shared = {place for each in fitting if each != places for place in each}
         if len(ours) == len(places) and not shared & set(places):
             ours.sort(key=lambda stream: traces[stream].sent_ns + (traces[stream].end_ms or 0.0) * 1e6)
-            paired.update(zip(ours, (logged[place] for place in places), strict=True))
+            several = len(ours) > 1
+            mine = (replace(logged[place], overlaps=logged[place].overlaps or several) for place in places)
+            paired.update(zip(ours, mine, strict=True))
     return [_filled(trace, paired[stream]) if stream in paired else trace for stream, trace in enumerate(traces)]
 
 
@@ -58,5 +61,7 @@ def _filled(trace: Trace, logged: Logged) -> Trace:
         changes["cached_tokens"] = logged.cached_tokens
     if trace.count_source in (None, CountSource.EVENTS) and logged.figures.output_tokens is not None:
         changes |= {"output_tokens": logged.figures.output_tokens, "count_source": CountSource.TIMINGS}
-    raw: Mapping[str, Any] = {**before.raw, FROM_LOG: sorted({*added, *changes} - {"count_source"})}
-    return replace(trace, server=replace(before, **added, raw=dict(raw)), **changes)
+    raw: dict[str, Any] = {**before.raw, FROM_LOG: sorted({*added, *changes} - {"count_source"})}
+    if logged.overlaps:
+        raw[LOG_OVERLAP] = True
+    return replace(trace, server=replace(before, **added, raw=raw), **changes)

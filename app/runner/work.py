@@ -10,22 +10,23 @@ from urllib.parse import urlsplit
 from sqlmodel import Session
 
 from app import bench, engines
-from app.bench import BusyCheck, Job, Limits, Phase, Prepared, Stop, load
+from app.bench import BusyCheck, Job, Limits, Phase, Stop, load
 from app.counted import Counted
 from app.db import Database
-from app.engines.base import Counters, Engine, Facts, ModelFacts
+from app.engines.base import STATED_ENGINE, Counters, Engine, Facts, ModelFacts
 from app.errors import Cancelled, RoofmarkError, ServerProblem
 from app.hardware.foreign_load import CpuMeter
 from app.http import ServerClient
 from app.i18n import marked
 from app.models import Server
-from app.runner import evidence, load_log, logfile, notify, sensing, workers
-from app.runner.facts import chosen_model, context_tokens, contradictions, facts_json, geometry, snapshot, with_context
+from app.runner import evidence, logfile, notify, sensing, workers
+from app.runner.facts import chosen_model, context_tokens, facts_json, with_context
+from app.runner.freezing import Freezing, model_document
 from app.runner.measuring import Listener, Measuring
 from app.samples import Status
 from app.secrets import Secrets
 from app.settings import Settings
-from app.store import configs, hardware, machines, measurements, runs, servers, suites
+from app.store import machines, measurements, runs, servers, suites
 
 log = logging.getLogger(__name__)
 
@@ -77,13 +78,18 @@ def _measured(
 
 def _measure(m: Measuring) -> str | None:
     key = Secrets(m.settings).api_key(m.server.api_key_encrypted)
-    with engines.open_client(m.server.base_url, key, m.settings) as client:
+    with engines.open_client(m.server.base_url, key, m.settings, m.server.capabilities) as client:
         engine = engines.find(m.server.engine)
         limits = Limits(m.settings.loading_timeout_s, m.settings.busy_timeout_s)
         for phase in bench.wait_until_ready(engine, client, limits, m.stop):
             m.tell(phase)
         facts, capabilities = _probed(m, client)
         model = chosen_model(facts, m.run.plan.get("model"))
+        document = model_document(engine, client, model)
+        if model is not None and (host := model.runs_on or engine.runs_on(document or {})):
+            model, m.is_here = replace(model, runs_on=host), False
+        if model is not None and model.is_loaded is not None:
+            client.model = model.id
         facts = with_context(facts, engine, model, m.server.settings.get("context"), m.suite)
         job = Job(
             engine=engine,
@@ -96,7 +102,8 @@ def _measure(m: Measuring) -> str | None:
         )
         prepared = bench.prepare(job)
         m.busy_check = BusyCheck(CpuMeter(_port(client.base_url))) if m.is_here else None
-        _freeze(m, engine, facts, model, _model_document(engine, client, model), prepared)
+        freezing = Freezing(m, engine, client, facts, model, document)
+        freezing.begin(prepared)
         before, is_whole = bench.counters(engine, client), False
         try:
             with (
@@ -116,10 +123,14 @@ def _measure(m: Measuring) -> str | None:
                     else:
                         m.load += sensing.during(step, load_watch)
                         m.keep(sensing.sensed(step, watch), prepared)
+                        freezing.after_a_round()
                 is_whole = True
+                if sentence := freezing.answered_by_another():
+                    m.warn(sentence)
                 if log_file is not None and log_file.doubt:
                     m.warn(log_file.doubt)
         finally:
+            freezing.end()
             # of a round that was broken off the server has counted what nobody here has seen
             after = bench.counters(engine, client) if is_whole else None
             notes = () if m.stop.requested else _notes(job)
@@ -138,49 +149,12 @@ def _probed(m: Measuring, client: ServerClient) -> tuple[Facts, Mapping[str, Any
 
     Asked anew for each run: a server may have been restarted with another model since.
     """
-    facts = engines.probe(client, m.server.engine)
+    is_believed = STATED_ENGINE in m.server.capabilities
+    facts = engines.probe(client, m.server.engine, is_believed=is_believed)
     with m.database.write() as session:
         servers.remember(session, m.run.server_id, facts=facts_json(facts), capabilities=facts.capabilities)
         known = session.get(Server, m.run.server_id)
         return facts, dict(known.capabilities) if known else facts.capabilities
-
-
-def _model_document(engine: Engine, client: ServerClient, model: ModelFacts | None) -> Mapping[str, Any] | None:
-    """Without it there may be no ceiling, but there is a run."""
-    try:
-        return engine.model_document(client, model.id) if model else None
-    except ServerProblem:
-        log.info("the server does not describe its model", exc_info=True)
-        return None
-
-
-def _freeze(
-    m: Measuring,
-    engine: Engine,
-    facts: Facts,
-    model: ModelFacts | None,
-    document: Mapping[str, Any] | None,
-    prepared: Prepared,
-) -> None:
-    shape, doubts = geometry(m.server, model, document)
-    logged = load_log.settings_of_log(m.server.log_path, engine, model, m.server.settings, shape)
-    frozen = snapshot(m.server, replace(facts, settings={**logged, **facts.settings}), model)
-    warnings = [*facts.notes, *contradictions(m.server, frozen), *doubts]
-    found = evidence.before(prepared, warnings, m.busy_check.look_before(m.stop) if m.busy_check else None)
-    m.planned = m.suite.sample_count(prepared.fitting)
-    with m.database.write() as session:
-        config = configs.freeze(session, m.run.server_id, frozen, shape, source=m.server.engine)
-        runs.beat(
-            session,
-            m.run_id,
-            config_id=config.id,
-            hardware=hardware.freeze(session, m.run),
-            evidence=found,
-            samples_planned=m.planned,
-            main_point_key=prepared.cases[0][0].point.key,
-            progress={"phase": marked("Measuring."), "step": bench.step(m.suite, prepared.fitting, 0)},
-        )
-    m.run.evidence = found
 
 
 def _conclude(

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from sqlmodel import Session
 
 from app import units
+from app.configuration import runs_elsewhere
 from app.errors import NotFound
 from app.i18n import marked
 from app.metrics import metrics
@@ -19,6 +20,7 @@ from app.suites import Case
 
 TITLES = {Option.MACHINE: marked("Machine"), Option.LABELS: marked("Labels"), Option.FLAGS: marked("Further settings")}
 """Of what is a fact when it is ticked; note and prompt stand by themselves."""
+ELSEWHERE = marked("another operator's hardware")
 
 
 def facts(config: Config, model: Model, held: Sequence[MachineDevice]) -> Iterator[Fact]:
@@ -26,6 +28,8 @@ def facts(config: Config, model: Model, held: Sequence[MachineDevice]) -> Iterat
     if quantization := neutral.word(model.quantization):
         yield Fact("Quantization", quantization)
     yield Fact("Engine", neutral.engine(config))
+    if runs_elsewhere(config.settings):
+        yield Fact("Runs on", ELSEWHERE)
     if hardware := neutral.hardware(held):
         yield Fact("Hardware", hardware)
     for title, value in neutral.settings(config.settings):

@@ -7,6 +7,7 @@ from sqlmodel import Session
 
 from app.compare import Comparison, compare
 from app.compare.result import Ceiling, Cell, Distribution, PointRows, Subject
+from app.configuration import model_names, weights_told_apart
 from app.errors import BadInput
 from app.i18n import _, marked
 from app.metrics import NULL_REASONS
@@ -14,6 +15,7 @@ from app.models import Config, Machine, Model, Run
 from app.share import circumstances, neutral
 from app.share.options import Option
 from app.store import hardware
+from app.store.continuation import snapshot_of
 from app.store.runs import circumstances_of
 from app.suites import Case
 
@@ -63,6 +65,8 @@ def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
         told["Suite"] = neutral.suite(run.suite_key)
         words = circumstances.own_words(run, machine, config, ())
         sides.append(Side(subject.letter, run, machine, config, model, told, words))
+    if _are_namesakes(sides):
+        sides = [replace(side, facts={**side.facts, "Model": f"{side.facts['Model']} {side.letter}"}) for side in sides]
     titles = _distinct(sides)
     return Compared(
         comparison=Comparison(
@@ -103,8 +107,16 @@ def _distinct(sides: Sequence[Side]) -> list[str]:
     ]
 
 
+def _are_namesakes(sides: Sequence[Side]) -> bool:
+    """Whether one name is that of different models, whose whole ids are nobody else's business."""
+    snapshots = [snapshot_of(side.config, side.model) for side in sides]
+    if len({side.title for side in sides}) > 1:
+        return False
+    return len(set(model_names(snapshots))) > 1 or bool(weights_told_apart(snapshots, is_one_server=False))
+
+
 def _short(title: str, value: str) -> str:
-    return value if title in ("Engine", "Hardware", "Suite") else f"{title} {value}"
+    return value if title in ("Model", "Engine", "Hardware", "Suite") else f"{title} {value}"
 
 
 def differing(sides: Sequence[Side]) -> list[str]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from app.configuration import SETTINGS, setting_title, show
+from app.configuration import IDENTITY, SETTINGS, setting_title, show
 from app.hardware.catalogue import built_in
 from app.i18n import marked
 from app.models import Config, Model
@@ -89,6 +89,8 @@ def known_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """Those with a known meaning and a value of its kind."""
     found = {}
     for key, setting in SETTINGS.items():
+        if key in IDENTITY:
+            continue
         value = values.get(key)
         is_number = setting.type is int and isinstance(value, int) and not isinstance(value, bool)
         if is_number or (setting.choices and value in setting.choices):
@@ -97,8 +99,8 @@ def known_settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def own_settings(values: Mapping[str, Any]) -> str:
-    """All others, in a person's own words."""
-    known = known_settings(values)
+    """All others, in a person's own words; not the names that files and models have on their server."""
+    known = {*known_settings(values), *IDENTITY}
     return "; ".join(
         f"{setting_title(key)} {show(value)}" for key, value in values.items() if key not in known and value is not None
     )

@@ -6,6 +6,7 @@ from sqlmodel import Session
 
 from app import charts
 from app.ceiling.geometry import Certainty
+from app.configuration import runs_elsewhere
 from app.db import remembered
 from app.i18n import inside, marked
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, metrics
@@ -28,7 +29,8 @@ def snapshot(session: Session, public_id: str, options: frozenset[Option] = froz
     """Raises NotFound, and BadInput for a run without any number."""
     found = remembered(session, result, public_id)
     ticked = {offer.option: offer.text for offer in _offers(found) if offer.option in options}
-    title = " on ".join(filter(None, [neutral.model_title(found.model), neutral.hardware(found.held)]))
+    where = circumstances.ELSEWHERE if runs_elsewhere(found.config.settings) else neutral.hardware(found.held)
+    title = " on ".join(filter(None, [neutral.model_title(found.model), where]))
     explained = _insight(session, found)
     tiles = tuple(_tiles(found))
     doubt = marked("an estimate, no bound") if found.roof and found.roof.certainty is Certainty.ESTIMATE else ""

@@ -8,19 +8,32 @@ from typing import Any, NamedTuple
 
 from sqlmodel import Session, col, select
 
-from app.configuration import Snapshot, told_apart
+from app.configuration import IDENTITY, Snapshot, told_apart
 from app.errors import NotFound
 from app.i18n import _, marked
 from app.kept import kept
 from app.models import FULL_GEOMETRY, Config, Machine, Model, Server
+from app.store.continuation import continued_by, snapshot_of
 
 
-def freeze(session: Session, server_id: int, snapshot: Snapshot, geometry: Mapping[str, Any], source: str) -> Config:
-    """The configuration row for `snapshot`, made when it is new for this server."""
+def freeze(
+    session: Session,
+    server_id: int,
+    snapshot: Snapshot,
+    geometry: Mapping[str, Any],
+    source: str,
+    namesakes: Collection[str] = (),
+) -> Config:
+    """The configuration row for `snapshot`, made when it is new for this server.
+
+    `namesakes`: ids of other models of the server that are shown alike; with one of them, a configuration that does not
+    say which of them it was continues with none.
+    """
     fingerprint = snapshot.fingerprint
-    found = session.exec(select(Config).where(Config.server_id == server_id, Config.fingerprint == fingerprint)).first()
+    same = select(Config).where(Config.server_id == server_id, Config.fingerprint == fingerprint)
+    found = session.exec(same).first() or continued_by(session, server_id, snapshot, namesakes)
     if found is not None:
-        _learn(session, found, geometry, source)
+        _learn(session, found, snapshot, geometry, source)
     else:
         model = _model(session, snapshot, geometry, source)
         assert model.id is not None
@@ -38,15 +51,18 @@ def freeze(session: Session, server_id: int, snapshot: Snapshot, geometry: Mappi
     return found
 
 
-def _learn(session: Session, config: Config, geometry: Mapping[str, Any], source: str) -> None:
-    """A model's geometry that was unknown when the configuration was frozen, or read without account of its keys.
-
-    The configuration stays what it is.
-    """
+def _learn(session: Session, config: Config, snapshot: Snapshot, geometry: Mapping[str, Any], source: str) -> None:
+    """What was unknown when the configuration was frozen, or read without account of its keys, and what the model is
+    called today: the configuration stays what it is, and so does its fingerprint."""
+    learned = {key: snapshot.settings[key] for key in IDENTITY if key in snapshot.settings}
+    if not learned.keys() <= config.settings.keys():
+        config.settings = {**learned, **config.settings}
+        session.add(config)
     model = session.get_one(Model, config.model_id)
     stored = model.geometry.get(FULL_GEOMETRY)
-    if FULL_GEOMETRY in geometry and (stored is None or "certainty" not in stored):
-        better = _model(session, snapshot_of(config, model), geometry, source)
+    is_better = FULL_GEOMETRY in geometry and (stored is None or "certainty" not in stored)
+    if is_better or model.name != snapshot.model:
+        better = _model(session, snapshot, geometry if is_better else model.geometry, source)
         assert better.id is not None
         config.model_id = better.id
         session.add(config)
@@ -73,23 +89,18 @@ def _model(session: Session, snapshot: Snapshot, geometry: Mapping[str, Any], so
     return found
 
 
-def snapshot_of(config: Config, model: Model) -> Snapshot:
-    return Snapshot(
-        engine=config.engine,
-        engine_version=config.engine_version,
-        model=model.name,
-        quantization=model.quantization or None,
-        settings=config.settings,
-        labels=config.labels,
-    )
-
-
 class Described(NamedTuple):
     """A configuration and the names of its server and machine."""
 
     server: str
     snapshot: Snapshot
     machine: str = ""
+    frozen_fingerprint: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """As it was frozen: what was learned of its model since is no part of it."""
+        return self.frozen_fingerprint or self.snapshot.fingerprint
 
 
 def describe(session: Session, server_slugs: Collection[str] | None = None) -> Mapping[int, Described]:
@@ -110,7 +121,7 @@ def _described(session: Session, server_slugs: frozenset[str] | None) -> Mapping
         query = query.where(col(Server.slug).in_(server_slugs))
     rows = session.exec(query).all()
     return {
-        config.id: Described(name, snapshot_of(config, model), machine)
+        config.id: Described(name, snapshot_of(config, model), machine, config.fingerprint)
         for config, model, name, machine in rows
         if config.id
     }
@@ -122,7 +133,7 @@ def particulars(session: Session, server_slugs: Collection[str]) -> dict[int, st
     Empty where there is nothing to tell apart, or only the engine, which lists name anyway.
     """
     groups: dict[tuple[str, str, str | None], dict[int, Snapshot]] = {}
-    for key, (server, snapshot, _machine) in describe(session, server_slugs).items():
+    for key, (server, snapshot, _machine, _fingerprint) in describe(session, server_slugs).items():
         bare = replace(snapshot, engine="", engine_version=None)
         groups.setdefault((server, snapshot.model, snapshot.quantization), {})[key] = bare
     return {key: " · ".join(said) for group in groups.values() for key, said in told_apart(group).items()}

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 from sqlalchemy import Text, cast, func, select
 from sqlmodel import Session, col
 
+from app.configuration import runs_elsewhere
 from app.hardware.catalogue import is_same_name
 from app.i18n import _, marked, pause
 from app.kept import kept
-from app.models import Machine, Run
+from app.models import Config, Machine, Run
 from app.store.machines import MachineDevice, Stated, device_title, devices
 from app.store.run_filter import COUNTS
 from app.units import size
@@ -51,6 +52,10 @@ def refreeze(session: Session, run: Run) -> None:
 
 
 def hardware_of(session: Session, run: Run) -> Hardware:
+    """None of the machine's where the model ran elsewhere."""
+    config = None if run.config_id is None else session.get(Config, run.config_id)
+    if config is not None and runs_elsewhere(config.settings):
+        return Hardware(())
     return as_known(run.hardware, devices(session, session.get_one(Machine, run.machine_id)))
 
 

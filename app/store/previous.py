@@ -8,7 +8,7 @@ from sqlmodel import Session, col, select
 from app.configuration import changes
 from app.models import Config, Model, Run
 from app.store import hardware
-from app.store.configs import snapshot_of
+from app.store.continuation import snapshot_of
 from app.store.run_filter import COUNTS
 
 

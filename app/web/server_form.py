@@ -24,6 +24,13 @@ def address(text: str) -> str:
     return normalise_base_url(text)
 
 
+def is_engine_stated(server: Server) -> bool:
+    """Whether a person has named its engine, rather than a probe."""
+    from app.engines.base import STATED_ENGINE  # loads the HTTP client: not at start
+
+    return STATED_ENGINE in server.capabilities
+
+
 def meant(form: Fields, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Columns of a server, with `engine` None where the probe shall find it. Raises BadInput.
 

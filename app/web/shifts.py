@@ -46,9 +46,7 @@ def news(session: Session, moment: datetime) -> list[News]:
         return []
     known = configs.describe(session)
     titles = distinct_titles({key: known[key] for key in points.used_configs}, engine_titles())
-    told = [
-        _news(each, titles[each.config_id], known[each.config_id].snapshot.fingerprint) for each in reversed(changes)
-    ]
+    told = [_news(each, titles[each.config_id], known[each.config_id].fingerprint) for each in reversed(changes)]
     return sorted(told, key=lambda each: not each.is_worse)
 
 

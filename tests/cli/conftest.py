@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from app.cli import main
 from tests.cli.processes import ROOT, Roofmark
 
 
@@ -21,5 +22,25 @@ def roofmark(tmp_path: Path) -> Roofmark:
             timeout=300,
             check=False,
         )
+
+    return call
+
+
+@pytest.fixture
+def roofmark_in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Roofmark:
+    """As `roofmark`, without a process for each command: for whatever needs many of them."""
+    monkeypatch.setenv("ROOFMARK_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("ROOFMARK_SENSORS", "false")
+
+    def call(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(sys, "argv", ["roofmark", *arguments])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capfd.readouterr()
+        return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), out, err)
 
     return call

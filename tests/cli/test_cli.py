@@ -69,9 +69,10 @@ def test_what_a_person_said_is_remembered_until_it_is_forgotten(roofmark: Roofma
 
     with serve({"/v1/chat/completions": case("S11"), **MODELS}) as replay:
         first = settings("--set", "cards=2", "--set", "kv_type_k=q8_0", "--set", "quantization=Q4_K_M")
-        assert (first["settings"], first["quantization"]) == ({"cards": 2, "kv_type_k": "q8_0"}, "Q4_K_M")
+        stated = {"cards": 2, "kv_type_k": "q8_0"}
+        assert (first["settings"], first["quantization"]) == ({**stated, "model_id": "syn-1"}, "Q4_K_M")
         assert settings() == first
-        assert settings("--set", "cards=")["settings"] == {"kv_type_k": "q8_0"}
+        assert settings("--set", "cards=")["settings"] == {"kv_type_k": "q8_0", "model_id": "syn-1"}
 
 
 def test_a_loading_server_is_waited_for_visibly(roofmark: Roofmark) -> None:

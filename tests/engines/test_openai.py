@@ -357,10 +357,11 @@ def test_probe_of_a_generic_server(connect: Connect) -> None:
     models = {"data": [{"id": "/models/tiny-Q8_0.gguf", "max_model_len": 2048}, {"id": "other"}, {"no": "id"}]}
     _, client = found(connect, {"/v1/models": Script.json(models)})
     facts = probe(client)
-    assert (facts.engine, facts.context_tokens, facts.settings) == ("openai", 2048, {"context": 2048})
-    assert [(m.id, m.name, m.quantization) for m in facts.models] == [
-        ("/models/tiny-Q8_0.gguf", "tiny", "Q8_0"),
-        ("other", "other", None),
+    # what one of them may use says nothing of the other
+    assert (facts.engine, facts.context_tokens, facts.settings) == ("openai", None, {})
+    assert [(m.id, m.name, m.quantization, m.context_tokens) for m in facts.models] == [
+        ("/models/tiny-Q8_0.gguf", "tiny", "Q8_0", 2048),
+        ("other", "other", None, None),
     ]
 
 

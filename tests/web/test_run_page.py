@@ -17,7 +17,7 @@ from app.metrics import flags_of
 from app.models import Config, Model
 from app.samples import Kind, Point, Sample, Status
 from app.store import baselines, configs, machines, runs
-from app.store.configs import snapshot_of
+from app.store.continuation import snapshot_of
 from tests.seed import made_sample, seed
 from tests.web.notebook import add_run, read, text_of
 

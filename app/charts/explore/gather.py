@@ -13,7 +13,8 @@ from app.charts.naming import distinct_titles
 from app.roof import Stand, decode_ceilings
 from app.samples import Point
 from app.store import explore as store
-from app.store.configs import Described, snapshot_of
+from app.store.configs import Described
+from app.store.continuation import snapshot_of
 from app.store.explore import Frozen, Known, Place
 
 Dress = Callable[[Known, Place, Spot], Spot]
@@ -108,7 +109,11 @@ def _spots(
 
 def _titles(frozen: Mapping[int, Frozen], known: Known, engine_titles: Mapping[str, str]) -> dict[int, str]:
     described = {
-        config_id: Described(known.server_title(each.server), snapshot_of(each.config, each.model))
+        config_id: Described(
+            known.server_title(each.server),
+            snapshot_of(each.config, each.model),
+            frozen_fingerprint=each.config.fingerprint,
+        )
         for config_id, each in frozen.items()
     }
     return distinct_titles(described, engine_titles)

@@ -59,7 +59,7 @@ def series_of(
     for key in distinct:
         name, title = key, _title(by, key)
         if by == CONFIGURATION:
-            name, title = configs[ages[key]].snapshot.fingerprint, titles[ages[key]]
+            name, title = configs[ages[key]].fingerprint, titles[ages[key]]
         found.append(Series(places[key], name, title, grouped[key]))
     if others:
         title = (

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.compare import standings
+from app.configuration import runs_elsewhere
 from app.models import now
 from app.roof import ConfigRoof, config_roofs
 from app.store import machines, runs, servers
@@ -59,6 +60,11 @@ def _nearest(rows: Sequence[Row], roofs: Mapping[tuple[int, str], ConfigRoof]) -
 
 
 def _comparable(rows: Sequence[Row]) -> list[Row]:
-    """Of rows, newest first, those of one prompt: speeds at different lengths are different things."""
+    """Of rows, newest first, those of one prompt: speeds at different lengths are different things. What ran elsewhere
+    is no result of a machine here."""
     reference = next((row for row in rows if row.suite_key == USUAL), rows[0] if rows else None)
-    return [row for row in rows if reference and row.suite_sha256 == reference.suite_sha256]
+    return [
+        row
+        for row in rows
+        if reference and row.suite_sha256 == reference.suite_sha256 and not runs_elsewhere(row.settings)
+    ]

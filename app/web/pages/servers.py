@@ -70,7 +70,8 @@ def add_server(request: Request, database: DatabaseDep, runner: RunnerDep, secre
     try:
         values = server_form.meant(form)
         key = form.get("api_key").strip() or None
-        facts, problem = _try_probe(runner, values["base_url"], key, values.pop("engine"))
+        facts, problem = _try_probe(runner, form.get("base_url"), key, values.pop("engine"))
+        values |= _address_found(facts)
         with database.write() as session:
             machine = server_form.chosen_machine(session, form)
             assert machine.id is not None
@@ -131,7 +132,9 @@ def save_server(
         encrypted = server_form.kept_key(secrets, form, server, moved)
         key = secrets.api_key(encrypted)
         engine = values.pop("engine")
-        facts, problem = _try_probe(runner, values["base_url"], key, engine)
+        is_believed = engine != server.engine or server_form.is_engine_stated(server)
+        facts, problem = _try_probe(runner, form.get("base_url"), key, engine, is_believed=is_believed)
+        values |= _address_found(facts)
         with database.write() as session:
             saved = servers.edit_server(
                 session,
@@ -194,8 +197,8 @@ def _probed(request: Request, database: DatabaseDep, runner: RunnerDep, form: Fi
     """The form filled with what a probe found; what was typed before stays."""
     key = form.get("api_key").strip() or None
     try:
-        base_url = server_form.address(form.get("base_url"))
-        facts = runner.probe(base_url, key)
+        facts = runner.probe(form.get("base_url"), key)
+        base_url = facts.base_url or server_form.address(form.get("base_url"))
     except (BadInput, ServerProblem) as error:
         return _form(request, database, form, error=error)
     name, suggestion = form.get("name").strip(), _suggested_name(facts.engine, base_url)
@@ -212,13 +215,18 @@ def _probed(request: Request, database: DatabaseDep, runner: RunnerDep, form: Fi
 
 
 def _try_probe(
-    runner: RunnerDep, base_url: str, key: str | None, engine: str | None
+    runner: RunnerDep, url: str, key: str | None, engine: str | None, *, is_believed: bool = True
 ) -> "tuple[Facts | None, ServerProblem | None]":
     """Saving does not depend on the server being up."""
     try:
-        return runner.probe(base_url, key, engine), None
+        return runner.probe(url, key, engine, is_believed=is_believed), None
     except ServerProblem as problem:
         return None, problem
+
+
+def _address_found(facts: "Facts | None") -> dict[str, str]:
+    """Where the server is, when the address of its API was typed instead."""
+    return {} if facts is None or facts.base_url is None else {"base_url": facts.base_url}
 
 
 def _seen(runner: RunnerDep, form: Fields) -> "Facts | None":

@@ -1,0 +1,128 @@
+"""Two different things are never one configuration, nor is one thing two: the whole way, through the command line."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests import model_servers
+from tests.cli.processes import Roofmark
+from tests.replay import serve
+
+GEMMA = "ggml-org/gemma-3-4b-it-GGUF"
+
+
+def run(roofmark: Roofmark, url: str, *more: str) -> dict[str, Any]:
+    counts = ("--reps", "1", "--warmup", "1")
+    result = roofmark("run", "--url", url, *counts, "--json", *more)
+    assert result.returncode == 0, result.stderr
+    document: dict[str, Any] = json.loads(result.stdout)["run"]
+    return document
+
+
+def compare(roofmark: Roofmark, *names: str) -> str:
+    result = roofmark("compare", *names)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_models_of_a_router(roofmark_in_process: Roofmark) -> None:
+    router = model_servers.router()
+    with serve(router.routes) as replay:
+        probed = json.loads(roofmark_in_process("probe", replay.url, "--json").stdout)
+        assert router.loads == []  # asking loads nothing
+        first, again = (run(roofmark_in_process, replay.url, "--model", f"{GEMMA}:Q4_K_M") for _ in range(2))
+        other = run(roofmark_in_process, replay.url, "--model", f"{GEMMA}:Q8_0")
+    assert [model["id"] for model in probed["models"]] == [f"{GEMMA}:Q8_0", f"{GEMMA}:Q4_K_M"]
+    assert [model["quantization"] for model in probed["models"]] == ["Q8_0", "Q4_K_M"]
+    assert [model["context_tokens"] for model in probed["models"]] == [8192, 8192]
+    assert first["config"]["fingerprint"] == again["config"]["fingerprint"] != other["config"]["fingerprint"]
+    assert (first["config"]["quantization"], other["config"]["quantization"]) == ("Q4_K_M", "Q8_0")
+    assert first["config"]["settings"] == {
+        "batch": 1024,
+        "context": 8192,
+        "flash_attention": "on",
+        "gpu_layers": 99,
+        "kv_type_k": "q8_0",
+        "kv_type_v": "q8_0",
+        "model_file": "/m/gemma-3-4b-it-Q4_K_M.gguf",
+        "model_id": f"{GEMMA}:Q4_K_M",
+        "parallel": 2,
+        "threads": 8,
+    }
+    words = compare(roofmark_in_process, first["id"], other["id"])
+    assert "Q4_K_M" in words
+    assert "the same thing was measured again" not in words
+
+
+def test_the_model_that_a_router_has_loaded_is_the_default(roofmark_in_process: Roofmark) -> None:
+    router = model_servers.router()
+    with serve(router.routes) as replay:
+        document = run(roofmark_in_process, replay.url)
+    assert document["config"]["quantization"] == "Q8_0"
+    assert router.loads == []
+
+
+def test_backends_of_a_gateway(roofmark_in_process: Roofmark) -> None:
+    with serve(model_servers.openai_at("/v1", {"gpu0/llama-3-8b": 2, "cpu/llama-3-8b": 6})) as replay:
+        fast = run(roofmark_in_process, replay.url, "--model", "gpu0/llama-3-8b")
+        slow = run(roofmark_in_process, replay.url, "--model", "cpu/llama-3-8b")
+        again = run(roofmark_in_process, replay.url, "--model", "gpu0/llama-3-8b")
+        vague = roofmark_in_process("run", "--url", replay.url, "--model", "llama-3-8b")
+        probed = roofmark_in_process("probe", replay.url).stdout
+    assert fast["config"]["model"] == slow["config"]["model"] == "llama-3-8b"
+    assert again["config"]["fingerprint"] == fast["config"]["fingerprint"] != slow["config"]["fingerprint"]
+    words = compare(roofmark_in_process, fast["id"], slow["id"])
+    assert "gpu0/llama-3-8b → cpu/llama-3-8b" in words
+    assert "the same thing was measured again" not in words
+    assert vague.returncode == 1
+    assert "gpu0/llama-3-8b, cpu/llama-3-8b" in vague.stderr + vague.stdout
+    assert "gpu0/llama-3-8b" in probed
+    listed = roofmark_in_process("runs").stdout
+    assert "gpu0/llama-3-8b" in listed
+    assert "cpu/llama-3-8b" in listed
+
+
+def test_quantizations_of_lm_studio(roofmark_in_process: Roofmark) -> None:
+    loaded = {"google/gemma-3-12b@q8_0"}
+    with serve(model_servers.lmstudio(loaded)) as replay:
+        four = run(roofmark_in_process, replay.url, "--model", "google/gemma-3-12b@q4_k_m")
+        eight = run(roofmark_in_process, replay.url, "--model", "google/gemma-3-12b@q8_0")
+        again = run(roofmark_in_process, replay.url, "--model", "google/gemma-3-12b@q4_k_m")
+    assert four["config"]["model"] == eight["config"]["model"] == "gemma-3-12b"
+    assert (four["config"]["quantization"], eight["config"]["quantization"]) == ("Q4_K_M", "Q8_0")
+    # read after the first request had loaded it
+    assert four["config"]["settings"]["context"] == eight["config"]["settings"]["context"] == 4096
+    assert again["config"]["fingerprint"] == four["config"]["fingerprint"]
+    words = compare(roofmark_in_process, "previous", "latest")
+    assert "They differ in one respect only" in words
+    assert "Quantization Q8_0 → Q4_K_M" in words
+
+
+@pytest.mark.parametrize(
+    ("prefix", "typed"),
+    [
+        ("", "/chat/completions"),
+        ("", ""),
+        ("/api/v3", "/api/v3"),
+        ("/v3", "/v3/chat/completions"),
+        ("/api/paas/v4", "/api/paas/v4/chat/completions"),
+        ("/v1", "/v1/chat/completions"),
+        ("/api", "/api"),
+    ],
+)
+def test_an_api_at_any_path(roofmark_in_process: Roofmark, prefix: str, typed: str) -> None:
+    with serve(model_servers.openai_at(prefix, {"m": 2})) as replay:
+        probed = roofmark_in_process("probe", replay.url + typed)
+        assert probed.returncode == 0, probed.stderr
+        once, twice = (run(roofmark_in_process, replay.url + typed) for _ in range(2))
+        stored = run(roofmark_in_process, replay.url + typed, "--model", "m")
+    fingerprints = {each["config"]["fingerprint"] for each in (once, twice, stored)}
+    assert len(fingerprints) == 1
+    assert len({each["server"]["slug"] for each in (once, twice, stored)}) == 1
+    assert {request.path for request in replay.requests if request.method == "POST"} <= {
+        f"{prefix}/chat/completions",
+        # asked while it was not yet known where it is
+        "/v1/chat/completions",
+        "/api/v1/chat/completions",
+    }
