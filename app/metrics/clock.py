@@ -1,5 +1,6 @@
 """When tokens arrived. Every timing metric starts from these functions."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from app.samples import Kind, Trace
@@ -37,15 +38,6 @@ def is_mostly_unseen(trace: Trace) -> bool:
     return not (seen[0].tokens or unseen_reasoning(trace) or any(event.kind is Kind.HIDDEN for event in seen))
 
 
-def decode_steps(trace: Trace) -> int | None:
-    """Output tokens that came after the first token event: n - 1, less those that it is known to hold or to follow."""
-    n, seen = trace.output_tokens, trace.token_events
-    if n is None or not seen:
-        return None
-    until_first = seen[0].tokens or unseen_reasoning(trace) + 1
-    return n - (until_first if until_first < n else 1)
-
-
 def gaps_ms(trace: Trace) -> list[float]:
     """Between consecutive token events; ITL where each event holds one token, else chunk gaps."""
     return [later.at_ms - earlier.at_ms for earlier, later in pairwise(trace.token_events)]
@@ -58,9 +50,16 @@ def span_ms(trace: Trace) -> float | None:
 
 BURST_SHARE_OF_MEAN_GAP = 0.1
 AT_ONCE_MS = 5.0
+"""Events closer than both came at the same moment."""
 IMPOSSIBLE_GAP_MS = 0.05
 PAUSE_MS = 20.0
 """Less than that a busy machine may keep its own reader waiting, time and again."""
+
+
+def at_once_ms(times: Sequence[float]) -> float:
+    """Of events at these times: the gap below which two of them came at the same moment."""
+    gaps = len(times) - 1
+    return min(BURST_SHARE_OF_MEAN_GAP * (times[-1] - times[0]) / gaps, AT_ONCE_MS) if gaps > 0 else 0.0
 
 
 def arrives_in_bursts(trace: Trace) -> bool:
@@ -78,7 +77,7 @@ def arrives_in_bursts(trace: Trace) -> bool:
     if span < IMPOSSIBLE_GAP_MS * events:
         return True
     # a single long stall makes the mean long, but no tokens come at once
-    threshold = min(BURST_SHARE_OF_MEAN_GAP * span / len(gaps), AT_ONCE_MS)
+    threshold = at_once_ms([event.at_ms for event in trace.token_events])
     bursts = 1 + len([gap for gap in gaps if gap >= threshold])
     if bursts <= 8:
         return events / bursts >= 4
