@@ -8,7 +8,7 @@ and the last one n - m tokens were made, m being those of the first.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from app.metrics import clock
 from app.samples import Event, Kind, Trace
@@ -92,6 +92,7 @@ class Arrivals:
         return max(abs(other / speed - 1) for other in (without_first, without_last))
 
 
+@clock.once_per_trace
 def arrivals_of(trace: Trace) -> Arrivals | None:
     """None without a token event or without a count of the output tokens."""
     seen, n = trace.token_events, trace.output_tokens
@@ -132,13 +133,13 @@ def _at_once(events: Sequence[Event]) -> list[list[Event]]:
 
 def _stated(groups: Sequence[Sequence[Event]], n: int) -> list[float] | None:
     """Tokens of each arrival by the running totals in its events; None where there are none that make sense."""
-    totals = [max((event.tokens for event in group if event.tokens is not None), default=None) for group in groups]
-    if not totals[0] or totals[-1] is None or totals[0] >= totals[-1]:
+    if groups[0][-1].tokens is None:
         return None
-    if abs(totals[-1] - n) > max(1.0, STATED_SHARE * n):
+    totals = [group[-1].tokens or 0 for group in groups]
+    if not 0 < totals[0] < totals[-1] or abs(totals[-1] - n) > max(1.0, STATED_SHARE * n):
         return None
-    running = list(accumulate((float(total or 0) for total in totals), max))
-    return [running[0], *(later - earlier for earlier, later in zip(running, running[1:], strict=False))]
+    running = list(accumulate(totals, max))
+    return [float(running[0]), *(float(later - earlier) for earlier, later in pairwise(running))]
 
 
 def _by_bytes(groups: Sequence[Sequence[Event]], n: int) -> list[float]:

@@ -1,9 +1,28 @@
 """When tokens arrived. Every timing metric starts from these functions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from itertools import pairwise
+from typing import TypeVar
 
 from app.samples import Kind, Trace
+
+T = TypeVar("T")
+
+
+def once_per_trace(function: Callable[[Trace], T]) -> Callable[[Trace], T]:
+    """Kept with the trace, as its `token_events` are: dozens of metrics and flags of a page start from the same."""
+    key = f"{function.__module__}.{function.__name__}"
+
+    @wraps(function)
+    def cached(trace: Trace) -> T:
+        values = vars(trace)
+        if key not in values:
+            values[key] = function(trace)
+        result: T = values[key]
+        return result
+
+    return cached
 
 
 def first_token_ms(trace: Trace) -> float | None:
@@ -18,6 +37,7 @@ def first_answer_ms(trace: Trace) -> float | None:
     return next((event.at_ms for event in trace.events if event.kind is Kind.ANSWER), None)
 
 
+@once_per_trace
 def unseen_reasoning(trace: Trace) -> int:
     """Output tokens that came before the first one seen: reasoning that the server counts, but keeps to itself."""
     tokens, seen = trace.reasoning_tokens or 0, trace.token_events
@@ -26,6 +46,11 @@ def unseen_reasoning(trace: Trace) -> int:
     return 0 if is_seen or len(seen) > (trace.output_tokens or 0) - tokens else tokens
 
 
+FEWEST_BYTES_PER_TOKEN = 2
+"""Of a text as a whole: only rare characters have more tokens."""
+
+
+@once_per_trace
 def visible_bytes(trace: Trace) -> int:
     return sum(event.size_bytes for event in trace.token_events)
 
@@ -33,11 +58,12 @@ def visible_bytes(trace: Trace) -> int:
 def is_mostly_unseen(trace: Trace) -> bool:
     """Whether most of the tokens left no trace in the stream, not even one that tells when they came."""
     n, seen = trace.output_tokens or 0, trace.token_events
-    if not 0 < 2 * len(seen) < n or visible_bytes(trace) >= n:
+    if not 0 < 2 * len(seen) < n or visible_bytes(trace) >= FEWEST_BYTES_PER_TOKEN * n:
         return False
     return not (seen[0].tokens or unseen_reasoning(trace) or any(event.kind is Kind.HIDDEN for event in seen))
 
 
+@once_per_trace
 def gaps_ms(trace: Trace) -> list[float]:
     """Between consecutive token events; ITL where each event holds one token, else chunk gaps."""
     return [later.at_ms - earlier.at_ms for earlier, later in pairwise(trace.token_events)]
@@ -62,6 +88,7 @@ def at_once_ms(times: Sequence[float]) -> float:
     return min(BURST_SHARE_OF_MEAN_GAP * (times[-1] - times[0]) / gaps, AT_ONCE_MS) if gaps > 0 else 0.0
 
 
+@once_per_trace
 def arrives_in_bursts(trace: Trace) -> bool:
     """Whether something between server and client held tokens back, so that their times mean nothing.
 

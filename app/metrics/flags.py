@@ -157,7 +157,7 @@ FLAGS = {
             "Tokens arrived in bursts: something between server and Roofmark holds them back.",
             "Measure the server directly, or turn buffering off in the proxy.",
             False,
-            lambda s: clock.arrives_in_bursts(s.trace),
+            lambda s: clock.arrives_in_bursts(s.trace) or client_decode(s) == "buffered",
         ),
         Flag(
             "truncated_prompt",

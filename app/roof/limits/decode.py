@@ -238,7 +238,7 @@ def _stalls(seen: Evidence) -> Iterator[Limit]:
     gaps = [
         gap
         for sample in seen.usable
-        if not {"bundled", "buffered"} & set(sample.flags)
+        if not {"bundled", "buffered", "too_few_events"} & set(sample.flags)
         for gap in clock.gaps_ms(sample.trace)
     ]
     if len(gaps) < MIN_GAPS:

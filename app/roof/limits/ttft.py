@@ -6,6 +6,7 @@ from statistics import median
 
 from app.i18n import _
 from app.metrics import clock, sensed
+from app.metrics.ttft import read_ttft
 from app.roof.limits.base import NOTABLE, Evidence, Limit
 from app.roof.limits.heat import held_back
 from app.samples import Sample
@@ -42,7 +43,9 @@ class Parts:
 
 def rules(seen: Evidence) -> Iterator[Limit]:
     yield from _loading(seen)
-    parts = _parts(seen.usable)
+    thinking = list(_thinking(seen.usable))
+    yield from thinking
+    parts = None if thinking else _parts(seen.usable)
     if parts is not None:
         yield from _queue(seen, parts)
         yield from _outside(seen, parts)
@@ -72,8 +75,8 @@ def unknown(seen: Evidence) -> Iterator[str]:
 
 def _parts(usable: Sequence[Sample]) -> Parts | None:
     """Of the samples that TTFT is taken from: none that loaded the model, or had its prompt in the cache."""
-    fresh = [sample for sample in usable if not {"cold", "cached", "not_streamed"} & set(sample.flags)]
-    ttfts = [ttft for sample in fresh if (ttft := clock.first_token_ms(sample.trace))]
+    fresh = [sample for sample in usable if not {"cold", "cached"} & set(sample.flags)]
+    ttfts = [ttft for sample in fresh if (ttft := read_ttft(sample)[0].value)]
     if not ttfts:
         return None
     servers = [
@@ -109,6 +112,23 @@ def _loading(seen: Evidence) -> Iterator[Limit]:
                 loads=number(median(loads)),
             ),
             _("Keep the model loaded between requests (Ollama: `keep_alive`), or add a warm-up."),
+        )
+
+
+def _thinking(usable: Sequence[Sample]) -> Iterator[Limit]:
+    """Reasoning that the server counts and keeps to itself: TTFT is its time, and nothing but that can be told."""
+    hidden = [tokens for sample in usable if (tokens := clock.unseen_reasoning(sample.trace))]
+    if 2 * len(hidden) > len(usable):
+        yield Limit(
+            "thinking",
+            "TTFT",
+            _("The model thinks before its first visible token."),
+            _(
+                "{tokens:,.0f} tokens of reasoning were counted and never sent, in {samples}",
+                tokens=median(hidden),
+                samples=plural(len(hidden), "sample"),
+            ),
+            _("Turn thinking off or down, or let the server send its reasoning: then TTFT is the prompt's time."),
         )
 
 
