@@ -1,4 +1,4 @@
-"""Thinking among the answer's own text: a server without a parser for its model's reasoning sends it between markers."""
+"""Thinking among the answer's own text: between markers, where a server has no parser for its model's reasoning."""
 
 import re
 from typing import NamedTuple
@@ -49,8 +49,12 @@ MARKERS = (
 """All that is looked for."""
 
 _OPENS = [(re.compile(r"\s*" + markers.opens), markers.closes) for markers in MARKERS]
+_NEVER = r"(?!)"
+# of words in brackets an answer may write by itself, of special tokens none does
 _CLOSES_ALONE = [
-    (re.compile(markers.closes_alone), re.compile(markers.opens)) for markers in MARKERS if markers.closes_alone
+    (re.compile(markers.closes_alone), re.compile(markers.opens if "NAME" in markers.closes else _NEVER))
+    for markers in MARKERS
+    if markers.closes_alone
 ]
 _ANSWER_OPENS = re.compile(
     r"\s*(?:<(?i:answer|response|output)>|<\|(?i:start)_(?i:response|text)\|>|<\|begin_of_solution\|>"

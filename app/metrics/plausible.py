@@ -27,9 +27,9 @@ MAX_PREFILL_TOKENS_PER_S = 200_000
 """No hardware works through the prompt of a single request faster."""
 FAR_PROMPT = 1.3
 FAR_TOKENS = 64
-"""A prompt counted as so many times what was sent and so many tokens, by an estimate or by the server's tokenizer, holds
-a text of the server's own."""
+"""A prompt of so many times the tokens that were sent, by our estimate, and so many more holds a text of the server's."""
 FAR_PROMPT_COUNTED = 1.1
+"""As `FAR_PROMPT`, by the server's own tokenizer."""
 HELD_BACK_TIMES = 30
 HELD_BACK_TIMES_BUNDLED = 3
 """An answer that comes so many times as fast as its prompt was read was made before it came. It takes more where each

@@ -50,7 +50,9 @@ CASES: dict[str, list[Sample]] = {
     "possibly_cached": [
         sample(trace(cached_tokens=None), cache_defeat=CacheDefeat.NONE),
         sample(trace(cached_tokens=None, prompt_tokens=4000), cache_defeat=CacheDefeat.NONCE),
-        sample(trace(cached_tokens=None, prompt_tokens=640), cache_defeat=CacheDefeat.NONCE, expected_prompt_tokens=512),
+        sample(
+            trace(cached_tokens=None, prompt_tokens=640), cache_defeat=CacheDefeat.NONCE, expected_prompt_tokens=512
+        ),
         sample(trace(stream(first_ms=2), cached_tokens=None), cache_defeat=CacheDefeat.NONCE),
     ],
     "short": [
