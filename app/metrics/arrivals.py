@@ -21,8 +21,11 @@ UNCERTAINTY = 0.1
 """The relative error up to which a decode speed is known."""
 FEWEST = 4
 """Arrivals of several tokens each."""
-FEWEST_HELD = 5
+FEWEST_HELD = 8
 """Tokens: fewer may come at once where several are made in one step."""
+LONGEST_RELEASE_MS = 50.0
+RELEASE_SHARE = 0.2
+"""Events too few to time that come within less than both, the share being of the wait for them, are one answer cut up."""
 TOKEN_LENGTH_VARIATION = 0.55
 """Standard deviation of a token's bytes, relative to their mean."""
 BLUR_MS = 3.0
@@ -155,8 +158,10 @@ def is_held_to_the_end(arrivals: Arrivals) -> bool:
     visible = arrivals.output_tokens - arrivals.unseen
     if visible < FEWEST_HELD:
         return False
-    impossible_ms = clock.IMPOSSIBLE_GAP_MS * visible
-    return arrivals.span_ms < (max(BLUR_MS, impossible_ms) if arrivals.is_bundled else impossible_ms)
+    if arrivals.span_ms < clock.IMPOSSIBLE_GAP_MS * visible:
+        return True
+    release_ms = min(LONGEST_RELEASE_MS, RELEASE_SHARE * arrivals.moments[0].at_ms)
+    return arrivals.is_bundled and arrivals.relative_error > UNCERTAINTY and arrivals.span_ms < release_ms
 
 
 def is_mostly_first(arrivals: Arrivals) -> bool:

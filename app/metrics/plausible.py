@@ -27,7 +27,7 @@ MAX_PREFILL_TOKENS_PER_S = 200_000
 """No hardware works through the prompt of a single request faster."""
 FAR_PROMPT = 1.3
 FAR_TOKENS = 64
-"""A prompt of so many times the tokens that were sent, by our estimate, and so many more holds a text of the server's."""
+"""A prompt of so many times the tokens that we estimate, and so many more, holds a text of the server's own."""
 FAR_PROMPT_COUNTED = 1.1
 """As `FAR_PROMPT`, by the server's own tokenizer."""
 HELD_BACK_TIMES = 30
