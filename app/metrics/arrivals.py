@@ -25,7 +25,7 @@ FEWEST_HELD = 8
 """Tokens: fewer may come at once where several are made in one step."""
 LONGEST_RELEASE_MS = 50.0
 RELEASE_SHARE = 0.2
-"""Events too few to time that come within less than both, the share being of the wait for them, are one answer cut up."""
+"""Events too few to time that come within less than both are one answer cut up; the share is of the wait for them."""
 TOKEN_LENGTH_VARIATION = 0.55
 """Standard deviation of a token's bytes, relative to their mean."""
 BLUR_MS = 3.0
