@@ -104,7 +104,7 @@ def is_count_unknown(sample: Sample) -> bool:
 def _began_late(sample: Sample) -> bool:
     """Whether the first tokens waited for the reader, or for something on their way."""
     arrivals = arrivals_of(sample.trace)
-    return plausible.is_reader_late(sample) or (arrivals is not None and arrivals.first_tokens > 1)
+    return plausible.is_reader_late(sample) or (arrivals is not None and arrivals.first_events > 1)
 
 
 def _read(sample: Sample, figure: Callable[[Decode], float]) -> Sequence[Reading]:
