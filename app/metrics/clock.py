@@ -46,7 +46,7 @@ def unseen_reasoning(trace: Trace) -> int:
     return 0 if is_seen or len(seen) > (trace.output_tokens or 0) - tokens else tokens
 
 
-FEWEST_BYTES_PER_TOKEN = 2
+FEWEST_BYTES_PER_TOKEN = 1.3
 """Of a text as a whole: only rare characters have more tokens."""
 
 

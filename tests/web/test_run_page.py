@@ -113,7 +113,7 @@ def test_bundled_events_are_the_named_cause(client: TestClient, database: Databa
         one = sample(i)
         kept = tuple(e for j, e in enumerate(one.trace.events) if e.kind is not Kind.ANSWER or j % 3 == 0)
         assert one.trace.server is not None
-        taken.append(sample(i, events=kept, server=replace(one.trace.server, decode_ms=3800.0)))
+        taken.append(sample(i, events=kept, server=replace(one.trace.server, decode_ms=3500.0)))
     said = read(client, add_run(database, taken))
     assert "Events hold several tokens each" in said
     assert "Chunk gap of sample" in said
