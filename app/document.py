@@ -12,7 +12,6 @@ from app.compare.main_verdict import against
 from app.counted import Counted
 from app.metrics import Measured, metrics
 from app.metrics.beside import beside, disagreement
-from app.metrics.clock import first_token_ms
 from app.metrics.serving import largest_within, serving
 from app.metrics.throughput import USUAL_SLO
 from app.models import Config, Machine, Model, Run
@@ -292,15 +291,13 @@ def _metric(each: Measured) -> dict[str, Any]:
 
 def _sample(sample: Sample) -> dict[str, Any]:
     trace = sample.trace
-    read = {key: metrics()[key].read([sample])[0].value for key in ("ttfa_ms", "e2e_ms")}
+    read = {key: metrics()[key].read([sample])[0].value for key in ("ttft_ms", "ttfa_ms", "e2e_ms")}
     return {
         "ordinal": sample.ordinal,
         "point": asdict(sample.point),
         "warmup": sample.is_warmup,
         "status": trace.status.value,
-        "ttft_ms": first_token_ms(trace),
-        "ttfa_ms": read["ttfa_ms"],
-        "e2e_ms": read["e2e_ms"],
+        **read,
         **{key: _by_source(sample, key) for key in _TIMED},
         "prompt_tokens": trace.prompt_tokens,
         "cached_tokens": trace.cached_tokens,

@@ -115,6 +115,9 @@ class Trace:
     """All prompt tokens, cached ones included."""
     cached_tokens: int | None = None
     output_tokens: int | None = None
+    """Reasoning included, seen or not."""
+    total_tokens: int | None = None
+    """Prompt and output together, as the server states them beside each other."""
     reasoning_tokens: int | None = None
     """Of the output tokens those that the server calls reasoning, seen or not."""
     count_source: CountSource | None = None

@@ -84,6 +84,14 @@ def test_of_what_the_first_token_consists(server: dict[str, float], streams: int
     assert "100 ms" in found_limits[0].evidence
 
 
+def test_who_thinks_unseen_is_not_sent_after_a_proxy() -> None:
+    thought = replace(CLEAN, output_tokens=111, reasoning_tokens=100, server=figures(prompt_ms=20.0))
+    limits_of_ttft = [limit for limit in found_in(taken(made=thought)) if limit.of == "TTFT"]
+    assert [limit.key for limit in limits_of_ttft] == ["thinking"]
+    assert limits_of_ttft[0].evidence == "100 tokens of reasoning were counted and never sent, in 3 samples"
+    assert "thinking" not in [key for _, key in keys(taken())]
+
+
 @pytest.mark.parametrize(("tokens", "binds"), [(2, "memory bandwidth"), (8000, "compute")])
 def test_a_prompt_is_held_against_what_binds_it(tokens: int, binds: str) -> None:
     """A prefill at exactly its ceiling reached all of what binds there; of MFU that is true only of computing."""

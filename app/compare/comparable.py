@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.configuration import IDENTITY, SETTINGS, model_names, setting_title, show, weights_told_apart
-from app.i18n import _, enumerated, inside, joined, marked
+from app.i18n import _, enumerated, inside, joined, marked, pause
 from app.models import Run
 from app.samples import Point
 from app.store.continuation import snapshot_of
@@ -189,7 +189,7 @@ def about_words(settings: Sequence[str], unknown: Sequence[str] = ()) -> str:
     if unknown:
         names = enumerated(inside(_(title)) for title in unknown)
         return joined(
-            _("Differs: {settings}.", settings="; ".join(settings)) if settings else _("No difference is known."),
+            _("Differs: {settings}.", settings=pause("; ").join(settings)) if settings else _("No difference is known."),
             _("Unknown on at least one side, so it may differ too: {names}.", names=names),
         )
     if not settings:

@@ -12,11 +12,11 @@ from app.engines import _chunk
 from app.engines._chunk import count, first_choice, mapping
 from app.engines._figures import Stated, of_timings
 from app.engines._stream import DONE, End, Frame, Recording, frames
-from app.engines._thinking import answer_start
+from app.engines._thinking import answer_span
 from app.http.problems import HTML_PAGE
 from app.http.text import ServerText, is_html, parse_json
 from app.i18n import marked, ngettext
-from app.samples import TOKEN_KINDS, CacheDefeat, CountSource, Event, Kind, ServerFigures, Status, Trace
+from app.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Status, Trace
 
 _JSON_STARTS = (b"{", b"[")
 _COUNTS = frozenset({"usage", "timings"})
@@ -65,9 +65,9 @@ def read_trace(
             if frame.data == DONE:
                 break
     status, error = _verdict(recording, reader)
-    stated = Stated(reader.objects, cache_defeat, recording.text)
-    output_tokens, count_source = _output_tokens(stated, reader.tokens)
-    events, answer = reader.told()
+    stated = Stated(reader.objects, cache_defeat, recording.text, reader.tokens)
+    output_tokens, count_source = stated.output
+    events, answer = reader.events_and_answer()
     text = answer.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return Trace(
         status=status,
@@ -75,6 +75,7 @@ def read_trace(
         prompt_tokens=stated.prompt_tokens,
         cached_tokens=stated.cached_tokens,
         output_tokens=output_tokens,
+        total_tokens=stated.total_tokens,
         reasoning_tokens=stated.reasoning_tokens,
         count_source=count_source,
         finish_reason=recording.text.clean(reader.finish_reason),
@@ -124,15 +125,15 @@ class _Reader:
         """Nothing that matters can be missing, however the connection ended."""
         return self.has_end and self.finish_reason is not None and not self.objects.keys().isdisjoint(_COUNTS)
 
-    def told(self) -> tuple[tuple[Event, ...], str]:
-        """The events and the answer's text; what was thought aloud before it, among that text, is no answer."""
+    def events_and_answer(self) -> tuple[tuple[Event, ...], str]:
+        """What was thought aloud before the answer, among its text, is none of it."""
         events, text = list(self.events), "".join(text for _, text in self.texts)
-        start, end = answer_start(text), 0
+        (start, answer_end), end = answer_span(text), 0
         for place, piece in self.texts:
             end += len(piece)
             if place is not None and events[place].kind is Kind.ANSWER and end <= start:
                 events[place] = events[place]._replace(kind=Kind.REASONING)
-        return tuple(events), text[start:]
+        return tuple(events), text[start:answer_end]
 
     def take(self, frame: Frame, at_ms: float) -> None:
         if frame.event == b"error":
@@ -264,18 +265,6 @@ def _verdict(recording: Recording, reader: _Reader) -> tuple[Status, str | None]
     if not reader.has_end:
         return broken, marked("The stream ended {when} and without a finish reason, usage or last line.", when=when)
     return Status.OK, None
-
-
-def _output_tokens(stated: Stated, seen: int) -> tuple[int | None, CountSource | None]:
-    for value, source in (
-        (stated.usage.get("completion_tokens"), CountSource.USAGE),
-        (stated.timings.get("predicted_n"), CountSource.TIMINGS),
-    ):
-        tokens = count(value)
-        # zero tokens beside token text: the server did not count them
-        if tokens or (tokens == 0 and not seen):
-            return tokens, source
-    return (seen, CountSource.EVENTS) if seen else (None, None)
 
 
 def _whole(recording: Recording, dialect: Dialect) -> Any:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from app.engines._parts import content_of, reasoning_in, text_of
 from app.http.text import ServerText
 from app.samples import TOKEN_KINDS, Kind
 
 _ANSWER_FIELDS = ("content", "text", "response")
-_REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")
 _FAULT_FIELDS = ("detail", "message", "msg", "code")
 # what gateways to other APIs call the same counts
 _OTHER_NAMES = {
@@ -36,8 +36,9 @@ class Texts:
             if isinstance(source.get(key), dict):
                 source = source[key]
                 break
-        self.answer = next(filter(None, (_text(source.get(key)) for key in _ANSWER_FIELDS)), "")
-        reasoning = next(filter(None, (_text(source.get(key)) for key in _REASONING_FIELDS)), "")
+        content = next(filter(any, (content_of(source.get(key)) for key in _ANSWER_FIELDS)), content_of(None))
+        self.answer = content.answer
+        reasoning = content.reasoning or reasoning_in(source)
         tool = _tool_text(source.get("tool_calls")) or _function_text(source.get("function_call"))
         self.size_bytes = sum(len(text.encode("utf-8", "replace")) for text in (self.answer, reasoning, tool))
         self.kind = Kind.ANSWER if self.answer else Kind.REASONING if reasoning else Kind.TOOL if tool else Kind.EMPTY
@@ -144,15 +145,6 @@ def _unless_zero(value: Any, *keys: str) -> Mapping[str, Any]:
     return found if any(number(found.get(key)) for key in keys) else {}
 
 
-def _text(value: Any) -> str:
-    """A text field: a string, or a list of parts with a `text` each."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        return "".join(_text(mapping(part).get("text")) for part in value)
-    return ""
-
-
 def _tool_text(calls: Any) -> str:
     if not isinstance(calls, list):
         return ""
@@ -163,4 +155,4 @@ def _function_text(function: Any) -> str:
     """Arguments come as text, or parsed already."""
     arguments = mapping(function).get("arguments")
     parsed = json.dumps(arguments, separators=(",", ":")) if isinstance(arguments, dict) and arguments else ""
-    return _text(mapping(function).get("name")) + (parsed or _text(arguments))
+    return text_of(mapping(function).get("name")) + (parsed or text_of(arguments))

@@ -6,7 +6,11 @@ from typing import Any
 
 from app.engines._chunk import count, is_plain, mapping, milliseconds, number
 from app.http.text import ServerText
-from app.samples import CacheDefeat, ServerFigures
+from app.samples import CacheDefeat, CountSource, ServerFigures
+
+_SPARE_SHARE = 0.05
+_SPARE_EVENTS = 4
+"""So many more events than tokens are no contradiction: a server may cut the name of a tool into several."""
 
 
 @dataclass(frozen=True)
@@ -16,6 +20,8 @@ class Stated:
     objects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     cache_defeat: CacheDefeat = CacheDefeat.NONE
     text: ServerText = field(default_factory=ServerText)
+    token_events: int = 0
+    """How many were seen; each holds a token or more."""
 
     @property
     def usage(self) -> Mapping[str, Any]:
@@ -51,14 +57,59 @@ class Stated:
         return self.prompt_tokens - (self.cached_tokens or 0) or None
 
     @property
+    def total_tokens(self) -> int | None:
+        return count(self.usage.get("total_tokens")) or None
+
+    @property
     def output_tokens(self) -> int | None:
-        return count(self.usage.get("completion_tokens")) or None
+        """Reasoning included, even where the server counts it beside its completion tokens."""
+        counted = count(self.usage.get("completion_tokens"))
+        if not counted:  # a count of none beside token text was never made
+            return None
+        reasoning = self._reasoning or 0
+        beyond_prompt = self._beyond_prompt
+        if beyond_prompt is not None and beyond_prompt > counted and beyond_prompt - counted != self.cached_tokens:
+            return beyond_prompt
+        is_beside = reasoning > counted or (reasoning > 0 and self._holds_more_than(counted))
+        return counted + reasoning if is_beside else counted
 
     @property
     def reasoning_tokens(self) -> int | None:
+        """Of the output tokens; where only the total tells of them, what is beyond the completion tokens."""
+        total = self.output_tokens
+        if total is None:
+            return None
+        stated = self._reasoning or total - (count(self.usage.get("completion_tokens")) or 0)
+        return stated if 0 < stated <= total else None
+
+    @property
+    def output(self) -> tuple[int | None, CountSource | None]:
+        """The output tokens, from whatever tells them best."""
+        for stated, counted, source in (
+            (self.usage.get("completion_tokens"), self.output_tokens, CountSource.USAGE),
+            (self.timings.get("predicted_n"), count(self.timings.get("predicted_n")), CountSource.TIMINGS),
+        ):
+            if counted:
+                return counted, source
+            if count(stated) == 0 and not self.token_events:
+                return 0, source
+        return (self.token_events, CountSource.EVENTS) if self.token_events else (None, None)
+
+    @property
+    def _reasoning(self) -> int | None:
         details = mapping(self.usage.get("completion_tokens_details"))
-        stated = count(details.get("reasoning_tokens")) or count(self.usage.get("reasoning_tokens"))
-        return stated if stated and stated <= (self.output_tokens or 0) else None
+        places = (details.get("reasoning_tokens"), self.usage.get("reasoning_tokens"))
+        return next((tokens for tokens in map(count, places) if tokens), None)
+
+    @property
+    def _beyond_prompt(self) -> int | None:
+        """What the total has beside the prompt."""
+        total, prompt = self.total_tokens, count(self.usage.get("prompt_tokens"))
+        return total - prompt if total and prompt and total > prompt else None
+
+    def _holds_more_than(self, tokens: int) -> bool:
+        """Whether more events came than an answer of so many tokens can have."""
+        return self.token_events > (1 + _SPARE_SHARE) * tokens + _SPARE_EVENTS
 
     def raw(self, name: str) -> dict[str, Any]:
         """The plain values of an object as it was sent, for the record."""

@@ -35,7 +35,11 @@ def _as_openai(value: Mapping[str, Any]) -> Mapping[str, Any]:
     if kind == "chat.end":
         result = mapping(value.get("result"))
         stats = mapping(result.get("stats"))
-        tokens = {"prompt_tokens": stats.get("input_tokens"), "completion_tokens": stats.get("total_output_tokens")}
+        tokens = {
+            "prompt_tokens": stats.get("input_tokens"),
+            "completion_tokens": stats.get("total_output_tokens"),
+            "reasoning_tokens": stats.get("reasoning_output_tokens"),
+        }
         return {"model": result.get("model_instance_id"), "usage": tokens, "stats": stats, "done": True}
     if kind.partition(".")[0] in ("model_load", "prompt_processing"):
         return {"prompt_progress": value.get("progress")}

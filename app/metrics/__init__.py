@@ -12,7 +12,6 @@ from itertools import pairwise
 from statistics import median
 
 from app import i18n
-from app.metrics import clock
 from app.metrics.base import NULL_REASONS, Metric, Reading, Source, null
 from app.metrics.flags import FLAGS, NO_WHOLE_ANSWER, flags_of, is_sound, is_usable, refreshed_flags
 from app.metrics.overlap import with_prefill_overlaps
@@ -274,7 +273,7 @@ def _slopes(by_point: dict[Point, list[Sample]]) -> list[Measured]:
         pairs = [
             (fresh, ttft)
             for s in usable
-            if (fresh := fresh_prompt_tokens(s)) is not None and (ttft := clock.first_token_ms(s.trace)) is not None
+            if (fresh := fresh_prompt_tokens(s)) is not None and (ttft := ttft_ms.read([s])[0].value) is not None
         ]
         if pairs:
             lengths.append((median(t for t, _ in pairs), point, [ttft for _, ttft in pairs]))

@@ -11,14 +11,13 @@ from statistics import fmean, median
 from app.counted import Counted
 from app.i18n import _, joined, marked
 from app.metrics import Measured, clock, is_usable, metrics
+from app.metrics.decode import DISAGREEMENT, Decode, client_decode
 from app.metrics.overlap import with_prefill_overlaps
 from app.metrics.prefill import fresh_prompt_tokens
 from app.metrics.summary import percentile
+from app.metrics.ttft import read_ttft
 from app.samples import Sample, Status, Trace
 from app.units import number
-
-DISAGREEMENT = 0.05
-"""Relative difference above which a page warns."""
 
 CAUSES_BY_FLAG = {
     "buffered": marked("Something between server and Roofmark holds tokens back, most likely a buffering proxy."),
@@ -201,8 +200,7 @@ _COUNTS: Mapping[str, Callable[[Trace], int | None]] = {
 
 
 def _first(sample: Sample) -> list[float]:
-    at_ms = clock.first_token_ms(sample.trace)
-    return [] if at_ms is None or sample.trace.not_streamed else [at_ms]
+    return [ttft_ms for reading in read_ttft(sample) if (ttft_ms := reading.value) is not None]
 
 
 def _last(sample: Sample) -> list[float]:
@@ -210,25 +208,31 @@ def _last(sample: Sample) -> list[float]:
     return [] if at_ms is None else [at_ms]
 
 
+def _decode(sample: Sample) -> Decode | None:
+    decode = client_decode(sample)
+    return decode if isinstance(decode, Decode) else None
+
+
 def _span(sample: Sample) -> list[float]:
-    span_ms = clock.span_ms(sample.trace)
-    return [span_ms] if span_ms and not sample.trace.not_streamed else []
+    decode = _decode(sample)
+    return [decode.span_ms] if decode else []
 
 
 def _per_token(sample: Sample) -> list[float]:
-    steps = clock.decode_steps(sample.trace)
-    return [span_ms / steps for span_ms in _span(sample)] if steps else []
+    decode = _decode(sample)
+    return [decode.span_ms / decode.steps] if decode else []
 
 
 def _gaps(sample: Sample) -> list[float]:
     """One gap per token, where events hold one each; the mean is right either way."""
-    gaps, steps = clock.gaps_ms(sample.trace), clock.decode_steps(sample.trace) or 0
-    return gaps if len(gaps) == steps else _per_token(sample) * max(0, steps)
+    gaps, decode = clock.gaps_ms(sample.trace), _decode(sample)
+    if decode is None or len(gaps) == decode.steps:
+        return gaps if decode else []
+    return _per_token(sample) * round(decode.steps)
 
 
 def _decoded(sample: Sample) -> tuple[float, float] | None:
-    steps, spans = clock.decode_steps(sample.trace), _span(sample)
-    return (float(steps), spans[0]) if steps and spans else None
+    return _decode(sample)
 
 
 def _prefilled(sample: Sample) -> tuple[float, float] | None:

@@ -1,56 +1,126 @@
-"""Decode speed and its inverse. The first token ends the prefill, so n tokens take n - 1 intervals.
+"""Decode speed and its inverse: n - m tokens in the time between the first arrival and the last, which m came with.
 
-Where the client knows that its first event held more tokens, or that reasoning came before which a server keeps to
-itself, it counts only those that came after.
+Where the times of the events do not tell the speed within 10 %, there is none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from app.metrics import clock, plausible
-from app.metrics.base import Metric, Reading, Source, null
-from app.samples import Sample
+from app.metrics.arrivals import UNCERTAINTY, Arrivals, arrivals_of, is_held_to_the_end, is_mostly_first
+from app.metrics.base import Metric, Reading, null
+from app.samples import CountSource, Sample
+
+LONGEST_TOKEN_BYTES = 16
+"""Events that hold more on average hold several tokens."""
+DISAGREEMENT = 0.05
+"""Relative difference between client and server above which one of them is wrong."""
+UNTIMED = frozenset({"buffered", "zero_span", "too_few_events"})
+"""Reasons that leave no time between tokens either."""
 
 
-def intervals(sample: Sample) -> list[tuple[Source, int, float] | Reading]:
-    """Per source: decode intervals and the milliseconds they took, or why there are none."""
-    found = [_client(sample)]
+class Decode(NamedTuple):
+    """Tokens after the first arrival, and how long they took."""
+
+    steps: float
+    span_ms: float
+
+    @property
+    def tokens_per_s(self) -> float:
+        return self.steps / self.span_ms * 1000
+
+
+def client_decode(sample: Sample) -> Decode | str:
+    """As the client timed it, or the reason why it is unknown."""
+    decode = _timed(sample)
+    if isinstance(decode, Decode) and (difference_of_sides(sample) or 0) > DISAGREEMENT and _began_late(sample):
+        return "late_start"
+    return decode
+
+
+def server_decode(sample: Sample) -> Decode | str | None:
+    """As the server states it, or the reason why it is unknown; None where it states nothing."""
     server = sample.trace.server
-    if server is not None and server.output_tokens is not None:
-        if server.output_tokens < 2:
-            found.append(null("server", "one_token"))
-        elif not server.decode_ms:
-            found.append(null("server", "no_duration"))
-        else:
-            found.append(("server", server.output_tokens - 1, server.decode_ms))
-    return found
+    if server is None or server.output_tokens is None:
+        return None
+    if server.output_tokens < 2:
+        return "one_token"
+    return Decode(server.output_tokens - 1, server.decode_ms) if server.decode_ms else "no_duration"
 
 
-def _client(sample: Sample) -> tuple[Source, int, float] | Reading:
+def difference_of_sides(sample: Sample) -> float | None:
+    """The client's speed over the server's, minus one; None where there are not both, or the server's cannot be."""
+    client, server = _timed(sample), server_decode(sample)
+    if not isinstance(client, Decode) or not isinstance(server, Decode):
+        return None
+    if plausible.is_unit_mismatch(sample) or plausible.are_durations_absurd(sample):
+        return None
+    return client.tokens_per_s / server.tokens_per_s - 1
+
+
+def is_in_one_piece(sample: Sample) -> bool:
+    """Whether the answer, or most of it, was made before any of it arrived."""
+    arrivals = arrivals_of(sample.trace)
+    if arrivals is None or plausible.is_output_count_absurd(sample):
+        return False
+    return is_mostly_first(arrivals) or _is_held(sample, arrivals)
+
+
+def _is_held(sample: Sample, arrivals: Arrivals) -> bool:
+    return is_held_to_the_end(arrivals) or plausible.is_held_back(sample, arrivals)
+
+
+def _timed(sample: Sample) -> Decode | str:
     trace = sample.trace
     if trace.not_streamed:
-        return null("client", "not_streamed")
-    span, steps = clock.span_ms(trace), clock.decode_steps(trace)
-    if span is None or steps is None:
-        return null("client", "no_token")
+        return "not_streamed"
+    arrivals = arrivals_of(trace)
+    if arrivals is None:
+        return "no_token"
     if plausible.is_output_count_absurd(sample):
-        return null("client", "implausible")
-    if steps < 1:
-        return null("client", "one_token")
+        return "implausible"
+    if arrivals.output_tokens < 2:
+        return "one_token"
     if clock.is_mostly_unseen(trace):
-        return null("client", "hidden_tokens")
+        return "hidden_tokens"
     if clock.arrives_in_bursts(trace):
-        return null("client", "buffered")
-    return ("client", steps, span) if span > 0 else null("client", "zero_span")
+        return "buffered"
+    if clock.span_ms(trace) == 0:
+        return "zero_span"
+    if is_count_unknown(sample):
+        return "tokens_unknown"
+    if arrivals.relative_error > UNCERTAINTY:
+        return "too_few_events"
+    return "buffered" if _is_held(sample, arrivals) else Decode(arrivals.steps, arrivals.span_ms)
+
+
+def is_count_unknown(sample: Sample) -> bool:
+    """Whether the events were counted although they hold several tokens each."""
+    trace = sample.trace
+    is_bundled = clock.visible_bytes(trace) > LONGEST_TOKEN_BYTES * len(trace.token_events)
+    return trace.count_source is CountSource.EVENTS and is_bundled
+
+
+def _began_late(sample: Sample) -> bool:
+    """Whether the first tokens waited for the reader, or for something on their way."""
+    arrivals = arrivals_of(sample.trace)
+    return plausible.is_reader_late(sample) or (arrivals is not None and arrivals.first_events > 1)
+
+
+def _read(sample: Sample, figure: Callable[[Decode], float]) -> Sequence[Reading]:
+    client, server = client_decode(sample), server_decode(sample)
+    readings = [null("client", client) if isinstance(client, str) else Reading("client", figure(client))]
+    if server is not None:
+        readings.append(null("server", server) if isinstance(server, str) else Reading("server", figure(server)))
+    return readings
 
 
 def read_decode(sample: Sample) -> Sequence[Reading]:
-    return [
-        each if isinstance(each, Reading) else Reading(each[0], each[1] / each[2] * 1000) for each in intervals(sample)
-    ]
+    return _read(sample, lambda decode: decode.tokens_per_s)
 
 
 def read_tpot(sample: Sample) -> Sequence[Reading]:
-    return [each if isinstance(each, Reading) else Reading(each[0], each[2] / each[1]) for each in intervals(sample)]
+    return _read(sample, lambda decode: decode.span_ms / decode.steps)
 
 
 METRICS = (
@@ -59,10 +129,10 @@ METRICS = (
         title="Decode",
         unit="tok/s",
         better="higher",
-        explanation="Generation speed of one stream after its first token: (n - 1) tokens over the time they took.",
+        explanation="Generation speed of one stream: the tokens after its first event over the time they took.",
         formula=read_decode,
         assumed_run_deviation=0.02,
-        formula_version=2,
+        formula_version=3,
     ),
     Metric(
         key="tpot_ms",
@@ -72,6 +142,6 @@ METRICS = (
         explanation="Time per output token after the first: the inverse of decode speed.",
         formula=read_tpot,
         assumed_run_deviation=0.02,
-        formula_version=2,
+        formula_version=3,
     ),
 )

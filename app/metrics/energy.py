@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from app.metrics import sensed
 from app.metrics.base import Metric, Reading, null
+from app.metrics.decode import client_decode
 from app.samples import Sample
 
 
@@ -13,15 +14,20 @@ def read_energy(streams: Sequence[Sample]) -> Sequence[Reading]:
     if not sensed.has_power(sensors):
         return []
     span = sensed.decode_span_ms(streams)
-    tokens = sum(max(0, (sample.trace.output_tokens or 0) - 1) for sample in streams)
-    if span is None or not tokens:
-        return [null("sensor", "no_token" if span is None else "one_token")]
+    if span is None:
+        return [null("sensor", "no_token")]
     if any("buffered" in sample.flags for sample in streams):
         return [null("sensor", "buffered")]
+    steps = 0.0
+    for sample in streams:
+        decode = client_decode(sample)
+        if isinstance(decode, str):
+            return [null("sensor", decode)]
+        steps += decode.steps
     power_w = sensed.mean_power_w(sensors, *span)
     if isinstance(power_w, str):
         return [null("sensor", power_w)]
-    return [Reading("sensor", power_w * (span[1] - span[0]) / 1000 / tokens)]
+    return [Reading("sensor", power_w * (span[1] - span[0]) / 1000 / steps)]
 
 
 METRICS = (
@@ -33,6 +39,6 @@ METRICS = (
         explanation="Mean power of the processors and of the cards that worked, as far as they tell theirs, during "
         "decode, over decode speed.",
         round_formula=read_energy,
-        formula_version=2,
+        formula_version=3,
     ),
 )

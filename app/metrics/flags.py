@@ -4,15 +4,12 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from app.metrics import clock, plausible
-from app.samples import CacheDefeat, CountSource, Sample, Status
+from app.metrics.decode import DISAGREEMENT, client_decode, difference_of_sides
+from app.samples import CountSource, Sample, Status
 
 COLD_LOAD_MS = 100.0
 CACHED_SHARE = 0.02
 SLEPT_S = 0.1
-LAG_MS = 2.0
-"""A reader that is later than this on average is late..."""
-LAG_SHARE = 0.1
-"""... when it also is this share of the mean gap between events, or of TTFT."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +87,41 @@ def _empty(sample: Sample) -> bool:
     return trace.status is Status.OK and not is_seen and not _hidden_tokens(sample)
 
 
+def _possibly_cached(sample: Sample) -> bool:
+    server = sample.trace.server
+    is_stated_fresh = server is not None and server.prompt_tokens is not None and sample.trace.prompt_tokens is None
+    return not sample.reuses_cache and plausible.may_hold_cached_prompt(sample, is_stated_fresh=is_stated_fresh)
+
+
+def _too_few_events(sample: Sample) -> bool:
+    """Several tokens came, but nobody can tell how fast."""
+    return client_decode(sample) in ("too_few_events", "zero_span", "tokens_unknown")
+
+
+def _count_mismatch(sample: Sample) -> bool:
+    """By the server's sum of prompt and output, cached tokens in it or not; or by the events, which hold one each."""
+    trace = sample.trace
+    n, events = trace.output_tokens, len(trace.token_events)
+    if n is None or trace.count_source is CountSource.EVENTS:
+        return False
+    if trace.total_tokens is not None and trace.prompt_tokens is not None:
+        beyond_prompt = trace.total_tokens - trace.prompt_tokens
+        if beyond_prompt not in (n, n + (trace.cached_tokens or 0)):
+            return True
+    return events > (1 + plausible.MISCOUNT_SHARE) * n + plausible.MISCOUNT_TOKENS
+
+
+def _client_server_mismatch(sample: Sample) -> bool:
+    difference = difference_of_sides(sample)
+    return difference is not None and abs(difference) > DISAGREEMENT
+
+
 def _implausible(sample: Sample) -> bool:
     return (
         plausible.is_output_count_absurd(sample)
         or plausible.is_prompt_count_absurd(sample)
         or plausible.are_durations_absurd(sample)
+        or (sample.trace.cached_tokens is not None and plausible.is_prefill_absurd(sample))
     )
 
 
@@ -106,13 +133,7 @@ def _interrupted(sample: Sample) -> bool | None:
 
 
 def _loop_lag(sample: Sample) -> bool | None:
-    lag_ms, gaps, first_ms = sample.trace.lag_ms, clock.gaps_ms(sample.trace), clock.first_token_ms(sample.trace)
-    if lag_ms is None:
-        return None
-    if lag_ms <= LAG_MS:
-        return False
-    is_late_first = first_ms is not None and lag_ms > LAG_SHARE * first_ms
-    return is_late_first or (bool(gaps) and lag_ms > LAG_SHARE * sum(gaps) / len(gaps))
+    return None if sample.trace.lag_ms is None else plausible.is_reader_late(sample)
 
 
 FLAGS = {
@@ -151,7 +172,7 @@ FLAGS = {
             "Tokens arrived in bursts: something between server and Roofmark holds them back.",
             "Measure the server directly, or turn buffering off in the proxy.",
             False,
-            lambda s: clock.arrives_in_bursts(s.trace),
+            lambda s: clock.arrives_in_bursts(s.trace) or client_decode(s) == "buffered",
         ),
         Flag(
             "truncated_prompt",
@@ -176,10 +197,11 @@ FLAGS = {
         ),
         Flag(
             "possibly_cached",
-            "The prompt may have come from the server's cache; the server does not say.",
-            "Prefill is not computed. Let the suite defeat the cache.",
+            "Part of the prompt may have come from the server's cache, which does not say: nothing kept it out, the "
+            "prompt holds far more tokens than were sent, or was read faster than any hardware can.",
+            "Prefill is not computed. Let the suite defeat the cache, and take a system prompt out of the server.",
             False,
-            lambda s: s.trace.cached_tokens is None and s.cache_defeat is CacheDefeat.NONE and not s.reuses_cache,
+            _possibly_cached,
         ),
         Flag(
             "short",
@@ -198,9 +220,16 @@ FLAGS = {
         Flag(
             "bundled",
             "Stream events hold several tokens each.",
-            "Speeds count tokens and stay right; the gaps are chunk gaps, not inter-token latency.",
+            "Decode leaves out the tokens of the first event; the gaps are chunk gaps, not inter-token latency.",
             False,
             _bundled,
+        ),
+        Flag(
+            "too_few_events",
+            "The tokens arrived in too few pieces to tell their speed within 10 %.",
+            "Decode is left out: ask for more tokens, or for a server or proxy that sends each token at once.",
+            False,
+            _too_few_events,
         ),
         Flag(
             "hidden_tokens",
@@ -216,6 +245,21 @@ FLAGS = {
             "Take the speed as a lower bound: one event may hold several tokens.",
             False,
             lambda s: s.trace.count_source is CountSource.EVENTS and bool(s.trace.token_events),
+        ),
+        Flag(
+            "count_mismatch",
+            "The server's counts of tokens contradict each other, or the events that came.",
+            "Take speeds with care: the count that fits the events best is used. Compare with the server's log.",
+            False,
+            _count_mismatch,
+        ),
+        Flag(
+            "client_server_mismatch",
+            "Decode as Roofmark timed it and as the server states it differ by more than 5 %.",
+            "Measure on the server's own machine and without a proxy; what was held back or read late at the start is "
+            "left out, and the server's figure stands.",
+            False,
+            _client_server_mismatch,
         ),
         Flag(
             "unit_mismatch",

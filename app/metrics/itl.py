@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from app.metrics import clock
 from app.metrics.base import Metric, Reading, null
+from app.metrics.decode import UNTIMED, client_decode
 from app.metrics.summary import percentile
 from app.samples import Sample
 
@@ -15,8 +16,9 @@ def _reader(choose: Callable[[Sequence[float]], float]) -> Callable[[Sample], Se
         gaps = clock.gaps_ms(sample.trace)
         if not gaps:
             return [null("client", "few_gaps")]
-        if clock.arrives_in_bursts(sample.trace):
-            return [null("client", "buffered")]
+        decode = client_decode(sample)
+        if isinstance(decode, str) and decode in UNTIMED:
+            return [null("client", decode)]
         return [Reading("client", choose(gaps))]
 
     return read
@@ -30,6 +32,7 @@ def _metric(suffix: str, title: str, choose: Callable[[Sequence[float]], float])
         better="lower",
         explanation="Inter-token latency: the pause between one token and the next, as a reader sees it.",
         formula=_reader(choose),
+        formula_version=2,
     )
 
 

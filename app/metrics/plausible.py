@@ -5,21 +5,39 @@ and its decode may be longer than what was seen of it, since tokens can be hidde
 """
 
 from app.metrics import clock
-from app.samples import Sample
+from app.metrics.arrivals import Arrivals
+from app.samples import CacheDefeat, Sample
 
 UNIT = 1000
 """Between seconds, milliseconds and microseconds."""
 
 MANY_TIMES = 10
 TOO_FEW = 1.5
+MISCOUNT_SHARE = 0.05
 MISCOUNT_TOKENS = 4
 """What a server may cut into several events, such as the name of a tool."""
 LONGEST_TEMPLATE_TOKENS = 4096
+MISCOUNT_PROMPT_TOKENS = 256
 SHORTEST_MS = 0.001
 TOO_LONG = 2.0
 PREFILL_TOO_SHORT = 50
 DECODE_TOO_SHORT = 5
 JITTER_MS = 50.0
+MAX_PREFILL_TOKENS_PER_S = 200_000
+"""No hardware works through the prompt of a single request faster."""
+FAR_PROMPT = 1.3
+FAR_TOKENS = 64
+"""A prompt of so many times the tokens that we estimate, and so many more, holds a text of the server's own."""
+FAR_PROMPT_COUNTED = 1.1
+"""As `FAR_PROMPT`, by the server's own tokenizer."""
+HELD_BACK_TIMES = 30
+HELD_BACK_TIMES_BUNDLED = 3
+"""An answer that comes so many times as fast as its prompt was read was made before it came. It takes more where each
+token has its own event: of a lone request, all but the prompt's time may be a queue or a model being loaded."""
+LAG_MS = 2.0
+"""A reader that is later than this on average is late..."""
+LAG_SHARE = 0.1
+"""... when it also is this share of the mean gap between events, or of TTFT."""
 # below it, TTFT is mostly network and set-up on a fast server
 LONG_PROMPT_TOKENS = 256
 
@@ -34,11 +52,65 @@ def is_output_count_absurd(sample: Sample) -> bool:
 
 
 def is_prompt_count_absurd(sample: Sample) -> bool:
-    """Many times what was sent, beyond any chat template."""
-    server = sample.trace.server
-    stated = max(sample.trace.prompt_tokens or 0, (server.prompt_tokens or 0) if server else 0)
-    sent = max(sample.point.prompt_tokens, sample.expected_prompt_tokens or 0)
-    return stated > MANY_TIMES * sent + LONGEST_TEMPLATE_TOKENS
+    """Many times what was sent, beyond any chat template; or far from what the server's own tokenizer says."""
+    stated = _stated_prompt_tokens(sample)
+    if sample.expected_prompt_tokens:
+        return stated > 2 * sample.expected_prompt_tokens + MISCOUNT_PROMPT_TOKENS
+    return stated > MANY_TIMES * sample.point.prompt_tokens + LONGEST_TEMPLATE_TOKENS
+
+
+def may_hold_cached_prompt(sample: Sample, *, is_stated_fresh: bool = False) -> bool:
+    """Whether cached tokens may be among the prompt's, and nobody says how many.
+
+    A nonce protects only what follows it: of a system prompt, which the server puts before it, nothing. Such a prompt
+    shows by its count, and a cached one by a speed that no hardware reaches. `is_stated_fresh`: of the tokens that the
+    server calls those that it processed.
+    """
+    if sample.trace.cached_tokens is not None:
+        return False
+    if sample.cache_defeat is CacheDefeat.NONE and not is_stated_fresh:
+        return True
+    return is_prompt_far_from_sent(sample) or is_prefill_absurd(sample)
+
+
+def is_prompt_far_from_sent(sample: Sample) -> bool:
+    times, sent = FAR_PROMPT_COUNTED, sample.expected_prompt_tokens
+    if sent is None:
+        times, sent = FAR_PROMPT, sample.point.prompt_tokens + sample.point.depth
+    return _stated_prompt_tokens(sample) > times * sent + FAR_TOKENS
+
+
+def is_prefill_absurd(sample: Sample) -> bool:
+    """By the server's own time, or already by ours, which holds more than the prompt's."""
+    server, first_ms = sample.trace.server, clock.first_token_ms(sample.trace)
+    speeds = []
+    if server is not None and server.prompt_tokens and server.prompt_ms and not is_unit_mismatch(sample):
+        speeds.append(server.prompt_tokens / server.prompt_ms)
+    if first_ms and sample.trace.prompt_tokens:
+        speeds.append((sample.trace.prompt_tokens - (sample.trace.cached_tokens or 0)) / first_ms)
+    return any(speed * 1000 > MAX_PREFILL_TOKENS_PER_S for speed in speeds)
+
+
+def is_reader_late(sample: Sample) -> bool:
+    """Whether our own reader was late by a good part of TTFT or of the mean gap between events."""
+    lag_ms, gaps, first_ms = sample.trace.lag_ms, clock.gaps_ms(sample.trace), clock.first_token_ms(sample.trace)
+    if lag_ms is None or lag_ms <= LAG_MS:
+        return False
+    is_late_first = first_ms is not None and lag_ms > LAG_SHARE * first_ms
+    return is_late_first or (bool(gaps) and lag_ms > LAG_SHARE * sum(gaps) / len(gaps))
+
+
+def is_held_back(sample: Sample, arrivals: Arrivals) -> bool:
+    """Whether the answer came many times as fast as its prompt was read, which no server does."""
+    trace, first_ms, speed = sample.trace, clock.first_token_ms(sample.trace), arrivals.tokens_per_s
+    fresh = (trace.prompt_tokens or 0) - (trace.cached_tokens or 0)
+    is_alone = sample.point.concurrency == 1 and not sample.sensors.get("server_was_busy")
+    if not first_ms or speed is None or not is_alone or fresh < LONG_PROMPT_TOKENS or arrivals.unseen:
+        return False
+    server = trace.server
+    waited_ms = first_ms - ((server.load_ms or 0) + (server.queue_ms or 0) if server else 0)
+    times = HELD_BACK_TIMES_BUNDLED if arrivals.is_bundled else HELD_BACK_TIMES
+    return waited_ms > 0 and speed > times * fresh / waited_ms * 1000
 
 
 def is_unit_mismatch(sample: Sample) -> bool:
@@ -107,6 +179,11 @@ def _decode(sample: Sample) -> tuple[float, float] | None:
     if server is None or server.decode_ms is None or span_ms is None or clock.arrives_in_bursts(sample.trace):
         return None
     return (server.decode_ms, span_ms) if span_ms > JITTER_MS else None
+
+
+def _stated_prompt_tokens(sample: Sample) -> int:
+    server = sample.trace.server
+    return max(sample.trace.prompt_tokens or 0, (server.prompt_tokens or 0) if server else 0)
 
 
 def _stated_ms(sample: Sample) -> float:

@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 
 from app.metrics import clock, plausible
+from app.metrics.arrivals import arrivals_of
 from app.metrics.base import Metric, Reading, null
-from app.samples import CacheDefeat, Sample
+from app.metrics.decode import is_in_one_piece
+from app.samples import Sample
 
 MIN_FRESH_TOKENS = 32
+MOST_DECODE_SHARE = 0.25
+"""Of TTFT, for further tokens that came with the first one."""
 
 
 def fresh_prompt_tokens(sample: Sample) -> int | None:
@@ -14,27 +18,34 @@ def fresh_prompt_tokens(sample: Sample) -> int | None:
     trace = sample.trace
     if plausible.is_prompt_count_absurd(sample):
         return None
+    is_stated_fresh = trace.server is not None and trace.server.prompt_tokens
+    if plausible.may_hold_cached_prompt(sample, is_stated_fresh=bool(is_stated_fresh)):
+        return None
     if trace.server is not None and trace.server.prompt_tokens:
         return trace.server.prompt_tokens
     total = trace.prompt_tokens if trace.prompt_tokens is not None else sample.expected_prompt_tokens
-    if total is None or (trace.cached_tokens is None and sample.cache_defeat is CacheDefeat.NONE):
-        return None
-    return max(0, total - (trace.cached_tokens or 0))
+    return None if total is None else max(0, total - (trace.cached_tokens or 0))
 
 
 def read_prefill(sample: Sample) -> Sequence[Reading]:
     readings = [_client(sample)]
     server = sample.trace.server
     if server is not None and server.prompt_tokens:
-        if reason := _too_few(sample, server.prompt_tokens):
-            readings.insert(0, null("server", reason))
-        elif sample.point.concurrency > 1 and sample.prefill_overlaps is not False:
-            readings.insert(0, null("server", "overlapping_prefill"))
-        elif not server.prompt_ms:
-            readings.insert(0, null("server", "no_duration"))
-        else:
-            readings.insert(0, Reading("server", server.prompt_tokens / server.prompt_ms * 1000))
+        readings.insert(0, _server(sample, server.prompt_tokens, server.prompt_ms))
     return readings
+
+
+def _server(sample: Sample, tokens: int, duration_ms: float | None) -> Reading:
+    if reason := _too_few(sample, tokens):
+        return null("server", reason)
+    if sample.point.concurrency > 1 and sample.prefill_overlaps is not False:
+        return null("server", "overlapping_prefill")
+    if not duration_ms:
+        return null("server", "no_duration")
+    if plausible.may_hold_cached_prompt(sample, is_stated_fresh=True):
+        return null("server", "possibly_cached")
+    speed = tokens / duration_ms * 1000
+    return null("server", "implausible") if speed > plausible.MAX_PREFILL_TOKENS_PER_S else Reading("server", speed)
 
 
 def _client(sample: Sample) -> Reading:
@@ -44,20 +55,34 @@ def _client(sample: Sample) -> Reading:
         return null("client", "not_streamed")
     if sample.point.concurrency > 1:
         return null("client", "concurrent_streams")  # TTFT is then mostly waiting
-    ttft = clock.first_token_ms(trace)
-    if not ttft:
+    ttft_ms = clock.first_token_ms(trace)
+    if not ttft_ms:
         return null("client", "no_token")
     if plausible.is_prompt_count_absurd(sample):
         return null("client", "implausible")
-    if clock.unseen_reasoning(trace):
-        return null("client", "unseen_reasoning")
+    if reason := _unlike_prompt(sample, ttft_ms):
+        return null("client", reason)
     fresh = fresh_prompt_tokens(sample)
     if fresh is None:
         known = trace.prompt_tokens is not None or sample.expected_prompt_tokens is not None
         return null("client", "possibly_cached" if known else "prompt_tokens_unknown")
     if reason := _too_few(sample, fresh):
         return null("client", reason)
-    return Reading("client", fresh / ttft * 1000)
+    speed = fresh / ttft_ms * 1000
+    return null("client", "implausible") if speed > plausible.MAX_PREFILL_TOKENS_PER_S else Reading("client", speed)
+
+
+def _unlike_prompt(sample: Sample, ttft_ms: float) -> str | None:
+    """Why TTFT is not mostly the time of the prompt."""
+    if is_in_one_piece(sample):
+        return "one_piece"
+    if clock.unseen_reasoning(sample.trace):
+        return "unseen_reasoning"
+    arrivals = arrivals_of(sample.trace)
+    if arrivals is None or not arrivals.tokens_per_s:
+        return None
+    made_before_ms = (arrivals.first_tokens - 1) / arrivals.tokens_per_s * 1000
+    return "bundled_start" if made_before_ms > MOST_DECODE_SHARE * ttft_ms else None
 
 
 def _too_few(sample: Sample, fresh: int) -> str | None:
@@ -75,6 +100,6 @@ METRICS = (
         explanation="Prompt processing speed: how many prompt tokens the server works through per second.",
         formula=read_prefill,
         assumed_run_deviation=0.03,
-        formula_version=3,
+        formula_version=4,
     ),
 )

@@ -1,28 +1,41 @@
 from collections.abc import Sequence
 
 from app.metrics import clock
+from app.metrics.arrivals import FEWEST_HELD
 from app.metrics.base import Metric, Reading, null
-from app.samples import Kind, Sample
+from app.metrics.decode import is_in_one_piece
+from app.samples import Event, Kind, Sample, Trace
 
 
 def read_ttft(sample: Sample) -> Sequence[Reading]:
     """t_first - t0. Always the client's: no server sees its own queue and network."""
+    first_ms = clock.first_token_ms(sample.trace)
     if sample.trace.not_streamed:
         return [null("client", "not_streamed")]
-    first = clock.first_token_ms(sample.trace)
-    return [Reading("client", first) if first is not None else null("client", "no_token")]
+    if first_ms is None:
+        return [null("client", "no_token")]
+    return [null("client", "one_piece") if is_in_one_piece(sample) else Reading("client", first_ms)]
 
 
 def read_ttfa(sample: Sample) -> Sequence[Reading]:
     """First event with answer text - t0; differs from TTFT where a model reasons first."""
-    if sample.trace.not_streamed:
+    trace = sample.trace
+    if trace.not_streamed:
         return [null("client", "not_streamed")]
-    first = clock.first_answer_ms(sample.trace)
-    if first is None:
+    answer = [event for event in trace.events if event.kind is Kind.ANSWER]
+    if not answer:
         return [null("client", "no_answer_token")]
-    reasoned = any(event.kind in (Kind.REASONING, Kind.TOOL) for event in sample.trace.events)
-    # an invisible first token that belongs to the answer started it
-    return [Reading("client", first if reasoned else clock.first_token_ms(sample.trace))]
+    if not any(event.kind in (Kind.REASONING, Kind.TOOL) for event in trace.events):
+        return read_ttft(sample)  # an invisible first token that belongs to the answer started it
+    if is_in_one_piece(sample) or _is_whole(answer, trace):
+        return [null("client", "one_piece")]
+    return [Reading("client", answer[0].at_ms)]
+
+
+def _is_whole(answer: Sequence[Event], trace: Trace) -> bool:
+    """Whether the answer came at one moment although it has several tokens, by its share of the text."""
+    share = sum(event.size_bytes for event in answer) / (clock.visible_bytes(trace) or 1)
+    return answer[0].at_ms == answer[-1].at_ms and share * (trace.output_tokens or 0) >= FEWEST_HELD
 
 
 def read_reused(sample: Sample) -> Sequence[Reading]:
@@ -41,6 +54,7 @@ METRICS = (
         explanation="Time to first token: from sending the request until the first token of any kind arrives.",
         formula=read_ttft,
         spoiled_by=frozenset({"cached", "cold"}),
+        formula_version=2,
     ),
     Metric(
         key="ttfa_ms",
@@ -50,6 +64,7 @@ METRICS = (
         explanation="Until the first token of the answer itself; a reasoning model thinks before it.",
         formula=read_ttfa,
         spoiled_by=frozenset({"cached", "cold"}),
+        formula_version=2,
     ),
     Metric(
         key="ttft_reused_ms",
@@ -60,5 +75,6 @@ METRICS = (
         formula=read_reused,
         of_reuse=True,
         spoiled_by=frozenset({"cold"}),
+        formula_version=2,
     ),
 )

@@ -47,7 +47,14 @@ CASES: dict[str, list[Sample]] = {
     "interrupted": [sample(sensors={"slept_s": 90.0}), sample(sensors={"cancelled": True})],
     "cold": [sample(trace(server=figures(load_ms=1200)))],
     "cached": [sample(trace(cached_tokens=400))],
-    "possibly_cached": [sample(trace(cached_tokens=None), cache_defeat=CacheDefeat.NONE)],
+    "possibly_cached": [
+        sample(trace(cached_tokens=None), cache_defeat=CacheDefeat.NONE),
+        sample(trace(cached_tokens=None, prompt_tokens=4000), cache_defeat=CacheDefeat.NONCE),
+        sample(
+            trace(cached_tokens=None, prompt_tokens=640), cache_defeat=CacheDefeat.NONCE, expected_prompt_tokens=512
+        ),
+        sample(trace(stream(first_ms=2), cached_tokens=None), cache_defeat=CacheDefeat.NONCE),
+    ],
     "short": [
         sample(trace(output_tokens=7)),
         sample(trace(stream(tokens=7), output_tokens=7, count_source=CountSource.EVENTS, finish_reason="stop")),
@@ -63,6 +70,20 @@ CASES: dict[str, list[Sample]] = {
         sample(trace(server=figures(prompt_ms=0.79, decode_ms=0.25))),
         sample(trace(server=figures(prompt_ms=790_000, decode_ms=250_000))),
     ],
+    "too_few_events": [
+        sample(trace(stream(tokens=1, size_bytes=55))),
+        sample(trace(stream(tokens=3, gap_ms=100, size_bytes=20))),
+        sample(trace(stream(tokens=6, gap_ms=1, size_bytes=400), output_tokens=512), point=Point(512, 512)),
+        sample(trace(stream(tokens=8, size_bytes=80), output_tokens=8, count_source=CountSource.EVENTS)),
+    ],
+    "count_mismatch": [
+        sample(trace(total_tokens=512 + 9)),
+        sample(trace(stream(tokens=16))),
+    ],
+    "client_server_mismatch": [
+        sample(trace(server=figures(decode_ms=270.0))),
+        sample(trace(server=figures(decode_ms=235.0))),
+    ],
     "implausible": [
         sample(trace(output_tokens=999_999_999_999)),
         sample(trace(stream(tokens=40), output_tokens=1)),
@@ -73,6 +94,8 @@ CASES: dict[str, list[Sample]] = {
         sample(trace(server=figures(prompt_ms=79, decode_ms=25))),
         sample(trace(server=figures(decode_ms=3000))),
         sample(trace(server=figures(prompt_ms=790, decode_ms=2.5))),
+        sample(trace(stream(first_ms=2))),
+        sample(trace(prompt_tokens=4000), expected_prompt_tokens=512),
     ],
     "concurrent": [sample(sensors={"server_was_busy": True})],
 }
@@ -104,6 +127,8 @@ NEAR_MISSES: dict[str, list[Sample]] = {
     "possibly_cached": [
         sample(trace(cached_tokens=0), cache_defeat=CacheDefeat.NONE),
         sample(trace(cached_tokens=None), cache_defeat=CacheDefeat.NONCE),
+        sample(trace(cached_tokens=None, prompt_tokens=700), cache_defeat=CacheDefeat.NONCE),
+        sample(trace(cached_tokens=0, prompt_tokens=4000), cache_defeat=CacheDefeat.NONCE),
         sample(trace(cached_tokens=None), cache_defeat=CacheDefeat.NONE, reuses_cache=True),
     ],
     "short": [sample(trace(output_tokens=11)), sample(trace((), output_tokens=7, not_streamed=True))],
@@ -122,6 +147,22 @@ NEAR_MISSES: dict[str, list[Sample]] = {
         sample(trace(server=figures(prompt_ms=79, decode_ms=25))),
         sample(trace(server=figures(prompt_ms=4, prompt_tokens=40), prompt_tokens=40), point=Point(40, 11)),
         sample(trace(server=figures(load_ms=700.0, prompt_ms=90.0))),
+    ],
+    "too_few_events": [
+        sample(trace(stream(tokens=1), output_tokens=1)),
+        sample(trace(stream(tokens=8, gap_ms=160, size_bytes=80), output_tokens=128), point=Point(512, 128)),
+        sample(trace((), not_streamed=True)),
+    ],
+    "count_mismatch": [
+        sample(trace(total_tokens=512 + 11)),
+        sample(trace(total_tokens=512 + 11 + 100, cached_tokens=100)),
+        sample(trace(stream(tokens=15))),
+        sample(trace(total_tokens=600, prompt_tokens=None)),
+    ],
+    "client_server_mismatch": [
+        sample(trace(server=figures(decode_ms=262.0))),
+        sample(trace(server=figures(decode_ms=0.25))),
+        sample(trace(stream(tokens=1), server=figures())),
     ],
     "implausible": [
         sample(trace(server=figures(prompt_ms=1600.0))),

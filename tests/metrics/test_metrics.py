@@ -59,9 +59,6 @@ def test_both_sides_stand_side_by_side() -> None:
     ("told", "speed"),
     [
         ((3, 6, 9, 12), 9 / 0.075),  # the first event held three of the twelve
-        ((None,) * 4, 11 / 0.075),
-        ((0, 6, 9, 12), 11 / 0.075),  # nothing was told yet
-        ((12, 12, 12, 12), 11 / 0.075),  # no running total
         ((9, 10, 11, 12), 3 / 0.075),  # eight came unseen before it
     ],
 )
@@ -72,6 +69,19 @@ def test_tokens_that_the_first_event_is_known_to_hold_took_no_time_after_it(
     taken = sample(trace(events, output_tokens=12), point=Point(512, 12))
     assert read("decode_tokens_per_s", taken) == {"client": pytest.approx(speed)}
     assert read("tpot_ms", taken) == {"client": pytest.approx(1000 / speed)}
+
+
+@pytest.mark.parametrize("told", [(None,) * 4, (0, 6, 9, 12), (12, 12, 12, 12)])
+def test_without_running_totals_the_text_tells_how_many_tokens_the_first_event_held(
+    told: tuple[int | None, ...],
+) -> None:
+    """Of 12 tokens in 4 events nobody knows within 10 %; of 192 in 16 events one does."""
+    few = [Event(800 + 25 * place, Kind.ANSWER, 15, tokens) for place, tokens in enumerate(told)]
+    taken = sample(trace(few, output_tokens=12), point=Point(512, 12))
+    assert read("decode_tokens_per_s", taken) == {"client": "too_few_events"}
+    many = [Event(800 + 100 * place, Kind.ANSWER, 60, told[place // 4]) for place in range(16)]
+    taken = sample(trace(many, output_tokens=192), point=Point(512, 192))
+    assert read("decode_tokens_per_s", taken) == {"client": pytest.approx(180 / 1.5)}
 
 
 def test_when_most_tokens_came_nobody_knows() -> None:

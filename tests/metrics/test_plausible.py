@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.metrics import flags_of, triple_of
-from app.samples import Point, Sample, ServerFigures
+from app.metrics import flags_of, metrics, triple_of
+from app.samples import CacheDefeat, Point, Sample, ServerFigures
 from tests.metrics.measuring import measured
 from tests.traces import figures, sample, stream, trace
 
@@ -100,3 +100,40 @@ def test_who_waited_for_nobody_waited_for_its_prompt() -> None:
 @pytest.mark.parametrize("taken", SOUND)
 def test_honest_figures_are_plausible(taken: Sample) -> None:
     assert not {"implausible", "unit_mismatch"} & set(flags_of(taken))
+
+
+@pytest.mark.parametrize(
+    ("prompt_tokens", "prompt_ms", "defeat", "reason"),
+    [
+        (530, 790.0, CacheDefeat.NONCE, None),
+        (700, 790.0, CacheDefeat.NONCE, None),  # another tokenizer, a chat template
+        (893, 790.0, CacheDefeat.NONCE, "possibly_cached"),  # a system prompt, which stands before any nonce
+        (4000, 790.0, CacheDefeat.NONCE, "possibly_cached"),
+        (4000, 12.0, CacheDefeat.NONCE, "possibly_cached"),
+        (600, 1.8, CacheDefeat.NONCE, "possibly_cached"),  # 333,333 tok/s
+        (600, 1.8, CacheDefeat.SWITCH, "possibly_cached"),
+    ],
+)
+def test_a_prompt_that_may_hold_cached_tokens_has_no_speed(
+    prompt_tokens: int, prompt_ms: float, defeat: CacheDefeat, reason: str | None
+) -> None:
+    """On engines that state no cached tokens; the nonce protects only what follows it."""
+    server = figures(prompt_tokens=prompt_tokens, prompt_ms=prompt_ms)
+    events = stream(first_ms=prompt_ms + 10)
+    answer = sample(trace(events, prompt_tokens=prompt_tokens, cached_tokens=None, server=server), cache_defeat=defeat)
+    answer = replace(answer, flags=flags_of(answer))
+    readings = metrics()["prefill_tokens_per_s"].read([answer])
+    if reason is None:
+        assert all(reading.value for reading in readings)
+        assert "possibly_cached" not in answer.flags
+    else:
+        assert {reading.null_reason for reading in readings} == {reason}
+        assert "possibly_cached" in answer.flags
+
+
+def test_a_prefill_beyond_any_hardware_is_none() -> None:
+    answer = sample(trace(stream(first_ms=1.5, gap_ms=25), server=figures(prompt_ms=1.2)))
+    assert "implausible" in flags_of(answer)
+    assert {reading.null_reason for reading in metrics()["prefill_tokens_per_s"].read([answer])} == {"implausible"}
+    small = sample(trace(stream(first_ms=4, gap_ms=25), server=figures(prompt_ms=3.5)))  # 146,286 tok/s
+    assert "implausible" not in flags_of(small)

@@ -221,6 +221,17 @@ def test_energy_is_the_mean_power_of_the_decode_over_its_speed() -> None:
     assert measured.value == pytest.approx(160 / 10)  # 160 W at 10 tok/s
 
 
+def test_energy_counts_the_tokens_that_decode_counts() -> None:
+    """Of 51 output tokens 40 were reasoning before the first that was seen: what they drew is not known."""
+    thought = replace(LONG, output_tokens=51, reasoning_tokens=40)
+    answer = sample(thought, point=Point(512, 51), sensors=sensed(gpu0__power_w=[900, 100, 200, 900]))
+    assert value([answer], "joules_per_output_token") == pytest.approx(150 / 10)
+    whole = replace(LONG, events=(*LONG.events[:1], *stream(1800, tokens=1, size_bytes=55)[1:]))
+    measured = found([replace(answer, trace=whole)], "joules_per_output_token")
+    assert measured is not None
+    assert (measured.value, measured.null_reason) == (None, "zero_span")
+
+
 def test_the_energy_of_a_round_is_shared_by_its_tokens() -> None:
     taken = [sample(LONG, point=Point(512, 11, 2), stream=n, ordinal=n) for n in range(2)]
     taken[0] = replace(taken[0], sensors=sensed(gpu0__power_w=[300, 300, 300, 300]))

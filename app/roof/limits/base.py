@@ -19,6 +19,7 @@ ORDER = (
     "busy_cpu",
     "held_back",
     "loading",
+    "thinking",
     "queue",
     "others_prefill",
     "cache",

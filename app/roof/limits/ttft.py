@@ -8,6 +8,7 @@ from app.ceiling.efficiency import describe, is_slow_prefill
 from app.hardware.catalogue import built_in
 from app.i18n import _
 from app.metrics import clock, sensed
+from app.metrics.ttft import read_ttft
 from app.roof.limits.base import NOTABLE, Evidence, Limit
 from app.roof.limits.heat import held_back
 from app.roof.limits.streams import engine_of, middle, prefill_words, prompts_remedy, slots_remedy, waits
@@ -70,7 +71,9 @@ class Parts:
 
 def rules(seen: Evidence) -> Iterator[Limit]:
     yield from _loading(seen)
-    parts = _parts(seen.usable)
+    thinking = list(_thinking(seen.usable))
+    yield from thinking
+    parts = None if thinking else _parts(seen.usable)
     if parts is not None:
         yield from _queue(parts) if seen.streams == 1 else _others(seen, parts)
         yield from _outside(seen, parts)
@@ -110,8 +113,7 @@ def _parts(usable: Sequence[Sample]) -> Parts | None:
     parts = [
         _part(sample, ttft_ms)
         for sample in usable
-        if not {"cold", "cached", "not_streamed"} & set(sample.flags)
-        and (ttft_ms := clock.first_token_ms(sample.trace))
+        if not {"cold", "cached"} & set(sample.flags) and (ttft_ms := read_ttft(sample)[0].value)
     ]
     return Parts(parts) if parts else None
 
@@ -139,6 +141,23 @@ def _loading(seen: Evidence) -> Iterator[Limit]:
                 loads=number(median(loads)),
             ),
             _("Keep the model loaded between requests (Ollama: `keep_alive`), or add a warm-up."),
+        )
+
+
+def _thinking(usable: Sequence[Sample]) -> Iterator[Limit]:
+    """Reasoning that the server counts and keeps to itself: TTFT is its time, and nothing but that can be told."""
+    hidden = [tokens for sample in usable if (tokens := clock.unseen_reasoning(sample.trace))]
+    if 2 * len(hidden) > len(usable):
+        yield Limit(
+            "thinking",
+            "TTFT",
+            _("The model thinks before its first visible token."),
+            _(
+                "{tokens:,.0f} tokens of reasoning were counted and never sent, in {samples}",
+                tokens=median(hidden),
+                samples=plural(len(hidden), "sample"),
+            ),
+            _("Turn thinking off or down, or let the server send its reasoning: then TTFT is the prompt's time."),
         )
 
 

@@ -1,0 +1,170 @@
+"""How many tokens arrived when, and whether that tells a decode speed.
+
+A token is at hand when its event arrives, be it one of many in it. What arrives at the same moment, because a server
+makes several tokens in one step, a proxy holds them back or the reader comes late, is one arrival. Between the first
+and the last one n - m tokens were made, m being those of the first.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from app.metrics import clock
+from app.samples import Event, Kind, Trace
+
+SINGLE_SHARE = 0.05
+"""Up to so many more tokens than events, the events hold one token each."""
+STATED_SHARE = 0.05
+"""How far the last running total may be from the number of output tokens."""
+UNCERTAINTY = 0.1
+"""The relative error up to which a decode speed is known."""
+FEWEST = 4
+"""Arrivals of several tokens each."""
+FEWEST_HELD = 8
+"""Tokens: fewer may come at once where several are made in one step."""
+LONGEST_RELEASE_MS = 50.0
+RELEASE_SHARE = 0.2
+"""Events too few to time that come within less than both are one answer cut up; the share is of the wait for them."""
+TOKEN_LENGTH_VARIATION = 0.55
+"""Standard deviation of a token's bytes, relative to their mean."""
+BLUR_MS = 3.0
+"""How far network, proxy and reader may move an arrival of several tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What came at the same moment."""
+
+    at_ms: float
+    tokens: float
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    moments: tuple[Arrival, ...]
+    output_tokens: int
+    unplaced: float
+    """Tokens that may belong to the first arrival or not: nothing states it, and there is no event for each."""
+    is_bundled: bool
+    """Events hold several tokens each, so that some of them may have waited for the others."""
+    first_events: int
+    """How many came at the first moment."""
+    unseen: int
+    """Of the first arrival's tokens those that never showed."""
+
+    @property
+    def first_tokens(self) -> float:
+        """Those that showed in the first arrival."""
+        return self.moments[0].tokens - self.unseen
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        return self.steps / self.span_ms * 1000 if self.span_ms > 0 else None
+
+    @property
+    def steps(self) -> float:
+        """Output tokens after the first arrival."""
+        return self.output_tokens - self.moments[0].tokens
+
+    @property
+    def span_ms(self) -> float:
+        return self.moments[-1].at_ms - self.moments[0].at_ms
+
+    @property
+    def relative_error(self) -> float:
+        """How far the speed may be from `steps` in `span_ms`."""
+        if self.steps < 1 or self.span_ms <= 0 or (self.is_bundled and len(self.moments) < FEWEST):
+            return math.inf
+        # in tokens' times: the last of several events at once may have waited for nearly one, and where arrivals hold
+        # several tokens each, the last token of the first may have waited for longer than that of the last, or less
+        holds_several = self.steps > (1 + SINGLE_SHARE) * (len(self.moments) - 1)
+        waited = 1.0 if self.first_events > 1 else 0.5 if holds_several else 0.0
+        of_first = (waited + self.unplaced) / self.steps
+        if not self.is_bundled:
+            return of_first
+        return of_first + self._of_ends + BLUR_MS / self.span_ms
+
+    @property
+    def _of_ends(self) -> float:
+        """Tokens of the first and the last arrival may have waited longer: what the speed is without either."""
+        first, second, before_last, last = *self.moments[:2], *self.moments[-2:]
+        speed = self.steps / self.span_ms
+        without_first = (self.steps - second.tokens) / (last.at_ms - second.at_ms)
+        without_last = (self.steps - last.tokens) / (before_last.at_ms - first.at_ms)
+        return max(abs(other / speed - 1) for other in (without_first, without_last))
+
+
+@clock.once_per_trace
+def arrivals_of(trace: Trace) -> Arrivals | None:
+    """None without a token event or without a count of the output tokens."""
+    seen, n = trace.token_events, trace.output_tokens
+    if not seen or not n:
+        return None
+    groups = _at_once(seen)
+    unseen = clock.unseen_reasoning(trace)
+    stated = _stated(groups, n)
+    unplaced = 0.0
+    if stated is not None:
+        tokens = stated
+    elif n - unseen <= (1 + SINGLE_SHARE) * len(seen):
+        tokens = [float(len(group)) for group in groups]
+    else:
+        tokens = _by_bytes(groups, n - unseen)
+        share = tokens[0] / (n - unseen)
+        spread = TOKEN_LENGTH_VARIATION * math.sqrt((n - unseen) * share * (1 - share))
+        unplaced = min(2 * spread, float(n - unseen - len(seen)))
+    if stated is None:
+        tokens[0] += unseen
+    # a first event without text is a single token, and whatever of those behind it was seen, they came after it
+    is_first_single = seen[0].kind is Kind.HIDDEN
+    is_bundled = n - unseen > (1 + SINGLE_SHARE) * len(groups) and not is_first_single
+    moments = tuple(Arrival(group[-1].at_ms, count) for group, count in zip(groups, tokens, strict=True))
+    return Arrivals(moments, n, 0.0 if is_first_single else unplaced, is_bundled, len(groups[0]), unseen)
+
+
+def _at_once(events: Sequence[Event]) -> list[list[Event]]:
+    longest_ms = clock.at_once_ms([event.at_ms for event in events])
+    groups = [[events[0]]]
+    for event in events[1:]:
+        if event.at_ms - groups[-1][-1].at_ms <= longest_ms:
+            groups[-1].append(event)
+        else:
+            groups.append([event])
+    return groups
+
+
+def _stated(groups: Sequence[Sequence[Event]], n: int) -> list[float] | None:
+    """Tokens of each arrival by the running totals in its events; None where there are none that make sense."""
+    if groups[0][-1].tokens is None:
+        return None
+    totals = [group[-1].tokens or 0 for group in groups]
+    if not 0 < totals[0] < totals[-1] or abs(totals[-1] - n) > max(1.0, STATED_SHARE * n):
+        return None
+    running = list(accumulate(totals, max))
+    return [float(running[0]), *(float(later - earlier) for earlier, later in pairwise(running))]
+
+
+def _by_bytes(groups: Sequence[Sequence[Event]], n: int) -> list[float]:
+    """Each arrival's share of the text; an event without text is one token."""
+    hidden = [sum(event.kind is Kind.HIDDEN for event in group) for group in groups]
+    sizes = [sum(event.size_bytes for event in group) for group in groups]
+    whole, spread = sum(sizes), max(0, n - sum(hidden))
+    return [count + (spread * size / whole if whole else 0.0) for count, size in zip(hidden, sizes, strict=True)]
+
+
+def is_held_to_the_end(arrivals: Arrivals) -> bool:
+    """Whether the whole answer was made before any of it arrived."""
+    visible = arrivals.output_tokens - arrivals.unseen
+    if visible < FEWEST_HELD:
+        return False
+    if arrivals.span_ms < clock.IMPOSSIBLE_GAP_MS * visible:
+        return True
+    release_ms = min(LONGEST_RELEASE_MS, RELEASE_SHARE * arrivals.moments[0].at_ms)
+    return arrivals.is_bundled and arrivals.relative_error > UNCERTAINTY and arrivals.span_ms < release_ms
+
+
+def is_mostly_first(arrivals: Arrivals) -> bool:
+    """Whether most of the answer came at the first moment."""
+    visible = arrivals.output_tokens - arrivals.unseen
+    return arrivals.is_bundled and visible >= FEWEST_HELD and arrivals.first_tokens > visible / 2
