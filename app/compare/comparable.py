@@ -187,9 +187,10 @@ def unknown_settings(base: Circumstances, other: Circumstances) -> tuple[str, ..
 def about_words(settings: Sequence[str], unknown: Sequence[str] = ()) -> str:
     """What a verdict is about: `settings` differ, `unknown` may."""
     if unknown:
+        differing = _("Differs: {settings}.", settings=pause("; ").join(settings))
         names = enumerated(inside(_(title)) for title in unknown)
         return joined(
-            _("Differs: {settings}.", settings=pause("; ").join(settings)) if settings else _("No difference is known."),
+            differing if settings else _("No difference is known."),
             _("Unknown on at least one side, so it may differ too: {names}.", names=names),
         )
     if not settings:

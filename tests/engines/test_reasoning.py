@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.engines._thinking import MARKERS, answer_span
 from app.metrics import flags_of, metrics
 from app.samples import CountSource, Kind, Point, Trace
-from tests.engines.streams import chunk, read, sse
+from tests.engines.streams import chunk, read, sha256, sse
 from tests.traces import sample
 
 HARMONY = "<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>", "<|return|>"
