@@ -26,6 +26,8 @@ class Setting:
     hint: str = ""
     choices: tuple[str, ...] = ()
     """The usual values; others are kept too."""
+    is_always_set: bool = False
+    """Every server runs with some value of it: where none is recorded, it is unknown and may have changed unseen."""
 
 
 KV_TYPES = ("f16", "bf16", "f32", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl", "fp8", "fp8_e4m3", "fp8_e5m2")
@@ -33,13 +35,20 @@ KV_TYPES = ("f16", "bf16", "f32", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_n
 SETTINGS = {
     setting.key: setting
     for setting in (
-        Setting("context", "Context", int, hint="tokens one request may use"),
-        Setting("parallel", "Parallel slots", int),
-        Setting("cards", "Cards", int, asked=True, hint="accelerators that hold the model; 0 for CPU only"),
-        Setting("split_mode", "Split mode", asked=True, choices=("layer", "row", "tensor", "none")),
-        Setting("kv_type_k", "KV cache type K", asked=True, choices=KV_TYPES),
-        Setting("kv_type_v", "KV cache type V", asked=True, choices=KV_TYPES),
-        Setting("gpu_layers", "Layers on GPU", int, asked=True, hint="999 for all"),
+        Setting("context", "Context", int, hint="tokens one request may use", is_always_set=True),
+        Setting("parallel", "Parallel slots", int, is_always_set=True),
+        Setting(
+            "cards",
+            "Cards",
+            int,
+            asked=True,
+            hint="accelerators that hold the model; 0 for CPU only",
+            is_always_set=True,
+        ),
+        Setting("split_mode", "Split mode", asked=True, choices=("layer", "row", "tensor", "none"), is_always_set=True),
+        Setting("kv_type_k", "KV cache type K", asked=True, choices=KV_TYPES, is_always_set=True),
+        Setting("kv_type_v", "KV cache type V", asked=True, choices=KV_TYPES, is_always_set=True),
+        Setting("gpu_layers", "Layers on GPU", int, asked=True, hint="999 for all", is_always_set=True),
         Setting(
             "n_cpu_moe",
             "Layers with experts in system memory",
@@ -55,10 +64,10 @@ SETTINGS = {
         Setting("kv_offload", "KV cache on cards", choices=("on", "off")),
         Setting("gpu_share", "Share in GPU memory, %", int, hint="as `ollama ps` says"),
         Setting("gpu_weight_mib", "Weights in GPU memory, MiB", int),
-        Setting("batch", "Batch", int),
-        Setting("ubatch", "Micro-batch", int),
-        Setting("threads", "Threads", int),
-        Setting("flash_attention", "Flash attention", choices=("on", "off", "auto")),
+        Setting("batch", "Batch", int, is_always_set=True),
+        Setting("ubatch", "Micro-batch", int, is_always_set=True),
+        Setting("threads", "Threads", int, is_always_set=True),
+        Setting("flash_attention", "Flash attention", choices=("on", "off", "auto"), is_always_set=True),
         Setting("flags", "Flags", asked=True, hint="further command-line flags of the engine"),
         Setting("runs_on", "Runs on", hint="where the server hands requests on to"),
         Setting("model_id", "Model id"),

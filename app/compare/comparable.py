@@ -180,7 +180,7 @@ def unknown_settings(base: Circumstances, other: Circumstances) -> tuple[str, ..
     return tuple(
         setting.title
         for setting in SETTINGS.values()
-        if setting.key != "flags" and any(setting.key not in settings for settings in stated)
+        if setting.is_always_set and any(setting.key not in settings for settings in stated)
     )
 
 

@@ -40,9 +40,9 @@ def test_a_ratio_lies_within_its_interval_around_one(found: Comparison) -> None:
     assert low < 0.8
     assert high > 1.2
     assert [figure.layout[axis]["title"]["text"] for axis in ("yaxis", "yaxis2", "yaxis3")] == [
-        "TTFT: less is better",
-        "Prefill: more is better",
-        "Decode: more is better",
+        "TTFT: lower is better",
+        "Prefill: higher is better",
+        "Decode: higher is better",
     ]
     assert figure.table.rows[0][:3] == ("TTFT", "B", "0.800")
     assert figure.table.rows[0][-1] == "better"

@@ -32,7 +32,7 @@ def forest(found: Comparison) -> Figure | None:
     traces, layout = [], _layout(rows, len(found.subjects) - 1, found.same_within)
     ends = [1 - found.same_within, 1 + found.same_within]
     for panel, row in enumerate(rows):
-        wish = _("less is better") if row.better == "lower" else _("more is better")
+        wish = _("lower is better") if row.better == "lower" else _("higher is better")
         layout[y_axis(panel)] |= {
             "title": {"text": pause(": ").join((row.title, wish))},
             "domain": domain(panel, len(rows), GAP),
@@ -50,7 +50,7 @@ def forest(found: Comparison) -> Figure | None:
         summary=_(
             "Each over {letter}, with its 95 % interval. Shaded: within {percent} %, which counts as the same.",
             letter=base.letter,
-            percent=number(100 * found.same_within),
+            percent=f"{100 * found.same_within:g}",
         ),
         table=_table(found, rows),
         legend=tuple(
