@@ -24,8 +24,9 @@ demo: $(venv)/with-demo
 run: $(venv)/with-postgres
 	@$(bin)/roofmark serve $(ARGS)
 
+# all of them on every core; a few of them faster without
 test: $(venv)/with-demo+test
-	@$(bin)/python -m pytest $(ARGS)
+	@$(bin)/python -m pytest $(if $(ARGS),$(ARGS),--numprocesses auto)
 
 lint: $(venv)/with-lint+test
 	$(bin)/ruff check .

@@ -21,8 +21,8 @@ UNCERTAINTY = 0.1
 """The relative error up to which a decode speed is known."""
 FEWEST = 4
 """Arrivals of several tokens each."""
-FEWEST_HELD = 8
-"""Tokens: fewer may come at once where several are made in one step."""
+FEWEST_HELD = 16
+"""Tokens: fewer may come at once where several are made in one step, and end soon after they begin."""
 LONGEST_RELEASE_MS = 50.0
 RELEASE_SHARE = 0.2
 """Events too few to time that come within less than both are one answer cut up; the share is of the wait for them."""

@@ -143,7 +143,7 @@ def test_several_runs_are_measured_one_after_another(roofmark: Roofmark) -> None
     assert [document["run"]["status"] for document in documents] == ["done", "done"]
     assert documents[0]["run"]["id"] != documents[1]["run"]["id"]
     assert "Run 2 of 2." in result.stderr
-    assert text.stdout.count("Decode ") == 2
+    assert text.stdout.count("\nDecode  ") == 2
     assert len(json.loads(roofmark("runs", "--json").stdout)["runs"]) == 4
 
 
