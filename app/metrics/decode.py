@@ -95,10 +95,15 @@ def _timed(sample: Sample) -> Decode | str:
 
 
 def is_count_unknown(sample: Sample) -> bool:
-    """Whether the events were counted although they hold several tokens each."""
-    trace = sample.trace
-    is_bundled = clock.visible_bytes(trace) > LONGEST_TOKEN_BYTES * len(trace.token_events)
-    return trace.count_source is CountSource.EVENTS and is_bundled
+    """Whether the events were counted although they hold several tokens each.
+
+    Their length tells, or that the answer ended at the length that was asked for with fewer events than that.
+    """
+    trace, events = sample.trace, len(sample.trace.token_events)
+    if trace.count_source is not CountSource.EVENTS:
+        return False
+    is_cut_at_length = trace.finish_reason == "length" and events < (1 - UNCERTAINTY) * sample.point.output_tokens
+    return is_cut_at_length or clock.visible_bytes(trace) > LONGEST_TOKEN_BYTES * events
 
 
 def _began_late(sample: Sample) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from app.metrics import plausible
 from app.metrics.base import Metric, Reading, null
-from app.metrics.decode import read_tpot
+from app.metrics.decode import is_count_unknown, read_tpot
 from app.metrics.e2e import read_e2e
 from app.metrics.flags import is_unanswered
 from app.metrics.ttft import read_ttft
@@ -50,6 +50,8 @@ def read_throughput(streams: Sequence[Sample]) -> Sequence[Reading]:
     answered = [sample for sample in streams if not is_unanswered(sample)]
     if any(plausible.is_output_count_absurd(sample) for sample in answered):
         return [null("client", "implausible")]
+    if any(map(is_count_unknown, answered)):
+        return [null("client", "tokens_unknown")]
     wall = wall_ms(streams)
     tokens = [sample.trace.output_tokens for sample in answered]
     if not wall or not all(tokens):

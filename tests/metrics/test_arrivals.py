@@ -127,6 +127,25 @@ def test_events_that_were_counted_instead_of_tokens_must_hold_one_each() -> None
         assert read("decode_tokens_per_s", sample(trace(events, count_source=CountSource.EVENTS))) == decode
 
 
+def test_an_answer_cut_at_the_length_that_was_asked_for_has_as_many_tokens() -> None:
+    for asked, decode in ((11, pytest.approx(40)), (44, "tokens_unknown")):
+        answer = sample(trace(stream(), count_source=CountSource.EVENTS), point=Point(512, asked))
+        assert read("decode_tokens_per_s", answer) == decode
+        (throughput,) = metrics()["output_tokens_per_s"].read([answer])
+        assert (throughput.value is None) is (decode == "tokens_unknown")
+    stopped = replace(answer, trace=replace(answer.trace, finish_reason="stop"))
+    assert read("decode_tokens_per_s", stopped) == pytest.approx(40)
+
+
+@pytest.mark.parametrize(("prompt_tokens", "first_ms"), [(16, 4000), (512, 8000)])
+def test_single_tokens_at_a_speed_far_beyond_their_prompts_were_held_back(prompt_tokens: int, first_ms: float) -> None:
+    events = stream(first_ms, 1.0, 128)
+    answer = sample(trace(events, prompt_tokens=prompt_tokens, output_tokens=128), point=Point(prompt_tokens, 128))
+    assert (read("decode_tokens_per_s", answer), read("ttft_ms", answer)) == ("buffered", "one_piece")
+    soon = replace(answer, trace=replace(answer.trace, events=stream(first_ms / 4, 1.0, 128)))
+    assert read("decode_tokens_per_s", soon) == pytest.approx(1000)
+
+
 def test_an_answer_faster_than_any_prompt_was_held_back() -> None:
     """512 prompt tokens took no 5.2 s where 512 tokens of an answer take 80 ms."""
     events = [Event(5200 + 2 * place, Kind.ANSWER, 64) for place in range(40)]
