@@ -33,7 +33,7 @@ class Decode(NamedTuple):
 def client_decode(sample: Sample) -> Decode | str:
     """As the client timed it, or the reason why it is unknown."""
     decode = _timed(sample)
-    if isinstance(decode, Decode) and (difference_of_sides(sample) or 0) > DISAGREEMENT and _began_late(sample):
+    if isinstance(decode, Decode) and _began_late(sample) and (difference_of_sides(sample) or 0) > DISAGREEMENT:
         return "late_start"
     return decode
 

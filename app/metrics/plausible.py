@@ -144,10 +144,13 @@ def are_durations_absurd(sample: Sample) -> bool:
 def _is_other_unit(ratio: float) -> bool:
     """Off by about a thousand, or by a thousand thousands.
 
-    >>> [_is_other_unit(ratio) for ratio in (0.001, 800.0, 1_500_000.0, 1.0, 100.0)]
-    [True, True, True, False, False]
+    >>> [_is_other_unit(ratio) for ratio in (0.001, 800.0, 1_500_000.0, 1.0, 100.0, 0.0)]
+    [True, True, True, False, False, False]
     """
-    return any(1 / 3 < ratio / UNIT**power < 3 for power in (-2, -1, 1, 2))
+    if not ratio:
+        return False
+    times = ratio if ratio > 1 else 1 / ratio
+    return UNIT / 3 < times < 3 * UNIT or UNIT**2 / 3 < times < 3 * UNIT**2
 
 
 def _beside_our_clock(sample: Sample) -> list[tuple[float, float]]:
