@@ -33,8 +33,8 @@ class Decode(NamedTuple):
 def client_decode(sample: Sample) -> Decode | str:
     """As the client timed it, or the reason why it is unknown."""
     decode = _timed(sample)
-    if isinstance(decode, Decode) and _began_late(sample) and (difference_of_sides(sample) or 0) > DISAGREEMENT:
-        return "late_start"
+    if isinstance(decode, Decode) and (_began_late(sample) or _began_before(sample, decode)):
+        return "late_start" if (difference_of_sides(sample) or 0) > DISAGREEMENT else decode
     return decode
 
 
@@ -110,6 +110,14 @@ def _began_late(sample: Sample) -> bool:
     """Whether the first tokens waited for the reader, or for something on their way."""
     arrivals = arrivals_of(sample.trace)
     return plausible.is_reader_late(sample) or (arrivals is not None and arrivals.first_events > 1)
+
+
+def _began_before(sample: Sample, decode: Decode) -> bool:
+    """Whether the server says that it decoded for longer than was seen, and there was time for that before."""
+    server, last_ms = sample.trace.server, clock.last_token_ms(sample.trace)
+    if server is None or not server.prompt_ms or not server.decode_ms or last_ms is None:
+        return False
+    return decode.span_ms * (1 + UNCERTAINTY) < server.decode_ms <= last_ms - server.prompt_ms
 
 
 def _read(sample: Sample, figure: Callable[[Decode], float]) -> Sequence[Reading]:

@@ -121,6 +121,19 @@ def test_a_start_that_the_server_says_was_slower_does_not_count() -> None:
     assert read("decode_tokens_per_s", lagging) == "late_start"
 
 
+@pytest.mark.parametrize(
+    ("decode_ms", "decode"),
+    [
+        (250, pytest.approx(40)),
+        (500, "late_start"),  # as many tokens again were made before the first one was seen
+        (1040, pytest.approx(40)),  # that would have begun before the prompt was read: the server clocks something else
+    ],
+)
+def test_a_speed_without_the_tokens_that_were_made_before_is_none(decode_ms: float, decode: object) -> None:
+    answer = sample(trace(stream(800), server=figures(prompt_ms=500.0, decode_ms=decode_ms)))
+    assert read("decode_tokens_per_s", answer) == decode
+
+
 def test_events_that_were_counted_instead_of_tokens_must_hold_one_each() -> None:
     for size_bytes, decode in ((5, pytest.approx(40)), (80, "tokens_unknown")):
         events = stream(size_bytes=size_bytes)
