@@ -84,8 +84,9 @@ def test_of_what_the_first_token_consists(server: dict[str, float], streams: int
     assert "100 ms" in found_limits[0].evidence
 
 
-def test_who_thinks_unseen_is_not_sent_after_a_proxy() -> None:
-    thought = replace(CLEAN, output_tokens=111, reasoning_tokens=100, server=figures(prompt_ms=20.0))
+@pytest.mark.parametrize("reasoning_tokens", [100, None])  # the server says so, or only counts them
+def test_who_thinks_unseen_is_not_sent_after_a_proxy(reasoning_tokens: int | None) -> None:
+    thought = replace(CLEAN, output_tokens=111, reasoning_tokens=reasoning_tokens, server=figures(prompt_ms=20.0))
     limits_of_ttft = [limit for limit in found_in(taken(made=thought)) if limit.of == "TTFT"]
     assert [limit.key for limit in limits_of_ttft] == ["thinking"]
     assert limits_of_ttft[0].evidence == "100 tokens of reasoning were counted and never sent, in 3 samples"

@@ -4,7 +4,7 @@ All of it is written for OpenAI's chunks. What an engine words differently, its 
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,9 +65,9 @@ def read_trace(
             if frame.data == DONE:
                 break
     status, error = _verdict(recording, reader)
-    stated = Stated(reader.objects, cache_defeat, recording.text, reader.tokens)
-    output_tokens, count_source = stated.output
     events, answer = reader.events_and_answer()
+    stated = Stated(reader.objects, cache_defeat, recording.text, reader.tokens, _reasoning_share(events))
+    output_tokens, count_source = stated.output
     text = answer.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return Trace(
         status=status,
@@ -222,6 +222,11 @@ class _Reader:
         reason = _chunk.finish_reason(chunk)
         self.finish_reason = reason or self.finish_reason
         return stated, reason is not None or chunk.get("done") is True
+
+
+def _reasoning_share(events: Sequence[Event]) -> float:
+    sizes = [event.size_bytes for event in events if event.kind is Kind.REASONING]
+    return sum(sizes) / (sum(event.size_bytes for event in events) or 1)
 
 
 def _verdict(recording: Recording, reader: _Reader) -> tuple[Status, str | None]:

@@ -11,6 +11,8 @@ from app.samples import CacheDefeat, CountSource, ServerFigures
 _SPARE_SHARE = 0.05
 _SPARE_EVENTS = 4
 """So many more events than tokens are no contradiction: a server may cut the name of a tool into several."""
+_SHARE_DIFFERENCE = 0.15
+"""How far a share of the tokens may be from that of the text."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,8 @@ class Stated:
     text: ServerText = field(default_factory=ServerText)
     token_events: int = 0
     """How many were seen; each holds a token or more."""
+    reasoning_share: float = 0.0
+    """Of the text that was seen."""
 
     @property
     def usage(self) -> Mapping[str, Any]:
@@ -64,13 +68,14 @@ class Stated:
     def output_tokens(self) -> int | None:
         """Reasoning included, even where the server counts it beside its completion tokens."""
         counted = count(self.usage.get("completion_tokens"))
-        if not counted:  # a count of none beside token text was never made
-            return None
-        reasoning = self._reasoning or 0
         beyond_prompt = self._beyond_prompt
+        if not counted:  # a count of none beside token text was never made
+            return None if beyond_prompt is None or self._holds_more_than(beyond_prompt) else beyond_prompt
+        reasoning = self._reasoning or 0
         if beyond_prompt is not None and beyond_prompt > counted and beyond_prompt - counted != self.cached_tokens:
-            return beyond_prompt
-        is_beside = reasoning > counted or (reasoning > 0 and self._holds_more_than(counted))
+            return counted if self._is_total_wrong(counted, beyond_prompt) else beyond_prompt
+        has_answer_beside = reasoning == counted and self.token_events > 0 and self.reasoning_share < 1
+        is_beside = reasoning > counted or has_answer_beside or (reasoning > 0 and self._holds_more_than(counted))
         return counted + reasoning if is_beside else counted
 
     @property
@@ -79,7 +84,7 @@ class Stated:
         total = self.output_tokens
         if total is None:
             return None
-        stated = self._reasoning or total - (count(self.usage.get("completion_tokens")) or 0)
+        stated = self._reasoning or total - (count(self.usage.get("completion_tokens")) or total)
         return stated if 0 < stated <= total else None
 
     @property
@@ -110,6 +115,13 @@ class Stated:
     def _holds_more_than(self, tokens: int) -> bool:
         """Whether more events came than an answer of so many tokens can have."""
         return self.token_events > (1 + _SPARE_SHARE) * tokens + _SPARE_EVENTS
+
+    def _is_total_wrong(self, counted: int, beyond_prompt: int) -> bool:
+        """Whether reasoning was seen, but is no such part of the text as the total has beyond completion tokens."""
+        beyond = beyond_prompt - counted
+        if not self.reasoning_share or self._reasoning == beyond or self._holds_more_than(counted):
+            return False
+        return abs(self.reasoning_share - beyond / beyond_prompt) > _SHARE_DIFFERENCE
 
     def raw(self, name: str) -> dict[str, Any]:
         """The plain values of an object as it was sent, for the record."""

@@ -15,10 +15,10 @@ class _Markers(NamedTuple):
     """The closing marker where the chat template has opened the thinking, in the prompt; empty: none does."""
 
 
-_WORD = r"(?i:think|thinking|thoughts?|reason|reasoning|scratchpad)"
+_WORD = r"(?i:think|thinking|thoughts?|reason|reasoning|scratch_?pad|monologue)"
 MARKERS = (
     # DeepSeek, Qwen, GLM, Phi, Nemotron, EXAONE, Granite, Hunyuan, Ernie, MiniMax, Reka; Seed-OSS, LongCat
-    _Markers(rf"<((?:\w+[:_])?{_WORD})>", r"</NAME>", rf"</(?:\w+[:_])?{_WORD}>"),
+    _Markers(rf"<((?:\w+[:_-])?{_WORD})>", r"</NAME>", rf"</(?:\w+[:_-])?{_WORD}>"),
     # Magistral
     _Markers(rf"\[({_WORD})\]", r"\[/NAME\]", rf"\[/{_WORD}\]"),
     # Kimi
@@ -33,13 +33,15 @@ MARKERS = (
     _Markers(r"<\|inner_prefix\|>", r"<\|inner_suffix\|>", r"<\|inner_suffix\|>"),
     # Gemma; a call of a tool ends the thinking as well
     _Markers(r"<\|channel>thought", r"<channel\|>|(?=<\|tool_call>)", r"<channel\|>"),
-    # Solar
-    _Markers(r"<\|think\|>", r"<\|content\|>"),
+    # MedGemma
+    _Markers(r"<unused94>thought", r"<unused95>", r"<unused95>"),
+    # Solar, which has no closing marker but one for the answer
+    _Markers(rf"<\|({_WORD})\|>", r"<\|/NAME\|>|<\|content\|>", rf"<\|/{_WORD}\|>"),
     # gpt-oss: messages on several channels, of which the final one is the answer
     _Markers(
         r"(?:<\|start\|>assistant)?<\|channel\|>(?!final)",
-        r"<\|channel\|>final[^<]*<\|message\|>",
-        r"<\|channel\|>final[^<]*<\|message\|>",
+        r"<\|channel\|>final(?:[^<]|<\|constrain\|>)*<\|message\|>",
+        r"<\|channel\|>final(?:[^<]|<\|constrain\|>)*<\|message\|>",
     ),
     # the same where the server leaves special tokens out
     _Markers(r"(?:analysis|commentary)(?=[A-Z\"'])", r"assistantfinal"),
@@ -81,7 +83,7 @@ def answer_span(text: str) -> tuple[int, int]:
         start = closed
     if start == 0:
         for closes, opens in _CLOSES_ALONE:
-            match = closes.search(text)
+            match = next((match for match in closes.finditer(text) if not _is_mention(text, match)), None)
             if match is not None and opens.search(text, 0, match.start()) is None:
                 start = match.end()
                 break
@@ -97,7 +99,39 @@ def _thought(text: str, start: int) -> int | None:
     """Where the thinking ends that begins at `start`; None where there is none."""
     for opens, closes in _OPENS:
         if (opened := opens.match(text, start)) is not None:
-            name = re.escape(opened[1]) if opens.groups else ""
-            closed = re.compile(closes.replace("NAME", name)).search(text, opened.end())
-            return len(text) if closed is None else closed.end()
+            return _end_of_thought(text, opened, closes)
     return None
+
+
+def _end_of_thought(text: str, opened: re.Match[str], closes: str) -> int:
+    """Behind the marker that closes the first one, since thoughts may hold others."""
+    name = re.escape(opened[1]) if opened.re.groups else ""
+    closing = list(re.compile(closes.replace("NAME", name)).finditer(text, opened.end()))
+    if not closing:
+        return len(text)
+    nested = re.compile(re.escape(opened[0].lstrip()) if name else _NEVER).finditer(text, opened.end())
+    openings = [match.start() for match in nested if not _is_mention(text, match)]
+    real = [match for match in closing if not _is_mention(text, match)] or closing[-1:]
+    for closed, match in enumerate(real):
+        if sum(opening < match.start() for opening in openings) <= closed:
+            return match.end()
+    return real[-1].end()
+
+
+_CODE = "`"
+_FENCE = "```"
+_PAIRS = frozenset({"``", '""', "''", "“”", "‘’", "«»", "**", "()", "[]", "||"})
+_AMID_PROSE = re.compile(r"[,.;:!?)]| [a-z]")
+
+
+def _is_mention(text: str, marker: re.Match[str]) -> bool:
+    """Whether a text about markers, or code, names it: a model that uses it begins something new behind it."""
+    start, end = marker.span()
+    before, behind = text[start - 1 : start], text[end : end + 1]
+    if before + behind in _PAIRS or (before in ("", " ") and _AMID_PROSE.match(text, end)):
+        return True
+    if text.count(_FENCE, 0, start) % 2 and _FENCE in text[end:]:
+        return True
+    line_start, line_end = text.rfind("\n", 0, start) + 1, text.find("\n", end)
+    is_in_code = text.count(_CODE, line_start, start) % 2 == 1
+    return is_in_code and _CODE in text[end : None if line_end < 0 else line_end]

@@ -43,7 +43,7 @@ TRIPLE = ("ttft_ms", "prefill_tokens_per_s", "decode_tokens_per_s")
 SOURCE_ORDER: dict[str, tuple[Source, ...]] = {"prefill_tokens_per_s": ("server", "slope", "client", "import")}
 """Which source's value is shown where only one has room; elsewhere the client's comes first."""
 
-DERIVATION_VERSION = 1
+DERIVATION_VERSION = 2
 """Raised when what all metrics share changes: statistics, the order of sources, which samples count."""
 
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from app.metrics import clock
 from app.samples import Event, Kind, Trace
@@ -32,8 +33,7 @@ BLUR_MS = 3.0
 """How far network, proxy and reader may move an arrival of several tokens."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(NamedTuple):
     """What came at the same moment."""
 
     at_ms: float

@@ -33,8 +33,8 @@ class Decode(NamedTuple):
 def client_decode(sample: Sample) -> Decode | str:
     """As the client timed it, or the reason why it is unknown."""
     decode = _timed(sample)
-    if isinstance(decode, Decode) and (difference_of_sides(sample) or 0) > DISAGREEMENT and _began_late(sample):
-        return "late_start"
+    if isinstance(decode, Decode) and (_began_late(sample) or _began_before(sample, decode)):
+        return "late_start" if (difference_of_sides(sample) or 0) > DISAGREEMENT else decode
     return decode
 
 
@@ -95,16 +95,29 @@ def _timed(sample: Sample) -> Decode | str:
 
 
 def is_count_unknown(sample: Sample) -> bool:
-    """Whether the events were counted although they hold several tokens each."""
-    trace = sample.trace
-    is_bundled = clock.visible_bytes(trace) > LONGEST_TOKEN_BYTES * len(trace.token_events)
-    return trace.count_source is CountSource.EVENTS and is_bundled
+    """Whether the events were counted although they hold several tokens each.
+
+    Their length tells, or that the answer ended at the length that was asked for with fewer events than that.
+    """
+    trace, events = sample.trace, len(sample.trace.token_events)
+    if trace.count_source is not CountSource.EVENTS:
+        return False
+    is_cut_at_length = trace.finish_reason == "length" and events < (1 - UNCERTAINTY) * sample.point.output_tokens
+    return is_cut_at_length or clock.visible_bytes(trace) > LONGEST_TOKEN_BYTES * events
 
 
 def _began_late(sample: Sample) -> bool:
     """Whether the first tokens waited for the reader, or for something on their way."""
     arrivals = arrivals_of(sample.trace)
     return plausible.is_reader_late(sample) or (arrivals is not None and arrivals.first_events > 1)
+
+
+def _began_before(sample: Sample, decode: Decode) -> bool:
+    """Whether the server says that it decoded for longer than was seen, and there was time for that before."""
+    server, last_ms = sample.trace.server, clock.last_token_ms(sample.trace)
+    if server is None or not server.prompt_ms or not server.decode_ms or last_ms is None:
+        return False
+    return decode.span_ms * (1 + UNCERTAINTY) < server.decode_ms <= last_ms - server.prompt_ms
 
 
 def _read(sample: Sample, figure: Callable[[Decode], float]) -> Sequence[Reading]:

@@ -5,7 +5,7 @@ and its decode may be longer than what was seen of it, since tokens can be hidde
 """
 
 from app.metrics import clock
-from app.metrics.arrivals import Arrivals
+from app.metrics.arrivals import FEWEST_HELD, Arrivals
 from app.samples import CacheDefeat, Sample
 
 UNIT = 1000
@@ -30,7 +30,7 @@ FAR_TOKENS = 64
 """A prompt of so many times the tokens that we estimate, and so many more, holds a text of the server's own."""
 FAR_PROMPT_COUNTED = 1.1
 """As `FAR_PROMPT`, by the server's own tokenizer."""
-HELD_BACK_TIMES = 30
+HELD_BACK_TIMES = 10
 HELD_BACK_TIMES_BUNDLED = 3
 """An answer that comes so many times as fast as its prompt was read was made before it came. It takes more where each
 token has its own event: of a lone request, all but the prompt's time may be a queue or a model being loaded."""
@@ -103,10 +103,11 @@ def is_reader_late(sample: Sample) -> bool:
 def is_held_back(sample: Sample, arrivals: Arrivals) -> bool:
     """Whether the answer came many times as fast as its prompt was read, which no server does."""
     trace, first_ms, speed = sample.trace, clock.first_token_ms(sample.trace), arrivals.tokens_per_s
-    fresh = (trace.prompt_tokens or 0) - (trace.cached_tokens or 0)
+    fresh = (trace.prompt_tokens or sample.point.prompt_tokens) - (trace.cached_tokens or 0)
     is_alone = sample.point.concurrency == 1 and not sample.sensors.get("server_was_busy")
-    if not first_ms or speed is None or not is_alone or fresh < LONG_PROMPT_TOKENS or arrivals.unseen:
+    if not first_ms or speed is None or not is_alone or arrivals.unseen or arrivals.output_tokens < FEWEST_HELD:
         return False
+    fresh = max(fresh, LONG_PROMPT_TOKENS)  # a shorter one may take as long
     server = trace.server
     waited_ms = first_ms - ((server.load_ms or 0) + (server.queue_ms or 0) if server else 0)
     times = HELD_BACK_TIMES_BUNDLED if arrivals.is_bundled else HELD_BACK_TIMES
@@ -143,10 +144,13 @@ def are_durations_absurd(sample: Sample) -> bool:
 def _is_other_unit(ratio: float) -> bool:
     """Off by about a thousand, or by a thousand thousands.
 
-    >>> [_is_other_unit(ratio) for ratio in (0.001, 800.0, 1_500_000.0, 1.0, 100.0)]
-    [True, True, True, False, False]
+    >>> [_is_other_unit(ratio) for ratio in (0.001, 800.0, 1_500_000.0, 1.0, 100.0, 0.0)]
+    [True, True, True, False, False, False]
     """
-    return any(1 / 3 < ratio / UNIT**power < 3 for power in (-2, -1, 1, 2))
+    if not ratio:
+        return False
+    times = ratio if ratio > 1 else 1 / ratio
+    return UNIT / 3 < times < 3 * UNIT or UNIT**2 / 3 < times < 3 * UNIT**2
 
 
 def _beside_our_clock(sample: Sample) -> list[tuple[float, float]]:

@@ -80,7 +80,10 @@ def percentiles(values: Sequence[float]) -> list[float]:
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
-    return percentiles(values)[percent - 1]
+    """One of `percentiles`, in a fraction of the time."""
+    ordered = sorted(values)
+    rank, part = divmod(percent * (len(ordered) - 1), 100)
+    return (ordered[rank] * (100 - part) + ordered[min(rank + 1, len(ordered) - 1)] * part) / 100
 
 
 def _median(values: Sequence[float]) -> float:

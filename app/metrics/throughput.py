@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from app.metrics import plausible
 from app.metrics.base import Metric, Reading, null
-from app.metrics.decode import read_tpot
+from app.metrics.decode import is_count_unknown, read_tpot
 from app.metrics.e2e import read_e2e
 from app.metrics.flags import is_unanswered
 from app.metrics.ttft import read_ttft
@@ -21,14 +21,21 @@ class Slo:
 
     def is_met(self, sample: Sample) -> bool | None:
         """None where it cannot be known."""
-        readings = [*read_ttft(sample), *(each for each in read_tpot(sample) if each.source == "client")]
-        ttft_ms, tpot_ms = (reading.value for reading in readings)
-        if ttft_ms is None or tpot_ms is None:
-            return None
-        return ttft_ms <= self.ttft_ms and tpot_ms <= self.tpot_ms
+        ttft, tpot = _latencies(sample)
+        is_within = (
+            None if reading.value is None else reading.value <= limit_ms
+            for reading, limit_ms in ((ttft, self.ttft_ms), (tpot, self.tpot_ms))
+        )
+        verdicts = set(is_within)
+        return False if False in verdicts else None if None in verdicts else True
 
 
 USUAL_SLO = Slo()
+
+
+def _latencies(sample: Sample) -> tuple[Reading, Reading]:
+    """TTFT and TPOT, as the client timed them."""
+    return read_ttft(sample)[0], next(reading for reading in read_tpot(sample) if reading.source == "client")
 
 
 def wall_ms(streams: Sequence[Sample]) -> float | None:
@@ -50,19 +57,28 @@ def read_throughput(streams: Sequence[Sample]) -> Sequence[Reading]:
     answered = [sample for sample in streams if not is_unanswered(sample)]
     if any(plausible.is_output_count_absurd(sample) for sample in answered):
         return [null("client", "implausible")]
+    if any(map(is_count_unknown, answered)):
+        return [null("client", "tokens_unknown")]
     wall = wall_ms(streams)
     tokens = [sample.trace.output_tokens for sample in answered]
     if not wall or not all(tokens):
-        return [null("client", "no_token")]
+        return [null("client", _why_no_wall(answered))]
     return [Reading("client", sum(n or 0 for n in tokens) / wall * 1000)]
+
+
+def _why_no_wall(answered: Sequence[Sample]) -> str:
+    return "not_streamed" if any(sample.trace.not_streamed for sample in answered) else "no_token"
 
 
 def read_goodput(streams: Sequence[Sample], slo: Slo) -> Sequence[Reading]:
     """Requests of the round that meet the limits / its wall time; one without a whole answer meets none."""
     met = [False if is_unanswered(sample) else slo.is_met(sample) for sample in streams]
     wall = wall_ms(streams)
-    if not wall or None in met:
-        return [null("client", "no_token")]
+    if not wall:
+        return [null("client", _why_no_wall([sample for sample in streams if not is_unanswered(sample)]))]
+    if None in met:
+        reasons = (reading.null_reason for reading in _latencies(streams[met.index(None)]))
+        return [null("client", next(filter(None, reasons)))]
     return [Reading("client", sum(map(bool, met)) / wall * 1000)]
 
 

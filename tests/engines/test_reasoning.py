@@ -34,6 +34,10 @@ FAMILIES = {
     "OpenThinker": ("<|begin_of_thought|>", "<|end_of_thought|>\n<|begin_of_solution|>", "<|end_of_solution|>"),
     "Apertus": ("<|inner_prefix|>", "<|inner_suffix|>", ""),
     "Gemma": ("<|channel>thought\n", "<channel|>", ""),
+    "MedGemma": ("<unused94>thought\n", "<unused95>", ""),
+    "Hermes 3": ("<SCRATCH_PAD>\n", "\n</SCRATCH_PAD>\n", ""),
+    "with a hyphen": ("<deep-think>", "</deep-think>", ""),
+    "special tokens of one word": ("<|thinking|>", "<|/thinking|>", ""),
     "Solar": ("<|think|>", "<|end|><|begin|>assistant<|content|>", ""),
     "gpt-oss": HARMONY,
     "gpt-oss, in whole": ("<|start|>assistant" + HARMONY[0], *HARMONY[1:]),
@@ -42,6 +46,7 @@ FAMILIES = {
         f"<|end|><|start|>assistant<|channel|>commentary<|message|>x{HARMONY[1]}",
         "",
     ),
+    "gpt-oss, in JSON": (HARMONY[0], "<|end|><|start|>assistant<|channel|>final <|constrain|>json<|message|>", ""),
     "gpt-oss without special tokens": ("analysis", "assistantfinal", ""),
     "Granite 3.2": ("Here is my thought process:\n", "\nHere is my response:\n", ""),
 }
@@ -104,6 +109,16 @@ def test_who_still_thinks_has_not_answered(family: str) -> None:
         "A [THINK] and a [/THINK].",
         "<answer>Hello</answer>",
         "Write <|channel|>final behind it.",
+        "The model ends with `</think>`, then answers.",
+        "Models emit </think> at the end of their thoughts.",
+        'Split it:\n```python\nanswer = text.split("x</think>")[1]\nprint(answer)\n```\nDone.',
+        "It ends with [/THINK] in Mistral models.",
+        "The `<|channel|>final<|message|>` marker starts the answer.",
+        "`</think>` is the closing tag.",
+        "const END = '<|channel|>final<|message|>';",
+        "Gemma writes `thought<channel|>` there.",
+        "“</think>” is its name, **</think>** its weight.",
+        "|tag|\n|---|\n|</think>|\n",
     ],
 )
 def test_an_answer_without_thinking_is_whole(text: str) -> None:
@@ -112,6 +127,23 @@ def test_an_answer_without_thinking_is_whole(text: str) -> None:
 
 def test_several_thoughts_in_a_row_are_none_of_the_answer() -> None:
     start, end = answer_span(text := "<think>a</think>\n<think>b</think>\nHi")
+    assert text[start:end] == "Hi"
+
+
+@pytest.mark.parametrize(
+    "thoughts",
+    [
+        "<think>a <think>b</think> c</think>\n",
+        "<think>\n<think>\na</think>",
+        "<think>They ask about the <think> tag.</think>",
+        "<think>I could write `</think>` now.</think>",
+        '<think>Split at "</think>", then.\n</think>\n\n',
+        "They ask about `</think>`.\n</think>\n\n",
+        '<think>Say "Hi"</think>',
+    ],
+)
+def test_markers_within_thoughts_end_them_no_earlier(thoughts: str) -> None:
+    start, end = answer_span(text := f"{thoughts}Hi")
     assert text[start:end] == "Hi"
 
 
@@ -193,6 +225,13 @@ def counted(contents: list[str], details: int | None = None, **usage: Any) -> Tr
         (SEEN[8:], {"completion_tokens": 32, "total_tokens": 632, "details": 100}, 132, 100),
         (SEEN[8:], {"completion_tokens": 32, "details": 100}, 132, 100),
         (SEEN[8:], {"completion_tokens": 32, "total_tokens": 0}, 32, None),
+        (SEEN, {"total_tokens": 640}, 40, None),
+        (SEEN, {"completion_tokens": 0, "total_tokens": 640}, 40, None),
+        ([" four words in one"] * 10, {"total_tokens": 640}, 40, None),
+        (SEEN, {"completion_tokens": 40, "total_tokens": 700}, 40, None),
+        (["<think>", " so" * 8, "</think>", " word" * 40], {"completion_tokens": 50, "total_tokens": 800}, 50, None),
+        (SEEN[:16], {"completion_tokens": 8, "total_tokens": 608, "details": 8}, 16, 8),
+        (THOUGHTS, {"completion_tokens": 8, "total_tokens": 608, "details": 8}, 8, 8),
         (SEEN[8:], {"completion_tokens": 32, "total_tokens": 932, "prompt_cache_hit_tokens": 300}, 32, None),
     ],
 )  # fmt: skip

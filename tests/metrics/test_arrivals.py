@@ -121,10 +121,42 @@ def test_a_start_that_the_server_says_was_slower_does_not_count() -> None:
     assert read("decode_tokens_per_s", lagging) == "late_start"
 
 
+@pytest.mark.parametrize(
+    ("decode_ms", "decode"),
+    [
+        (250, pytest.approx(40)),
+        (500, "late_start"),  # as many tokens again were made before the first one was seen
+        (1040, pytest.approx(40)),  # that would have begun before the prompt was read: the server clocks something else
+    ],
+)
+def test_a_speed_without_the_tokens_that_were_made_before_is_none(decode_ms: float, decode: object) -> None:
+    answer = sample(trace(stream(800), server=figures(prompt_ms=500.0, decode_ms=decode_ms)))
+    assert read("decode_tokens_per_s", answer) == decode
+
+
 def test_events_that_were_counted_instead_of_tokens_must_hold_one_each() -> None:
     for size_bytes, decode in ((5, pytest.approx(40)), (80, "tokens_unknown")):
         events = stream(size_bytes=size_bytes)
         assert read("decode_tokens_per_s", sample(trace(events, count_source=CountSource.EVENTS))) == decode
+
+
+def test_an_answer_cut_at_the_length_that_was_asked_for_has_as_many_tokens() -> None:
+    for asked, decode in ((11, pytest.approx(40)), (44, "tokens_unknown")):
+        answer = sample(trace(stream(), count_source=CountSource.EVENTS), point=Point(512, asked))
+        assert read("decode_tokens_per_s", answer) == decode
+        (throughput,) = metrics()["output_tokens_per_s"].read([answer])
+        assert (throughput.value is None) is (decode == "tokens_unknown")
+    stopped = replace(answer, trace=replace(answer.trace, finish_reason="stop"))
+    assert read("decode_tokens_per_s", stopped) == pytest.approx(40)
+
+
+@pytest.mark.parametrize(("prompt_tokens", "first_ms"), [(16, 4000), (512, 8000)])
+def test_single_tokens_at_a_speed_far_beyond_their_prompts_were_held_back(prompt_tokens: int, first_ms: float) -> None:
+    events = stream(first_ms, 1.0, 128)
+    answer = sample(trace(events, prompt_tokens=prompt_tokens, output_tokens=128), point=Point(prompt_tokens, 128))
+    assert (read("decode_tokens_per_s", answer), read("ttft_ms", answer)) == ("buffered", "one_piece")
+    soon = replace(answer, trace=replace(answer.trace, events=stream(first_ms / 4, 1.0, 128)))
+    assert read("decode_tokens_per_s", soon) == pytest.approx(1000)
 
 
 def test_an_answer_faster_than_any_prompt_was_held_back() -> None:

@@ -112,7 +112,7 @@ NEAR_MISSES: dict[str, list[Sample]] = {
     "not_streamed": [sample(trace(stream(tokens=1), output_tokens=1))],
     "buffered": [
         sample(trace([Event(200, Kind.ANSWER, 5), *stream(first_ms=9000, tokens=10)])),  # stood still for nine seconds
-        sample(trace(stream(gap_ms=0.06))),
+        sample(trace(stream(first_ms=30, gap_ms=0.06))),
         sample(trace(bursts(of=3, count=3), output_tokens=9)),
         sample(trace(bursts(of=7, count=9), output_tokens=63)),
         sample(trace(bursts(of=4, count=1), output_tokens=4)),

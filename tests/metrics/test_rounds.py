@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.metrics import Measured, measure
 from app.metrics.serving import Served, largest_within, serving
 from app.metrics.throughput import Slo
-from app.samples import Point, Sample, Status
+from app.samples import Event, Kind, Point, Sample, Status
 from tests.metrics.rounds import LONG, one_round, sensed
 from tests.traces import sample, stream, trace
 
@@ -54,6 +54,20 @@ def test_a_round_with_an_unusable_stream_is_left_out_whole() -> None:
             measured = found(taken, key)
             assert measured is not None
             assert (measured.samples, measured.left_out) == (1, {flag: 1})
+
+
+def in_two_events(stream: Sample, first_ms: float) -> Sample:
+    events = [Event(first_ms, Kind.ANSWER, 20), Event(first_ms + 300, Kind.ANSWER, 35)]
+    return replace(stream, trace=replace(stream.trace, events=tuple(events)))
+
+
+@pytest.mark.parametrize(("first_ms", "reason"), [(300, "too_few_events"), (900, None)])
+def test_a_request_above_one_limit_is_not_good_whatever_is_unknown(first_ms: float, reason: str | None) -> None:
+    streams = one_round(2, 0)
+    measured = found([streams[0], in_two_events(streams[1], first_ms)], "goodput_requests_per_s")
+    assert measured is not None
+    assert measured.null_reason == reason
+    assert (measured.value is None) is (reason is not None)
 
 
 def failed(stream: Sample, end_ms: float | None, status: Status = Status.FAILED, tokens: int = 0) -> Sample:

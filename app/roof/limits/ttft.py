@@ -13,7 +13,7 @@ from app.roof.limits.base import NOTABLE, Evidence, Limit
 from app.roof.limits.heat import held_back
 from app.roof.limits.streams import engine_of, middle, prefill_words, prompts_remedy, slots_remedy, waits
 from app.roof.peers import prefill_peers
-from app.samples import Sample
+from app.samples import Sample, Trace
 from app.units import number, plural
 
 MOSTLY = 0.5
@@ -146,7 +146,7 @@ def _loading(seen: Evidence) -> Iterator[Limit]:
 
 def _thinking(usable: Sequence[Sample]) -> Iterator[Limit]:
     """Reasoning that the server counts and keeps to itself: TTFT is its time, and nothing but that can be told."""
-    hidden = [tokens for sample in usable if (tokens := clock.unseen_reasoning(sample.trace))]
+    hidden = [tokens for sample in usable if (tokens := _unseen_tokens(sample.trace))]
     if 2 * len(hidden) > len(usable):
         yield Limit(
             "thinking",
@@ -159,6 +159,13 @@ def _thinking(usable: Sequence[Sample]) -> Iterator[Limit]:
             ),
             _("Turn thinking off or down, or let the server send its reasoning: then TTFT is the prompt's time."),
         )
+
+
+def _unseen_tokens(trace: Trace) -> int:
+    """Before the first one that was seen."""
+    if clock.is_mostly_unseen(trace):
+        return (trace.output_tokens or 0) - len(trace.token_events)
+    return clock.unseen_reasoning(trace)
 
 
 def _queue(parts: Parts) -> Iterator[Limit]:
