@@ -123,9 +123,9 @@ def test_it_disqualifies_nothing_and_narrows_no_interval() -> None:
     assert measure(with_drift(samples)) == measure(samples)
 
 
-@given(st.lists(st.floats(1e-6, 1e9), max_size=12), st.floats(1e-3, 1e3))
-def test_neither_the_unit_nor_the_direction_of_time_makes_a_difference(values: list[float], unit: float) -> None:
+@given(st.lists(st.floats(1e-6, 1e9), max_size=12), st.integers(-900, 900))
+def test_neither_the_unit_nor_the_direction_of_time_makes_a_difference(values: list[float], exponent: int) -> None:
     """Up to rounding: a value at the very threshold may go either way."""
     rounded = [float(f"{value:.3g}") for value in values]
     assert drifts(rounded, 0.01) == drifts(rounded[::-1], 0.01)
-    assert drifts(rounded, 0.01) == drifts([value * 2.0 ** round(unit) for value in rounded], 0.01)
+    assert drifts(rounded, 0.01) == drifts([value * 2.0**exponent for value in rounded], 0.01)
