@@ -28,7 +28,7 @@ from app.http.network import Deadline, GuardedBackend, SocketStream, is_forbidde
         # IPv4 within IPv6, in each of its spellings: forbidden is what the inner address is
         ("::ffff:100.100.100.200", True), ("::ffff:10.0.0.1", False),
         ("::168.63.129.16", True), ("::10.0.0.1", False),
-        ("64:ff9b::192.0.0.192", True), ("64:ff9b::10.0.0.1", False), ("64:ff9b:0:0:0:1:a9fe:a9fe", False),
+        ("64:ff9b::192.0.0.192", True), ("64:ff9b::192.0.0.193", False), ("64:ff9b::10.0.0.1", False), ("64:ff9b:0:0:0:1:a9fe:a9fe", False),
         ("2002:e000:1::1", True), ("2002:a00:1::a9fe:a9fe", False),
         ("::1:a9fe:a9fe", False),
     ],
@@ -322,3 +322,15 @@ def test_tls_that_nobody_answers(pair: Pair) -> None:
         stream.start_tls(ssl.create_default_context(), "llm.example", 0.01)
     assert caught.value.trouble is Trouble.TIMEOUT
     assert "TLS handshake was not answered" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("environment", "mark", "expected"),
+    [({}, "", False), ({"container": "podman"}, "", True), ({}, "/.dockerenv", True), ({}, "/run/.containerenv", True)],
+)
+def test_a_container_is_known_by_any_of_its_marks(
+    environment: dict[str, str], mark: str, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network.os, "environ", environment)
+    monkeypatch.setattr(network.Path, "exists", lambda path: str(path) == mark)
+    assert network.in_container.__wrapped__() is expected
