@@ -28,7 +28,8 @@ from app.http.network import Deadline, GuardedBackend, SocketStream, is_forbidde
         # IPv4 within IPv6, in each of its spellings: forbidden is what the inner address is
         ("::ffff:100.100.100.200", True), ("::ffff:10.0.0.1", False),
         ("::168.63.129.16", True), ("::10.0.0.1", False),
-        ("64:ff9b::192.0.0.192", True), ("64:ff9b::192.0.0.193", False), ("64:ff9b::10.0.0.1", False), ("64:ff9b:0:0:0:1:a9fe:a9fe", False),
+        ("64:ff9b::192.0.0.192", True), ("64:ff9b::192.0.0.193", False),
+        ("64:ff9b::10.0.0.1", False), ("64:ff9b:0:0:0:1:a9fe:a9fe", False),
         ("2002:e000:1::1", True), ("2002:a00:1::a9fe:a9fe", False),
         ("::1:a9fe:a9fe", False),
     ],
@@ -183,6 +184,7 @@ def test_closing_ends_the_connection_for_the_other_side(pair: Pair) -> None:
     with duplicate:
         stream.close()
         assert theirs.recv(1) == b""
+        assert stream.get_extra_info("socket").fileno() == -1
 
 
 def test_whether_something_waits_to_be_read(pair: Pair) -> None:
@@ -269,6 +271,7 @@ def test_only_the_own_port_of_the_own_machine_is_roofmark_itself(listener: socke
         (TimeoutError(), Trouble.TIMEOUT, "did not answer the connection in time"),
         (ConnectionRefusedError(111, "Connection refused"), Trouble.REFUSED, "Nothing listens on"),
         (OSError(113, "No route to host"), Trouble.UNREACHABLE, "cannot be reached: No route to host."),
+        (OSError("odd"), Trouble.UNREACHABLE, "cannot be reached: odd."),
     ],
 )
 @pytest.mark.parametrize(("host", "place"), [("::1", "[::1]:9"), ("192.0.2.7", "192.0.2.7:9")])

@@ -210,3 +210,9 @@ def test_what_was_stated_with_each_answer() -> None:
     }
     assert found["load_ms"].how == "stated with 2 of 3 answers"
     assert stated([sample()]) == []
+
+
+def test_an_answer_without_a_count_hides_no_cause() -> None:
+    samples = [sample(trace(output_tokens=None)), sample(ordinal=1)]
+    assert "hold its first token too" in decode_cause(0.1, samples)
+    assert "held the first ones back" in decode_cause(0.1, samples[:1])

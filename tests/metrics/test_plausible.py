@@ -137,3 +137,24 @@ def test_a_prefill_beyond_any_hardware_is_none() -> None:
     assert {reading.null_reason for reading in metrics()["prefill_tokens_per_s"].read([answer])} == {"implausible"}
     small = sample(trace(stream(first_ms=4, gap_ms=25), server=figures(prompt_ms=3.5)))  # 146,286 tok/s
     assert "implausible" not in flags_of(small)
+
+
+WAITED_FIRST = {"load_ms": 9_900.0, "queue_ms": 9_900.0}
+
+
+@pytest.mark.parametrize("name", WAITED_FIRST)
+def test_what_came_before_the_prompt_is_no_time_of_the_prompt(name: str) -> None:
+    """Of 10 s, 9.9 s were loading or queueing: the prompt took 0.1 s, and 2,000 tok/s held nothing back."""
+    server = figures(prompt_ms=90.0, decode_ms=5.0, **{name: WAITED_FIRST[name]})
+    waited = sample(trace(stream(first_ms=10_000, gap_ms=0.5), server=server))
+    assert not {"implausible", "unit_mismatch", "buffered"} & set(flags_of(waited))
+    at_once = sample(trace(stream(first_ms=10_000, gap_ms=0.5), server=figures(prompt_ms=9_990.0, decode_ms=5.0)))
+    assert "buffered" in flags_of(at_once)
+
+
+def test_cached_tokens_are_no_speed() -> None:
+    """32 fresh tokens in 2 ms are 16,000 tok/s; all 512 of them were 256,000."""
+    events = stream(first_ms=2)
+    assert "implausible" not in flags_of(sample(trace(events, cached_tokens=480)))
+    assert "implausible" in flags_of(sample(trace(events, cached_tokens=0)))
+    assert "implausible" in flags_of(sample(trace(events, cached_tokens=100)))  # 206,000

@@ -103,7 +103,8 @@ def test_a_token_is_the_password_after_the_word_bearer(authorization: str, is_ri
 
 
 @pytest.mark.parametrize(
-    ("session", "is_right"), [({"token": "current"}, True), ({"token": "older"}, False), ({"x": "y"}, False), ({}, False)]
+    ("session", "is_right"),
+    [({"token": "current"}, True), ({"token": "older"}, False), ({"x": "y"}, False), ({}, False)],
 )
 def test_a_session_holds_the_current_token(session: dict[str, str], is_right: bool) -> None:
     assert (gate("/runs", session=session)["status"] == 200) == is_right
@@ -146,6 +147,7 @@ def test_the_page_to_log_in(locked: Settings, database: Database) -> None:
         assert 'value="/runs?sort=decode"' in fresh.text
         wrong = client.post("/login", data={"password": "guess", "next": "/runs"}, follow_redirects=False)
         assert wrong.status_code == 401
+        assert "not the password" in wrong.text
         assert 'value="/runs"' in wrong.text
         assert log_in(client, "") == (401, None)
         assert client.get("/runs", follow_redirects=False).status_code == 303
