@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from app.metrics import flags_of, metrics, triple_of
+from app.metrics.prefill import fresh_prompt_tokens
+from app.metrics.sensed import prefill_span_ms
 from app.samples import CacheDefeat, Point, Sample, ServerFigures
 from tests.metrics.measuring import measured
 from tests.traces import figures, sample, stream, trace
@@ -158,3 +160,13 @@ def test_cached_tokens_are_no_speed() -> None:
     assert "implausible" not in flags_of(sample(trace(events, cached_tokens=480)))
     assert "implausible" in flags_of(sample(trace(events, cached_tokens=0)))
     assert "implausible" in flags_of(sample(trace(events, cached_tokens=100)))  # 206,000
+
+
+@pytest.mark.parametrize(("cached", "fresh"), [(0, 512), (500, 12), (512, 0), (600, 0)])
+def test_fresh_tokens_are_never_less_than_none(cached: int, fresh: int) -> None:
+    assert fresh_prompt_tokens(sample(trace(cached_tokens=cached))) == fresh
+
+
+def test_an_answer_without_tokens_has_no_time_of_its_prompt() -> None:
+    assert prefill_span_ms([sample(trace(()))]) is None
+    assert prefill_span_ms([sample(), sample(trace(stream(first_ms=700)))]) == (0, 700)
