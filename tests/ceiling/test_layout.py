@@ -97,7 +97,9 @@ def test_overrides_of_other_tensors() -> None:
     assert any("attn_q" in sentence for sentence in partly.sentences)
 
 
-@pytest.mark.parametrize("pattern", ["(a+)+$=CPU", "no buffer", "[=CPU", ".*" * 9 + "=CPU", "x" * 600 + "=CPU"])
+@pytest.mark.parametrize(
+    "pattern", ["(a+)+$=CPU", "no buffer", "[=CPU", "=CPU", "exps=", ".*" * 9 + "=CPU", "x" * 600 + "=CPU"]
+)
 def test_overrides_that_are_not_understood_are_named(pattern: str) -> None:
     ceiling = in_ram(MOE, Offload(override_tensor=pattern))
     assert any(sentence.startswith("not understood") for sentence in ceiling.sentences)
@@ -313,3 +315,37 @@ def test_unlike_cards_with_too_little_room(sizes: list[tuple[float, int]], ram: 
     assert portions is not None
     if layout.overflow(MOE, one):
         assert sum(portion.share for portion in portions) == pytest.approx(one.n_bytes)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "percent"), [("exps=CPU", "100 %"), ("ffn_up_exps=CPU", "33 %"), ("exps=CUDA1", "0 %")]
+)
+def test_how_many_experts_an_override_moves_is_said(pattern: str, percent: str) -> None:
+    words = f"{percent} of the routed experts are in system memory by tensor overrides"
+    assert words in in_ram(MOE, Offload(override_tensor=pattern)).sentences
+    assert not any("overrides" in sentence for sentence in in_ram(DENSE, Offload(override_tensor=pattern)).sentences)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shares"),
+    [
+        ((16, 16), (0.5, 0.5)),
+        ((24, 8), (0.75, 0.25)),
+        ((24, None), (0.5, 0.5)),  # one is unknown, so they count as equal
+        ((None, None, None), (1 / 3, 1 / 3, 1 / 3)),
+    ],
+)
+def test_cards_share_by_their_memory_where_it_is_known(
+    sizes: tuple[int | None, ...], shares: tuple[float, ...]
+) -> None:
+    cards = tuple(Memory(FAST, None if size is None else size * GIB) for size in sizes)
+    assert Layout(cards).card_shares() == pytest.approx(shares)
+    assert Layout(cards[:2], shares=(3, 1)).card_shares() == (0.75, 0.25)
+
+
+def test_how_much_of_the_best_split_is_read_from_memory() -> None:
+    """10 GB are read; a card of 6.3 GB holds no more than that, so that 3.7 are left at best."""
+    layout = Layout((Memory(FAST, 6_300_000_000),), Memory(SLOW))
+    assert layout.sentences(DENSE, read(DENSE))[1] == (
+        "the ceiling is that of the best split: 3.70 GB of what a token reads stay in system memory"
+    )
