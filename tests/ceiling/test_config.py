@@ -393,3 +393,12 @@ def test_parameters_of_linear_attention_with_a_gate() -> None:
 def test_a_file_by_its_whole_path(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "m.gguf", "llama", SMALL, dense())
     assert from_gguf(f" {path} ") == from_file(path)
+
+
+def test_sliding_layers_may_have_heads_of_their_own_size() -> None:
+    """Two heads of keys and values: 64 each where all is seen, 32 and 16 where it slides; 2 bytes each."""
+    layers = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 128, "head_dim": 64}
+    config = shape("syn", 2, 256, 512, 4, 2, 1000, **layers)
+    assert kv_bytes_per_token(from_config(config)) == 2 * 2 * (64 + 64) * 2
+    own = {**config, "swa_head_dim": 32, "swa_v_head_dim": 16}
+    assert kv_bytes_per_token(from_config(own)) == 2 * (64 + 64) * 2 + 2 * (32 + 16) * 2

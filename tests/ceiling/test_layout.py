@@ -10,7 +10,8 @@ from app.ceiling.decode import Device, Portion, Split, decode
 from app.ceiling.geometry import Attention, Geometry, Part, Source, Weights, typed
 from app.ceiling.layout import Layout, Memory
 from app.ceiling.offload import ALL_LAYERS, Offload, in_ram
-from app.ceiling.traffic import Step, step
+from app.ceiling.traffic import Step, check_tokens, step
+from app.errors import BadInput
 
 GIB = 1 << 30
 BLOCKS = 36
@@ -349,3 +350,19 @@ def test_how_much_of_the_best_split_is_read_from_memory() -> None:
     assert layout.sentences(DENSE, read(DENSE))[1] == (
         "the ceiling is that of the best split: 3.70 GB of what a token reads stay in system memory"
     )
+
+
+def test_without_a_card_all_is_read_from_memory() -> None:
+    whole = DENSE_BYTES + ROUTED_READ + HEAD_BYTES
+    ceiling = Layout((), Memory(SLOW)).decode(MOE, read())
+    assert ceiling is not None
+    assert ceiling.tokens_per_s == pytest.approx(80e9 / whole)
+    assert Layout(()).decode(MOE, read()) is None
+
+
+def test_how_long_a_context_may_be() -> None:
+    for count in (0, 1_000_000_000):
+        check_tokens(count)
+    for count in (-1, 1_000_000_001):
+        with pytest.raises(BadInput, match="makes no sense"):
+            check_tokens(count)
