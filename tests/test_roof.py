@@ -471,11 +471,15 @@ def test_either_speed_may_be_beyond_the_ceiling(
     top = roof.points[0]
     assert top.prefill is not None
     gap_ms = 1000 / (top.decode.tokens_per_s * (decode_share or 1))
-    server = figures(decode_ms=None, output_tokens=None, prompt_ms=None)
+    server = figures(decode_ms=None, output_tokens=None, prompt_ms=None, prompt_tokens=None)
     if prefill_share is not None:
-        server = replace(server, prompt_ms=512_000 / (top.prefill.tokens_per_s * prefill_share))
+        server = replace(server, prompt_tokens=512, prompt_ms=512_000 / (top.prefill.tokens_per_s * prefill_share))
     events = stream(gap_ms=gap_ms, tokens=11 if decode_share else 1)
-    answer = sample(trace(events, server=server, output_tokens=11 if decode_share else 1), point=POINT)
+    cached = 500 if prefill_share is None else 0
+    answer = sample(
+        trace(events, server=server, output_tokens=11 if decode_share else 1, cached_tokens=cached), point=POINT
+    )
+    assert (triple_of(answer)["prefill_tokens_per_s"] is None) == (prefill_share is None)
     assert triple_of(answer)["decode_tokens_per_s"] == (
         None if decode_share is None else pytest.approx(top.decode.tokens_per_s * decode_share)
     )

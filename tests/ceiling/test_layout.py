@@ -10,6 +10,7 @@ from app.ceiling.decode import Device, Portion, Split, decode
 from app.ceiling.geometry import Attention, Geometry, Part, Source, Weights, typed
 from app.ceiling.layout import Layout, Memory
 from app.ceiling.offload import ALL_LAYERS, Offload, in_ram
+from app.ceiling.prefill import attention_pairs
 from app.ceiling.traffic import Step, check_tokens, step
 from app.errors import BadInput
 
@@ -366,3 +367,24 @@ def test_how_long_a_context_may_be() -> None:
     for count in (-1, 1_000_000_001):
         with pytest.raises(BadInput, match="makes no sense"):
             check_tokens(count)
+
+
+def test_a_card_slower_than_system_memory_stays_one_of_the_portions() -> None:
+    slow = Memory(Device.of("slow card", 50), 6_300_000_000)
+    portions = Layout((slow,), Memory(SLOW)).portions(DENSE, read(DENSE))
+    assert portions is not None
+    assert [(portion.device.name, portion.share) for portion in portions] == [("slow card", 0), ("RAM", 10e9)]
+
+
+@pytest.mark.parametrize(("gpu_layers", "is_said"), [(None, False), (1, True), (98, True), (99, False)])
+def test_settings_of_layers_that_nobody_knows_are_named(gpu_layers: int | None, is_said: bool) -> None:
+    placed = in_ram(replace(MOE, blocks=0), Offload(gpu_layers=gpu_layers))
+    assert any("layers are unknown" in sentence for sentence in placed.sentences) is is_said
+    assert all(shares.n_bytes(read()) == 0 for shares in placed.readings)
+
+
+@pytest.mark.parametrize(("tokens", "start"), [(1, 0), (4, 0), (5, 0), (11, 0), (3, 2), (9, 3), (8, 4)])
+def test_pairs_in_chunks_are_those_of_each_chunk(tokens: int, start: int) -> None:
+    """In chunks of four, a token sees itself and what came before it in its own chunk."""
+    layers = replace(MOE.attention[0], chunk=4)
+    assert attention_pairs(layers, tokens, start) == sum(place % 4 + 1 for place in range(start, start + tokens))

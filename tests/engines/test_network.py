@@ -1,9 +1,11 @@
 """Sockets to servers on their own: which addresses, how much is read at once, whose time limit counts."""
 
 import ipaddress
+import os
 import socket
 import ssl
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpcore
 import pytest
@@ -334,6 +336,6 @@ def test_tls_that_nobody_answers(pair: Pair) -> None:
 def test_a_container_is_known_by_any_of_its_marks(
     environment: dict[str, str], mark: str, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(network.os, "environ", environment)
-    monkeypatch.setattr(network.Path, "exists", lambda path: str(path) == mark)
+    monkeypatch.setattr(os, "environ", environment)
+    monkeypatch.setattr(Path, "exists", lambda path: str(path) == mark)
     assert network.in_container.__wrapped__() is expected

@@ -168,6 +168,13 @@ def test_a_summary_without_a_deviation_says_nothing_about_scatter() -> None:
     assert RunMedian(0.0, 2, 0.01).variance_of_median == 0.005
 
 
+@pytest.mark.parametrize(("repetitions", "freedom"), [(2, 1), (3, 2), (5, 4)])
+def test_the_usual_variance_is_a_mean_and_not_a_median(repetitions: int, freedom: int) -> None:
+    """The median of a chi-square lies below its mean, by (1 - 2 / 9 k) to the third for k degrees of freedom."""
+    scatter = run_scatter([], 0.02, compared=[RunMedian(0.0, repetitions, 1e-4)])
+    assert scatter.repetition_variance == pytest.approx(1e-4 / (1 - 2 / (9 * freedom)) ** 3)
+
+
 def test_history_and_assumption_add_up() -> None:
     """Groups of 2 and 3 runs, 3 degrees of freedom of 8: the assumption of 2 % is worth 4 x 5/8 = 2.5 of them."""
     groups = [[RunMedian(value, 1) for value in (0.0, 0.02)], [RunMedian(value, 1) for value in (1.0, 1.03, 1.06)]]
