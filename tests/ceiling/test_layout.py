@@ -386,5 +386,5 @@ def test_settings_of_layers_that_nobody_knows_are_named(gpu_layers: int | None, 
 @pytest.mark.parametrize(("tokens", "start"), [(1, 0), (4, 0), (5, 0), (11, 0), (3, 2), (9, 3), (8, 4)])
 def test_pairs_in_chunks_are_those_of_each_chunk(tokens: int, start: int) -> None:
     """In chunks of four, a token sees itself and what came before it in its own chunk."""
-    layers = replace(MOE.attention[0], chunk=4)
+    layers = Attention(36, 512, 512, 64, 64, 64, chunk=4)
     assert attention_pairs(layers, tokens, start) == sum(place % 4 + 1 for place in range(start, start + tokens))
