@@ -14,6 +14,7 @@ from app.cli.text import run_text
 from app.db import Database
 from app.document import run_document
 from app.hardware.catalogue import built_in
+from app.metrics import triple_of
 from app.models import FULL_GEOMETRY, BandwidthProbe, Config, Machine, Measurement, Model, Run, now
 from app.roof import Insight, Placement, RunRoof, Unknown, insight, resolve_placement, roofs, run_roof, with_ceiling
 from app.samples import Point, Sample
@@ -25,7 +26,7 @@ from app.store.models import Told
 from tests.ceiling.models import MODELS
 from tests.roofs import GEOMETRY, POINT, RAM, card, found, measured
 from tests.seed import seed
-from tests.traces import sample, stream, trace
+from tests.traces import figures, sample, stream, trace
 
 KV_PER_TOKEN = 10 * 2000 * 2
 
@@ -454,6 +455,38 @@ def test_a_sample_beyond_twice_the_ceiling_is_implausible_once_a_ceiling_is_know
     assert [each.flags for each in with_ceiling([fits, beyond, elsewhere], roof)] == [(), ("short", "implausible"), ()]
     assert with_ceiling([beyond], Unknown("no", "ceiling", "model")) == [beyond]
     assert with_ceiling([beyond], None) == [beyond]
+
+
+@pytest.mark.parametrize(
+    ("prefill_share", "decode_share", "is_beyond"),
+    [(1.9, 0.5, False), (2.1, 0.5, True), (2.1, None, True), (1.9, None, False), (0.5, 2.1, True), (None, 0.5, False)],
+)
+def test_either_speed_may_be_beyond_the_ceiling(
+    prefill_share: float | None, decode_share: float | None, is_beyond: bool
+) -> None:
+    """A prompt of 512 tokens in so much of the time that the ceiling allows; null where nothing is known of it."""
+    stands = found([card(peak=50e12)], kv_type_k="f16", kv_type_v="f16")
+    assert isinstance(stands, Placement)
+    roof = RunRoof(stands, roofs(stands, [measured("decode_tokens_per_s", 5.0)]))
+    top = roof.points[0]
+    assert top.prefill is not None
+    gap_ms = 1000 / (top.decode.tokens_per_s * (decode_share or 1))
+    server = figures(decode_ms=None, output_tokens=None, prompt_ms=None, prompt_tokens=None)
+    if prefill_share is not None:
+        server = replace(server, prompt_tokens=512, prompt_ms=512_000 / (top.prefill.tokens_per_s * prefill_share))
+    events = stream(gap_ms=gap_ms, tokens=11 if decode_share else 1)
+    cached = 500 if prefill_share is None else 0
+    answer = sample(
+        trace(events, server=server, output_tokens=11 if decode_share else 1, cached_tokens=cached), point=POINT
+    )
+    assert (triple_of(answer)["prefill_tokens_per_s"] is None) == (prefill_share is None)
+    assert triple_of(answer)["decode_tokens_per_s"] == (
+        None if decode_share is None else pytest.approx(top.decode.tokens_per_s * decode_share)
+    )
+    assert [each.flags for each in with_ceiling([answer], roof)] == [("implausible",) if is_beyond else ()]
+    without = RunRoof(stands, tuple(replace(each, prefill=None) for each in roof.points))
+    is_decode_beyond = decode_share is not None and decode_share > 2
+    assert [each.flags for each in with_ceiling([answer], without)] == [("implausible",) if is_decode_beyond else ()]
 
 
 def test_of_several_streams_no_sample_is_beyond_the_ceiling_of_all() -> None:

@@ -15,6 +15,7 @@ from app import i18n
 from app.metrics.base import NULL_REASONS, Metric, Reading, Source, null
 from app.metrics.flags import FLAGS, NO_WHOLE_ANSWER, flags_of, is_sound, is_usable, refreshed_flags
 from app.metrics.overlap import with_prefill_overlaps
+from app.metrics.plausible import MAX_PREFILL_TOKENS_PER_S
 from app.metrics.prefill import MIN_FRESH_TOKENS, fresh_prompt_tokens
 from app.metrics.summary import difference_interval, summarise
 from app.samples import Point, Sample
@@ -285,9 +286,11 @@ def _slopes(by_point: dict[Point, list[Sample]]) -> list[Measured]:
         if more < MIN_FRESH_TOKENS:
             continue
         later_ms = median(more_ttfts) - median(ttfts)
+        speed = more / later_ms * 1000 if later_ms > 0 else None
+        reason = "no_slope" if speed is None else "implausible" if speed > MAX_PREFILL_TOKENS_PER_S else None
         bounds_ms = difference_interval(ttfts, more_ttfts)
         low = high = None
-        if later_ms > 0 and bounds_ms is not None and bounds_ms[0] > 0:
+        if reason is None and bounds_ms is not None and bounds_ms[0] > 0:
             # an interval of means, which is to hold the difference of the medians that it stands beside
             low, high = more / max(bounds_ms[1], later_ms) * 1000, more / min(bounds_ms[0], later_ms) * 1000
         found.append(
@@ -296,11 +299,11 @@ def _slopes(by_point: dict[Point, list[Sample]]) -> list[Measured]:
                 metric=metric.key,
                 source="slope",
                 unit=metric.unit,
-                value=more / later_ms * 1000 if later_ms > 0 else None,
+                value=speed if reason is None else None,
                 low=low,
                 high=high,
                 samples=min(len(ttfts), len(more_ttfts)),
-                null_reason=None if later_ms > 0 else "no_slope",
+                null_reason=reason,
                 formula_version=metric.formula_version,
             )
         )

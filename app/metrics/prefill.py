@@ -100,6 +100,6 @@ METRICS = (
         explanation="Prompt processing speed: how many prompt tokens the server works through per second.",
         formula=read_prefill,
         assumed_run_deviation=0.03,
-        formula_version=4,
+        formula_version=5,
     ),
 )

@@ -12,7 +12,8 @@ from app.ceiling.geometry import Geometry, typed
 from app.ceiling.ggml_geometry import from_file
 from app.ceiling.ggml_keys import Keys
 from app.ceiling.hf_config import from_config
-from app.ceiling.sources import from_document, from_json, from_path
+from app.ceiling.hf_recurrent import Lightning
+from app.ceiling.sources import from_document, from_gguf, from_json, from_path
 from app.ceiling.traffic import kv_bytes, kv_bytes_per_token, step
 from app.errors import BadInput, NotFound
 from tests.ceiling.families import FAMILIES
@@ -101,6 +102,7 @@ def test_sliding_windows_of_a_config() -> None:
     del config["layer_types"]
     unknown = from_config(config)
     assert kv_bytes(unknown, 131_072) == 6_291_456
+    assert "a sliding window of 128 tokens" in unknown.assumptions[0]
     assert "all layers count as sliding" in unknown.assumptions[0]
 
 
@@ -360,3 +362,43 @@ def test_any_file(tmp_path: Path) -> None:
     (tmp_path / "x.gguf").write_text("{}")
     with pytest.raises(BadInput, match="not a sound GGUF"):
         from_path(tmp_path / "x.gguf")
+
+
+def test_a_width_that_nothing_says_is_not_made_up() -> None:
+    config = shape("llama", 2, 256, 512, 4, 2, 1000)
+    del config["intermediate_size"]
+    geometry = from_config(config, bits=16)
+    assert geometry.weights is None
+    assert geometry.assumptions == ("config.json names no intermediate_size, so the weights are unknown",)
+
+
+def parameters(config: dict[str, Any]) -> int:
+    geometry = from_config(config, bits=16)
+    assert geometry.weights is not None
+    return geometry.weights.total.parameters
+
+
+def test_hyper_connections_have_weights_of_their_own() -> None:
+    """Twice in a layer, 4 streams give 4 + 4 + 4 x 4 factors, each from all 4 x 256 values: 2 x 2 x 24 x 1,024."""
+    config = shape("llama", 2, 256, 512, 4, 2, 1000)
+    assert parameters({**config, "hc_mult": 4}) - parameters(config) == 2 * 2 * 24 * 1024
+
+
+def test_parameters_of_linear_attention_with_a_gate() -> None:
+    """Query, key, value, gate and output of 32 x 32 each, and a norm of 32."""
+    assert Lightning(heads=4, dim=8).parameters(hidden=32) == 5 * 32 * 32 + 32
+    assert Lightning(heads=4, dim=8).state_elements == 4 * 8 * 8
+
+
+def test_a_file_by_its_whole_path(tmp_path: Path) -> None:
+    path = write_gguf(tmp_path / "m.gguf", "llama", SMALL, dense())
+    assert from_gguf(f" {path} ") == from_file(path)
+
+
+def test_sliding_layers_may_have_heads_of_their_own_size() -> None:
+    """Two heads of keys and values: 64 each where all is seen, 32 and 16 where it slides; 2 bytes each."""
+    layers = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 128, "head_dim": 64}
+    config = shape("syn", 2, 256, 512, 4, 2, 1000, **layers)
+    assert kv_bytes_per_token(from_config(config)) == 2 * 2 * (64 + 64) * 2
+    own = {**config, "swa_head_dim": 32, "swa_v_head_dim": 16}
+    assert kv_bytes_per_token(from_config(own)) == 2 * (64 + 64) * 2 + 2 * (32 + 16) * 2

@@ -177,6 +177,26 @@ def test_a_number_format_of_a_fork_without_a_plausible_size(tmp_path: Path) -> N
         read_header(path)
 
 
+def test_shards_that_hold_fewer_tensors_than_promised(tmp_path: Path) -> None:
+    first, *_ = write_shards(tmp_path)
+    key = text("split.tensors.count")
+    content = first.read_bytes()
+    place = content.index(key) + len(key) + 4
+    (promised,) = struct.unpack_from("<I", content, place)
+    assert promised == len(dense())
+    first.write_bytes(content[:place] + struct.pack("<I", promised + 1) + content[place + 4 :])
+    with pytest.raises(BadInput, match=f"hold {promised} tensors, but should hold {promised + 1}"):
+        read_header(first)
+
+
+def test_a_number_format_of_a_fork_may_have_any_shape(tmp_path: Path) -> None:
+    """What is unknown has no blocks that a row would have to be made of."""
+    path = tmp_path / "odd.gguf"
+    path.write_bytes(raw(tensors=tensor_info("t", [3, 5], kind=139), n_tensors=1).ljust(512, b"\0"))
+    (tensor,) = read_header(path).tensors
+    assert (tensor.shape, tensor.type_name) == ((3, 5), "type 139")
+
+
 def test_a_cut_file_at_every_place(tmp_path: Path) -> None:
     whole = write_gguf(tmp_path / "m.gguf", "llama", SMALL, dense(blocks=2)).read_bytes()
     header_end = whole.rindex(b"ffn_down") + 60

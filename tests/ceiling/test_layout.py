@@ -10,7 +10,9 @@ from app.ceiling.decode import Device, Portion, Split, decode
 from app.ceiling.geometry import Attention, Geometry, Part, Source, Weights, typed
 from app.ceiling.layout import Layout, Memory
 from app.ceiling.offload import ALL_LAYERS, Offload, in_ram
-from app.ceiling.traffic import Step, step
+from app.ceiling.prefill import attention_pairs
+from app.ceiling.traffic import Step, check_tokens, step
+from app.errors import BadInput
 
 GIB = 1 << 30
 BLOCKS = 36
@@ -97,7 +99,9 @@ def test_overrides_of_other_tensors() -> None:
     assert any("attn_q" in sentence for sentence in partly.sentences)
 
 
-@pytest.mark.parametrize("pattern", ["(a+)+$=CPU", "no buffer", "[=CPU", ".*" * 9 + "=CPU", "x" * 600 + "=CPU"])
+@pytest.mark.parametrize(
+    "pattern", ["(a+)+$=CPU", "no buffer", "[=CPU", "=CPU", "exps=", ".*" * 9 + "=CPU", "x" * 600 + "=CPU"]
+)
 def test_overrides_that_are_not_understood_are_named(pattern: str) -> None:
     ceiling = in_ram(MOE, Offload(override_tensor=pattern))
     assert any(sentence.startswith("not understood") for sentence in ceiling.sentences)
@@ -313,3 +317,74 @@ def test_unlike_cards_with_too_little_room(sizes: list[tuple[float, int]], ram: 
     assert portions is not None
     if layout.overflow(MOE, one):
         assert sum(portion.share for portion in portions) == pytest.approx(one.n_bytes)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "percent"), [("exps=CPU", "100 %"), ("ffn_up_exps=CPU", "33 %"), ("exps=CUDA1", "0 %")]
+)
+def test_how_many_experts_an_override_moves_is_said(pattern: str, percent: str) -> None:
+    words = f"{percent} of the routed experts are in system memory by tensor overrides"
+    assert words in in_ram(MOE, Offload(override_tensor=pattern)).sentences
+    assert not any("overrides" in sentence for sentence in in_ram(DENSE, Offload(override_tensor=pattern)).sentences)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shares"),
+    [
+        ((16, 16), (0.5, 0.5)),
+        ((24, 8), (0.75, 0.25)),
+        ((24, None), (0.5, 0.5)),  # one is unknown, so they count as equal
+        ((None, None, None), (1 / 3, 1 / 3, 1 / 3)),
+    ],
+)
+def test_cards_share_by_their_memory_where_it_is_known(
+    sizes: tuple[int | None, ...], shares: tuple[float, ...]
+) -> None:
+    cards = tuple(Memory(FAST, None if size is None else size * GIB) for size in sizes)
+    assert Layout(cards).card_shares() == pytest.approx(shares)
+    assert Layout(cards[:2], shares=(3, 1)).card_shares() == (0.75, 0.25)
+
+
+def test_how_much_of_the_best_split_is_read_from_memory() -> None:
+    """10 GB are read; a card of 6.3 GB holds no more than that, so that 3.7 are left at best."""
+    layout = Layout((Memory(FAST, 6_300_000_000),), Memory(SLOW))
+    assert layout.sentences(DENSE, read(DENSE))[1] == (
+        "the ceiling is that of the best split: 3.70 GB of what a token reads stay in system memory"
+    )
+
+
+def test_without_a_card_all_is_read_from_memory() -> None:
+    whole = DENSE_BYTES + ROUTED_READ + HEAD_BYTES
+    ceiling = Layout((), Memory(SLOW)).decode(MOE, read())
+    assert ceiling is not None
+    assert ceiling.tokens_per_s == pytest.approx(80e9 / whole)
+    assert Layout(()).decode(MOE, read()) is None
+
+
+def test_how_long_a_context_may_be() -> None:
+    for count in (0, 1_000_000_000):
+        check_tokens(count)
+    for count in (-1, 1_000_000_001):
+        with pytest.raises(BadInput, match="makes no sense"):
+            check_tokens(count)
+
+
+def test_a_card_slower_than_system_memory_stays_one_of_the_portions() -> None:
+    slow = Memory(Device.of("slow card", 50), 6_300_000_000)
+    portions = Layout((slow,), Memory(SLOW)).portions(DENSE, read(DENSE))
+    assert portions is not None
+    assert [(portion.device.name, portion.share) for portion in portions] == [("slow card", 0), ("RAM", 10e9)]
+
+
+@pytest.mark.parametrize(("gpu_layers", "is_said"), [(None, False), (1, True), (98, True), (99, False)])
+def test_settings_of_layers_that_nobody_knows_are_named(gpu_layers: int | None, is_said: bool) -> None:
+    placed = in_ram(replace(MOE, blocks=0), Offload(gpu_layers=gpu_layers))
+    assert any("layers are unknown" in sentence for sentence in placed.sentences) is is_said
+    assert all(shares.n_bytes(read()) == 0 for shares in placed.readings)
+
+
+@pytest.mark.parametrize(("tokens", "start"), [(1, 0), (4, 0), (5, 0), (11, 0), (3, 2), (9, 3), (8, 4)])
+def test_pairs_in_chunks_are_those_of_each_chunk(tokens: int, start: int) -> None:
+    """In chunks of four, a token sees itself and what came before it in its own chunk."""
+    layers = Attention(36, 512, 512, 64, 64, 64, chunk=4)
+    assert attention_pairs(layers, tokens, start) == sum(place % 4 + 1 for place in range(start, start + tokens))

@@ -7,7 +7,9 @@ import pytest
 from app.ceiling.decode import Device
 from app.ceiling.geometry import Part
 from app.ceiling.hf_config import from_config
+from app.ceiling.hf_quantization import BLOCK_FORMATS
 from app.ceiling.report import report
+from app.ceiling.types import GGML_BLOCKS, KV_BITS
 from tests.ceiling.models import MODELS
 
 LLAMA, MOE = MODELS["Llama-3.1-8B"], MODELS["Qwen3-30B-A3B"]
@@ -146,3 +148,18 @@ def test_what_is_not_understood_leaves_the_weights_unknown(quantization: dict[st
     geometry = from_config({**LLAMA, "quantization_config": quantization})
     assert geometry.weights is None
     assert any("bits per weight" in sentence for sentence in geometry.assumptions)
+
+
+def test_bits_of_caches_are_those_of_their_blocks() -> None:
+    for name in ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"):
+        elements, size_bytes = GGML_BLOCKS[name.upper()]
+        assert KV_BITS[name] == 8 * size_bytes / elements, name
+    for name, bits_of_value in KV_BITS.items():
+        if name.startswith(("fp8", "int8")):
+            assert bits_of_value == 8, name
+
+
+def test_bits_of_block_formats_hold_their_scales() -> None:
+    """One of 8 bits for 32 values of an MX format, one for 16 of NVFP4."""
+    of_mx = {"mxfp4": 4, "mxfp6": 6, "mxfp8": 8, "mxint8": 8}
+    assert {name: value + 8 / 32 for name, value in of_mx.items()} | {"nvfp4": 4 + 8 / 16} == BLOCK_FORMATS

@@ -28,6 +28,12 @@ def test_above_all_is_shown_and_explained() -> None:
     typed_in = why_above_all(1.2, LLAMA_8B, one, is_bandwidth_measured=False)
     assert typed_in[0] == "the bandwidth assumed for this machine is too low"
     assert any("speculative" in reason for reason in typed_in)
+    measured = why_above_all(1.2, LLAMA_8B, one, is_bandwidth_measured=True, is_speculative=True)
+    assert [reason.split(":")[0] for reason in measured] == [
+        "the measured bandwidth may be too low",
+        "speculative decoding may have accepted more drafted tokens than the server reports",
+        "the server may run another model file or quantization than the one the ceiling was computed for",
+    ]
     moe = from_config(MODELS["Qwen3-30B-A3B"], 4.85)
     told = why_above_all(1.2, moe, stepped(moe), True, cache_bytes=1 << 30, is_speculative=False)
     assert told[0].startswith("cache may help")

@@ -8,10 +8,12 @@ from sqlmodel import select
 
 from app.cli.text import run_text
 from app.compare import standing, standings
+from app.compare.main_verdict import against
 from app.db import Database
 from app.document import run_document
 from app.errors import Conflict, NotFound
 from app.models import Baseline, Run, now
+from app.stats.runs import RunScatter
 from app.stats.verdict import Verdict
 from app.store import baselines
 from tests.compare.runs import Q8, calm_history, change, compared, place, run, statements, taken
@@ -163,3 +165,23 @@ def test_deleting_its_run_ends_a_baseline(database: Database, history: list[str]
         session.delete(session.exec(select(Run).where(Run.public_id == history[1])).one())
     with database.read() as session:
         assert standing(session, history[3]) is None
+
+
+def test_a_machine_without_a_history_borrows_that_of_others(database: Database) -> None:
+    (elsewhere,), (config,) = place(database, Q8, name="calm"), place(database, Q8)
+    names = [run(database, config, taken(500, speed), hours=hour) for hour, speed in enumerate((50, 51))]
+
+    def scatter() -> RunScatter:
+        with database.read() as session:
+            base, other = (session.exec(select(Run).where(Run.public_id == name)).one() for name in names)
+            return against(session, base, other).scatters["decode_tokens_per_s"]
+
+    none = scatter()
+    assert (none.runs, none.is_elsewhere, none.assumed_deviation) == (0, False, 0.02)
+    assert none.repetition_variance is not None  # that of the compared runs
+    calm_history(database, elsewhere)
+    borrowed = scatter()
+    assert (borrowed.runs, borrowed.configurations, borrowed.is_elsewhere) == (10, 1, True)
+    calm_history(database, config, decode_tokens_per_s=40)
+    own = scatter()
+    assert (own.runs, own.configurations, own.is_elsewhere) == (10, 1, False)

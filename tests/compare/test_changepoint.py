@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from itertools import pairwise
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.compare.changepoint import FALSE_ALARMS, LONGEST, MIN_RUNS, ChangePoint, Floats, change_points
+from app.compare.changepoint import FALSE_ALARMS, LONGEST, MIN_RUNS, ChangePoint, Floats, _line_z, change_points
+from app.stats.student import two_sided_p
 
 Noise = Callable[[np.random.Generator, tuple[int, ...]], Any]
 """Values of mean 0 and standard deviation 1."""
@@ -142,3 +144,17 @@ def test_the_unit_of_a_metric_makes_no_difference(means: list[float], unit: floa
     shifted = [mean + unit for mean in means]
     found, again = (change_points(each, [0.03] * len(means), [5] * len(means)) for each in (means, shifted))
     assert [each.index for each in found] == [each.index for each in again]
+
+
+@pytest.mark.parametrize("count", [8, 12, 30])
+def test_how_clear_a_line_is_has_the_p_value_of_its_t(count: int) -> None:
+    chance = np.random.default_rng(count)
+    times = np.cumsum(chance.uniform(1, 9, count))
+    for slope in np.linspace(0, 0.008, 12) / count:
+        logs = slope * times + 0.02 * chance.standard_normal(count)
+        fitted = np.polyval(np.polyfit(times, logs, 1), times)
+        rest = float(np.sum((logs - fitted) ** 2)) / (count - 2)
+        t = math.sqrt(float(np.sum((fitted - logs.mean()) ** 2)) / rest)
+        z = NormalDist().inv_cdf(1 - two_sided_p(t, count - 2) / 2)
+        assert _line_z(logs, times) == pytest.approx(z, rel=0.004, abs=0.004)
+    assert _line_z(logs, np.full(count, 7.0)) == 0

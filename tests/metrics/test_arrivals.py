@@ -1,5 +1,6 @@
 """Decode is known within 10 %, or it is not said; TTFT is that of a token, or it is not said."""
 
+import math
 import random
 from dataclasses import replace
 
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.metrics import flags_of, metrics
+from app.metrics.arrivals import Arrival, Arrivals
 from app.metrics.decode import UNTIMED
 from app.samples import CountSource, Event, Kind, Point, Sample
 from tests.metrics.schedules import SCHEDULES, Schedule, arrived, at_the_end, make, one_by_one, read_late
@@ -187,3 +189,22 @@ def test_3000_answers_have_the_figures_that_a_simple_reader_finds() -> None:
             assert isinstance(decode, float)
             assert read("ttft_ms", answer) == times[0]
             assert read("prefill_tokens_per_s", answer) == pytest.approx(512 / times[0] * 1000)
+
+
+def test_the_worse_end_counts_for_how_far_a_speed_may_be_off() -> None:
+    """16 tokens in 330 ms, 48.5 tok/s: without the first arrival 12 in 230 ms, without the last 12 in 300 ms."""
+    moments = [Arrival(at_ms, 4.0) for at_ms in (0, 100, 200, 300, 330)]
+    of_ends = 1 - (12 / 300) / (16 / 330)
+    assert of_ends > abs((12 / 230) / (16 / 330) - 1)
+    arrivals = Arrivals(tuple(moments), 20, 0.0, True, 1, 0)
+    assert arrivals.relative_error == pytest.approx(0.5 / 16 + of_ends + 3 / 330)
+    backwards = [Arrival(330 - moment.at_ms, 4.0) for moment in moments[::-1]]
+    of_ends = (12 / 230) / (16 / 330) - 1
+    assert replace(arrivals, moments=tuple(backwards)).relative_error == pytest.approx(
+        0.5 / 16 + max(of_ends, 1 - (12 / 300) / (16 / 330)) + 3 / 330
+    )
+    assert replace(arrivals, is_bundled=False, unplaced=0.8).relative_error == pytest.approx(1.3 / 16)
+    assert replace(arrivals, is_bundled=False, first_events=2).relative_error == pytest.approx(1 / 16)
+    singles = tuple(Arrival(25.0 * place, 1.0) for place in range(11))
+    assert Arrivals(singles, 11, 0.0, False, 1, 0).relative_error == 0
+    assert Arrivals(tuple(moments[:3]), 12, 0.0, True, 1, 0).relative_error == math.inf

@@ -139,6 +139,8 @@ def test_a_warning_holds_client_and_server_of_the_same_samples_against_each_othe
     assert warning is not None
     assert warning.startswith("Roofmark timed 40.0 tok/s decode, the server states 20.0 tok/s: 100 % more.")
     assert disagreement(measure(silent), silent) is None
+    assert disagreement(measure(slower), silent) is None
+    assert disagreement(measure(slower), []) is None
 
 
 def test_the_cause_of_a_slower_clock_is_read_off_the_flags() -> None:
@@ -210,3 +212,9 @@ def test_what_was_stated_with_each_answer() -> None:
     }
     assert found["load_ms"].how == "stated with 2 of 3 answers"
     assert stated([sample()]) == []
+
+
+def test_an_answer_without_a_count_hides_no_cause() -> None:
+    samples = [sample(trace(output_tokens=None)), sample(ordinal=1)]
+    assert "hold its first token too" in decode_cause(0.1, samples)
+    assert "held the first ones back" in decode_cause(0.1, samples[:1])

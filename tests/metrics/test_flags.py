@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.metrics import FLAGS, flags_of, is_usable
+from app.metrics import FLAGS, flags_of, is_usable, refreshed_flags
 from app.metrics.flags import Flag
 from app.samples import CacheDefeat, CountSource, Event, Kind, Point, Sample, Status
 from tests.traces import POINT, figures, sample, stream, trace
@@ -248,3 +248,29 @@ def test_characters_of_several_tokens_hide_none() -> None:
     emoji = sample(trace(stream(tokens=20, size_bytes=4), output_tokens=60), point=Point(512, 60))
     assert "hidden_tokens" not in flags_of(emoji)
     assert "bundled" in flags_of(emoji)
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "tokens", "flag"),
+    [
+        (5, 42, None),  # two tokens of forty are no more than a twentieth
+        (5, 43, "bundled"),
+        (1, 42, None),
+        (1, 43, "hidden_tokens"),  # more tokens than bytes: their text never showed
+    ],
+)
+def test_more_than_a_twentieth_beyond_the_events(size_bytes: int, tokens: int, flag: str | None) -> None:
+    events = stream(tokens=40, size_bytes=size_bytes)
+    flags = set(flags_of(sample(trace(events, output_tokens=tokens), point=Point(512, tokens))))
+    assert flags & {"bundled", "hidden_tokens"} == ({flag} if flag else set())
+
+
+def test_flags_of_a_stored_sample_are_judged_anew_where_its_record_can() -> None:
+    undecided = next(key for key, flag in FLAGS.items() if flag.holds is None)
+    cold = trace(server=figures(load_ms=1200))
+    assert refreshed_flags(sample(cold)) == ("cold",)
+    assert refreshed_flags(sample(cold, flags=("short", "of_another_version"))) == ("cold", "of_another_version")
+    assert set(refreshed_flags(sample(cold, flags=(undecided,)))) == {"cold", undecided}
+    failed = sample(trace(status=Status.FAILED), flags=("short",))
+    assert refreshed_flags(failed) == ("short",)
+    assert flags_of(failed) == ()

@@ -239,6 +239,43 @@ def test_a_slope_is_of_as_many_samples_as_its_smaller_side_has() -> None:
     assert (few.samples, few.low, few.high) == (2, None, None)
 
 
+def test_a_slope_needs_a_wait_that_grew_and_a_speed_that_can_be() -> None:
+    """The means of the third pair differ beyond chance, its medians do not."""
+    for lengths in (
+        ((200, [100, 100, 100]), (2000, [100, 100, 100])),
+        ((200, [100, 100, 100]), (2000, [90, 90, 90])),
+        ((200, [100, 100, 100]), (2000, [100] * 6 + [110] * 5)),
+    ):
+        (slope,) = slopes(*lengths)
+        assert (slope.value, slope.low, slope.high, slope.null_reason) == (None, None, None, "no_slope")
+    (slope,) = slopes((200, [100, 100, 100]), (240, [100.5, 100.5, 100.5]))
+    assert (slope.value, slope.low, slope.high, slope.null_reason) == (80_000, 80_000, 80_000, None)
+    (slope,) = slopes((200, [100, 100, 100]), (2000, [105, 105, 105]))  # 360,000 tok/s
+    assert (slope.value, slope.low, slope.high, slope.null_reason) == (None, None, None, "implausible")
+    assert slopes((200, [100, 100, 100]), (231, [110, 110, 110])) == []  # 31 tokens are too few
+
+
+def test_a_slope_is_of_usable_samples_of_single_streams_in_order_of_length() -> None:
+    short, long = (200, [190, 200, 210]), (2000, [1080, 1100, 1120])
+    assert slopes(long, short) == slopes(short, long)
+
+    def with_long(**changes: Any) -> list[Measured]:
+        point = changes.pop("point", Point(2000, 11))
+        taken = [
+            sample(trace(stream(first_ms=ttft_ms), prompt_tokens=tokens), point=Point(tokens, 11))
+            for tokens, ttfts in (short, long)
+            for ttft_ms in ttfts
+        ]
+        odd = sample(trace(stream(first_ms=9000), prompt_tokens=2000), point=point, **changes)
+        return [each for each in measure([*taken, odd, odd, odd, odd]) if each.source == "slope"]
+
+    clean = slopes(short, long)
+    assert with_long(flags=("incomplete",)) == clean
+    assert with_long(is_warmup=True) == clean
+    assert with_long(point=Point(2000, 11, 2)) == clean
+    assert with_long() != clean
+
+
 def test_a_slope_that_may_be_none_has_a_value_and_no_interval() -> None:
     (slope,) = slopes((200, [100, 200, 300]), (2000, [200, 300, 400]))
     assert slope.value == pytest.approx(18_000)

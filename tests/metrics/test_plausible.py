@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from app.metrics import flags_of, metrics, triple_of
+from app.metrics.prefill import fresh_prompt_tokens
+from app.metrics.sensed import prefill_span_ms
 from app.samples import CacheDefeat, Point, Sample, ServerFigures
 from tests.metrics.measuring import measured
 from tests.traces import figures, sample, stream, trace
@@ -137,3 +139,34 @@ def test_a_prefill_beyond_any_hardware_is_none() -> None:
     assert {reading.null_reason for reading in metrics()["prefill_tokens_per_s"].read([answer])} == {"implausible"}
     small = sample(trace(stream(first_ms=4, gap_ms=25), server=figures(prompt_ms=3.5)))  # 146,286 tok/s
     assert "implausible" not in flags_of(small)
+
+
+WAITED_FIRST = {"load_ms": 9_900.0, "queue_ms": 9_900.0}
+
+
+@pytest.mark.parametrize("name", WAITED_FIRST)
+def test_what_came_before_the_prompt_is_no_time_of_the_prompt(name: str) -> None:
+    """Of 10 s, 9.9 s were loading or queueing: the prompt took 0.1 s, and 2,000 tok/s held nothing back."""
+    server = figures(prompt_ms=90.0, decode_ms=5.0, **{name: WAITED_FIRST[name]})
+    waited = sample(trace(stream(first_ms=10_000, gap_ms=0.5), server=server))
+    assert not {"implausible", "unit_mismatch", "buffered"} & set(flags_of(waited))
+    at_once = sample(trace(stream(first_ms=10_000, gap_ms=0.5), server=figures(prompt_ms=9_990.0, decode_ms=5.0)))
+    assert "buffered" in flags_of(at_once)
+
+
+def test_cached_tokens_are_no_speed() -> None:
+    """32 fresh tokens in 2 ms are 16,000 tok/s; all 512 of them were 256,000."""
+    events = stream(first_ms=2)
+    assert "implausible" not in flags_of(sample(trace(events, cached_tokens=480)))
+    assert "implausible" in flags_of(sample(trace(events, cached_tokens=0)))
+    assert "implausible" in flags_of(sample(trace(events, cached_tokens=100)))  # 206,000
+
+
+@pytest.mark.parametrize(("cached", "fresh"), [(0, 512), (500, 12), (512, 0), (600, 0)])
+def test_fresh_tokens_are_never_less_than_none(cached: int, fresh: int) -> None:
+    assert fresh_prompt_tokens(sample(trace(cached_tokens=cached))) == fresh
+
+
+def test_an_answer_without_tokens_has_no_time_of_its_prompt() -> None:
+    assert prefill_span_ms([sample(trace(()))]) is None
+    assert prefill_span_ms([sample(), sample(trace(stream(first_ms=700)))]) == (0, 700)
