@@ -81,16 +81,20 @@ def baseline_lines(standing: Mapping[str, Any] | None) -> list[str]:
         return []
     if standing["is_baseline"]:
         return ["Baseline: this run is one; later runs are compared with it."]
-    if standing["verdict"] is None:
-        return [f"Baseline {standing['baseline_id']}: no verdict. {standing['reason']}"]
-    title = f"Baseline: {SIGNS[standing['verdict']]} {standing['verdict']}, against run {standing['baseline_id']}"
-    return [title, *main_verdict_lines(standing)]
+    return _main_verdict_lines(f"Against the baseline, run {standing['baseline_id']}", standing)
 
 
-def main_verdict_lines(main: Mapping[str, Any]) -> list[str]:
+def previous_lines(previous: Mapping[str, Any]) -> list[str]:
+    """Of a run's document."""
+    return _main_verdict_lines(f"Against run {previous['id']}, the newest before that change", previous)
+
+
+def _main_verdict_lines(title: str, main: Mapping[str, Any]) -> list[str]:
     """Of a document's `baseline` or `previous`: both figures of each metric, the ratio, and what it rests on."""
+    if main["verdict"] is None:
+        return [f"{title}: no verdict. {main['reason']}"]
     ratios = {key: Ratio(**{**ratio, "verdict": Verdict(ratio["verdict"])}) for key, ratio in main["ratios"].items()}
-    lines = []
+    lines = [f"{title}: {SIGNS[main['verdict']]} {main['verdict']}"]
     for key, ratio in ratios.items():
         values, metric = main["values"][key], metrics()[key]
         figures = f"{number(values['base'])} → {number(values['other'])} {metric.unit}"

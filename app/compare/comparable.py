@@ -122,18 +122,21 @@ _NOT_DONE = {
 }
 
 
-def why_not_alone(side: Circumstances) -> str:
+def why_not_alone(run: Run) -> str:
     """Why nothing can be compared with this run at all; empty when something can."""
-    run = side.run
     if run.hidden_at is not None:
         reason = f": {run.hidden_reason.rstrip('.。')}" if run.hidden_reason else ""
         return _("Run {id} is hidden from statistics{reason}.", id=run.public_id, reason=reason)
     return _(_NOT_DONE[run.status], id=run.public_id) if run.status in _NOT_DONE else ""
 
 
-def why_not(base: Circumstances, other: Circumstances) -> str:
+def why_not_at_all(base: Run, other: Run) -> str:
+    """Why two runs have no verdict whatever they measured; empty when they may have one."""
+    return why_not_alone(base) or why_not_alone(other) or why_not(base, other)
+
+
+def why_not(one: Run, two: Run) -> str:
     """Why two finished runs have no verdict; empty when they have."""
-    one, two = base.run, other.run
     if one.suite_sha256 == two.suite_sha256:
         return ""
     if one.suite_key != two.suite_key:

@@ -47,6 +47,12 @@ def unsound_words(reasons: Iterable[str]) -> str:
     return _("No verdict can rest on it: {reasons}.", reasons=enumerated(reasons)) if reasons else ""
 
 
+def unsound_run_words(reasons: Iterable[str]) -> str:
+    """The same of a run by itself."""
+    reasons = list(reasons)
+    return _("No verdict can rest on this run: {reasons}.", reasons=enumerated(reasons)) if reasons else ""
+
+
 def scatter_words(scatters: Mapping[str, RunScatter]) -> str:
     """How much runs of one configuration differ, by metric: which part is history and which assumed."""
     if not scatters:
