@@ -14,6 +14,8 @@ from app.store.runs import Circumstances
 NOT_STATED = show(None)
 OUTPUT_TOLERANCE = 0.1
 """Answers whose measured lengths differ by more than this share are of another output length."""
+MOST_NAMED = 6
+"""So many settings that are unknown are named in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -191,11 +193,7 @@ def about_words(settings: Sequence[str], unknown: Sequence[str] = ()) -> str:
     """What a verdict is about: `settings` differ, `unknown` may."""
     if unknown:
         differing = _("Differs: {settings}.", settings=pause("; ").join(settings))
-        names = enumerated(inside(_(title)) for title in unknown)
-        return joined(
-            differing if settings else _("No difference is known."),
-            _("Unknown on at least one side, so it may differ too: {names}.", names=names),
-        )
+        return joined(differing if settings else _("No difference is known."), _unknown_words(unknown))
     if not settings:
         return _("Nothing of the configuration differs: the same thing was measured again.")
     if len(settings) == 1:
@@ -203,4 +201,16 @@ def about_words(settings: Sequence[str], unknown: Sequence[str] = ()) -> str:
     return _(
         "They differ in {n} respects, so the verdict is about all of them together and about none alone.",
         n=len(settings),
+    )
+
+
+def _unknown_words(unknown: Sequence[str]) -> str:
+    """Of many the first ones; documents and pages have all."""
+    if len(unknown) <= MOST_NAMED:
+        names = enumerated(inside(_(title)) for title in unknown)
+        return _("Unknown on at least one side, and so perhaps different too: {names}.", names=names)
+    return _(
+        "Unknown on at least one side, and so perhaps different too: {names} and {n} more settings.",
+        names=", ".join(inside(_(title)) for title in unknown[: MOST_NAMED - 1]),
+        n=len(unknown) - MOST_NAMED + 1,
     )

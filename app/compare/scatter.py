@@ -43,11 +43,17 @@ class Scatters:
         self, series: Series, point: Point, key: str, source: Source, sides: Sequence[Mapping[int, RunMedian]]
     ) -> RunScatter:
         """`sides`: the runs that are compared, by id, those of each side together. Their differences within a side
-        are part of the history, those between the sides are not."""
+        are part of the history, those between the sides are not.
+
+        A machine without a history borrows that of others where they are less steady than is assumed: that others are
+        steadier says nothing about this one.
+        """
         medians = self._medians.get((point.key, key, source), {})
         scatter = self._scatter(series, medians, key, sides)
         if not scatter.runs and (elsewhere := series._replace(machine_id=None)) in self._groups:
-            scatter = self._scatter(elsewhere, medians, key, sides)
+            borrowed = self._scatter(elsewhere, medians, key, sides)
+            if borrowed.between_variance > scatter.between_variance:
+                return borrowed
         return scatter
 
     def _scatter(

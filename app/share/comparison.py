@@ -198,7 +198,7 @@ def _remarks(found: Compared) -> Iterator[str]:
     yield marked(
         "Same: the 95 % interval of the ratio lies within {percent} %. Better and worse: it excludes 1, corrected for "
         "the three metrics at the main point. Inconclusive: everything else.",
-        percent=number(100 * found.comparison.same_within),
+        percent=f"{100 * found.comparison.same_within:g}",
     )
 
 

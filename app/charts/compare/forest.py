@@ -50,7 +50,7 @@ def forest(found: Comparison) -> Figure | None:
         summary=_(
             "Each over {letter}, with its 95 % interval. Shaded: within {percent} %, which counts as the same.",
             letter=base.letter,
-            percent=number(100 * found.same_within),
+            percent=f"{100 * found.same_within:g}",
         ),
         table=_table(found, rows),
         legend=tuple(

@@ -15,6 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app import charts
 from app.compare import Comparison, compare
+from app.compare.comparable import MOST_NAMED
 from app.compare.result import Subject
 from app.metrics.base import SOURCES
 from app.models import now
@@ -98,6 +99,7 @@ def _comparison(request: Request, session: Session, names: Sequence[str], found:
         settling=settling_runs(session, found),
         wholes={pair.place: _whole_pair(request, found, pair.place) for pair in found.pairs},
         most_runs=MOST_RUNS,
+        most_named=MOST_NAMED,
         scatters={pair.place: found.main_scatters(pair.place) for pair in found.pairs},
         forest=charts.forest(found),
         pauses=charts.pauses(found),
