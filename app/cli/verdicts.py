@@ -5,7 +5,7 @@ from typing import Any
 
 from app.compare.comparable import about_words
 from app.compare.result import Cell, Comparison, Pair, PointRows, Row, Subject
-from app.compare.words import scatter_words, settle_words, unsound_words
+from app.compare.words import pair_scatter_words, scatter_words, settle_words, unsound_words
 from app.metrics import metrics
 from app.stats.runs import RunScatter
 from app.stats.verdict import Ratio, Verdict
@@ -43,7 +43,7 @@ def _pair_line(found: Comparison, pair: Pair) -> str:
         f"\n{other} against {base}: {SIGNS.get(pair.verdict or '', '')} {pair.verdict}.",
         unsound_words(pair.unsound) or settle_words(found.main_ratios(pair.place)),
         about_words(pair.differing_settings, pair.unknown_settings),
-        scatter_words(found.main_scatters(pair.place)),
+        pair_scatter_words(found, pair.place),
     ]
     return "\n   ".join(filter(None, lines))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from app.compare.result import Comparison
 from app.i18n import _, enumerated, inside, joined, ngettext
 from app.metrics import metrics
 from app.stats.runs import RunScatter
@@ -80,6 +81,16 @@ def scatter_words(scatters: Mapping[str, RunScatter]) -> str:
             n_all,
         ),
     )
+
+
+def pair_scatter_words(found: Comparison, place: int) -> str:
+    """Behind the verdict on a subject; of two machines, of each."""
+    sides = found.subjects[0], found.subjects[place]
+    if sides[0].machine == sides[1].machine:
+        return scatter_words(found.main_scatters(place))
+    texts = [scatter_words(found.main_scatters(each)) for each in (0, place)]
+    named = zip(sides, texts, strict=True)
+    return joined(*(_("On {machine}: {sentence}", machine=side.machine, sentence=text) for side, text in named if text))
 
 
 def _seen(message: str, scatters: Mapping[str, RunScatter], n_all: int) -> str:

@@ -10,7 +10,7 @@ from sqlmodel import select
 from app.compare import compare, to_json
 from app.compare import standing as compare_with_baseline
 from app.compare.comparable import MOST_NAMED, about_words
-from app.compare.words import scatter_words
+from app.compare.words import pair_scatter_words, scatter_words
 from app.db import Database
 from app.errors import BadInput, NotFound, RoofmarkError
 from app.metrics import TRIPLE
@@ -270,6 +270,15 @@ def test_a_machine_without_history_borrows_that_of_less_steady_ones(
     assert [scatter.is_elsewhere for scatter in scatters.values()] == [is_borrowed] * 3
     assert ("on other machines (1 configuration, 10 runs)" in scatter_words(scatters)) is is_borrowed
     assert ("No history yet" in scatter_words(scatters)) is not is_borrowed
+
+
+def test_the_scatter_of_two_machines_is_said_of_each(database: Database) -> None:
+    (q8,), (elsewhere,) = place(database, Q8), place(database, Q4, name="tower")
+    calm_history(database, q8)
+    found = compared(database, run(database, q8, taken(500, 50)), run(database, elsewhere, taken(300, 80)))
+    here, there = pair_scatter_words(found, 1).split(" On tower: ")
+    assert here.startswith("On strix-halo: Runs of one configuration differ by 0.2")
+    assert there.startswith("No history yet: ")
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from app import charts
 from app.compare import Comparison, compare
 from app.compare.comparable import MOST_NAMED
 from app.compare.result import Subject
+from app.compare.words import pair_scatter_words
 from app.metrics.base import SOURCES
 from app.models import now
 from app.store import baselines
@@ -100,7 +101,7 @@ def _comparison(request: Request, session: Session, names: Sequence[str], found:
         wholes={pair.place: _whole_pair(request, found, pair.place) for pair in found.pairs},
         most_runs=MOST_RUNS,
         most_named=MOST_NAMED,
-        scatters={pair.place: found.main_scatters(pair.place) for pair in found.pairs},
+        scatters={pair.place: pair_scatter_words(found, pair.place) for pair in found.pairs},
         forest=charts.forest(found),
         pauses=charts.pauses(found),
         curves=charts.curves(found),
