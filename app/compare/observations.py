@@ -113,7 +113,7 @@ def load_subjects(session: Session, references: Sequence[Reference], keys: Colle
     samples = samples_by_run(session, {side.run.id for side, _runs in choices if side.run.id is not None})
     run_ids = {run.id for _side, runs in choices for run in runs if run.id is not None}
     measured = measurements_by_run(session, run_ids, keys)
-    lengths = answer_lengths(session, run_ids)
+    lengths = answer_lengths(session, frozenset(run_ids))
     return [
         replace(_subject(reference, side, runs, unsound, samples, measured), answer_lengths=_middle(lengths, runs))
         for reference, (side, runs) in zip(references, choices, strict=True)

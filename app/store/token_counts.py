@@ -41,7 +41,8 @@ def token_counts(session: Session, run_ids: Collection[int]) -> dict[tuple[int, 
     }
 
 
-def answer_lengths(session: Session, run_ids: Collection[int]) -> dict[tuple[int, str], float]:
+@kept(8)
+def answer_lengths(session: Session, run_ids: frozenset[int]) -> dict[tuple[int, str], float]:
     """How many tokens the answers of runs have, in the middle of the usable ones: by run and the key of a point."""
     if not run_ids:
         return {}
