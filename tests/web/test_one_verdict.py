@@ -148,7 +148,6 @@ def test_every_place_says_the_same_of_a_pair(
         "edited suite",
         "other suite",
         "short answers",
-        "other point",
         "streams",
         "no sample",
     )
