@@ -9,6 +9,7 @@ from sqlmodel import Session
 
 from app.compare import baseline
 from app.compare.main_verdict import against
+from app.compare.soundness import unsound_by_run
 from app.counted import Counted
 from app.metrics import Measured, metrics
 from app.metrics.beside import beside, disagreement
@@ -60,6 +61,7 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
             "samples_done": run.samples_done,
             "samples_planned": run.samples_planned,
             "warnings": run.evidence.get("warnings", []),
+            "unsound": unsound_by_run(session, [public_id]).get(public_id, ()),
             "server_counted": _counted(run.evidence.get("server", []), taken),
             "error": run.error,
         },
@@ -149,6 +151,7 @@ def _previous(session: Session, run: Run, before: Previous | None) -> dict[str, 
     return {
         "id": before.public_id,
         "verdict": main.verdict,
+        "reason": main.reason,
         "ratios": {key: asdict(ratio) for key, ratio in main.ratios.items()},
         "values": {key: values._asdict() for key, values in main.values.items()},
         "unsound": main.unsound,

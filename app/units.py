@@ -148,14 +148,14 @@ def plural(count: int, noun: str) -> str:
     return ngettext(f"{{n}} {noun}", f"{{n}} {noun}s", count).format(n=f"{count:,}")
 
 
-def percent(fraction: float) -> str:
-    """A relative change with its sign.
+def percent(fraction: float, digits: int = 0) -> str:
+    """A relative change with its sign; from 10 % on with so many digits after the point.
 
     >>> percent(0.034), percent(-0.12), percent(0.0001), percent(1.5)
     ('+3.4 %', '−12 %', '±0 %', '+150 %')
     """
     size = abs(100 * fraction)
-    text = f"{size:.1f}" if size < 9.95 else f"{size:,.0f}"
+    text = f"{size:.1f}" if size < 9.95 else f"{size:,.{digits}f}"
     if text == "0.0":
         return "±0 %"
     return f"{'+' if fraction > 0 else '−'}{text} %"
@@ -175,8 +175,13 @@ def change_interval(low: float, high: float) -> str:
 
     >>> change_interval(0.92, 1.034)
     '95 % interval −8.0 % to +3.4 %'
+    >>> change_interval(0.596, 0.604)
+    '95 % interval −40.4 % to −39.6 %'
     """
-    return _("95 % interval {low} to {high}", low=percent(low - 1), high=percent(high - 1))
+    ends = percent(low - 1), percent(high - 1)
+    if ends[0] == ends[1]:
+        ends = percent(low - 1, digits=1), percent(high - 1, digits=1)
+    return _("95 % interval {low} to {high}", low=ends[0], high=ends[1])
 
 
 def ago(then: datetime | None, now: datetime | None = None) -> str:

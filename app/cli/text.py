@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from app.cli.verdicts import baseline_lines, main_verdict_lines
+from app.cli.verdicts import baseline_lines, previous_lines
+from app.compare.words import unsound_run_words
 from app.configuration import setting_title, show
 from app.i18n import as_sentence
 from app.metrics import FLAGS, NULL_REASONS, TRIPLE, metrics, preferred
@@ -30,7 +31,7 @@ def run_text(document: dict[str, Any]) -> str:
     lines += _serving_lines(document["serving"])
     lines += _change_lines(run)
     lines += baseline_lines(document["baseline"])
-    lines += [f"Warning: {warning}" for warning in run["warnings"]]
+    lines += [f"Warning: {warning}" for warning in [unsound_run_words(run["unsound"]), *run["warnings"]] if warning]
     lines += _flag_lines(document["samples"])
     if run["error"]:
         lines.append(f"Error: {run['error']}")
@@ -89,8 +90,7 @@ def _change_lines(run: dict[str, Any]) -> list[str]:
     previous = run["previous"]
     if previous is None:
         return lines
-    verdict = f"{previous['verdict']}, " if previous["verdict"] else ""
-    return [*lines, *main_verdict_lines(previous), f"  {verdict}compared with run {previous['id']}"]
+    return [*lines, *previous_lines(previous)]
 
 
 def _metric_line(key: str, point: dict[str, Any], width: int) -> str:

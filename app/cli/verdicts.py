@@ -5,7 +5,7 @@ from typing import Any
 
 from app.compare.comparable import about_words
 from app.compare.result import Cell, Comparison, Pair, PointRows, Row, Subject
-from app.compare.words import scatter_words, settle_words, unsound_words
+from app.compare.words import pair_scatter_words, scatter_words, settle_words, unsound_words
 from app.metrics import metrics
 from app.stats.runs import RunScatter
 from app.stats.verdict import Ratio, Verdict
@@ -43,7 +43,7 @@ def _pair_line(found: Comparison, pair: Pair) -> str:
         f"\n{other} against {base}: {SIGNS.get(pair.verdict or '', '')} {pair.verdict}.",
         unsound_words(pair.unsound) or settle_words(found.main_ratios(pair.place)),
         about_words(pair.differing_settings, pair.unknown_settings),
-        scatter_words(found.main_scatters(pair.place)),
+        pair_scatter_words(found, pair.place),
     ]
     return "\n   ".join(filter(None, lines))
 
@@ -81,16 +81,20 @@ def baseline_lines(standing: Mapping[str, Any] | None) -> list[str]:
         return []
     if standing["is_baseline"]:
         return ["Baseline: this run is one; later runs are compared with it."]
-    if standing["verdict"] is None:
-        return [f"Baseline {standing['baseline_id']}: no verdict. {standing['reason']}"]
-    title = f"Baseline: {SIGNS[standing['verdict']]} {standing['verdict']}, against run {standing['baseline_id']}"
-    return [title, *main_verdict_lines(standing)]
+    return _main_verdict_lines(f"Against the baseline, run {standing['baseline_id']}", standing)
 
 
-def main_verdict_lines(main: Mapping[str, Any]) -> list[str]:
+def previous_lines(previous: Mapping[str, Any]) -> list[str]:
+    """Of a run's document."""
+    return _main_verdict_lines(f"Against run {previous['id']}, the newest before that change", previous)
+
+
+def _main_verdict_lines(title: str, main: Mapping[str, Any]) -> list[str]:
     """Of a document's `baseline` or `previous`: both figures of each metric, the ratio, and what it rests on."""
+    if main["verdict"] is None:
+        return [f"{title}: no verdict. {main['reason']}"]
     ratios = {key: Ratio(**{**ratio, "verdict": Verdict(ratio["verdict"])}) for key, ratio in main["ratios"].items()}
-    lines = []
+    lines = [f"{title}: {SIGNS[main['verdict']]} {main['verdict']}"]
     for key, ratio in ratios.items():
         values, metric = main["values"][key], metrics()[key]
         figures = f"{number(values['base'])} → {number(values['other'])} {metric.unit}"

@@ -1,7 +1,7 @@
 """Every run beside its pinned baseline: the verdict at its main point, cheap enough for a list of runs."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from sqlmodel import Session
@@ -69,13 +69,11 @@ def _refusal(run: Side, base: Side) -> str:
         return _("The baseline is hidden from statistics.")
     if run.suite_sha256 != base.suite_sha256:
         return _("The suite was changed since the baseline: its prompt or its lengths are others now.")
-    if run.main_point_key != base.main_point_key:
-        return _("The baseline was measured at another point.")
     return ""
 
 
 def _judged(side: Side) -> Judged:
-    return Judged(side.run_id, side.public_id, Series(side.machine_id, side.suite_key))
+    return Judged(side.run_id, side.public_id, Series(side.machine_id, side.suite_key), side.main_point_key)
 
 
 def _standing(run: Side, base: Side, verdicts: Mapping[tuple[int, int], MainVerdict]) -> Standing:
@@ -84,5 +82,4 @@ def _standing(run: Side, base: Side, verdicts: Mapping[tuple[int, int], MainVerd
     if reason := _refusal(run, base):
         return Standing(base.public_id, is_baseline=False, reason=reason)
     main = verdicts[base.run_id, run.run_id]
-    reason = "" if main.verdict else _("Both have no figures that could be compared.")
-    return Standing(base.public_id, False, main.verdict, main.ratios, main.unsound, main.scatters, main.values, reason)
+    return Standing(base.public_id, is_baseline=False, **{f.name: getattr(main, f.name) for f in fields(main)})

@@ -14,6 +14,8 @@ from app.store.runs import Circumstances
 NOT_STATED = show(None)
 OUTPUT_TOLERANCE = 0.1
 """Answers whose measured lengths differ by more than this share are of another output length."""
+MOST_NAMED = 6
+"""So many settings that are unknown are named in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -122,18 +124,21 @@ _NOT_DONE = {
 }
 
 
-def why_not_alone(side: Circumstances) -> str:
+def why_not_alone(run: Run) -> str:
     """Why nothing can be compared with this run at all; empty when something can."""
-    run = side.run
     if run.hidden_at is not None:
         reason = f": {run.hidden_reason.rstrip('.。')}" if run.hidden_reason else ""
         return _("Run {id} is hidden from statistics{reason}.", id=run.public_id, reason=reason)
     return _(_NOT_DONE[run.status], id=run.public_id) if run.status in _NOT_DONE else ""
 
 
-def why_not(base: Circumstances, other: Circumstances) -> str:
+def why_not_at_all(base: Run, other: Run) -> str:
+    """Why two runs have no verdict whatever they measured; empty when they may have one."""
+    return why_not_alone(base) or why_not_alone(other) or why_not(base, other)
+
+
+def why_not(one: Run, two: Run) -> str:
     """Why two finished runs have no verdict; empty when they have."""
-    one, two = base.run, other.run
     if one.suite_sha256 == two.suite_sha256:
         return ""
     if one.suite_key != two.suite_key:
@@ -188,11 +193,7 @@ def about_words(settings: Sequence[str], unknown: Sequence[str] = ()) -> str:
     """What a verdict is about: `settings` differ, `unknown` may."""
     if unknown:
         differing = _("Differs: {settings}.", settings=pause("; ").join(settings))
-        names = enumerated(inside(_(title)) for title in unknown)
-        return joined(
-            differing if settings else _("No difference is known."),
-            _("Unknown on at least one side, so it may differ too: {names}.", names=names),
-        )
+        return joined(differing if settings else _("No difference is known."), _unknown_words(unknown))
     if not settings:
         return _("Nothing of the configuration differs: the same thing was measured again.")
     if len(settings) == 1:
@@ -200,4 +201,16 @@ def about_words(settings: Sequence[str], unknown: Sequence[str] = ()) -> str:
     return _(
         "They differ in {n} respects, so the verdict is about all of them together and about none alone.",
         n=len(settings),
+    )
+
+
+def _unknown_words(unknown: Sequence[str]) -> str:
+    """Of many the first ones; documents and pages have all."""
+    if len(unknown) <= MOST_NAMED:
+        names = enumerated(inside(_(title)) for title in unknown)
+        return _("Unknown on at least one side, and so perhaps different too: {names}.", names=names)
+    return _(
+        "Unknown on at least one side, and so perhaps different too: {names} and {n} more settings.",
+        names=", ".join(inside(_(title)) for title in unknown[: MOST_NAMED - 1]),
+        n=len(unknown) - MOST_NAMED + 1,
     )

@@ -111,7 +111,7 @@ def _reasons_not_comparable(subjects: Sequence[SubjectData]) -> list[str]:
         *(
             base.reason_not_comparable
             or other.reason_not_comparable
-            or why_not(base.circumstances, other.circumstances)
+            or why_not(base.circumstances.run, other.circumstances.run)
             for other in others
         ),
     ]
@@ -212,12 +212,12 @@ class _Tables:
 
     def _why_not(self, point: Point) -> list[str]:
         """Of each subject, why it has no ratio here; empty where it may have one."""
-        base_tokens = self._subjects[0].output_tokens(point)
+        base_length = self._subjects[0].answer_lengths.get(point.key)
         return [
             reason
             or why_not_at(point, self._subjects[0].points)
             or why_not_at(point, subject.points)
-            or why_not_of_lengths(base_tokens, subject.output_tokens(point))
+            or why_not_of_lengths(base_length, subject.answer_lengths.get(point.key))
             for subject, reason in zip(self._subjects, self._reasons, strict=True)
         ]
 

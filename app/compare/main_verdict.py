@@ -6,15 +6,19 @@ from typing import NamedTuple
 
 from sqlmodel import Session
 
+from app.compare.comparable import why_not_at_all, why_not_of_lengths
 from app.compare.scatter import Scatters, median_of
 from app.compare.soundness import unsound_by_run
+from app.i18n import _
 from app.metrics import TRIPLE, metrics, preferred
 from app.metrics.base import Source
 from app.models import Run
 from app.samples import Point
 from app.stats.runs import RunMedian, RunScatter
 from app.stats.verdict import SAME_WITHIN, Ratio, Result, Verdict, judge, overall
+from app.store.measurements import measured_points
 from app.store.run_history import PastValue, Series, past_values
+from app.store.token_counts import answer_lengths
 
 
 class Judged(NamedTuple):
@@ -23,11 +27,12 @@ class Judged(NamedTuple):
     run_id: int
     public_id: str
     series: Series
+    main_point_key: str
 
     @classmethod
     def of(cls, run: Run) -> "Judged":
         assert run.id is not None
-        return cls(run.id, run.public_id, Series(run.machine_id, run.suite_key))
+        return cls(run.id, run.public_id, Series(run.machine_id, run.suite_key), run.main_point_key)
 
 
 class Values(NamedTuple):
@@ -43,7 +48,7 @@ class MainVerdict:
     """Of the triple, corrected for three looks."""
 
     verdict: Verdict | None
-    """None where both have no figures from one source."""
+    """None where they cannot be compared."""
     ratios: Mapping[str, Ratio]
     """By metric, over the base; those that both have from one source."""
     unsound: tuple[str, ...] = ()
@@ -52,6 +57,8 @@ class MainVerdict:
     """By metric: how much runs of one configuration differ."""
     values: Mapping[str, Values] = field(default_factory=dict)
     """By metric, as the ratios are of them."""
+    reason: str = ""
+    """Why there is no verdict."""
 
 
 def same_within(session: Session) -> float:
@@ -61,34 +68,59 @@ def same_within(session: Session) -> float:
 
 
 def main_verdicts(session: Session, pairs: Collection[tuple[Judged, Judged]]) -> dict[tuple[int, int], MainVerdict]:
-    """Of pairs of base and other that may be compared, by their run ids. A handful of queries, however many pairs."""
+    """Of pairs of base and other whose runs may be compared, by their run ids: the same verdicts as `compare` has. A
+    handful of queries, however many pairs."""
     if not pairs:
         return {}
     runs = {run for pair in pairs for run in pair}
+    run_ids = frozenset(run.run_id for run in runs)
+    points = _common_points(session, pairs)
+    at_points = frozenset(filter(None, points.values()))
     unsound = unsound_by_run(session, {run.public_id for run in runs})
-    scatters = Scatters(session, {run.series for run in runs}, TRIPLE)
+    scatters = Scatters(session, {run.series for run in runs}, TRIPLE, at_points)
+    lengths = answer_lengths(session, run_ids)
     values = {
-        (value.run_id, value.metric, value.source): value
-        for value in past_values(session, frozenset(run.run_id for run in runs), TRIPLE)
+        (value.run_id, value.point_key, value.metric, value.source): value
+        for value in past_values(session, run_ids, TRIPLE, at_points)
     }
     verdicts = {}
     for base, other in pairs:
+        point = points[base.run_id, other.run_id]
+        why_not = why_not_of_lengths(*(lengths.get((run.run_id, point)) for run in (base, other)))
         results: dict[str, tuple[Result, Result]] = {}
         compared: dict[str, Values] = {}
-        for key in TRIPLE:
-            if pair := _same_source(values, (base, other), key):
+        for key in TRIPLE if not why_not else ():
+            if pair := _same_source(values, (base, other), point, key):
                 results[key] = _results(scatters, (base, other), key, pair)
                 compared[key] = Values(pair[0].source, pair[0].value, pair[1].value)
         reasons = dict.fromkeys(reason for run in (base, other) for reason in unsound.get(run.public_id, ()))
         verdict = conclude(results, tuple(reasons), same_within(session))
-        verdicts[base.run_id, other.run_id] = replace(verdict, values=compared)
+        reason = "" if verdict.verdict else why_not or _("Both have no figures that could be compared.")
+        verdicts[base.run_id, other.run_id] = replace(verdict, values=compared, reason=reason)
     return verdicts
 
 
 def against(session: Session, base: Run, run: Run) -> MainVerdict:
     """Of one pair."""
+    if reason := why_not_at_all(base, run):
+        return MainVerdict(None, {}, reason=reason)
     pair = Judged.of(base), Judged.of(run)
     return main_verdicts(session, [pair])[pair[0].run_id, pair[1].run_id]
+
+
+def _common_points(session: Session, pairs: Collection[tuple[Judged, Judged]]) -> dict[tuple[int, int], str]:
+    """The key of the point at which each pair is judged: the base's main point, or the first that both measured; empty
+    where there is none."""
+    others = {run.run_id for pair in pairs if len({run.main_point_key for run in pair}) > 1 for run in pair}
+    measured = measured_points(session, others, TRIPLE)
+    points: dict[tuple[int, int], str] = {}
+    for base, other in pairs:
+        point = base.main_point_key
+        if other.main_point_key != point:
+            common = [key for key in measured.get(base.run_id, ()) if key in measured.get(other.run_id, ())]
+            point = point if point in common else next(iter(common), "")
+        points[base.run_id, other.run_id] = point
+    return points
 
 
 def conclude(results: Mapping[str, tuple[Result, Result]], unsound: tuple[str, ...], limit: float) -> MainVerdict:
@@ -104,11 +136,11 @@ def conclude(results: Mapping[str, tuple[Result, Result]], unsound: tuple[str, .
 
 
 def _same_source(
-    values: Mapping[tuple[int, str, Source], PastValue], pair: tuple[Judged, Judged], key: str
+    values: Mapping[tuple[int, str, str, Source], PastValue], pair: tuple[Judged, Judged], point: str, key: str
 ) -> tuple[PastValue, PastValue] | None:
     """From the preferred source that both have."""
     for source in preferred(key):
-        base, other = (values.get((run.run_id, key, source)) for run in pair)
+        base, other = (values.get((run.run_id, point, key, source)) for run in pair)
         if base and other:
             return base, other
     return None

@@ -1,7 +1,7 @@
 """The numbers behind each subject: those of a run, or of a configuration's runs."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from sqlmodel import Session
 from app.compare.comparable import is_same_hardware, why_not_alone
 from app.compare.soundness import unsound_by_run
 from app.i18n import _, noun
-from app.metrics import NULL_REASONS, Measured, is_usable
+from app.metrics import NULL_REASONS, Measured
 from app.metrics.base import Source
 from app.models import Run
 from app.samples import Point, Sample
@@ -20,6 +20,7 @@ from app.store.run_history import Series
 from app.store.runs import Circumstances, circumstances_of
 from app.store.samples import samples_by_run
 from app.store.subjects import Reference, newest_alike
+from app.store.token_counts import answer_lengths
 from app.units import plural
 
 
@@ -77,6 +78,8 @@ class SubjectData:
     samples: Sequence[Sample] = ()
     """Of the run of its circumstances, without warm-ups."""
     figures: Mapping[tuple[Point, str], Figures] = field(default_factory=dict)
+    answer_lengths: Mapping[str, float] = field(default_factory=dict)
+    """How many tokens its answers have, by the key of a point: in the middle of its runs."""
 
     @property
     def unit(self) -> str:
@@ -99,12 +102,6 @@ class SubjectData:
     def at(self, point: Point) -> list[Sample]:
         return [sample for sample in self.samples if sample.point == point]
 
-    def output_tokens(self, point: Point) -> float | None:
-        """As counted, in the middle of the usable samples."""
-        counts = [sample.trace.output_tokens for sample in self.at(point) if is_usable(sample)]
-        present = [count for count in counts if count is not None]
-        return median(present) if present else None
-
 
 def load_subjects(session: Session, references: Sequence[Reference], keys: Collection[str]) -> list[SubjectData]:
     """With the figures of these metrics. Raises NotFound."""
@@ -116,8 +113,9 @@ def load_subjects(session: Session, references: Sequence[Reference], keys: Colle
     samples = samples_by_run(session, {side.run.id for side, _runs in choices if side.run.id is not None})
     run_ids = {run.id for _side, runs in choices for run in runs if run.id is not None}
     measured = measurements_by_run(session, run_ids, keys)
+    lengths = answer_lengths(session, frozenset(run_ids))
     return [
-        _subject(reference, side, runs, unsound, samples, measured)
+        replace(_subject(reference, side, runs, unsound, samples, measured), answer_lengths=_middle(lengths, runs))
         for reference, (side, runs) in zip(references, choices, strict=True)
     ]
 
@@ -148,7 +146,7 @@ def _subject(
 ) -> SubjectData:
     assert side.run.id is not None
     measured_samples = [sample for sample in samples.get(side.run.id, ()) if not sample.is_warmup]
-    reason = why_not_alone(side)
+    reason = why_not_alone(side.run)
     if not reason and not any(run.id in measured for run in runs):
         reason = _("Run {public_id} has no samples.", public_id=side.run.public_id)
     figures = {} if reason else _figures({run.id: measured.get(run.id, ()) for run in runs if run.id is not None})
@@ -162,6 +160,16 @@ def _subject(
         measured_samples,
         figures,
     )
+
+
+def _middle(lengths: Mapping[tuple[int, str], float], runs: Sequence[Run]) -> dict[str, float]:
+    """Of the lengths of these runs' answers."""
+    own = {run.id for run in runs}
+    by_point: dict[str, list[float]] = {}
+    for (run_id, point), length in lengths.items():
+        if run_id in own:
+            by_point.setdefault(point, []).append(length)
+    return {point: median(of_runs) for point, of_runs in by_point.items()}
 
 
 def _data_source(reference: Reference, runs: int) -> str:

@@ -172,5 +172,5 @@ class Comparison:
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:
-    """The document "roofmark.compare/1"."""
+    """The document "roofmark.compare/2"."""
     return {"schema": SCHEMA, **asdict(comparison)}

@@ -24,36 +24,36 @@ Groups = Sequence[Sequence[int]]
 
 
 class Scatters:
-    """The histories of some machines and suites; at some points, or without any at the main points."""
+    """The histories of some machines and suites, at some points."""
 
     def __init__(
-        self,
-        session: Session,
-        histories: Collection[Series],
-        keys: Sequence[str],
-        point_keys: Collection[str] | None = None,
+        self, session: Session, histories: Collection[Series], keys: Sequence[str], point_keys: Collection[str]
     ) -> None:
-        self._is_main = point_keys is None
         groups = dict(run_groups(session, frozenset(histories)))
         # a machine whose only history are the runs that are compared borrows that of all others
         short = {series._replace(machine_id=None) for series in histories if sum(map(len, groups[series])) <= MOST}
         self._groups: Mapping[Series, Groups] = {**groups, **run_groups(session, frozenset(short))}
         run_ids = frozenset(run_id for of_series in self._groups.values() for group in of_series for run_id in group)
         self._medians: dict[tuple[str, str, Source], dict[int, RunMedian]] = {}
-        points = None if point_keys is None else frozenset(point_keys)
-        for value in past_values(session, run_ids, tuple(keys), points):
-            at_point = "" if self._is_main else value.point_key
-            self._medians.setdefault((at_point, value.metric, value.source), {})[value.run_id] = median_of(value)
+        for value in past_values(session, run_ids, tuple(keys), frozenset(point_keys)):
+            medians = self._medians.setdefault((value.point_key, value.metric, value.source), {})
+            medians[value.run_id] = median_of(value)
 
     def of(
         self, series: Series, point: Point, key: str, source: Source, sides: Sequence[Mapping[int, RunMedian]]
     ) -> RunScatter:
         """`sides`: the runs that are compared, by id, those of each side together. Their differences within a side
-        are part of the history, those between the sides are not."""
-        medians = self._medians.get(("" if self._is_main else point.key, key, source), {})
+        are part of the history, those between the sides are not.
+
+        A machine without a history borrows that of others where they are less steady than is assumed: that others are
+        steadier says nothing about this one.
+        """
+        medians = self._medians.get((point.key, key, source), {})
         scatter = self._scatter(series, medians, key, sides)
         if not scatter.runs and (elsewhere := series._replace(machine_id=None)) in self._groups:
-            scatter = self._scatter(elsewhere, medians, key, sides)
+            borrowed = self._scatter(elsewhere, medians, key, sides)
+            if borrowed.between_variance > scatter.between_variance:
+                return borrowed
         return scatter
 
     def _scatter(

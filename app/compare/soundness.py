@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlmodel import Session
 
-from app.i18n import _, enumerated, inside
+from app.i18n import _, enumerated, inside, marked
 from app.metrics import TRIPLE, metrics
 from app.metrics.sensed import BUSY_CPU_SHARE, throttle_words
 from app.store.evidence import unsound_evidence
@@ -35,11 +35,13 @@ def unsound_reasons(evidence: Mapping[str, Any], variation: Mapping[str, float |
     ('this machine was busy before the run (53 %)',)
     """
     reasons = [REASONS[each["kind"]](each) for each in disturbances(evidence) if each.get("kind") in REASONS]
-    for key in TRIPLE:
-        share = variation.get(key)
-        if share is not None and share > MAX_VARIATION:
-            title = inside(metrics()[key].title)
-            reasons.append(_("{metric} varied by {percent:.0f} % within the run", metric=title, percent=100 * share))
+    wide = {key: share for key in TRIPLE if (share := variation.get(key)) is not None and share > MAX_VARIATION}
+    if wide:
+        titles = enumerated(inside(metrics()[key].title) for key in wide)
+        message = marked("{metric} varied by {percent:.0f} % within the run")
+        if len(wide) > 1:
+            message = marked("{metric} varied by up to {percent:.0f} % within the run")
+        reasons.append(_(message, metric=titles, percent=100 * max(wide.values())))
     return tuple(dict.fromkeys(reasons))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from app.compare.result import Comparison
 from app.i18n import _, enumerated, inside, joined, ngettext
 from app.metrics import metrics
 from app.stats.runs import RunScatter
@@ -47,43 +48,69 @@ def unsound_words(reasons: Iterable[str]) -> str:
     return _("No verdict can rest on it: {reasons}.", reasons=enumerated(reasons)) if reasons else ""
 
 
+def unsound_run_words(reasons: Iterable[str]) -> str:
+    """The same of a run by itself."""
+    reasons = list(reasons)
+    return _("No verdict can rest on this run: {reasons}.", reasons=enumerated(reasons)) if reasons else ""
+
+
 def scatter_words(scatters: Mapping[str, RunScatter]) -> str:
     """How much runs of one configuration differ, by metric: which part is history and which assumed."""
+    seen = {key: scatter for key, scatter in scatters.items() if scatter.history_deviation is not None}
+    assumed = {key: scatter.assumed_deviation for key, scatter in scatters.items() if scatter.assumed_deviation}
+    here = {key: scatter for key, scatter in seen.items() if not scatter.is_elsewhere}
+    elsewhere = {key: scatter for key, scatter in seen.items() if scatter.is_elsewhere}
+    n_all = len(scatters)
+    return joined(
+        _seen(_("Runs of one configuration differ by {figures} here ({configurations}, {runs})."), here, n_all),
+        _seen(
+            _("Runs of one configuration differ by {figures} on other machines ({configurations}, {runs})."),
+            elsewhere,
+            n_all,
+        ),
+        _assumed(
+            _("That is a short history, so it is combined with an assumed {figures}."),
+            {key: deviation for key, deviation in assumed.items() if key in seen},
+            n_all,
+        ),
+        _assumed(
+            _("The rest has no history yet: runs are assumed to differ by {figures}.")
+            if seen
+            else _("No history yet: runs of one configuration are assumed to differ by {figures}."),
+            {key: deviation for key, deviation in assumed.items() if key not in seen},
+            n_all,
+        ),
+    )
+
+
+def pair_scatter_words(found: Comparison, place: int) -> str:
+    """Behind the verdict on a subject; of two machines, of each."""
+    sides = found.subjects[0], found.subjects[place]
+    if sides[0].machine == sides[1].machine:
+        return scatter_words(found.main_scatters(place))
+    texts = [scatter_words(found.main_scatters(each)) for each in (0, place)]
+    named = zip(sides, texts, strict=True)
+    return joined(*(_("On {machine}: {sentence}", machine=side.machine, sentence=text) for side, text in named if text))
+
+
+def _seen(message: str, scatters: Mapping[str, RunScatter], n_all: int) -> str:
     if not scatters:
         return ""
-    seen = {key: scatter for key, scatter in scatters.items() if scatter.history_deviation is not None}
-    assumed = {key: scatter for key, scatter in scatters.items() if scatter.assumed_deviation is not None}
-    sentences = []
-    if seen:
-        message = (
-            _("Runs of one configuration differ by {figures} on other machines ({configurations}, {runs}).")
-            if any(scatter.is_elsewhere for scatter in seen.values())
-            else _("Runs of one configuration differ by {figures} here ({configurations}, {runs}).")
-        )
-        sentences.append(
-            message.format(
-                figures=_figures({key: scatter.history_deviation for key, scatter in seen.items()}),
-                configurations=plural(max(scatter.configurations for scatter in seen.values()), "configuration"),
-                runs=plural(max(scatter.runs for scatter in seen.values()), "run"),
-            )
-        )
-    if assumed:
-        figures = _figures({key: scatter.assumed_deviation for key, scatter in assumed.items()})
-        if set(assumed) <= set(seen):
-            sentences.append(
-                _("That is a short history, so it is combined with an assumed {figures}.", figures=figures)
-            )
-        else:
-            sentences.append(
-                _("No history yet: runs of one configuration are assumed to differ by {figures}.", figures=figures)
-            )
-    return joined(*sentences)
+    return message.format(
+        figures=_figures({key: scatter.history_deviation for key, scatter in scatters.items()}, n_all),
+        configurations=plural(max(scatter.configurations for scatter in scatters.values()), "configuration"),
+        runs=plural(max(scatter.runs for scatter in scatters.values()), "run"),
+    )
 
 
-def _figures(deviations: Mapping[str, float | None]) -> str:
-    """`2.1 % (decode) and 3 % (prefill)`; the same figure for all once."""
+def _assumed(message: str, deviations: Mapping[str, float | None], n_all: int) -> str:
+    return message.format(figures=_figures(deviations, n_all)) if deviations else ""
+
+
+def _figures(deviations: Mapping[str, float | None], n_all: int) -> str:
+    """`2.1 % (decode) and 3 % (prefill)`; the same figure for all `n_all` metrics once."""
     texts = {key: _percent(deviation) for key, deviation in deviations.items() if deviation is not None}
-    if len(set(texts.values())) == 1:
+    if len(set(texts.values())) == 1 and len(texts) == n_all:
         return next(iter(texts.values()))
     return enumerated(f"{text} ({inside(metrics()[key].title)})" for key, text in texts.items())
 

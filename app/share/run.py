@@ -6,6 +6,8 @@ from sqlmodel import Session
 
 from app import charts
 from app.ceiling.geometry import Certainty
+from app.compare.soundness import unsound_by_run
+from app.compare.words import unsound_run_words
 from app.configuration import runs_elsewhere
 from app.db import remembered
 from app.i18n import inside, marked
@@ -45,7 +47,7 @@ def snapshot(session: Session, public_id: str, options: frozenset[Option] = froz
         facts=tuple(_facts(found, ticked)),
         figures=tuple(run_tables.figures(found, explained)),
         charts=tuple(_charts(found, explained)),
-        remarks=tuple(_remarks(found)),
+        remarks=tuple(_remarks(session, found)),
         prose=tuple(_prose(found, ticked)),
     )
 
@@ -142,8 +144,10 @@ def _charts(found: Result, explained: Insight | None) -> Iterator[Chart]:
         yield Chart("Several streams at once", public(several), f"chart-stack-{several.panels}")
 
 
-def _remarks(found: Result) -> Iterator[str]:
+def _remarks(session: Session, found: Result) -> Iterator[str]:
     yield from circumstances.meanings(TRIPLE)
+    unsound = unsound_by_run(session, [found.run.public_id])
+    yield from (unsound_run_words(reasons) for reasons in unsound.values())
     warmups = sum(sample.is_warmup for sample in found.taken)
     if warmups:
         yield marked("Medians of the samples; warm-ups are listed, but never counted.")

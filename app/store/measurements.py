@@ -76,6 +76,20 @@ def measurements_by_run(
     return measured
 
 
+def measured_points(session: Session, run_ids: Collection[int], metrics: Collection[str]) -> dict[int, list[str]]:
+    """The keys of the points that runs measured, in order."""
+    if not run_ids:
+        return {}
+    query = select(Measurement.run_id, Measurement.point_key).order_by(col(Measurement.id))
+    points: dict[int, list[str]] = {}
+    for run_id, point in session.exec(
+        query.where(col(Measurement.run_id).in_(run_ids), col(Measurement.metric).in_(metrics))
+    ):
+        if point not in points.setdefault(run_id, []):
+            points[run_id].append(point)
+    return points
+
+
 def _measured(row: Measurement) -> Measured:
     return Measured(
         point=Point.from_key(row.point_key),

@@ -205,3 +205,23 @@ def circumstances_of(session: Session, public_ids: Collection[str]) -> dict[str,
     if missing is not None:
         raise NotFound(_("There is no run {id!r}.", id=missing))
     return found
+
+
+def newest_configs(session: Session, server_ids: Collection[int | None]) -> dict[tuple[int, int | None], int]:
+    """The configuration with which a server measured a model last, by the ids of both; by None, whatever the model."""
+    newest = (
+        select(func.max(Run.id))
+        .join(Config, col(Config.id) == col(Run.config_id))
+        .where(col(Run.server_id).in_(server_ids))
+        .group_by(col(Run.server_id), col(Config.model_id))
+    )
+    query = (
+        select(Run.server_id, Config.model_id, Config.id)
+        .join(Config, col(Config.id) == col(Run.config_id))
+        .where(col(Run.id).in_(newest))
+    )
+    configs: dict[tuple[int, int | None], int] = {}
+    for server_id, model_id, config_id in session.exec(query.order_by(col(Run.id))):
+        assert config_id is not None
+        configs[server_id, model_id] = configs[server_id, None] = config_id
+    return configs

@@ -1,13 +1,15 @@
 """The tokens counted in runs, averaged by the database: the same as `metrics.token_counts`, for many runs at once."""
 
 import json
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
+from statistics import median
+from typing import Any, NamedTuple
 
 from sqlalchemy import Text, cast, func, select
 from sqlmodel import Session, col
 
 from app.kept import kept
+from app.metrics import is_sound
 from app.metrics.token_counts import TokenCounts
 from app.models import Run, SampleRow
 from app.samples import Point, Status
@@ -37,6 +39,24 @@ def token_counts(session: Session, run_ids: Collection[int]) -> dict[tuple[int, 
         )
         for run_id, document, *values in rows
     }
+
+
+@kept(8)
+def answer_lengths(session: Session, run_ids: frozenset[int]) -> dict[tuple[int, str], float]:
+    """How many tokens the answers of runs have, in the middle of the usable ones: by run and the key of a point."""
+    if not run_ids:
+        return {}
+    record = col(SampleRow.record)
+    columns: Sequence[Any] = [
+        *(col(SampleRow.run_id), cast(col(SampleRow.point), Text), col(SampleRow.status)),
+        *(cast(col(SampleRow.flags), Text), record["trace"]["output_tokens"].as_integer()),
+    ]
+    wanted = (col(SampleRow.run_id).in_(run_ids), col(SampleRow.is_warmup).is_(False))
+    lengths: dict[tuple[int, str], list[int]] = {}
+    for run_id, document, status, flags, tokens in session.execute(select(*columns).where(*wanted)):
+        if tokens is not None and is_sound(status, json.loads(flags)):
+            lengths.setdefault((run_id, document), []).append(tokens)
+    return {(run_id, Point(**json.loads(document)).key): median(of) for (run_id, document), of in lengths.items()}
 
 
 class Place(NamedTuple):

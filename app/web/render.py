@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 from app import configuration, templating, units
 from app.compare.comparable import about_words
 from app.compare.result import Cell
-from app.compare.words import ratio_note, scatter_words, settle_words, unsound_words
+from app.compare.words import ratio_note, scatter_words, settle_words, unsound_run_words, unsound_words
 from app.i18n import _, as_sentence
 from app.sentences import first_sentence
 from app.stats.verdict import Ratio
@@ -48,6 +48,7 @@ def environment() -> "jinja2.Environment":
         ratio_note=ratio_note,
         scatter_words=scatter_words,
         settle_words=settle_words,
+        unsound_run_words=unsound_run_words,
         unsound_words=unsound_words,
         point_title=point_title,
         duration=units.duration,

@@ -42,7 +42,7 @@ def test_configuration_changes_and_note_are_printed(database: Database, two: tup
     assert "Configuration: Context 8,192, Cards 1" in said
     assert "Changed: Q8_0 → Q4_K_M; Context 4,096 → 8,192" in said
     assert "TTFT     500 → 400 ms, −20 %" in said
-    assert f"compared with run {two[0]}" in said
+    assert f"Against run {two[0]}, the newest before that change: " in said
     assert "Note: night shift" in said
 
 

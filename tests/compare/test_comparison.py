@@ -9,8 +9,8 @@ from sqlmodel import select
 
 from app.compare import compare, to_json
 from app.compare import standing as compare_with_baseline
-from app.compare.comparable import about_words
-from app.compare.words import scatter_words
+from app.compare.comparable import MOST_NAMED, about_words
+from app.compare.words import pair_scatter_words, scatter_words
 from app.db import Database
 from app.errors import BadInput, NotFound, RoofmarkError
 from app.metrics import TRIPLE
@@ -20,7 +20,7 @@ from app.stats.verdict import Ratio, Verdict
 from app.store import baselines
 from app.store.hardware import as_frozen
 from app.store.machines import MachineDevice, Stated
-from tests.compare.runs import POINT, Q4, Q8, QUIET, calm_history, change, compared, place, run, statements, taken
+from tests.compare.runs import CALM, POINT, Q4, Q8, QUIET, calm_history, change, compared, place, run, statements, taken
 from tests.databases import on_both
 from tests.seed import seed
 
@@ -254,14 +254,31 @@ def test_the_scatter_is_that_of_the_notebook(database: Database) -> None:
     assert "here (1 configuration, 10 runs)." in scatter_words(measured.main_scatters(1))
 
 
-def test_a_machine_without_history_borrows_that_of_others(database: Database) -> None:
-    q8, _ = place(database)
-    calm_history(database, q8)
-    (elsewhere,) = place(database, Q8, name="tower")
-    names = [run(database, elsewhere, taken(500, 50), hours=n) for n in (1, 2)]
+@pytest.mark.parametrize(("unrest", "is_borrowed"), [(1, False), (20, True)])
+def test_a_machine_without_history_borrows_that_of_less_steady_ones(
+    database: Database, unrest: float, is_borrowed: bool
+) -> None:
+    """That another machine is steadier than is assumed says nothing about this one."""
+    (q8,), (elsewhere,) = place(database, Q8), place(database, Q8, name="tower")
+    for hour, factor in enumerate(CALM):
+        factor = 1 + unrest * (factor - 1)
+        run(database, q8, taken(500 * factor, 50 / factor), hours=hour - 24)
+    names = [run(database, elsewhere, taken(ttft, 25000 / ttft), hours=ttft) for ttft in (500, 485)]
     found = compared(database, *names)
-    assert found.pairs[0].verdict == "same"
-    assert "on other machines (1 configuration, 10 runs)" in scatter_words(found.main_scatters(1))
+    assert found.pairs[0].verdict == "inconclusive"
+    scatters = found.main_scatters(1)
+    assert [scatter.is_elsewhere for scatter in scatters.values()] == [is_borrowed] * 3
+    assert ("on other machines (1 configuration, 10 runs)" in scatter_words(scatters)) is is_borrowed
+    assert ("No history yet" in scatter_words(scatters)) is not is_borrowed
+
+
+def test_the_scatter_of_two_machines_is_said_of_each(database: Database) -> None:
+    (q8,), (elsewhere,) = place(database, Q8), place(database, Q4, name="tower")
+    calm_history(database, q8)
+    found = compared(database, run(database, q8, taken(500, 50)), run(database, elsewhere, taken(300, 80)))
+    here, there = pair_scatter_words(found, 1).split(" On tower: ")
+    assert here.startswith("On strix-halo: Runs of one configuration differ by 0.2")
+    assert there.startswith("No history yet: ")
 
 
 @pytest.mark.parametrize(
@@ -347,6 +364,10 @@ def test_unknown_settings_are_named_and_then_nothing_is_the_same_thing_again(dat
     text = about_words(pair.differing_settings, pair.unknown_settings)
     assert "one respect only" not in text
     assert "Unknown on at least one side" in text
+    assert text.count(",") < 2 * MOST_NAMED
+    assert f"and {len(pair.unknown_settings) - MOST_NAMED + 1} more settings." in text
+    few = about_words((), ("Threads", "Batch"))
+    assert few.endswith("Unknown on at least one side, and so perhaps different too: threads and batch.")
     assert "measured again" not in about_words((), ("Threads",))
 
 
@@ -469,4 +490,4 @@ def test_eight_of_them_take_few_queries(database: Database, prefix: str) -> None
             found.config_id: found.public_id for found in session.exec(select(Run).where(Run.suite_key == "triple"))
         }
     names = ids[-8:] if not prefix else [f"config:{public_id}" for public_id in by_config.values()]
-    assert statements(database, lambda session: compare(session, names, {})) <= 12
+    assert statements(database, lambda session: compare(session, names, {})) <= 13

@@ -9,10 +9,13 @@ import pytest
 from sqlmodel import select
 from starlette.testclient import TestClient
 
+from app.cli.text import run_text
 from app.compare import to_json
+from app.compare.soundness import server_shared
 from app.db import Database
 from app.models import Run, now
-from app.store import baselines
+from app.share import run as shared_run
+from app.store import baselines, configs, servers
 from tests.compare.runs import Q4, Q8, change, compared, place, run, taken
 from tests.seed import seed
 
@@ -240,3 +243,92 @@ def test_runs_without_a_sample_have_a_page_that_says_so(client: TestClient, data
         assert answer.status_code == 200
         assert "sample" in text(answer.text)
         assert client.get(f"/api/v1/compare?{query}").json()["points"] == []
+
+
+# --- what would settle it --------------------------------------------------------------------------------------------
+
+
+def forms(html: str) -> list[dict[str, str]]:
+    """What the buttons Run again of a comparison ask for."""
+    settling = html.partition('<div class="settling">')[2].partition("</div>")[0]
+    fields = [re.findall(r'name="(\w+)"[^>]*? value="([^"]*)"', form) for form in settling.split("<form")[1:]]
+    return [dict(of_form) for of_form in fields]
+
+
+@pytest.fixture
+def open_pair(database: Database) -> tuple[str, str]:
+    """A change too small for one run of each, on two servers."""
+    (q8,), (q4,) = place(database, Q8), place(database, Q4, name="tower")
+    plan = {"repetitions": 5, "warmups": 1, "model": None}
+    return run(database, q8, taken(500, 50), plan=plan), run(database, q4, taken(470, 53), hours=1, plan=plan)
+
+
+def test_an_open_verdict_offers_the_runs_that_would_settle_it(
+    client: TestClient, database: Database, open_pair: tuple[str, str]
+) -> None:
+    html = client.get(f"/compare?run={open_pair[0]}&run={open_pair[1]}").text
+    (needed,) = set(re.findall(r"<p>About (\d+) more runs of each would settle it", html))
+    plan = {"suite": "triple", "repetitions": "5", "warmups": "1", "runs": needed}
+    assert forms(html) == [{"server": "strix-halo-8080", **plan}, {"server": "tower-8080", **plan}]
+    assert "Run A again" in html
+    assert f'href="/compare?run=config%3A{open_pair[0]}&amp;run=config%3A{open_pair[1]}"' in html
+    answer = client.post("/runs", data=forms(html)[1], follow_redirects=False)
+    assert answer.status_code == 303
+    with database.read() as session:
+        queued = session.exec(select(Run).where(Run.status == "queued")).all()
+    assert len(queued) == int(needed)
+    assert {run.plan["repetitions"] for run in queued} == {5}
+
+
+def test_only_what_can_be_measured_again_is_offered(
+    client: TestClient, database: Database, open_pair: tuple[str, str]
+) -> None:
+    """An archived server measures nothing, and one that was started otherwise measures something else."""
+    query = f"/compare?run={open_pair[0]}&run={open_pair[1]}"
+    with database.write() as session:
+        servers.server(session, "tower-8080").archived_at = now()
+        first = servers.server(session, "strix-halo-8080")
+        other = configs.freeze(session, first.id or 0, Q4, {}, "").id
+    assert [form["server"] for form in forms(client.get(query).text)] == ["strix-halo-8080"]
+    run(database, other or 0, taken(400, 60), hours=5)
+    html = client.get(query).text
+    assert forms(html) == []
+    assert "The server of A was last measured with another configuration" in text(html)
+
+
+def test_a_settled_verdict_offers_none(client: TestClient, pair: tuple[str, str]) -> None:
+    assert "settling" not in client.get(f"/compare?run={pair[0]}&run={pair[1]}").text
+
+
+def test_two_runs_of_one_configuration_are_run_again_once(client: TestClient, database: Database) -> None:
+    (q8,) = place(database, Q8)
+    one, two = run(database, q8, taken(500, 50)), run(database, q8, taken(470, 53), hours=1)
+    html = client.get(f"/compare?run={one}&run={two}").text
+    assert len(forms(html)) == 1
+    assert "compare all runs of both" not in html
+
+
+def test_a_disturbed_run_is_measured_again_once(client: TestClient, database: Database) -> None:
+    (q8,), (q4,) = place(database, Q8), place(database, Q4, name="tower")
+    one = run(database, q8, taken(500, 50))
+    two = run(database, q4, taken(300, 90), hours=1, evidence={"unsound": [server_shared()]})
+    html = client.get(f"/compare?run={one}&run={two}").text
+    assert forms(html) == [{"server": "tower-8080", "suite": "triple", "runs": "1"}]
+
+
+def test_a_disturbed_run_is_marked_in_lists_and_on_its_page(client: TestClient, database: Database) -> None:
+    q8, q4 = place(database)
+    base = run(database, q8, taken(500, 50))
+    later = run(database, q4, taken(300, 90), hours=1, evidence={"unsound": [server_shared()]})
+    with database.write() as session:
+        baselines.pin(session, base)
+    reason = "the server worked for somebody else during the run"
+    for page in ("/runs", "/"):
+        title = f"Against the baseline, run {base}. No verdict can rest on it: {reason}."
+        assert f'title="{title}"' in client.get(page).text
+    assert f"No verdict can rest on this run: {reason}." in text(client.get(f"/runs/{later}").text)
+    document = client.get(f"/api/v1/runs/{later}").json()
+    assert document["run"]["unsound"] == [reason]
+    assert f"Warning: No verdict can rest on this run: {reason}." in run_text(document)
+    with database.read() as session:
+        assert f"No verdict can rest on this run: {reason}." in shared_run.snapshot(session, later).remarks

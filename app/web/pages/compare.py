@@ -15,15 +15,18 @@ from starlette.responses import RedirectResponse, Response
 
 from app import charts
 from app.compare import Comparison, compare
+from app.compare.comparable import MOST_NAMED
 from app.compare.result import Subject
+from app.compare.words import pair_scatter_words
 from app.metrics.base import SOURCES
 from app.models import now
 from app.store import baselines
 from app.store.listing import list_runs
 from app.store.run_filter import RunFilter
-from app.store.runs import circumstances_of
+from app.store.runs import MOST_RUNS, circumstances_of
 from app.store.subjects import CONFIG, FEWEST, MOST, WORDS
 from app.suites.points import point_title
+from app.web.again import settling_runs
 from app.web.deps import FilterDep, Reading, Writing
 from app.web.paths import path_for
 from app.web.render import engine_titles, render
@@ -50,7 +53,7 @@ def show_comparison(
         return _picker(request, session, names, where, is_choosing=pick)
     if base is not None:
         return RedirectResponse(_address(request, *_by_age(session, names, base)), status_code=303)
-    return _comparison(request, names, compare(session, names, engine_titles(), extra_keys=EXTRA_METRICS))
+    return _comparison(request, session, names, compare(session, names, engine_titles(), extra_keys=EXTRA_METRICS))
 
 
 def _address(request: Request, *names: str) -> str:
@@ -65,7 +68,7 @@ def _by_age(session: Session, names: Sequence[str], base: str) -> list[str]:
     return sorted(names, key=lambda name: (name != base, queued.get(name, now())))
 
 
-def _comparison(request: Request, names: Sequence[str], found: Comparison) -> Response:
+def _comparison(request: Request, session: Session, names: Sequence[str], found: Comparison) -> Response:
     # words of the address stay words: `latest` is another run tomorrow
     named = list(zip(names, found.subjects, strict=True))
     alike = Counter(map(_configuration, found.subjects))
@@ -94,13 +97,27 @@ def _comparison(request: Request, names: Sequence[str], found: Comparison) -> Re
         share_query=urlencode([("kind", "comparison"), *(("run", name) for name in names)]),
         sources=SOURCES,
         main_ratios={pair.place: found.main_ratios(pair.place) for pair in found.pairs},
-        scatters={pair.place: found.main_scatters(pair.place) for pair in found.pairs},
+        settling=settling_runs(session, found),
+        wholes={pair.place: _whole_pair(request, found, pair.place) for pair in found.pairs},
+        most_runs=MOST_RUNS,
+        most_named=MOST_NAMED,
+        scatters={pair.place: pair_scatter_words(found, pair.place) for pair in found.pairs},
         forest=charts.forest(found),
         pauses=charts.pauses(found),
         curves=charts.curves(found),
         alone=_alone(found),
         looks=[charts.series_of(place) for place in range(len(found.subjects))],
     )
+
+
+def _whole_pair(request: Request, found: Comparison, place: int) -> str | None:
+    """All runs of both configurations, where that is another comparison: what one run of each leaves open."""
+    base, other = found.subjects[0], found.subjects[place]
+    if _configuration(base) == _configuration(other) or not (base.fingerprint and other.fingerprint):
+        return None
+    if all(subject.key.startswith(CONFIG) for subject in (base, other)):
+        return None
+    return _address(request, *(f"{CONFIG}{subject.public_id}" for subject in (base, other)))
 
 
 def _configuration(subject: Subject) -> tuple[str | None, ...]:

@@ -11,17 +11,19 @@ from starlette.responses import RedirectResponse, Response
 from app import charts
 from app.compare import standing
 from app.compare.main_verdict import against
+from app.compare.soundness import unsound_by_run
 from app.errors import BadInput
 from app.i18n import _
 from app.metrics import FLAGS, Measured, metrics
 from app.metrics.token_counts import token_counts_of
-from app.models import ENDED_STATES, Machine, Model, Run, Server
+from app.models import ENDED_STATES, Machine, Model, Run
 from app.roof import PointRoof, RunRoof, Unknown, context_of, insight, limits_of_run, run_roof, with_ceiling
 from app.samples import Point, Sample
 from app.store import devices, hardware, measurements, runs, samples
 from app.store.annotations import REASONS
 from app.store.previous import previous
 from app.web import calculator
+from app.web.again import again_fields
 from app.web.counted import counted_panel
 from app.web.deps import Reading, Writing
 from app.web.paths import path_for
@@ -85,10 +87,11 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         standing=standing(session, public_id),
         metrics=metrics(),
         reasons=[_(reason) for reason in REASONS],
-        again=_again(run, server),
+        again=again_fields(run, server),
         most_runs=runs.MOST_RUNS,
         counted=counted_panel(run.evidence.get("server", []), taken),
         checks=run.evidence.get("checks", []),
+        unsound=unsound_by_run(session, [public_id]).get(public_id, ()),
         too_long=[(Point.from_key(each["point"]), each["reason"]) for each in run.evidence.get("left_out", [])],
     )
 
@@ -124,13 +127,6 @@ def _with_sensors(sample: Sample, at_point: Sequence[Sample]) -> Sample:
     """The first stream of its round keeps what the sensors said."""
     together = (each for each in at_point if (each.round, each.stream) == (sample.round, 0) and not each.is_warmup)
     return next(together, sample) if sample.point.concurrency > 1 else sample
-
-
-def _again(run: Run, server: Server) -> dict[str, str]:
-    """What the form needs to ask for the same run: only what is there."""
-    plan = {key: run.plan.get(key) for key in ("repetitions", "warmups", "model")}
-    asked = {"server": server.slug, "suite": run.suite_key, **plan}
-    return {key: str(value) for key, value in asked.items() if value is not None}
 
 
 def _chosen(wanted: str | None, points: Sequence[Point], run: Run) -> Point | None:

@@ -1,0 +1,64 @@
+"""Running the same again: what the form asks for, and what would settle a comparison."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from sqlmodel import Session
+
+from app.compare import Comparison
+from app.compare.words import runs_to_settle
+from app.models import Run, Server
+from app.stats.verdict import Verdict
+from app.store.runs import MOST_RUNS, circumstances_of, newest_configs
+
+
+class Again(NamedTuple):
+    """One side of a comparison that is to be measured again."""
+
+    letter: str
+    fields: Mapping[str, str]
+    """Of the form."""
+    runs: int
+    is_current: bool
+    """The server still had this configuration when it was measured last: otherwise it measures something else."""
+
+
+def again_fields(run: Run, server: Server) -> dict[str, str]:
+    """What the form needs to ask for the same run: only what is there."""
+    plan = {key: run.plan.get(key) for key in ("repetitions", "warmups", "model")}
+    asked = {"server": server.slug, "suite": run.suite_key, **plan}
+    return {key: str(value) for key, value in asked.items() if value is not None}
+
+
+def settling_runs(session: Session, found: Comparison) -> dict[int, list[Again]]:
+    """By the place of a subject whose verdict is inconclusive: which runs would settle it, of it and of the base.
+
+    Of two of one configuration there is one; a disturbed side is to be measured once. Archived servers are left out.
+    """
+    counts = {pair.place: _counts(found, pair.place) for pair in found.pairs if pair.verdict is Verdict.INCONCLUSIVE}
+    if not any(counts.values()):
+        return {}
+    circumstances = circumstances_of(session, {subject.public_id for subject in found.subjects})
+    newest = newest_configs(session, {side.server.id for side in circumstances.values()})
+    settling: dict[int, list[Again]] = {}
+    for place, of_sides in counts.items():
+        seen = set()
+        for side, runs in of_sides.items():
+            run, _machine, server, _config, model = circumstances[found.subjects[side].public_id]
+            what = (server.id, run.config_id, run.suite_sha256)
+            if server.archived_at is None and what not in seen:
+                seen.add(what)
+                chosen = model.id if model and run.plan.get("model") else None  # a server of several loads it anew
+                is_current = newest.get((run.server_id, chosen)) == run.config_id
+                again = Again(found.subjects[side].letter, again_fields(run, server), min(runs, MOST_RUNS), is_current)
+                settling.setdefault(place, []).append(again)
+    return settling
+
+
+def _counts(found: Comparison, place: int) -> dict[int, int]:
+    """How many runs of which side, by its place."""
+    sides = (0, place)
+    if any(found.subjects[side].unsound for side in sides):
+        return {side: 1 for side in sides if found.subjects[side].unsound}
+    runs = runs_to_settle(found.main_ratios(place))
+    return dict.fromkeys(sides, runs) if runs else {}

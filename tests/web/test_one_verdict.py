@@ -1,0 +1,154 @@
+"""One pair of runs has one verdict, wherever it is said: comparison, lists, run page, API, terminal and shares."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from app import engines
+from app.cli.text import run_text
+from app.cli.verdicts import comparison_text
+from app.compare import compare, soundness, standings
+from app.db import Database
+from app.document import run_document
+from app.models import now
+from app.samples import Point, Sample
+from app.share import comparison as shared
+from app.store import baselines
+from tests.compare.runs import POINT, place, run, taken
+from tests.seed import made_sample
+
+OTHER_POINT = Point(2048, 32)
+
+
+def answers(length: int, ttft_ms: float = 500, decode_tokens_per_s: float = 50) -> list[Sample]:
+    """Each ended after so many tokens, whatever was asked for."""
+    point = Point(POINT.prompt_tokens, length)
+    made = [made_sample(place, point, ttft_ms, decode_tokens_per_s) for place in range(3)]
+    return [replace(sample, point=POINT, flags=()) for sample in made]
+
+
+def streams(ttft_ms: float, decode_tokens_per_s: float) -> list[Sample]:
+    return [
+        replace(sample, ordinal=2 * sample.ordinal + stream, round=sample.ordinal, stream=stream)
+        for sample in taken(ttft_ms, decode_tokens_per_s, replace(POINT, concurrency=2))
+        for stream in range(2)
+    ]
+
+
+def both(ttft_ms: float, decode_tokens_per_s: float) -> list[Sample]:
+    """Of two points."""
+    second = taken(4 * ttft_ms, decode_tokens_per_s, OTHER_POINT)
+    first = taken(ttft_ms, decode_tokens_per_s)
+    return [*first, *(replace(sample, ordinal=sample.ordinal + len(first)) for sample in second)]
+
+
+NOISY = (1.0, 1.5, 0.7, 1.2, 0.9)
+BUSY = {"unsound": [soundness.machine_busy("during", 0.5)]}
+KINDS: dict[str, tuple[list[Sample], dict[str, Any]]] = {
+    "alike": (taken(500, 50), {}),
+    "faster": (taken(300, 90), {}),
+    "slower": (taken(900, 30), {}),
+    "mixed": (taken(900, 90), {}),
+    "a little faster": (taken(470, 53), {}),
+    "one repetition": (taken(300, 90, noise=(1.0,)), {}),
+    "equal repetitions": (taken(500, 50, noise=(1.0,) * 4), {}),
+    "huge": (taken(5, 5000), {}),
+    "noisy": (taken(300, 90, noise=NOISY), {}),
+    "busy": (taken(300, 90), {"evidence": BUSY}),
+    "of an earlier version": (taken(300, 90), {"evidence": {"cpu_load_share_before": 0.9}}),
+    "without evidence": (taken(300, 90), {"evidence": {}}),
+    "hidden": (taken(300, 90), {"hidden_at": now(), "hidden_reason": "a test"}),
+    "failed": (taken(300, 90), {"status": "failed", "error": "It failed."}),
+    "edited suite": (taken(300, 90), {"suite_sha256": "b" * 64}),
+    "other suite": (taken(300, 90), {"suite_key": "lengths", "suite_sha256": "c" * 64}),
+    "short answers": (answers(16, 300, 90), {}),
+    "several points": (both(300, 90), {}),
+    "main point elsewhere": (both(300, 90), {"main_point_key": OTHER_POINT.key}),
+    "other point": (taken(300, 90, OTHER_POINT), {}),
+    "streams": (streams(300, 90), {}),
+    "no sample": ([], {}),
+}
+
+
+def said(client: TestClient, database: Database, base: str, other: str) -> dict[str, str | None]:
+    """The verdict of a pair in each place, `None` for none; `base` is pinned."""
+    query = f"run={base}&run={other}"
+    with database.read() as session:
+        comparison = compare(session, [base, other], engines.titles())
+        standing = standings(session, [other]).get(other)
+        document = run_document(session, other)
+        remarks = shared.snapshot(session, [base, other]).remarks
+    terminal = re.search(r"B against A: (?:no verdict|\S+ (\w+))\.", comparison_text(comparison))
+    page = client.get(f"/compare?{query}").text
+    line = re.search(r'verdict-line">.*?(?:verdict-(\w+)|no verdict)', page, re.DOTALL)
+    listed = client.get("/runs").text
+    mark = re.search(rf'verdict-(\w+)" href="/compare\?run={base}&amp;run={other}"', listed)
+    share = next(remark for remark in remarks if remark.startswith("Result B against A")).partition(" · ")[2]
+    assert terminal
+    assert line
+    verdicts: dict[str, str | None] = {
+        "comparison": comparison.pairs[0].verdict,
+        "API": client.get(f"/api/v1/compare?{query}").json()["pairs"][0]["verdict"],
+        "terminal": terminal[1],
+        "page": line[1],
+        "share": None if share == "they cannot be compared" else share,
+    }
+    if standing:  # a hidden or failed run has none
+        title = re.search(
+            r'baseline-title">Against the baseline(?:: <span class="verdict verdict-(\w+))?',
+            client.get(f"/runs/{other}").text,
+        )
+        verdicts |= {
+            "baseline": standing.verdict,
+            "list": mark and mark[1],
+            "run's document": document["baseline"]["verdict"],
+            "run page": title and title[1],
+        }
+    else:
+        assert mark is None
+    if previous := document["run"]["previous"]:
+        if previous["id"] == base:
+            title = re.search(
+                r'changed-title">What changed(?:: <span class="verdict verdict-(\w+))?',
+                client.get(f"/runs/{other}").text,
+            )
+            verdicts |= {"what changed": previous["verdict"]}
+            verdicts |= {"what changed on its page": title[1]} if title else {}
+        assert "None" not in run_text(document)
+    return verdicts
+
+
+@pytest.fixture
+def histories(database: Database) -> list[int]:
+    """The ids of two configurations of one server; the first has a history at two points, of two suites of one key."""
+    q8, q4 = place(database)
+    for hour in range(6):
+        run(database, q8, both(500 + 3 * hour, 50 + hour / 5), hours=hour - 40)
+        run(database, q8, taken(2000 + 90 * hour, 50 + hour, OTHER_POINT), hours=hour - 30, suite_sha256="b" * 64)
+    return [q8, q4]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_place_says_the_same_of_a_pair(
+    client: TestClient, database: Database, histories: list[int], kind: str
+) -> None:
+    samples, fields = KINDS[kind]
+    base = run(database, histories[0], both(500, 50))
+    other = run(database, histories[1], samples, hours=1, **fields)
+    with database.write() as session:
+        baselines.pin(session, base)
+    verdicts = said(client, database, base, other)
+    assert len(set(verdicts.values())) == 1, verdicts
+    is_uncompared = kind in (
+        "hidden",
+        "failed",
+        "edited suite",
+        "other suite",
+        "short answers",
+        "streams",
+        "no sample",
+    )
+    assert (verdicts["comparison"] is None) is is_uncompared
