@@ -18,9 +18,13 @@ _DENSE = (
 ALL_LAYERS = 10**6
 """More than any model has."""
 _LONGEST_PATTERN = 500
-_MOST_QUANTIFIERS = 4
-_NESTED = re.compile(r"\([^()]*[*+}][^()]*\)[*+{]")
-"""A repeated group with a repetition inside takes forever on some names."""
+_MOST_REPETITIONS = 3
+_MOST_QUANTIFIERS = 5
+"""Of one pattern, with those that repeat nothing: each multiplies the ways to match a name."""
+_MOST_PATTERNS = 40
+_CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
+_GROUP_START = re.compile(r"\(\?(?:P?<[^>]*>|P=|<?[=!]|[aiLmsux-]*:?)")
+_INNERMOST = re.compile(r"\(([^()]*)\)([*+{]?)")
 
 
 @dataclass(frozen=True)
@@ -248,7 +252,7 @@ def _parsed(text: str) -> tuple[tuple[tuple[re.Pattern[str], bool], ...], tuple[
     rules, unknown = [], []
     for pair in filter(None, map(str.strip, text.split(","))):
         pattern, equals, buffer = pair.rpartition("=")
-        if not equals or not pattern or not buffer or not _is_harmless(pattern):
+        if not equals or not pattern or not buffer or len(rules) >= _MOST_PATTERNS or not _is_harmless(pattern):
             unknown.append(pair)
             continue
         try:
@@ -259,9 +263,18 @@ def _parsed(text: str) -> tuple[tuple[tuple[re.Pattern[str], bool], ...], tuple[
 
 
 def _is_harmless(pattern: str) -> bool:
-    """Whether searching takes no more than moments, whoever wrote it."""
-    quantifiers = len(re.findall(r"[*+{]", pattern))
-    return len(pattern) <= _LONGEST_PATTERN and quantifiers <= _MOST_QUANTIFIERS and not _NESTED.search(pattern)
+    """Whether searching takes no more than moments, whoever wrote it: few repetitions, and no repeated group in which
+    something is repeated or chosen, since such a group can match one text in more ways than anyone could try."""
+    if len(pattern) > _LONGEST_PATTERN:
+        return False
+    plain = re.sub(r"([*+?}])[?+]", r"\1", _GROUP_START.sub("(", _CLASS.sub("x", pattern)))
+    if len(re.findall(r"[*+{]", plain)) > _MOST_REPETITIONS or len(re.findall(r"[*+?{]", plain)) > _MOST_QUANTIFIERS:
+        return False
+    while group := _INNERMOST.search(plain):
+        if group[2] and set(group[1]) & set("|*+?{"):
+            return False
+        plain = plain[: group.start()] + group[1] + group[2] + plain[group.end() :]
+    return True
 
 
 @lru_cache(maxsize=64)
