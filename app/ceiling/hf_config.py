@@ -82,7 +82,7 @@ def from_config(document: Mapping[str, Any], bits: float | None = None) -> Geome
         experts_used=experts[1],
         expert_blocks=tuple(index for index, layer in enumerate(plan) if layer.ffn in (Ffn.ROUTED, Ffn.BOTH)),
         assumptions=tuple(assumptions),
-        certainty=Certainty.ESTIMATE if not_understood else Certainty.BOUND,
+        certainty=Certainty.ESTIMATE if not_understood or fewest is None else Certainty.BOUND,
         not_understood=not_understood,
         weights_at_most=most,
     )

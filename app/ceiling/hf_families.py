@@ -7,7 +7,8 @@ _MODEL_TYPES = """
     afmoe apertus arcee arctic baichuan bailing_moe bailing_moe_linear bailing_moe_v2 bamba bloom chatglm cohere
     cohere2 dbrx deepseek deepseek_v2 deepseek_v3 deepseek_v32 deepseek_v4 dots1 ernie4_5 ernie4_5_moe exaone
     exaone4 exaone_moe falcon falcon_h1 falcon_mamba flex_olmo gemma gemma2 gemma3 gemma3_text gemma3n
-    gemma3n_text gemma4 gemma4_text glm glm4 glm4_moe glm4_moe_lite glm_moe_dsa gpt2 gpt_neox gpt_oss granite
+    gemma3n_text gemma4 gemma4_text glm glm4 glm4_moe glm4_moe_lite glm_moe_dsa glm4v_moe_text glm4v_text gpt2 gpt_bigcode
+    gpt_neox gptj gpt_oss granite
     granitemoe granitemoehybrid granitemoeshared grok grok-1 helium hunyuan hunyuan_v1_dense hunyuan_v1_moe
     internlm internlm2 internlm3 jamba kimi_k2 kimi_k25 kimi_k3 kimi_linear lfm2 lfm2_moe llama llama4
     llama4_text longcat_flash mamba mamba2 mimo mimo_v2_flash minicpm minicpm3 minimax minimax_m1 minimax_m2

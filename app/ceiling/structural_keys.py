@@ -49,7 +49,8 @@ _IRRELEVANT = re.compile(
     | quantization_config | compression_config | quantization | kv_cache_(scheme|dtype|quant_algo)
     | (\w*_)?(vision|visual|image|media|video|audio|speech|pixel|patch|multimodal|modality|projector|talker
         |img|mm|vit)(_\w*)?
-    | mm_\w* | vision\w* | spatial_merge_size | downsample_ratio | select_layer | code2wav_config | dynamic_image_size
+    | mm_\w* | vision\w* | spatial_merge_size | downsample_(ratio|factor)
+    | alignment_intermediate_size | dim_model_base | scale_depth | select_layer | code2wav_config | dynamic_image_size
     | generation_\w* | num_ln_in_parallel_attn | order_of_\w* | position_embedding_type | rel_pos\w*
     """,
     re.VERBOSE,
