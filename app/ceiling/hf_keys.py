@@ -10,7 +10,10 @@ from app.i18n import _
 
 NESTED = ("text_config", "thinker_config", "llm_config", "language_config", "lm_config")
 """Where the language part of a larger model is."""
-HIDDEN = ("hidden_size", "n_embd", "d_model", "model_dim", "dim", "block_dim", "conv_dim", "conv_dim_out", "word_embed_proj_dim")
+HIDDEN = (
+    "hidden_size", "n_embd", "d_model", "model_dim", "dim", "block_dim", "conv_dim", "conv_dim_out",
+    "word_embed_proj_dim",
+)  # fmt: skip
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "num_query_heads")
 BLOCKS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "num_transformer_layers")
 VOCABULARY = ("vocab_size", "padded_vocab_size", "n_vocab")
