@@ -193,7 +193,7 @@ def _words(geometry: Geometry, offload: Offload) -> list[str]:
     if offload.gpu_layers is not None and 0 < offload.gpu_layers < blocks:
         sentences.append(
             _(
-                "{on_cards} of {blocks} layers are on cards, the others in system memory; whether the head is one of "
+                "{on_cards} of {blocks} layers are on GPUs, the others in system memory; whether the head is one of "
                 "them differs between builds, so what reads less from system memory counts",
                 on_cards=offload.gpu_layers,
                 blocks=blocks,
@@ -219,7 +219,7 @@ def _words(geometry: Geometry, offload: Offload) -> list[str]:
     if offload.is_kv_in_ram:
         sentences.append(_("the KV cache is in system memory"))
     if offload.gpu_weight_bytes is not None:
-        sentences.append(_("how much of the weights is on cards comes from the server's log"))
+        sentences.append(_("how much of the weights is on GPUs comes from the server's log"))
     if unknown := _not_understood(offload.override_tensor, blocks):
         sentences.append(
             _(

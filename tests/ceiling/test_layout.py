@@ -231,7 +231,7 @@ def test_more_than_cards_and_memory_hold() -> None:
 
 
 def cards(*sizes: tuple[float, int]) -> tuple[Memory, ...]:
-    return tuple(Memory(Device.of(f"card {place}", gb), gib * GIB) for place, (gb, gib) in enumerate(sizes))
+    return tuple(Memory(Device.of(f"GPU {place}", gb), gib * GIB) for place, (gb, gib) in enumerate(sizes))
 
 
 def test_a_pipeline_of_tensor_parallel_cards() -> None:
@@ -254,7 +254,7 @@ def test_experts_in_memory_beside_tensor_parallel_cards() -> None:
 
 def test_shares_that_one_card_cannot_hold() -> None:
     layout = Layout(cards((448, 24), (448, 5)), Memory(SLOW), split=Split.TENSOR, shares=(1, 1))
-    assert "exceed the memory of one of the cards" in (layout.overflow(DENSE, read(DENSE, 16_384)) or "")
+    assert "exceed the memory of one of the GPUs" in (layout.overflow(DENSE, read(DENSE, 16_384)) or "")
 
 
 # --- what holds for all ----------------------------------------------------------------------------------------------
