@@ -27,6 +27,7 @@ EXPERTS_USED = (
     "experts_per_tok", "ffn_config.moe_top_k", "num_experts_per_topk", "expert_top_k", "num_active_experts",
     "moe_num_active_primary_experts",
 )  # fmt: skip
+LONGEST_TYPE = 100
 LAYER_KINDS = ("layers_block_type", "layer_types", "block_types", "layer_kinds", "attention_types")
 WINDOW = ("sliding_window", "sliding_window_size", "attention_window_size", "local_attention_window", "window_size")
 CHUNK = ("attention_chunk_size",)
@@ -44,7 +45,7 @@ class Config:
 
     def __init__(self, values: Mapping[str, Any], index: int | None = None, used: set[str] | None = None) -> None:
         self.values = values
-        self.model_type = str(values.get("model_type") or "")
+        self.model_type = str(values.get("model_type") or "")[:LONGEST_TYPE]
         self.used: set[str] = set() if used is None else used
         self._index = index
 

@@ -17,6 +17,7 @@ BLOCK_FORMATS = {"mxfp4": 4.25, "mxfp6": 6.25, "mxfp8": 8.25, "nvfp4": 4.5, "mxi
 WHOLE_METHODS = {"fp8": 8.0, "fbgemm_fp8": 8.0, "w8a8_fp8": 8.0, "w8a8_int8": 8.0, "eetq": 8.0, "fp8_e4m3": 8.0}
 SMALLEST_ATTENTION = 8.5
 """Files of gpt-oss in MXFP4 hold attention and tables in 16 bits, or in Q8_0."""
+EXPERT_FORMATS = ("fp4", "mxfp4")
 SCALE_BITS = 16
 SPARSE_INDEX_BITS = 1
 """Of each weight, to say which two of four are left."""
@@ -92,7 +93,7 @@ def bits_by_role(document: Mapping[str, Any], bits: float | None) -> Bits:
 
 def _with_experts_apart(inner: Mapping[str, Any], bits: Bits) -> Bits:
     """DeepSeek V4 names the type of its experts beside the quantization."""
-    if str(inner.get("expert_dtype") or "").lower() in ("fp4", "mxfp4"):
+    if str(inner.get("expert_dtype") or "").lower() in EXPERT_FORMATS:
         return replace(bits, routed=Range.exactly(BLOCK_FORMATS["mxfp4"]))
     return bits
 

@@ -249,7 +249,8 @@ class _Overrides:
 @lru_cache(maxsize=64)
 def _parsed(text: str) -> tuple[tuple[tuple[re.Pattern[str], bool], ...], tuple[str, ...]]:
     """Each pattern with whether it moves to system memory, and what could not be understood."""
-    rules, unknown = [], []
+    rules: list[tuple[re.Pattern[str], bool]] = []
+    unknown: list[str] = []
     for pair in filter(None, map(str.strip, text.split(","))):
         pattern, equals, buffer = pair.rpartition("=")
         if not equals or not pattern or not buffer or len(rules) >= _MOST_PATTERNS or not _is_harmless(pattern):
