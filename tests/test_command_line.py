@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from app.command_line import parse_arguments, parse_flags, with_flags
 from app.configuration import SETTINGS
+from app.engines import _llamacpp_args
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,10 @@ from app.configuration import SETTINGS
         ("-tp 2 -pp 2", {"cards": 4, "split_mode": "tensor", "pipeline_parallel": 2}),
         ("-dev CUDA0,CUDA1", {"cards": 2}),
         ("--device none", {"cards": 0}),
+        ("--device cuda -tp 2", {"cards": 2, "split_mode": "tensor"}),
+        ("-c 0 -np -1 -t 0", {}),
+        ("-ngl 20 -ngl auto -c 4096 -c 0", {}),
+        ("--flash-attn AUTO", {"flash_attention": "auto"}),
         ("-nkvo", {"kv_offload": "off"}),
         ("--flash-attn off", {"flash_attention": "off"}),
     ],
@@ -59,6 +64,8 @@ def test_flags_that_are_understood(text: str, settings: dict[str, Any]) -> None:
         ("-ngl", ("-ngl",)),
         ("it's fast", ("it's fast",)),
         ("mlock", ("mlock",)),
+        ("--hf-token abc --api-key abc --ssl-key-file abc -hft abc", ()),
+        ("--device Metal", ("--device Metal",)),
         ("", ()),
     ],
 )
@@ -78,6 +85,21 @@ def test_a_setting_outranks_its_flag() -> None:
         "gpu_layers": 30,
         "tensor_split": "3,1",
     }
+
+
+FLAG_LINES = (
+    "-ngl 20", "--n-cpu-moe 4", "-cmoe", "-ot exps=CPU", "-ts 3,1", "-sm row", "-mg 1", "-nkvo", "-ctk q8_0", "-np 2",
+    "-ctv q4_0", "-b 512", "-ub 64", "-t 4", "-fa off", "-dev CUDA1", "--rpc host:1", "--mlock", "--port 80",
+)  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(FLAG_LINES), unique=True))
+def test_typed_flags_and_those_that_a_router_tells_are_one_configuration(lines: list[str]) -> None:
+    typed = with_flags({"flags": " ".join(lines)})
+    routed = with_flags(_llamacpp_args.read(["llama-server", *" ".join(lines).split()]).settings)
+    assert {**typed, "flags": None} == {**routed, "flags": None}
+    unknown = parse_flags(str(typed["flags"])).not_understood
+    assert parse_flags(str(routed.get("flags", ""))).not_understood == unknown
 
 
 @given(st.text(max_size=80))

@@ -74,7 +74,7 @@ def test_a_fingerprint_is_the_content() -> None:
         ({"engine": "ollama", "engine_version": "0.30"}, "llama.cpp b6301 → ollama 0.30"),
         ({"model": "gpt-oss-20b"}, "Qwen3-8B → gpt-oss-20b"),
         ({"settings": {"context": 8192, "cards": 1}}, "Context 4,096 → 8,192"),
-        ({"settings": {"context": 4096}}, "Cards 1 → not stated"),
+        ({"settings": {"context": 4096}}, "GPUs 1 → not stated"),
         ({"settings": {**BASE.settings, "kv_type_k": "q8_0"}}, "KV cache type K not stated → q8_0"),
         ({"settings": {**BASE.settings, "fan": "loud"}}, "fan not stated → loud"),
         ({"labels": ("stock",)}, "label undervolted removed"),

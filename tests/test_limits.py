@@ -118,8 +118,8 @@ def test_a_cache_that_did_not_help() -> None:
 
 def test_a_card_that_was_held_back() -> None:
     throttled = taken(1, sensors={"throttles": ["gpu0: temperature"]})
-    assert "A card was held back." in said(throttled)
-    assert "A card was held back." not in said(taken(sensors={"throttles": []}))
+    assert "A GPU was held back." in said(throttled)
+    assert "A GPU was held back." not in said(taken(sensors={"throttles": []}))
 
 
 @pytest.mark.parametrize(
@@ -139,10 +139,10 @@ def test_a_long_context_is_the_kv_cache() -> None:
 
 
 def test_layers_in_memory() -> None:
-    (limit,) = [each for each in under([RAM, card()], 5.0, gpu_layers=6) if "not on a card" in each.sentence]
+    (limit,) = [each for each in under([RAM, card()], 5.0, gpu_layers=6) if "not on a GPU" in each.sentence]
     assert limit.evidence.startswith("a part of the model is in system memory; reading it there is 9")
-    assert "6 of 10 layers are on cards" in limit.evidence
-    assert all("not on a card" not in each.sentence for each in under([RAM, card()], 5.0, gpu_layers=10))
+    assert "6 of 10 layers are on GPUs" in limit.evidence
+    assert all("not on a GPU" not in each.sentence for each in under([RAM, card()], 5.0, gpu_layers=10))
 
 
 def test_streams_that_share() -> None:

@@ -89,7 +89,7 @@ def test_a_stated_split_of_llama_cpp(settings: dict[str, Any]) -> None:
     assert stated == pytest.approx(61.3, abs=0.05)
     assert allowed(devices, dense(n_bytes)) == pytest.approx(by_memory)
     assert allowed(devices, dense(n_bytes), **settings) == pytest.approx(stated)
-    assert "cards share the model as stated, the fastest card first: Card 3, Card 1" in assumptions(
+    assert "GPUs share the model as stated, the fastest GPU first: Card 3, Card 1" in assumptions(
         placed(devices, dense(n_bytes), **settings)
     )
 
@@ -99,7 +99,7 @@ def test_a_card_with_no_share_holds_nothing() -> None:
     assert allowed(devices, dense(WEIGHT_BYTES), tensor_split="1,0") == pytest.approx(940e9 / WEIGHT_BYTES)
     placement = placed(devices, dense(WEIGHT_BYTES), tensor_split="1,1,1")
     assert isinstance(placement, Unknown)
-    assert "3 cards" in placement.reason
+    assert "3 GPUs" in placement.reason
 
 
 def test_a_split_that_is_no_split_is_said() -> None:
@@ -263,7 +263,7 @@ def test_faster_than_a_split_says_that_more_may_be_on_cards() -> None:
     (roof,) = roofs(placement, [measured("decode_tokens_per_s", 200.0)])
     assert roof.mbu is not None
     assert roof.mbu > 1
-    assert roof.above[0] == "more of the model may be on cards than the ceiling was computed with"
+    assert roof.above[0] == "more of the model may be on GPUs than the ceiling was computed with"
 
 
 def test_each_engine_states_its_habit() -> None:
@@ -279,5 +279,5 @@ def test_a_cache_of_experts_may_hold_those_that_are_used() -> None:
     devices = [RAM, card(448, 16)]
     read = 2e9 + 60e9 * 4 / 128
     assert allowed(devices, MOE, "strata") == pytest.approx(448e9 / read)
-    assert "Strata keeps the experts that are used most on cards" in assumptions(placed(devices, MOE, "strata"))
+    assert "Strata keeps the experts that are used most on GPUs" in assumptions(placed(devices, MOE, "strata"))
     assert allowed(devices, dense(62_000_000_000), "strata") < 448e9 / 62e9

@@ -18,7 +18,7 @@ ROWS = [line for line in README.splitlines() if line.startswith("|")]
 
 @pytest.mark.parametrize("name", Settings.model_fields)
 def test_every_setting_has_its_line(name: str) -> None:
-    (row,) = [row for row in ROWS if f"`ROOFMARK_{name.upper()}`" in row]
+    (row,) = [row for row in ROWS if row.startswith(f"| `ROOFMARK_{name.upper()}`")]
     assert (Settings.model_fields[name].description or "missing") in row
 
 

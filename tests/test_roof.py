@@ -162,7 +162,7 @@ def test_fewer_cards_than_there_are_are_the_fastest() -> None:
 def test_cards_not_stated_are_all_taken_and_said() -> None:
     value, stands = ceiling([RAM, card(count=2)], split_mode="tensor")
     assert value == pytest.approx(2000)
-    assert "the number of cards is not stated, so all of the machine's are taken" in stands.assumptions
+    assert "the number of GPUs is not stated, so all of the machine's are taken" in stands.assumptions
 
 
 def test_layers_in_memory_add_their_time() -> None:
@@ -179,7 +179,7 @@ def test_layers_in_memory_add_their_time() -> None:
     [
         ([MachineDevice("Memory", "ram", 1, None, [])], {}, "machine", "The bandwidth of the machine's memory"),
         ([RAM, card(None)], {}, "machine", "The bandwidth of the machine's Card is unknown."),
-        ([RAM], {"cards": 2}, "machine", "The configuration uses 2 cards, and the machine is known to have 0."),
+        ([RAM], {"cards": 2}, "machine", "The configuration uses 2 GPUs, and the machine is known to have 0."),
     ],
 )
 def test_why_there_is_no_ceiling(

@@ -11,7 +11,7 @@ QKV_BIAS = ("qwen2",)
 QK_NORMS = ("qwen3", "gemma3", "gemma4")
 KV_HEADS = (
     "num_key_value_heads", "num_kv_heads", "n_kv_heads", "n_head_kv", "num_query_groups", "multi_query_group_num",
-    "num_attention_groups", "attn_config.kv_n_heads",
+    "num_attention_groups", "attn_config.kv_n_heads", "num_key_value_heads_per_layer",
 )  # fmt: skip
 HEAD_DIM = ("head_dim", "attention_head_dim", "kv_channels", "d_head", "head_size")
 _SPARSE_KEYS = (

@@ -22,7 +22,7 @@ from app.ceiling.hf_families import KNOWN_MODEL_TYPES, with_defaults
 from app.ceiling.hf_ffn import FfnParameters, ffn_parameters
 from app.ceiling.hf_keys import EXPERTS, EXPERTS_USED, VOCABULARY, Config, Missing, language_part, outer_keys
 from app.ceiling.hf_layers import Ffn, Layer, Mixer, layers
-from app.ceiling.hf_quantization import Bits, Range, bits_by_role
+from app.ceiling.hf_quantization import DTYPE_BITS, EXPERT_FORMATS, Bits, Range, bits_by_role
 from app.ceiling.hf_recurrent import recurrence, state_bytes
 from app.errors import BadInput
 from app.i18n import _, marked, translated
@@ -82,7 +82,7 @@ def from_config(document: Mapping[str, Any], bits: float | None = None) -> Geome
         experts_used=experts[1],
         expert_blocks=tuple(index for index, layer in enumerate(plan) if layer.ffn in (Ffn.ROUTED, Ffn.BOTH)),
         assumptions=tuple(assumptions),
-        certainty=Certainty.ESTIMATE if not_understood else Certainty.BOUND,
+        certainty=Certainty.ESTIMATE if not_understood or fewest is None else Certainty.BOUND,
         not_understood=not_understood,
         weights_at_most=most,
     )
@@ -90,6 +90,10 @@ def from_config(document: Mapping[str, Any], bits: float | None = None) -> Geome
 
 def _not_understood(document: Mapping[str, Any], config: Config) -> tuple[str, ...]:
     keys = [] if config.model_type in KNOWN_MODEL_TYPES else ["model_type"]
+    types = {"torch_dtype": DTYPE_BITS, "dtype": DTYPE_BITS, "expert_dtype": EXPERT_FORMATS}
+    for name, understood in types.items():
+        if str(config.values.get(name)).lower().removeprefix("torch.") in understood:
+            config.understand(name)
     keys += config.not_understood()
     if config.count("zero_expert_num", default=0):
         keys.append("zero_expert_num")  # how many of the experts used cost nothing differs from token to token

@@ -17,7 +17,6 @@ UNGATED_FFN = {
     "nemotron_h",
     "opt",
     "phi",
-    "rwkv7",
     "starcoder2",
 }
 FOUR_TIMES_AS_WIDE = ("bloom", "falcon", "gpt2", "mpt")
@@ -74,7 +73,8 @@ def ffn_parameters(config: Config, layer: Layer) -> FfnParameters:
 
 def matrices(config: Config) -> int:
     activation = config.value("mlp_hidden_act") or config.value("hidden_act")
-    return 2 if activation in UNGATED_ACTIVATIONS or config.model_type in UNGATED_FFN else 3
+    is_ungated = activation in UNGATED_ACTIVATIONS or config.model_type in UNGATED_FFN or config.is_of("rwkv")
+    return 2 if is_ungated else 3
 
 
 def _dense_width(config: Config, layer: Layer) -> int:

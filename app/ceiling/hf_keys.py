@@ -10,7 +10,10 @@ from app.i18n import _
 
 NESTED = ("text_config", "thinker_config", "llm_config", "language_config", "lm_config")
 """Where the language part of a larger model is."""
-HIDDEN = ("hidden_size", "n_embd", "d_model", "model_dim", "dim", "block_dim", "conv_dim", "conv_dim_out")
+HIDDEN = (
+    "hidden_size", "n_embd", "d_model", "model_dim", "dim", "block_dim", "conv_dim", "conv_dim_out",
+    "word_embed_proj_dim",
+)  # fmt: skip
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "num_query_heads")
 BLOCKS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "num_transformer_layers")
 VOCABULARY = ("vocab_size", "padded_vocab_size", "n_vocab")
@@ -24,6 +27,7 @@ EXPERTS_USED = (
     "experts_per_tok", "ffn_config.moe_top_k", "num_experts_per_topk", "expert_top_k", "num_active_experts",
     "moe_num_active_primary_experts",
 )  # fmt: skip
+LONGEST_TYPE = 100
 LAYER_KINDS = ("layers_block_type", "layer_types", "block_types", "layer_kinds", "attention_types")
 WINDOW = ("sliding_window", "sliding_window_size", "attention_window_size", "local_attention_window", "window_size")
 CHUNK = ("attention_chunk_size",)
@@ -41,7 +45,7 @@ class Config:
 
     def __init__(self, values: Mapping[str, Any], index: int | None = None, used: set[str] | None = None) -> None:
         self.values = values
-        self.model_type = str(values.get("model_type") or "")
+        self.model_type = str(values.get("model_type") or "")[:LONGEST_TYPE]
         self.used: set[str] = set() if used is None else used
         self._index = index
 

@@ -17,7 +17,12 @@ BLOCK_FORMATS = {"mxfp4": 4.25, "mxfp6": 6.25, "mxfp8": 8.25, "nvfp4": 4.5, "mxi
 WHOLE_METHODS = {"fp8": 8.0, "fbgemm_fp8": 8.0, "w8a8_fp8": 8.0, "w8a8_int8": 8.0, "eetq": 8.0, "fp8_e4m3": 8.0}
 SMALLEST_ATTENTION = 8.5
 """Files of gpt-oss in MXFP4 hold attention and tables in 16 bits, or in Q8_0."""
+EXPERT_FORMATS = ("fp4", "mxfp4")
 SCALE_BITS = 16
+SPARSE_INDEX_BITS = 1
+"""Of each weight, to say which two of four are left."""
+LARGEST_BLOCK = 32
+"""Blocks of small floats share a scale of 8 bits."""
 _PROTECTED = {
     "mixer": re.compile(r"self_attn|attention|attn|mixer|mamba|ssm|linear_attn"),
     "head": re.compile(r"(^|\.)lm_head"),
@@ -77,14 +82,18 @@ def bits_by_role(document: Mapping[str, Any], bits: float | None) -> Bits:
     if dtype in DTYPE_BITS:
         sentence = marked("{bits:g} bits per weight, from its type {type}", bits=plain, type=dtype)
     for key in QUANTIZATION_KEYS:
-        if isinstance(settings := document.get(key) or inner.get(key), dict):
+        settings = document.get(key) or inner.get(key)
+        if isinstance(settings, dict):
             return _with_experts_apart(inner, quantized(settings, plain, sentence))
+        if settings:
+            method = printable(str(settings)[:60])
+            raise Missing(marked("bits per weight for its quantization {method!r}", method=method))
     return _with_experts_apart(inner, Bits.all_at(plain, sentence))
 
 
 def _with_experts_apart(inner: Mapping[str, Any], bits: Bits) -> Bits:
     """DeepSeek V4 names the type of its experts beside the quantization."""
-    if str(inner.get("expert_dtype") or "").lower() in ("fp4", "mxfp4"):
+    if str(inner.get("expert_dtype") or "").lower() in EXPERT_FORMATS:
         return replace(bits, routed=Range.exactly(BLOCK_FORMATS["mxfp4"]))
     return bits
 
@@ -99,6 +108,8 @@ def quantized(settings: Mapping[str, Any], plain: float, plain_words: str) -> Bi
     if method.lower() == "mxfp4" and not is_mlx:
         return _only_experts(plain, plain_words)
     bits = sorted(_weight_bits(settings, method.lower(), is_mlx))
+    if bits and _is_half_zero(settings, method.lower()):
+        bits = [bits[0] / 2 + SPARSE_INDEX_BITS, bits[-1]]
     if not bits:
         raise Missing(marked("bits per weight for its quantization {method!r}", method=method))
     for width in bits:
@@ -142,6 +153,13 @@ def _weight_bits(settings: Mapping[str, Any], method: str, is_mlx: bool) -> Iter
     for key, own in _overrides(settings):
         if not _PROTECTED["head"].search(key) and not _ROUTER.search(key):
             yield from _grouped({**settings, **own}, method, is_mlx)
+
+
+def _is_half_zero(settings: Mapping[str, Any], method: str) -> bool:
+    """Whether two of four weights are zeros, which files may leave out."""
+    sparsity = settings.get("sparsity_config")
+    structure = str(sparsity.get("sparsity_structure") or "") if isinstance(sparsity, dict) else ""
+    return structure == "2:4" or bool(re.search(r"(?<!\d)24(?!\d)", f"{method} {settings.get('format')}"))
 
 
 def _named_formats(names: Iterable[str]) -> Iterator[float]:
@@ -197,7 +215,8 @@ def _scale_bits(weights: Mapping[str, Any], bits: float, method: str, is_mlx: bo
         return 0.0
     if is_mlx and method in ("", "affine"):
         return 2 * SCALE_BITS / size
-    if bits == 4 and size == 16 and str(weights.get("type") or "") == "float":
+    is_float = str(weights.get("type") or "") == "float" or re.match(r"fp|e\dm\d", str(weights.get("dtype") or ""))
+    if is_float and size <= LARGEST_BLOCK:  # as in NVFP4 and MXFP8
         return 8 / size
     is_symmetric = weights.get("sym", weights.get("symmetric", method not in ("awq", "gptq", "auto-round")))
     return (SCALE_BITS + (0 if is_symmetric else min(bits, 8))) / size

@@ -214,7 +214,8 @@ class Mamba:
 
     @classmethod
     def of(cls, config: Config) -> "Mamba":
-        heads = config.count("mamba_num_heads", "mamba_n_heads", "n_mamba_heads", default=0)
+        own = ("num_heads",) if config.is_of("mamba2") else ()  # all its layers are of one kind, so names are short
+        heads = config.count("mamba_num_heads", "mamba_n_heads", "n_mamba_heads", *own, default=0)
         state = config.count("ssm_state_size", "mamba_d_state", "state_size")
         kernel = config.count("conv_kernel", "mamba_d_conv")
         has_bias = config.flag("use_conv_bias", default=config.flag("mamba_conv_bias", default=True))
@@ -222,7 +223,8 @@ class Mamba:
         if config.is_of("mamba", "falcon_mamba"):
             config.understand("intermediate_size", "num_heads", "head_dim")
         if heads:
-            dim, groups = config.count("mamba_head_dim", "mamba_d_head", default=0), ("n_groups", "mamba_n_groups")
+            names = ("mamba_head_dim", "mamba_d_head", "mamba_headdim", *(("head_dim",) if own else ()))
+            dim, groups = config.count(*names, default=0), ("n_groups", "mamba_n_groups")
             inner = heads * dim or config.hidden * config.count("mamba_expand", "expand", default=2)
             return cls(heads, inner, config.count(*groups, "mamba_ngroups", default=1), state, kernel, has_bias, 0)
         inner = config.count("mamba_d_ssm", "d_inner", default=0)

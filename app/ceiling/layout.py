@@ -72,14 +72,13 @@ class Layout:
         capacity = sum(filter(None, capacities))
         if (1 + overhead) * on_cards <= capacity:
             return _(
-                "the model does not fit: divided as stated, its {needed} exceed the memory of one of the cards "
-                "({name})",
+                "the model does not fit: divided as stated, its {needed} exceed the memory of one of the GPUs ({name})",
                 needed=size(round(on_cards)),
                 name=names,
             )
         if outside:
             return _(
-                "the model does not fit: what settings leave on cards takes {needed}, and {name} holds {capacity}",
+                "the model does not fit: what settings leave on GPUs takes {needed}, and {name} holds {capacity}",
                 needed=size(round(on_cards)),
                 name=names,
                 capacity=size(capacity),
@@ -119,7 +118,7 @@ class Layout:
         ram_bytes = self.ram.capacity_bytes if self.ram else None
         cards = sum(card.capacity_bytes or 0 for card in self.cards)
         if ram_bytes is not None and needed_bytes(geometry, step) > ram_bytes + cards:
-            words.append(_("cards and system memory together do not hold it either; reading from a disk is slower"))
+            words.append(_("GPUs and system memory together do not hold it either; reading from a disk is slower"))
         return words
 
     def card_shares(self) -> tuple[float, ...]:

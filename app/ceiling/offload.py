@@ -18,9 +18,13 @@ _DENSE = (
 ALL_LAYERS = 10**6
 """More than any model has."""
 _LONGEST_PATTERN = 500
-_MOST_QUANTIFIERS = 4
-_NESTED = re.compile(r"\([^()]*[*+}][^()]*\)[*+{]")
-"""A repeated group with a repetition inside takes forever on some names."""
+_MOST_REPETITIONS = 3
+_MOST_QUANTIFIERS = 5
+"""Of one pattern, with those that repeat nothing: each multiplies the ways to match a name."""
+_MOST_PATTERNS = 40
+_CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
+_GROUP_START = re.compile(r"\(\?(?:P?<[^>]*>|P=|<?[=!]|[aiLmsux-]*:?)")
+_INNERMOST = re.compile(r"\(([^()]*)\)([*+{]?)")
 
 
 @dataclass(frozen=True)
@@ -189,7 +193,7 @@ def _words(geometry: Geometry, offload: Offload) -> list[str]:
     if offload.gpu_layers is not None and 0 < offload.gpu_layers < blocks:
         sentences.append(
             _(
-                "{on_cards} of {blocks} layers are on cards, the others in system memory; whether the head is one of "
+                "{on_cards} of {blocks} layers are on GPUs, the others in system memory; whether the head is one of "
                 "them differs between builds, so what reads less from system memory counts",
                 on_cards=offload.gpu_layers,
                 blocks=blocks,
@@ -215,7 +219,7 @@ def _words(geometry: Geometry, offload: Offload) -> list[str]:
     if offload.is_kv_in_ram:
         sentences.append(_("the KV cache is in system memory"))
     if offload.gpu_weight_bytes is not None:
-        sentences.append(_("how much of the weights is on cards comes from the server's log"))
+        sentences.append(_("how much of the weights is on GPUs comes from the server's log"))
     if unknown := _not_understood(offload.override_tensor, blocks):
         sentences.append(
             _(
@@ -245,10 +249,11 @@ class _Overrides:
 @lru_cache(maxsize=64)
 def _parsed(text: str) -> tuple[tuple[tuple[re.Pattern[str], bool], ...], tuple[str, ...]]:
     """Each pattern with whether it moves to system memory, and what could not be understood."""
-    rules, unknown = [], []
+    rules: list[tuple[re.Pattern[str], bool]] = []
+    unknown: list[str] = []
     for pair in filter(None, map(str.strip, text.split(","))):
         pattern, equals, buffer = pair.rpartition("=")
-        if not equals or not pattern or not buffer or not _is_harmless(pattern):
+        if not equals or not pattern or not buffer or len(rules) >= _MOST_PATTERNS or not _is_harmless(pattern):
             unknown.append(pair)
             continue
         try:
@@ -259,9 +264,18 @@ def _parsed(text: str) -> tuple[tuple[tuple[re.Pattern[str], bool], ...], tuple[
 
 
 def _is_harmless(pattern: str) -> bool:
-    """Whether searching takes no more than moments, whoever wrote it."""
-    quantifiers = len(re.findall(r"[*+{]", pattern))
-    return len(pattern) <= _LONGEST_PATTERN and quantifiers <= _MOST_QUANTIFIERS and not _NESTED.search(pattern)
+    """Whether searching takes no more than moments, whoever wrote it: few repetitions, and no repeated group in which
+    something is repeated or chosen, since such a group can match one text in more ways than anyone could try."""
+    if len(pattern) > _LONGEST_PATTERN:
+        return False
+    plain = re.sub(r"([*+?}])[?+]", r"\1", _GROUP_START.sub("(", _CLASS.sub("x", pattern)))
+    if len(re.findall(r"[*+{]", plain)) > _MOST_REPETITIONS or len(re.findall(r"[*+?{]", plain)) > _MOST_QUANTIFIERS:
+        return False
+    while group := _INNERMOST.search(plain):
+        if group[2] and set(group[1]) & set("|*+?{"):
+            return False
+        plain = plain[: group.start()] + group[1] + group[2] + plain[group.end() :]
+    return True
 
 
 @lru_cache(maxsize=64)

@@ -49,12 +49,17 @@ _IRRELEVANT = re.compile(
     | quantization_config | compression_config | quantization | kv_cache_(scheme|dtype|quant_algo)
     | (\w*_)?(vision|visual|image|media|video|audio|speech|pixel|patch|multimodal|modality|projector|talker
         |img|mm|vit)(_\w*)?
-    | mm_\w* | vision\w* | spatial_merge_size | downsample_ratio | select_layer | code2wav_config | dynamic_image_size
+    | mm_\w* | vision\w* | spatial_merge_size | downsample_(ratio|factor)
+    | alignment_intermediate_size | dim_model_base | scale_depth | select_layer | code2wav_config | dynamic_image_size
     | generation_\w* | num_ln_in_parallel_attn | order_of_\w* | position_embedding_type | rel_pos\w*
     """,
     re.VERBOSE,
 )
 """Keys that are known to change no byte that a token reads, or only parts that are left out: other modalities, MTP."""
+_NARROW = re.compile(r"(?<![a-z0-9])((mx|nv)?(u?int|fp|nf|float)[2-8]|[2-8]-?bit)(?![0-9])", re.IGNORECASE)
+"""Number formats of quantized weights: `fp4`, `int8`, `float8_e4m3fn`."""
+_KV_CACHE = re.compile(r"(\w*_)?(kv|cache)(_\w*)?")
+"""Its types are settings of the server."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -69,6 +74,8 @@ def shapes_bytes(name: str, value: object) -> bool:
     if isinstance(value, float) and value == 1:  # a ratio or factor that changes nothing
         return False
     plain = _CAMEL.sub("_", name.rpartition(".")[2]).lower().replace("-", "_")
+    if isinstance(value, str) and "dtype" in plain and _NARROW.search(value) and not _KV_CACHE.fullmatch(plain):
+        return True
     if _IRRELEVANT.fullmatch(plain):
         return False
     words = {word.rstrip("0123456789") for word in plain.split("_")}
@@ -86,7 +93,9 @@ def unused(document: Mapping[str, Any], used: set[str], prefix: str = "") -> Ite
         plain = str(key).lower()
         if path in used or (isinstance(value, dict | list) and _IRRELEVANT.fullmatch(plain)):
             continue
-        if isinstance(value, dict):
+        if isinstance(value, dict) and value and "quant" in plain:  # under a name of its own
+            yield path
+        elif isinstance(value, dict):
             if prefix.count(".") < 3:
                 yield from unused(value, used, f"{path}.")
         elif shapes_bytes(str(key), value):

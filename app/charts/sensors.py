@@ -17,7 +17,7 @@ PANELS = (
     (marked("Temperature °C"), "temperature_c", 1.0),
     (marked("Clock MHz"), "clock_mhz", 1.0),
     (marked("Memory clock MHz"), "memory_clock_mhz", 1.0),
-    (marked("Card memory used GB"), "memory_used_bytes", GB),
+    (marked("GPU memory used GB"), "memory_used_bytes", GB),
     (marked("Load %"), "load_percent", 1.0),
     (marked("RAM available GB"), "ram_available_bytes", GB),
     (marked("Swap used GB"), "swap_used_bytes", GB),

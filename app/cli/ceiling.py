@@ -112,5 +112,6 @@ def text(found: Report) -> str:
     if prefill:
         lines.append(f"  prefill     {'at most' if is_bound else 'about'} {prefill.words}")
         lines.append(f"  TTFT        {'at least' if is_bound else 'about'} {number(prefill.ttft_floor_ms)} ms")
-    lines.append(f"  certainty   {'a bound' if is_bound else geometry.doubt}")
+    if step:
+        lines.append(f"  certainty   {'a bound' if is_bound else geometry.doubt}")
     return "\n".join([*lines, *(f"  - {sentence}" for sentence in found.assumptions if sentence != geometry.doubt)])

@@ -98,9 +98,7 @@ def _machine_busy(each: Disturbance) -> str:
 
 
 def _throttled(each: Disturbance) -> str:
-    return _(
-        "a card was throttled in a part of the run ({why})", why=enumerated(map(throttle_words, each["throttles"]))
-    )
+    return _("a GPU was throttled in a part of the run ({why})", why=enumerated(map(throttle_words, each["throttles"])))
 
 
 def _swapped(each: Disturbance) -> str:

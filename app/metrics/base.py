@@ -114,7 +114,7 @@ NULL_REASONS = {
     "not_measured": "Nothing that was read tells it.",
     "not_reused": "The server worked through the prompt anew although it had just seen it.",
     "few_readings": "It took less than two readings of the sensors, which come twice a second.",
-    "idle_cards": "The cards that tell their power did no work, and the processor does not tell its own.",
+    "idle_cards": "The GPUs that tell their power did no work, and the processor does not tell its own.",
     "few_gaps": "Fewer than two tokens arrived, so there is no gap.",
 }
 

@@ -36,7 +36,7 @@ METRICS = (
         title="Energy per token",
         unit="J",
         better="lower",
-        explanation="Mean power of the processors and of the cards that worked, as far as they tell theirs, during "
+        explanation="Mean power of the processors and of the GPUs that worked, as far as they tell theirs, during "
         "decode, over decode speed.",
         round_formula=read_energy,
         formula_version=3,

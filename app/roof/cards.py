@@ -54,9 +54,9 @@ def cards_of(
         return Cards((cards[main],)) if main < len(cards) else _too_few(main + 1, len(cards))
     if count is None:
         if engine.prefers_one_card and _fits(cards[0], needed_bytes):
-            assumptions.append(_("{title} does not spread a model that fits one card", title=engine.title))
+            assumptions.append(_("{title} does not spread a model that fits one GPU", title=engine.title))
             return Cards((cards[0],), assumptions=tuple(assumptions))
-        assumptions.append(_("the number of cards is not stated, so all of the machine's are taken"))
+        assumptions.append(_("the number of GPUs is not stated, so all of the machine's are taken"))
     used = cards[:count]
     if len(used) > 1 and mode is None:
         assumptions.append(_habit(engine))
@@ -69,11 +69,11 @@ def cards_of(
 def _too_few(stated: int, cards: int) -> Unknown:
     return Unknown(
         _(
-            "The configuration uses {stated} cards, and the machine is known to have {cards}.",
+            "The configuration uses {stated} GPUs, and the machine is known to have {cards}.",
             stated=stated,
             cards=cards,
         ),
-        _("Add its cards, or correct the number of cards that the server uses."),
+        _("Add its GPUs, or correct the number of GPUs that the server uses."),
         "machine",
     )
 
@@ -101,7 +101,7 @@ def _shared(
         shares = [*ratios, *[0.0] * len(used)][: len(used)]  # as llama.cpp, which gives nothing to those not named
         holding = [(card, share) for card, share in zip(used, shares, strict=True) if share]
         parts = ", ".join(f"{card.name} {share:g}" for card, share in holding)
-        assumptions.append(_("cards share the model as stated, the fastest card first: {parts}", parts=parts))
+        assumptions.append(_("GPUs share the model as stated, the fastest GPU first: {parts}", parts=parts))
         return [card for card, _share in holding], [share for _card, share in holding]
     if engine.shards_equally:
         return used, [1.0] * len(used)

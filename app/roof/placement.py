@@ -66,7 +66,7 @@ class Placement:
         ceiling = self.layout.decode(self.geometry, step)
         if ceiling is not None:
             return ceiling
-        doubt = _("the bandwidth of system memory is unknown, so the part that lies there is counted as on cards")
+        doubt = _("the bandwidth of system memory is unknown, so the part that lies there is counted as on GPUs")
         ceiling = decode(step, self.portions(step), self.split)
         sentences = (*self.layout.sentences(self.geometry, step), doubt)
         return DecodeCeiling(
@@ -182,7 +182,7 @@ def resolve_placement(
     if engine.caches_experts and geometry.experts_total and cards.used:
         layout = replace(layout, cards=tuple(Memory(card.device) for card in layout.cards), shares=layout.card_shares())
         doubt.append(
-            _("{title} keeps the experts that are used most on cards, so all are counted there", title=engine.title)
+            _("{title} keeps the experts that are used most on GPUs, so all are counted there", title=engine.title)
         )
     needs_ram = not cards.used or layout.placed(geometry).n_bytes(empty) > 0
     overflow = layout.overflow(geometry, empty)

@@ -207,7 +207,7 @@ def _above(found: Placement, one: Step, share: float, drafts: Drafts | None) -> 
     is_speculative = None if drafts is None else drafts.drafted > 0
     reasons = why_above_all(share, found.geometry, one, found.is_measured, found.llc_bytes, is_speculative)
     if reasons and found.ram_time_share(one):
-        return (_("more of the model may be on cards than the ceiling was computed with"), *reasons)
+        return (_("more of the model may be on GPUs than the ceiling was computed with"), *reasons)
     return reasons
 
 

@@ -7,8 +7,9 @@ from sqlmodel import Session
 
 from app.models import Config, Machine
 from app.roof.placement import Placement, Unknown, resolve_placement
-from app.roof.points import step_of
+from app.roof.points import decode_of, step_of
 from app.samples import Point
+from app.store.drafts import newest_drafts
 from app.store.hardware import Record, as_known, newest_records
 from app.store.machines import MachineDevice, devices
 from app.store.models import Told
@@ -28,9 +29,10 @@ class Stand(NamedTuple):
 def decode_ceilings(session: Session, wanted: Sequence[Stand]) -> list[float | None]:
     """What all streams together can reach at most in each of these, in tok/s; None: unknown.
 
-    On the hardware that the newest run of the configuration has frozen, with the tokens that were counted there.
+    On the hardware that the newest run of the configuration has frozen, with the tokens that were counted and drafted
+    there.
     """
-    records, counts = newest_records(session), newest_token_counts(session)
+    records, counts, drafts = newest_records(session), newest_token_counts(session), newest_drafts(session)
     today: dict[int, Sequence[MachineDevice]] = {}
     placements: dict[tuple[int, int], Placement | Unknown] = {}
     ceilings: list[float | None] = []
@@ -46,8 +48,9 @@ def decode_ceilings(session: Session, wanted: Sequence[Stand]) -> list[float | N
             placements[place] = resolve_placement(hardware.devices, one.config, one.told, gpu_share=record.gpu_share)
         placement = placements[place]
         if isinstance(placement, Placement):
-            read = step_of(placement, one.point, counts.get(Place(*place, one.point)))
-            ceilings.append(placement.decode(read).tokens_per_s)
+            where = Place(*place, one.point)
+            read = step_of(placement, one.point, counts.get(where))
+            ceilings.append(decode_of(placement, read, drafts.get(where)).tokens_per_s)
         else:
             ceilings.append(None)
     return ceilings

@@ -58,7 +58,7 @@ def warnings(samples: Sequence[Sample]) -> list[str]:
     if unusual := [why for why in throttles if not is_usual_limit(why)]:
         said.append(
             marked(
-                "A card was held back during the run ({why}): measure again when it is cool, or with a higher limit.",
+                "A GPU was held back during the run ({why}): measure again when it is cool, or with a higher limit.",
                 why=", ".join(map(throttle_words, unusual)),
             )
         )

@@ -10,7 +10,7 @@ from app.metrics import TRIPLE
 from app.metrics.token_counts import TokenCounts
 from app.models import Config, Machine, Measurement, Model, Run, StatedGeometry
 from app.samples import Point
-from app.store.drafts import Drafts, drafts_of
+from app.store.drafts import Drafts, drafting_among, drafts_of
 from app.store.hardware import Hardware, as_known, gpu_share_of
 from app.store.machines import MachineDevice, devices
 from app.store.models import Told, best
@@ -90,7 +90,7 @@ def _decodes(session: Session, run_ids: Select[Any]) -> list[Decode]:
         .where(col(Run.id).in_(run_ids))
         .order_by(col(Run.id).desc())
     ).all()
-    drafts = drafts_of(session, _drafting(session, [run.id for run, *_ in rows]))
+    drafts = drafts_of(session, drafting_among(session, [run.id for run, *_ in rows]))
     counts = token_counts(session, [run.id for run, *_ in rows])
     today: dict[int, Sequence[MachineDevice]] = {}
     found = []
@@ -104,13 +104,3 @@ def _decodes(session: Session, run_ids: Select[Any]) -> list[Decode]:
             measured = (run.suite_key, point, value, drafted, counts.get((run.id, point)), gpu_share_of(run.evidence))
             found.append(Decode(run.public_id, config, model, told, hardware, *measured))
     return found
-
-
-def _drafting(session: Session, run_ids: Sequence[int]) -> Sequence[int]:
-    """Those with speculative decoding: samples are read for them alone."""
-    accepting = select(col(Measurement.run_id)).where(
-        col(Measurement.run_id).in_(run_ids),
-        col(Measurement.metric) == "draft_acceptance",
-        col(Measurement.value).is_not(None),
-    )
-    return session.execute(accepting).scalars().all() if run_ids else []

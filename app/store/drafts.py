@@ -1,13 +1,15 @@
 """What speculative decoding did in a run, as its server counted it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import select
 from sqlmodel import Session, col
 
-from app.models import SampleRow
+from app.kept import kept
+from app.models import Measurement, SampleRow
 from app.samples import Point, Status
+from app.store.token_counts import Place, newest_runs
 
 
 class Drafts(NamedTuple):
@@ -55,3 +57,25 @@ def drafts_of(session: Session, run_ids: Collection[int]) -> dict[tuple[int, Poi
         now = n_drafted, n_accepted or 0, max(0, (n_output or 0) - 1)
         found[key] = Drafts(*(one + other for one, other in zip(before, now, strict=True)))
     return {key: each for key, each in found.items() if each.passes > 0}
+
+
+@kept(1)
+def newest_drafts(session: Session) -> dict[Place, Drafts]:
+    """Of the newest done run of each configuration and suite that drafts, by machine, configuration and point."""
+    places = newest_runs(session)
+    drafts = drafts_of(session, drafting_among(session, list(places)))
+    return {Place(*places[run_id], point): own for (run_id, point), own in sorted(drafts.items(), key=_run_id)}
+
+
+def drafting_among(session: Session, run_ids: Sequence[int]) -> Sequence[int]:
+    """Those with speculative decoding: samples are read for them alone."""
+    accepting = select(col(Measurement.run_id)).where(
+        col(Measurement.run_id).in_(run_ids),
+        col(Measurement.metric) == "draft_acceptance",
+        col(Measurement.value).is_not(None),
+    )
+    return session.execute(accepting).scalars().all() if run_ids else []
+
+
+def _run_id(item: tuple[tuple[int, Point], Drafts]) -> int:
+    return item[0][0]

@@ -70,6 +70,13 @@ class Place(NamedTuple):
 @kept(1)
 def newest_token_counts(session: Session) -> dict[Place, TokenCounts]:
     """Of the newest done run of each configuration and suite, by machine, configuration and point."""
+    places = newest_runs(session)
+    counts = token_counts(session, places.keys())
+    return {Place(*places[run_id], point): means for (run_id, point), means in sorted(counts.items(), key=_run_id)}
+
+
+def newest_runs(session: Session) -> dict[int, tuple[int, int]]:
+    """The newest done run of each configuration and suite, with its machine and configuration."""
     newest = (
         select(func.max(col(Run.id)))
         .where(col(Run.status) == "done", col(Run.config_id).is_not(None), COUNTS)
@@ -80,9 +87,7 @@ def newest_token_counts(session: Session) -> dict[Place, TokenCounts]:
         .where(col(Run.id).in_(newest))
         .order_by(col(Run.id))
     ).all()
-    places = {run_id: (machine_id, config_id) for run_id, machine_id, config_id in rows}
-    counts = token_counts(session, places.keys())
-    return {Place(*places[run_id], point): means for (run_id, point), means in sorted(counts.items(), key=_run_id)}
+    return {run_id: (machine_id, config_id) for run_id, machine_id, config_id in rows}
 
 
 def _run_id(item: tuple[tuple[int, Point], TokenCounts]) -> int:

@@ -287,4 +287,41 @@ FAMILIES: dict[str, Family] = {
     "ling-1t": Family(
         shape("bailing_moe_v2", 80, 8192, 18432, 64, 8, 157184, head_dim=128, num_experts=256, num_experts_per_tok=8,
               num_shared_experts=1, moe_intermediate_size=2048, first_k_dense_replace=4), 1000, 51, 327680),
+    "rwkv6-7b": Family(
+        {"model_type": "rwkv6", "num_hidden_layers": 32, "hidden_size": 4096, "intermediate_size": 14336,
+         "num_attention_heads": 64, "head_size": 64, "vocab_size": 65536}, 7.63, 7.4),
+    "mamba2-codestral-7b": Family(
+        {"model_type": "mamba2", "num_hidden_layers": 64, "hidden_size": 4096, "state_size": 128, "conv_kernel": 4,
+         "expand": 2, "n_groups": 8, "num_heads": 128, "head_dim": 64, "time_step_rank": 256, "vocab_size": 32768,
+         "tie_word_embeddings": False}, 7.28, None, 0),
+    "gpt-j-6b": Family(
+        {"model_type": "gptj", "n_layer": 28, "n_embd": 4096, "n_head": 16, "n_inner": None, "vocab_size": 50400,
+         "rotary_dim": 64, "tie_word_embeddings": False}, 6.05, None, 458752),
+    "starcoder-15b": Family(
+        {"model_type": "gpt_bigcode", "n_layer": 40, "n_embd": 6144, "n_head": 48, "n_inner": 24576,
+         "multi_query": True, "vocab_size": 49152, **TIED}, 15.5, None, 20480),
+    "opt-6.7b": Family(
+        {"model_type": "opt", "num_hidden_layers": 32, "hidden_size": 4096, "ffn_dim": 16384, "vocab_size": 50272,
+         "num_attention_heads": 32, "word_embed_proj_dim": 4096}, 6.66, None, 524288),
+    "minicpm4-8b": Family(
+        shape("minicpm", 32, 4096, 16384, 32, 2, 73448, scale_emb=12, dim_model_base=256, scale_depth=1.4), 8.19, None,
+        32768),
+    "glm-4.5v": Family(
+        {"model_type": "glm4v_moe", "vision_config": {"depth": 24, "hidden_size": 1536},
+         "text_config": shape("glm4v_moe_text", 46, 4096, 10944, 96, 8, 151552, head_dim=128, attention_bias=True,
+                              first_k_dense_replace=1, **experts(128, 8, 1408, 1))}, 106.85, 12, 188416),
+    "lfm2-vl-1.6b": Family(
+        {"model_type": "lfm2_vl", "vision_config": {"hidden_size": 1152}, "downsample_factor": 2,
+         "text_config": {
+             "model_type": "lfm2", "hidden_size": 2048, "block_ff_dim": 12288, "num_hidden_layers": 16,
+             "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 65536, "block_multiple_of": 256,
+             "block_ffn_dim_multiplier": 1.0, "block_auto_adjust_ff_dim": True,
+             "layer_types": ["full_attention" if layer in (2, 5, 8, 10, 12, 14) else "conv" for layer in range(16)],
+             **LFM2}}, 1.17, None, 12288),
+    "deepseek-v2": Family(
+        shape("deepseek_v2", 60, 5120, 12288, 128, 128, 102400, first_k_dense_replace=1, moe_layer_freq=1, n_group=8,
+              topk_group=3, **mla(1536), **experts(160, 6, 1536, 2)), 235.7, 21, 69120),
+    "qwen2-57b-a14b": Family(
+        shape("qwen2_moe", 28, 3584, 18944, 28, 4, 151936, moe_intermediate_size=2560, num_experts=64,
+              num_experts_per_tok=8, shared_expert_intermediate_size=20480, decoder_sparse_step=1), 57.4, 14.2, 57344),
 }  # fmt: skip

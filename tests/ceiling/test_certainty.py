@@ -84,6 +84,24 @@ def test_what_is_off_says_nothing() -> None:
     assert from_config({**LLAMA, "share_kv_layers": True}).not_understood == ("share_kv_layers",)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("experts_dtype", "fp4"), ("mlp_dtype", "float8_e4m3fn"), ("weight_dtype", "int8"), ("ffn_dtype", "4bit"),
+        ("quantize_config", {"bits": 4, "group_size": 128}), ("weight_quantization", {"quant_method": "new"}),
+    ],
+)  # fmt: skip
+def test_numbers_of_fewer_bits_under_names_that_nobody_knows(key: str, value: Any) -> None:
+    geometry = from_config({**LLAMA, key: value})
+    assert (geometry.certainty, geometry.not_understood) == (Certainty.ESTIMATE, (key,))
+
+
+@pytest.mark.parametrize("key", ["router_dtype", "mamba_ssm_dtype", "params_dtype"])
+def test_types_as_wide_as_the_rest_say_nothing(key: str) -> None:
+    assert from_config({**LLAMA, key: "float32"}).certainty is Certainty.BOUND
+    assert from_config({**LLAMA, "kv_cache_dtype": "fp8"}).certainty is Certainty.BOUND
+
+
 def test_inner_objects_are_named_with_their_way() -> None:
     geometry = from_config({**LLAMA, "memory": {"slots": {"num_slots": 64}, "eps": 1e-6}})
     assert geometry.not_understood == ("memory.slots.num_slots",)

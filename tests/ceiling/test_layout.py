@@ -99,13 +99,38 @@ def test_overrides_of_other_tensors() -> None:
     assert any("attn_q" in sentence for sentence in partly.sentences)
 
 
+ENDLESS = (
+    r"(a+)+$", r"(\w|\w\w)+Z", r"(?:.|.)*Z", r"((.)*)*Z", r"(.|..|...){0,}Z", r"(?P<x>(.|.))+Z", r"(a?){500}a{500}",
+    ".?" * 60 + "Z", ".*" * 9, r"([^.]*\.)*Z", r"(?:(?:a|b|.)(?:a|b|.)?)+Z", r"(|.|.)+Z", r"(\()*(.|\.)*Z",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "pattern", ["(a+)+$=CPU", "no buffer", "[=CPU", "=CPU", "exps=", ".*" * 9 + "=CPU", "x" * 600 + "=CPU"]
+    "pattern", ["no buffer", "[=CPU", "=CPU", "exps=", "x" * 600 + "=CPU", *(f"{one}=CPU" for one in ENDLESS)]
 )
 def test_overrides_that_are_not_understood_are_named(pattern: str) -> None:
     ceiling = in_ram(MOE, Offload(override_tensor=pattern))
     assert any(sentence.startswith("not understood") for sentence in ceiling.sentences)
     assert all(shares.n_bytes(read()) == 0 for shares in ceiling.readings)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"blk\.(?:[0-9]|[12][0-9])\.(?:ffn_(?:up|gate|down)_exps)\.weight",
+        r"^(?!blk\.([0-9]|1[0-9])\.).*exps", r".*\.ffn_.*_exps.*", r"blk\.[0-9]+\.(ffn_.+_exps|ffn_.+_chexps)",
+        r"blk\.\d+?\.ffn_(gate|up|down)_exps", r"([0-9])+\.ffn_up_exps(\.weight)?", r"[*+?({|]*ffn_up_exps",
+    ],
+)  # fmt: skip
+def test_overrides_that_people_write_are_understood(pattern: str) -> None:
+    placed = in_ram(MOE, Offload(override_tensor=f"{pattern}=CPU"))
+    assert placed.readings[0].routed > 0
+    assert not any(sentence.startswith("not understood") and pattern in sentence for sentence in placed.sentences)
+
+
+def test_more_overrides_than_anyone_writes_are_named() -> None:
+    placed = in_ram(MOE, Offload(override_tensor=",".join(f"blk{place}.*x.*=CPU" for place in range(60))))
+    assert any("blk59" in sentence and "blk39" not in sentence for sentence in placed.sentences)
 
 
 def test_whole_layers() -> None:
@@ -210,7 +235,7 @@ def test_more_than_cards_and_memory_hold() -> None:
 
 
 def cards(*sizes: tuple[float, int]) -> tuple[Memory, ...]:
-    return tuple(Memory(Device.of(f"card {place}", gb), gib * GIB) for place, (gb, gib) in enumerate(sizes))
+    return tuple(Memory(Device.of(f"GPU {place}", gb), gib * GIB) for place, (gb, gib) in enumerate(sizes))
 
 
 def test_a_pipeline_of_tensor_parallel_cards() -> None:
@@ -233,7 +258,7 @@ def test_experts_in_memory_beside_tensor_parallel_cards() -> None:
 
 def test_shares_that_one_card_cannot_hold() -> None:
     layout = Layout(cards((448, 24), (448, 5)), Memory(SLOW), split=Split.TENSOR, shares=(1, 1))
-    assert "exceed the memory of one of the cards" in (layout.overflow(DENSE, read(DENSE, 16_384)) or "")
+    assert "exceed the memory of one of the GPUs" in (layout.overflow(DENSE, read(DENSE, 16_384)) or "")
 
 
 # --- what holds for all ----------------------------------------------------------------------------------------------

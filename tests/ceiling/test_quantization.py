@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.ceiling.decode import Device
-from app.ceiling.geometry import Part
+from app.ceiling.geometry import Certainty, Part
 from app.ceiling.hf_config import from_config
 from app.ceiling.hf_quantization import BLOCK_FORMATS
 from app.ceiling.report import report
@@ -33,6 +33,10 @@ def all_at(layers: float, head: float = 16, table: float = 16) -> dict[str, floa
 
 GROUPED = {"num_bits": 4, "group_size": 32, "symmetric": True, "type": "int"}
 FLOAT4 = {"num_bits": 4, "group_size": 16, "symmetric": True, "type": "float"}
+
+
+def quark(weights: dict[str, Any]) -> dict[str, Any]:
+    return {"quant_method": "quark", "global_quant_config": {"weight": weights}, "exclude": ["lm_head"]}
 
 
 def compressed(weights: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -65,6 +69,11 @@ def compressed(weights: dict[str, Any], **more: Any) -> dict[str, Any]:
             all_at(4.25),
         ),
         ({"quant_method": "fp_quant", "forward_dtype": "nvfp4"}, all_at(4.5)),
+        (compressed({**FLOAT4, "group_size": 32}, ignore=["lm_head"]), all_at(4.25)),
+        (compressed({**FLOAT4, "num_bits": 8, "group_size": 32}, ignore=["lm_head"]), all_at(8.25)),
+        (compressed({**FLOAT4, "num_bits": 8, "group_size": 128}, ignore=["lm_head"]), all_at(8.125)),
+        (quark({"dtype": "fp4", "group_size": 32}), all_at(4.25)),
+        (quark({"dtype": "int4", "group_size": 32}), all_at(4.5)),
         (
             {"quant_method": "aqlm", "num_codebooks": 1, "nbits_per_codebook": 16, "in_group_size": 8},
             all_at(2),
@@ -124,6 +133,21 @@ def test_a_range_is_said() -> None:
     assert plain.to_json()["weight_bytes_per_token_at_most"] is None
 
 
+@pytest.mark.parametrize(
+    ("quantization", "fewest", "most"),
+    [
+        ({"quant_method": "gptq_marlin_24", "bits": 4, "group_size": 128}, 3.062, 4.125),
+        (compressed(GROUPED, format="marlin-24"), 3.25, 4.5),
+        (compressed({"num_bits": 8}, sparsity_config={"sparsity_structure": "2:4"}), 5, 8),
+        (compressed({"num_bits": 8}, sparsity_config={"sparsity_structure": "unstructured"}), 8, 8),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 1024}, 4.02, 4.02),
+    ],
+)
+def test_zeros_in_two_of_four_weights_may_be_left_out(quantization: dict[str, Any], fewest: float, most: float) -> None:
+    assert roles(quantization)["routed"] == pytest.approx(fewest, abs=0.002)
+    assert roles(quantization, most=True)["routed"] == pytest.approx(most, abs=0.002)
+
+
 def test_experts_of_a_type_of_their_own() -> None:
     deepseek = {**MOE, "expert_dtype": "fp4", "quantization_config": {"quant_method": "fp8"}}
     weights = from_config(deepseek).weights
@@ -142,11 +166,14 @@ def test_experts_of_a_type_of_their_own() -> None:
         {"config_groups": []},
         {"extra_config": 5},
         {"ignore": 7, "quant_method": "x"},
+        "int4",
+        [4],
     ],
 )
-def test_what_is_not_understood_leaves_the_weights_unknown(quantization: dict[str, Any]) -> None:
+def test_what_is_not_understood_leaves_the_weights_unknown(quantization: Any) -> None:
     geometry = from_config({**LLAMA, "quantization_config": quantization})
     assert geometry.weights is None
+    assert geometry.certainty is Certainty.ESTIMATE
     assert any("bits per weight" in sentence for sentence in geometry.assumptions)
 
 

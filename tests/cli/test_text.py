@@ -39,7 +39,7 @@ def two(database: Database) -> tuple[str, str]:
 
 def test_configuration_changes_and_note_are_printed(database: Database, two: tuple[str, str]) -> None:
     said = run_text(document(database, two[1]))
-    assert "Configuration: Context 8,192, Cards 1" in said
+    assert "Configuration: Context 8,192, GPUs 1" in said
     assert "Changed: Q8_0 → Q4_K_M; Context 4,096 → 8,192" in said
     assert "TTFT     500 → 400 ms, −20 %" in said
     assert f"Against run {two[0]}, the newest before that change: " in said

@@ -28,7 +28,7 @@ QUIET = dict.fromkeys(TRIPLE, 0.02)
         (soundness.swapped(3 * 1024**3), "this machine swapped 3.22 GB during the run"),
         (
             soundness.throttled(["gpu0: temperature", "gpu1: power brake"]),
-            "a card was throttled in a part of the run (GPU 0: temperature and GPU 1: power brake)",
+            "a GPU was throttled in a part of the run (GPU 0: temperature and GPU 1: power brake)",
         ),
     ],
 )

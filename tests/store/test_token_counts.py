@@ -12,7 +12,7 @@ from app.document import run_document
 from app.metrics.token_counts import TokenCounts, token_counts_of
 from app.models import Machine, Run
 from app.roof import Stand, config_roofs, decode_ceilings
-from app.samples import Point, Sample, Status
+from app.samples import Point, Sample, ServerFigures, Status
 from app.store import runs
 from app.store.decodes import newest_decodes
 from app.store.token_counts import Place, newest_token_counts, token_counts
@@ -86,4 +86,23 @@ def test_pages_and_lists_use_the_same_tokens(database: Database) -> None:
     assert decode.counts == COUNTS
     assert listed.ceiling.tokens_per_s == pytest.approx(point["ceiling"]["decode_tokens_per_s"])
     assert [ceiling.decode_tokens_per_s for ceiling in compared] == [pytest.approx(listed.ceiling.tokens_per_s)] * 2
+    assert explored == pytest.approx(point["ceiling"]["decode_tokens_per_s"])
+
+
+@pytest.mark.usefixtures("seeded")
+def test_pages_and_lists_use_the_same_drafts(database: Database) -> None:
+    """2 of 4 drafted tokens are accepted in each of 50 passes over the weights."""
+    plain = sample(0, 300, 0, 151)
+    server = ServerFigures(draft_tokens=200, draft_accepted_tokens=100)
+    public_id = add_run(database, [replace(plain, trace=replace(plain.trace, server=server))])
+    with database.read() as session:
+        (point,) = run_document(session, public_id)["points"]
+        (decode,) = [one for one in newest_decodes(session) if one.public_id == public_id]
+        run = session.exec(select(Run).where(Run.public_id == public_id)).one()
+        listed = config_roofs(session)[run.config_id or 0, run.suite_key]
+        machine = session.get_one(Machine, run.machine_id)
+        (explored,) = decode_ceilings(session, [Stand(machine, decode.config, decode.told, POINT)])
+    assert decode.drafts is not None
+    assert decode.drafts.accepted_per_pass == 2
+    assert listed.ceiling.tokens_per_s == pytest.approx(point["ceiling"]["decode_tokens_per_s"])
     assert explored == pytest.approx(point["ceiling"]["decode_tokens_per_s"])

@@ -115,7 +115,7 @@ def test_a_server_that_is_down_is_added_all_the_same(client: TestClient, databas
     ("wrong", "sentence"),
     [
         ({"name": ""}, "The name is missing."),
-        ({"setting_cards": "two"}, "Cards must be a whole number"),
+        ({"setting_cards": "two"}, "GPUs must be a whole number"),
         ({"engine": "magic"}, "There is no engine"),
     ],
 )

@@ -126,7 +126,7 @@ def _bandwidth(seen: Evidence, is_explained: bool) -> Iterator[Limit]:
         )
     elif usual and roof.mbu < usual[0] and not is_explained:
         if loads := [fmean(readings) for readings in sensed.card_loads(seen.rounds, sensed.decode_span_ms)]:
-            evidence += _("; the busiest card worked {percent} % of the time", percent=number(max(loads)))
+            evidence += _("; the busiest GPU worked {percent} % of the time", percent=number(max(loads)))
         evidence += _("; the measurements do not show the cause")
         yield Limit(
             "other",
@@ -179,7 +179,7 @@ def _kv_cache(seen: Evidence) -> Iterator[Limit]:
 def _offload(seen: Evidence) -> Iterator[Limit]:
     """By the layers that the configuration states, else by the server's own word."""
     roof, found = seen.roof, seen.placement
-    remedy = _("Bring more of it onto cards: a smaller quantization, a smaller KV cache, or one more card.")
+    remedy = _("Bring more of it onto GPUs: a smaller quantization, a smaller KV cache, or one more GPU.")
     if roof is not None and found is not None and found.is_partly_in_ram:
         in_memory = found.ram_time_share(roof.step)
         if roof.mbu is not None and in_memory >= NOTABLE:
@@ -189,13 +189,13 @@ def _offload(seen: Evidence) -> Iterator[Limit]:
             )
             if roof.decode.assumptions:
                 evidence += _("; {how}", how=roof.decode.assumptions[0])
-            yield Limit("offload", "Decode", _("A part of the model is not on a card."), evidence, remedy)
+            yield Limit("offload", "Decode", _("A part of the model is not on a GPU."), evidence, remedy)
     elif seen.on_cards_share is not None and 0 < seen.on_cards_share < WHOLE:
         evidence = _(
-            "the server says that {share} % of the model is in the memory of cards",
+            "the server says that {share} % of the model is in the memory of GPUs",
             share=number(seen.on_cards_share * 100),
         )
-        yield Limit("offload", "Decode", _("A part of the model is not on a card."), evidence, remedy)
+        yield Limit("offload", "Decode", _("A part of the model is not on a GPU."), evidence, remedy)
 
 
 def _rejected_drafts(roof: PointRoof | None) -> Iterator[Limit]:
@@ -257,7 +257,7 @@ def _busy_cpu(seen: Evidence) -> Iterator[Limit]:
         yield Limit(
             "busy_cpu",
             "Decode",
-            _("The processor is busy, although the model is on cards."),
+            _("The processor is busy, although the model is on GPUs."),
             _(
                 "{percent} % of all its cores on average during decode, in {readings}",
                 percent=number(fmean(loads)),

@@ -25,7 +25,7 @@ def held_back(seen: Evidence, of: Literal["TTFT", "Decode"], span_of: SpanOf) ->
         yield Limit(
             "power_limit",
             of,
-            _("A card ran at its power limit."),
+            _("A GPU ran at its power limit."),
             evidence,
             _("Raise the limit where its maker allows that, and measure again."),
         )
@@ -33,7 +33,7 @@ def held_back(seen: Evidence, of: Literal["TTFT", "Decode"], span_of: SpanOf) ->
         yield Limit(
             "held_back",
             of,
-            _("A card was held back."),
+            _("A GPU was held back."),
             evidence,
             _("Cool it better, and measure again when it is cool."),
         )

@@ -17,7 +17,7 @@ from app.web.paths import path_for
 from app.web.render import render
 
 KINDS = {
-    "gpu": marked("card with its own memory"),
+    "gpu": marked("GPU with its own memory"),
     "apu": marked("shares the processor's memory"),
     "ram": marked("memory modules"),
 }

@@ -96,7 +96,7 @@ ENTRIES = (
         "energy",
         "Energy per token",
         "What a token of the answer costs in electricity, where a sensor tells the power: of the processors, and of "
-        "those cards that worked meanwhile. Its reciprocal is decode per watt.",
+        "those GPUs that worked meanwhile. Its reciprocal is decode per watt.",
         "mean power during decode / decode speed",
         ("joules_per_output_token",),
     ),

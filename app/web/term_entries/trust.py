@@ -12,8 +12,8 @@ ENTRIES = (
     Entry(
         "held-back",
         "Held back",
-        "A card that lowers its clock against its will (throttling), because it is too hot or for a fault, as its "
-        "driver says. A card at its power limit does what it is built for; that an idle one slows down is none.",
+        "A GPU that lowers its clock against its will (throttling), because it is too hot or for a fault, as its "
+        "driver says. A GPU at its power limit does what it is built for; that an idle one slows down is none.",
     ),
     Entry(
         "sample",
