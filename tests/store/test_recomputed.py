@@ -218,7 +218,7 @@ def test_a_command_that_reads_brings_earlier_runs_up_to_date_first(
     result = CliRunner().invoke(app, ["show", public_id, "--json"])
     assert result.exception is None
     with database.read() as session:
-        assert energies(session) == [(16.0, 2)]
+        assert energies(session) == [(16.0, VERSION)]
     with database.write() as session:
         _as_of_an_older_version(session)
     monkeypatch.setattr("app.cli.common.LONGEST_WAIT_S", -1.0)
