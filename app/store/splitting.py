@@ -26,16 +26,15 @@ def split_models(session: Session, server_id: int | None = None) -> int:
     unnamed = select(Config.id).where(col(Config.settings)["model_id"].as_string().is_(None))
     if server_id is not None:
         unnamed = unnamed.where(Config.server_id == server_id)
-    runs = session.execute(
-        select(col(Run.config_id), col(Run.id), col(Run.plan)["model"].as_string()).where(
-            col(Run.config_id).in_(unnamed)
-        )
-    )
-    asked: dict[int, dict[int, str | None]] = defaultdict(dict)
-    for config_id, run_id, identifier in runs:
-        asked[config_id][run_id] = identifier if _is_full(identifier) else None
+    asked = col(Run.plan)["model"].as_string()
+    query = select(col(Run.config_id), asked).where(col(Run.config_id).in_(unnamed)).distinct()
     # where nobody asked for an id, the server had one model as far as anybody knows
-    return sum(_split(session, config_id, ids) for config_id, ids in asked.items() if any(ids.values()))
+    config_ids = {config_id for config_id, identifier in session.execute(query) if _is_full(identifier)}
+    moved = 0
+    for config_id in sorted(config_ids):
+        rows = session.execute(select(col(Run.id), asked).where(Run.config_id == config_id))
+        moved += _split(session, config_id, {run_id: _full(identifier) for run_id, identifier in rows})
+    return moved
 
 
 def _split(session: Session, config_id: int, ids: dict[int, str | None]) -> int:
@@ -80,6 +79,10 @@ def _answered(session: Session, config_id: int) -> dict[int, str]:
         answers[run_id].add(identifier)
     single = {run_id: next(iter(of_run)) for run_id, of_run in answers.items() if len(of_run) == 1}
     return {run_id: identifier for run_id, identifier in single.items() if identifier and _is_full(identifier)}
+
+
+def _full(identifier: str | None) -> str | None:
+    return identifier if _is_full(identifier) else None
 
 
 def _is_full(identifier: object) -> bool:
