@@ -22,6 +22,7 @@ from app.compare.result import (
     Subject,
 )
 from app.compare.scatter import Scatters
+from app.compare.soundness import distinct_reasons
 from app.configuration import model_names
 from app.errors import BadInput
 from app.i18n import _, enumerated
@@ -210,7 +211,7 @@ class _Tables:
         return self._verdicts.get(place)
 
     def unsound(self, place: int) -> tuple[str, ...]:
-        return tuple(dict.fromkeys([*self._subjects[0].unsound, *self._subjects[place].unsound]))
+        return distinct_reasons([*self._subjects[0].unsound, *self._subjects[place].unsound])
 
     def at(self, point: Point, keys: Sequence[str], extra_keys: Sequence[str]) -> PointRows:
         why = self._why_not(point)

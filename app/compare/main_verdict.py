@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sqlmodel import Session
 
 from app.compare.scatter import Scatters, median_of
-from app.compare.soundness import unsound_by_run
+from app.compare.soundness import distinct_reasons, unsound_by_run
 from app.metrics import TRIPLE, metrics, preferred
 from app.metrics.base import Source
 from app.models import Run
@@ -79,8 +79,8 @@ def main_verdicts(session: Session, pairs: Collection[tuple[Judged, Judged]]) ->
             if pair := _same_source(values, (base, other), key):
                 results[key] = _results(scatters, (base, other), key, pair)
                 compared[key] = Values(pair[0].source, pair[0].value, pair[1].value)
-        reasons = dict.fromkeys(reason for run in (base, other) for reason in unsound.get(run.public_id, ()))
-        verdict = conclude(results, tuple(reasons), same_within(session))
+        reasons = distinct_reasons(reason for run in (base, other) for reason in unsound.get(run.public_id, ()))
+        verdict = conclude(results, reasons, same_within(session))
         verdicts[base.run_id, other.run_id] = replace(verdict, values=compared)
     return verdicts
 
