@@ -15,7 +15,7 @@ from app.errors import BadInput
 from app.i18n import _
 from app.metrics import FLAGS, Measured, metrics
 from app.metrics.token_counts import token_counts_of
-from app.models import ENDED_STATES, Machine, Model, Run, Server
+from app.models import ENDED_STATES, Config, Machine, Model, Run, Server
 from app.roof import PointRoof, RunRoof, Unknown, context_of, insight, limits_of_run, run_roof, with_ceiling
 from app.samples import Point, Sample
 from app.store import devices, hardware, measurements, runs, samples
@@ -85,7 +85,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         standing=standing(session, public_id),
         metrics=metrics(),
         reasons=[_(reason) for reason in REASONS],
-        again=_again(run, server),
+        again=_again(run, server, config),
         most_runs=runs.MOST_RUNS,
         counted=counted_panel(run.evidence.get("server", []), taken),
         checks=run.evidence.get("checks", []),
@@ -126,9 +126,14 @@ def _with_sensors(sample: Sample, at_point: Sequence[Sample]) -> Sample:
     return next(together, sample) if sample.point.concurrency > 1 else sample
 
 
-def _again(run: Run, server: Server) -> dict[str, str]:
+def _again(run: Run, server: Server, config: Config | None) -> dict[str, str]:
     """What the form needs to ask for the same run: only what is there."""
     plan = {key: run.plan.get(key) for key in ("repetitions", "warmups", "model")}
+    offered = [model.get("id") for model in server.facts.get("models", ())]
+    if plan["model"] is None and config is not None and len(offered) > 1:
+        # of several models, another one may have come first since
+        measured = config.settings.get("model_id")
+        plan["model"] = measured if measured in offered else None
     asked = {"server": server.slug, "suite": run.suite_key, **plan}
     return {key: str(value) for key, value in asked.items() if value is not None}
 
