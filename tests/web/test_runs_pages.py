@@ -1,5 +1,6 @@
 import re
 from html import unescape
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -185,7 +186,7 @@ def test_running_again_measures_the_same_of_several_models(
         servers.remember(session, server.id, facts={"models": [{"id": each} for each in offered]})
         snapshot = Snapshot("llama.cpp", None, "b", None, {"model_id": "org/b"})
         config = configs.freeze(session, server.id, snapshot, {}, "")
-        fields = {"server_id": server.id, "config_id": config.id, "plan": {"model": None}}
+        fields: dict[str, Any] = {"server_id": server.id, "config_id": config.id, "plan": {"model": None}}
     page = client.get(f"/runs/{add_run(database, [made_sample(0, Point(512, 16), 100, 50)], **fields)}").text
     (form,) = re.findall(r'<form class="again" method="post" action="/runs">(.*?)</form>', page, re.DOTALL)
     assert dict(re.findall(r'name="(\w+)"[^>]* value="([^"]*)"', form)).get("model") == model
