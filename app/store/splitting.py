@@ -48,15 +48,18 @@ def _split(session: Session, config_id: int, ids: dict[int, str | None]) -> int:
     model = session.get_one(Model, config.model_id)
     frozen = snapshot_of(config, model)
     # the model with the most runs keeps the configuration, unless some of its runs may be of another one
-    *leaving, most = sorted(counts, key=lambda identifier: (counts[identifier], identifier))
-    for identifier in [*leaving, most] if None in ids.values() else leaving:
-        others = [other for other in counts if other != identifier]
+    *_leaving, most = ordered = sorted(counts, key=lambda identifier: (counts[identifier], identifier))
+    moved = 0
+    for identifier in ordered:
+        may_stay = identifier == most and None not in ids.values()
+        others = [] if may_stay else [other for other in counts if other != identifier]
         named = configs.with_model_id(frozen, identifier)
         own = configs.freeze(session, config.server_id, named, model.geometry, model.source, others)
-        _move(session, [run_id for run_id, of_run in ids.items() if of_run == identifier], own)
-    if None not in ids.values():
-        configs.freeze(session, config.server_id, configs.with_model_id(frozen, most), model.geometry, model.source)
-    return sum(counts.values()) - (0 if None in ids.values() else counts[most])
+        if own.id != config_id:
+            run_ids = [run_id for run_id, of_run in ids.items() if of_run == identifier]
+            _move(session, run_ids, own)
+            moved += len(run_ids)
+    return moved
 
 
 def _move(session: Session, run_ids: Sequence[int], config: Config) -> None:

@@ -86,3 +86,13 @@ def test_the_model_with_most_runs_keeps_the_configuration(database: Database) ->
         assert frozen(CPU).id != config.id
         runs = session.exec(select(Run.config_id).order_by(col(Run.id))).all()
         assert runs == [config.id, frozen(CPU).id, config.id]
+
+
+@on_both
+def test_runs_join_the_configuration_that_their_model_has_by_now(database: Database) -> None:
+    with database.write() as session:
+        old_config(session, [(GPU, GPU), (CPU, CPU), (GPU, GPU)])
+        newer = configs.freeze(session, 1, configs.with_model_id(OLD, GPU), {}, "openai", [CPU])
+        assert split_models(session) == 3
+        runs = session.exec(select(Run.config_id).order_by(col(Run.id))).all()
+        assert runs[0] == runs[2] == newer.id != runs[1]
