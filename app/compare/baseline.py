@@ -7,6 +7,7 @@ from typing import Any
 from sqlmodel import Session
 
 from app.compare.main_verdict import Judged, MainVerdict, Values, main_verdicts
+from app.configuration import Snapshot, model_names
 from app.i18n import _
 from app.stats.runs import RunScatter
 from app.stats.verdict import Ratio, Verdict
@@ -69,7 +70,18 @@ def _refusal(run: Side, base: Side) -> str:
         return _("The baseline is hidden from statistics.")
     if run.suite_sha256 != base.suite_sha256:
         return _("The suite was changed since the baseline: its prompt or its lengths are others now.")
+    if _is_another_model(run, base):
+        return _("The baseline is of another model of that name, {model}.", model=base.model_id)
     return ""
+
+
+def _is_another_model(run: Side, base: Side) -> bool:
+    """By what one server calls the two; another server may call the same model otherwise."""
+    if run.server_id != base.server_id or None in (run.model_id, base.model_id):
+        return False
+    sides = [Snapshot("", None, side.model, side.quantization, {"model_id": side.model_id}) for side in (run, base)]
+    name, base_name = model_names(sides)
+    return name != base_name
 
 
 def _judged(side: Side) -> Judged:

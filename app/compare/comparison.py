@@ -22,6 +22,8 @@ from app.compare.result import (
     Subject,
 )
 from app.compare.scatter import Scatters
+from app.compare.soundness import distinct_reasons
+from app.configuration import model_names
 from app.errors import BadInput
 from app.i18n import _, enumerated
 from app.metrics import TRIPLE, Measured, belongs, clock, is_usable, metrics, preferred, values_of
@@ -32,6 +34,7 @@ from app.models import StatedGeometry
 from app.roof import Placement, resolve_placement, roofs
 from app.samples import Point, Sample
 from app.stats.verdict import Ratio, Result, Verdict
+from app.store.continuation import snapshot_of
 from app.store.hardware import Hardware, as_known, gpu_share_of
 from app.store.machines import MachineDevice, devices
 from app.store.models import all_stated, best
@@ -68,7 +71,10 @@ def compare(
     points = tuple(tables.at(point, keys, extra_keys) for point in _points(subjects))
     main_table = next((table for table in points if table.point == main), None)
     return Comparison(
-        subjects=tuple(_subject(letter, subject) for letter, subject in zip(LETTERS, subjects, strict=False)),
+        subjects=tuple(
+            _subject(letter, subject, title)
+            for letter, subject, title in zip(LETTERS, subjects, _titles(subjects), strict=False)
+        ),
         differences=differing,
         pairs=tuple(
             Pair(
@@ -117,13 +123,32 @@ def _reasons_not_comparable(subjects: Sequence[SubjectData]) -> list[str]:
     ]
 
 
-def _subject(letter: str, subject: SubjectData) -> Subject:
+def _titles(subjects: Sequence[SubjectData]) -> list[str]:
+    """Model and quantization: the whole id of a model where two of a server share the name."""
+    snapshots = {
+        place: snapshot_of(side.config, side.model)
+        for place, side in enumerate(subject.circumstances for subject in subjects)
+        if side.config and side.model
+    }
+    is_one_server = len({subject.circumstances.server.id for subject in subjects}) == 1
+    names = model_names(list(snapshots.values())) if is_one_server else [each.model for each in snapshots.values()]
+    titles = {
+        place: replace(snapshot, model=name).model_title
+        for (place, snapshot), name in zip(snapshots.items(), names, strict=True)
+    }
+    return [
+        titles.get(place) or _("Run {public_id}", public_id=subject.circumstances.run.public_id)
+        for place, subject in enumerate(subjects)
+    ]
+
+
+def _subject(letter: str, subject: SubjectData, title: str) -> Subject:
     run, machine, server, config, model = subject.circumstances
     return Subject(
         letter=letter,
         key=subject.reference.key,
         public_id=run.public_id,
-        title=model.title if model else _("Run {public_id}", public_id=run.public_id),
+        title=title,
         unit=subject.unit,
         data_source=subject.data_source,
         runs=subject.runs,
@@ -186,7 +211,7 @@ class _Tables:
         return self._verdicts.get(place)
 
     def unsound(self, place: int) -> tuple[str, ...]:
-        return tuple(dict.fromkeys([*self._subjects[0].unsound, *self._subjects[place].unsound]))
+        return distinct_reasons([*self._subjects[0].unsound, *self._subjects[place].unsound])
 
     def at(self, point: Point, keys: Sequence[str], extra_keys: Sequence[str]) -> PointRows:
         why = self._why_not(point)

@@ -8,7 +8,7 @@ from sqlmodel import Session
 
 from app.compare.comparable import why_not_at_all, why_not_of_lengths
 from app.compare.scatter import Scatters, median_of
-from app.compare.soundness import unsound_by_run
+from app.compare.soundness import distinct_reasons, unsound_by_run
 from app.i18n import _
 from app.metrics import TRIPLE, metrics, preferred
 from app.metrics.base import Source
@@ -93,8 +93,8 @@ def main_verdicts(session: Session, pairs: Collection[tuple[Judged, Judged]]) ->
             if pair := _same_source(values, (base, other), point, key):
                 results[key] = _results(scatters, (base, other), key, pair)
                 compared[key] = Values(pair[0].source, pair[0].value, pair[1].value)
-        reasons = dict.fromkeys(reason for run in (base, other) for reason in unsound.get(run.public_id, ()))
-        verdict = conclude(results, tuple(reasons), same_within(session))
+        reasons = distinct_reasons(reason for run in (base, other) for reason in unsound.get(run.public_id, ()))
+        verdict = conclude(results, reasons, same_within(session))
         reason = "" if verdict.verdict else why_not or _("Both have no figures that could be compared.")
         verdicts[base.run_id, other.run_id] = replace(verdict, values=compared, reason=reason)
     return verdicts

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sqlmodel import Session
 
 from app.compare.comparable import is_same_hardware, why_not_alone
-from app.compare.soundness import unsound_by_run
+from app.compare.soundness import distinct_reasons, unsound_by_run
 from app.i18n import _, noun
 from app.metrics import NULL_REASONS, Measured
 from app.metrics.base import Source
@@ -156,7 +156,7 @@ def _subject(
         tuple(run.public_id for run in runs),
         _data_source(reference, len(runs)),
         reason,
-        tuple(dict.fromkeys(text for run in runs for text in unsound.get(run.public_id, ()))),
+        distinct_reasons(text for run in runs for text in unsound.get(run.public_id, ())),
         measured_samples,
         figures,
     )

@@ -8,7 +8,8 @@ The reasons are clauses such as "this machine was busy before the run (53 %)", f
 them.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlmodel import Session
@@ -52,6 +53,18 @@ def unsound_by_run(session: Session, public_ids: Collection[str]) -> dict[str, t
         for public_id, row in unsound_evidence(session, public_ids, TRIPLE).items()
     }
     return {public_id: texts for public_id, texts in reasons.items() if texts}
+
+
+def distinct_reasons(reasons: Iterable[str]) -> tuple[str, ...]:
+    """Of several runs' reasons, each once: of those that differ only in their figures, the first.
+
+    >>> distinct_reasons(["it was busy (98 %)", "it was busy (53 %)", "it swapped"])
+    ('it was busy (98 %)', 'it swapped')
+    """
+    by_words: dict[str, str] = {}
+    for reason in reasons:
+        by_words.setdefault(re.sub(r"\d+", "", reason), reason)
+    return tuple(by_words.values())
 
 
 def disturbances(evidence: Mapping[str, Any]) -> Sequence[Disturbance]:

@@ -26,6 +26,7 @@ from app.runner.work import work
 from app.secrets import Secrets
 from app.settings import Settings
 from app.store import measurements, runs, servers, suites
+from app.store.splitting import split_models
 
 __all__ = ["Listener", "Progress", "Runner", "facts_json"]
 
@@ -195,6 +196,9 @@ class Runner:
 
         Returns whether there may be more. Each run is tried once; one that cannot be computed keeps what it has.
         """
+        if self._recomputed is None:
+            with self._database.write() as session:
+                split_models(session)
         with self._database.read() as session:
             run_ids = measurements.outdated(session, OUTDATED_AT_ONCE, before=self._recomputed)
         for run_id in run_ids:

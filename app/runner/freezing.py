@@ -15,6 +15,7 @@ from app.runner import evidence, load_log
 from app.runner.facts import contradictions, facts_json, geometry, namesakes, snapshot
 from app.runner.measuring import Measuring
 from app.store import configs, hardware, runs, servers
+from app.store.splitting import split_models
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +83,7 @@ class Freezing:
         frozen = snapshot(m.server, facts, self._model)
 
         def store(session: Any) -> None:
+            split_models(session, m.run.server_id)
             alike = namesakes(self._facts, self._model)
             config = configs.freeze(session, m.run.server_id, frozen, shape, m.server.engine, alike)
             runs.beat(session, m.run_id, config_id=config.id)

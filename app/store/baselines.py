@@ -105,13 +105,18 @@ class Side(NamedTuple):
     is_compared: bool
     """Finished and not hidden."""
     started_at: datetime | None
+    server_id: int
+    model: str
+    quantization: str
+    model_id: str | None
+    """By which the server tells it from others; None where that was not recorded."""
 
 
 def beside_baselines(session: Session, public_ids: Collection[str]) -> list[tuple[Side, Side]]:
     """Those of some runs for which a baseline is pinned: each, and its baseline."""
-    pinned = aliased(Run)
+    pinned, pinned_config, pinned_model = aliased(Run), aliased(Config), aliased(Model)
     query = (
-        select(*_side(Run), *_side(pinned))
+        select(*_side(Run, Config, Model), *_side(pinned, pinned_config, pinned_model))
         .join(Config, col(Config.id) == col(Run.config_id))
         .join(Model, col(Model.id) == col(Config.model_id))
         .join(
@@ -121,13 +126,15 @@ def beside_baselines(session: Session, public_ids: Collection[str]) -> list[tupl
             & (col(Baseline.suite_key) == col(Run.suite_key)),
         )
         .join(pinned, col(pinned.id) == col(Baseline.run_id))
+        .join(pinned_config, col(pinned_config.id) == col(pinned.config_id))
+        .join(pinned_model, col(pinned_model.id) == col(pinned_config.model_id))
         .where(col(Run.public_id).in_(public_ids))
     )
     width = len(Side._fields)
     return [(Side(*row[:width]), Side(*row[width:])) for row in session.execute(query)]
 
 
-def _side(table: Any) -> list[Any]:
+def _side(table: Any, config: Any, model: Any) -> list[Any]:
     return [
         table.id,
         table.public_id,
@@ -137,4 +144,8 @@ def _side(table: Any) -> list[Any]:
         table.main_point_key,
         (col(table.status) == "done") & col(table.hidden_at).is_(None),
         table.started_at,
+        table.server_id,
+        model.name,
+        model.quantization,
+        config.settings["model_id"].as_string(),
     ]

@@ -51,6 +51,10 @@ def freeze(
     return found
 
 
+def with_model_id(snapshot: Snapshot, identifier: str) -> Snapshot:
+    return replace(snapshot, settings=dict(sorted({**snapshot.settings, "model_id": identifier}.items())))
+
+
 def _learn(session: Session, config: Config, snapshot: Snapshot, geometry: Mapping[str, Any], source: str) -> None:
     """What was unknown when the configuration was frozen, or read without account of its keys, and what the model is
     called today: the configuration stays what it is, and so does its fingerprint."""

@@ -7,7 +7,7 @@ from sqlmodel import Session
 
 from app.compare import Comparison
 from app.compare.words import runs_to_settle
-from app.models import Run, Server
+from app.models import Config, Run, Server
 from app.stats.verdict import Verdict
 from app.store.runs import MOST_RUNS, circumstances_of, newest_configs
 
@@ -23,9 +23,14 @@ class Again(NamedTuple):
     """The server still had this configuration when it was measured last: otherwise it measures something else."""
 
 
-def again_fields(run: Run, server: Server) -> dict[str, str]:
+def again_fields(run: Run, server: Server, config: Config | None) -> dict[str, str]:
     """What the form needs to ask for the same run: only what is there."""
     plan = {key: run.plan.get(key) for key in ("repetitions", "warmups", "model")}
+    offered = [model.get("id") for model in server.facts.get("models", ())]
+    if plan["model"] is None and config is not None and len(offered) > 1:
+        # of several models, another one may have come first since
+        measured = config.settings.get("model_id")
+        plan["model"] = measured if measured in offered else None
     asked = {"server": server.slug, "suite": run.suite_key, **plan}
     return {key: str(value) for key, value in asked.items() if value is not None}
 
@@ -44,13 +49,14 @@ def settling_runs(session: Session, found: Comparison) -> dict[int, list[Again]]
     for place, of_sides in counts.items():
         seen = set()
         for side, runs in of_sides.items():
-            run, _machine, server, _config, model = circumstances[found.subjects[side].public_id]
+            run, _machine, server, config, model = circumstances[found.subjects[side].public_id]
             what = (server.id, run.config_id, run.suite_sha256)
             if server.archived_at is None and what not in seen:
                 seen.add(what)
                 chosen = model.id if model and run.plan.get("model") else None  # a server of several loads it anew
                 is_current = newest.get((run.server_id, chosen)) == run.config_id
-                again = Again(found.subjects[side].letter, again_fields(run, server), min(runs, MOST_RUNS), is_current)
+                fields = again_fields(run, server, config)
+                again = Again(found.subjects[side].letter, fields, min(runs, MOST_RUNS), is_current)
                 settling.setdefault(place, []).append(again)
     return settling
 

@@ -94,6 +94,30 @@ def test_a_baseline_that_cannot_be_compared_says_why(
     assert reason in found.reason
 
 
+@pytest.mark.parametrize(
+    ("pinned", "later", "is_another"),
+    [
+        ({"model_id": "gpu0/Qwen3-8B"}, {"model_id": "cpu/Qwen3-8B"}, True),
+        ({"model_id": "Qwen3-8B:fast"}, {"model_id": "Qwen3-8B:free"}, True),
+        ({"model_id": "gpu0/Qwen3-8B"}, {"model_id": "gpu0/Qwen3-8B", "context": 8192}, False),
+        ({"model_id": "m", "model_digest": "a"}, {"model_id": "m", "model_digest": "b"}, False),
+        ({}, {"model_id": "gpu0/Qwen3-8B", "context": 8192}, False),  # nobody knows
+        ({"model_id": "/old/Qwen3-8B.gguf"}, {"model_id": "/new/Qwen3-8B.gguf"}, False),
+    ],
+)
+def test_a_baseline_of_a_namesake_gives_no_verdict(
+    database: Database, pinned: dict[str, Any], later: dict[str, Any], is_another: bool
+) -> None:
+    first, second = place(database, *(replace(Q8, settings={**Q8.settings, **more}) for more in (pinned, later)))
+    pin(database, run(database, first, taken(500, 50)))
+    public_id = run(database, second, taken(500, 90), hours=1)
+    with database.read() as session:
+        found = standing(session, public_id)
+    assert found is not None
+    assert ("another model of that name" in found.reason) == is_another
+    assert (found.verdict is None) == is_another
+
+
 @pytest.mark.parametrize("fields", [{"status": "failed"}, {"hidden_at": now()}, {"suite_key": "lengths"}])
 def test_runs_that_have_none(database: Database, history: list[str], fields: dict[str, Any]) -> None:
     change(database, history[3], **fields)

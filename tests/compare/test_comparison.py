@@ -491,3 +491,16 @@ def test_eight_of_them_take_few_queries(database: Database, prefix: str) -> None
         }
     names = ids[-8:] if not prefix else [f"config:{public_id}" for public_id in by_config.values()]
     assert statements(database, lambda session: compare(session, names, {})) <= 13
+
+
+@pytest.mark.parametrize(
+    ("ids", "titles"),
+    [
+        (["gpu0/Qwen3-8B", "cpu/Qwen3-8B"], ["gpu0/Qwen3-8B Q8_0", "cpu/Qwen3-8B Q8_0"]),
+        (["Qwen3-8B", "Qwen3-8B"], ["Qwen3-8B Q8_0", "Qwen3-8B Q8_0"]),
+    ],
+)
+def test_namesakes_have_their_whole_ids_as_titles(database: Database, ids: list[str], titles: list[str]) -> None:
+    snapshots = [replace(Q8, settings={"context": 4096 * place, "model_id": each}) for place, each in enumerate(ids)]
+    runs = [run(database, config, taken(500, 50)) for config in place(database, *snapshots)]
+    assert [subject.title for subject in compared(database, *runs).subjects] == titles

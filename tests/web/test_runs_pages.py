@@ -1,12 +1,14 @@
 import re
 from html import unescape
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
+from app.configuration import Snapshot
 from app.db import Database
 from app.samples import Point
-from app.store import annotations, listing, runs, servers
+from app.store import annotations, configs, listing, runs, servers
 from app.store.run_filter import RunFilter
 from tests.seed import made_sample, seed
 from tests.web.notebook import add_run, listed
@@ -169,6 +171,25 @@ def test_running_again_takes_the_number_of_runs(client: TestClient, database: Da
         queued, _ = listing.list_runs(session, RunFilter(status="queued"))
         plans = [runs.run(session, row.public_id).plan for row in queued]
     assert [(each["repetitions"], each["warmups"]) for each in plans] == [(7, 2)] * 3
+
+
+@pytest.mark.parametrize(
+    ("offered", "model"), [(["org/a", "org/b"], "org/b"), (["org/b"], None), (["org/a", "org/c"], None)]
+)
+def test_running_again_measures_the_same_of_several_models(
+    client: TestClient, database: Database, seeded: list[str], offered: list[str], model: str | None
+) -> None:
+    """Though nobody named it: another one may be loaded by now. One model that was replaced is measured as it is."""
+    with database.write() as session:
+        server = servers.list_servers(session)[0]
+        assert server.id is not None
+        servers.remember(session, server.id, facts={"models": [{"id": each} for each in offered]})
+        snapshot = Snapshot("llama.cpp", None, "b", None, {"model_id": "org/b"})
+        config = configs.freeze(session, server.id, snapshot, {}, "")
+        fields: dict[str, Any] = {"server_id": server.id, "config_id": config.id, "plan": {"model": None}}
+    page = client.get(f"/runs/{add_run(database, [made_sample(0, Point(512, 16), 100, 50)], **fields)}").text
+    (form,) = re.findall(r'<form class="again" method="post" action="/runs">(.*?)</form>', page, re.DOTALL)
+    assert dict(re.findall(r'name="(\w+)"[^>]* value="([^"]*)"', form)).get("model") == model
 
 
 def test_tiles_compare_runs_of_one_suite_only(client: TestClient, database: Database, seeded: list[str]) -> None:

@@ -87,7 +87,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         standing=standing(session, public_id),
         metrics=metrics(),
         reasons=[_(reason) for reason in REASONS],
-        again=again_fields(run, server),
+        again=again_fields(run, server, config),
         most_runs=runs.MOST_RUNS,
         counted=counted_panel(run.evidence.get("server", []), taken),
         checks=run.evidence.get("checks", []),
