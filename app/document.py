@@ -8,8 +8,7 @@ from typing import Any
 from sqlmodel import Session
 
 from app.compare import baseline
-from app.compare.main_verdict import against
-from app.compare.soundness import unsound_by_run
+from app.compare.main_verdict import MainVerdict
 from app.counted import Counted
 from app.metrics import Measured, metrics
 from app.metrics.beside import beside, disagreement
@@ -39,6 +38,7 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
     from app import engines  # loads every engine: not at start
 
     before = previous(session, run, engines.titles())
+    verdicts = baseline.verdicts_of_run(session, run, before.run if before else None)
     return {
         "schema": RUN_SCHEMA,
         "run": {
@@ -57,15 +57,15 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
             "server": {"slug": server.slug, "name": server.name},
             "config": _config(config, model),
             "changes": list(before.changes) if before else None,
-            "previous": _previous(session, run, before),
+            "previous": _previous(before, verdicts.previous),
             "samples_done": run.samples_done,
             "samples_planned": run.samples_planned,
             "warnings": run.evidence.get("warnings", []),
-            "unsound": unsound_by_run(session, [public_id]).get(public_id, ()),
+            "unsound": list(verdicts.unsound),
             "server_counted": _counted(run.evidence.get("server", []), taken),
             "error": run.error,
         },
-        "baseline": baseline.to_json(baseline.standing(session, public_id)),
+        "baseline": baseline.to_json(verdicts.standing),
         "points": _points(run, config, measured, roof, taken),
         "serving": _serving(taken),
         "samples": [_sample(sample) for sample in taken],
@@ -143,18 +143,17 @@ def _config(config: Config | None, model: Model | None) -> dict[str, Any] | None
     }
 
 
-def _previous(session: Session, run: Run, before: Previous | None) -> dict[str, Any] | None:
+def _previous(before: Previous | None, main: MainVerdict | None) -> dict[str, Any] | None:
     """The newest run of the server's previous configuration with the same suite, and this run against it."""
-    if before is None or before.run is None:
+    if before is None or main is None:
         return None
-    main = against(session, before.run, run)
     return {
         "id": before.public_id,
         "verdict": main.verdict,
         "reason": main.reason,
         "ratios": {key: asdict(ratio) for key, ratio in main.ratios.items()},
         "values": {key: values._asdict() for key, values in main.values.items()},
-        "unsound": main.unsound,
+        "unsound": list(main.unsound),
         "scatters": {key: asdict(scatter) for key, scatter in main.scatters.items()},
     }
 

@@ -2,13 +2,16 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlmodel import Session
 
+from app.compare.comparable import why_not_at_all
 from app.compare.main_verdict import Judged, MainVerdict, Values, main_verdicts
+from app.compare.soundness import unsound_by_run
 from app.configuration import Snapshot, model_names
 from app.i18n import _
+from app.models import Run
 from app.stats.runs import RunScatter
 from app.stats.verdict import Ratio, Verdict
 from app.store.baselines import Side, beside_baselines
@@ -39,16 +42,54 @@ class Standing:
 def standings(session: Session, public_ids: Collection[str]) -> dict[str, Standing]:
     """Of runs, by public id. Missing are those without a baseline, those that did not finish, and those from before
     the baseline was measured: a baseline is for what comes after it. A handful of queries, however many runs."""
-    pairs = [(run, base) for run, base in beside_baselines(session, public_ids) if _is_compared(run, base)]
-    compared = [
-        (_judged(base), _judged(run)) for run, base in pairs if run.run_id != base.run_id and not _refusal(run, base)
-    ]
-    verdicts = main_verdicts(session, compared)
+    pairs = _with_baseline(session, public_ids)
+    compared = _comparable(pairs)
+    unsound = unsound_by_run(session, {side.public_id for pair in compared for side in pair}) if compared else {}
+    verdicts = main_verdicts(session, compared, unsound)
     return {run.public_id: _standing(run, base, verdicts) for run, base in pairs}
 
 
 def standing(session: Session, public_id: str) -> Standing | None:
     return standings(session, [public_id]).get(public_id)
+
+
+class RunVerdicts(NamedTuple):
+    """All that is concluded about one run."""
+
+    standing: Standing | None
+    """Beside its baseline; None without one."""
+    previous: MainVerdict | None
+    """Against the run before its configuration changed; None without one."""
+    unsound: tuple[str, ...]
+    """What disturbed the run."""
+
+
+def verdicts_of_run(session: Session, run: Run, before: Run | None) -> RunVerdicts:
+    """`before`: the newest run of the previous configuration with the same suite, if there is one."""
+    pairs = _with_baseline(session, [run.public_id])
+    compared = _comparable(pairs)
+    why_not = why_not_at_all(before, run) if before else ""
+    if before and not why_not:
+        compared.append((Judged.of(before), Judged.of(run)))
+    unsound = unsound_by_run(session, {run.public_id, *(side.public_id for pair in compared for side in pair)})
+    verdicts = main_verdicts(session, compared, unsound)
+    previous = None
+    if before:
+        assert before.id is not None
+        assert run.id is not None
+        previous = MainVerdict(None, {}, reason=why_not) if why_not else verdicts[before.id, run.id]
+    standings_of_run = [_standing(side, base, verdicts) for side, base in pairs]
+    return RunVerdicts(next(iter(standings_of_run), None), previous, unsound.get(run.public_id, ()))
+
+
+def _with_baseline(session: Session, public_ids: Collection[str]) -> list[tuple[Side, Side]]:
+    return [(run, base) for run, base in beside_baselines(session, public_ids) if _is_compared(run, base)]
+
+
+def _comparable(pairs: Collection[tuple[Side, Side]]) -> list[tuple[Judged, Judged]]:
+    return [
+        (_judged(base), _judged(run)) for run, base in pairs if run.run_id != base.run_id and not _refusal(run, base)
+    ]
 
 
 def to_json(standing: Standing | None) -> dict[str, Any] | None:

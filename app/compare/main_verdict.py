@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from sqlmodel import Session
 
-from app.compare.comparable import why_not_at_all, why_not_of_lengths
+from app.compare.comparable import why_not_of_lengths
 from app.compare.scatter import Scatters, median_of
-from app.compare.soundness import distinct_reasons, unsound_by_run
+from app.compare.soundness import distinct_reasons
 from app.i18n import _
 from app.metrics import TRIPLE, metrics, preferred
 from app.metrics.base import Source
@@ -17,7 +17,7 @@ from app.samples import Point
 from app.stats.runs import RunMedian, RunScatter
 from app.stats.verdict import SAME_WITHIN, Ratio, Result, Verdict, judge, overall
 from app.store.measurements import measured_points
-from app.store.run_history import PastValue, Series, past_values
+from app.store.run_history import PastValue, Series
 from app.store.token_counts import answer_lengths
 
 
@@ -67,22 +67,20 @@ def same_within(session: Session) -> float:
     return share
 
 
-def main_verdicts(session: Session, pairs: Collection[tuple[Judged, Judged]]) -> dict[tuple[int, int], MainVerdict]:
+def main_verdicts(
+    session: Session, pairs: Collection[tuple[Judged, Judged]], unsound: Mapping[str, tuple[str, ...]]
+) -> dict[tuple[int, int], MainVerdict]:
     """Of pairs of base and other whose runs may be compared, by their run ids: the same verdicts as `compare` has. A
-    handful of queries, however many pairs."""
+    handful of queries, however many pairs. `unsound`: what disturbed these runs, by their public ids."""
     if not pairs:
         return {}
     runs = {run for pair in pairs for run in pair}
     run_ids = frozenset(run.run_id for run in runs)
     points = _common_points(session, pairs)
     at_points = frozenset(filter(None, points.values()))
-    unsound = unsound_by_run(session, {run.public_id for run in runs})
-    scatters = Scatters(session, {run.series for run in runs}, TRIPLE, at_points)
+    scatters = Scatters(session, {run.series for run in runs}, TRIPLE, at_points, run_ids)
     lengths = answer_lengths(session, run_ids)
-    values = {
-        (value.run_id, value.point_key, value.metric, value.source): value
-        for value in past_values(session, run_ids, TRIPLE, at_points)
-    }
+    values = {(value.run_id, value.point_key, value.metric, value.source): value for value in scatters.values}
     verdicts = {}
     for base, other in pairs:
         point = points[base.run_id, other.run_id]
@@ -98,14 +96,6 @@ def main_verdicts(session: Session, pairs: Collection[tuple[Judged, Judged]]) ->
         reason = "" if verdict.verdict else why_not or _("Both have no figures that could be compared.")
         verdicts[base.run_id, other.run_id] = replace(verdict, values=compared, reason=reason)
     return verdicts
-
-
-def against(session: Session, base: Run, run: Run) -> MainVerdict:
-    """Of one pair."""
-    if reason := why_not_at_all(base, run):
-        return MainVerdict(None, {}, reason=reason)
-    pair = Judged.of(base), Judged.of(run)
-    return main_verdicts(session, [pair])[pair[0].run_id, pair[1].run_id]
 
 
 def _common_points(session: Session, pairs: Collection[tuple[Judged, Judged]]) -> dict[tuple[int, int], str]:

@@ -6,6 +6,7 @@ are left out, and a group is split where its level shifted: what happened there 
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 
 from sqlmodel import Session
@@ -17,27 +18,28 @@ from app.metrics.base import Source
 from app.samples import Point
 from app.stats.runs import RunMedian, RunScatter, run_median, run_scatter
 from app.store.run_history import PastValue, Series, past_runs, past_values
-from app.store.subjects import MOST
 
 Groups = Sequence[Sequence[int]]
 """Of run ids, each group in order of time."""
 
 
 class Scatters:
-    """The histories of some machines and suites, at some points."""
+    """The histories of some machines and suites, at some points; and beside them the values of `run_ids`."""
 
     def __init__(
-        self, session: Session, histories: Collection[Series], keys: Sequence[str], point_keys: Collection[str]
+        self,
+        session: Session,
+        histories: Collection[Series],
+        keys: Sequence[str],
+        point_keys: Collection[str],
+        run_ids: Collection[int] = (),
     ) -> None:
-        groups = dict(run_groups(session, frozenset(histories)))
-        # a machine whose only history are the runs that are compared borrows that of all others
-        short = {series._replace(machine_id=None) for series in histories if sum(map(len, groups[series])) <= MOST}
-        self._groups: Mapping[Series, Groups] = {**groups, **run_groups(session, frozenset(short))}
-        run_ids = frozenset(run_id for of_series in self._groups.values() for group in of_series for run_id in group)
-        self._medians: dict[tuple[str, str, Source], dict[int, RunMedian]] = {}
-        for value in past_values(session, run_ids, tuple(keys), frozenset(point_keys)):
-            medians = self._medians.setdefault((value.point_key, value.metric, value.source), {})
-            medians[value.run_id] = median_of(value)
+        self._session, self._keys, self._point_keys = session, tuple(keys), frozenset(point_keys)
+        self._histories = frozenset(histories)
+        self._groups = run_groups(session, self._histories)
+        values = self._values(self._groups, run_ids)
+        self._medians = _medians(values)
+        self.values = [value for value in values if value.run_id in frozenset(run_ids)]
 
     def of(
         self, series: Series, point: Point, key: str, source: Source, sides: Sequence[Mapping[int, RunMedian]]
@@ -48,28 +50,56 @@ class Scatters:
         A machine without a history borrows that of others where they are less steady than is assumed: that others are
         steadier says nothing about this one.
         """
-        medians = self._medians.get((point.key, key, source), {})
-        scatter = self._scatter(series, medians, key, sides)
-        if not scatter.runs and (elsewhere := series._replace(machine_id=None)) in self._groups:
-            borrowed = self._scatter(elsewhere, medians, key, sides)
+        at = (point.key, key, source)
+        scatter = _scatter(self._groups[series], self._medians.get(at, {}), key, sides)
+        if not scatter.runs:
+            groups, medians = self._elsewhere
+            everywhere = groups[series._replace(machine_id=None)]
+            borrowed = _scatter(everywhere, medians.get(at, {}), key, sides, is_elsewhere=True)
             if borrowed.between_variance > scatter.between_variance:
                 return borrowed
         return scatter
 
-    def _scatter(
-        self, series: Series, medians: Mapping[int, RunMedian], key: str, sides: Sequence[Mapping[int, RunMedian]]
-    ) -> RunScatter:
-        compared = {run_id for side in sides for run_id in side}
-        groups = [
-            [medians[run_id] for run_id in group if run_id in medians and run_id not in compared]
-            for group in self._groups[series]
-        ]
-        return run_scatter(
-            [*groups, *(list(side.values()) for side in sides)],
-            metrics()[key].assumed_run_deviation,
-            compared=[run for side in sides if len(side) == 1 for run in side.values()],
-            is_elsewhere=series.machine_id is None,
-        )
+    @cached_property
+    def _elsewhere(self) -> tuple[Mapping[Series, Groups], "Medians"]:
+        """The histories of the same suites on all machines: asked only where one of these has none."""
+        groups = run_groups(self._session, frozenset(series._replace(machine_id=None) for series in self._histories))
+        return groups, _medians(self._values(groups))
+
+    def _values(self, groups: Mapping[Series, Groups], run_ids: Collection[int] = ()) -> list[PastValue]:
+        grouped = {run_id for of_series in groups.values() for group in of_series for run_id in group}
+        return past_values(self._session, frozenset(grouped.union(run_ids)), self._keys, self._point_keys)
+
+
+Medians = Mapping[tuple[str, str, Source], Mapping[int, RunMedian]]
+"""By key of the point, metric and source; then by run."""
+
+
+def _medians(values: Sequence[PastValue]) -> Medians:
+    medians: dict[tuple[str, str, Source], dict[int, RunMedian]] = {}
+    for value in values:
+        medians.setdefault((value.point_key, value.metric, value.source), {})[value.run_id] = median_of(value)
+    return medians
+
+
+def _scatter(
+    history: Groups,
+    medians: Mapping[int, RunMedian],
+    key: str,
+    sides: Sequence[Mapping[int, RunMedian]],
+    *,
+    is_elsewhere: bool = False,
+) -> RunScatter:
+    compared = {run_id for side in sides for run_id in side}
+    groups = [
+        [medians[run_id] for run_id in group if run_id in medians and run_id not in compared] for group in history
+    ]
+    return run_scatter(
+        [*groups, *(list(side.values()) for side in sides)],
+        metrics()[key].assumed_run_deviation,
+        compared=[run for side in sides if len(side) == 1 for run in side.values()],
+        is_elsewhere=is_elsewhere,
+    )
 
 
 def median_of(value: PastValue) -> RunMedian:

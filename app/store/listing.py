@@ -135,19 +135,23 @@ def count_runs(session: Session, where: RunFilter) -> int:
     return count
 
 
+@kept(1)
+def _newest_per_config(session: Session) -> list[int]:
+    newest = (
+        select(func.max(Run.id))
+        .where(Run.status == "done", col(Run.config_id).is_not(None), COUNTS)
+        .group_by(col(Run.config_id), col(Run.suite_key))
+    )
+    return list(session.execute(newest).scalars().all())
+
+
 @kept(4)
 def latest_per_config(session: Session, where: RunFilter | None = None, archived: bool | None = None) -> list[Row]:
     """The newest run of each configuration and suite that is done and counts, newest first.
 
     `archived` takes only those of archived servers, or leaves them out; None takes all.
     """
-    newest = (
-        select(func.max(Run.id))
-        .where(Run.status == "done", col(Run.config_id).is_not(None), COUNTS)
-        .group_by(col(Run.config_id), col(Run.suite_key))
-    )
-    newest_ids = session.execute(newest).scalars().all()
-    query = _select_rows().where(*conditions(where or RunFilter()), col(Run.id).in_(newest_ids))
+    query = _select_rows().where(*conditions(where or RunFilter()), col(Run.id).in_(_newest_per_config(session)))
     if archived is not None:
         is_archived = col(Server.archived_at).is_not(None) | col(Machine.archived_at).is_not(None)
         query = query.where(is_archived if archived else not_(is_archived))

@@ -8,7 +8,7 @@ from sqlmodel import select
 
 from app.cli.text import run_text
 from app.compare import standing, standings
-from app.compare.main_verdict import against
+from app.compare.baseline import verdicts_of_run
 from app.db import Database
 from app.document import run_document
 from app.errors import Conflict, NotFound
@@ -190,19 +190,27 @@ def test_deleting_its_run_ends_a_baseline(database: Database, history: list[str]
         assert standing(session, history[3]) is None
 
 
-def test_a_machine_without_a_history_borrows_that_of_others(database: Database) -> None:
+def test_a_machine_without_a_history_borrows_that_of_less_steady_ones(database: Database) -> None:
+    """That others are steadier than is assumed says nothing about this one."""
     (elsewhere,), (config,) = place(database, Q8, name="calm"), place(database, Q8)
     names = [run(database, config, taken(500, speed), hours=hour) for hour, speed in enumerate((50, 51))]
 
     def scatter() -> RunScatter:
         with database.read() as session:
             base, other = (session.exec(select(Run).where(Run.public_id == name)).one() for name in names)
-            return against(session, base, other).scatters["decode_tokens_per_s"]
+            previous = verdicts_of_run(session, other, base).previous
+            assert previous is not None
+            return previous.scatters["decode_tokens_per_s"]
 
     none = scatter()
     assert (none.runs, none.is_elsewhere, none.assumed_deviation) == (0, False, 0.02)
     assert none.repetition_variance is not None  # that of the compared runs
-    calm_history(database, elsewhere)
+    calm = calm_history(database, elsewhere)
+    assert scatter() == none
+    for name in calm:
+        change(database, name, hidden_at=now())
+    for hour, factor in enumerate((0.93, 1.06, 1.0, 0.95, 1.07, 0.94, 1.05, 1.01, 0.96, 1.04)):
+        run(database, elsewhere, taken(500 * factor, 50 / factor), hours=hour - 40)
     borrowed = scatter()
     assert (borrowed.runs, borrowed.configurations, borrowed.is_elsewhere) == (10, 1, True)
     calm_history(database, config, decode_tokens_per_s=40)

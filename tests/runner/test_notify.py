@@ -12,7 +12,7 @@ from app.errors import BadInput
 from app.runner import Runner, notify
 from app.settings import Settings
 from app.store import baselines
-from tests.compare.runs import place, taken
+from tests.compare.runs import calm_history, place, taken
 from tests.compare.runs import run as add_run
 from tests.ports import free_port
 from tests.replay import Replay, Script, case, serve
@@ -71,6 +71,7 @@ def test_a_run_that_is_worse_than_its_baseline_is_told(
     database: Database, settings: Settings, receiver: Replay
 ) -> None:
     q8, _ = place(database)
+    calm_history(database, q8)
     speeds = [(500, 50), (500, 50), (450, 55), (500, 42)]
     ids = [add_run(database, q8, taken(*each), hours=n) for n, each in enumerate(speeds)]
     with database.write() as session:

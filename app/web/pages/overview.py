@@ -30,6 +30,7 @@ def show_overview(request: Request, session: Reading) -> Response:
     with_decode = [row for row in comparable if row.decode.value is not None]
     with_ttft = [row for row in comparable if row.ttft.value is not None]
     roofs = config_roofs(session) if rows else {}
+    known_servers = servers.list_servers(session)
     from app.charts import sparkline  # loads the figures: not at start
 
     return render(
@@ -48,8 +49,8 @@ def show_overview(request: Request, session: Reading) -> Response:
         counts=counts,
         n_runs=sum(counts.values()),
         progresses=progress_now(session),
-        has_machine=bool(machines.list_machines(session)),
-        servers=servers.list_servers(session),
+        has_machine=bool(known_servers or machines.list_machines(session)),
+        servers=known_servers,
     )
 
 

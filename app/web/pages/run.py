@@ -9,9 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app import charts
-from app.compare import standing
-from app.compare.main_verdict import against
-from app.compare.soundness import unsound_by_run
+from app.compare.baseline import verdicts_of_run
 from app.errors import BadInput
 from app.i18n import _
 from app.metrics import FLAGS, Measured, metrics
@@ -53,6 +51,7 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
     top = roof.at(shown) if isinstance(roof, RunRoof) else None
     explained = insight(session, run, config, roof, top) if isinstance(roof, RunRoof) and config and top else None
     before = previous(session, run, engine_titles())
+    verdicts = verdicts_of_run(session, run, before.run if before else None)
     return render(
         request,
         "run.html",
@@ -83,15 +82,15 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         limits=limits_of_run(taken, shown, roof, run.evidence, config.engine if config else "") if shown else None,
         serving=serving_section(taken, request.query_params),
         previous=before,
-        against_previous=against(session, before.run, run) if before and before.run else None,
-        standing=standing(session, public_id),
+        against_previous=verdicts.previous,
+        standing=verdicts.standing,
         metrics=metrics(),
         reasons=[_(reason) for reason in REASONS],
         again=again_fields(run, server, config),
         most_runs=runs.MOST_RUNS,
         counted=counted_panel(run.evidence.get("server", []), taken),
         checks=run.evidence.get("checks", []),
-        unsound=unsound_by_run(session, [public_id]).get(public_id, ()),
+        unsound=verdicts.unsound,
         too_long=[(Point.from_key(each["point"]), each["reason"]) for each in run.evidence.get("left_out", [])],
     )
 
