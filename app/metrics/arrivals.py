@@ -22,8 +22,10 @@ UNCERTAINTY = 0.1
 """The relative error up to which a decode speed is known."""
 FEWEST = 4
 """Arrivals of several tokens each."""
-FEWEST_HELD = 16
-"""Tokens: fewer may come at once where several are made in one step, and end soon after they begin."""
+FEWEST_HELD = 8
+"""Tokens: fewer may come at once where several are made in one step."""
+FEWEST_IN_ONE_PIECE = 16
+"""Tokens: an answer of fewer ends so soon after it began that its end says when that was."""
 LONGEST_RELEASE_MS = 50.0
 RELEASE_SHARE = 0.2
 """Events too few to time that come within less than both are one answer cut up; the share is of the wait for them."""
@@ -156,7 +158,7 @@ def _by_bytes(groups: Sequence[Sequence[Event]], n: int) -> list[float]:
 def is_held_to_the_end(arrivals: Arrivals) -> bool:
     """Whether the whole answer was made before any of it arrived."""
     visible = arrivals.output_tokens - arrivals.unseen
-    if visible < FEWEST_HELD:
+    if visible < FEWEST_IN_ONE_PIECE:
         return False
     if arrivals.span_ms < clock.IMPOSSIBLE_GAP_MS * visible:
         return True
@@ -167,4 +169,4 @@ def is_held_to_the_end(arrivals: Arrivals) -> bool:
 def is_mostly_first(arrivals: Arrivals) -> bool:
     """Whether most of the answer came at the first moment."""
     visible = arrivals.output_tokens - arrivals.unseen
-    return arrivals.is_bundled and visible >= FEWEST_HELD and arrivals.first_tokens > visible / 2
+    return arrivals.is_bundled and visible >= FEWEST_IN_ONE_PIECE and arrivals.first_tokens > visible / 2

@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 
 from app.metrics import clock
-from app.metrics.arrivals import FEWEST_HELD
+from app.metrics.arrivals import FEWEST_IN_ONE_PIECE
 from app.metrics.base import Metric, Reading, null
 from app.metrics.decode import is_in_one_piece
 from app.samples import Event, Kind, Sample, Trace
@@ -35,7 +35,7 @@ def read_ttfa(sample: Sample) -> Sequence[Reading]:
 def _is_whole(answer: Sequence[Event], trace: Trace) -> bool:
     """Whether the answer came at one moment although it has several tokens, by its share of the text."""
     share = sum(event.size_bytes for event in answer) / (clock.visible_bytes(trace) or 1)
-    return answer[0].at_ms == answer[-1].at_ms and share * (trace.output_tokens or 0) >= FEWEST_HELD
+    return answer[0].at_ms == answer[-1].at_ms and share * (trace.output_tokens or 0) >= FEWEST_IN_ONE_PIECE
 
 
 def read_reused(sample: Sample) -> Sequence[Reading]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from app import bench, engines
 from app.bench import Prepared
+from app.configuration import Snapshot
 from app.engines.base import STATED_ENGINE, Engine, Facts, ModelFacts
 from app.errors import ServerProblem
 from app.http import ServerClient
@@ -78,9 +79,7 @@ class Freezing:
         self._is_frozen = True
         m = self._run
         shape, _ = geometry(m.server, self._model, self._document)
-        logged = load_log.settings_of_log(m.server.log_path, self._engine, self._model, m.server.settings, shape)
-        facts = replace(self._facts, settings={**logged, **self._facts.settings})
-        frozen = snapshot(m.server, facts, self._model)
+        frozen = self._snapshot(shape)
 
         def store(session: Any) -> None:
             split_models(session, m.run.server_id)
@@ -107,9 +106,15 @@ class Freezing:
     def _is_elsewhere(self) -> bool:
         return self._model is not None and self._model.runs_on is not None
 
+    def _snapshot(self, shape: Mapping[str, Any]) -> Snapshot:
+        """What the server says outranks its log, and both what a person stated."""
+        server = self._run.server
+        logged = load_log.settings_of_log(server.log_path, self._engine, self._model, server.settings, shape)
+        return snapshot(server, replace(self._facts, settings={**logged, **self._facts.settings}), self._model)
+
     def _warnings(self) -> list[str]:
-        frozen = snapshot(self._run.server, self._facts, self._model)
-        _, doubts = geometry(self._run.server, self._model, self._document)
+        shape, doubts = geometry(self._run.server, self._model, self._document)
+        frozen = self._snapshot(shape)
         elsewhere = []
         if self._model is not None and self._model.runs_on is not None:
             elsewhere.append(

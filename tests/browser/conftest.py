@@ -18,7 +18,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.browser)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # it occupies the event loop of its thread, which other tests want for themselves
 def browser() -> Iterator["Browser"]:
     with running_browser() as browser:
         yield browser

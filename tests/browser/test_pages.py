@@ -149,7 +149,7 @@ def test_a_run_is_hidden_and_taken_back_at_once(browser: "Browser", address: str
         page.get_by_label("Why?").fill("The fans stood still.")
         page.get_by_role("button", name="Hide").click()
         page.get_by_text("The run is hidden").wait_for()
-        assert page.get_by_text("The fans stood still.").is_visible()
+        assert page.get_by_text("The fans stood still.").first.is_visible()
         page.get_by_role("button", name="Undo").click()
         page.get_by_text("Hide from statistics").wait_for()
         assert page.get_by_text("The fans stood still.").count() == 0

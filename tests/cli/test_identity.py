@@ -95,7 +95,7 @@ def test_quantizations_of_lm_studio(roofmark_in_process: Roofmark) -> None:
     assert four["config"]["settings"]["context"] == eight["config"]["settings"]["context"] == 4096
     assert again["config"]["fingerprint"] == four["config"]["fingerprint"]
     words = compare(roofmark_in_process, "previous", "latest")
-    assert "They differ in one respect only" in words
+    assert "Differs: Quantization Q8_0 → Q4_K_M." in words
     assert "Quantization Q8_0 → Q4_K_M" in words
 
 

@@ -92,9 +92,9 @@ def test_what_is_archived_is_not_measured(database: Database, runner: Runner) ->
 def test_probes_do_not_pile_up(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     entered, leave = threading.Barrier(5), threading.Event()
 
-    def slow(*_: object) -> object:
-        entered.wait(10)
-        leave.wait(10)
+    def slow(*_: object, **__: object) -> object:
+        entered.wait(60)
+        leave.wait(60)
         raise Conflict("done")
 
     monkeypatch.setattr("app.engines.probe", slow)
@@ -106,7 +106,7 @@ def test_probes_do_not_pile_up(runner: Runner, monkeypatch: pytest.MonkeyPatch) 
     threads = [threading.Thread(target=probe) for _ in range(4)]
     for thread in threads:
         thread.start()
-    entered.wait(10)
+    entered.wait(60)
     with pytest.raises(Busy, match="try again"):
         runner.probe("http://127.0.0.1:9", None)
     leave.set()

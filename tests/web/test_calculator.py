@@ -98,7 +98,7 @@ def test_the_best_split_of_a_model_that_does_not_fit(client: TestClient) -> None
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
-        ({"gpu_layers": "16"}, "16 of 32 layers are on cards"),
+        ({"gpu_layers": "16"}, "16 of 32 layers are on GPUs"),
         ({"gpu_layers": "-2"}, "Layers on GPU must be a whole number, neither negative"),
         ({"n_cpu_moe": "many"}, "must be a whole number"),
         ({"override_tensor": "[=CPU"}, "not understood, so those tensors are taken to be on the device: [=CPU"),

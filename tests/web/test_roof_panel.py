@@ -152,7 +152,7 @@ def test_a_change_of_hardware_is_what_changed(client: TestClient, database: Data
             samples.add_sample(session, later.id, sample, values["started_at"])
         measurements.derive(session, later.id)
     said = read(client, later.public_id)
-    assert "What changed Radeon 8060S → 2 × Radeon 8060S" in said
+    assert re.search(r"What changed: \w+ Radeon 8060S → 2 × Radeon 8060S", said)
     assert "Nothing yet: this is the first configuration" in read(client, run)
     history = client.get("/history").text
     assert "strix-halo 8080: Radeon 8060S → 2 × Radeon 8060S" in history
