@@ -33,10 +33,6 @@ def last_token_ms(trace: Trace) -> float | None:
     return trace.token_events[-1].at_ms if trace.token_events else None
 
 
-def first_answer_ms(trace: Trace) -> float | None:
-    return next((event.at_ms for event in trace.events if event.kind is Kind.ANSWER), None)
-
-
 @once_per_trace
 def unseen_reasoning(trace: Trace) -> int:
     """Output tokens that came before the first one seen: reasoning that the server counts, but keeps to itself."""

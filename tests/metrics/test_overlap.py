@@ -132,7 +132,7 @@ def test_the_sum_of_what_was_stated_leaves_shared_prompts_out() -> None:
 @pytest.mark.parametrize("origin", ["counters", "answers"])
 def test_no_counter_tells_the_speed_of_prompts_in_one_batch(origin: str) -> None:
     """Its tokens are right and so are its seconds, but each second counts once for every prompt of the batch."""
-    speed = Counted("prefill_tokens_per_s", "mean", "tok/s", 358.0, "how", origin=origin)  # type: ignore[arg-type]
+    speed = Counted("prefill_tokens_per_s", "mean", "tok/s", 358.0, "how", origin=origin)  # type: ignore[arg-type]  # an origin
     (shared,) = beside([speed], played(*[(1430.0, 1430.0)] * 4))
     assert (shared.counted.value, shared.client, shared.null_reason) == (None, None, "overlapping_prefill")
     (own,) = beside([speed], played((640.0, 640.0), (1640.0, 640.0)))

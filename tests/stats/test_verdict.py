@@ -133,7 +133,7 @@ def test_what_would_settle_it_says_runs() -> None:
     more = 1 + ratio.additional_runs_needed
     settled = RunScatter(0.02**2, 4 + 2 * ratio.additional_runs_needed, 1e-6, None)
     assert alone(result(*[50] * more, scatter=settled), result(*[53] * more, scatter=settled)).verdict is Verdict.BETTER
-    assert runs_needed(base, other, looks=3) > ratio.additional_runs_needed  # type: ignore[operator]
+    assert runs_needed(base, other, looks=3) > ratio.additional_runs_needed  # type: ignore[operator]  # neither is None
 
 
 def test_nobody_wants_to_know_a_number_beyond_a_hundred() -> None:

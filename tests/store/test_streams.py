@@ -21,7 +21,7 @@ POINT = Point(512, 128, concurrency=4)
 def played(**changes: object) -> list[Sample]:
     """A round of four streams whose prompts were processed together."""
     return [
-        replace(made_sample(n, POINT, 2000.0, 50.0), stream=n, round=0, **changes)  # type: ignore[arg-type]
+        replace(made_sample(n, POINT, 2000.0, 50.0), stream=n, round=0, **changes)  # type: ignore[arg-type]  # fields
         for n in range(4)
     ]
 
