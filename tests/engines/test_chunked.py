@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.http import ServerClient, chunked
-from app.settings import Settings
+from app.core.settings import Settings
+from app.engines.http import ServerClient, chunked
 
 
 def decoded(*reads: bytes) -> tuple[bytes, bytes]:

@@ -14,17 +14,18 @@ from typing import Any
 
 import pytest
 
-from app import bench, engines
-from app.bench import Job, Limits, Stop, Taken
-from app.bench import round as rounds
-from app.engines import _stream
-from app.engines.base import Ask
-from app.http import network
-from app.metrics import flags_of, measure
-from app.metrics.clock import first_token_ms
+from app import engines
+from app.core.samples import Event, Kind, Sample, Status, Trace, Workload
+from app.core.settings import Settings
+from app.engines.base import CompletionRequest
+from app.engines.http import network
+from app.engines.protocol import sse
+from app.measure import bench
+from app.measure.bench import Job, Limits, SampleProgress, Stop
+from app.measure.bench import concurrent as rounds
+from app.metrics import compute_metrics, flags_of
 from app.metrics.decode import read_decode
-from app.samples import Event, Kind, Point, Sample, Status, Trace
-from app.settings import Settings
+from app.metrics.token_times import first_token_ms
 from app.suites import Case, Suite
 from tests.replay import HERE
 from tests.traces import sample, trace
@@ -106,12 +107,12 @@ def url(server: OneSlot) -> str:
 
 
 def taken(server: OneSlot, streams: int, repetitions: int) -> list[Sample]:
-    cases = (Case(Point(100, TOKENS, streams), "word " * 100),)
+    cases = (Case(Workload(100, TOKENS, streams), "word " * 100),)
     with engines.open_client(url(server), None, Settings()) as client:
         suite = Suite("mine", "Mine", "", cases, repetitions, 0)
         job = Job(engines.find("openai"), client, suite, "m", None, limits=Limits(5, 5))
-        steps = list(bench.play(job, bench.prepare(job), Stop()))
-    return [step.sample for step in steps if isinstance(step, Taken)]
+        steps = list(bench.run_suite(job, bench.prepare(job), Stop()))
+    return [step.sample for step in steps if isinstance(step, SampleProgress)]
 
 
 def test_four_at_once_on_a_server_with_one_slot() -> None:
@@ -122,7 +123,7 @@ def test_four_at_once_on_a_server_with_one_slot() -> None:
     for earlier, later in pairwise(in_turn):  # the queue is in TTFT
         end_ms = earlier.trace.events[-1].at_ms + earlier.sent_at_ms
         assert (first_token_ms(later.trace) or 0) + later.sent_at_ms > end_ms
-    of_all = {each.metric: each.value for each in measure(found) if each.source == "client"}
+    of_all = {each.metric: each.value for each in compute_metrics(found) if each.source == "client"}
     decode, together = of_all["decode_tokens_per_s"], of_all["output_tokens_per_s"]
     assert together is not None
     # the streams never ran at the same time, so that their speeds do not add up; a busy machine may read them late
@@ -140,12 +141,12 @@ def test_the_queue_of_a_server_with_one_slot_by_its_numbers() -> None:
         step_ms = (request["last_token_ms"] - request["first_token_ms"]) / (n - 1)
         times = [request["first_token_ms"] + step_ms * place for place in range(n)]
         made = trace([Event(at_ms, Kind.ANSWER, 5) for at_ms in times], output_tokens=n)
-        found.append(sample(made, ordinal=number, stream=number, point=Point(512, n, len(told))))
+        found.append(sample(made, ordinal=number, stream=number, point=Workload(512, n, len(told))))
     ttfts = [first_token_ms(each.trace) or 0 for each in found]
     assert (ttfts, fmean(ttfts)) == (expected["ttft_ms"], expected["ttft_mean_ms"])
     decodes = [reading.value for each in found for reading in read_decode(each)]
     assert decodes == [pytest.approx(expected["decode_tps_each"])] * len(told)
-    (together,) = [each.value for each in measure(found) if each.metric == "output_tokens_per_s"]
+    (together,) = [each.value for each in compute_metrics(found) if each.metric == "output_tokens_per_s"]
     assert together == pytest.approx(expected["aggregate_output_tps"])
 
 
@@ -163,9 +164,9 @@ def test_the_time_to_connect_is_no_part_of_ttft(monkeypatch: pytest.MonkeyPatch)
         time.sleep(0.5)
         return connect(*args)
 
-    monkeypatch.setattr("app.http.network.socket.create_connection", slowly)
+    monkeypatch.setattr("app.engines.http.network.socket.create_connection", slowly)
     with one_slot() as server, engines.open_client(url(server), None, Settings()) as client:
-        found = engines.find("openai").play(client, Ask("hello", TOKENS, "m"))
+        found = engines.find("openai").play(client, CompletionRequest("hello", TOKENS, "m"))
     assert found.connect_ms is not None
     assert found.connect_ms >= 500
     assert (first_token_ms(found) or 0) < found.connect_ms
@@ -194,9 +195,9 @@ def test_a_reader_that_had_to_wait_for_a_processor_is_flagged(
     monkeypatch: pytest.MonkeyPatch, waited_ms: int, is_late: bool
 ) -> None:
     accounts = iter([(0, 0), (waited_ms * 1_000_000, 10)])
-    monkeypatch.setattr(_stream, "account", lambda: next(accounts))
+    monkeypatch.setattr(sse, "account", lambda: next(accounts))
     with one_slot() as server, engines.open_client(url(server), None, Settings()) as client:
-        found = engines.find("openai").play(client, Ask("hello", TOKENS, "m"))
+        found = engines.find("openai").play(client, CompletionRequest("hello", TOKENS, "m"))
     assert found.lag_ms == waited_ms / 10
     assert ("loop_lag" in flags_of(sample(found))) is is_late
 
@@ -218,6 +219,6 @@ def test_several_readers_hand_the_interpreter_over_promptly(monkeypatch: pytest.
 
     monkeypatch.setattr(type(engine), "play", play)
     with one_slot() as server, engines.open_client(url(server), None, Settings()) as client:
-        rounds.play_round(engine, client, [Ask("hello", TOKENS, "m")] * 2, Stop())
+        rounds.run_concurrent_requests(engine, client, [CompletionRequest("hello", TOKENS, "m")] * 2, Stop())
     assert seen == [pytest.approx(rounds.HANDOVER_S)] * 2
     assert sys.getswitchinterval() == usual

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.charts.base import MAX_SERIES
-from app.configuration import setting_title
-from app.i18n import _
-from app.store.config_fields import FIELDS, field
-from app.store.configs import Described
-from app.store.hardware import HardwareChange
-from app.units import plural
+from app.core.configuration import setting_title
+from app.core.i18n import _
+from app.core.units import plural
+from app.db.configs import Described
+from app.results.config_fields import FIELDS, field
+from app.results.hardware import HardwareChange
+from app.results.history.table import HistoryTable
 
 if TYPE_CHECKING:
-    from app.store.points import Places, Points
+    from app.results.history.table import Places
 
 CONFIGURATION = "configuration"
 """What series are made by unless a person says otherwise; else a key of `config_fields.fields_of`."""
@@ -32,12 +33,12 @@ class Series:
 
     @property
     def mode(self) -> str:
-        """Points of everything else make no line."""
+        """HistoryTable of everything else make no line."""
         return "markers" if self.index is None else "lines+markers"
 
 
 def series_of(
-    points: "Points",
+    points: "HistoryTable",
     configs: Mapping[int, Described],
     titles: Mapping[int, str],
     by: str,
@@ -45,7 +46,7 @@ def series_of(
     hardware: Mapping[int, Sequence[HardwareChange]],
 ) -> list[Series]:
     """Those with the newest runs first, each distinct; all others are together the last one."""
-    from app.store.points import merged  # loads numpy: not at start
+    from app.results.history.table import merged  # loads numpy: not at start
 
     grouped: dict[str, list[Places]] = {}
     for stretch in points.stretches(hardware, by_labels=by == "label"):
@@ -72,7 +73,7 @@ def series_of(
 
 
 def _key(
-    points: "Points", place: int, configs: Mapping[int, Described], by: str, engine_titles: Mapping[str, str]
+    points: "HistoryTable", place: int, configs: Mapping[int, Described], by: str, engine_titles: Mapping[str, str]
 ) -> str:
     """What series a run belongs to; all runs of a stretch belong to the same."""
     config_id = int(points.config_ids[place])

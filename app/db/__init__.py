@@ -1,0 +1,1 @@
+"""The database: connections, tables, migrations, and the queries of each table. No query commits."""
