@@ -88,7 +88,7 @@ def _known(name: str) -> str | None:
 def lower_first(title: str) -> str:
     """A title, or the beginning of a sentence, inside of one; abbreviations stay as they are.
 
-    >>> inside("Decode"), inside("TTFT, prompt cached")
+    >>> lower_first("Decode"), lower_first("TTFT, prompt cached")
     ('decode', 'TTFT, prompt cached')
     """
     return title if title[1:2].isupper() else title[:1].lower() + title[1:]
