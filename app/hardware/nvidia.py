@@ -1,7 +1,6 @@
 """NVIDIA GPUs, by NVML (the extra `nvidia`), else by `nvidia-smi`, which tells no bus width."""
 
 import csv
-import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ QUERY = ("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
 
 
 def read() -> Sequence[Accelerator]:
-    """One for each card. Raises NoAnswer."""
+    """One for each card. Raises ToolUnavailable."""
     try:
         return from_nvml(load_nvml())
     except ToolUnavailable as reason:
@@ -25,7 +24,7 @@ def read() -> Sequence[Accelerator]:
 
 
 def load_nvml() -> Any:
-    """The module pynvml, not yet initialised. Raises NoAnswer."""
+    """The module pynvml, not yet initialised. Raises ToolUnavailable."""
     try:
         import pynvml
     except ImportError as error:
@@ -34,7 +33,7 @@ def load_nvml() -> Any:
 
 
 def from_nvml(nvml: Any) -> Sequence[Accelerator]:
-    """`nvml` is the module pynvml. Raises NoAnswer."""
+    """`nvml` is the module pynvml. Raises ToolUnavailable."""
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
@@ -81,8 +80,8 @@ def _asked(nvml: Any, question: Any) -> float | None:
 
 
 def from_nvidia_smi(text: str) -> Sequence[Accelerator]:
-    """Lines of `name, MiB`. Raises NoAnswer."""
-    rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if len(row) == 2]
+    """Lines of `name, MiB`. Raises ToolUnavailable."""
+    rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines()) if len(row) == 2]
     if not rows:
         raise ToolUnavailable(N_("nvidia-smi lists no GPU"))
     return [

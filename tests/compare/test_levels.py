@@ -138,6 +138,17 @@ def test_the_model_that_is_chosen_has_steps_from_the_list_only(values: list[floa
     assert best.slope_error >= 0
 
 
+@pytest.mark.parametrize("n_runs", [2, 3, 4, 6, 9])
+@pytest.mark.parametrize("gap_days", [0.0, 1.0, 400.0])
+def test_a_step_at_every_run_or_a_line_along_the_steps_breaks_no_history(n_runs: int, gap_days: float) -> None:
+    """More parameters than runs, and runs on two days alone, so that a line is a step."""
+    times = np.where(np.arange(n_runs) < n_runs // 2, 0.0, gap_days)
+    for levels in (np.zeros(n_runs), np.arange(n_runs) / 100):
+        best = choose(levels, times, range(1, n_runs), 1e-6)
+        assert set(best.cuts) <= set(range(1, n_runs))
+        assert np.isfinite([best.slope, best.slope_error]).all()
+
+
 def test_change_points_are_those_of_the_development() -> None:
     (noise, *_) = independent(20, 0.01)
     noise[10:] -= 0.1

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.hardware import amd, apple, caches, detect, dmi, intel, nvidia, tools
@@ -335,7 +335,7 @@ def test_without_any_tool_everything_else_is_told_and_each_lack_has_its_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for module in (dmi, caches, nvidia, amd, intel, apple):
-        monkeypatch.setattr(module, "ask", _silent)
+        monkeypatch.setattr(module, "run_tool", _silent)
     monkeypatch.setattr(caches, "CPUS", tmp_path)
     monkeypatch.setattr(nvidia, "from_nvml", lambda _: _silent("NVML"))
     profile = detect.detect()
@@ -419,6 +419,7 @@ ODD = st.recursive(
 
 @pytest.mark.parametrize("parse", PARSERS, ids=lambda parse: parse.__qualname__)
 @given(odd=ODD, text=st.text(max_size=60))
+@example(odd=None, text="\r0")
 def test_no_output_whatever_breaks_a_parser(parse: Callable[[str], object], odd: object, text: str) -> None:
     for output in (json.dumps(odd), text):
         with suppress(ToolUnavailable):

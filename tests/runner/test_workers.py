@@ -53,7 +53,7 @@ def test_an_unknown_run_leaves_nothing_behind(runner: Runner, settings: Settings
 def test_a_database_that_others_hold_for_a_while_loses_no_sample(
     database: Database, settings: Settings, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.db.BUSY_TIMEOUT_MS", 50)
+    monkeypatch.setattr("app.db.database.BUSY_TIMEOUT_MS", 50)
     hasty = Database(settings.effective_database_url)
     holder = sqlite3.connect(str(database.url.database), isolation_level=None, check_same_thread=False)
 

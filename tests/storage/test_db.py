@@ -164,7 +164,7 @@ def test_a_reader_is_not_held_up_by_a_writer(database: Database) -> None:
 
 
 def test_a_second_writer_that_waited_in_vain_is_told_so(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.db.BUSY_TIMEOUT_MS", 20)
+    monkeypatch.setattr("app.db.database.BUSY_TIMEOUT_MS", 20)
     impatient = Database(str(database.url))
     with database.write() as session:
         machine(session, "first")

@@ -12,10 +12,9 @@ from app.core.units import plural
 from app.db.configs import Described
 from app.results.config_fields import FIELDS, field
 from app.results.hardware import HardwareChange
-from app.results.history.table import HistoryTable
 
 if TYPE_CHECKING:
-    from app.results.history.table import Places
+    from app.results.history.table import HistoryTable, Places
 
 CONFIGURATION = "configuration"
 """What series are made by unless a person says otherwise; else a key of `config_fields.fields_of`."""

@@ -10,10 +10,9 @@ from app.charts.history.panels import Panel, stamp
 from app.charts.history.series import Series
 from app.core.i18n import _
 from app.core.units import format_number, plus_minus
-from app.results.history.table import HistoryTable
 
 if TYPE_CHECKING:
-    from app.results.history.table import Places
+    from app.results.history.table import HistoryTable, Places
 
 MAX_BAND = 40
 """So many steps are enough for the band of one series in one panel."""

@@ -10,11 +10,10 @@ from app.core.i18n import N_, _, enumerated, lower_first
 from app.core.units import format_date, format_percent
 from app.metrics.base import Metric
 from app.results.hardware import HardwareChange
-from app.results.history.table import HistoryTable
 
 if TYPE_CHECKING:
     from app.results.history.changepoint import ChangePoint, Development, Drift, Floats
-    from app.results.history.table import Places
+    from app.results.history.table import HistoryTable, Places
 
 
 _DAY_US = 86_400_000_000.0

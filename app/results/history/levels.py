@@ -92,7 +92,7 @@ class _Models:
 
     def _fit(self, steps: tuple[int, ...], has_line: bool) -> _Fit:
         square, product = self._normal_equations(steps, has_line)
-        parameters = np.asarray(np.linalg.solve(square, product[..., None])[..., 0], dtype=float)
+        parameters = np.asarray((_inverse(square) @ product[..., None])[..., 0], dtype=float)
         rest = self._rest(product, parameters)
         variance = np.maximum(rest / self._count, self._variance)
         likelihoods = np.log1p(-(COEFFICIENTS**2)) - self._count * np.log(variance) - rest / variance
@@ -106,7 +106,7 @@ class _Models:
         if not fit.has_line:
             return 0.0, 0.0
         square, product = self._normal_equations(fit.steps, has_line=True)
-        inverse = np.linalg.inv(square[fit.coefficient])
+        inverse = _inverse(square[fit.coefficient])
         parameters = inverse @ product[fit.coefficient]
         freedom = max(1, self._count - len(parameters))
         rest = self._rest(product, parameters)[fit.coefficient]
@@ -121,6 +121,11 @@ class _Models:
         """Sum of the squares that a model does not explain."""
         rest: Floats = np.maximum(self._products[:, -1, -1] - (product * parameters).sum(axis=-1), 0.0)
         return rest
+
+
+def _inverse(square: Floats) -> Floats:
+    """The pseudoinverse: in a short series a line may be a sum of steps, and the equations have many solutions."""
+    return np.asarray(np.linalg.pinv(square, rcond=1e-10, hermitian=True), dtype=float)
 
 
 def _score(fit: _Fit) -> float:

@@ -10,7 +10,6 @@ from sqlmodel import Session, col, func, select
 from app.db.query_cache import cached_query
 from app.db.tables import Machine, Measurement, Run, Server
 from app.metrics import HEADLINE_METRICS
-from app.results.history.table import HistoryTable
 from app.results.run_filter import COUNTS, RunFilter, conditions
 
 if TYPE_CHECKING:
