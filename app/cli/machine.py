@@ -143,7 +143,8 @@ def _probe_lines(slug: str, row: BandwidthProbe) -> list[str]:
 
 
 def _machine_lines(machine: Machine, machine_devices: Sequence[MachineDevice]) -> list[str]:
-    lines = [f"{machine.slug}: " + ", ".join(filter(None, [machine.cpu, machine.os]))]
+    description = ", ".join(filter(None, [machine.cpu, machine.os]))
+    lines = [f"{machine.slug}: {description}" if description else machine.slug]
     for device in machine_devices:
         figures = [size(device.memory_bytes)]
         figures += [f"{units.bandwidth(stated.bytes_per_s)} {stated.source}" for stated in device.bandwidths]

@@ -29,12 +29,19 @@ def print_runs(where: RunFilter, sort: str, descending: bool, page: int, per_pag
     if as_json:
         print_json(runs_document(rows, total, page, per_page))
     elif not rows:
-        say(_NO_RUNS if where == RunFilter() else "No run matches these filters.", err=True)
+        say(_empty_list(total, where), err=True)
     else:
         say(_table(rows))
 
 
-_NO_RUNS = "No runs yet: measure a server with `roofmark run --url 127.0.0.1:8080`."
+def _empty_list(total: int, where: RunFilter) -> str:
+    if total:
+        return "This page of the list is empty."
+    if where != RunFilter():
+        return "No run matches these filters."
+    return "No runs yet: measure a server with `roofmark run --url 127.0.0.1:8080`."
+
+
 _NUMERIC = ("TTFT ms", "Prefill tok/s", "Decode tok/s")
 LONGEST_NOTE = 40
 
