@@ -12,7 +12,7 @@ from app.units import plural
 
 
 def change_labels(public_id: str, action: Literal["add", "remove"], labels: list[str]) -> None:
-    """Adds labels to a run or removes them, and prints those it has then."""
+    """Adds labels to a run or removes them, and prints the labels it has afterwards."""
     changed = annotations.clean_labels(labels)
     with open_runs().write() as session:
         before = runs.run(session, public_id).labels
@@ -22,12 +22,14 @@ def change_labels(public_id: str, action: Literal["add", "remove"], labels: list
 
 
 def hide_run(public_id: str, reason: str) -> None:
+    """Excludes a run from histories and statistics. Raises NotFound, BadInput."""
     with open_runs().write() as session:
         annotations.hide(session, public_id, reason)
     say(f"Run {public_id} is hidden. `roofmark unhide {public_id}` undoes this.")
 
 
 def unhide_run(public_id: str) -> None:
+    """Includes a hidden run in histories and statistics again. Raises NotFound."""
     with open_runs().write() as session:
         annotations.unhide(session, public_id)
     say(f"Run {public_id} is no longer hidden.")

@@ -63,7 +63,7 @@ def print_ceiling(
 
 
 def _device(name: str | None, bandwidth: str | None, teraflops: float | None) -> KnownDevice:
-    """The named device, with the typed bandwidth (GB/s) and peak in place of its own. Raises BadInput."""
+    """Returns the named device, with the typed bandwidth (GB/s) and peak in place of its own. Raises BadInput."""
     typed_bandwidth = None if bandwidth is None else bandwidth_bytes_per_s(bandwidth)
     peak = None if teraflops is None else teraflops * TERA
     if name is None:
@@ -91,7 +91,7 @@ def _two_peaks(known_device: KnownDevice) -> list[str]:
 
 
 def ceiling_text(ceiling_report: Report) -> str:
-    """The report as lines for a terminal."""
+    """Formats a report as lines for a terminal."""
     geometry, step = ceiling_report.geometry, ceiling_report.step
     decode, prefill = ceiling_report.decode, ceiling_report.prefill
     lines = [f"{geometry.architecture or 'model'}, by {geometry.source}"]

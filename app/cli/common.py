@@ -29,7 +29,7 @@ def say(text: str, *, err: bool = False, nl: bool = True) -> None:
 
 
 def printable(text: str) -> str:
-    """The text with control characters replaced, which could move the cursor or recolour a terminal; lines, tabs stay.
+    """Replaces control characters, which could move the cursor or recolour a terminal; line breaks and tabs stay.
 
     >>> printable("Qwen\\x1b[2J\\n3")
     'Qwen�[2J\\n3'
@@ -118,6 +118,7 @@ def log_crash() -> Path:
 
 
 def print_json(document: dict[str, Any] | list[dict[str, Any]]) -> None:
+    """Prints a document as UTF-8, whatever the encoding of the terminal. Raises ValueError for NaN and infinity."""
     import json
 
     typer.echo(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False).encode())

@@ -53,18 +53,21 @@ def _share(text: str) -> float:
 
 
 def set_baseline(public_id: str) -> None:
+    """Makes a run the baseline of its machine, model and suite. Raises NotFound, Conflict."""
     with open_runs().write() as session:
         pinned = baselines.pin(session, public_id)
         say(f"Later runs of {pinned.model_name} with the suite {pinned.suite_key} are compared with {public_id}.")
 
 
 def clear_baseline(public_id: str) -> None:
+    """Stops comparing later runs with this run. Raises NotFound."""
     with open_runs().write() as session:
         baselines.unpin(session, public_id)
     say(f"Run {public_id} is no longer a baseline.")
 
 
 def list_baselines() -> None:
+    """Prints the baselines."""
     with open_runs().read() as session:
         pinned = baselines.list_baselines(session)
     if not pinned:

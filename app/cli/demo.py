@@ -20,7 +20,7 @@ SERVER_NAME = "Demo engine"
 
 
 def run_demo(once: bool) -> None:
-    """Measures the demo engine and shows the dashboard, or exits with the run's code after it if `once`."""
+    """Measures the demo engine and, unless `once`, shows the dashboard. Exits with the code of a run that failed."""
     settings = Settings()
     log_to_file(settings)
     database = open_database(settings)

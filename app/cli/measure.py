@@ -110,7 +110,7 @@ def run_worker(public_id: str) -> None:
 
 
 def _server_slug(database: Database, settings: Settings, runner: Runner, request: RunRequest) -> str:
-    """The slug of the server to measure; a server that is new is probed and stored. Raises RoofmarkError."""
+    """Returns the slug of the server to measure, after probing and storing a new one. Raises RoofmarkError."""
     if request.server is not None and request.url is not None:
         raise BadInput("Give either --url or --server, not both.")
     if request.url is None:
@@ -141,7 +141,7 @@ def _server_slug(database: Database, settings: Settings, runner: Runner, request
 
 
 def _stored_server(database: Database, slug: str | None) -> str:
-    """The slug of the named server, or of the only one. Raises NotFound, BadInput."""
+    """Returns the slug of the named server, or of the only one. Raises NotFound, BadInput."""
     with database.read() as session:
         if slug is not None:
             return servers.server(session, slug).slug
@@ -187,7 +187,7 @@ def _add_server(database: Database, settings: Settings, base_url: str, facts: Fa
 
 
 def _machine_at(session: Session, base_url: str) -> Machine:
-    """The machine that a new server runs on; it is added if it is new.
+    """Returns the machine that a new server runs on, and adds it if it is new.
 
     An address of this machine means this machine. Any other means the machine whose servers have the same host, or the
     one named after the host.

@@ -22,7 +22,7 @@ def probe_server(url: str, engine: str | None, api_key: str | None, as_json: boo
 
 
 def facts_text(base_url: str, facts: Facts) -> str:
-    """The engine, its models and its settings as lines for a terminal."""
+    """Formats the engine, its models and its settings as lines for a terminal."""
     lines = [f"{base_url}: {engines.find(facts.engine).title} {facts.engine_version or '(version unknown)'}"]
     if facts.loading:
         lines.append("The server is still loading its model.")

@@ -43,7 +43,7 @@ def show_dashboard(settings: Settings) -> None:
 
 
 def listen(settings: Settings) -> socket.socket:
-    """A socket bound to the host and port of the settings. Raises BadInput."""
+    """Returns a socket that is bound to the host and port of the settings. Raises BadInput."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

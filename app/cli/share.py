@@ -60,7 +60,7 @@ def revoke(link: str) -> None:
 
 
 def _subject_fields(targets: Sequence[str]) -> list[tuple[str, str]]:
-    """The form fields for runs by their IDs, or for one page by its URL. Raises BadInput."""
+    """Returns the form fields for runs by their IDs, or for one page by its URL. Raises BadInput."""
     if not any(map(is_address, targets)):
         return of_runs(targets)
     if len(targets) > 1:

@@ -47,7 +47,7 @@ LONGEST_NOTE = 40
 
 
 def _suite(row: Row) -> str:
-    """The suite; if it has several points, with the one that the numbers are of."""
+    """Names the suite; if it has several points, also the one that the numbers are of."""
     points_measured, points_in_suite = row.points
     if points_in_suite == 1:
         return row.suite_key

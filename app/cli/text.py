@@ -14,7 +14,7 @@ from app.units import DASH, number, plural, spread
 
 
 def run_text(document: dict[str, Any]) -> str:
-    """All of a run that a person reads after measuring it: figures, ceiling, limits, changes, verdicts, warnings."""
+    """Formats a run document ("roofmark.run/2"): figures, ceiling, limits, changes, verdicts, warnings."""
     run = document["run"]
     lines = [_title(run), *_config_lines(run)]
     for point in document["points"]:
@@ -51,7 +51,7 @@ _FURTHER_METRICS = ("ttft_reused_ms", "output_tokens_per_s", "goodput_requests_p
 
 
 def _is_shown(key: str, point: dict[str, Any]) -> bool:
-    """Whether a further metric is shown: throughput of one stream would only repeat decode."""
+    """Decides whether a further metric is shown: throughput of one stream would only repeat decode."""
     is_known = any(metric["key"] == key for metric in point["metrics"])
     return is_known and (key != "output_tokens_per_s" or point["point"]["concurrency"] > 1)
 
@@ -86,7 +86,7 @@ def _config_lines(run: dict[str, Any]) -> list[str]:
 
 
 def _change_lines(run: dict[str, Any]) -> list[str]:
-    """What changed since the server's previous configuration, and how this run compares with it."""
+    """Says what changed since the server's previous configuration, and how this run compares with it."""
     if not run["changes"]:
         return []
     lines = [f"Changed: {'; '.join(run['changes'])}"]
@@ -126,7 +126,7 @@ def _ceiling_lines(ceiling: dict[str, Any] | None, width: int) -> list[str]:
 
 
 def _limit_lines(limits: dict[str, Any] | None) -> list[str]:
-    """What limits the point, the first thing to change first; then what is unknown."""
+    """Lists what limits the point, beginning with what to change first; then what is unknown."""
     if limits is None:
         return []
     lines = [

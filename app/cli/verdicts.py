@@ -16,7 +16,7 @@ SIGNS = {"better": "▲", "worse": "▼", "same": "=", "inconclusive": "?", "mix
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """The subjects, what differs, the verdicts, and the figures of each point."""
+    """Formats the subjects, what differs, the verdicts, and the figures of each point."""
     lines = [_subject_line(subject) for subject in comparison.subjects]
     if comparison.differences:
         lines.append("\nWhat differs")
@@ -73,14 +73,14 @@ def _cell_words(cell: Cell) -> str:
 
 
 def ratio_words(ratio: Ratio) -> str:
-    """A ratio as a relative change with its interval and verdict."""
+    """Formats a ratio as a relative change with its interval and verdict."""
     return (
         f"{percent(ratio.value - 1)} ({change_interval(ratio.low, ratio.high)}) {SIGNS[ratio.verdict]} {ratio.verdict}"
     )
 
 
 def baseline_lines(standing: Mapping[str, Any] | None) -> list[str]:
-    """How a run compares with its baseline; `standing` is `baseline` of the run's document."""
+    """Says how a run compares with its baseline; `standing` is `baseline` of the run's document."""
     if standing is None:
         return []
     if standing["is_baseline"]:
@@ -89,12 +89,12 @@ def baseline_lines(standing: Mapping[str, Any] | None) -> list[str]:
 
 
 def previous_lines(previous: Mapping[str, Any]) -> list[str]:
-    """How a run compares with the one before it; `previous` is that of the run's document."""
+    """Says how a run compares with the one before it; `previous` is that of the run's document."""
     return _main_verdict_lines(f"Against run {previous['id']}, the newest before that change", previous)
 
 
 def _main_verdict_lines(title: str, main: Mapping[str, Any]) -> list[str]:
-    """The verdict, both figures and the ratio of each metric, and how much runs differ by themselves."""
+    """Lists the verdict, both figures and the ratio of each metric, and how much runs differ by themselves."""
     if main["verdict"] is None:
         return [f"{title}: no verdict. {main['reason']}"]
     ratios = {key: Ratio(**{**ratio, "verdict": Verdict(ratio["verdict"])}) for key, ratio in main["ratios"].items()}

@@ -1,4 +1,4 @@
-"""Runs as a terminal shows them."""
+"""A run and the list of runs as text for a terminal."""
 
 from dataclasses import replace
 from datetime import timedelta
