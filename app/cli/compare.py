@@ -14,7 +14,7 @@ from app.stats.verdict import Verdict
 from app.store import baselines
 from app.units import read_share
 
-INCOMPARABLE = 2
+EXIT_NOT_COMPARABLE = 2
 """Exit code of --fail-on where runs cannot be compared: that is no success."""
 
 
@@ -39,7 +39,7 @@ def print_comparison(
     if not verdicts.isdisjoint(fail_on):
         raise typer.Exit(1)
     if fail_on and any(pair.reason_not_comparable for pair in comparison.pairs):
-        raise typer.Exit(INCOMPARABLE)
+        raise typer.Exit(EXIT_NOT_COMPARABLE)
 
 
 def _share(text: str) -> float:

@@ -22,22 +22,22 @@ def print_run(name: str, as_json: bool) -> None:
         say(run_text(document))
 
 
-def print_runs(where: RunFilter, sort: str, descending: bool, page: int, per_page: int, as_json: bool) -> None:
+def print_runs(run_filter: RunFilter, sort: str, descending: bool, page: int, per_page: int, as_json: bool) -> None:
     """Prints one page of the runs that the filter matches. Raises BadInput for an unknown sort key."""
     with open_runs().read() as session:
-        rows, total = list_runs(session, where, sort, descending, page, per_page)
+        rows, total = list_runs(session, run_filter, sort, descending, page, per_page)
     if as_json:
         print_json(runs_document(rows, total, page, per_page))
     elif not rows:
-        say(_empty_list(total, where), err=True)
+        say(_empty_list(total, run_filter), err=True)
     else:
         say(_table(rows))
 
 
-def _empty_list(total: int, where: RunFilter) -> str:
+def _empty_list(total: int, run_filter: RunFilter) -> str:
     if total:
         return "This page of the list is empty."
-    if where != RunFilter():
+    if run_filter != RunFilter():
         return "No run matches these filters."
     return "No runs yet: measure a server with `roofmark run --url 127.0.0.1:8080`."
 

@@ -117,7 +117,7 @@ def test_words_for_a_person(tmp_path: Path, config: str) -> None:
         (["CONFIG", "--bandwidth", "100", "--bits", "-4"], "make no sense"),
     ],
 )
-def test_wrong_things_are_one_sentence(config: str, arguments: list[str], why: str) -> None:
+def test_every_error_is_one_sentence(config: str, arguments: list[str], why: str) -> None:
     with pytest.raises(RoofmarkError, match=why) as caught:
         call(*(config if argument == "CONFIG" else argument for argument in arguments))
     assert caught.value.exit_code == 2
@@ -259,7 +259,7 @@ def test_a_machines_device_and_what_is_typed_before_it(config: str, own_database
         (["--device", "rtx 3091"], r"a device 'rtx 3091'\. Did you mean GeForce RTX 3090\?"),
     ],
 )
-def test_devices_that_are_none(config: str, own_database: Database, arguments: list[str], why: str) -> None:
+def test_unknown_and_ambiguous_devices(config: str, own_database: Database, arguments: list[str], why: str) -> None:
     with pytest.raises(RoofmarkError, match=why) as caught:
         call(config, *arguments)
     assert caught.value.exit_code == 2

@@ -61,7 +61,7 @@ def test_progress_goes_to_standard_error_and_the_result_can_be_shown_again(roofm
     assert "Decode" in text
 
 
-def test_what_a_person_said_is_remembered_until_it_is_forgotten(roofmark: Roofmark) -> None:
+def test_stated_settings_are_remembered_until_they_are_cleared(roofmark: Roofmark) -> None:
     def settings(*more: str) -> dict[str, Any]:
         arguments = ("run", "--url", replay.url, "--reps", "1", "--warmup", "0", "--json", *more)
         config: dict[str, Any] = json.loads(roofmark(*arguments).stdout)["run"]["config"]
@@ -112,7 +112,7 @@ def test_a_loading_server_is_waited_for_visibly(roofmark: Roofmark) -> None:
         (["serve", "--host", "0.0.0.0"], 2, "ROOFMARK_PASSWORD"),
     ],
 )
-def test_every_wrong_thing_is_one_sentence(roofmark: Roofmark, arguments: list[str], code: int, sentence: str) -> None:
+def test_every_error_is_one_sentence(roofmark: Roofmark, arguments: list[str], code: int, sentence: str) -> None:
     dead = f"127.0.0.1:{free_port()}"
     result = roofmark(*(argument.format(dead=dead) for argument in arguments))
     assert result.returncode == code
@@ -128,7 +128,7 @@ def test_every_wrong_thing_is_one_sentence(roofmark: Roofmark, arguments: list[s
         (Script.text("not json at all"), "not JSON"),
     ],
 )
-def test_what_is_no_usable_server_is_said(roofmark: Roofmark, answer: Script, sentence: str) -> None:
+def test_an_unusable_server_is_named(roofmark: Roofmark, answer: Script, sentence: str) -> None:
     with serve({"/v1/models": answer}) as replay:
         result = roofmark("run", "--url", replay.url)
     assert result.returncode == 1
@@ -226,7 +226,7 @@ def test_an_argument_that_is_no_text_is_bad_usage(roofmark: Roofmark) -> None:
     assert "not valid UTF-8" in one_sentence(result)
 
 
-def test_slips_of_the_pen_are_pointed_out_but_kept(roofmark: Roofmark) -> None:
+def test_typos_in_settings_are_pointed_out_but_kept(roofmark: Roofmark) -> None:
     with serve({"/v1/chat/completions": case("S11"), **MODELS}) as replay:
         arguments = ("run", "--url", replay.url, "--reps", "1", "--warmup", "0", "--json")
         result = roofmark(*arguments, "--set", "kv_type_k=q80", "--set", "card=2", "--set", "kv_type_v=q8_0")

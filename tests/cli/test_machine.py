@@ -30,7 +30,7 @@ def test_the_catalogue_is_read(roofmark: Roofmark) -> None:
     assert "There is no device" in roofmark("machine", "devices", "voodoo").stdout
 
 
-def test_the_peak_of_a_processor_is_a_persons_word(roofmark: Roofmark) -> None:
+def test_the_peak_of_a_cpu_is_set_by_hand(roofmark: Roofmark) -> None:
     assert "1.50 TFLOP/s" in roofmark("machine", "set-peak", "1.5").stdout
     (machine,) = json.loads(roofmark("machine", "list", "--json").stdout)["machines"]
     assert machine["cpu_flops_per_s"] == machine["devices"][0]["compute_flops_per_s"] == 1.5e12
