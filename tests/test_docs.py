@@ -252,8 +252,8 @@ def test_a_command_in_the_text_is_one_that_there_is(name: str) -> None:
         while hasattr(command, "commands") and words and not words[0].startswith("-"):
             assert words[0] in command.commands, usage
             command, words = command.commands[words[0]], words[1:]
-        known = {option for parameter in command.params for option in parameter.opts}
-        assert {word for word in words if word.startswith("-")} <= known, usage
+        options_of_command = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in words if word.startswith("-")} <= options_of_command, usage
 
 
 def test_every_make_target_in_a_code_block_is_one_that_there_is() -> None:
