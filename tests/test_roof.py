@@ -289,7 +289,7 @@ def test_the_document_and_its_text(database: Database) -> None:
     assert document["points"][0]["ceiling"]["mbu"] is not None
     assert document["points"][0]["ceiling"]["certainty"] == "bound"
     assert document["points"][0]["ceiling"]["not_understood"] == []
-    (line,) = (line for line in run_text(document).splitlines() if line.startswith("Roof "))
+    (line,) = (line for line in run_text(document).splitlines() if line.startswith("Ceiling "))
     assert "; reached " in line
 
 

@@ -1,4 +1,4 @@
-"""Labels, hiding and deleting from the command line."""
+"""`roofmark label`, `hide`, `unhide` and `delete`."""
 
 import sys
 from typing import Literal
@@ -11,45 +11,49 @@ from app.core.units import plural
 from app.db import annotations, removal, runs
 
 
-def label(public_id: str, act: Literal["add", "remove"], labels: list[str]) -> None:
-    named = annotations.clean_labels(labels)
+def change_labels(public_id: str, action: Literal["add", "remove"], labels: list[str]) -> None:
+    """Adds labels to a run or removes them, and prints the labels it has afterwards."""
+    changed = annotations.clean_labels(labels)
     with open_runs().write() as session:
         before = runs.run(session, public_id).labels
-        wanted = [*before, *named] if act == "add" else [each for each in before if each not in named]
-        kept = annotations.set_labels(session, public_id, wanted).labels
-    say(", ".join(kept) or "No labels.")
+        after = [*before, *changed] if action == "add" else [label for label in before if label not in changed]
+        stored = annotations.set_labels(session, public_id, after).labels
+    say(", ".join(stored) or "The run has no labels.")
 
 
-def hide(public_id: str, reason: str) -> None:
+def hide_run(public_id: str, reason: str) -> None:
+    """Excludes a run from histories and statistics. Raises NotFound, BadInput."""
     with open_runs().write() as session:
         annotations.hide(session, public_id, reason)
-    say(f"Run {public_id} is hidden: `roofmark unhide {public_id}` takes it back.")
+    say(f"Run {public_id} is hidden. `roofmark unhide {public_id}` undoes this.")
 
 
-def unhide(public_id: str) -> None:
+def unhide_run(public_id: str) -> None:
+    """Includes a hidden run in histories and statistics again. Raises NotFound."""
     with open_runs().write() as session:
         annotations.unhide(session, public_id)
-    say(f"Run {public_id} counts again.")
+    say(f"Run {public_id} is no longer hidden.")
 
 
-def delete(public_id: str, is_sure: bool) -> None:
+def delete_run(public_id: str, is_confirmed: bool) -> None:
+    """Deletes a run; asks first unless `is_confirmed`. Raises Cancelled when the answer is no."""
     database = open_runs()
     with database.read() as session:
-        goes = removal.goes_with_run(session, public_id)
-    if not is_sure:
-        _ask(public_id, goes)
+        deletion = removal.goes_with_run(session, public_id)
+    if not is_confirmed:
+        _confirm(public_id, deletion)
     with database.write() as session:
         removal.delete_run(session, public_id)
-    say(f"Run {public_id} is deleted.")
+    say(f"Run {public_id} was deleted.")
 
 
-def _ask(public_id: str, goes: removal.Goes) -> None:
-    """Raises Cancelled for any other answer than yes."""
+def _confirm(public_id: str, deletion: removal.Goes) -> None:
+    """Raises Cancelled for any answer but yes, and BadInput without a terminal to ask in."""
     if not sys.stdin.isatty():
-        raise BadInput("Nobody can be asked here: say --yes to delete the run.")
-    said = [plural(goes.samples, "sample"), plural(goes.measurements, "measurement")]
-    said += ["its configuration, which no other run has"] if goes.configs else []
-    said += [f"the baseline of {baseline}" for baseline in goes.baselines]
-    say(f"With run {public_id} go {', '.join(said)}. Shared pages stay.", err=True)
+        raise BadInput("There is no terminal to ask in: confirm with --yes.")
+    parts = [plural(deletion.samples, "sample"), plural(deletion.measurements, "measurement")]
+    parts += ["its configuration, which no other run uses"] if deletion.configs else []
+    parts += [f"the baseline of {baseline}" for baseline in deletion.baselines]
+    say(f"Deleting run {public_id} also deletes: {', '.join(parts)}. Shared pages stay.", err=True)
     if not typer.confirm("Delete it?", err=True):
-        raise Cancelled("The run was kept.")
+        raise Cancelled("The run was not deleted.")

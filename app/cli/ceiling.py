@@ -1,3 +1,5 @@
+"""`roofmark ceiling`: what hardware allows a model, without a run."""
+
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from app.core.units import TERA, format_billions, format_bytes, format_number
 from app.db.devices import KnownDevice, known_devices
 
 
-def ceiling(
+def print_ceiling(
     file: Path,
     device_name: str | None,
     bandwidth: str | None,
@@ -32,14 +34,14 @@ def ceiling(
     ram_bandwidth: str | None,
     as_json: bool,
 ) -> None:
-    """`drafting`: drafted and accepted tokens. Raises BadInput."""
+    """Prints the ceiling of a model file; `drafting` is (drafted, accepted) tokens per step. Raises BadInput."""
     if draft and not drafting:
-        raise BadInput("Give the draft statistics: --drafting 4 2.5 means that 2.5 of 4 drafted tokens are accepted.")
+        raise BadInput("--draft needs --drafting: `--drafting 4 2.5` means that 2.5 of 4 drafted tokens are accepted.")
     known_device = _device(device_name, bandwidth, teraflops)
     device, ram = known_device.device, None
     if ram_bandwidth is not None:
         ram = Device("system memory", bandwidth_bytes_per_s(ram_bandwidth))
-    found = report(
+    ceiling_report = report(
         from_path(file, bits),
         device,
         context,
@@ -50,28 +52,29 @@ def ceiling(
         known_device.layout(ram, offload),
     )
     if known_device.source:
-        words = f"{device.name}: {units.format_bandwidth(device.bandwidth_bytes_per_s)}, {known_device.source}"
+        bandwidth_text = f"{device.name}: {units.format_bandwidth(device.bandwidth_bytes_per_s)}, {known_device.source}"
         peaks = [] if teraflops else _two_peaks(known_device)
-        found = replace(found, assumptions=(*found.assumptions, *peaks, words))
+        assumptions = (*ceiling_report.assumptions, *peaks, bandwidth_text)
+        ceiling_report = replace(ceiling_report, assumptions=assumptions)
     if as_json:
-        print_json(found.to_json())
+        print_json(ceiling_report.to_json())
     else:
-        say(text(found))
+        say(ceiling_text(ceiling_report))
 
 
 def _device(name: str | None, bandwidth: str | None, teraflops: float | None) -> KnownDevice:
-    """What is typed outranks what is known of the device. Raises BadInput."""
-    stated = None if bandwidth is None else bandwidth_bytes_per_s(bandwidth)
+    """Returns the named device, with the typed bandwidth (GB/s) and peak in place of its own. Raises BadInput."""
+    typed_bandwidth = None if bandwidth is None else bandwidth_bytes_per_s(bandwidth)
     peak = None if teraflops is None else teraflops * TERA
     if name is None:
-        if stated is None:
+        if typed_bandwidth is None:
             raise BadInput("Name a device (--device 'RTX 3090') or a bandwidth in GB/s (--bandwidth 936).")
-        return KnownDevice(Device("device", stated, peak), "", None)
+        return KnownDevice(Device("device", typed_bandwidth, peak), "", None)
     with open_database(Settings()).read() as session:
         known_device = known_devices(session).find(name)
     device = replace(
         known_device.device,
-        bandwidth_bytes_per_s=known_device.device.bandwidth_bytes_per_s if stated is None else stated,
+        bandwidth_bytes_per_s=known_device.device.bandwidth_bytes_per_s if typed_bandwidth is None else typed_bandwidth,
         peak_flops=known_device.device.peak_flops if peak is None else peak,
     )
     source = known_device.source if device == known_device.device else f"{known_device.source}, corrected as typed"
@@ -79,7 +82,7 @@ def _device(name: str | None, bandwidth: str | None, teraflops: float | None) ->
 
 
 def _two_peaks(known_device: KnownDevice) -> list[str]:
-    """Which of its two compute peaks counts, where they differ."""
+    """Says which of the device's two compute peaks counts, if they differ."""
     slow, fast = known_device.compute_flops_per_s, known_device.device.peak_flops
     if not slow or not fast or slow == fast:
         return []
@@ -87,8 +90,10 @@ def _two_peaks(known_device: KnownDevice) -> list[str]:
     return [f"{peaks}; FP16 with FP32 accumulate reaches {format_number(slow / TERA)}"]
 
 
-def text(found: Report) -> str:
-    geometry, step, decode, prefill = found.geometry, found.step, found.decode, found.prefill
+def ceiling_text(ceiling_report: Report) -> str:
+    """Formats a report as lines for a terminal."""
+    geometry, step = ceiling_report.geometry, ceiling_report.step
+    decode, prefill = ceiling_report.decode, ceiling_report.prefill
     lines = [f"{geometry.architecture or 'model'}, by {geometry.source}"]
     is_bound = geometry.certainty is Certainty.BOUND
     if weights := geometry.weights:
@@ -105,7 +110,8 @@ def text(found: Report) -> str:
     if decode:
         low, high = usual_range(decode.tokens_per_s)
         limit = "at most" if is_bound else "about"
-        lines.append(f"  decode      {limit} {decode.words}, with {found.context:,} tokens in the cache ({found.kv})")
+        cache = f"{ceiling_report.context:,} tokens in the cache ({ceiling_report.kv})"
+        lines.append(f"  decode      {limit} {decode.words}, with {cache}")
         lines.append(f"              good results reach {format_number(low)} to {format_number(high)} tok/s")
     elif step:
         lines.append("  decode      unknown")
@@ -114,4 +120,5 @@ def text(found: Report) -> str:
         lines.append(f"  TTFT        {'at least' if is_bound else 'about'} {format_number(prefill.ttft_floor_ms)} ms")
     if step:
         lines.append(f"  certainty   {'a bound' if is_bound else geometry.doubt}")
-    return "\n".join([*lines, *(f"  - {sentence}" for sentence in found.assumptions if sentence != geometry.doubt)])
+    assumptions = (sentence for sentence in ceiling_report.assumptions if sentence != geometry.doubt)
+    return "\n".join([*lines, *(f"  - {sentence}" for sentence in assumptions)])

@@ -1,4 +1,4 @@
-"""What several commands need."""
+"""What several commands need: output, the database, logs."""
 
 import logging
 import tempfile
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from app.measure.runner import Runner
 
 LONGEST_WAIT_S = 10.0
-"""A command that only reads computes earlier runs anew for no longer than this."""
+"""A command that only reads spends at most this long on recomputing earlier runs."""
 
 
 def say(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Prints a text. Names and notes hold what servers and people wrote: nothing of it may steer the terminal."""
+    """Prints a text without control characters: names and notes come from servers and people."""
     typer.echo(printable(text), err=err, nl=nl)
 
 
 def printable(text: str) -> str:
-    """Without control characters, which move a cursor, recolour or retitle a terminal; lines and tabs stay.
+    """Replaces control characters, which could move the cursor or recolour a terminal; line breaks and tabs stay.
 
     >>> printable("Qwen\\x1b[2J\\n3")
     'Qwen�[2J\\n3'
@@ -40,15 +40,15 @@ def printable(text: str) -> str:
 
 
 def open_database(settings: Settings) -> Database:
-    """The database, brought to the layout of this version first."""
+    """Opens the database and migrates it to this version's schema."""
     database = Database(settings.effective_database_url, settings.session_info)
     if backup := migrate(database, files.MIGRATIONS):
-        say(f"The database was brought to the layout of this version; a copy of it is in {backup}.", err=True)
+        say(f"The database was migrated to this version's schema; a backup is in {backup}.", err=True)
     return database
 
 
 def open_runs() -> Database:
-    """For a command about runs: those whose worker died are ended first, and numbers brought to today's formulas."""
+    """Opens the database for a command about runs: ends runs whose worker died, and recomputes outdated numbers."""
     from app.measure.runner import Runner
 
     settings = Settings()
@@ -58,37 +58,37 @@ def open_runs() -> Database:
         runner = Runner(database, settings)
         runner.dispatch()
         _bring_up_to_date(runner)
-    except StorageError as error:  # what cannot be written must not keep anybody from reading
+    except StorageError as error:  # a database that cannot be written can still be read
         say(f"roofmark: {error}", err=True)
     return database
 
 
 def _bring_up_to_date(runner: "Runner") -> None:
-    """All runs of a notebook of usual size; of a large one the newest, and `roofmark serve` does the rest."""
+    """Recomputes outdated runs, the newest first, for `LONGEST_WAIT_S`; `roofmark serve` does the rest."""
     ends_at = time.monotonic() + LONGEST_WAIT_S
     while not runner.is_measuring() and runner.bring_up_to_date():
         if time.monotonic() > ends_at:
             say(
-                "Older runs still have the numbers of an earlier version: `roofmark serve` computes them anew.",
+                "Older runs still show numbers of an earlier version; `roofmark serve` recomputes them.",
                 err=True,
             )
             return
 
 
 def log_to_file(settings: Settings) -> None:
-    """A person's terminal shows sentences only; causes and tracebacks go to `logs/roofmark.log` in the data folder."""
+    """Sends the log to `logs/roofmark.log` in the data folder: a terminal shows sentences only."""
     folder = settings.data_dir / "logs"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handler = RotatingFileHandler(folder / "roofmark.log", maxBytes=1_000_000, backupCount=2)
-    except OSError:  # what is stored can be read all the same
+    except OSError:  # a folder that cannot be written can still be read
         _set_up(settings, logging.NullHandler())
     else:
         _set_up(settings, handler)
 
 
 def log_to_stderr(settings: Settings) -> None:
-    """For a server and for workers, whose standard error is a log already."""
+    """Sends the log to standard error, for a server and for workers."""
     _set_up(settings, logging.StreamHandler())
 
 
@@ -118,6 +118,7 @@ def log_crash() -> Path:
 
 
 def print_json(document: dict[str, Any] | list[dict[str, Any]]) -> None:
+    """Prints a document as UTF-8, whatever the encoding of the terminal. Raises ValueError for NaN and infinity."""
     import json
 
     typer.echo(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False).encode())

@@ -14,17 +14,17 @@ from app.metrics import HEADLINE_METRICS
 from app.results.compare import compare, to_json
 from app.stats.verdict import Verdict
 
-INCOMPARABLE = 2
-"""With --fail-on, a question that cannot be answered is no success."""
+EXIT_NOT_COMPARABLE = 2
+"""Exit code of --fail-on where runs cannot be compared: that is no success."""
 
 
-def compare_them(
+def print_comparison(
     names: Sequence[str], fail_on: Sequence[str], keys: Sequence[str], same_within: str | None, as_json: bool
 ) -> None:
-    """Exits with 1 when one of the verdicts is among `fail_on`; a mixed one is both better and worse."""
-    wrong = next((word for word in fail_on if word not in set(Verdict)), None)
-    if wrong is not None:
-        raise BadInput(f"--fail-on takes {', '.join(Verdict)}; {wrong!r} is none of them.")
+    """Prints a comparison. Exits with 1 if a verdict is in `fail_on`; a mixed one counts as better and as worse."""
+    unknown = next((verdict for verdict in fail_on if verdict not in set(Verdict)), None)
+    if unknown is not None:
+        raise BadInput(f"--fail-on takes {', '.join(Verdict)}, not {unknown!r}.")
     limit = _share(same_within) if same_within is not None else None
     database = open_runs()
     with database.read() as session:
@@ -41,36 +41,39 @@ def compare_them(
     if not verdicts.isdisjoint(fail_on):
         raise typer.Exit(1)
     if fail_on and any(pair.reason_not_comparable for pair in comparison.pairs):
-        raise typer.Exit(INCOMPARABLE)
+        raise typer.Exit(EXIT_NOT_COMPARABLE)
 
 
 def _share(text: str) -> float:
     try:
         share = read_share(text)
     except ValueError as error:
-        raise BadInput(f"--same-within is a share such as 1% or 0.01; {text!r} is none.") from error
+        raise BadInput(f"--same-within takes a share such as 1% or 0.01, not {text!r}.") from error
     if not 0 < share < 1:
-        raise BadInput(f"--same-within lies between 0 and 100 %; {text!r} does not.")
+        raise BadInput(f"--same-within must be between 0 and 100 %, not {text!r}.")
     return share
 
 
 def set_baseline(public_id: str) -> None:
+    """Makes a run the baseline of its machine, model and suite. Raises NotFound, Conflict."""
     with open_runs().write() as session:
         pinned = baselines.pin(session, public_id)
         say(f"Later runs of {pinned.model_name} with the suite {pinned.suite_key} are compared with {public_id}.")
 
 
 def clear_baseline(public_id: str) -> None:
+    """Stops comparing later runs with this run. Raises NotFound."""
     with open_runs().write() as session:
         baselines.unpin(session, public_id)
-    say(f"Run {public_id} is no baseline any more.")
+    say(f"Run {public_id} is no longer a baseline.")
 
 
 def list_baselines() -> None:
+    """Prints the baselines."""
     with open_runs().read() as session:
-        found = baselines.list_baselines(session)
-    if not found:
-        say("No baseline yet: pin a run with `roofmark baseline set RUN`.", err=True)
-    for each in found:
-        hidden = " · hidden, so nothing is compared with it" if each.hidden_at else ""
-        say(f"{each.public_id}  {each.machine} · {each.model} · {each.suite_key}{hidden}")
+        pinned = baselines.list_baselines(session)
+    if not pinned:
+        say("No baseline yet: set one with `roofmark baseline set RUN`.", err=True)
+    for baseline in pinned:
+        hidden = " · hidden, so nothing is compared with it" if baseline.hidden_at else ""
+        say(f"{baseline.public_id}  {baseline.machine} · {baseline.model} · {baseline.suite_key}{hidden}")

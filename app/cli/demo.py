@@ -1,3 +1,5 @@
+"""`roofmark demo`: a real engine, one measured run, and its result."""
+
 import typer
 
 from app.cli.common import log_to_file, open_database, say
@@ -17,16 +19,17 @@ from app.schemas.run_document import run_document
 SERVER_NAME = "Demo engine"
 
 
-def demo(once: bool) -> None:
+def run_demo(once: bool) -> None:
+    """Measures the demo engine and, unless `once`, shows the dashboard. Exits with the code of a run that failed."""
     settings = Settings()
     log_to_file(settings)
     database = open_database(settings)
-    _know_this_machine(database, settings)
+    _measure_this_machine(database, settings)
     say("Starting llama.cpp with Gemma 3 270M on this machine …", err=True)
     with start_engine(settings) as engine:
         runner = Runner(database, settings)
         facts = runner.probe(engine.base_url, None)
-        slug = _register(database, engine.base_url, facts)
+        slug = _save_server(database, engine.base_url, facts)
         public_id = runner.perform(slug, "triple", TerminalProgress(), note="Demo")
         with database.read() as session:
             document = run_document(session, public_id)
@@ -37,11 +40,11 @@ def demo(once: bool) -> None:
             _show(settings)
 
 
-def _know_this_machine(database: Database, settings: Settings) -> None:
-    """What the result's ceiling needs, found out once and while nothing else keeps the memory busy."""
+def _measure_this_machine(database: Database, settings: Settings) -> None:
+    """Detects the hardware and measures its memory bandwidth, once, for the ceiling; before the engine uses memory."""
     with database.read() as session:
-        known = machines.here(session)
-        if known is not None and bandwidth.counting(session, known) is not None:
+        machine = machines.here(session)
+        if machine is not None and bandwidth.counting(session, machine) is not None:
             return
     profile = detect()
     with database.write() as session:
@@ -49,17 +52,17 @@ def _know_this_machine(database: Database, settings: Settings) -> None:
     say("Measuring this machine's memory bandwidth, for the ceiling …", err=True)
     try:
         measuring.perform(database, settings, slug, lambda _: None)
-    except RoofmarkError as error:  # the result then has no ceiling, and says so
+    except RoofmarkError as error:  # the result then shows why it has no ceiling
         say(f"Note: {error}", err=True)
 
 
-def _register(database: Database, base_url: str, facts: ServerInfo) -> str:
-    """This machine and the demo's server, both only once however often the demo runs."""
+def _save_server(database: Database, base_url: str, facts: ServerInfo) -> str:
+    """Stores the demo's server, or its new address if an earlier demo stored it, and returns its slug."""
     with database.write() as session:
-        known = next((s for s in servers.list_servers(session) if s.name == SERVER_NAME), None)
-        if known is not None:
-            servers.edit_server(session, known.slug, base_url=base_url, facts=facts_json(facts))
-            return known.slug
+        server = next((server for server in servers.list_servers(session) if server.name == SERVER_NAME), None)
+        if server is not None:
+            servers.edit_server(session, server.slug, base_url=base_url, facts=facts_json(facts))
+            return server.slug
         machine = machines.ensure_here(session)
         assert machine.id is not None
         added = servers.add_server(

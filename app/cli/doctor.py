@@ -24,11 +24,12 @@ from app.db.migrate import migrate as migrate_database
 from app.measure.runner import Runner, notify
 
 OK, ABSENT, BROKEN = "ok ", "-- ", "!! "
-"""The second: not there, but no fault of this installation."""
+"""ABSENT is no fault of this installation: an extra that is not installed, a server that is switched off."""
 EXTRAS = {"demo": "xllamacpp", "notify": "apprise", "nvidia": "pynvml", "postgres": "psycopg"}
 
 
-def migrate(revision: str) -> None:
+def migrate_to(revision: str) -> None:
+    """Migrates the database to a revision, up or down, and prints what was done."""
     settings = Settings()
     log_to_file(settings)
     database = Database(settings.effective_database_url)
@@ -36,35 +37,35 @@ def migrate(revision: str) -> None:
     backup = migrate_database(database, files.MIGRATIONS, revision)
     after = current_revision(database)
     say(
-        f"The database is at layout {after or 'none'}."
+        f"The database is at revision {after or 'none'}."
         if before == after
         else f"{before or 'none'} -> {after or 'none'}"
     )
     if backup:
-        say(f"A copy of how it was is in {backup}.")
+        say(f"A backup of the database is in {backup}.")
 
 
-def doctor(tries_notify: bool) -> None:
-    """Prints one line per check; exits with 1 when something keeps Roofmark from working."""
+def run_checks(sends_notification: bool) -> None:
+    """Prints one line per check, and exits with 1 if something keeps Roofmark from working."""
     broken = False
     settings = Settings()
-    for mark, line in chain(_checks(settings), [_notifications(settings, tries_notify)]):
+    for mark, line in chain(_checks(settings), [_notifications(settings, sends_notification)]):
         say(f"{mark} {line}")
         broken = broken or mark == BROKEN
     if broken:
         raise typer.Exit(1)
 
 
-def _notifications(settings: Settings, tries: bool) -> tuple[str, str]:
+def _notifications(settings: Settings, sends_test: bool) -> tuple[str, str]:
     try:
         names = ", ".join(map(notify.name_of, notify.services(settings)))
     except BadInput as error:
         return BROKEN, f"Notifications: {error}"
     if not names:
         return ABSENT, "Notifications: not set up (ROOFMARK_NOTIFY_URLS)"
-    if not tries:
+    if not sends_test:
         return OK, f"Notifications: {names}"
-    problem = notify.send(settings, notify.Message("a test", ("Notifications of Roofmark arrive here.",)))
+    problem = notify.send(settings, notify.Message("a test", ("Roofmark can reach you here.",)))
     return (BROKEN, f"Notifications: {problem}") if problem else (OK, f"Notifications: a test was sent to {names}")
 
 
@@ -74,9 +75,9 @@ def _checks(settings: Settings) -> Iterator[tuple[str, str]]:
         f"Roofmark {__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}",
     )
     for extra, module in EXTRAS.items():
-        there = importlib.util.find_spec(module) is not None
-        needed = "installed" if there else "not installed (only needed for what its name says)"
-        yield OK if there else ABSENT, f"Extra {extra}: {needed}"
+        is_installed = importlib.util.find_spec(module) is not None
+        state = "installed" if is_installed else f"not installed (optional): pip install 'roofmark[{extra}]'"
+        yield OK if is_installed else ABSENT, f"Extra {extra}: {state}"
     try:
         settings.data_dir.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=settings.data_dir) as file:
@@ -93,22 +94,22 @@ def _checks(settings: Settings) -> Iterator[tuple[str, str]]:
         log_to_file(settings)
         database = open_database(settings)
         with database.read() as session:
-            known = servers.list_servers(session)
-        where = database.url.render_as_string(hide_password=True)
-        yield OK, f"Database {where}: layout {current_revision(database)}"
+            stored_servers = servers.list_servers(session)
+        url = database.url.render_as_string(hide_password=True)
+        yield OK, f"Database {url}: revision {current_revision(database)}"
         Secrets(settings).encrypt("")
         yield OK, "Key for stored API keys: usable"
     except RoofmarkError as error:
         yield BROKEN, str(error)
         return
     runner = Runner(database, settings)
-    for server in known:
+    for server in stored_servers:
         try:
             yield OK, f"Server {server.slug}: " + facts_text(server.base_url, runner.refresh(server.slug))
         except RoofmarkError as error:  # a server that is switched off is no fault of this installation
             yield ABSENT, f"Server {server.slug}: {error}"
-    addresses = {server.base_url for server in known}
+    addresses = {server.base_url for server in stored_servers}
     for base_url, facts in runner.discover():
         if base_url not in addresses:
-            yield OK, f"Not yet added: {facts_text(base_url, facts)}"
+            yield OK, f"Found, but not added: {facts_text(base_url, facts)}"
     yield OK, f"Engines: {', '.join(engine.key for engine in engines.all())}"

@@ -1,4 +1,4 @@
-"""Commands of two words, declared as those of one word are."""
+"""Declares the commands of two words, such as `roofmark baseline set`."""
 
 from typing import Annotated
 
@@ -6,12 +6,12 @@ import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print only the JSON document.")]
 
-baseline = typer.Typer(name="baseline", help="The runs that later ones are compared with.", no_args_is_help=True)
+baseline = typer.Typer(name="baseline", help="Manage the runs that later runs are compared with.", no_args_is_help=True)
 
 
 @baseline.command("set")
-def _baseline_set(run_id: Annotated[str, typer.Argument(help="A finished run.")]) -> None:
-    """Compare later runs of this machine, model and suite with a run."""
+def _baseline_set(run_id: Annotated[str, typer.Argument(metavar="RUN", help="ID of a finished run.")]) -> None:
+    """Compare later runs of the same machine, model and suite with this run."""
     from app.cli.compare import set_baseline
 
     set_baseline(run_id)
@@ -26,78 +26,83 @@ def _baseline_list() -> None:
 
 
 @baseline.command("clear")
-def _baseline_clear(run_id: Annotated[str, typer.Argument(help="The run that is to be no baseline any more.")]) -> None:
-    """Compare later runs with it no more."""
+def _baseline_clear(run_id: Annotated[str, typer.Argument(metavar="RUN", help="ID of a baseline.")]) -> None:
+    """Stop comparing later runs with this run."""
     from app.cli.compare import clear_baseline
 
     clear_baseline(run_id)
 
 
-shares = typer.Typer(name="shares", help="The links that were made.", no_args_is_help=True)
+shares = typer.Typer(name="shares", help="Manage shared links.", no_args_is_help=True)
 
 
 @shares.command("list")
 def _shares_list(as_json: Json = False) -> None:
-    """List the links, revoked ones included."""
+    """List shared links, including revoked ones."""
     from app.cli.share import list_shares
 
     list_shares(as_json)
 
 
 @shares.command("revoke")
-def _shares_revoke(link: Annotated[str, typer.Argument(help="As it was printed, or copied.")]) -> None:
-    """Make a link lead nowhere: its page and its data are gone at once and for ever."""
+def _shares_revoke(link: Annotated[str, typer.Argument(metavar="LINK", help="The link, or its path.")]) -> None:
+    """Revoke a link: delete its page and its data for good."""
     from app.cli.share import revoke
 
     revoke(link)
 
 
-machine = typer.Typer(name="machine", help="What the machines are made of.", no_args_is_help=True)
+machine = typer.Typer(name="machine", help="Detect, list and measure hardware.", no_args_is_help=True)
 
 
 @machine.command("detect")
 def _machine_detect(as_json: Json = False) -> None:
-    """Find out what this machine is made of, and fill its profile."""
-    from app.cli.machine import detect
+    """Detect this machine's CPU, memory and GPUs."""
+    from app.cli.machine import detect_machine
 
-    detect(as_json)
+    detect_machine(as_json)
 
 
 @machine.command("bandwidth")
 def _machine_bandwidth(
-    slug: Annotated[str | None, typer.Argument(help="This machine, by its slug.")] = None, as_json: Json = False
-) -> None:
-    """Measure how fast this machine reads its memory; takes about three seconds and all of its cores."""
-    from app.cli.machine import bandwidth
-
-    bandwidth(slug, as_json)
-
-
-@machine.command("peak")
-def _machine_peak(
-    tflops: Annotated[float, typer.Argument(help="TFLOP/s of all cores by the fastest usable path.")],
-    slug: Annotated[str | None, typer.Option("--machine", help="Its slug; this machine without it.")] = None,
+    slug: Annotated[str | None, typer.Argument(metavar="MACHINE", help="Slug of this machine.")] = None,
     as_json: Json = False,
 ) -> None:
-    """State how much a processor can compute, so that runs on it have a prefill ceiling."""
-    from app.cli.machine import peak
+    """Measure this machine's memory bandwidth; takes about three seconds and all cores."""
+    from app.cli.machine import measure_bandwidth
 
-    peak(tflops, slug, as_json)
+    measure_bandwidth(slug, as_json)
+
+
+@machine.command("peak", hidden=True)  # its name in earlier versions, for scripts
+@machine.command("set-peak")
+def _machine_set_peak(
+    tflops: Annotated[
+        float, typer.Argument(metavar="TFLOPS", help="TFLOP/s of all cores with the fastest usable path.")
+    ],
+    slug: Annotated[str | None, typer.Option("--machine", help="Slug of a machine; this machine by default.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Set the CPU's peak TFLOP/s (not detectable), which prefill ceilings need."""
+    from app.cli.machine import set_peak
+
+    set_peak(tflops, slug, as_json)
 
 
 @machine.command("list")
 def _machine_list(as_json: Json = False) -> None:
-    """List the machines with their memory and accelerators."""
-    from app.cli.machine import list_them
+    """List machines with their memory and GPUs."""
+    from app.cli.machine import list_machines
 
-    list_them(as_json)
+    list_machines(as_json)
 
 
 @machine.command("devices")
 def _machine_devices(
-    text: Annotated[str, typer.Argument(help="Words of a name, such as 'rtx 3090'.")] = "", as_json: Json = False
+    text: Annotated[str, typer.Argument(metavar="NAME", help="Part of a name, such as 'rtx 3090'.")] = "",
+    as_json: Json = False,
 ) -> None:
-    """Look into the catalogue of devices."""
+    """Search the device catalogue."""
     from app.cli.machine import list_devices
 
     list_devices(text, as_json)

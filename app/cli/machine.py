@@ -1,4 +1,4 @@
-"""`roofmark machine`: what the machines are made of, and how fast this one reads its memory."""
+"""`roofmark machine`: hardware of the machines, this machine's memory bandwidth, and the device catalogue."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -17,8 +17,8 @@ from app.hardware.profile import Profile
 from app.measure.runner import bandwidth as measuring
 
 
-def detect(as_json: bool) -> None:
-    """Prints what this machine is made of, and fills its profile with it; the machine is added when it is new."""
+def detect_machine(as_json: bool) -> None:
+    """Detects this machine's hardware, stores it (adding the machine if it is new) and prints it."""
     database, _ = _open()
     with database.read() as session:
         catalogue = devices.load_catalogue(session)
@@ -35,7 +35,8 @@ def detect(as_json: bool) -> None:
         say("\n".join(_profile_lines(slug, profile)))
 
 
-def bandwidth(slug: str | None, as_json: bool) -> None:
+def measure_bandwidth(slug: str | None, as_json: bool) -> None:
+    """Measures the memory bandwidth of this machine, stores it and prints it. Raises RoofmarkError."""
     database, settings = _open()
     if slug is None:
         with database.write() as session:
@@ -47,8 +48,8 @@ def bandwidth(slug: str | None, as_json: bool) -> None:
         say("\n".join(_probe_lines(slug, row)))
 
 
-def peak(tflops: float, slug: str | None, as_json: bool) -> None:
-    """States what the processor can compute at most; nothing but a person's word tells it."""
+def set_peak(tflops: float, slug: str | None, as_json: bool) -> None:
+    """Stores the peak compute of a machine's CPU, in TFLOP/s; no tool can detect it."""
     flops_per_s = machines.check_cpu_peak(tflops * TERA)
     database, _ = _open()
     with database.write() as session:
@@ -63,35 +64,37 @@ def peak(tflops: float, slug: str | None, as_json: bool) -> None:
         say(f"{slug}: peak compute of the CPU set to {format_number(tflops)} TFLOP/s.")
 
 
-def list_them(as_json: bool) -> None:
+def list_machines(as_json: bool) -> None:
+    """Prints all machines with their devices."""
     database, _ = _open()
     with database.read() as session:
-        found = [(machine, machines.devices(session, machine)) for machine in machines.list_machines(session)]
+        rows = [(machine, machines.devices(session, machine)) for machine in machines.list_machines(session)]
     if as_json:
-        document = [_machine_json(machine, parts) for machine, parts in found]
+        document = [_machine_json(machine, machine_devices) for machine, machine_devices in rows]
         print_json({"schema": "roofmark.machines/1", "machines": document})
-    elif found:
-        say("\n".join(line for machine, parts in found for line in _machine_lines(machine, parts)))
+    elif rows:
+        say("\n".join(line for row in rows for line in _machine_lines(*row)))
     else:
         say("No machine yet: `roofmark machine detect` adds this one.")
 
 
 def list_devices(text: str, as_json: bool) -> None:
+    """Prints the devices of the catalogue whose name has all words of `text`."""
     database, _ = _open()
     with database.read() as session:
-        found = devices.load_catalogue(session).search(text)
+        matches = devices.load_catalogue(session).search(text)
     if as_json:
-        print_json({"schema": "roofmark.devices/1", "devices": [asdict(device) for device in found]})
+        print_json({"schema": "roofmark.devices/1", "devices": [asdict(device) for device in matches]})
         return
-    for device in found:
+    for device in matches:
         figures = [
             f"{units.format_bandwidth(device.bandwidth_bytes_per_s):>10}",
             f"{format_bytes(device.memory_bytes):>8}",
             f"{_tera(device.compute_flops_per_s):>5} / {_tera(device.fastest_flops_per_s):>6} TFLOP/s",
         ]
         say("  ".join([f"{device.name:<44}", *figures, device.source]))
-    if not found:
-        say(f"The catalogue has no device of the name {text!r}.")
+    if not matches:
+        say(f"There is no device {text!r} in the catalogue.")
 
 
 def _open() -> tuple[Database, Settings]:
@@ -116,13 +119,13 @@ def _profile_lines(slug: str, profile: Profile) -> list[str]:
         "Memory       "
         + ", ".join(filter(None, [format_bytes(profile.host.ram_bytes), ram.kind, rate, width, bandwidth_text])),
     ]
-    for card in profile.accelerators:
-        parts = [f"{card.count} x {card.name}", format_bytes(card.memory_bytes)]
-        if card.bandwidth_bytes_per_s:
-            parts.append(f"{units.format_bandwidth(card.bandwidth_bytes_per_s)} ({card.source})")
-        if card.compute_flops_per_s:
-            parts.append(f"{_tera(card.compute_flops_per_s)} TFLOP/s FP16")
-        lines.append("Accelerator  " + ", ".join(parts))
+    for accelerator in profile.accelerators:
+        figures = [f"{accelerator.count} x {accelerator.name}", format_bytes(accelerator.memory_bytes)]
+        if accelerator.bandwidth_bytes_per_s:
+            figures.append(f"{units.format_bandwidth(accelerator.bandwidth_bytes_per_s)} ({accelerator.source})")
+        if accelerator.compute_flops_per_s:
+            figures.append(f"{_tera(accelerator.compute_flops_per_s)} TFLOP/s FP16")
+        lines.append("Accelerator  " + ", ".join(figures))
     lines += [f"Unknown      {unknown.what}: {unknown.reason}." for unknown in profile.unknowns]
     return lines
 
@@ -139,13 +142,14 @@ def _probe_lines(slug: str, row: BandwidthProbe) -> list[str]:
     ]
 
 
-def _machine_lines(machine: Machine, parts: Sequence[MachineDevice]) -> list[str]:
-    lines = [f"{machine.slug}: " + ", ".join(filter(None, [machine.cpu, machine.os]))]
-    for part in parts:
-        figures = [format_bytes(part.memory_bytes)]
-        figures += [f"{units.format_bandwidth(each.bytes_per_s)} {each.source}" for each in part.bandwidths]
-        figures += [f"{_tera(part.peak_flops)} TFLOP/s"] if part.peak_flops else []
-        name = f"{part.count} x {part.name}" if part.kind == "accelerator" else part.name
+def _machine_lines(machine: Machine, machine_devices: Sequence[MachineDevice]) -> list[str]:
+    description = ", ".join(filter(None, [machine.cpu, machine.os]))
+    lines = [f"{machine.slug}: {description}" if description else machine.slug]
+    for device in machine_devices:
+        figures = [format_bytes(device.memory_bytes)]
+        figures += [f"{units.format_bandwidth(stated.bytes_per_s)} {stated.source}" for stated in device.bandwidths]
+        figures += [f"{_tera(device.peak_flops)} TFLOP/s"] if device.peak_flops else []
+        name = f"{device.count} x {device.name}" if device.kind == "accelerator" else device.name
         lines.append(f"  {name}: {', '.join(figures)}")
     return lines
 
@@ -157,7 +161,7 @@ def _tera(value: float | None) -> str:
 # --- JSON ------------------------------------------------------------------------------------------------------------
 
 
-def _machine_json(machine: Machine, parts: Sequence[MachineDevice]) -> dict[str, Any]:
+def _machine_json(machine: Machine, machine_devices: Sequence[MachineDevice]) -> dict[str, Any]:
     return {
         "slug": machine.slug,
         "name": machine.name,
@@ -171,13 +175,13 @@ def _machine_json(machine: Machine, parts: Sequence[MachineDevice]) -> dict[str,
         "ram_kind": machine.ram_kind,
         "ram_data_rate_mt_per_s": machine.ram_data_rate_mt_per_s,
         "ram_bus_bits": machine.ram_bus_bits,
-        "devices": [_device_json(part) for part in parts],
+        "devices": [_device_json(device) for device in machine_devices],
     }
 
 
-def _device_json(part: MachineDevice) -> dict[str, Any]:
-    bandwidths = [asdict(each) | {"at": each.at.isoformat() if each.at else None} for each in part.bandwidths]
-    return asdict(part) | {"bandwidth_bytes_per_s": part.bandwidth_bytes_per_s, "bandwidths": bandwidths}
+def _device_json(device: MachineDevice) -> dict[str, Any]:
+    bandwidths = [asdict(stated) | {"at": stated.at.isoformat() if stated.at else None} for stated in device.bandwidths]
+    return asdict(device) | {"bandwidth_bytes_per_s": device.bandwidth_bytes_per_s, "bandwidths": bandwidths}
 
 
 def _probe_json(row: BandwidthProbe) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`roofmark run` and `roofmark work`."""
+"""`roofmark run`, and `roofmark worker`, which the dashboard starts."""
 
 import sys
 import time
@@ -31,8 +31,8 @@ EXIT_CODES = {"done": 0, "cancelled": 130}
 
 
 @dataclass(frozen=True)
-class Request:
-    """What was typed."""
+class RunRequest:
+    """The options of `roofmark run`."""
 
     url: str | None
     server: str | None
@@ -47,32 +47,32 @@ class Request:
     log: str | None = None
 
 
-def measure(request: Request, run_count: int, as_json: bool) -> None:
-    """Measures in this process, as often as `run_count` says, and exits with the last run's code.
+def measure(request: RunRequest, run_count: int, as_json: bool) -> None:
+    """Measures `run_count` runs in this process, prints them, and exits with the last one's code.
 
-    A run that does not reach its end is the last one. The results of several are a list in JSON.
+    A run that fails or is cancelled is the last one. The JSON of several runs is a list. Raises RoofmarkError.
     """
-    given = dict(parse_setting(text) for text in request.settings)
-    for key, value in given.items():
+    stated_settings = dict(parse_setting(text) for text in request.settings)
+    for key, value in stated_settings.items():
         if value is not None and (sentence := doubt(key, value)):
             say(f"Note: {sentence}", err=True)
     settings = Settings()
     log_to_file(settings)
     database = open_database(settings)
     runner = Runner(database, settings)
-    with database.read() as session:  # before anything is asked of a server
+    with database.read() as session:  # a wrong suite or count is refused before a server is asked anything
         suites.suite(session, request.suite).with_counts(request.repetitions, request.warmups)
     slug = _server_slug(database, settings, runner, request)
     with database.write() as session:
         server = servers.server(session, slug)
         assert server.id is not None
-        servers.remember(session, server.id, settings=given)
+        servers.remember(session, server.id, settings=stated_settings)
         if request.log is not None:
             servers.edit_server(session, slug, log_path=log_path(request.log))
     documents: list[dict[str, Any]] = []
-    for number_of_run in range(1, run_count + 1):
+    for run_number in range(1, run_count + 1):
         if run_count > 1:
-            say(f"Run {number_of_run} of {run_count}.", err=True)
+            say(f"Run {run_number} of {run_count}.", err=True)
         public_id = runner.perform(
             slug,
             request.suite,
@@ -98,7 +98,8 @@ def _exit_code(document: Mapping[str, Any]) -> int:
     return EXIT_CODES.get(document["run"]["status"], 1)
 
 
-def work(public_id: str) -> None:
+def run_worker(public_id: str) -> None:
+    """Measures a queued run in this process, if no other has claimed it. Raises NotFound."""
     settings = Settings()
     log_to_stderr(settings)
     database = open_database(settings)
@@ -108,59 +109,61 @@ def work(public_id: str) -> None:
 # --- which server ----------------------------------------------------------------------------------------------------
 
 
-def _server_slug(database: Database, settings: Settings, runner: Runner, request: Request) -> str:
-    """The server that was meant, made when it is new."""
+def _server_slug(database: Database, settings: Settings, runner: Runner, request: RunRequest) -> str:
+    """Returns the slug of the server to measure, after probing and storing a new one. Raises RoofmarkError."""
     if request.server is not None and request.url is not None:
         raise BadInput("Give either --url or --server, not both.")
     if request.url is None:
-        return _known_server(database, request.server)
+        return _stored_server(database, request.server)
     base_url = normalise_base_url(request.url)
     with database.read() as session:
-        known = servers.server_at(session, base_url)
-    if known is None:
+        server = servers.server_at(session, base_url)
+    if server is None:
         facts = _probe_patiently(runner, settings, request.url, request)
-        if facts.base_url is not None:  # a part of its API was given, whose server may be known
+        if facts.base_url is not None:  # the typed URL was a part of its API; the server itself may be stored
             base_url = facts.base_url
             with database.read() as session:
-                known = servers.server_at(session, base_url)
-    if known is None:
+                server = servers.server_at(session, base_url)
+    if server is None:
         return _add_server(database, settings, base_url, facts, request.api_key)
     with database.write() as session:
-        if known.archived_at is not None:
-            servers.archive_server(session, known.slug, archived=False)
-            say(f"The server {known.name} was archived and is in use again.", err=True)
+        if server.archived_at is not None:
+            servers.archive_server(session, server.slug, archived=False)
+            say(f"The server {server.name} was archived; it is active again.", err=True)
         if request.engine is not None:
-            stated = {**known.capabilities, STATED_ENGINE: True}
-            servers.edit_server(session, known.slug, engine=engines.find(request.engine).key, capabilities=stated)
+            capabilities = {**server.capabilities, STATED_ENGINE: True}
+            engine_key = engines.find(request.engine).key
+            servers.edit_server(session, server.slug, engine=engine_key, capabilities=capabilities)
         if request.api_key is not None:
             encrypted = Secrets(settings).encrypt(request.api_key)
-            servers.edit_server(session, known.slug, api_key_encrypted=encrypted)
-    return known.slug
+            servers.edit_server(session, server.slug, api_key_encrypted=encrypted)
+    return server.slug
 
 
-def _known_server(database: Database, slug: str | None) -> str:
+def _stored_server(database: Database, slug: str | None) -> str:
+    """Returns the slug of the named server, or of the only one. Raises NotFound, BadInput."""
     with database.read() as session:
         if slug is not None:
             return servers.server(session, slug).slug
-        known = servers.list_servers(session)
-    if len(known) == 1:
-        return known[0].slug
-    if not known:
-        raise BadInput("Which server? Say it with --url, such as --url 127.0.0.1:8080.")
-    raise BadInput(f"Which server? Say it with --server: {', '.join(server.slug for server in known)}.")
+        stored_servers = servers.list_servers(session)
+    if len(stored_servers) == 1:
+        return stored_servers[0].slug
+    if not stored_servers:
+        raise BadInput("Which server? Give its URL with --url, such as --url 127.0.0.1:8080.")
+    raise BadInput(f"Which server? Choose with --server: {', '.join(server.slug for server in stored_servers)}.")
 
 
-def _probe_patiently(runner: Runner, settings: Settings, url: str, request: Request) -> ServerInfo:
-    """A server that is still loading its model is waited for, visibly."""
-    begun = time.monotonic()
+def _probe_patiently(runner: Runner, settings: Settings, url: str, request: RunRequest) -> ServerInfo:
+    """Probes a new server; while it loads its model, waits and says so. Raises ServerError."""
+    started_at = time.monotonic()
     while True:
         try:
             return runner.probe(url, request.api_key, request.engine)
         except ServerError as problem:
-            waited = time.monotonic() - begun
-            if problem.trouble is not ServerErrorKind.LOADING or waited > settings.loading_timeout_s:
+            waited_s = time.monotonic() - started_at
+            if problem.trouble is not ServerErrorKind.LOADING or waited_s > settings.loading_timeout_s:
                 raise
-            say(f"{problem} Waiting for {format_duration(waited)}.", err=True)
+            say(f"{problem} Waited {format_duration(waited_s)} so far.", err=True)
             time.sleep(1)
 
 
@@ -168,44 +171,47 @@ def _add_server(database: Database, settings: Settings, base_url: str, facts: Se
     with database.write() as session:
         machine = _machine_at(session, base_url)
         assert machine.id is not None
-        where = urlsplit(base_url)
-        path = where.path.strip("/").replace("/", " ")
-        added = servers.add_server(
+        url_parts = urlsplit(base_url)
+        path = url_parts.path.strip("/").replace("/", " ")
+        server = servers.add_server(
             session,
             machine.id,
-            name=" ".join(filter(None, [engines.find(facts.engine).title, where.netloc, path])),
+            name=" ".join(filter(None, [engines.find(facts.engine).title, url_parts.netloc, path])),
             engine=facts.engine,
             base_url=base_url,
             api_key_encrypted=Secrets(settings).encrypt(api_key) if api_key else None,
             facts=facts_json(facts),
             capabilities=dict(facts.capabilities),
         )
-        return added.slug
+        return server.slug
 
 
 def _machine_at(session: Session, base_url: str) -> Machine:
-    """This machine where the address is one of its own; else the one whose servers have the same host, or one named
-    after the host, made if need be."""
+    """Returns the machine that a new server runs on, and adds it if it is new.
+
+    An address of this machine means this machine. Any other means the machine whose servers have the same host, or the
+    one named after the host.
+    """
     host = urlsplit(base_url).hostname or base_url
     is_here = is_loopback(base_url) or names_this_host(host)
-    if is_here and (here := machines.here(session)) is not None:
-        return here
-    known = {machine.id: machine for machine in machines.list_machines(session)}
+    if is_here and (this_machine := machines.here(session)) is not None:
+        return this_machine
+    machines_by_id = {machine.id: machine for machine in machines.list_machines(session)}
     for server in servers.list_servers(session):
-        same = is_loopback(server.base_url) if is_here else urlsplit(server.base_url).hostname == host
-        if same and server.machine_id in known:
-            return known[server.machine_id]
+        has_same_host = is_loopback(server.base_url) if is_here else urlsplit(server.base_url).hostname == host
+        if has_same_host and server.machine_id in machines_by_id:
+            return machines_by_id[server.machine_id]
     if is_here:
         return machines.ensure_here(session)
-    named = next((machine for machine in known.values() if machine.name == host), None)
-    return named or machines.add_machine(session, host)
+    same_name = next((machine for machine in machines_by_id.values() if machine.name == host), None)
+    return same_name or machines.add_machine(session, host)
 
 
 # --- progress --------------------------------------------------------------------------------------------------------
 
 
 class TerminalProgress:
-    """One line per step on standard error; on a terminal, waiting rewrites its line."""
+    """Prints a run's progress to standard error, one line per step; on a terminal, a waiting line is rewritten."""
 
     def __init__(self) -> None:
         self._rewriting = False

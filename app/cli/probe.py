@@ -1,3 +1,5 @@
+"""`roofmark probe`: which engine and models answer at a URL."""
+
 from app import engines
 from app.cli.common import log_to_file, print_json, say
 from app.core.settings import Settings
@@ -6,7 +8,8 @@ from app.engines.base import ServerInfo
 from app.measure.runner import facts_json
 
 
-def probe(url: str, engine: str | None, api_key: str | None, as_json: bool) -> None:
+def probe_server(url: str, engine: str | None, api_key: str | None, as_json: bool) -> None:
+    """Probes a URL and prints what answers. Raises RoofmarkError."""
     settings = Settings()
     log_to_file(settings)
     with engines.open_client(url, api_key, settings) as client:
@@ -19,9 +22,10 @@ def probe(url: str, engine: str | None, api_key: str | None, as_json: bool) -> N
 
 
 def facts_text(base_url: str, facts: ServerInfo) -> str:
+    """Formats the engine, its models and its settings as lines for a terminal."""
     lines = [f"{base_url}: {engines.find(facts.engine).title} {facts.engine_version or '(version unknown)'}"]
     if facts.loading:
-        lines.append("It is still loading its model.")
+        lines.append("The server is still loading its model.")
     for model in facts.models:
         details = [
             f"runs at {model.runs_on}, not here" if model.runs_on else None,

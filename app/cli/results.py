@@ -1,4 +1,4 @@
-"""Commands for what is kept, declared as the others are."""
+"""Declares the commands for stored runs: list, show, share, annotate, delete, compare."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -6,150 +6,153 @@ from typing import Annotated, Literal
 import typer
 
 from app.cli.groups import Json
+from app.cli.help_texts import ListingCommand
 
 commands = typer.Typer()
 
 
-@commands.command()
+@commands.command(cls=ListingCommand)
 def runs(
-    machine: Annotated[str | None, typer.Option(help="Only this machine, by its slug.")] = None,
-    server: Annotated[str | None, typer.Option(help="Only this server, by its slug.")] = None,
-    model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
-    suite: Annotated[str | None, typer.Option(help="Only this suite.")] = None,
-    status: Annotated[str | None, typer.Option(help="Only runs in this state.")] = None,
-    engine: Annotated[str | None, typer.Option(help="Only this engine, such as vllm.")] = None,
-    config: Annotated[str | None, typer.Option(help="Only this configuration, by its fingerprint.")] = None,
+    machine: Annotated[str | None, typer.Option(help="Only runs on this machine (slug).")] = None,
+    server: Annotated[str | None, typer.Option(help="Only runs of this server (slug).")] = None,
+    model: Annotated[str | None, typer.Option(help="Only runs of this model.")] = None,
+    suite: Annotated[str | None, typer.Option(help="Only runs of this suite: {suites}, or your own.")] = None,
+    status: Annotated[str | None, typer.Option(help="Only runs in this state: {states}.")] = None,
+    engine: Annotated[str | None, typer.Option(help="Only runs of this engine: {engines}.")] = None,
+    config: Annotated[str | None, typer.Option(help="Only runs of this configuration (fingerprint).")] = None,
     label: Annotated[str | None, typer.Option(help="Only runs with this label.")] = None,
-    since: Annotated[str | None, typer.Option(metavar="DAY", help="Started on this day or later, UTC.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="DAY", help="Started on this day or earlier, UTC.")] = None,
-    hidden: Annotated[str | None, typer.Option(help="only hidden runs, or without them.")] = None,
-    text: Annotated[
-        str | None, typer.Option("--text", "--search", help="Words of notes, labels, settings, ...")
+    since: Annotated[
+        str | None, typer.Option(metavar="DAY", help="Only runs started on this day (UTC) or later.")
     ] = None,
-    sort: Annotated[str, typer.Option(help="queued, started, model, ttft, prefill, decode, ...")] = "queued",
+    until: Annotated[
+        str | None, typer.Option(metavar="DAY", help="Only runs started on this day (UTC) or earlier.")
+    ] = None,
+    hidden: Annotated[str | None, typer.Option(metavar="only|without", help="Only hidden runs, or all others.")] = None,
+    text: Annotated[
+        str | None, typer.Option("--text", "--search", help="Only runs that mention these words anywhere.")
+    ] = None,
+    sort: Annotated[str, typer.Option(help="Sort by {sorts}.")] = "queued",
     ascending: Annotated[bool, typer.Option("--ascending", help="Smallest or oldest first.")] = False,
-    page: Annotated[int, typer.Option(min=1)] = 1,
-    per_page: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Runs to a page.")] = 20,
+    page: Annotated[int, typer.Option(min=1, help="Page of the list.")] = 1,
+    per_page: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Runs per page.")] = 20,
     as_json: Json = False,
 ) -> None:
-    """List runs with their triple."""
-    from app.cli.show import list_them
+    """List runs with TTFT, prefill and decode."""
+    from app.cli.show import print_runs
     from app.results.run_filter import RunFilter
 
-    asked = {
+    parameters = {
         **{"status": status, "machine": machine, "server": server, "model": model, "suite": suite, "config": config},
         **{"engine": engine, "text": text, "label": label, "hidden": hidden, "since": since, "until": until},
     }
-    list_them(RunFilter.parse(asked), sort, not ascending, page, per_page, as_json)
+    print_runs(RunFilter.parse(parameters), sort, not ascending, page, per_page, as_json)
 
 
 @commands.command()
 def show(
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of a run; or latest, previous, baseline.")],
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="ID of a run, or: latest, previous, baseline.")],
     as_json: Json = False,
 ) -> None:
-    """Show one run."""
-    from app.cli.show import show as run_it
+    """Show a run."""
+    from app.cli.show import print_run
 
-    run_it(run_id, as_json)
+    print_run(run_id, as_json)
 
 
-@commands.command()
+@commands.command(cls=ListingCommand)
 def share(
-    what: Annotated[
+    targets: Annotated[
         list[str],
         typer.Argument(
             metavar="RUN...",
-            help="Id of a run; several are compared. Or, in quotes, the address of a page with a button Share.",
+            help="ID of a run; several are compared. Or the URL, in quotes, of a page with a Share button.",
         ),
     ],
-    title: Annotated[str, typer.Option("--title", help="A title of your own.")] = "",
+    title: Annotated[str, typer.Option("--title", help="Title of the shared page.")] = "",
     include: Annotated[
         list[str] | None,
-        typer.Option(
-            "--include", help="Make this public too: note, labels, prompt, machine or flags; may be repeated."
-        ),
+        typer.Option("--include", help="Also make this public (repeatable): {share options}."),
     ] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Write one HTML file instead of making a link.")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write one HTML file instead of a link.")
+    ] = None,
     as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print a post for a forum instead of making a link.")
+        bool, typer.Option("--markdown", help="Print Markdown for a forum instead of a link.")
     ] = False,
 ) -> None:
-    """Make a snapshot of a result public: print its link, or write it to a file without one."""
-    from app.cli.share import share as run_it
+    """Share a snapshot of a result: as a link, an HTML file or Markdown."""
+    from app.cli.share import share_results
 
-    run_it(what, title, include or [], html, as_markdown)
+    share_results(targets, title, include or [], html, as_markdown)
 
 
 @commands.command()
 def label(
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of a run.")],
-    act: Annotated[Literal["add", "remove"], typer.Argument(help="What to do with the labels.")],
-    labels: Annotated[list[str], typer.Argument(metavar="LABEL...", help="Words of your own.")],
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="ID of a run.")],
+    action: Annotated[Literal["add", "remove"], typer.Argument(metavar="add|remove", help="Add or remove.")],
+    labels: Annotated[list[str], typer.Argument(metavar="LABEL...", help="One or more labels.")],
 ) -> None:
     """Add labels to a run, or remove them."""
-    from app.cli.annotate import label as run_it
+    from app.cli.annotate import change_labels
 
-    run_it(run_id, act, labels)
+    change_labels(run_id, action, labels)
 
 
 @commands.command()
 def hide(
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of a run.")],
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="ID of a run.")],
     reason: Annotated[str, typer.Option("--reason", help="Why, in a sentence.", prompt=True)],
 ) -> None:
-    """Leave a run out of histories and statistics, with a reason."""
-    from app.cli.annotate import hide as run_it
+    """Exclude a run from histories and statistics, with a reason."""
+    from app.cli.annotate import hide_run
 
-    run_it(run_id, reason)
+    hide_run(run_id, reason)
 
 
 @commands.command()
-def unhide(run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of a hidden run.")]) -> None:
-    """Take a hidden run back into histories and statistics."""
-    from app.cli.annotate import unhide as run_it
+def unhide(run_id: Annotated[str, typer.Argument(metavar="RUN", help="ID of a hidden run.")]) -> None:
+    """Include a hidden run in histories and statistics again."""
+    from app.cli.annotate import unhide_run
 
-    run_it(run_id)
+    unhide_run(run_id)
 
 
 @commands.command()
 def delete(
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of a run.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="ID of a run.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
 ) -> None:
-    """Delete a run, after saying what goes with it."""
-    from app.cli.annotate import delete as run_it
+    """Delete a run, after showing what is deleted with it."""
+    from app.cli.annotate import delete_run
 
-    run_it(run_id, is_sure=yes)
+    delete_run(run_id, is_confirmed=yes)
 
 
-@commands.command()
+@commands.command(cls=ListingCommand)
 def compare(
     names: Annotated[
         list[str],
         typer.Argument(
             metavar="RUN...",
-            help="2 to 8 run ids, the first one as the base; or latest, previous, baseline; config:RUN takes all runs "
-            "of that run's configuration together.",
+            help="2 to 8 run IDs, the first is the base. Or: latest, previous, baseline, or config:RUN for all runs of "
+            "that run's configuration.",
         ),
     ],
     fail_on: Annotated[
         list[str] | None,
-        typer.Option("--fail-on", help="Exit with 1 on this verdict: better, worse, mixed, same or inconclusive."),
+        typer.Option("--fail-on", help="Exit with 1 on this verdict (repeatable): {verdicts}."),
     ] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option("--metric", help="Metric to compare, such as decode_tokens_per_s; else the triple."),
+        typer.Option("--metric", help="Metric to compare (repeatable) instead of TTFT, prefill and decode: {metrics}."),
     ] = None,
     same_within: Annotated[
         str | None,
-        typer.Option(
-            "--same-within", metavar="SHARE", help="A change within this share counts as the same, such as 1%."
-        ),
+        typer.Option("--same-within", metavar="SHARE", help="Call a change within this share the same, such as 1%."),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Compare runs: what differs, ratios with 95 % intervals, and verdicts."""
-    from app.cli.compare import compare_them
+    from app.cli.compare import print_comparison
 
-    compare_them(names, fail_on or [], metric or [], same_within, as_json)
+    print_comparison(names, fail_on or [], metric or [], same_within, as_json)

@@ -1,3 +1,5 @@
+"""`roofmark serve`: the dashboard."""
+
 import socket
 from threading import Event
 
@@ -10,12 +12,13 @@ from app.web import create_app
 from app.web.security import check_listen
 
 GRACE_S = 2
-"""Open event streams would otherwise keep a stopping server for ever."""
+"""How long a stopping server waits for open connections: event streams never end by themselves."""
 
 
-def serve(host: str | None, port: int | None, allow_no_password: bool) -> None:
-    given = {"host": host, "port": port, "allow_no_password": allow_no_password or None}
-    settings = Settings(**{key: value for key, value in given.items() if value is not None})
+def serve_dashboard(host: str | None, port: int | None, allow_no_password: bool) -> None:
+    """Serves the dashboard; options outrank settings. Raises BadInput for a public address without a password."""
+    options = {"host": host, "port": port, "allow_no_password": allow_no_password or None}
+    settings = Settings(**{key: value for key, value in options.items() if value is not None})
     check_listen(settings)
     log_to_stderr(settings)
     open_database(settings).dispose()
@@ -23,7 +26,7 @@ def serve(host: str | None, port: int | None, allow_no_password: bool) -> None:
 
 
 def show_dashboard(settings: Settings) -> None:
-    """Serves until a signal comes; its address is printed when it answers. Raises BadInput when it cannot listen."""
+    """Serves until a signal comes, and prints the address once it answers. Raises BadInput if it cannot listen."""
     listener = listen(settings)
     web = create_app(settings)
     config = uvicorn.Config(
@@ -34,12 +37,13 @@ def show_dashboard(settings: Settings) -> None:
         server_header=False,
     )
     host, port = listener.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{port}{settings.root_path}/"
-    _Announcing(config, address, web.state.stopping).run(sockets=[listener])
+    url_host = f"[{host}]" if ":" in host else host
+    address = f"http://{url_host}:{port}{settings.root_path}/"
+    _AnnouncingServer(config, address, web.state.stopping).run(sockets=[listener])
 
 
 def listen(settings: Settings) -> socket.socket:
+    """Returns a socket that is bound to the host and port of the settings. Raises BadInput."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -48,12 +52,14 @@ def listen(settings: Settings) -> socket.socket:
     except OSError as error:
         listener.close()
         raise BadInput(
-            f"Port {settings.port} on {settings.host} cannot be used ({error.strerror}): choose another with --port."
+            f"Port {settings.port} on {settings.host} cannot be used ({error.strerror}). Choose another with --port."
         ) from error
     return listener
 
 
-class _Announcing(uvicorn.Server):
+class _AnnouncingServer(uvicorn.Server):
+    """Prints its address when it has started, and tells the app when it stops."""
+
     def __init__(self, config: uvicorn.Config, address: str, stopping: Event) -> None:
         super().__init__(config)
         self._address = address

@@ -1,4 +1,4 @@
-"""`roofmark share` and `roofmark shares`: a link, a file or a post, and what links there are."""
+"""`roofmark share`: a link, a file or Markdown; and `roofmark shares`: the links there are."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -16,53 +16,59 @@ from app.web.forms import Fields
 from app.web.sharing import is_address, of_page, of_runs, subject
 
 
-def share(what: Sequence[str], title: str, include: Sequence[str], html: Path | None, as_markdown: bool) -> None:
-    """Without `html` and `as_markdown` a link is made, and its path printed."""
+def share_results(
+    targets: Sequence[str], title: str, include: Sequence[str], html: Path | None, as_markdown: bool
+) -> None:
+    """Writes a snapshot to `html`, prints it as Markdown, or, without both, publishes it and prints the link's path.
+
+    `targets` are run IDs or one page URL. Raises RoofmarkError.
+    """
     settings = Settings()
     database = _database(settings)
-    own = [("title", title), *(("include", each) for each in include)]
+    options = [("title", title), *(("include", name) for name in include)]
     with database.read() as session:
-        snapshot = subject(session, Fields([*_shared(what), *own])).snapshot
+        snapshot = subject(session, Fields([*_subject_fields(targets), *options])).snapshot
     if html is not None:
         _write(html, file(snapshot, datetime.now(UTC)))
     if as_markdown:
         say(markdown(snapshot), nl=False)
     if html is None and not as_markdown:
-        say(_published(database, settings, snapshot))
+        say(_publish(database, settings, snapshot))
 
 
 def list_shares(as_json: bool) -> None:
+    """Prints the shared links, newest first."""
     settings = Settings()
     with _database(settings).read() as session:
-        found = shares.list_shares(session)
+        listed_shares = shares.list_shares(session)
     if as_json:
-        print_json({"shares": [_document(each, settings) for each in found]})
+        print_json({"shares": [_share_json(share, settings) for share in listed_shares]})
         return
-    if not found:
-        say("Nothing is shared: `roofmark share RUN` makes a link.", err=True)
-    for each in found:
-        state = f"revoked {each.revoked_at:%Y-%m-%d}" if each.revoked_at else f"since {each.created_at:%Y-%m-%d}"
-        say(f"{_path(settings, each.slug)}  {each.kind}, {state} · {each.title}")
+    if not listed_shares:
+        say("No shared links yet: create one with `roofmark share RUN`.", err=True)
+    for share in listed_shares:
+        state = f"revoked {share.revoked_at:%Y-%m-%d}" if share.revoked_at else f"since {share.created_at:%Y-%m-%d}"
+        say(f"{_path(settings, share.slug)}  {share.kind}, {state} · {share.title}")
 
 
 def revoke(link: str) -> None:
-    """`link`: as `share` printed it, with a host before it, or only what stands behind `/s/`."""
+    """Deletes a share; `link` is a URL, a path such as `/s/5f0c`, or only the part after `/s/`. Raises NotFound."""
     slug = link.strip().rstrip("/").rpartition("/")[2]
     with _database(Settings()).write() as session:
         shares.revoke(session, slug)
-    say(f"The link {slug} is revoked: its page and its data are gone.")
+    say(f"Revoked {slug}: its page and its data are deleted.")
 
 
-def _shared(what: Sequence[str]) -> list[tuple[str, str]]:
-    """Runs by their ids, or one page by its address. Raises BadInput."""
-    if not any(map(is_address, what)):
-        return of_runs(what)
-    if len(what) > 1:
-        raise BadInput("An address is shared alone: what its page shows becomes one link.")
-    return of_page(what[0])
+def _subject_fields(targets: Sequence[str]) -> list[tuple[str, str]]:
+    """Returns the form fields for runs by their IDs, or for one page by its URL. Raises BadInput."""
+    if not any(map(is_address, targets)):
+        return of_runs(targets)
+    if len(targets) > 1:
+        raise BadInput("A page is shared alone: give one URL and no run IDs.")
+    return of_page(targets[0])
 
 
-def _published(database: Database, settings: Settings, snapshot: Snapshot) -> str:
+def _publish(database: Database, settings: Settings, snapshot: Snapshot) -> str:
     with database.write() as session:
         return _path(settings, links.publish(session, snapshot))
 
@@ -71,13 +77,13 @@ def _path(settings: Settings, slug: str) -> str:
     return f"{settings.root_path}/s/{slug}"
 
 
-def _document(listed: shares.Listed, settings: Settings) -> dict[str, str | None]:
+def _share_json(share: shares.Listed, settings: Settings) -> dict[str, str | None]:
     return {
-        "path": _path(settings, listed.slug),
-        "kind": listed.kind,
-        "title": listed.title,
-        "created_at": listed.created_at.isoformat(),
-        "revoked_at": listed.revoked_at.isoformat() if listed.revoked_at else None,
+        "path": _path(settings, share.slug),
+        "kind": share.kind,
+        "title": share.title,
+        "created_at": share.created_at.isoformat(),
+        "revoked_at": share.revoked_at.isoformat() if share.revoked_at else None,
     }
 
 

@@ -1,3 +1,5 @@
+"""`roofmark show` and `roofmark runs`."""
+
 from textwrap import shorten
 
 from app.cli.common import open_runs, print_json, say
@@ -10,7 +12,8 @@ from app.results.run_list import Row, list_runs
 from app.schemas.run_document import run_document, runs_document
 
 
-def show(name: str, as_json: bool) -> None:
+def print_run(name: str, as_json: bool) -> None:
+    """Prints a run, named by its ID or as `latest`, `previous` or `baseline`. Raises NotFound."""
     with open_runs().read() as session:
         document = run_document(session, compare_refs.resolve_run_id(session, name))
     if as_json:
@@ -19,15 +22,24 @@ def show(name: str, as_json: bool) -> None:
         say(run_text(document))
 
 
-def list_them(where: RunFilter, sort: str, descending: bool, page: int, per_page: int, as_json: bool) -> None:
+def print_runs(run_filter: RunFilter, sort: str, descending: bool, page: int, per_page: int, as_json: bool) -> None:
+    """Prints one page of the runs that the filter matches. Raises BadInput for an unknown sort key."""
     with open_runs().read() as session:
-        rows, total = list_runs(session, where, sort, descending, page, per_page)
+        rows, total = list_runs(session, run_filter, sort, descending, page, per_page)
     if as_json:
         print_json(runs_document(rows, total, page, per_page))
     elif not rows:
-        say("No runs yet: measure a server with `roofmark run --url 127.0.0.1:8080`.", err=True)
+        say(_empty_list(total, run_filter), err=True)
     else:
         say(_table(rows))
+
+
+def _empty_list(total: int, run_filter: RunFilter) -> str:
+    if total:
+        return "This page of the list is empty."
+    if run_filter != RunFilter():
+        return "No run matches these filters."
+    return "No runs yet: measure a server with `roofmark run --url 127.0.0.1:8080`."
 
 
 _NUMERIC = ("TTFT ms", "Prefill tok/s", "Decode tok/s")
@@ -35,12 +47,12 @@ LONGEST_NOTE = 40
 
 
 def _suite(row: Row) -> str:
-    """With the point that the numbers are of, where a suite has several."""
-    played, there = row.points
-    if there == 1:
+    """Names the suite; if it has several points, also the one that the numbers are of."""
+    points_measured, points_in_suite = row.points
+    if points_in_suite == 1:
         return row.suite_key
-    some = f", {played} of {there} points" if played < there else ""
-    return f"{row.suite_key} at {row.main_prompt_tokens:,}{some}"
+    partial = f", {points_measured} of {points_in_suite} points" if points_measured < points_in_suite else ""
+    return f"{row.suite_key} at {row.main_prompt_tokens:,}{partial}"
 
 
 def _elsewhere(row: Row) -> str:

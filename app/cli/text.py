@@ -1,4 +1,4 @@
-"""A run as a terminal shows it: plain text from the run's JSON document."""
+"""A run as plain text for a terminal, made from the run's JSON document."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,20 +14,13 @@ from app.suites.points import point_title
 
 
 def run_text(document: dict[str, Any]) -> str:
+    """Formats a run document ("roofmark.run/2"): figures, ceiling, limits, changes, verdicts, warnings."""
     run = document["run"]
     lines = [_title(run), *_config_lines(run)]
-    for each in document["points"]:
+    for point in document["points"]:
         if len(document["points"]) > 1:
-            lines.append(f"\nAbout {point_title(Workload(**each['point']))}")
-        if not each["metrics"] and (reasons := {null["reason"] for null in each["nulls"]}) == {"exceeds_context"}:
-            lines.append(f"Left out: {NULL_REASONS[reasons.pop()]}")
-            continue
-        keys = [*HEADLINE_METRICS, *(key for key in _FURTHER if _is_worth_saying(key, each))]
-        width = max(len(metrics()[key].title) for key in keys)
-        lines += [_metric_line(key, each, width) for key in keys]
-        lines += [f"Warning: {warning}" for warning in [each["disagreement"]] if warning]
-        lines += _roof_lines(each["ceiling"], width)
-        lines += _limit_lines(each["limits"])
+            lines.append(f"\nAbout {point_title(Workload(**point['point']))}")
+        lines += _point_lines(point)
     lines += _serving_lines(document["serving"])
     lines += _change_lines(run)
     lines += baseline_lines(document["baseline"])
@@ -44,12 +37,22 @@ def run_text(document: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-_FURTHER = ("ttft_reused_ms", "output_tokens_per_s", "goodput_requests_per_s")
+def _point_lines(point: dict[str, Any]) -> list[str]:
+    if not point["metrics"] and (reasons := {null["reason"] for null in point["nulls"]}) == {"exceeds_context"}:
+        return [f"Left out: {NULL_REASONS[reasons.pop()]}"]
+    keys = [*HEADLINE_METRICS, *(key for key in _FURTHER_METRICS if _is_shown(key, point))]
+    width = max(len(metrics()[key].title) for key in keys)
+    lines = [_metric_line(key, point, width) for key in keys]
+    lines += [f"Warning: {warning}" for warning in [point["disagreement"]] if warning]
+    return [*lines, *_ceiling_lines(point["ceiling"], width), *_limit_lines(point["limits"])]
 
 
-def _is_worth_saying(key: str, point: dict[str, Any]) -> bool:
-    """What a sweep is played for, beside the triple; throughput says something new of several streams only."""
-    is_known = any(each["key"] == key for each in point["metrics"])
+_FURTHER_METRICS = ("ttft_reused_ms", "output_tokens_per_s", "goodput_requests_per_s")
+
+
+def _is_shown(key: str, point: dict[str, Any]) -> bool:
+    """Decides whether a further metric is shown: throughput of one stream would only repeat decode."""
+    is_known = any(metric["key"] == key for metric in point["metrics"])
     return is_known and (key != "output_tokens_per_s" or point["point"]["concurrency"] > 1)
 
 
@@ -58,11 +61,11 @@ def _serving_lines(serving: dict[str, Any] | None) -> list[str]:
         return []
     slo = serving["slo"]
     limits = f"TTFT of {format_number(slo['ttft_ms'])} ms and TPOT of {format_number(slo['tpot_ms'])} ms"
-    most = serving["largest_streams"]
-    if most is None:
+    largest_streams = serving["largest_streams"]
+    if largest_streams is None:
         fewest = plural(serving["points"][0]["streams"], "stream")
         return [f"\nWith {fewest} already, not every request kept within the limits: {limits}."]
-    return [f"\nUp to {plural(most, 'stream')} every request kept within the limits: {limits}."]
+    return [f"\nUp to {plural(largest_streams, 'stream')} every request kept within the limits: {limits}."]
 
 
 def _title(run: dict[str, Any]) -> str:
@@ -78,13 +81,13 @@ def _config_lines(run: dict[str, Any]) -> list[str]:
     config = run["config"]
     if not config:
         return []
-    said = [f"{setting_title(key)} {show(value)}" for key, value in config["settings"].items()]
-    said += [f"label {label}" for label in config["labels"]]
-    return [f"Configuration: {', '.join(said)}"] if said else []
+    settings = [f"{setting_title(key)} {show(value)}" for key, value in config["settings"].items()]
+    labels = [f"label {label}" for label in config["labels"]]
+    return [f"Configuration: {', '.join([*settings, *labels])}"] if settings or labels else []
 
 
 def _change_lines(run: dict[str, Any]) -> list[str]:
-    """What is different from the server's previous configuration, and this run against it."""
+    """Says what changed since the server's previous configuration, and how this run compares with it."""
     if not run["changes"]:
         return []
     lines = [f"Changed: {'; '.join(run['changes'])}"]
@@ -96,26 +99,26 @@ def _change_lines(run: dict[str, Any]) -> list[str]:
 
 def _metric_line(key: str, point: dict[str, Any], width: int) -> str:
     metric = metrics()[key]
-    found = {each["source"]: each for each in point["metrics"] if each["key"] == key}
-    shown = next((found[source] for source in preferred(key) if source in found), None)
+    by_source = {row["source"]: row for row in point["metrics"] if row["key"] == key}
+    shown = next((by_source[source] for source in preferred(key) if source in by_source), None)
     title = f"{metric.title:<{width}}"
     if shown is None:
-        reason = next((each["reason"] for each in point["nulls"] if each["key"] == key), None)
+        reason = next((null["reason"] for null in point["nulls"] if null["key"] == key), None)
         return f"{title} {DASH}  {NULL_REASONS.get(reason, '') if reason else ''}".rstrip()
     spread_text, _ = spread(shown["value"], shown["standard_deviation"], shown["low"], shown["high"])
     value = f"{format_number(shown['value']):>7} {metric.unit:<5} {spread_text:<8}"
-    others = [f"{source} {format_number(each['value'])}" for source, each in found.items() if each is not shown]
-    origin = "; ".join([f"{shown['source']}, {plural(shown['samples'], 'sample')}", *others])
+    other_sources = [f"{source} {format_number(row['value'])}" for source, row in by_source.items() if row is not shown]
+    origin = "; ".join([f"{shown['source']}, {plural(shown['samples'], 'sample')}", *other_sources])
     return f"{title} {value}  ({origin})"
 
 
-def _roof_lines(ceiling: dict[str, Any] | None, width: int) -> list[str]:
+def _ceiling_lines(ceiling: dict[str, Any] | None, width: int) -> list[str]:
     if ceiling is None:
         return []
     if "reason" in ceiling:
-        return [f"{'Roof':<{width}} {DASH:>7}  {ceiling['reason']}"]
+        return [f"{'Ceiling':<{width}} {DASH:>7}  {ceiling['reason']}"]
     reached = f"; reached {format_number(ceiling['mbu'] * 100)} %" if ceiling["mbu"] is not None else ""
-    lines = [f"{'Roof':<{width}} {ceiling['decode_words']}{reached}"]
+    lines = [f"{'Ceiling':<{width}} {ceiling['decode_words']}{reached}"]
     if ceiling["certainty"] == "estimate":
         keys = ", ".join(ceiling["not_understood"][:8])
         lines.append(f"{'':<{width}} an estimate, no bound{f': {keys} not understood' if keys else ''}")
@@ -124,13 +127,13 @@ def _roof_lines(ceiling: dict[str, Any] | None, width: int) -> list[str]:
 
 
 def _limit_lines(limits: dict[str, Any] | None) -> list[str]:
-    """What to change first comes first."""
+    """Lists what limits the point, beginning with what to change first; then what is unknown."""
     if limits is None:
         return []
     lines = [
-        f"{'Limit' if n == 0 else '':<8} {each['of']}: {each['sentence']} {as_sentence(each['evidence'])} "
-        f"{'Change this first: ' if n == 0 else ''}{each['remedy']}"
-        for n, each in enumerate(limits["found"])
+        f"{'Limit' if n == 0 else '':<8} {limit['of']}: {limit['sentence']} {as_sentence(limit['evidence'])} "
+        f"{'Change this first: ' if n == 0 else ''}{limit['remedy']}"
+        for n, limit in enumerate(limits["found"])
     ]
     return lines + [f"{'Unknown' if n == 0 else '':<8} {sentence}" for n, sentence in enumerate(limits["unknown"])]
 

@@ -1,4 +1,4 @@
-"""Comparisons as a terminal shows them."""
+"""Comparisons and verdicts as plain text for a terminal."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,15 +15,18 @@ from app.suites.points import point_title
 SIGNS = {"better": "▲", "worse": "▼", "same": "=", "inconclusive": "?", "mixed": "◆"}
 
 
-def comparison_text(found: Comparison) -> str:
-    lines = [_subject_line(subject) for subject in found.subjects]
-    if found.differences:
+def comparison_text(comparison: Comparison) -> str:
+    """Formats the subjects, what differs, the verdicts, and the figures of each point."""
+    lines = [_subject_line(subject) for subject in comparison.subjects]
+    if comparison.differences:
         lines.append("\nWhat differs")
-        width = max(len(each.title) for each in found.differences)
-        lines += [f"  {each.title:<{width}}  {' | '.join(each.values)}" for each in found.differences]
-    lines += [_pair_line(found, pair) for pair in found.pairs]
-    for each in found.points:
-        lines += _point_lines(found, each)
+        width = max(len(difference.title) for difference in comparison.differences)
+        lines += [
+            f"  {difference.title:<{width}}  {' | '.join(difference.values)}" for difference in comparison.differences
+        ]
+    lines += [_pair_line(comparison, pair) for pair in comparison.pairs]
+    for point_rows in comparison.points:
+        lines += _point_lines(comparison, point_rows)
     return "\n".join(lines)
 
 
@@ -31,33 +34,33 @@ def _subject_line(subject: Subject) -> str:
     engine = " ".join(filter(None, [subject.engine, subject.engine_version]))
     when = (subject.started_at or "")[:16].replace("T", " ")
     name = f"run {subject.public_id}" if len(subject.runs) == 1 else f"{len(subject.runs)} runs"
-    said = "  ".join([subject.letter, " · ".join(filter(None, [subject.title, engine, name, when]))])
-    return f"{said}\n   {subject.reason_not_comparable or subject.data_source}"
+    heading = "  ".join([subject.letter, " · ".join(filter(None, [subject.title, engine, name, when]))])
+    return f"{heading}\n   {subject.reason_not_comparable or subject.data_source}"
 
 
-def _pair_line(found: Comparison, pair: Pair) -> str:
-    base, other = found.subjects[0].letter, found.subjects[pair.place].letter
+def _pair_line(comparison: Comparison, pair: Pair) -> str:
+    base, candidate = comparison.subjects[0].letter, comparison.subjects[pair.place].letter
     if pair.reason_not_comparable:
-        return f"\n{other} against {base}: no verdict. {pair.reason_not_comparable}"
+        return f"\n{candidate} against {base}: no verdict. {pair.reason_not_comparable}"
     lines = [
-        f"\n{other} against {base}: {SIGNS.get(pair.verdict or '', '')} {pair.verdict}.",
-        unsound_words(pair.unsound) or settle_words(found.main_ratios(pair.place)),
+        f"\n{candidate} against {base}: {SIGNS.get(pair.verdict or '', '')} {pair.verdict}.",
+        unsound_words(pair.unsound) or settle_words(comparison.main_ratios(pair.place)),
         about_words(pair.differing_settings, pair.unknown_settings),
-        pair_scatter_words(found, pair.place),
+        pair_scatter_words(comparison, pair.place),
     ]
     return "\n   ".join(filter(None, lines))
 
 
-def _point_lines(found: Comparison, at: PointRows) -> list[str]:
-    return [f"\nAbout {point_title(at.point)}", *(line for row in at.rows for line in _row_lines(found, row))]
+def _point_lines(comparison: Comparison, point_rows: PointRows) -> list[str]:
+    lines = [f"\nAbout {point_title(point_rows.point)}"]
+    return lines + [line for row in point_rows.rows for line in _row_lines(comparison, row)]
 
 
-def _row_lines(found: Comparison, row: Row) -> list[str]:
+def _row_lines(comparison: Comparison, row: Row) -> list[str]:
     source = f" ({row.source})" if row.source else ""
     lines = [f"  {row.title} {row.unit}{source}"]
-    for subject, cell in zip(found.subjects, row.cells, strict=True):
-        told = _cell_words(cell)
-        lines.append(f"    {subject.letter} {format_number(cell.value):>7}  {told}".rstrip())
+    for subject, cell in zip(comparison.subjects, row.cells, strict=True):
+        lines.append(f"    {subject.letter} {format_number(cell.value):>7}  {_cell_words(cell)}".rstrip())
     return lines
 
 
@@ -70,26 +73,27 @@ def _cell_words(cell: Cell) -> str:
 
 
 def ratio_words(ratio: Ratio) -> str:
+    """Formats a ratio as a relative change with its interval and verdict."""
     change = f"{format_percent(ratio.value - 1)} ({change_interval(ratio.low, ratio.high)})"
     return f"{change} {SIGNS[ratio.verdict]} {ratio.verdict}"
 
 
 def baseline_lines(standing: Mapping[str, Any] | None) -> list[str]:
-    """Of a run's document."""
+    """Says how a run compares with its baseline; `standing` is `baseline` of the run's document."""
     if standing is None:
         return []
     if standing["is_baseline"]:
-        return ["Baseline: this run is one; later runs are compared with it."]
+        return ["This run is a baseline: later runs are compared with it."]
     return _main_verdict_lines(f"Against the baseline, run {standing['baseline_id']}", standing)
 
 
 def previous_lines(previous: Mapping[str, Any]) -> list[str]:
-    """Of a run's document."""
+    """Says how a run compares with the one before it; `previous` is that of the run's document."""
     return _main_verdict_lines(f"Against run {previous['id']}, the newest before that change", previous)
 
 
 def _main_verdict_lines(title: str, main: Mapping[str, Any]) -> list[str]:
-    """Of a document's `baseline` or `previous`: both figures of each metric, the ratio, and what it rests on."""
+    """Lists the verdict, both figures and the ratio of each metric, and how much runs differ by themselves."""
     if main["verdict"] is None:
         return [f"{title}: no verdict. {main['reason']}"]
     ratios = {key: Ratio(**{**ratio, "verdict": Verdict(ratio["verdict"])}) for key, ratio in main["ratios"].items()}

@@ -1,4 +1,4 @@
-"""Settings: `ROOFMARK_*` environment variables over defaults. README.md documents each one (a test checks that)."""
+"""Settings: `ROOFMARK_*` environment variables over defaults. docs/settings.md documents each one."""
 
 from functools import cached_property
 from pathlib import Path

@@ -28,7 +28,7 @@ def roofmark(tmp_path: Path) -> Roofmark:
 
 @pytest.fixture
 def roofmark_in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Roofmark:
-    """As `roofmark`, without a process for each command: for whatever needs many of them."""
+    """Calls `roofmark` without a process for each command: for tests with many commands."""
     monkeypatch.setenv("ROOFMARK_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("ROOFMARK_SENSORS", "false")

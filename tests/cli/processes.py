@@ -1,4 +1,4 @@
-"""`roofmark` as processes."""
+"""Helpers for tests that run `roofmark` as a process."""
 
 import subprocess
 from collections.abc import Callable

@@ -88,6 +88,6 @@ def test_nothing_that_is_stored_steers_the_terminal(database: Database, public_i
     )
     for command in commands:
         result = roofmark(*command)
-        said = result.stdout + result.stderr
-        assert said.strip(), command
-        assert not {letter for letter in said if category(letter) == "Cc"} - {"\n"}, command
+        output = result.stdout + result.stderr
+        assert output.strip(), command
+        assert not {letter for letter in output if category(letter) == "Cc"} - {"\n"}, command

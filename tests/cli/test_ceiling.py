@@ -42,7 +42,7 @@ def config(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def here(database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Database:
+def own_database(database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Database:
     """The database that the command reads."""
     monkeypatch.setenv("ROOFMARK_DATA_DIR", str(settings.data_dir))
     return database
@@ -117,9 +117,9 @@ def test_words_for_a_person(tmp_path: Path, config: str) -> None:
         (["CONFIG", "--bandwidth", "100", "--bits", "-4"], "make no sense"),
     ],
 )
-def test_wrong_things_are_one_sentence(config: str, arguments: list[str], why: str) -> None:
+def test_every_error_is_one_sentence(config: str, arguments: list[str], why: str) -> None:
     with pytest.raises(RoofmarkError, match=why) as caught:
-        call(*(config if one == "CONFIG" else one for one in arguments))
+        call(*(config if argument == "CONFIG" else argument for argument in arguments))
     assert caught.value.exit_code == 2
     assert "\n" not in str(caught.value)
 
@@ -128,16 +128,16 @@ def test_wrong_things_are_one_sentence(config: str, arguments: list[str], why: s
 
 
 def document(*arguments: object) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(call(*map(str, arguments), "--json"))
-    return found
+    parsed: dict[str, Any] = json.loads(call(*map(str, arguments), "--json"))
+    return parsed
 
 
 def test_routed_experts_by_their_share(tmp_path: Path) -> None:
     """C01: from the tensor table of a GGUF file, and from a config of an architecture that nobody knows."""
     path = write_gguf(tmp_path / "m.gguf", "synmoe", {**SMALL, "expert_count": 8, "expert_used_count": 2}, moe())
     of_file = document(path, "--bandwidth", "1")
-    everything = sum(bytes_of(*one) for one in moe().values())
-    routed = sum(bytes_of(*one) for name, one in moe().items() if "_exps" in name)
+    everything = sum(bytes_of(*tensor) for tensor in moe().values())
+    routed = sum(bytes_of(*tensor) for name, tensor in moe().items() if "_exps" in name)
     read = everything - bytes_of(*moe()["token_embd.weight"]) - routed * 3 // 4
     assert of_file["weight_bytes_per_token"] == read
     assert of_file["decode_ceiling_tokens_per_s"] == pytest.approx(1e9 / read)
@@ -150,7 +150,7 @@ def test_routed_experts_by_their_share(tmp_path: Path) -> None:
 
 def test_the_table_counts_once_where_it_is_the_head(tmp_path: Path) -> None:
     """C02"""
-    tied = {name: one for name, one in dense().items() if name != "output.weight"}
+    tied = {name: tensor for name, tensor in dense().items() if name != "output.weight"}
     for name, tensors, read in (("untied", dense(), 860_672), ("tied", tied, 826_880)):
         path = write_gguf(tmp_path / f"{name}.gguf", "llama", SMALL, tensors)
         assert document(path, "--bandwidth", "1")["step_bytes"] == read
@@ -170,10 +170,10 @@ def test_windows_bound_the_cache(tmp_path: Path, context: int, kv_bytes: int) ->
         "attention.sliding_window_pattern": [True, False] * 12,
     }
     path = write_gguf(tmp_path / "m.gguf", "syn", keys, dense(blocks=24))
-    found = document(path, "--bandwidth", "500", "--context", context)
-    assert found["kv_bytes"] == kv_bytes
-    assert found["step_bytes"] == found["weight_bytes_per_token"] + kv_bytes
-    assert found["decode_ceiling_tokens_per_s"] == pytest.approx(500e9 / found["step_bytes"])
+    result = document(path, "--bandwidth", "500", "--context", context)
+    assert result["kv_bytes"] == kv_bytes
+    assert result["step_bytes"] == result["weight_bytes_per_token"] + kv_bytes
+    assert result["decode_ceiling_tokens_per_s"] == pytest.approx(500e9 / result["step_bytes"])
 
 
 def test_mla_caches_one_latent_and_says_what_is_unknown(tmp_path: Path) -> None:
@@ -181,10 +181,10 @@ def test_mla_caches_one_latent_and_says_what_is_unknown(tmp_path: Path) -> None:
     shape = {"num_hidden_layers": 61, "num_attention_heads": 128, "num_key_value_heads": 128, "kv_lora_rank": 512}
     heads = {"qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128, "hidden_size": 7168}
     (tmp_path / "config.json").write_text(json.dumps({**shape, **heads, "architectures": ["SynMLAForCausalLM"]}))
-    found = document(tmp_path / "config.json", "--bandwidth", "100", "--context", "1000")
-    assert (found["kv_bytes_per_token"], found["kv_bytes"]) == (70_272, 70_272_000)
-    assert found["weight_bytes_per_token"] is found["decode_ceiling_tokens_per_s"] is None
-    assert any("intermediate_size" in sentence for sentence in found["assumptions"])
+    result = document(tmp_path / "config.json", "--bandwidth", "100", "--context", "1000")
+    assert (result["kv_bytes_per_token"], result["kv_bytes"]) == (70_272, 70_272_000)
+    assert result["weight_bytes_per_token"] is result["decode_ceiling_tokens_per_s"] is None
+    assert any("intermediate_size" in sentence for sentence in result["assumptions"])
 
 
 def test_any_shard_stands_for_all_and_a_missing_one_is_named(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_speculative_decoding(config: str, tmp_path: Path) -> None:
         (("--drafting", "4", "5"), "Accepted tokens must be between none and the drafted ones"),
         (("--drafting", "4", "nan"), "Accepted tokens must be between none and the drafted ones"),
         (("--drafting", "4", "2", "--batch", "2"), "for one sequence"),
-        (("--draft", "draft.json"), "Give the draft statistics"),
+        (("--draft", "draft.json"), "--draft needs --drafting"),
     ],
 )
 def test_drafting_that_cannot_be(config: str, arguments: tuple[str, ...], why: str) -> None:
@@ -228,26 +228,26 @@ def test_drafting_that_cannot_be(config: str, arguments: tuple[str, ...], why: s
 # --- a device by its name --------------------------------------------------------------------------------------------
 
 
-def test_a_device_of_the_catalogue(config: str, here: Database) -> None:
-    found = document(config, "--device", "rtx 3090", "--bits", "4.85")
-    assert found["decode_ceiling_tokens_per_s"] == pytest.approx(936e9 / found["step_bytes"])
-    assert found["bound"] == "compute"
-    assert found["assumptions"][-1].startswith("GeForce RTX 3090: 936 GB/s, from the catalogue: ")
+def test_a_device_of_the_catalogue(config: str, own_database: Database) -> None:
+    result = document(config, "--device", "rtx 3090", "--bits", "4.85")
+    assert result["decode_ceiling_tokens_per_s"] == pytest.approx(936e9 / result["step_bytes"])
+    assert result["bound"] == "compute"
+    assert result["assumptions"][-1].startswith("GeForce RTX 3090: 936 GB/s, from the catalogue: ")
     peaks = "prefill uses the fastest path of GeForce RTX 3090, 284 TFLOP/s; FP16 with FP32 accumulate reaches 71.0"
-    assert found["assumptions"][-2] == peaks
+    assert result["assumptions"][-2] == peaks
     typed = document(config, "--device", "rtx 3090", "--bits", "4.85", "--tflops", "100")
     assert peaks not in typed["assumptions"]
 
 
-def test_a_machines_device_and_what_is_typed_before_it(config: str, here: Database) -> None:
-    with here.write() as session:
+def test_a_machines_device_and_what_is_typed_before_it(config: str, own_database: Database) -> None:
+    with own_database.write() as session:
         seed(session, runs=1, configs_used=1, detailed=0)
     card = ["--device", "Radeon 8060S on strix-halo"]
-    found = document(config, *card)
-    assert found["decode_ceiling_tokens_per_s"] == pytest.approx(256e9 / found["step_bytes"])
-    assert found["assumptions"][-1] == "Radeon 8060S on strix-halo: 256 GB/s, from the catalogue"
+    result = document(config, *card)
+    assert result["decode_ceiling_tokens_per_s"] == pytest.approx(256e9 / result["step_bytes"])
+    assert result["assumptions"][-1] == "Radeon 8060S on strix-halo: 256 GB/s, from the catalogue"
     corrected = document(config, *card, "--bandwidth", "200")
-    assert corrected["decode_ceiling_tokens_per_s"] == pytest.approx(200e9 / found["step_bytes"])
+    assert corrected["decode_ceiling_tokens_per_s"] == pytest.approx(200e9 / result["step_bytes"])
     assert corrected["assumptions"][-1].endswith("200 GB/s, from the catalogue, corrected as typed")
 
 
@@ -259,25 +259,25 @@ def test_a_machines_device_and_what_is_typed_before_it(config: str, here: Databa
         (["--device", "rtx 3091"], r"a device 'rtx 3091'\. Did you mean GeForce RTX 3090\?"),
     ],
 )
-def test_devices_that_are_none(config: str, here: Database, arguments: list[str], why: str) -> None:
+def test_unknown_and_ambiguous_devices(config: str, own_database: Database, arguments: list[str], why: str) -> None:
     with pytest.raises(RoofmarkError, match=why) as caught:
         call(config, *arguments)
     assert caught.value.exit_code == 2
 
 
-def test_what_does_not_fit_the_device(tmp_path: Path, here: Database) -> None:  # for its catalogue
+def test_what_does_not_fit_the_device(tmp_path: Path, own_database: Database) -> None:  # for its catalogue
     path = tmp_path / "config.json"
     path.write_text(json.dumps(MODELS["Llama-3.1-8B"] | {"num_hidden_layers": 320}))
-    known = [str(path), "--device", "rtx 3090", "--bits", "16", "--json"]
-    unknown = json.loads(call(*known))
+    arguments = [str(path), "--device", "rtx 3090", "--bits", "16", "--json"]
+    unknown = json.loads(call(*arguments))
     assert unknown["decode_ceiling_tokens_per_s"] is None
     assert "does not fit" in unknown["decode_null_reason"]
     assert "type it" in unknown["decode_null_reason"]
-    split = json.loads(call(*known, "--ram-bandwidth", "60"))
-    held = unknown["params_total"] * 2
+    split = json.loads(call(*arguments, "--ram-bandwidth", "60"))
+    weight_bytes = unknown["params_total"] * 2
     on_card = 24 * 2**30
     in_memory = split["step_bytes"] - on_card
-    assert held > 130e9
+    assert weight_bytes > 130e9
     assert split["decode_null_reason"] is None
     assert split["decode_ceiling_tokens_per_s"] == pytest.approx(1 / (on_card / 936.2e9 + in_memory / 60e9), rel=1e-3)
     assert any("best split" in sentence for sentence in split["assumptions"])
@@ -290,7 +290,7 @@ def test_layers_and_experts_in_system_memory(tmp_path: Path) -> None:
         json.loads(call(*numbers, *flags))["decode_ceiling_tokens_per_s"]
         for flags in ([], ["-ot", "exps=CPU"], ["--cpu-moe"], ["--n-cpu-moe", "1000"], ["--gpu-layers", "0"])
     ]
-    fastest, overridden, all_experts, counted, none = speeds
-    assert overridden == all_experts == counted
+    fastest, overridden, all_experts, first_experts, none = speeds
+    assert overridden == all_experts == first_experts
     assert none == pytest.approx(fastest / 20)
     assert none < all_experts < fastest

@@ -55,18 +55,18 @@ def test_progress_goes_to_standard_error_and_the_result_can_be_shown_again(roofm
     assert roofmark("show", "latest", "--json").stdout == shown.stdout
     assert document["run"]["note"] == "hello"
     listed = json.loads(roofmark("runs", "--json").stdout)
-    assert [each["id"] for each in listed["runs"]] == [document["run"]["id"]]
+    assert [run["id"] for run in listed["runs"]] == [document["run"]["id"]]
     text = roofmark("show", document["run"]["id"]).stdout
     assert "TTFT" in text
     assert "Prefill" in text
     assert "Decode" in text
 
 
-def test_what_a_person_said_is_remembered_until_it_is_forgotten(roofmark: Roofmark) -> None:
+def test_stated_settings_are_remembered_until_they_are_cleared(roofmark: Roofmark) -> None:
     def settings(*more: str) -> dict[str, Any]:
         arguments = ("run", "--url", replay.url, "--reps", "1", "--warmup", "0", "--json", *more)
-        found: dict[str, Any] = json.loads(roofmark(*arguments).stdout)["run"]["config"]
-        return found
+        config: dict[str, Any] = json.loads(roofmark(*arguments).stdout)["run"]["config"]
+        return config
 
     with serve({"/v1/chat/completions": case("S11"), **MODELS}) as replay:
         first = settings("--set", "cards=2", "--set", "kv_type_k=q8_0", "--set", "quantization=Q4_K_M")
@@ -88,13 +88,13 @@ def test_a_loading_server_is_waited_for_visibly(roofmark: Roofmark) -> None:
     with serve({"/v1/chat/completions": case("S11"), "/v1/models": answer}) as replay:
         result = roofmark("run", "--url", replay.url, "--reps", "1", "--warmup", "0")
     assert result.returncode == 0
-    assert "Waiting for" in result.stderr
+    assert "so far." in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "sentence"),
     [
-        (["run"], 2, "Say it with --url"),
+        (["run"], 2, "Give its URL with --url"),
         (["run", "--url", "ftp://x"], 2, "Only http"),
         (["run", "--url", "{dead}"], 1, "refused"),
         (["run", "--url", "{dead}", "--suite", "nope"], 2, "no suite called 'nope'"),
@@ -113,15 +113,15 @@ def test_a_loading_server_is_waited_for_visibly(roofmark: Roofmark) -> None:
         (["serve", "--host", "0.0.0.0"], 2, "ROOFMARK_PASSWORD"),
     ],
 )
-def test_every_wrong_thing_is_one_sentence(roofmark: Roofmark, arguments: list[str], code: int, said: str) -> None:
+def test_every_error_is_one_sentence(roofmark: Roofmark, arguments: list[str], code: int, sentence: str) -> None:
     dead = f"127.0.0.1:{free_port()}"
     result = roofmark(*(argument.format(dead=dead) for argument in arguments))
     assert result.returncode == code
-    assert said in one_sentence(result)
+    assert sentence in one_sentence(result)
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "sentence"),
     [
         (Script.json({"error": "Unauthorized"}, 401), "API key"),
         (Script.text("<html><body>Welcome</body></html>", content_type="text/html"), "HTML page"),
@@ -129,11 +129,11 @@ def test_every_wrong_thing_is_one_sentence(roofmark: Roofmark, arguments: list[s
         (Script.text("not json at all"), "not JSON"),
     ],
 )
-def test_what_is_no_usable_server_is_said(roofmark: Roofmark, answer: Script, said: str) -> None:
+def test_an_unusable_server_is_named(roofmark: Roofmark, answer: Script, sentence: str) -> None:
     with serve({"/v1/models": answer}) as replay:
         result = roofmark("run", "--url", replay.url)
     assert result.returncode == 1
-    assert said in one_sentence(result)
+    assert sentence in one_sentence(result)
 
 
 def test_several_runs_are_measured_one_after_another(roofmark: Roofmark) -> None:
@@ -203,7 +203,7 @@ def test_the_doctor_says_and_tries_who_is_notified(roofmark: Roofmark) -> None:
     gone = roofmark("doctor", "--notify", ROOFMARK_NOTIFY_URLS=urls)
     assert gone.returncode == 1
     assert "!!  Notifications: The notification did not get through to JSON." in gone.stdout
-    assert "secret-hook" not in "".join(each.stdout + each.stderr for each in (tried, gone))
+    assert "secret-hook" not in "".join(result.stdout + result.stderr for result in (tried, gone))
 
 
 def test_migrate_down_and_up(roofmark: Roofmark) -> None:
@@ -227,7 +227,7 @@ def test_an_argument_that_is_no_text_is_bad_usage(roofmark: Roofmark) -> None:
     assert "not valid UTF-8" in one_sentence(result)
 
 
-def test_slips_of_the_pen_are_pointed_out_but_kept(roofmark: Roofmark) -> None:
+def test_typos_in_settings_are_pointed_out_but_kept(roofmark: Roofmark) -> None:
     with serve({"/v1/chat/completions": case("S11"), **MODELS}) as replay:
         arguments = ("run", "--url", replay.url, "--reps", "1", "--warmup", "0", "--json")
         result = roofmark(*arguments, "--set", "kv_type_k=q80", "--set", "card=2", "--set", "kv_type_v=q8_0")

@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from app.cli import app
-from app.cli.compare import compare_them
+from app.cli.compare import print_comparison
 from app.core.errors import BadInput
 from app.core.settings import Settings
 from app.db.database import Database
@@ -41,7 +41,7 @@ def roofmark(settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     ) -> Any:
         code = 0
         try:
-            compare_them(names, fail_on, keys, same_within, as_json)
+            print_comparison(names, fail_on, keys, same_within, as_json)
         except typer.Exit as ended:
             code = ended.exit_code
         return code, capsys.readouterr().out
@@ -50,13 +50,13 @@ def roofmark(settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
 
 def test_what_differs_and_each_metric_are_printed(roofmark: Compare, pair: tuple[str, str]) -> None:
-    code, said = roofmark(*pair)
+    code, output = roofmark(*pair)
     assert code == 0
-    assert f"A  Qwen3-8B Q8_0 · llama.cpp b6301 · run {pair[0]}" in said
-    assert "Quantization  Q8_0 | Q4_K_M" in said
-    assert "B against A: ▲ better.\n   Differs: Quantization Q8_0 → Q4_K_M. Unknown on at least one side" in said
-    assert "No history yet: runs of one configuration are assumed to differ by 4 % (TTFT)" in said
-    assert "−20 % (95 % interval −32 % to −6.4 %) ▲ better" in said
+    assert f"A  Qwen3-8B Q8_0 · llama.cpp b6301 · run {pair[0]}" in output
+    assert "Quantization  Q8_0 | Q4_K_M" in output
+    assert "B against A: ▲ better.\n   Differs: Quantization Q8_0 → Q4_K_M. Unknown on at least one side" in output
+    assert "No history yet: runs of one configuration are assumed to differ by 4 % (TTFT)" in output
+    assert "−20 % (95 % interval −32 % to −6.4 %) ▲ better" in output
 
 
 def test_words_do_as_well(roofmark: Compare, pair: tuple[str, str]) -> None:
@@ -83,23 +83,23 @@ def test_only_the_metrics_that_were_asked_for_count(roofmark: Compare, database:
     q8, q4 = place(database)
     names = run(database, q8, taken(500, 50)), run(database, q4, taken(400, 40))
     assert roofmark(*names, fail_on=("worse",))[0] == 1
-    code, said = roofmark(*names, fail_on=("worse",), keys=("ttft_ms",))
+    code, output = roofmark(*names, fail_on=("worse",), keys=("ttft_ms",))
     assert code == 0
-    assert "Decode" not in said
+    assert "Decode" not in output
 
 
 def test_what_cannot_be_compared_is_no_success(roofmark: Compare, database: Database, pair: tuple[str, str]) -> None:
     change(database, pair[1], suite_sha256="b" * 64)
-    code, said = roofmark(*pair)
+    code, output = roofmark(*pair)
     assert code == 0
-    assert "no verdict. The suite triple was changed between them" in said
+    assert "no verdict. The suite triple was changed between them" in output
     assert roofmark(*pair, fail_on=("worse",))[0] == 2
 
 
 def test_the_document_is_printed(roofmark: Compare, database: Database, pair: tuple[str, str]) -> None:
-    code, said = roofmark(*pair, fail_on=("better",), as_json=True)
+    code, output = roofmark(*pair, fail_on=("better",), as_json=True)
     assert code == 1
-    assert json.loads(said)["pairs"] == json.loads(json.dumps(to_json(compared(database, *pair))))["pairs"]
+    assert json.loads(output)["pairs"] == json.loads(json.dumps(to_json(compared(database, *pair))))["pairs"]
 
 
 def test_a_verdict_that_there_is_not(roofmark: Compare, pair: tuple[str, str]) -> None:
@@ -120,4 +120,4 @@ def test_baselines_are_set_listed_and_cleared(
     assert compared_with_it.exit_code == 1
     change(database, pair[0], hidden_at=now())
     assert "triple · hidden, so nothing" in runner.invoke(app, ["baseline", "list"]).output
-    assert "no baseline any more" in runner.invoke(app, ["baseline", "clear", pair[0]]).output
+    assert "is no longer a baseline" in runner.invoke(app, ["baseline", "clear", pair[0]]).output

@@ -32,12 +32,12 @@ def test_models_of_a_router(roofmark_in_process: Roofmark) -> None:
         probed = json.loads(roofmark_in_process("probe", replay.url, "--json").stdout)
         assert router.loads == []  # asking loads nothing
         first, again = (run(roofmark_in_process, replay.url, "--model", f"{GEMMA}:Q4_K_M") for _ in range(2))
-        other = run(roofmark_in_process, replay.url, "--model", f"{GEMMA}:Q8_0")
+        q8 = run(roofmark_in_process, replay.url, "--model", f"{GEMMA}:Q8_0")
     assert [model["id"] for model in probed["models"]] == [f"{GEMMA}:Q8_0", f"{GEMMA}:Q4_K_M"]
     assert [model["quantization"] for model in probed["models"]] == ["Q8_0", "Q4_K_M"]
     assert [model["context_tokens"] for model in probed["models"]] == [8192, 8192]
-    assert first["config"]["fingerprint"] == again["config"]["fingerprint"] != other["config"]["fingerprint"]
-    assert (first["config"]["quantization"], other["config"]["quantization"]) == ("Q4_K_M", "Q8_0")
+    assert first["config"]["fingerprint"] == again["config"]["fingerprint"] != q8["config"]["fingerprint"]
+    assert (first["config"]["quantization"], q8["config"]["quantization"]) == ("Q4_K_M", "Q8_0")
     assert first["config"]["settings"] == {
         "batch": 1024,
         "context": 8192,
@@ -50,7 +50,7 @@ def test_models_of_a_router(roofmark_in_process: Roofmark) -> None:
         "parallel": 2,
         "threads": 8,
     }
-    words = compare(roofmark_in_process, first["id"], other["id"])
+    words = compare(roofmark_in_process, first["id"], q8["id"])
     assert "Q4_K_M" in words
     assert "the same thing was measured again" not in words
 
@@ -117,9 +117,9 @@ def test_an_api_at_any_path(roofmark_in_process: Roofmark, prefix: str, typed: s
         assert probed.returncode == 0, probed.stderr
         once, twice = (run(roofmark_in_process, replay.url + typed) for _ in range(2))
         stored = run(roofmark_in_process, replay.url + typed, "--model", "m")
-    fingerprints = {each["config"]["fingerprint"] for each in (once, twice, stored)}
+    fingerprints = {document["config"]["fingerprint"] for document in (once, twice, stored)}
     assert len(fingerprints) == 1
-    assert len({each["server"]["slug"] for each in (once, twice, stored)}) == 1
+    assert len({document["server"]["slug"] for document in (once, twice, stored)}) == 1
     assert {request.path for request in replay.requests if request.method == "POST"} <= {
         f"{prefix}/chat/completions",
         # asked while it was not yet known where it is

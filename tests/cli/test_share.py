@@ -101,13 +101,13 @@ def test_the_address_of_a_page_shares_what_its_button_does(
 def test_links_are_listed_and_revoked(database: Database, run_id: str) -> None:
     assert roofmark("list", command="shares").stdout == ""
     link = roofmark(run_id, "--title", "One").stdout.strip()
-    other = roofmark(run_id, "--title", "Other").stdout.strip()
+    second_link = roofmark(run_id, "--title", "Other").stdout.strip()
     listed = roofmark("list", command="shares").stdout.splitlines()
-    assert [line.split()[0] for line in listed] == [other, link]
+    assert [line.split()[0] for line in listed] == [second_link, link]
     revoked = roofmark("revoke", f"https://example.org{link}", command="shares")
     assert revoked.exit_code == 0
     document = json.loads(roofmark("list", "--json", command="shares").stdout)
-    assert [(each["title"], each["revoked_at"] is None) for each in document["shares"]] == [
+    assert [(share["title"], share["revoked_at"] is None) for share in document["shares"]] == [
         ("Other", True),
         ("One", False),
     ]
@@ -115,18 +115,18 @@ def test_links_are_listed_and_revoked(database: Database, run_id: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "sentence"),
     [
         (["nonesuch"], "There is no run"),
         (["/history?suite=triple"], "can be shared, not '/history?suite=triple'"),
         (["/explore?y=nonesuch"], "nonesuch"),
         (["/ceiling"], "Type the model's parameters"),
-        (["/runs/{run}", "{run}"], "An address is shared alone"),
+        (["/runs/{run}", "{run}"], "A page is shared alone"),
         (["{run}", "--include", "all"], "'all' is not one of them"),
         (["{run}", "--html", "/nonesuch/x.html"], "cannot be written"),
         (["{run}", "--title", "x" * 201], "longer than 200"),
     ],
 )
-def test_what_cannot_be_shared_is_one_sentence(run_id: str, arguments: list[str], said: str) -> None:
-    result = roofmark(*(each.replace("{run}", run_id) for each in arguments))
-    assert said in str(result.exception)
+def test_what_cannot_be_shared_is_one_sentence(run_id: str, arguments: list[str], sentence: str) -> None:
+    result = roofmark(*(argument.replace("{run}", run_id) for argument in arguments))
+    assert sentence in str(result.exception)

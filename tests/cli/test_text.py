@@ -1,4 +1,4 @@
-"""Runs as a terminal shows them."""
+"""A run and the list of runs as text for a terminal."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.cli.show import list_them
+from app.cli.show import print_runs
 from app.cli.text import run_text
 from app.core.samples import Workload
 from app.core.settings import Settings
@@ -28,22 +28,29 @@ def two(database: Database) -> tuple[str, str]:
     """Two runs of one server, the second with another configuration."""
     with database.write() as session:
         seed(session, runs=1, configs_used=1)
-        other = configs.freeze(session, 1, _setups()[1].snapshot, {}, "").id
-    taken = [[made_sample(n, Workload(512, 64), ttft, 50.0) for n in range(3)] for ttft in (500.0, 400.0)]
+        second_config_id = configs.freeze(session, 1, _setups()[1].snapshot, {}, "").id
+    samples = [[made_sample(n, Workload(512, 64), ttft, 50.0) for n in range(3)] for ttft in (500.0, 400.0)]
     later = START + timedelta(days=200)
     return (
-        add_run(database, taken[0], suite_sha256="a" * 64),
-        add_run(database, taken[1], suite_sha256="a" * 64, config_id=other, started_at=later, note="night shift"),
+        add_run(database, samples[0], suite_sha256="a" * 64),
+        add_run(
+            database,
+            samples[1],
+            suite_sha256="a" * 64,
+            config_id=second_config_id,
+            started_at=later,
+            note="night shift",
+        ),
     )
 
 
 def test_configuration_changes_and_note_are_printed(database: Database, two: tuple[str, str]) -> None:
-    said = run_text(document(database, two[1]))
-    assert "Configuration: Context 8,192, GPUs 1" in said
-    assert "Changed: Q8_0 → Q4_K_M; Context 4,096 → 8,192" in said
-    assert "TTFT     500 → 400 ms, −20 %" in said
-    assert f"Against run {two[0]}, the newest before that change: " in said
-    assert "Note: night shift" in said
+    output = run_text(document(database, two[1]))
+    assert "Configuration: Context 8,192, GPUs 1" in output
+    assert "Changed: Q8_0 → Q4_K_M; Context 4,096 → 8,192" in output
+    assert "TTFT     500 → 400 ms, −20 %" in output
+    assert f"Against run {two[0]}, the newest before that change: " in output
+    assert "Note: night shift" in output
 
 
 def test_the_document_says_what_changed_and_what_was_before(database: Database, two: tuple[str, str]) -> None:
@@ -59,7 +66,7 @@ def test_the_list_tells_configurations_apart_and_shows_notes(
     settings: Settings, database: Database, two: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.setattr("app.cli.common.Settings", lambda: settings)
-    list_them(RunFilter(), "queued", True, 1, 50, as_json=False)
+    print_runs(RunFilter(), "queued", True, 1, 50, as_json=False)
     lines = capsys.readouterr().out.splitlines()
     assert "Configuration" in lines[0]
     assert lines[0].endswith("Note")
@@ -75,25 +82,25 @@ def server(database: Database) -> None:
 
 @pytest.mark.usefixtures("server")
 def test_a_sweep_of_streams_says_what_it_was_played_for(database: Database) -> None:
-    taken = [
+    samples = [
         replace(made_sample(n, Workload(512, 64, streams), 400.0 * streams, 50.0), round=0, stream=stream)
         for n, (streams, stream) in enumerate((streams, stream) for streams in (1, 2) for stream in range(streams))
     ]
-    said = run_text(document(database, add_run(database, taken, suite_key="concurrency"))).splitlines()
-    assert "About 512 prompt tokens, 64 output tokens" in said
-    assert "About 512 prompt tokens, 64 output tokens, 2 streams" in said
-    assert len([line for line in said if line.startswith("Throughput ")]) == 1
-    assert len([line for line in said if line.startswith("Goodput ")]) == 1
-    assert "Up to 1 stream every request kept within the limits: TTFT of 500 ms and TPOT of 50.0 ms." in said
+    output = run_text(document(database, add_run(database, samples, suite_key="concurrency"))).splitlines()
+    assert "About 512 prompt tokens, 64 output tokens" in output
+    assert "About 512 prompt tokens, 64 output tokens, 2 streams" in output
+    assert len([line for line in output if line.startswith("Throughput ")]) == 1
+    assert len([line for line in output if line.startswith("Goodput ")]) == 1
+    assert "Up to 1 stream every request kept within the limits: TTFT of 500 ms and TPOT of 50.0 ms." in output
 
 
 @pytest.mark.usefixtures("server")
 def test_a_cached_prompt_has_a_line_of_its_own(database: Database) -> None:
     fresh, cached = (made_sample(n, Workload(512, 64), ttft, 50.0) for n, ttft in enumerate((500.0, 20.0)))
     cached = replace(cached, reuses_cache=True, trace=replace(cached.trace, cached_tokens=511))
-    said = run_text(document(database, add_run(database, [fresh, cached])))
-    assert "TTFT, prompt cached    20.0 ms" in said
-    assert "TTFT                    500 ms" in said
+    output = run_text(document(database, add_run(database, [fresh, cached])))
+    assert "TTFT, prompt cached    20.0 ms" in output
+    assert "TTFT                    500 ms" in output
 
 
 @pytest.mark.usefixtures("server")
@@ -103,5 +110,5 @@ def test_points_that_do_not_fit_say_so_once(database: Database) -> None:
         row = runs.run(session, run)
         row.evidence = {"left_out": [{"point": Workload(8000, 64).key, "reason": "It does not fit."}]}
         session.add(row)
-    said = run_text(document(database, run))
-    assert said.count("do not fit into the server's context") + said.count("does not fit") == 1
+    output = run_text(document(database, run))
+    assert output.count("do not fit into the server's context") + output.count("does not fit") == 1

@@ -167,7 +167,7 @@ class Runner:
                 if run is None or run.public_id in self._started or workers.is_held(self._settings, run.public_id):
                     continue  # a terminal waits with it, or its worker is starting
                 self._started[run.public_id] = workers.start(
-                    self._settings, f"run-{run.public_id}", "work", run.public_id
+                    self._settings, f"run-{run.public_id}", "worker", run.public_id
                 )
 
     def _mark_interrupted(self) -> None:
