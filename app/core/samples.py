@@ -134,13 +134,13 @@ class Trace:
     """t0 on the clock of the process that measured (`perf_counter_ns`): orders requests that ran at the same time."""
     connect_ms: float | None = None
     """Time to connect, when this request had to; never inside TTFT."""
-    lag_ms: float | None = None
+    sched_delay_ms: float | None = None
     """How late our own reader was, on average: it waited for a processor. None where the system does not tell."""
     not_streamed: bool = False
     server: ServerFigures | None = None
     error: str | None = None
     """One sentence; None when nothing went wrong."""
-    learned: dict[str, Any] = field(default_factory=dict)
+    learned_capabilities: dict[str, Any] = field(default_factory=dict)
     """Capabilities that this request taught, to be remembered for the server."""
 
     @cached_property

@@ -27,7 +27,7 @@ def all() -> tuple[Engine, ...]:
     names = (module.name for module in iter_modules(__path__) if not module.ispkg)
     engines = (getattr(import_module(f"{__name__}.{name}"), "ENGINE", None) for name in names)
     found = [engine for engine in engines if isinstance(engine, Engine)]
-    return tuple(sorted(found, key=lambda engine: (-engine.rank, engine.key)))
+    return tuple(sorted(found, key=lambda engine: (-engine.probe_priority, engine.key)))
 
 
 def titles() -> dict[str, str]:
@@ -95,7 +95,7 @@ def _root_above(base_url: str, candidates: Sequence[Engine]) -> str | None:
 def _facts_above(
     client: ServerClient, base_url: str, candidates: Sequence[Engine], is_believed: bool
 ) -> ServerInfo | None:
-    specific = [engine for engine in candidates if engine.rank > 0]
+    specific = [engine for engine in candidates if engine.probe_priority > 0]
     try:
         with client.parent(base_url) as parent:
             facts = _facts(parent, specific, is_believed)
@@ -108,11 +108,11 @@ def _facts(client: ServerClient, candidates: Sequence[Engine], is_believed: bool
     with client.asking_once():
         for candidate in candidates:
             try:
-                facts = candidate.recognise(client)
+                facts = candidate.detect(client)
             except ServerError as problem:
                 if problem.trouble is not ServerErrorKind.TIMEOUT or candidate is candidates[-1]:
                     raise
-                facts = candidates[-1].recognise(client)
+                facts = candidates[-1].detect(client)
             if facts is not None:
                 return facts
         return _described(client, candidates[0]) if is_believed else None

@@ -86,7 +86,7 @@ class CompletionRequest:
     """A text of constant length for the start of the prompt, used where the server has no cache switch."""
     reuse_cache: bool = False
     context_tokens: int | None = None
-    """For engines whose requests say how much context to reserve (`Engine.sets_context`)."""
+    """For engines whose requests say how much context to reserve (`Engine.context_per_request`)."""
     expected_prompt_tokens: int | None = None
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     """What earlier requests and probes taught (`Server.capabilities`)."""
@@ -118,9 +118,9 @@ class Counters:
     totals: Mapping[str, float] = field(default_factory=dict, compare=False, repr=False)
     """Whatever else it counts that never falls."""
     raw: Mapping[str, float] = field(default_factory=dict, compare=False, repr=False)
-    """All that the server told, for `Engine.counted`."""
+    """All that the server told, for `Engine.server_metrics`."""
 
-    def began_anew(self, before: "Counters") -> bool:
+    def was_reset(self, before: "Counters") -> bool:
         """Whether the server was restarted since `before`, so that nothing is known of the time in between."""
         if None not in (self.since, before.since) and self.since != before.since:
             return True
@@ -174,7 +174,7 @@ class Engine(ABC):
     default_ports: ClassVar[tuple[int, ...]] = ()
     api_roots: ClassVar[tuple[str, ...]] = ()
     """Paths that its documentation gives as the address of its API, below its own address."""
-    sets_context: ClassVar[bool] = False
+    context_per_request: ClassVar[bool] = False
     """Each request says how much context to reserve; elsewhere it is fixed when the server starts."""
     has_log: ClassVar[bool] = False
     """`read_log` knows its format."""
@@ -192,11 +192,11 @@ class Engine(ABC):
     """A model that fits one card is not spread over several."""
     caches_experts: ClassVar[bool] = False
     """The routed experts that are used most are on cards, whichever those are: how many fit tells little."""
-    rank: ClassVar[int] = 0
+    probe_priority: ClassVar[int] = 0
     """Engines are tried from the highest rank down; the generic one comes last."""
 
     @abstractmethod
-    def recognise(self, client: ServerClient) -> ServerInfo | None:
+    def detect(self, client: ServerClient) -> ServerInfo | None:
         """Facts when the server behind `client` is this engine, else None.
 
         Raises ServerError when it surely is, but cannot be used (needs a key, ...).
@@ -214,7 +214,7 @@ class Engine(ABC):
         """Raises ServerError when the server does not answer at all."""
 
     @abstractmethod
-    def play(self, client: ServerClient, ask: CompletionRequest) -> Trace:
+    def stream_completion(self, client: ServerClient, ask: CompletionRequest) -> Trace:
         """Sends one request and reads its stream to the end.
 
         Whatever the server does becomes a `Trace` with a status and one sentence in `error`; its `cache_defeat` is what
@@ -252,7 +252,7 @@ class Engine(ABC):
         """To be compared before and after a run, and around each round; None where the server counts nothing."""
         return None
 
-    def counted(
+    def server_metrics(
         self,
         before: Counters,
         after: Counters,
@@ -261,7 +261,7 @@ class Engine(ABC):
     ) -> Sequence[ServerMetric]:
         """What the server counted between two readings, for `model` where it keeps them apart.
 
-        `requests`: how many answers came in between. `after` did not begin anew (`Counters.began_anew`).
+        `requests`: how many answers came in between. `after` did not begin anew (`Counters.was_reset`).
         """
         return ()
 

@@ -24,10 +24,10 @@ class KoboldCpp(OpenAI):
     title: ClassVar[str] = "KoboldCpp"
     default_ports: ClassVar[tuple[int, ...]] = (5001,)
     # before llama.cpp and Ollama, whose endpoints it imitates
-    rank: ClassVar[int] = 60
+    probe_priority: ClassVar[int] = 60
     batches: ClassVar[bool] = False
 
-    def recognise(self, client: ServerClient) -> ServerInfo | None:
+    def detect(self, client: ServerClient) -> ServerInfo | None:
         version = object_at(client, "/api/extra/version")
         # others say that they are KoboldCpp too, but only it has figures of its last request
         if version.get("result") != "KoboldCpp" or "last_token_count" not in object_at(client, PERF):
@@ -47,19 +47,21 @@ class KoboldCpp(OpenAI):
         made = count(_perf(client).get("total_gens"))
         return None if made is None else Counters(requests=float(made), totals={"total_gens": made})
 
-    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[ServerMetric]:  # noqa: ARG002  # the base's signature
+    def server_metrics(
+        self, before: Counters, after: Counters, model: str | None, requests: int
+    ) -> Sequence[ServerMetric]:
         grown = (after.requests or 0.0) - (before.requests or 0.0)
         return [ServerMetric("requests", "total", "", grown, difference(f"total_gens of {PERF}"))]
 
-    def play(self, client: ServerClient, ask: CompletionRequest) -> Trace:
+    def stream_completion(self, client: ServerClient, ask: CompletionRequest) -> Trace:
         before = _perf(client)
-        trace = super().play(client, ask)
+        trace = super().stream_completion(client, ask)
         after = _perf(client) if trace.status is Status.OK else {}
         # exactly one more generation than before: the figures are those of this very answer
         began, ended = count(before.get("total_gens")), count(after.get("total_gens"))
         return _with_figures(trace, after) if began is not None and ended == began + 1 else trace
 
-    def _fields(self, ask: CompletionRequest) -> dict[str, Any]:  # noqa: ARG002  # the same for each request
+    def _fields(self, ask: CompletionRequest) -> dict[str, Any]:
         return {"ignore_eos": True}
 
 

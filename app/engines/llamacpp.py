@@ -53,13 +53,13 @@ class LlamaCpp(PrometheusEngine):
     key: ClassVar[str] = "llama.cpp"
     title: ClassVar[str] = "llama.cpp"
     default_ports: ClassVar[tuple[int, ...]] = (8080,)
-    rank: ClassVar[int] = 50
+    probe_priority: ClassVar[int] = 50
     slots_option: ClassVar[str] = "`--parallel`"
     prompt_options: ClassVar[str] = "`--batch-size`, `--ubatch-size`"
     cache_switch: ClassVar[str] = "cache_prompt"
     has_log: ClassVar[bool] = True
 
-    def recognise(self, client: ServerClient) -> ServerInfo | None:
+    def detect(self, client: ServerClient) -> ServerInfo | None:
         answer = client.get("/props")
         if answer.status >= 300:
             if not _is_llamacpp(answer):

@@ -63,7 +63,7 @@ class LMStudio(OpenAI):
     key: ClassVar[str] = "lmstudio"
     title: ClassVar[str] = "LM Studio"
     default_ports: ClassVar[tuple[int, ...]] = (1234,)
-    rank: ClassVar[int] = 34
+    probe_priority: ClassVar[int] = 34
     slots_option: ClassVar[str] = "`Max Concurrent Predictions`"
     prompt_options: ClassVar[str] = "`Evaluation Batch Size`"
     path: ClassVar[str] = "/api/v0/chat/completions"
@@ -71,7 +71,7 @@ class LMStudio(OpenAI):
     fixed_length: ClassVar[bool | None] = False
     api_roots: ClassVar[tuple[str, ...]] = ("/api",)
 
-    def recognise(self, client: ServerClient) -> ServerInfo | None:
+    def detect(self, client: ServerClient) -> ServerInfo | None:
         listed, is_v1 = listed_models(object_at(client, _MODELS)), False
         if listed is None:
             listed, is_v1 = _listed_v1(client), True
@@ -83,7 +83,7 @@ class LMStudio(OpenAI):
         return ServerInfo(self.key, None, tuple(models), capabilities={V1: True} if is_v1 else {}, notes=notes)
 
     def describe(self, client: ServerClient) -> ServerInfo:
-        facts = self.recognise(client)
+        facts = self.detect(client)
         if facts is None:  # with the problem that its list has
             client.get(_MODELS).json()
             raise ServerError(

@@ -31,13 +31,13 @@ class LocalAI(OpenAI):
     key: ClassVar[str] = "localai"
     title: ClassVar[str] = "LocalAI"
     default_ports: ClassVar[tuple[int, ...]] = (8080,)
-    rank: ClassVar[int] = 32
+    probe_priority: ClassVar[int] = 32
     slots_option: ClassVar[str] = "`LLAMACPP_PARALLEL`"
     prompt_options: ClassVar[str] = "`batch`"
     headers: ClassVar[Mapping[str, str]] = {"Extra-Usage": "true"}
     dialect: ClassVar[Dialect] = Dialect(figures=_figures)
 
-    def recognise(self, client: ServerClient) -> ServerInfo | None:
+    def detect(self, client: ServerClient) -> ServerInfo | None:
         if not isinstance(object_at(client, "/system").get("backends"), list):
             return None
         return self._facts(listed(client), string(object_at(client, "/version").get("version")))
@@ -45,7 +45,7 @@ class LocalAI(OpenAI):
     def health(self, client: ServerClient) -> Health:
         return health_of(client.get("/readyz"), cannot_tell=NO_ENDPOINT)
 
-    def _fields(self, ask: CompletionRequest) -> dict[str, Any]:  # noqa: ARG002  # the same for each request
+    def _fields(self, ask: CompletionRequest) -> dict[str, Any]:
         return {"ignore_eos": True}
 
 

@@ -17,12 +17,12 @@ class MLXLM(OpenAI):
     key: ClassVar[str] = "mlx-lm"
     title: ClassVar[str] = "MLX-LM"
     default_ports: ClassVar[tuple[int, ...]] = (8080,)
-    rank: ClassVar[int] = 12
+    probe_priority: ClassVar[int] = 12
     slots_option: ClassVar[str] = "`--decode-concurrency`"
     prompt_options: ClassVar[str] = "`--prompt-concurrency`, `--prefill-step-size`"
     fixed_length: ClassVar[bool | None] = False
 
-    def recognise(self, client: ServerClient) -> ServerInfo | None:
+    def detect(self, client: ServerClient) -> ServerInfo | None:
         answer = client.get("/health")
         # it is written on Python's own server, like no other engine here
         if object_in(answer) != {"status": "ok"} or not answer.headers.get("server", "").startswith("BaseHTTP/"):

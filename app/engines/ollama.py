@@ -85,15 +85,15 @@ class Ollama(ChatEngine):
     title: ClassVar[str] = "Ollama"
     default_ports: ClassVar[tuple[int, ...]] = (11434,)
     prefers_one_card: ClassVar[bool] = True
-    rank: ClassVar[int] = 20
+    probe_priority: ClassVar[int] = 20
     slots_option: ClassVar[str] = "`OLLAMA_NUM_PARALLEL`"
     prompt_options: ClassVar[str] = "`num_batch`"
     path: ClassVar[str] = "/api/chat"
     dialect: ClassVar[Dialect] = Dialect(_as_openai, _figures)
-    sets_context: ClassVar[bool] = True
+    context_per_request: ClassVar[bool] = True
     api_roots: ClassVar[tuple[str, ...]] = ("/api",)
 
-    def recognise(self, client: ServerClient) -> ServerInfo | None:
+    def detect(self, client: ServerClient) -> ServerInfo | None:
         # several others have /api/version too; only Ollama says its name
         return self.describe(client) if b"Ollama is running" in client.get("/").body else None
 
@@ -134,7 +134,9 @@ class Ollama(ChatEngine):
         }
         return Counters(raw=raw) if raw else None
 
-    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[ServerMetric]:  # noqa: ARG002  # the base's signature
+    def server_metrics(
+        self, before: Counters, after: Counters, model: str | None, requests: int
+    ) -> Sequence[ServerMetric]:
         told = {key: after.raw.get(f"{model}/{key}") for key in ("size", "size_vram", "context_length")}
         size, on_gpu, context = told.values()
         share = (
@@ -144,9 +146,9 @@ class Ollama(ChatEngine):
             [ServerMetric("context", "now", "tokens", context, after_the_run("/api/ps"))] if context else []
         )
 
-    def play(self, client: ServerClient, ask: CompletionRequest) -> Trace:
+    def stream_completion(self, client: ServerClient, ask: CompletionRequest) -> Trace:
         """As every engine; the figures also keep where the model was while it answered."""
-        trace = super().play(client, ask)
+        trace = super().stream_completion(client, ask)
         if trace.server is None:
             return trace
         try:
@@ -162,7 +164,7 @@ class Ollama(ChatEngine):
             options["options.num_ctx"] = ask.context_tokens
         return super()._required(ask, defeat) | options
 
-    def _optional(self, ask: CompletionRequest) -> dict[str, Any]:  # noqa: ARG002  # the same for each request
+    def _optional(self, ask: CompletionRequest) -> dict[str, Any]:
         return {"options.temperature": 0, "options.seed": 1, "truncate": False}
 
 

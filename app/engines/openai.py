@@ -25,14 +25,14 @@ _CONTEXT_KEYS = ("max_model_len", "context_length", "max_context_length", "conte
 class OpenAI(ChatEngine):
     key: ClassVar[str] = "openai"
     title: ClassVar[str] = "OpenAI-compatible"
-    rank: ClassVar[int] = 0
+    probe_priority: ClassVar[int] = 0
     path: ClassVar[str] = CHAT
     fixed_length: ClassVar[bool | None] = None
     """Whether the engine has `ignore_eos` and `min_tokens`; None where each server has to be known for it."""
     counts_in_events: ClassVar[bool] = False
     """It states in each event, when asked to, how many tokens there are so far: an event may hold several."""
 
-    def recognise(self, client: ServerClient) -> ServerInfo | None:
+    def detect(self, client: ServerClient) -> ServerInfo | None:
         return self.describe(client)
 
     def describe(self, client: ServerClient) -> ServerInfo:

@@ -40,13 +40,13 @@ class SGLang(PrometheusEngine):
     default_ports: ClassVar[tuple[int, ...]] = (30000,)
     divides_layers: ClassVar[bool] = True
     shards_equally: ClassVar[bool] = True
-    rank: ClassVar[int] = 38
+    probe_priority: ClassVar[int] = 38
     slots_option: ClassVar[str] = "`--max-running-requests`"
     prompt_options: ClassVar[str] = "`--chunked-prefill-size`"
     fixed_length: ClassVar[bool | None] = True
     counts_in_events: ClassVar[bool] = True
 
-    def recognise(self, client: ServerClient) -> ServerInfo | None:
+    def detect(self, client: ServerClient) -> ServerInfo | None:
         told = next((found for path in _INFO_PATHS if "model_path" in (found := object_at(client, path))), None)
         if told is None:
             return None

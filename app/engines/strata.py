@@ -29,12 +29,12 @@ class Strata(OpenAI):
     title: ClassVar[str] = "Strata"
     default_ports: ClassVar[tuple[int, ...]] = (8080,)
     caches_experts: ClassVar[bool] = True
-    rank: ClassVar[int] = 45
+    probe_priority: ClassVar[int] = 45
     batches: ClassVar[bool] = False
     has_log: ClassVar[bool] = True
     fixed_length: ClassVar[bool | None] = False
 
-    def recognise(self, client: ServerClient) -> ServerInfo | None:
+    def detect(self, client: ServerClient) -> ServerInfo | None:
         told = object_in(client.get("/health"))
         context = count(told.get("max_context"))
         if not context:
@@ -76,7 +76,9 @@ class Strata(OpenAI):
         since = raw.pop("since", None)
         return Counters(fresh, reused, raw.get("output_tokens"), raw["requests"], since, raw)
 
-    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[ServerMetric]:  # noqa: ARG002  # the base's signature
+    def server_metrics(
+        self, before: Counters, after: Counters, model: str | None, requests: int
+    ) -> Sequence[ServerMetric]:
         """Its decode time holds n tokens, not n - 1, as its rate does."""
         grown = {key: value - before.totals.get(key, 0.0) for key, value in after.totals.items()}
         fresh = grown.get("prompt_tokens", 0.0) - grown.get("reused", 0.0)
@@ -99,9 +101,9 @@ class Strata(OpenAI):
             ),
         ]
 
-    def play(self, client: ServerClient, ask: CompletionRequest) -> Trace:
+    def stream_completion(self, client: ServerClient, ask: CompletionRequest) -> Trace:
         before = _finished(client)
-        trace = super().play(client, ask)
+        trace = super().stream_completion(client, ask)
         own = _own(before, _finished(client), trace.prompt_tokens) if trace.status is Status.OK else None
         return trace if own is None else _with_record(trace, own)
 

@@ -40,13 +40,13 @@ class TabbyAPI(OpenAI):
     title: ClassVar[str] = "TabbyAPI"
     default_ports: ClassVar[tuple[int, ...]] = (5000,)
     # before KoboldCpp, whose endpoints it imitates
-    rank: ClassVar[int] = 70
+    probe_priority: ClassVar[int] = 70
     slots_option: ClassVar[str] = "`max_batch_size`"
     prompt_options: ClassVar[str] = "`chunk_size`"
     dialect: ClassVar[Dialect] = Dialect(figures=_figures)
     fixed_length: ClassVar[bool | None] = True
 
-    def recognise(self, client: ServerClient) -> ServerInfo | None:
+    def detect(self, client: ServerClient) -> ServerInfo | None:
         # it says so with an error status when something is wrong with it
         if not {"status", "issues"} <= object_in(client.get("/health")).keys():
             return None

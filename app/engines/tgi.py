@@ -16,12 +16,12 @@ class TGI(OpenAI):
     default_ports: ClassVar[tuple[int, ...]] = (3000,)
     divides_layers: ClassVar[bool] = True
     shards_equally: ClassVar[bool] = True
-    rank: ClassVar[int] = 30
+    probe_priority: ClassVar[int] = 30
     slots_option: ClassVar[str] = "`--max-batch-size`"
     prompt_options: ClassVar[str] = "`--max-batch-prefill-tokens`"
     fixed_length: ClassVar[bool | None] = False
 
-    def recognise(self, client: ServerClient) -> ServerInfo | None:
+    def detect(self, client: ServerClient) -> ServerInfo | None:
         told = object_at(client, "/info")
         model, context = string(told.get("model_id")), count(told.get("max_total_tokens"))
         if model is None or not context:

@@ -20,10 +20,10 @@ class Transformers(OpenAI):
     key: ClassVar[str] = "transformers"
     title: ClassVar[str] = "transformers serve"
     default_ports: ClassVar[tuple[int, ...]] = (8000,)
-    rank: ClassVar[int] = 10
+    probe_priority: ClassVar[int] = 10
     fixed_length: ClassVar[bool | None] = False
 
-    def recognise(self, client: ServerClient) -> ServerInfo | None:
+    def detect(self, client: ServerClient) -> ServerInfo | None:
         answer = client.get("/health")
         if object_in(answer).get("status") != "ok" or "x-request-id" not in answer.headers:
             return None

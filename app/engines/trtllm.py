@@ -38,13 +38,13 @@ class TensorRTLLM(PrometheusEngine):
     default_ports: ClassVar[tuple[int, ...]] = (8000,)
     divides_layers: ClassVar[bool] = True
     shards_equally: ClassVar[bool] = True
-    rank: ClassVar[int] = 36
+    probe_priority: ClassVar[int] = 36
     slots_option: ClassVar[str] = "`--max_batch_size`"
     prompt_options: ClassVar[str] = "`--max_num_tokens`, `enable_chunked_prefill`"
     fixed_length: ClassVar[bool | None] = True
     counts_in_events: ClassVar[bool] = True
 
-    def recognise(self, client: ServerClient) -> ServerInfo | None:
+    def detect(self, client: ServerClient) -> ServerInfo | None:
         version = string(object_at(client, "/version").get("version"))
         # even before the first request, when there are names but no samples
         if version is None or b"trtllm_" not in client.get(_EXPORTED.path).body:

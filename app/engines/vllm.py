@@ -83,7 +83,7 @@ class VLLM(PrometheusEngine):
     default_ports: ClassVar[tuple[int, ...]] = (8000,)
     divides_layers: ClassVar[bool] = True
     shards_equally: ClassVar[bool] = True
-    rank: ClassVar[int] = 40
+    probe_priority: ClassVar[int] = 40
     slots_option: ClassVar[str] = "`--max-num-seqs`"
     prompt_options: ClassVar[str] = "`--max-num-batched-tokens`, `--enable-chunked-prefill`"
     dialect: ClassVar[Dialect] = Dialect(figures=_figures)
@@ -91,7 +91,7 @@ class VLLM(PrometheusEngine):
     fixed_length: ClassVar[bool | None] = True
     counts_in_events: ClassVar[bool] = True
 
-    def recognise(self, client: ServerClient) -> ServerInfo | None:
+    def detect(self, client: ServerClient) -> ServerInfo | None:
         version = string(object_at(client, "/version").get("version"))
         if version is None:
             return None

@@ -114,7 +114,7 @@ def test_a_complete_answer_needs_no_proper_end_of_the_connection(end: End) -> No
 )
 def test_played(connect: Connect, script: Script) -> None:
     _, client = connect({"/": script})
-    trace = find("openai").play(client, CompletionRequest("hello", 2, "m"))
+    trace = find("openai").stream_completion(client, CompletionRequest("hello", 2, "m"))
     assert (trace.status, trace.output_tokens, trace.error) == (Status.OK, 2, None)
 
 

@@ -104,7 +104,9 @@ def test_recorded_case_has_its_exact_times(name: str) -> None:
 def test_played_case(name: str, connect: Connect) -> None:
     replay, client = connect({f"/{name}": case(name)}, f"/{name}", pace=0.02)
     expected = case_rows(name)[1]["expect"]
-    trace = engine_of(name).play(client, CompletionRequest("hello", expected.get("requested_max_tokens", 32), "syn-1"))
+    trace = engine_of(name).stream_completion(
+        client, CompletionRequest("hello", expected.get("requested_max_tokens", 32), "syn-1")
+    )
     check_facts(trace, expected)
     assert len(replay.posted()) == expected.get("requests_needed", 1)
     assert trace.not_streamed == ("not_streamed" in expected.get("flags_any", ()))

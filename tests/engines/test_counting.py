@@ -27,7 +27,7 @@ def between(
         counters = counting.counters(client)
         assert counters is not None
         found.append(counters)
-    return {(each.name, each.statistic): each for each in counting.counted(found[0], found[1], model, requests)}
+    return {(each.name, each.statistic): each for each in counting.server_metrics(found[0], found[1], model, requests)}
 
 
 def rounded(found: dict[tuple[str, str], ServerMetric]) -> dict[str, float]:
@@ -73,7 +73,7 @@ def test_vllm_between_two_real_readings(connect: Connect) -> None:
     assert told["queue_ms p50"] == (0, 300)
     median = found["ttft_ms", "p50"]
     assert (median.value, median.unit) == (None, "ms")
-    assert median.how == "vllm:time_to_first_token_seconds, the bucket that holds it, difference of two readings"
+    assert median.provenance == "vllm:time_to_first_token_seconds, the bucket that holds it, difference of two readings"
 
 
 def test_llamacpp_between_two_real_readings(connect: Connect) -> None:
@@ -154,7 +154,7 @@ def test_a_restart_in_between_is_noticed(
         counters = find(engine).counters(client)
         assert counters is not None
         found.append(counters)
-    assert found[1].began_anew(found[0]) is is_restart
+    assert found[1].was_reset(found[0]) is is_restart
 
 
 def test_several_models_behind_one_server_are_kept_apart(connect: Connect) -> None:
@@ -233,7 +233,7 @@ def test_who_counts_nothing_says_nothing(engine: str, connect: Connect) -> None:
     _, client = connect({})
     counting = find("openai" if engine == "generic" else engine)
     assert counting.counters(client) is None
-    assert counting.counted(Counters(), Counters(), None, 1) == ()
+    assert counting.server_metrics(Counters(), Counters(), None, 1) == ()
 
 
 def test_a_model_that_has_not_counted_yet_is_not_taken_for_all_of_them(connect: Connect) -> None:

@@ -52,8 +52,8 @@ class TestEachEngine:
         server = SERVERS[engine.key]()
         replay, client = connect(server.routes, pace=0.01)
         ask = CompletionRequest("hello", 8, server.models[0][0], nonce="0123abcd", context_tokens=4096)
-        trace = engine.play(client, ask)
-        assert (trace.status, trace.error, trace.learned) == (Status.OK, None, {})
+        trace = engine.stream_completion(client, ask)
+        assert (trace.status, trace.error, trace.learned_capabilities) == (Status.OK, None, {})
         assert (trace.finish_reason, trace.not_streamed) == (server.finish_reason, False)
         assert (trace.prompt_tokens, trace.cached_tokens) == (server.prompt_tokens, server.cached_tokens)
         assert trace.output_tokens == sum(event.kind in TOKEN_KINDS for event in trace.events) == server.output_tokens
@@ -72,7 +72,7 @@ class TestEachEngine:
     def test_takes_over_the_figures_of_its_server(self, engine: Engine, connect: Connect) -> None:
         server = SERVERS[engine.key]()
         _, client = connect(server.routes, pace=0.01)
-        trace = engine.play(client, CompletionRequest("hello", 8, None, nonce="0123abcd"))
+        trace = engine.stream_completion(client, CompletionRequest("hello", 8, None, nonce="0123abcd"))
         if server.figures is None:
             assert trace.server is None
             return
@@ -87,7 +87,7 @@ class TestEachEngine:
         refusal, words = server.error
         _, client = connect({**server.routes, server.path: refusal}, pace=0.01)
         try:
-            error = str(engine.play(client, CompletionRequest("hello", 8, "m")).error)
+            error = str(engine.stream_completion(client, CompletionRequest("hello", 8, "m")).error)
         except ServerError as problem:
             error = str(problem)
         assert words in error
@@ -95,7 +95,9 @@ class TestEachEngine:
     def test_sends_the_very_same_prompt_to_a_cache(self, engine: Engine, connect: Connect) -> None:
         server = SERVERS[engine.key]()
         replay, client = connect(server.routes, pace=0.01)
-        trace = engine.play(client, CompletionRequest("hello", 8, None, nonce="0123abcd", reuse_cache=True))
+        trace = engine.stream_completion(
+            client, CompletionRequest("hello", 8, None, nonce="0123abcd", reuse_cache=True)
+        )
         assert trace.cache_defeat is CacheDefeat.NONE
         (body,) = [request.json() for request in replay.requests if request.path == server.path]
         assert body["messages"][0]["content"] == "hello"

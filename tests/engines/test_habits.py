@@ -19,7 +19,7 @@ from tests.replay import Script
 
 
 def play(engine: str, client: ServerClient, **ask: Any) -> Trace:
-    return find(engine).play(
+    return find(engine).stream_completion(
         client, CompletionRequest(**{"prompt": "hello", "output_tokens": 8, "model": "m", "nonce": "x", **ask})
     )
 

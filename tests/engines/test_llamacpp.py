@@ -34,7 +34,9 @@ ROUTES: dict[str, Script | Answerer] = {
 
 
 def play(client: ServerClient, **ask: Any) -> Trace:
-    return LLAMA.play(client, CompletionRequest(**{"prompt": "hello", "output_tokens": 16, "model": None, **ask}))
+    return LLAMA.stream_completion(
+        client, CompletionRequest(**{"prompt": "hello", "output_tokens": 16, "model": None, **ask})
+    )
 
 
 def test_recognise(connect: Connect) -> None:
@@ -75,7 +77,7 @@ def test_needs_a_key(connect: Connect) -> None:
 def test_other_servers_are_not_it(connect: Connect) -> None:
     for props in (Script.json({}), Script.text("hi"), Script.json([1])):
         _, client = connect({"/props": props})
-        assert LLAMA.recognise(client) is None
+        assert LLAMA.detect(client) is None
 
 
 @pytest.mark.parametrize(
@@ -139,9 +141,12 @@ def test_a_refused_switch_gives_way_to_the_nonce(connect: Connect) -> None:
     trace = play(client, nonce="x")
     assert (trace.status, trace.cache_defeat) == (Status.OK, CacheDefeat.NONCE)
     assert [body["messages"][0]["content"] for body in replay.posted()] == ["hello", "x\nhello"]
-    assert play(client, nonce="y", capabilities=trace.learned).cache_defeat is CacheDefeat.NONCE
-    assert play(client, nonce="y", reuse_cache=True, capabilities=trace.learned).cache_defeat is CacheDefeat.NONE
-    assert play(client, capabilities=trace.learned).cache_defeat is CacheDefeat.NONE
+    assert play(client, nonce="y", capabilities=trace.learned_capabilities).cache_defeat is CacheDefeat.NONCE
+    assert (
+        play(client, nonce="y", reuse_cache=True, capabilities=trace.learned_capabilities).cache_defeat
+        is CacheDefeat.NONE
+    )
+    assert play(client, capabilities=trace.learned_capabilities).cache_defeat is CacheDefeat.NONE
     assert "cache_prompt" not in replay.posted()[-1]
 
 
@@ -230,7 +235,10 @@ def test_it_tells_of_drafts_where_there_were_some(connect: Connect, drafts: dict
     timings = {"prompt_n": 40, "prompt_ms": 9.0, "predicted_n": 2, "predicted_ms": 5.0, **drafts}
     stream = sse(chunk("a"), chunk("b"), chunk(finish="length", timings=timings))
     _, client = connect({CHAT: Script.sse(stream)})
-    told, of_another_engine = play(client), find("openai").play(client, CompletionRequest("hello", 2, None))
+    told, of_another_engine = (
+        play(client),
+        find("openai").stream_completion(client, CompletionRequest("hello", 2, None)),
+    )
     assert told.server is not None
     assert told.server.draft_tokens == drafted
     assert of_another_engine.server is not None

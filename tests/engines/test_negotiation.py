@@ -134,9 +134,9 @@ def test_no_answer_is_too_odd(body: Any, status: int) -> None:
 def test_what_was_refused_stays_out() -> None:
     negotiation = Negotiation({})
     assert negotiation.accepted(FIELDS) == FIELDS
-    assert negotiation.learned == {}
+    assert negotiation.learned_capabilities == {}
     assert negotiation.learn(answer(said("unknown field cache_salt")), FIELDS)
-    assert negotiation.learned == {"refused_fields": ["cache_salt"]}
+    assert negotiation.learned_capabilities == {"refused_fields": ["cache_salt"]}
     assert not negotiation.takes("cache_salt")
     assert "cache_salt" not in negotiation.accepted(FIELDS)
     assert not negotiation.learn(answer(said("unknown field cache_salt")), FIELDS)  # asking again would not end
@@ -147,7 +147,7 @@ def test_what_was_refused_stays_out() -> None:
 def test_a_refusal_without_a_name_is_taken_to_mean_the_likeliest(body: Any, status: int) -> None:
     negotiation = Negotiation({})
     assert negotiation.learn(answer(body, status), FIELDS, ["messages"])
-    assert negotiation.learned == {"refused_fields": ["stream_options"]}
+    assert negotiation.learned_capabilities == {"refused_fields": ["stream_options"]}
     assert not negotiation.learn(answer(body, status), negotiation.accepted(FIELDS), ["messages"])
 
 
@@ -167,7 +167,7 @@ def test_a_refused_parent_takes_all_below_with_it() -> None:
 def test_what_a_version_is_known_not_to_have_is_never_sent() -> None:
     negotiation = Negotiation({"cache_salt": False, "ignore_eos": True})
     assert negotiation.accepted(FIELDS).keys() == FIELDS.keys() - {"cache_salt"}
-    assert negotiation.learned == {}
+    assert negotiation.learned_capabilities == {}
 
 
 def test_odd_memories_are_no_trouble() -> None:

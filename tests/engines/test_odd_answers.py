@@ -85,7 +85,7 @@ def ask_everything(key: str, client: ServerClient) -> None:
     ask = CompletionRequest("hello", 8, "m", nonce="x")
     for question in (
         lambda: probe(client),
-        lambda: engine.recognise(client),
+        lambda: engine.detect(client),
         lambda: engine.health(client),
         lambda: engine.counters(client),
         lambda: engine.prompt_tokens(client, ask),

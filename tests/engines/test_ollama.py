@@ -24,7 +24,9 @@ OLLAMA = find("ollama")
 
 
 def play(client: ServerClient, **ask: Any) -> Trace:
-    return OLLAMA.play(client, CompletionRequest(**{"prompt": "hello", "output_tokens": 8, "model": "m", **ask}))
+    return OLLAMA.stream_completion(
+        client, CompletionRequest(**{"prompt": "hello", "output_tokens": 8, "model": "m", **ask})
+    )
 
 
 def lines(*values: dict[str, Any]) -> Script:
@@ -198,7 +200,7 @@ def test_refusals_that_every_request_would_meet(
 def test_other_refusals_are_told_and_teach_nothing(connect: Connect, name: str, words: str) -> None:
     replay, client = connect({"/api/chat": capture("ollama", name)})
     trace = play(client)
-    assert (trace.status, trace.learned, len(replay.posted())) == (Status.FAILED, {}, 1)
+    assert (trace.status, trace.learned_capabilities, len(replay.posted())) == (Status.FAILED, {}, 1)
     assert words in str(trace.error)
 
 
@@ -210,7 +212,7 @@ def test_a_version_without_truncate(connect: Connect) -> None:
 
     replay, client = connect({"/api/chat": answer})
     trace = play(client)
-    assert (trace.status, trace.learned) == (Status.OK, {"refused_fields": ["truncate"]})
+    assert (trace.status, trace.learned_capabilities) == (Status.OK, {"refused_fields": ["truncate"]})
     assert "truncate" not in replay.posted()[1]
 
 

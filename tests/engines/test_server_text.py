@@ -27,7 +27,7 @@ def everything_said(connect: Connect, script: Script) -> str:
     _, client = connect({"/": script}, key=KEY)
     said: list[Any] = []
     asked: list[Callable[[], Any]] = [
-        lambda: asdict(find("openai").play(client, CompletionRequest("hello", 2, "m"))),
+        lambda: asdict(find("openai").stream_completion(client, CompletionRequest("hello", 2, "m"))),
         lambda: client.get_json("/v1/models"),
         lambda: client.get("/").message,
         lambda: asdict(probe(client)),

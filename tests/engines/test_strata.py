@@ -40,7 +40,7 @@ def record(**changes: Any) -> dict[str, Any]:
 
 
 def play(client: ServerClient) -> Trace:
-    return STRATA.play(client, CompletionRequest("hello", 8, "m", nonce="0123abcd"))
+    return STRATA.stream_completion(client, CompletionRequest("hello", 8, "m", nonce="0123abcd"))
 
 
 def routes(

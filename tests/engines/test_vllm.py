@@ -24,7 +24,7 @@ VLLM = find("vllm")
 
 
 def play(client: ServerClient, **ask: Any) -> Trace:
-    return VLLM.play(
+    return VLLM.stream_completion(
         client, CompletionRequest(**{"prompt": "hello", "output_tokens": 24, "model": "tiny-qwen3", **ask})
     )
 
@@ -230,7 +230,7 @@ def test_refusals_that_every_request_would_meet(
 def test_other_refusals_are_told(connect: Connect, name: str, words: str) -> None:
     replay, client = connect({CHAT: capture("vllm", name)})
     trace = play(client)
-    assert (trace.status, trace.learned, len(replay.posted())) == (Status.FAILED, {}, 1)
+    assert (trace.status, trace.learned_capabilities, len(replay.posted())) == (Status.FAILED, {}, 1)
     assert words in str(trace.error)
 
 

@@ -33,7 +33,7 @@ class ChatEngine(Engine):
     cache_switch: ClassVar[str | None] = None
     """The field that keeps the prompt cache out, where there is one."""
 
-    def play(self, client: ServerClient, ask: CompletionRequest) -> Trace:
+    def stream_completion(self, client: ServerClient, ask: CompletionRequest) -> Trace:
         negotiation = Negotiation(ask.capabilities)
         while True:
             defeat = self._defeat(ask, negotiation)
@@ -45,7 +45,7 @@ class ChatEngine(Engine):
                     raise
                 return Trace(Status.FAILED, error=str(problem))
             if isinstance(answer, Recording):
-                return self._refine(read_trace(answer, negotiation.learned, defeat, self.dialect))
+                return self._refine(read_trace(answer, negotiation.learned_capabilities, defeat, self.dialect))
             if (fatal := fatal_problem(answer)) is not None:
                 raise fatal
             if not negotiation.learn(answer, optional, required):
@@ -78,7 +78,7 @@ class ChatEngine(Engine):
             return CacheDefeat.SWITCH
         return CacheDefeat.NONE if ask.nonce is None else CacheDefeat.NONCE
 
-    def _path(self, ask: CompletionRequest) -> str:  # noqa: ARG002  # one path for all, in most engines
+    def _path(self, ask: CompletionRequest) -> str:
         return self.path
 
     def _required(self, ask: CompletionRequest, defeat: CacheDefeat) -> dict[str, Any]:

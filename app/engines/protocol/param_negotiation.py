@@ -33,7 +33,7 @@ class Negotiation:
         self._refused = {name for name in known if isinstance(name, str)} if isinstance(known, list) else set()
         self._lacking = {name for name, has in capabilities.items() if has is False}
         self._tried: set[str] = set()
-        self.learned: dict[str, Any] = {}
+        self.learned_capabilities: dict[str, Any] = {}
         """Capabilities to remember; empty when nothing new was learned."""
 
     def takes(self, field: str) -> bool:
@@ -65,7 +65,7 @@ class Negotiation:
             if pair <= self._refused:
                 # a server that changed its mind since the lesson was learned: the name refused now gives way
                 self._refused -= pair - newly
-        self.learned = {REMEMBERED_AS: sorted(self._refused)}
+        self.learned_capabilities = {REMEMBERED_AS: sorted(self._refused)}
         return True
 
 

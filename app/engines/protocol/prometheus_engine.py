@@ -74,11 +74,13 @@ class PrometheusEngine(OpenAI):
         totals = {key: value for key, value in raw.items() if key.partition("{")[0] in counters}
         return Counters(fresh, cached, output, requests, prometheus.began_at(raw), totals, raw)
 
-    def _state_path(self, client: ServerClient, path: str) -> str:  # noqa: ARG002  # one state for all, in most engines
+    def _state_path(self, client: ServerClient, path: str) -> str:
         """Where the state of the client's model is told."""
         return path
 
-    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[ServerMetric]:
+    def server_metrics(
+        self, before: Counters, after: Counters, model: str | None, requests: int
+    ) -> Sequence[ServerMetric]:
         """By difference; engines that count tokens but no requests are taken to have had `requests`."""
         exported = self.exported
         began, ended = prometheus.of_model(model, before.raw, after.raw)

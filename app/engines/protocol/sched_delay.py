@@ -13,10 +13,10 @@ def account() -> tuple[int, int] | None:
         return None
 
 
-def lag_ms(before: tuple[int, int] | None, after: tuple[int, int] | None) -> float | None:
+def sched_delay_ms(before: tuple[int, int] | None, after: tuple[int, int] | None) -> float | None:
     """Mean wait after a wake-up in between.
 
-    >>> lag_ms((1_000_000, 5), (7_000_000, 8)), lag_ms((5, 5), (5, 5)), lag_ms(None, (1, 1))
+    >>> sched_delay_ms((1_000_000, 5), (7_000_000, 8)), sched_delay_ms((5, 5), (5, 5)), sched_delay_ms(None, (1, 1))
     (2.0, 0.0, None)
     """
     if before is None or after is None:

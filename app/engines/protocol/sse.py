@@ -17,7 +17,7 @@ import httpx
 from app.core.errors import Cancelled
 from app.engines.http import Exchange
 from app.engines.http.text import ServerText, parse_json
-from app.engines.protocol.sched_delay import account, lag_ms
+from app.engines.protocol.sched_delay import account, sched_delay_ms
 
 Row = tuple[int, bytes]
 """Arrival (`perf_counter_ns`) and bytes of one piece."""
@@ -69,7 +69,7 @@ class Recording:
     connect_ms: float | None = None
     content_type: str = ""
     text: ServerText = field(default_factory=ServerText)
-    lag_ms: float | None = None
+    sched_delay_ms: float | None = None
     """How long the reader had to wait for a processor after a wake-up, on average; None where the system hides it."""
 
     @property
@@ -159,7 +159,7 @@ def record(
         exchange.connect_ms,
         exchange.headers.get("content-type", ""),
         exchange.text,
-        lag_ms(before, account()),
+        sched_delay_ms(before, account()),
     )
 
 

@@ -50,7 +50,7 @@ def is_alive(frame: Frame, dialect: Dialect = OPENAI) -> bool:
 
 def read_trace(
     recording: Recording,
-    learned: Mapping[str, Any],
+    learned_capabilities: Mapping[str, Any],
     cache_defeat: CacheDefeat = CacheDefeat.NONE,
     dialect: Dialect = OPENAI,
 ) -> Trace:
@@ -85,11 +85,11 @@ def read_trace(
         end_ms=recording.ms(recording.end_ns),
         sent_ns=recording.t0_ns,
         connect_ms=recording.connect_ms,
-        lag_ms=recording.lag_ms,
+        sched_delay_ms=recording.sched_delay_ms,
         not_streamed=reader.not_streamed,
         server=dialect.figures(stated),
         error=error,
-        learned=dict(learned),
+        learned_capabilities=dict(learned_capabilities),
     )
 
 

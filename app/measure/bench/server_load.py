@@ -45,7 +45,7 @@ def watching(
         "api_prefix": client.api_prefix,
         "model": client.model,
     }
-    with SensorProcess(__name__, json.dumps(asked).encode() + b"\n", settings.as_environment()) as watch:
+    with SensorProcess(__name__, json.dumps(asked).encode() + b"\n", settings.to_env()) as watch:
         watch.wait_for_first(START_S)
         yield watch
 
