@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.core.configuration import SETTINGS
 from app.core.llamacpp_flags import parse_arguments, parse_flags, with_flags
-from app.engines.protocol import llamacpp_args
+from app.engines.llamacpp_args import read_arguments
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ FLAG_LINES = (
 @given(st.lists(st.sampled_from(FLAG_LINES), unique=True))
 def test_typed_flags_and_those_that_a_router_tells_are_one_configuration(lines: list[str]) -> None:
     typed = with_flags({"flags": " ".join(lines)})
-    routed = with_flags(llamacpp_args.read(["llama-server", *" ".join(lines).split()]).settings)
+    routed = with_flags(read_arguments(["llama-server", *" ".join(lines).split()]).settings)
     assert {**typed, "flags": None} == {**routed, "flags": None}
     unknown = parse_flags(str(typed["flags"])).not_understood
     assert parse_flags(str(routed.get("flags", ""))).not_understood == unknown

@@ -166,7 +166,7 @@ def parse_arguments(arguments: Sequence[str]) -> CommandLine:
     settings: dict[str, Value] = {}
     unknown: list[str] = []
     others: dict[str, str] = {}
-    for name, values in grouped(arguments):
+    for name, values in group_by_flag(arguments):
         plain = name if name in _FLAGS else name.replace("_", "-")
         flag, words = _FLAGS.get(plain), " ".join([name, *values])
         if flag is None:
@@ -197,7 +197,7 @@ def _is_secret(name: str) -> bool:
     return name == "-hft" or name.removesuffix("-file").endswith(("-key", "-token", "-password", "-secret"))
 
 
-def grouped(arguments: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+def group_by_flag(arguments: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     """Each flag with the words that follow it. A minus with a digit behind it begins a value."""
     name = ""
     values: list[str] = []

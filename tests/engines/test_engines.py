@@ -9,6 +9,7 @@ from app.core.errors import NotFound, ServerError
 from app.core.samples import TOKEN_KINDS, CacheDefeat, Status
 from app.core.settings import Settings
 from app.engines.base import CompletionRequest, Engine
+from app.engines.llamacpp import quantization_of_file_type
 from app.engines.protocol import models
 from tests.engines.conftest import Connect
 from tests.engines.written_servers import SERVERS
@@ -133,7 +134,7 @@ def test_discover(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )  # fmt: skip
 def test_file_types(text: str, name: str | None) -> None:
-    assert models.quantization_of_ftype(text) == name
+    assert quantization_of_file_type(text) == name
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from app.core.settings import Settings
 from app.engines import find, probe
 from app.engines.base import STATED_ENGINE, Engine, ServerInfo
 from app.engines.http import ServerClient
-from app.engines.protocol import llamacpp_args
+from app.engines.llamacpp_args import read_arguments
 from app.engines.protocol.log_lines import decimal
 from tests import model_servers
 from tests.engines.written_servers import SERVERS
@@ -90,14 +90,14 @@ def test_a_router_is_asked_about_loaded_models_alone() -> None:
     ],
 )  # fmt: skip
 def test_a_command_line(line: str, settings: dict[str, Any], context: int | None) -> None:
-    read = llamacpp_args.read(["llama-server", *line.split()])
+    read = read_arguments(["llama-server", *line.split()])
     assert (read.settings, read.context_tokens) == (settings, context)
 
 
 def test_where_a_command_line_names_the_weights() -> None:
-    assert llamacpp_args.read(["x", "-hf", "a/b-GGUF:Q5_K_M"]).quantization == "Q5_K_M"
-    assert llamacpp_args.read(["x", "-hf", "a/b-GGUF", "--hf-file", "b-IQ2_XS.gguf"]).quantization == "IQ2_XS"
-    assert llamacpp_args.read(["x", "-m", "/m/b-Q6_K.gguf"]).file_path == "/m/b-Q6_K.gguf"
+    assert read_arguments(["x", "-hf", "a/b-GGUF:Q5_K_M"]).quantization == "Q5_K_M"
+    assert read_arguments(["x", "-hf", "a/b-GGUF", "--hf-file", "b-IQ2_XS.gguf"]).quantization == "IQ2_XS"
+    assert read_arguments(["x", "-m", "/m/b-Q6_K.gguf"]).file_path == "/m/b-Q6_K.gguf"
 
 
 WORDS = st.text(max_size=12)
@@ -105,14 +105,14 @@ WORDS = st.text(max_size=12)
 
 @given(st.lists(st.one_of(WORDS, st.integers(), st.none(), st.sampled_from(["-c", "-np", "--parallel", "-fa", "-m"]))))
 def test_any_command_line_is_read(args: list[Any]) -> None:
-    read = llamacpp_args.read(args)
+    read = read_arguments(args)
     assert read.context_tokens is None or read.context_tokens >= 0
 
 
 @given(st.permutations(["-c 4096", "-np 2", "-fa on", "--mlock", "-t 4", "--prio 2"]))
 def test_the_order_of_flags_makes_no_other_configuration(flags: list[str]) -> None:
-    read = llamacpp_args.read(" ".join(flags).split())
-    assert read == llamacpp_args.read(["-c", "4096", "-np", "2", "-fa", "on", "--mlock", "-t", "4", "--prio", "2"])
+    read = read_arguments(" ".join(flags).split())
+    assert read == read_arguments(["-c", "4096", "-np", "2", "-fa", "on", "--mlock", "-t", "4", "--prio", "2"])
 
 
 # --- Ollama ----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.core.samples import ServerFigures
 from app.engines import find
-from app.engines.base import Logged
+from app.engines.base import LoggedRequest
 from tests.replay import HERE
 
 LLAMA, STRATA = find("llama.cpp").read_log, find("strata").read_log
@@ -19,7 +19,7 @@ def log(folder: str, name: str) -> str:
     return (HERE / "captures" / folder / f"{name}.txt").read_text()
 
 
-def four(found: Logged) -> tuple[int | None, float | None, int | None, float | None]:
+def four(found: LoggedRequest) -> tuple[int | None, float | None, int | None, float | None]:
     figures = found.figures
     return figures.prompt_tokens, figures.prompt_ms, figures.output_tokens, figures.decode_ms
 
@@ -85,7 +85,7 @@ def test_what_looks_alike_is_none() -> None:
 
 def test_strata_pairs_the_hit_rate_with_the_request_before_it() -> None:
     whole, reusing, broken = STRATA(log("strata", "log"))
-    assert whole == Logged(
+    assert whole == LoggedRequest(
         ServerFigures(
             prompt_tokens=214,
             prompt_ms=402.0,

@@ -137,7 +137,7 @@ def test_what_was_refused_stays_out() -> None:
     assert negotiation.learned_capabilities == {}
     assert negotiation.learn(answer(said("unknown field cache_salt")), FIELDS)
     assert negotiation.learned_capabilities == {"refused_fields": ["cache_salt"]}
-    assert not negotiation.takes("cache_salt")
+    assert not negotiation.accepts("cache_salt")
     assert "cache_salt" not in negotiation.accepted(FIELDS)
     assert not negotiation.learn(answer(said("unknown field cache_salt")), FIELDS)  # asking again would not end
 

@@ -194,8 +194,8 @@ def test_t0_is_when_the_first_byte_of_each_request_is_written(monkeypatch: pytes
 def test_a_reader_that_had_to_wait_for_a_processor_is_flagged(
     monkeypatch: pytest.MonkeyPatch, waited_ms: int, is_late: bool
 ) -> None:
-    accounts = iter([(0, 0), (waited_ms * 1_000_000, 10)])
-    monkeypatch.setattr(sse, "account", lambda: next(accounts))
+    waits = iter([(0, 0), (waited_ms * 1_000_000, 10)])
+    monkeypatch.setattr(sse, "_scheduler_waits", lambda: next(waits))
     with one_slot() as server, engines.open_client(url(server), None, Settings()) as client:
         found = engines.find("openai").stream_completion(client, CompletionRequest("hello", TOKENS, "m"))
     assert found.sched_delay_ms == waited_ms / 10

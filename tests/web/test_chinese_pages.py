@@ -110,7 +110,7 @@ def _sample(ordinal: int, flags: tuple[str, ...] = (), error: str | None = None)
 class _Counting(PrometheusEngine):
     """Of every kind that an engine exports."""
 
-    exported = MetricNames(
+    metric_names = MetricNames(
         requests=("requests",),
         prompt_tokens=("prompt",),
         output_tokens=("output",),
