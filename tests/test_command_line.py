@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.configuration import SETTINGS
-from app.core.llamacpp_flags import parse_arguments, parse_flags, with_flags
+from app.engines import flag_table, parse_flags, with_flags
+from app.engines.flags import parse_arguments
 from app.engines.llamacpp_args import read_arguments
 
 
@@ -74,7 +75,9 @@ def test_others_are_named_unless_they_change_nothing(text: str, unknown: tuple[s
 
 
 def test_a_command_line_of_an_engine() -> None:
-    command = parse_arguments(["/usr/bin/llama-server", "-m", "/models/a.gguf", "-ngl", "99", "--n-cpu-moe", "8"])
+    command = parse_arguments(
+        ["/usr/bin/llama-server", "-m", "/models/a.gguf", "-ngl", "99", "--n-cpu-moe", "8"], flag_table()
+    )
     assert command.settings == {"gpu_layers": 99, "n_cpu_moe": 8}
     assert command.not_understood == ()
 

@@ -15,6 +15,7 @@ from app.core.errors import NotFound, ServerError, ServerErrorKind
 from app.core.i18n import _
 from app.core.settings import Settings
 from app.engines.base import API_PREFIX, STATED_ENGINE, Engine, ServerInfo
+from app.engines.flags import COMMON, CommandLine, FlagTable, merge_tables, parse_text
 from app.engines.http import ServerClient
 
 # usual ports of servers that have no engine of their own here
@@ -60,6 +61,32 @@ def find(name: str) -> Engine:
 
 def _normalized(name: str) -> str:
     return "".join(character for character in name.lower() if character.isalnum())
+
+
+@lru_cache(maxsize=1)
+def flag_table() -> FlagTable:
+    """The flags of all engines: a typed command line need not say which engine it is for."""
+    return merge_tables([COMMON, *(engine.flags for engine in all())])
+
+
+@lru_cache(maxsize=256)
+def parse_flags(text: str) -> CommandLine:
+    """The settings in a typed command line of any engine.
+
+    >>> command = parse_flags("-ngl 99 --n-cpu-moe=20 --port 8080 --mlock --rpc host:50052")
+    >>> command.settings, command.not_understood
+    ({'gpu_layers': 99, 'n_cpu_moe': 20}, ('--rpc host:50052',))
+    >>> command.unmapped
+    ('--mlock', '--rpc host:50052')
+    """
+    return parse_text(text, flag_table())
+
+
+def with_flags(settings: Mapping[str, object]) -> dict[str, object]:
+    """The settings and those that only their typed `flags` state; a setting of its own has priority over its flag."""
+    flags = settings.get("flags")
+    flag_settings: Mapping[str, object] = parse_flags(flags).settings if isinstance(flags, str) else {}
+    return {**flag_settings, **settings}
 
 
 def open_client(

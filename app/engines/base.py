@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from app.core.samples import ServerFigures, Trace
 from app.core.server_metrics import ServerMetric
+from app.engines.flags import FlagTable
 from app.engines.http import ServerClient
 from app.engines.protocol.models import file_stem
 
@@ -196,6 +197,8 @@ class Engine(ABC):
     """The engine's option for how many requests it works on at once, as text; empty where there is none."""
     prompt_options: ClassVar[str] = ""
     """The engine's options for how much prompt it processes in one step, as text; empty where there are none."""
+    flags: ClassVar[FlagTable] = FlagTable()
+    """Its command-line flags, as far as they decide a ceiling."""
     split_habit: ClassVar[SplitHabit] = SplitHabit.LAYERS
     caches_experts: ClassVar[bool] = False
     """The engine keeps the most used routed experts on GPUs: how many fit says little about speed."""

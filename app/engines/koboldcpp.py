@@ -8,6 +8,7 @@ from app.core.errors import ServerError
 from app.core.samples import CacheDefeat, CountSource, ServerFigures, Status, Trace
 from app.core.server_metrics import ServerMetric
 from app.engines.base import CompletionRequest, Counters, Health, ServerInfo
+from app.engines.flags import Flag, FlagTable, read_layers, read_text
 from app.engines.http import ServerClient
 from app.engines.openai import OpenAI, list_models
 from app.engines.protocol.answers import busy_health, count, health_of, is_plain, object_at, object_in, string, to_ms
@@ -23,6 +24,13 @@ class KoboldCpp(OpenAI):
     # before llama.cpp and Ollama, whose endpoints it imitates
     probe_priority = 60
     batches = False
+    flags = FlagTable(
+        {
+            "--gpulayers": Flag(("gpu_layers",), read_layers),
+            "--moecpu": Flag(("n_cpu_moe",)),
+            "--overridetensors": Flag(("override_tensor",), read_text, repeats=True),
+        }
+    )
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         version = object_at(client, "/api/extra/version")

@@ -21,7 +21,7 @@ from app.core.i18n import _
 from app.core.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
 from app.engines.base import CompletionRequest, Health, LoggedModelLoad, LoggedRequest, ModelInfo, ServerInfo
 from app.engines.http import Answer, ServerClient
-from app.engines.llamacpp_args import read_arguments
+from app.engines.llamacpp_args import FLAGS, read_arguments
 from app.engines.llamacpp_log import read_loads, read_requests
 from app.engines.openai import list_models
 from app.engines.protocol.answers import busy_health, count, health_of, mapping, object_at, string
@@ -59,6 +59,7 @@ class LlamaCpp(PrometheusEngine):
     prompt_options = "`--batch-size`, `--ubatch-size`"
     cache_switch = "cache_prompt"
     has_llama_bench = True
+    flags = FLAGS
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         answer = client.get("/props")

@@ -1,6 +1,7 @@
 """SGLang. It reports cached tokens only with cache reporting on, so a nonce defeats its prefix cache."""
 
 from app.engines.base import ServerInfo, SplitHabit
+from app.engines.flags import TENSOR_PARALLEL_FLAGS, Flag, FlagTable, read_positive
 from app.engines.http import ServerClient
 from app.engines.openai import list_models
 from app.engines.protocol.answers import count, object_at, string
@@ -40,6 +41,14 @@ class SGLang(PrometheusEngine):
     prompt_options = "`--chunked-prefill-size`"
     fixed_length = True
     counts_in_events = True
+    flags = FlagTable(
+        flags={
+            **TENSOR_PARALLEL_FLAGS,
+            "--context-length": Flag(("context",), read_positive),
+            "--max-running-requests": Flag(("parallel",), read_positive),
+        },
+        without_bytes=frozenset({"--mem-fraction-static"}),
+    )
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         documents = (object_at(client, path) for path in _INFO_PATHS)

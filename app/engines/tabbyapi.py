@@ -5,6 +5,7 @@ from typing import Any
 
 from app.core.samples import ServerFigures
 from app.engines.base import ServerInfo
+from app.engines.flags import Flag, FlagTable, read_positive
 from app.engines.http import ServerClient
 from app.engines.openai import OpenAI, list_models
 from app.engines.protocol.answers import count, mapping, object_at, object_in, string, to_ms
@@ -44,6 +45,7 @@ class TabbyAPI(OpenAI):
     prompt_options = "`chunk_size`"
     dialect = Dialect(figures=_figures)
     fixed_length = True
+    flags = FlagTable({"--max-seq-len": Flag(("context",), read_positive)})
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         # with an error status when something is wrong with the server

@@ -1,6 +1,7 @@
 """Hugging Face's Text Generation Inference: one model, described at `/info`; usage in a chunk without choices."""
 
 from app.engines.base import ServerInfo, SplitHabit
+from app.engines.flags import Flag, FlagTable
 from app.engines.http import ServerClient
 from app.engines.openai import OpenAI
 from app.engines.protocol.answers import count, object_at, string
@@ -16,6 +17,7 @@ class TGI(OpenAI):
     slots_option = "`--max-batch-size`"
     prompt_options = "`--max-batch-prefill-tokens`"
     fixed_length = False
+    flags = FlagTable({"--num-shard": Flag(("tensor_parallel",))})
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         info = object_at(client, "/info")

@@ -16,6 +16,7 @@ from typing import Any
 from app.core.errors import ServerError
 from app.core.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
 from app.engines.base import CompletionRequest, ServerInfo, SplitHabit
+from app.engines.flags import TENSOR_PARALLEL_FLAGS, Flag, FlagTable, read_positive
 from app.engines.http import ServerClient
 from app.engines.openai import MODELS, list_models
 from app.engines.protocol import prometheus
@@ -85,6 +86,22 @@ class VLLM(PrometheusEngine):
     slots_option = "`--max-num-seqs`"
     prompt_options = "`--max-num-batched-tokens`, `--enable-chunked-prefill`"
     dialect = Dialect(figures=_figures)
+    flags = FlagTable(
+        flags={
+            **TENSOR_PARALLEL_FLAGS,
+            "--max-model-len": Flag(("context",), read_positive),
+            "--max-num-seqs": Flag(("parallel",), read_positive),
+            "--max-num-batched-tokens": Flag(("batch",), read_positive),
+        },
+        ignored=frozenset((
+            "--enable-auto-tool-choice", "--disable-log-stats", "--enable-per-request-metrics",
+            "--enable-prompt-tokens-details",
+        )),
+        without_bytes=frozenset((
+            "--enable-prefix-caching", "--no-enable-prefix-caching", "--enable-chunked-prefill",
+            "--gpu-memory-utilization", "--enforce-eager",
+        )),
+    )  # fmt: skip
     cache_switch = "cache_salt"
     fixed_length = True
     counts_in_events = True

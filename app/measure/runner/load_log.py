@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
+from app import engines
 from app.ceiling.geometry import Geometry
 from app.core.errors import BadInput
-from app.core.llamacpp_flags import with_flags
 from app.db.tables import FULL_GEOMETRY
 from app.engines.base import Engine, LoggedModelLoad, ModelInfo
 from app.measure.runner.logfile import LogFile
@@ -33,7 +33,7 @@ def settings_of_log(
         log.info("the server's log cannot be read", exc_info=True)
         return {}
     load = _of_model(loads, model)
-    return {} if load is None else _settings(load, with_flags(stated), shape)
+    return {} if load is None else _settings(load, engines.with_flags(stated), shape)
 
 
 def _of_model(loads: Sequence[LoggedModelLoad], model: ModelInfo | None) -> LoggedModelLoad | None:
