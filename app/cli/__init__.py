@@ -136,7 +136,7 @@ def run(
     log: Annotated[
         str | None,
         typer.Option(
-            "--log", metavar="FILE", help="The log of llama.cpp or Strata on this machine; remembered, '' forgets it."
+            "--log", metavar="FILE", help="The server's log file on this machine; remembered, '' forgets it."
         ),
     ] = None,
     note: Annotated[str, typer.Option("--note", help="A note for this run.")] = "",

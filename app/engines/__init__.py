@@ -39,6 +39,11 @@ def titles() -> dict[str, str]:
     return {engine.key: engine.title for engine in all()}
 
 
+def log_titles() -> list[str]:
+    """The titles of the engines whose log Roofmark reads."""
+    return [engine.title for engine in all() if engine.has_log]
+
+
 def get(key: str) -> Engine | None:
     """The engine with exactly this key; None for one that Roofmark does not have, as in an import."""
     return next((engine for engine in all() if engine.key == key), None)
