@@ -117,10 +117,10 @@ def test_played_case(name: str, connect: Connect) -> None:
 def test_what_is_computed_from_a_case(name: str) -> None:
     expected = case_rows(name)[1]["expect"]
     if expected["decode_tps_client"] != "not_checked":
-        (client,) = [each.value for each in read_decode(sample_of(name)) if each.source == "client"]
-        stated = expected.get("decode_tps_if_first_event_size_known", expected["decode_tps_client"])
-        assert client == (None if stated is None else pytest.approx(stated, rel=1e-4))
-    server = {each.source: each for each in read_prefill(sample_of(name))}.get("server")
+        (client,) = [reading.value for reading in read_decode(sample_of(name)) if reading.source == "client"]
+        expected_rate = expected.get("decode_tps_if_first_event_size_known", expected["decode_tps_client"])
+        assert client == (None if expected_rate is None else pytest.approx(expected_rate, rel=1e-4))
+    server = {reading.source: reading for reading in read_prefill(sample_of(name))}.get("server")
     if "prefill_tps_server" in expected:
         assert server is not None
         assert server.value == pytest.approx(expected["prefill_tps_server"], rel=1e-4)
@@ -128,7 +128,7 @@ def test_what_is_computed_from_a_case(name: str) -> None:
         assert server is not None
         assert (server.value, server.null_reason) == (expected["prefill_tps"], "cached")
     if "decode_tps_server" in expected:
-        assert [each.value for each in read_decode(sample_of(name)) if each.source == "server"] == [None]
+        assert [reading.value for reading in read_decode(sample_of(name)) if reading.source == "server"] == [None]
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in COMPRESSED])

@@ -17,10 +17,10 @@ from tests.replay import Script, serve
 
 
 def test_the_generic_engine_is_tried_last() -> None:
-    found = engines.all()
-    assert [engine.key for engine in found][-1] == "openai"
-    assert len({engine.key for engine in found}) == len(found)
-    assert {engine.key for engine in found} == SERVERS.keys()
+    keys = [engine.key for engine in engines.all()]
+    assert keys[-1] == "openai"
+    assert len(set(keys)) == len(keys)
+    assert set(keys) == SERVERS.keys()
 
 
 @pytest.mark.parametrize("engine", engines.all(), ids=lambda engine: engine.key)
@@ -118,8 +118,8 @@ def test_discover(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Engine, "default_ports", ())
         for engine in engines.all():
             monkeypatch.setattr(type(engine), "default_ports", ())
-        found = engines.discover(Settings())
-        assert [(base_url, facts.engine) for base_url, facts in found] == [(one.url, "openai")]
+        servers = engines.discover(Settings())
+        assert [(base_url, info.engine) for base_url, info in servers] == [(one.url, "openai")]
         assert engines.discover(Settings().model_copy(update={"port": one.port})) == []
 
 

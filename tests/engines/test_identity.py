@@ -121,7 +121,7 @@ def test_the_order_of_flags_makes_no_other_configuration(flags: list[str]) -> No
 def ollama(*entries: dict[str, Any], **more: Script) -> dict[str, Any]:
     return {
         "/api/tags": Script.json({"models": list(entries)}),
-        **{f"/api/{name}": each for name, each in more.items()},
+        **{f"/api/{name}": script for name, script in more.items()},
     }
 
 
@@ -149,7 +149,7 @@ def test_what_a_proxy_hides_of_ollama_is_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("identifier", "stated", "name", "quantization"),
+    ("identifier", "reported", "name", "quantization"),
     [
         ("google/gemma-3-12b@q4_k_m", None, "gemma-3-12b", "Q4_K_M"),
         ("google/gemma-3-12b@q8_0", "Q8_0", "gemma-3-12b", "Q8_0"),
@@ -158,8 +158,8 @@ def test_what_a_proxy_hides_of_ollama_is_unknown() -> None:
         ("qwen3-8b", "Q6_K", "qwen3-8b", "Q6_K"),
     ],
 )
-def test_quantizations_of_lm_studio(identifier: str, stated: str | None, name: str, quantization: str | None) -> None:
-    entry = {"id": identifier, "type": "llm", "state": "loaded", "quantization": stated}
+def test_quantizations_of_lm_studio(identifier: str, reported: str | None, name: str, quantization: str | None) -> None:
+    entry = {"id": identifier, "type": "llm", "state": "loaded", "quantization": reported}
     facts = facts_of({"/api/v0/models": Script.json({"data": [entry]})})
     (model,) = facts.models
     assert (model.id, model.name, model.quantization) == (identifier, name, quantization)
@@ -211,10 +211,10 @@ def test_the_place_that_was_typed_comes_first() -> None:
 
 def read_log(text: str) -> list[tuple[int | None, float | None, int | None, float | None, bool]]:
     return [
-        (each.figures.prompt_tokens, each.figures.prompt_ms, each.figures.output_tokens, each.figures.decode_ms,
-         each.overlaps)
-        for each in find("llama.cpp").read_log(text)
-    ]  # fmt: skip
+        (figures.prompt_tokens, figures.prompt_ms, figures.output_tokens, figures.decode_ms, request.overlaps)
+        for request in find("llama.cpp").read_log(text)
+        for figures in [request.figures]
+    ]
 
 
 def test_decimal_commas_of_llamacpp_and_strata() -> None:

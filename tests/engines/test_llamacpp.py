@@ -235,11 +235,11 @@ def test_it_tells_of_drafts_where_there_were_some(connect: Connect, drafts: dict
     timings = {"prompt_n": 40, "prompt_ms": 9.0, "predicted_n": 2, "predicted_ms": 5.0, **drafts}
     stream = sse(chunk("a"), chunk("b"), chunk(finish="length", timings=timings))
     _, client = connect({CHAT: Script.sse(stream)})
-    told, of_another_engine = (
+    own_trace, other_engine_trace = (
         play(client),
         find("openai").stream_completion(client, CompletionRequest("hello", 2, None)),
     )
-    assert told.server is not None
-    assert told.server.draft_tokens == drafted
-    assert of_another_engine.server is not None
-    assert of_another_engine.server.draft_tokens == drafts.get("draft_n")
+    assert own_trace.server is not None
+    assert own_trace.server.draft_tokens == drafted
+    assert other_engine_trace.server is not None
+    assert other_engine_trace.server.draft_tokens == drafts.get("draft_n")

@@ -364,13 +364,13 @@ def test_a_real_transformers_stream_has_no_last_line(connect: Connect) -> None:
     assert (trace.status, trace.prompt_tokens, trace.output_tokens) == (Status.OK, 20, 16)
 
 
-def found(connect: Connect, routes: dict[str, Script | Answerer], **how: Any) -> tuple[Replay, ServerClient]:
+def connect_to(connect: Connect, routes: dict[str, Script | Answerer], **how: Any) -> tuple[Replay, ServerClient]:
     return connect(routes, probe_timeout_s=1.0, **how)
 
 
 def test_probe_of_a_generic_server(connect: Connect) -> None:
     models = {"data": [{"id": "/models/tiny-Q8_0.gguf", "max_model_len": 2048}, {"id": "other"}, {"no": "id"}]}
-    _, client = found(connect, {"/v1/models": Script.json(models)})
+    _, client = connect_to(connect, {"/v1/models": Script.json(models)})
     facts = probe(client)
     # what one of them may use says nothing of the other
     assert (facts.engine, facts.context_tokens, facts.settings) == ("openai", None, {})
@@ -381,14 +381,14 @@ def test_probe_of_a_generic_server(connect: Connect) -> None:
 
 
 def test_probe_of_a_server_without_models(connect: Connect) -> None:
-    _, client = found(connect, {"/v1/models": Script.json({"object": "list", "data": []})})
+    _, client = connect_to(connect, {"/v1/models": Script.json({"object": "list", "data": []})})
     facts = probe(client)
     assert (facts.models, len(facts.notes)) == ((), 1)
 
 
 def test_probe_of_a_server_that_cannot_list_its_models(connect: Connect) -> None:
     missing = Script.json({"detail": [{"loc": ["body", "messages"], "msg": "Field required"}]}, 422)
-    _, client = found(connect, {"/v1/models": capture("transformers-serve", "models"), CHAT: missing})
+    _, client = connect_to(connect, {"/v1/models": capture("transformers-serve", "models"), CHAT: missing})
     assert probe(client).engine == "openai"
 
 
@@ -408,7 +408,7 @@ def test_probe_of_a_server_that_cannot_list_its_models(connect: Connect) -> None
 def test_probe_says_why_it_failed(
     connect: Connect, routes: dict[str, Script | Answerer], trouble: ServerErrorKind, words: str
 ) -> None:
-    _, client = found(connect, routes)
+    _, client = connect_to(connect, routes)
     with pytest.raises(ServerError) as caught:
         probe(client)
     assert caught.value.trouble is trouble
@@ -432,13 +432,13 @@ def test_a_server_that_lets_odd_questions_hang_is_asked_the_usual_one(connect: C
     ],
 )
 def test_health(connect: Connect, script: Script, ready: bool) -> None:
-    _, client = found(connect, {"/v1/models": script})
+    _, client = connect_to(connect, {"/v1/models": script})
     health = find("openai").health(client)
     assert health.ready is ready
     assert health.detail.endswith(".")
 
 
 def test_health_without_a_key(connect: Connect) -> None:
-    _, client = found(connect, {"/v1/models": Script.json({}, 401)})
+    _, client = connect_to(connect, {"/v1/models": Script.json({}, 401)})
     with pytest.raises(ServerError):
         find("openai").health(client)
