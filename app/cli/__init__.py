@@ -135,9 +135,7 @@ def run(
     ] = None,
     log: Annotated[
         str | None,
-        typer.Option(
-            "--log", metavar="FILE", help="The server's log file on this machine; remembered, '' forgets it."
-        ),
+        typer.Option("--log", metavar="FILE", help="The server's log file on this machine; remembered, '' forgets it."),
     ] = None,
     note: Annotated[str, typer.Option("--note", help="A note for this run.")] = "",
     api_key: ApiKey = None,
