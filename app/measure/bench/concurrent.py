@@ -96,7 +96,7 @@ def _clients(first: ServerClient, count: int) -> Iterator[list[ServerClient]]:
 def _promptly() -> Iterator[None]:
     """So that no stream is read late for the sake of another one.
 
-    Nothing is collected, not even between two streams of the round (see app.engines.protocol.sse.record). A stream that has
+    Nothing is collected, not even between two streams of the round (see protocol.sse.record). A stream that has
     ended is worked out while others still arrive: whoever reads must not wait the usual 5 ms for the interpreter.
     """
     collects, interval_s = gc.isenabled(), sys.getswitchinterval()
