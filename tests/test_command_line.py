@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.configuration import SETTINGS
-from app.core.llamacpp_flags import parse_arguments, parse_flags, with_flags
-from app.engines.protocol import llamacpp_args
+from app.engines import flag_table, parse_flags, with_flags
+from app.engines.flags import parse_arguments
+from app.engines.llamacpp_args import read_arguments
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,9 @@ def test_others_are_named_unless_they_change_nothing(text: str, unknown: tuple[s
 
 
 def test_a_command_line_of_an_engine() -> None:
-    command = parse_arguments(["/usr/bin/llama-server", "-m", "/models/a.gguf", "-ngl", "99", "--n-cpu-moe", "8"])
+    command = parse_arguments(
+        ["/usr/bin/llama-server", "-m", "/models/a.gguf", "-ngl", "99", "--n-cpu-moe", "8"], flag_table()
+    )
     assert command.settings == {"gpu_layers": 99, "n_cpu_moe": 8}
     assert command.not_understood == ()
 
@@ -96,7 +99,7 @@ FLAG_LINES = (
 @given(st.lists(st.sampled_from(FLAG_LINES), unique=True))
 def test_typed_flags_and_those_that_a_router_tells_are_one_configuration(lines: list[str]) -> None:
     typed = with_flags({"flags": " ".join(lines)})
-    routed = with_flags(llamacpp_args.read(["llama-server", *" ".join(lines).split()]).settings)
+    routed = with_flags(read_arguments(["llama-server", *" ".join(lines).split()]).settings)
     assert {**typed, "flags": None} == {**routed, "flags": None}
     unknown = parse_flags(str(typed["flags"])).not_understood
     assert parse_flags(str(routed.get("flags", ""))).not_understood == unknown

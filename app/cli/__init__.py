@@ -143,9 +143,7 @@ def run(
     ] = None,
     log: Annotated[
         str | None,
-        typer.Option(
-            "--log", metavar="FILE", help="Log file of llama.cpp or Strata on this machine; remembered, '' clears it."
-        ),
+        typer.Option("--log", metavar="FILE", help="The server's log file on this machine; remembered, '' clears it."),
     ] = None,
     note: Annotated[str, typer.Option("--note", help="Note for this run.")] = "",
     api_key: ApiKey = None,

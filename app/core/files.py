@@ -1,6 +1,6 @@
-"""Where the files beside the code are: templates, static files and migrations.
+"""The folders of templates, static files and migrations.
 
-In a checkout they stand next to `app/`; in a wheel they travel inside it, under `app/_files/`.
+In a checkout they are next to `app/`; in a wheel they are inside it, under `app/_files/`.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""API keys of measured servers are kept encrypted; the key that does it lives beside the database, never in it."""
+"""Encryption of the API keys of measured servers; the secret key is beside the database, never in it."""
 
 import hmac
 import os
@@ -18,9 +18,11 @@ class Secrets:
         self._settings = settings
 
     def encrypt(self, text: str) -> str:
+        """The token that `decrypt` turns back into the text. Raises StorageError, BadInput without a usable key."""
         return self._fernet().encrypt(text.encode()).decode()
 
     def decrypt(self, token: str) -> str:
+        """The text of a token. Raises StorageError for a token of another key, or without a usable key."""
         try:
             return self._fernet().decrypt(token.encode()).decode()
         except InvalidToken as error:
@@ -29,11 +31,11 @@ class Secrets:
             ) from error
 
     def api_key(self, encrypted: str | None) -> str | None:
-        """Of a server; None where it has none."""
+        """A server's API key from its stored token; None where the server has none."""
         return self.decrypt(encrypted) if encrypted else None
 
     def derive(self, purpose: str) -> str:
-        """Another key for another purpose: knowing it tells nothing about the one it comes from."""
+        """A key for another purpose, derived with HMAC-SHA256: it reveals nothing about the secret key."""
         return hmac.digest(self._key(), purpose.encode(), "sha256").hex()
 
     def _fernet(self) -> Fernet:
@@ -65,7 +67,7 @@ def _key_in(path: Path) -> bytes:
     """The key in `path`, made on first use and readable by its owner only."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        from filelock import FileLock  # with the first secret
+        from filelock import FileLock  # needed once in a database's life, so not at start
 
         with FileLock(f"{path}.lock"):  # two programs that start at once agree on one key
             if not path.exists():

@@ -1,33 +1,34 @@
-"""What a server itself counted while a run went on: the language between engines, which read it, and those who show it.
+"""What a server measured itself during a run: engines produce these values, pages and documents show them.
 
-Counters belong to the server, not to one request: they tell of the whole run, warm-ups and strangers included.
+Counters belong to the server, not to one request: they cover the whole run, warm-ups and other clients included.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from app.core.i18n import N_
 
 Statistic = Literal["mean", "p50", "p99", "max", "total", "now"]
 Origin = Literal["counters", "answers"]
-"""Counters of all requests, or the sum of what came with each answer."""
+"""`counters`: of all requests that the server had; `answers`: summed over what came with each answer."""
 
+_STORED_NAMES = {"provenance": "how"}
 _OLD_QUANTILE, _OLD_STATED = ", interpolated within its bucket", "stated with "
 
 
 @dataclass(frozen=True)
 class ServerMetric:
-    """One figure: a `value`, or where a histogram tells no more, the bounds of the bucket that holds it."""
+    """One figure: a `value`, or for a percentile of a histogram the bounds of the bucket that holds it."""
 
     name: str
-    """`ttft_ms`, ...: a metric of the same name is about the same thing."""
+    """`ttft_ms`, ...: the key of the client-side metric that measures the same, where there is one."""
     statistic: Statistic
     unit: str
     value: float | None
-    """None: somewhere between `low` and `high`."""
-    how: str
-    """How it was told: the server's own name for it, and what was done with it."""
+    """None where only `low` and `high` are known."""
+    provenance: str
+    """Where the value comes from: the server's own name for it, and what was computed from that."""
     low: float | None = None
     high: float | None = None
     """None beside a `low`: above the largest bound that the server has."""
@@ -38,20 +39,21 @@ class ServerMetric:
         return self.low is not None
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """The stored and served form: `provenance` has the key `how`."""
+        return {_STORED_NAMES.get(name, name): value for name, value in asdict(self).items()}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "ServerMetric":
-        """Older runs kept a value that was interpolated within its bucket, and did not say where a figure is from."""
-        figure = cls(**stored)
-        if figure.low is not None and figure.value is not None:
-            how = bucket_of(figure.how.partition(_OLD_QUANTILE)[0])
-            return cls(figure.name, figure.statistic, figure.unit, None, how, figure.low, figure.high)
-        if "origin" not in stored and figure.how.startswith(_OLD_STATED):
-            return cls(**{**stored, "origin": "answers"})
-        return figure
+        """The figure that `to_json` gave, also from a version that interpolated within buckets or stored no origin."""
+        names = {key: name for name, key in _STORED_NAMES.items()}
+        metric = cls(**{names.get(key, key): value for key, value in stored.items()})
+        if metric.low is not None and metric.value is not None:
+            return replace(metric, value=None, provenance=bucket_of(metric.provenance.partition(_OLD_QUANTILE)[0]))
+        if "origin" not in stored and metric.provenance.startswith(_OLD_STATED):
+            return replace(metric, origin="answers")
+        return metric
 
 
 def bucket_of(key: str) -> str:
-    """How a percentile of a histogram is told."""
+    """The provenance of a percentile that is known only by its bucket in the histogram `key`."""
     return N_("{key}, the bucket that holds it, difference of two readings", key=key)

@@ -73,13 +73,13 @@ class Settings(BaseSettings):
 
     @property
     def session_info(self) -> dict[str, Any]:
-        """What every session of the database has in its `info`."""
+        """The `info` of every database session."""
         return {"same_within": self.same_within}
 
-    def as_environment(self) -> dict[str, str]:
-        """The settings that differ from their defaults, as a child process reads them."""
-        given = self.model_dump(exclude_unset=True, exclude_none=True)
-        return {f"ROOFMARK_{name.upper()}": _as_text(value) for name, value in given.items()}
+    def to_env(self) -> dict[str, str]:
+        """The environment variables that give a child process the settings that were set."""
+        values = self.model_dump(exclude_unset=True, exclude_none=True)
+        return {f"ROOFMARK_{name.upper()}": _as_text(value) for name, value in values.items()}
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -91,7 +91,7 @@ class Settings(BaseSettings):
 
     @field_validator("root_path")
     @classmethod
-    def from_the_root(cls, value: str) -> str:
+    def normalize_root_path(cls, value: str) -> str:
         return f"/{value.strip('/')}" if value.strip("/") else ""
 
     @field_validator("same_within", mode="before")

@@ -1,4 +1,4 @@
-"""Numbers and times as a person reads them. Units live at the edge only: everything inside is SI and bytes."""
+"""Numbers and times as a person reads them. Everywhere else values are in SI units and bytes."""
 
 import math
 import re
@@ -12,7 +12,7 @@ TERA = 1e12
 
 
 def format_number(value: float | None, digits: int = 3) -> str:
-    """Three significant digits, no exponent, thousands separated; an unknown is a dash.
+    """A number with three significant digits, no exponent, thousands separated; a dash for None.
 
     >>> format_number(72.4381), format_number(1288.2), format_number(0.01234), format_number(None)
     ('72.4', '1,288', '0.0123', '–')
@@ -30,7 +30,7 @@ def format_number(value: float | None, digits: int = 3) -> str:
 
 
 def plus_minus(value: float | None, spread: float | None) -> str:
-    """A spread in the decimals of its value; empty where there is none.
+    """A spread with as many decimals as its value has; empty where either is None.
 
     >>> format_number(72.4381), plus_minus(72.4381, 1.913), plus_minus(72.4, None), plus_minus(1288.2, 0.31)
     ('72.4', '± 1.9', '', '± 0.3')
@@ -49,14 +49,14 @@ WIDE = 3.0
 def spread(
     value: float | None, standard_deviation: float | None, low: float | None, high: float | None
 ) -> tuple[str, str]:
-    """What to write behind a value, and what that is: the standard deviation, or for a wide interval its ends.
+    """The spread to show behind a value and what it is: the standard deviation, or the ends of a wide interval.
 
     >>> spread(72.4381, 1.913, 71, 74)[0], spread(40, 60.2, 9.1, 120)[0]
     ('± 1.9', '(9.10 to 120)')
     """
     if value is not None and low is not None and high is not None and 0 < low * WIDE < high:
-        around = _("({low} to {high})", low=format_number(low), high=format_number(high))
-        return around, _("95 % interval: too lopsided for one ±")
+        ends = _("({low} to {high})", low=format_number(low), high=format_number(high))
+        return ends, _("95 % interval: too lopsided for one ±")
     return plus_minus(value, standard_deviation), _("Standard deviation of the samples")
 
 
@@ -64,7 +64,7 @@ _NUMBER = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d*)?(e[+-]?\d+)?", re.IGNO
 
 
 def read_number(text: str) -> float:
-    """A number as typed; commas may only separate thousands. Raises ValueError, also for a decimal comma.
+    """A number from a typed text; commas may only separate thousands. Raises ValueError, also for a decimal comma.
 
     >>> read_number("131,072"), read_number("936.2")
     (131072.0, 936.2)
@@ -76,7 +76,7 @@ def read_number(text: str) -> float:
 
 
 def read_share(text: str) -> float:
-    """A share of 1 as typed, also in per cent. Raises ValueError.
+    """A share of 1 from a typed text, which may also be in per cent. Raises ValueError.
 
     >>> read_share("0.01"), read_share("1%"), read_share("2.5 %")
     (0.01, 0.01, 0.025)
@@ -88,7 +88,8 @@ def read_share(text: str) -> float:
 
 
 def format_duration(seconds: float | None) -> str:
-    """
+    """A duration in the one or two units that suit it; a dash for None.
+
     >>> format_duration(0.01), format_duration(0.42), format_duration(42), format_duration(194), format_duration(7300)
     ('less than 0.1 s', '0.4 s', '42 s', '3 min 14 s', '2 h 1 min')
     """
@@ -107,7 +108,7 @@ def format_duration(seconds: float | None) -> str:
 
 
 def format_bytes(n_bytes: int | None) -> str:
-    """GB = 1e9 bytes.
+    """A number of bytes in the unit that suits it, with GB = 1e9 bytes; a dash for None.
 
     >>> format_bytes(25_300_000_000), format_bytes(246_587_904)
     ('25.3 GB', '247 MB')
@@ -123,7 +124,8 @@ def format_bytes(n_bytes: int | None) -> str:
 
 
 def format_bandwidth(bytes_per_s: float | None) -> str:
-    """
+    """A bandwidth in GB/s.
+
     >>> format_bandwidth(256e9), format_bandwidth(None)
     ('256 GB/s', '– GB/s')
     """
@@ -131,7 +133,7 @@ def format_bandwidth(bytes_per_s: float | None) -> str:
 
 
 def format_billions(parameters: int | None) -> str:
-    """How many parameters a model has.
+    """A model's number of parameters in billions.
 
     >>> format_billions(30_532_122_624)
     '30.5 B'
@@ -140,7 +142,7 @@ def format_billions(parameters: int | None) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """In another language the catalogue has each count: `{n} run`, `{n} runs`.
+    """A count with its noun; another language has its own forms of `{n} run` and `{n} runs` in the catalogue.
 
     >>> plural(1, "run"), plural(3, "run")
     ('1 run', '3 runs')
@@ -149,7 +151,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def format_percent(fraction: float, digits: int = 0) -> str:
-    """A relative change with its sign; from 10 % on with so many digits after the point.
+    """A relative change in per cent with its sign; from 10 % on with `digits` after the point.
 
     >>> format_percent(0.034), format_percent(-0.12), format_percent(0.0001), format_percent(1.5)
     ('+3.4 %', '−12 %', '±0 %', '+150 %')
@@ -162,7 +164,8 @@ def format_percent(fraction: float, digits: int = 0) -> str:
 
 
 def format_date(moment: datetime) -> str:
-    """
+    """The day in UTC.
+
     >>> format_date(datetime(2026, 11, 2, 23, 30, tzinfo=UTC))
     '2 November 2026'
     """
@@ -171,7 +174,7 @@ def format_date(moment: datetime) -> str:
 
 
 def change_interval(low: float, high: float) -> str:
-    """Both ends of the interval of a ratio, as relative changes.
+    """The 95 % interval of a ratio as relative changes.
 
     >>> change_interval(0.92, 1.034)
     '95 % interval −8.0 % to +3.4 %'
@@ -185,17 +188,17 @@ def change_interval(low: float, high: float) -> str:
 
 
 def format_age(then: datetime | None, now: datetime | None = None) -> str:
-    """How long since, in one unit."""
+    """How long ago a time was, in one unit; the date after two months."""
     if then is None:
         return DASH
     seconds = ((now or datetime.now(UTC)) - then).total_seconds()
     if seconds < 45:
         return _("just now")
-    for limit, per, said in (
+    for limit, unit_seconds, template in (
         (3600, 60, N_("{n} min ago")),
         (86400, 3600, N_("{n} h ago")),
         (86400 * 60, 86400, N_("{n} d ago")),
     ):
         if seconds < limit:
-            return _(said, n=max(1, round(seconds / per)))
+            return _(template, n=max(1, round(seconds / unit_seconds)))
     return then.strftime("%Y-%m-%d")

@@ -16,10 +16,12 @@ from app.metrics.drift import with_drift
 from app.metrics.overlap import with_prefill_overlaps
 
 MICROSECONDS_PER_MS = 1000
+_STORED_NAMES = {"sched_delay_ms": "lag_ms", "learned_capabilities": "learned"}
+"""Keys of a stored trace that are not the names of `Trace`'s fields."""
 
 
 def add_sample(session: Session, run_id: int, sample: Sample, started_at: datetime) -> SampleRow:
-    trace = asdict(sample.trace)
+    trace = {_STORED_NAMES.get(name, name): value for name, value in asdict(sample.trace).items()}
     for elsewhere in ("events", "status", "error", "sent_ns"):
         trace.pop(elsewhere)
     row = SampleRow(
@@ -97,7 +99,8 @@ def _sample(row: SampleRow) -> Sample:
 
 
 def _trace(row: SampleRow, stored: Mapping[str, Any]) -> Trace:
-    values = _fields_of(Trace, stored)
+    renamed = {name: stored[key] for name, key in _STORED_NAMES.items() if key in stored}
+    values = _fields_of(Trace, {**stored, **renamed})
     server, count_source = values.pop("server"), values.pop("count_source")
     cache_defeat = CacheDefeat(values.pop("cache_defeat"))
     return Trace(

@@ -1,4 +1,7 @@
-"""The engines: every module here with an `ENGINE` is one."""
+"""The registry of engines, and finding out which one answers at an address.
+
+An engine is a module of this package with an `ENGINE`; modules without one hold parts of an engine that has several.
+"""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,11 +15,12 @@ from app.core.errors import NotFound, ServerError, ServerErrorKind
 from app.core.i18n import _
 from app.core.settings import Settings
 from app.engines.base import API_PREFIX, STATED_ENGINE, Engine, ServerInfo
+from app.engines.flags import COMMON, CommandLine, FlagTable, merge_tables, parse_text
 from app.engines.http import ServerClient
 
-# where servers listen that have no engine of their own here
+# usual ports of servers that have no engine of their own here
 _MORE_PORTS = (8081, 8888)
-# on the own machine an answer takes milliseconds, and a person is waiting
+# on the same machine an answer takes milliseconds, and a person is waiting
 _DISCOVERY_CONNECT_S = 0.5
 _DISCOVERY_ANSWER_S = 1.5
 
@@ -25,59 +29,97 @@ _DISCOVERY_ANSWER_S = 1.5
 def all() -> tuple[Engine, ...]:
     """Every engine, in the order in which a probe tries them."""
     names = (module.name for module in iter_modules(__path__) if not module.ispkg)
-    engines = (getattr(import_module(f"{__name__}.{name}"), "ENGINE", None) for name in names)
-    found = [engine for engine in engines if isinstance(engine, Engine)]
-    return tuple(sorted(found, key=lambda engine: (-engine.rank, engine.key)))
+    instances = (getattr(import_module(f"{__name__}.{name}"), "ENGINE", None) for name in names)
+    engines = [engine for engine in instances if isinstance(engine, Engine)]
+    return tuple(sorted(engines, key=lambda engine: (-engine.probe_priority, engine.key)))
 
 
 def titles() -> dict[str, str]:
-    """By key, in the same order."""
+    """The title of each engine by its key, in the order of `all`."""
     return {engine.key: engine.title for engine in all()}
 
 
-def find(key: str) -> Engine:
-    """By key or title, however it is spelled (`llamacpp`, `llama.cpp`). Raises NotFound."""
-    wanted = _squashed(key)
+def log_titles() -> list[str]:
+    """The titles of the engines whose log Roofmark reads."""
+    return [engine.title for engine in all() if engine.has_log]
+
+
+def get(key: str) -> Engine | None:
+    """The engine with exactly this key; None for one that Roofmark does not have, as in an import."""
+    return next((engine for engine in all() if engine.key == key), None)
+
+
+def find(name: str) -> Engine:
+    """The engine with this key or title, however it is spelled (`llamacpp`, `llama.cpp`). Raises NotFound."""
+    normalized = _normalized(name)
     for engine in all():
-        if wanted in (_squashed(engine.key), _squashed(engine.title)):
+        if normalized in (_normalized(engine.key), _normalized(engine.title)):
             return engine
     raise NotFound(
         _(
             "There is no engine {key!r}: choose one of {known}.",
-            key=key,
+            key=name,
             known=", ".join(engine.key for engine in all()),
         )
     )
 
 
-def _squashed(name: str) -> str:
+def _normalized(name: str) -> str:
     return "".join(character for character in name.lower() if character.isalnum())
+
+
+@lru_cache(maxsize=1)
+def flag_table() -> FlagTable:
+    """The flags of all engines: a typed command line need not say which engine it is for."""
+    return merge_tables([COMMON, *(engine.flags for engine in all())])
+
+
+@lru_cache(maxsize=256)
+def parse_flags(text: str) -> CommandLine:
+    """The settings in a typed command line of any engine.
+
+    >>> command = parse_flags("-ngl 99 --n-cpu-moe=20 --port 8080 --mlock --rpc host:50052")
+    >>> command.settings, command.not_understood
+    ({'gpu_layers': 99, 'n_cpu_moe': 20}, ('--rpc host:50052',))
+    >>> command.unmapped
+    ('--mlock', '--rpc host:50052')
+    """
+    return parse_text(text, flag_table())
+
+
+def with_flags(settings: Mapping[str, object]) -> dict[str, object]:
+    """The settings and those that only their typed `flags` state; a setting of its own has priority over its flag."""
+    flags = settings.get("flags")
+    flag_settings: Mapping[str, object] = parse_flags(flags).settings if isinstance(flags, str) else {}
+    return {**flag_settings, **settings}
 
 
 def open_client(
     url: str, api_key: str | None, settings: Settings, capabilities: Mapping[str, Any] | None = None
 ) -> ServerClient:
-    """To a server at `url`, of which `capabilities` are known. Raises BadInput when the URL can be no server's."""
+    """A client of the server at `url`; `capabilities` are those that an earlier probe learned.
+
+    Raises BadInput when the URL cannot be a server's.
+    """
     prefix = (capabilities or {}).get(API_PREFIX)
     return ServerClient(url, api_key, settings, api_prefix=prefix if isinstance(prefix, str) else None)
 
 
 def probe(client: ServerClient, engine: str | None = None, *, is_believed: bool = True) -> ServerInfo:
-    """What answers there: one engine's view when it is named, else that of the first engine that knows it.
+    """A description of the server by the first engine that detects it; by `engine` alone where one is named.
 
-    A named engine is believed when its API answers, even where nothing else tells of it; not so when `is_believed` is
-    false, because nobody but an earlier probe has named it. A server that lets one engine's question hang is asked only
+    A named engine is believed when its API answers, even where nothing identifies it; not so when `is_believed` is
+    false, because only an earlier probe named it. A server that lets one engine's question time out is then asked only
     what any server is asked. Raises ServerError with what is wrong, NotFound for an unknown engine.
     """
     candidates = all() if engine is None else (find(engine),)
-    above = _root_above(client.base_url, candidates)
-    if above is not None:
-        facts = _facts_above(client, above, candidates, is_believed and engine is not None)
-        if facts is not None:
-            return facts
-    facts = _facts(client, candidates, is_believed and engine is not None)
-    if facts is not None:
-        return facts
+    is_stated = is_believed and engine is not None
+    root = _root_above(client.base_url, candidates)
+    info = None if root is None else _probe_root(client, root, candidates, is_stated)
+    if info is None:
+        info = _probe(client, candidates, is_stated)
+    if info is not None:
+        return info
     if engine is None:
         raise ServerError(_("{url} answers, but not like an LLM server.", url=client.base_url), ServerErrorKind.NOT_LLM)
     raise ServerError(
@@ -87,64 +129,65 @@ def probe(client: ServerClient, engine: str | None = None, *, is_believed: bool 
 
 
 def _root_above(base_url: str, candidates: Sequence[Engine]) -> str | None:
-    """The address of a server whose API's address was given instead."""
+    """The server's address where the address of its API was given instead; None where it was not."""
     roots = sorted({root for engine in candidates for root in engine.api_roots}, key=len, reverse=True)
     return next((base_url.removesuffix(root) for root in roots if base_url.endswith(root)), None)
 
 
-def _facts_above(
-    client: ServerClient, base_url: str, candidates: Sequence[Engine], is_believed: bool
+def _probe_root(
+    client: ServerClient, base_url: str, candidates: Sequence[Engine], is_stated: bool
 ) -> ServerInfo | None:
-    specific = [engine for engine in candidates if engine.rank > 0]
+    specific = [engine for engine in candidates if engine.probe_priority > 0]
     try:
         with client.parent(base_url) as parent:
-            facts = _facts(parent, specific, is_believed)
-    except ServerError:  # what was typed may be right all the same
+            info = _probe(parent, specific, is_stated)
+    except ServerError:  # the address may be right as it was typed
         return None
-    return None if facts is None else replace(facts, base_url=base_url)
+    return None if info is None else replace(info, base_url=base_url)
 
 
-def _facts(client: ServerClient, candidates: Sequence[Engine], is_believed: bool) -> ServerInfo | None:
+def _probe(client: ServerClient, candidates: Sequence[Engine], is_stated: bool) -> ServerInfo | None:
     with client.asking_once():
         for candidate in candidates:
             try:
-                facts = candidate.recognise(client)
+                info = candidate.detect(client)
             except ServerError as problem:
                 if problem.trouble is not ServerErrorKind.TIMEOUT or candidate is candidates[-1]:
                     raise
-                facts = candidates[-1].recognise(client)
-            if facts is not None:
-                return facts
-        return _described(client, candidates[0]) if is_believed else None
+                info = candidates[-1].detect(client)
+            if info is not None:
+                return info
+        return _describe(client, candidates[0]) if is_stated else None
 
 
-def _described(client: ServerClient, engine: Engine) -> ServerInfo | None:
+def _describe(client: ServerClient, engine: Engine) -> ServerInfo | None:
     try:
-        facts = engine.describe(client)
+        info = engine.describe(client)
     except ServerError as problem:
         if problem.trouble is not ServerErrorKind.NOT_LLM:
             raise
         return None
-    return replace(facts, capabilities={**facts.capabilities, STATED_ENGINE: True})
+    return replace(info, capabilities={**info.capabilities, STATED_ENGINE: True})
 
 
 def well_known_ports() -> list[int]:
+    """The default ports of every engine and of similar servers, each once."""
     return list(dict.fromkeys((*(port for engine in all() for port in engine.default_ports), *_MORE_PORTS)))
 
 
 def discover(settings: Settings) -> list[tuple[str, ServerInfo]]:
-    """The servers on well-known ports of this machine: base URL and what was found, in a fixed order."""
+    """The servers on well-known ports of this machine: base URL and description of each, in the order of the ports."""
     urls = [f"http://127.0.0.1:{port}" for port in well_known_ports() if port != settings.port]
-    hasty = settings.model_copy(
+    short_timeouts = settings.model_copy(
         update={"connect_timeout_s": _DISCOVERY_CONNECT_S, "probe_timeout_s": _DISCOVERY_ANSWER_S}
     )
 
-    def look(url: str) -> ServerInfo | None:
+    def probe_url(url: str) -> ServerInfo | None:
         try:
-            with open_client(url, None, hasty) as client:
+            with open_client(url, None, short_timeouts) as client:
                 return probe(client)
-        except ServerError:  # nothing there, or no server of a model
+        except ServerError:  # nothing answers, or no LLM server
             return None
 
     with ThreadPoolExecutor(max_workers=len(urls), thread_name_prefix="discover") as threads:
-        return [(url, facts) for url, facts in zip(urls, threads.map(look, urls), strict=True) if facts is not None]
+        return [(url, info) for url, info in zip(urls, threads.map(probe_url, urls), strict=True) if info is not None]

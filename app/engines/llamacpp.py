@@ -1,7 +1,7 @@
 """llama.cpp's `llama-server`.
 
-Its stream ends with `timings`, the best source there is. Two of its habits matter for the clock, and each is read off
-the evidence of the very answer:
+Its stream ends with `timings`, the best source of server figures. Two habits matter for timing, and each is detected in
+the answer itself:
 
 * The role chunk leaves together with the first token, unless progress events are on. Where the first tokens have no
   text (tags of a reasoning model are swallowed), the role chunk is the only sign of them.
@@ -9,26 +9,26 @@ the evidence of the very answer:
   the finish event, which then comes a decode step after the last text; the server's decode time runs until there.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import quote
 
 from app.core.errors import ServerError, ServerErrorKind
 from app.core.i18n import _
 from app.core.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
-from app.engines.base import CompletionRequest, Health, Loaded, Logged, ModelInfo, ServerInfo
+from app.engines.base import CompletionRequest, Health, LoggedModelLoad, LoggedRequest, ModelInfo, ServerInfo
 from app.engines.http import Answer, ServerClient
-from app.engines.openai import listed
-from app.engines.protocol import llamacpp_args, llamacpp_load, llamacpp_log
-from app.engines.protocol.health import busy_health, health_of
-from app.engines.protocol.json_helpers import object_at, string
-from app.engines.protocol.models import file_stem, quantization_in, quantization_of_ftype, shown_name
-from app.engines.protocol.openai_chunk import count, mapping
+from app.engines.llamacpp_args import FLAGS, read_arguments
+from app.engines.llamacpp_log import read_loads, read_requests
+from app.engines.openai import list_models
+from app.engines.protocol.answers import busy_health, count, health_of, mapping, object_at, string
+from app.engines.protocol.models import file_stem, quantization_in, shown_name
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
 
-_EXPORTED = MetricNames(
+_METRICS = MetricNames(
     prompt_tokens=("llamacpp:prompt_tokens_total",),
     cached_tokens=("llamacpp:prompt_tokens_cached_total",),
     output_tokens=("llamacpp:tokens_predicted_total",),
@@ -41,25 +41,27 @@ _EXPORTED = MetricNames(
             ("llamacpp:spec_decode_num_draft_tokens_total",),
         )
     },
-    # its two speeds are left out: they begin anew with each reading
+    # its two speeds are left out: each reading resets them
 )
-
-
 _LOADED = ("loaded", "sleeping")
+# its words for a file type that are not the usual name
+_FILE_TYPES = {"Q2_K - Medium": "Q2_K", "IQ3_S mix": "IQ3_M", "MXFP4 MoE": "MXFP4"}
+_FILE_TYPE_SIZES = {"Small": "_S", "Medium": "_M", "Large": "_L"}
 
 
 class LlamaCpp(PrometheusEngine):
-    exported: ClassVar[MetricNames] = _EXPORTED
-    key: ClassVar[str] = "llama.cpp"
-    title: ClassVar[str] = "llama.cpp"
-    default_ports: ClassVar[tuple[int, ...]] = (8080,)
-    rank: ClassVar[int] = 50
-    slots_option: ClassVar[str] = "`--parallel`"
-    prompt_options: ClassVar[str] = "`--batch-size`, `--ubatch-size`"
-    cache_switch: ClassVar[str] = "cache_prompt"
-    has_log: ClassVar[bool] = True
+    metric_names = _METRICS
+    key = "llama.cpp"
+    title = "llama.cpp"
+    default_ports = (8080,)
+    probe_priority = 50
+    slots_option = "`--parallel`"
+    prompt_options = "`--batch-size`, `--ubatch-size`"
+    cache_switch = "cache_prompt"
+    has_llama_bench = True
+    flags = FLAGS
 
-    def recognise(self, client: ServerClient) -> ServerInfo | None:
+    def detect(self, client: ServerClient) -> ServerInfo | None:
         answer = client.get("/props")
         if answer.status >= 300:
             if not _is_llamacpp(answer):
@@ -78,22 +80,22 @@ class LlamaCpp(PrometheusEngine):
         if not isinstance(props, dict) or not (_is_llamacpp(answer) or {"build_info", "model_path"} <= props.keys()):
             return None
         if props.get("role") == "router":
-            return self._routed(client, props)
-        return self._told(props, listed(client))
+            return self._describe_router(client, props)
+        return self._describe_by(props, list_models(client))
 
     def describe(self, client: ServerClient) -> ServerInfo:
-        return self._told({}, listed(client))
+        return self._describe_by({}, list_models(client))
 
-    def _routed(self, client: ServerClient, props: Mapping[str, Any]) -> ServerInfo:
-        """Of a router, which starts a server of its own for each model: those that run come first.
+    def _describe_router(self, client: ServerClient, props: Mapping[str, Any]) -> ServerInfo:
+        """A router starts a server of its own for each model; models that run come first.
 
-        A model that does not run is never asked, since asking would start it.
+        A model that does not run gets no request, since that would start it.
         """
         models = []
-        for identifier, entry in listed(client).items():
+        for identifier, entry in list_models(client).items():
             is_loaded = mapping(entry.get("status")).get("value") in _LOADED
-            own = object_at(client, _of_model("/props", identifier)) if is_loaded else {}
-            models.append(_routed_model(identifier, entry, own, is_loaded))
+            model_props = object_at(client, _model_path("/props", identifier)) if is_loaded else {}
+            models.append(_routed_model(identifier, entry, model_props, is_loaded))
         models.sort(key=lambda model: not model.is_loaded)
         return ServerInfo(
             engine=self.key,
@@ -102,7 +104,7 @@ class LlamaCpp(PrometheusEngine):
             notes=() if models else (_("The server offers no model: load one first."),),
         )
 
-    def _told(self, props: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> ServerInfo:
+    def _describe_by(self, props: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> ServerInfo:
         context = count(mapping(props.get("default_generation_settings")).get("n_ctx")) or None
         slots = count(props.get("total_slots")) or None
         settings = {"context": context, "parallel": slots}
@@ -124,38 +126,37 @@ class LlamaCpp(PrometheusEngine):
         except ServerError as problem:
             if problem.trouble is not ServerErrorKind.TIMEOUT:
                 raise
-            # unlike /health, its slots tell only between two steps, and a step of a long prompt may take minutes
+            # unlike /health, /slots answers only between two steps, and a step of a long prompt may take minutes
             return Health(ready=True, detail=_("The server is working on a long prompt."), busy=True)
 
-    def prompt_tokens(self, client: ServerClient, ask: CompletionRequest) -> int | None:
-        messages = self._required(ask, CacheDefeat.SWITCH)["messages"]
+    def prompt_tokens(self, client: ServerClient, request: CompletionRequest) -> int | None:
+        messages = self._required(request, CacheDefeat.SWITCH)["messages"]
         model = {} if client.model is None else {"model": client.model}
         try:
             prompt = client.post_json("/apply-template", {**model, "messages": messages})["prompt"]
-            asked = {**model, "content": prompt, "add_special": True, "parse_special": True}
-            tokens = client.post_json("/tokenize", asked)
-            return len(tokens["tokens"])
+            body = {**model, "content": prompt, "add_special": True, "parse_special": True}
+            return len(client.post_json("/tokenize", body)["tokens"])
         except (ServerError, KeyError, TypeError):  # a build without it: unknown
             return None
 
-    def read_log(self, text: str) -> Sequence[Logged]:
-        return llamacpp_log.read(text)
+    def read_log(self, text: str) -> Sequence[LoggedRequest]:
+        return read_requests(text)
 
-    def read_loads(self, text: str) -> Sequence[Loaded]:
-        return llamacpp_load.read_loads(text)
+    def read_loads(self, text: str) -> Sequence[LoggedModelLoad]:
+        return read_loads(text)
 
     def load(self, client: ServerClient) -> Mapping[str, float]:
-        """By its slots: reading /metrics this often would leave the two speeds there empty for whoever draws them."""
+        """Counted by /slots: reading /metrics this often would reset the two speeds there for everybody else."""
         busy = _busy_slots(client.get(self._state_path(client, "/slots")))
         return {} if busy is None else {"requests_running": float(busy)}
 
     def _state_path(self, client: ServerClient, path: str) -> str:
-        return path if client.model is None else _of_model(path, client.model)
+        return path if client.model is None else _model_path(path, client.model)
 
-    def _fields(self, ask: CompletionRequest) -> dict[str, Any]:
-        return {self.cache_switch: ask.reuse_cache, "ignore_eos": True}
+    def _extra_fields(self, request: CompletionRequest) -> dict[str, Any]:
+        return {"cache_prompt": request.reuse_cache, "ignore_eos": True}
 
-    def _refine(self, trace: Trace) -> Trace:
+    def refine(self, trace: Trace) -> Trace:
         return replace(trace, events=_with_hidden_tokens(trace), server=trace.server and _with_drafts(trace.server))
 
 
@@ -163,19 +164,19 @@ ENGINE = LlamaCpp()
 
 
 def _with_drafts(figures: ServerFigures) -> ServerFigures:
-    """Its timings tell of drafts only where there were some."""
-    is_silent = figures.output_tokens is not None and figures.draft_tokens is None
-    return replace(figures, draft_tokens=0) if is_silent else figures
+    """Timings without drafted tokens mean that there were none."""
+    has_no_drafts = figures.output_tokens is not None and figures.draft_tokens is None
+    return replace(figures, draft_tokens=0) if has_no_drafts else figures
 
 
 def _with_hidden_tokens(trace: Trace) -> tuple[Event, ...]:
-    """Role and finish events become token events where they stand for tokens without text (see above)."""
-    seen = [event for event in trace.events if event.kind in TOKEN_KINDS]
-    if not seen or trace.server is None or (trace.output_tokens or 0) <= len(seen):
+    """The events, where role and finish events that mark tokens without text are token events (see above)."""
+    visible = [event for event in trace.events if event.kind in TOKEN_KINDS]
+    if not visible or trace.server is None or (trace.output_tokens or 0) <= len(visible):
         return trace.events
     prompt_ms, decode_ms = trace.server.prompt_ms, trace.server.decode_ms
-    first_ms, last_ms = seen[0].at_ms, seen[-1].at_ms
-    smallest_step_ms = min((after.at_ms - before.at_ms for before, after in pairwise(seen)), default=0.0)
+    first_ms, last_ms = visible[0].at_ms, visible[-1].at_ms
+    smallest_step_ms = min((after.at_ms - before.at_ms for before, after in pairwise(visible)), default=0.0)
     events = []
     for event in trace.events:
         at_ms, is_token = event.at_ms, False
@@ -202,7 +203,7 @@ def _model(identifier: str, entry: Mapping[str, Any], props: Mapping[str, Any], 
     return ModelInfo(
         id=identifier,
         name=shown_name(identifier),
-        quantization=quantization_of_ftype(ftype) or quantization_in(file_stem(path or identifier)),
+        quantization=quantization_of_file_type(ftype) or quantization_in(file_stem(path or identifier)),
         context_tokens=context or count(meta.get("n_ctx")),
         size_bytes=count(meta.get("size")),
         parameters=count(meta.get("n_params")),
@@ -210,15 +211,27 @@ def _model(identifier: str, entry: Mapping[str, Any], props: Mapping[str, Any], 
     )
 
 
-def _of_model(path: str, model: str) -> str:
-    """The router's question about one model, which is not to load it."""
+def quantization_of_file_type(text: str) -> str | None:
+    """The usual name of a file type that llama.cpp describes; None when it says that it does not know it.
+
+    >>> quantization_of_file_type("Q4_K - Medium"), quantization_of_file_type("IQ2_XXS - 2.0625 bpw")
+    ('Q4_K_M', 'IQ2_XXS')
+    """
+    words = text.removeprefix("(guessed) ").removeprefix("all ").strip()
+    head, _dash, tail = words.partition(" - ")
+    name = _FILE_TYPES.get(words) or _FILE_TYPES.get(head) or head + _FILE_TYPE_SIZES.get(tail, "")
+    return name if re.fullmatch(r"[A-Z]+\d+[A-Z0-9_]*", name) else None
+
+
+def _model_path(path: str, model: str) -> str:
+    """The path of a question to the router about one model, which does not load it."""
     return f"{path}?model={quote(model, safe='')}&autoload=false"
 
 
 def _routed_model(identifier: str, entry: Mapping[str, Any], props: Mapping[str, Any], is_loaded: bool) -> ModelInfo:
-    """By its own /props where it runs, and by the command line that the router has for it."""
-    args = mapping(entry.get("status")).get("args")
-    line = llamacpp_args.read(args if isinstance(args, list) else ())
+    """A router's model, by its own /props where it runs, and by the command line that the router has for it."""
+    arguments = mapping(entry.get("status")).get("args")
+    line = read_arguments(arguments if isinstance(arguments, list) else ())
     context = count(mapping(props.get("default_generation_settings")).get("n_ctx")) or None
     slots = count(props.get("total_slots")) or None
     model = _model(identifier, entry, props, context)
@@ -233,7 +246,7 @@ def _routed_model(identifier: str, entry: Mapping[str, Any], props: Mapping[str,
 
 
 def _busy_slots(answer: Answer) -> int | None:
-    """How many slots are at work; None where /slots is off."""
+    """How many slots are working; None where /slots is off."""
     if answer.status != 200:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Any server with OpenAI's chat completions: what all of them share, and nothing that only one of them has."""
+"""Any server with OpenAI's chat completions: what all of them share, and the base of most other engines."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,11 +8,9 @@ from app.core.errors import ServerError, ServerErrorKind
 from app.core.i18n import _
 from app.engines.base import API_PREFIX, CompletionRequest, Health, ModelInfo, ServerInfo
 from app.engines.http import DEFAULT_API_PREFIX, ServerClient
+from app.engines.protocol.answers import count, health_of, string
 from app.engines.protocol.chat_engine import ChatEngine
-from app.engines.protocol.health import health_of
-from app.engines.protocol.json_helpers import string
 from app.engines.protocol.models import file_stem, listed_models, quantization_in, shown_name
-from app.engines.protocol.openai_chunk import count
 
 CHAT = "/v1/chat/completions"
 MODELS = "/v1/models"
@@ -23,34 +21,33 @@ _CONTEXT_KEYS = ("max_model_len", "context_length", "max_context_length", "conte
 
 
 class OpenAI(ChatEngine):
-    key: ClassVar[str] = "openai"
-    title: ClassVar[str] = "OpenAI-compatible"
-    rank: ClassVar[int] = 0
-    path: ClassVar[str] = CHAT
+    key = "openai"
+    title = "OpenAI-compatible"
+    chat_path = CHAT
     fixed_length: ClassVar[bool | None] = None
-    """Whether the engine has `ignore_eos` and `min_tokens`; None where each server has to be known for it."""
+    """Whether the engine has `ignore_eos` and `min_tokens`; None where that differs from server to server."""
     counts_in_events: ClassVar[bool] = False
-    """It states in each event, when asked to, how many tokens there are so far: an event may hold several."""
+    """Each event says how many tokens there are so far, when asked to: an event may hold several."""
 
-    def recognise(self, client: ServerClient) -> ServerInfo | None:
+    def detect(self, client: ServerClient) -> ServerInfo | None:
         return self.describe(client)
 
     def describe(self, client: ServerClient) -> ServerInfo:
-        problem: ServerError | None = None
+        """A description by the list of models, at the first of the client's API prefixes that has one."""
+        first_problem: ServerError | None = None
         for prefix in client.api_prefixes:
             client.api_prefix = prefix
             try:
-                return self._described(client)
-            except ServerError as error:
-                if error.trouble is not ServerErrorKind.NOT_LLM:
+                return self._describe_at_prefix(client)
+            except ServerError as problem:
+                if problem.trouble is not ServerErrorKind.NOT_LLM:
                     raise
-                problem = problem or error
+                first_problem = first_problem or problem
         client.api_prefix = client.api_prefixes[0]
-        assert problem is not None, "there is at least one place to look at"
-        raise problem
+        assert first_problem is not None, "there is at least one prefix"
+        raise first_problem
 
-    def _described(self, client: ServerClient) -> ServerInfo:
-        """What is below the client's present prefix. Raises ServerError."""
+    def _describe_at_prefix(self, client: ServerClient) -> ServerInfo:
         answer = client.get(MODELS)
         capabilities = {API_PREFIX: client.api_prefix} if client.api_prefix != DEFAULT_API_PREFIX else {}
         if answer.status in _NO_LIST and _has_chat(client):
@@ -63,9 +60,9 @@ class OpenAI(ChatEngine):
                 _("The answer to {path} lists no models: this is no LLM server.", path=answer.path),
                 ServerErrorKind.NOT_LLM,
             )
-        return self._facts(models, capabilities=capabilities)
+        return self._server_info(models, capabilities=capabilities)
 
-    def _facts(
+    def _server_info(
         self,
         listed: Mapping[str, Mapping[str, Any]],
         version: str | None = None,
@@ -73,8 +70,8 @@ class OpenAI(ChatEngine):
         settings: Mapping[str, Any] | None = None,
         capabilities: Mapping[str, Any] | None = None,
     ) -> ServerInfo:
-        """ServerInfo of a server that lists these models; `context` is what one request may use, where known."""
-        models = tuple(model_facts(identifier, entry) for identifier, entry in listed.items())
+        """The description of a server that lists these models; `context` is what one request may use, where known."""
+        models = tuple(model_info(identifier, entry) for identifier, entry in listed.items())
         if context is not None:
             models = tuple(replace(model, context_tokens=context) for model in models)
         elif len(contexts := {model.context_tokens for model in models}) == 1:
@@ -90,35 +87,38 @@ class OpenAI(ChatEngine):
         )
 
     def health(self, client: ServerClient) -> Health:
-        return health_of(client.get(MODELS), cannot_tell=_NO_LIST)
+        if self.health_path is None:
+            return health_of(client.get(MODELS), cannot_tell=_NO_LIST)
+        return super().health(client)
 
-    def _optional(self, ask: CompletionRequest) -> dict[str, Any]:
+    def _optional(self, request: CompletionRequest) -> dict[str, Any]:
         return {
-            "max_tokens": ask.output_tokens,
+            "max_tokens": request.output_tokens,
             "stream_options.include_usage": True,
             **({"stream_options.continuous_usage_stats": True} if self.counts_in_events else {}),
             "temperature": 0,
             "seed": 1,
-            **self._fields(ask),
+            **self._extra_fields(request),
         }
 
-    def _fields(self, ask: CompletionRequest) -> dict[str, Any]:
-        """Fields beyond OpenAI's; here those for a fixed output length, where the server is known to have them."""
-        fields = {"ignore_eos": True, "min_tokens": ask.output_tokens}
+    def _extra_fields(self, request: CompletionRequest) -> dict[str, Any]:
+        """Fields beyond OpenAI's; by default those for a fixed output length, where the server has them."""
+        fields = {"ignore_eos": True, "min_tokens": request.output_tokens}
         if self.fixed_length is not None:
             return fields if self.fixed_length else {}
-        return {name: value for name, value in fields.items() if ask.capabilities.get(name) is True}
+        return {name: value for name, value in fields.items() if request.capabilities.get(name) is True}
 
 
 ENGINE = OpenAI()
 
 
-def listed(client: ServerClient) -> dict[str, Mapping[str, Any]]:
-    """The models at `/v1/models`. Raises ServerError."""
+def list_models(client: ServerClient) -> dict[str, Mapping[str, Any]]:
+    """The models at `/v1/models`: each id with its entry. Raises ServerError."""
     return listed_models(client.get_json(MODELS)) or {}
 
 
-def model_facts(identifier: str, entry: Mapping[str, Any]) -> ModelInfo:
+def model_info(identifier: str, entry: Mapping[str, Any]) -> ModelInfo:
+    """The model of an entry in OpenAI's list, with the context and path that some servers add."""
     context = next((count(entry.get(key)) for key in _CONTEXT_KEYS if count(entry.get(key))), None)
     root = string(entry.get("root"))
     return ModelInfo(
@@ -126,7 +126,7 @@ def model_facts(identifier: str, entry: Mapping[str, Any]) -> ModelInfo:
         shown_name(identifier),
         quantization_in(file_stem(identifier)),
         context_tokens=context,
-        # what is served under a name of the server's own choice
+        # a path only where the server shows the model under another name
         file_path=None if root == identifier else root,
     )
 

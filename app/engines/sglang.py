@@ -1,18 +1,14 @@
-"""SGLang. It tells cached tokens only with cache reporting on, so a nonce keeps its prefix cache out."""
+"""SGLang. It reports cached tokens only with cache reporting on, so a nonce defeats its prefix cache."""
 
-from typing import ClassVar
-
-from app.engines.base import Health, ServerInfo
+from app.engines.base import ServerInfo, SplitHabit
+from app.engines.flags import TENSOR_PARALLEL_FLAGS, Flag, FlagTable, read_positive
 from app.engines.http import ServerClient
-from app.engines.openai import listed
-from app.engines.protocol import prometheus
-from app.engines.protocol.health import busy_health, health_of
-from app.engines.protocol.json_helpers import object_at, string
-from app.engines.protocol.openai_chunk import count
+from app.engines.openai import list_models
+from app.engines.protocol.answers import count, object_at, string
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
 
 _INFO_PATHS = ("/server_info", "/get_server_info")
-_EXPORTED = MetricNames(
+_METRICS = MetricNames(
     requests=("sglang:num_requests_total",),
     prompt_tokens=("sglang:prompt_tokens_total",),
     cached_tokens=("sglang:cached_tokens_total",),
@@ -34,38 +30,39 @@ _EXPORTED = MetricNames(
 
 
 class SGLang(PrometheusEngine):
-    exported: ClassVar[MetricNames] = _EXPORTED
-    key: ClassVar[str] = "sglang"
-    title: ClassVar[str] = "SGLang"
-    default_ports: ClassVar[tuple[int, ...]] = (30000,)
-    divides_layers: ClassVar[bool] = True
-    shards_equally: ClassVar[bool] = True
-    rank: ClassVar[int] = 38
-    slots_option: ClassVar[str] = "`--max-running-requests`"
-    prompt_options: ClassVar[str] = "`--chunked-prefill-size`"
-    fixed_length: ClassVar[bool | None] = True
-    counts_in_events: ClassVar[bool] = True
+    metric_names = _METRICS
+    key = "sglang"
+    title = "SGLang"
+    default_ports = (30000,)
+    health_path = "/health"
+    split_habit = SplitHabit.TENSOR_PARALLEL
+    probe_priority = 38
+    slots_option = "`--max-running-requests`"
+    prompt_options = "`--chunked-prefill-size`"
+    fixed_length = True
+    counts_in_events = True
+    flags = FlagTable(
+        flags={
+            **TENSOR_PARALLEL_FLAGS,
+            "--context-length": Flag(("context",), read_positive),
+            "--max-running-requests": Flag(("parallel",), read_positive),
+        },
+        without_bytes=frozenset({"--mem-fraction-static"}),
+    )
 
-    def recognise(self, client: ServerClient) -> ServerInfo | None:
-        told = next((found for path in _INFO_PATHS if "model_path" in (found := object_at(client, path))), None)
-        if told is None:
+    def detect(self, client: ServerClient) -> ServerInfo | None:
+        documents = (object_at(client, path) for path in _INFO_PATHS)
+        info = next((document for document in documents if "model_path" in document), None)
+        if info is None:
             return None
-        kv_type = string(told.get("kv_cache_dtype"))
-        path = string(told.get("model_path"))
-        return self._facts(
-            {name: {"root": path, **entry} for name, entry in listed(client).items()},
-            string(told.get("version")),
-            count(told.get("context_length")) or None,
+        kv_type = string(info.get("kv_cache_dtype"))
+        model_path = string(info.get("model_path"))
+        return self._server_info(
+            {name: {"root": model_path, **entry} for name, entry in list_models(client).items()},
+            string(info.get("version")),
+            count(info.get("context_length")) or None,
             settings={} if kv_type in (None, "auto") else {"kv_type_k": kv_type, "kv_type_v": kv_type},
         )
-
-    def health(self, client: ServerClient) -> Health:
-        health = health_of(client.get("/health"))
-        if not health.ready:
-            return health
-        metrics = prometheus.scrape(client)
-        names = ("sglang:num_running_reqs", "sglang:num_queue_reqs")
-        return busy_health([prometheus.total(metrics, name) for name in names])
 
 
 ENGINE = SGLang()

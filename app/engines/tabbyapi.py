@@ -1,64 +1,64 @@
-"""TabbyAPI (ExLlama): seconds with two decimals beside the usage; a rate may even be a word, and is not needed."""
+"""TabbyAPI (ExLlama): seconds with two decimals beside the usage; its rates may be words and are not read."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from app.core.samples import ServerFigures
-from app.engines.base import Health, ServerInfo
+from app.engines.base import ServerInfo
+from app.engines.flags import Flag, FlagTable, read_positive
 from app.engines.http import ServerClient
-from app.engines.openai import OpenAI, listed
-from app.engines.protocol.health import health_of
-from app.engines.protocol.json_helpers import object_at, object_in, string
-from app.engines.protocol.openai_chunk import count, mapping
-from app.engines.protocol.server_timings import Stated, ms_of, of_timings
+from app.engines.openai import OpenAI, list_models
+from app.engines.protocol.answers import count, mapping, object_at, object_in, string, to_ms
+from app.engines.protocol.server_timings import ReportedUsage, llamacpp_timings
 from app.engines.protocol.trace_builder import Dialect
 
 # rounded to 10 ms, a shorter time would be off by more than 5 %
 _SHORTEST_MS = 100.0
 
 
-def _figures(stated: Stated) -> ServerFigures | None:
-    usage = stated.usage
+def _figures(reported: ReportedUsage) -> ServerFigures | None:
+    usage = reported.usage
     if not {"prompt_time", "completion_time"} & usage.keys():
-        return of_timings(stated)
+        return llamacpp_timings(reported)
     return ServerFigures(
-        prompt_tokens=stated.fresh_prompt_tokens,
+        prompt_tokens=reported.fresh_prompt_tokens,
         prompt_ms=_long_enough(usage.get("prompt_time")),
-        output_tokens=stated.output_tokens,
+        output_tokens=reported.output_tokens,
         decode_ms=_long_enough(usage.get("completion_time")),
-        raw=stated.raw("usage"),
+        raw=reported.raw("usage"),
     )
 
 
 def _long_enough(seconds: Any) -> float | None:
-    ms = ms_of(seconds)
+    ms = to_ms(seconds)
     return None if ms is None or ms < _SHORTEST_MS else ms
 
 
 class TabbyAPI(OpenAI):
-    key: ClassVar[str] = "tabbyapi"
-    title: ClassVar[str] = "TabbyAPI"
-    default_ports: ClassVar[tuple[int, ...]] = (5000,)
+    key = "tabbyapi"
+    title = "TabbyAPI"
+    default_ports = (5000,)
+    health_path = "/health"
     # before KoboldCpp, whose endpoints it imitates
-    rank: ClassVar[int] = 70
-    slots_option: ClassVar[str] = "`max_batch_size`"
-    prompt_options: ClassVar[str] = "`chunk_size`"
-    dialect: ClassVar[Dialect] = Dialect(figures=_figures)
-    fixed_length: ClassVar[bool | None] = True
+    probe_priority = 70
+    slots_option = "`max_batch_size`"
+    prompt_options = "`chunk_size`"
+    dialect = Dialect(figures=_figures)
+    fixed_length = True
+    flags = FlagTable({"--max-seq-len": Flag(("context",), read_positive)})
 
-    def recognise(self, client: ServerClient) -> ServerInfo | None:
-        # it says so with an error status when something is wrong with it
+    def detect(self, client: ServerClient) -> ServerInfo | None:
+        # with an error status when something is wrong with the server
         if not {"status", "issues"} <= object_in(client.get("/health")).keys():
             return None
-        models = listed(client)
+        models = list_models(client)
         loaded = object_at(client, "/v1/model")
         parameters = mapping(loaded.get("parameters"))
         if name := string(loaded.get("id")):
             models = {name: models.get(name, {}), **models}
-        return self._facts(models, None, count(parameters.get("max_seq_len")) or None, settings=_cache(parameters))
-
-    def health(self, client: ServerClient) -> Health:
-        return health_of(client.get("/health"))
+        return self._server_info(
+            models, None, count(parameters.get("max_seq_len")) or None, settings=_cache(parameters)
+        )
 
 
 ENGINE = TabbyAPI()

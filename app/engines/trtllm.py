@@ -1,15 +1,12 @@
-"""TensorRT-LLM's `trtllm-serve`: usage in the stream; its Prometheus figures are at a path of their own."""
+"""TensorRT-LLM's `trtllm-serve`: usage in the stream, Prometheus metrics at a path of their own."""
 
-from typing import ClassVar
-
-from app.engines.base import Health, ServerInfo
+from app.engines.base import ServerInfo, SplitHabit
 from app.engines.http import ServerClient
-from app.engines.openai import listed
-from app.engines.protocol.health import health_of
-from app.engines.protocol.json_helpers import object_at, string
+from app.engines.openai import list_models
+from app.engines.protocol.answers import object_at, string
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
 
-_EXPORTED = MetricNames(
+_METRICS = MetricNames(
     path="/prometheus/metrics",
     requests=("trtllm_request_success_total",),
     seconds={
@@ -32,27 +29,24 @@ _EXPORTED = MetricNames(
 
 
 class TensorRTLLM(PrometheusEngine):
-    exported: ClassVar[MetricNames] = _EXPORTED
-    key: ClassVar[str] = "trtllm"
-    title: ClassVar[str] = "TensorRT-LLM"
-    default_ports: ClassVar[tuple[int, ...]] = (8000,)
-    divides_layers: ClassVar[bool] = True
-    shards_equally: ClassVar[bool] = True
-    rank: ClassVar[int] = 36
-    slots_option: ClassVar[str] = "`--max_batch_size`"
-    prompt_options: ClassVar[str] = "`--max_num_tokens`, `enable_chunked_prefill`"
-    fixed_length: ClassVar[bool | None] = True
-    counts_in_events: ClassVar[bool] = True
+    metric_names = _METRICS
+    key = "trtllm"
+    title = "TensorRT-LLM"
+    default_ports = (8000,)
+    health_path = "/health"
+    split_habit = SplitHabit.TENSOR_PARALLEL
+    probe_priority = 36
+    slots_option = "`--max_batch_size`"
+    prompt_options = "`--max_num_tokens`, `enable_chunked_prefill`"
+    fixed_length = True
+    counts_in_events = True
 
-    def recognise(self, client: ServerClient) -> ServerInfo | None:
+    def detect(self, client: ServerClient) -> ServerInfo | None:
         version = string(object_at(client, "/version").get("version"))
-        # even before the first request, when there are names but no samples
-        if version is None or b"trtllm_" not in client.get(_EXPORTED.path).body:
+        # names are there before the first request, samples are not
+        if version is None or b"trtllm_" not in client.get(_METRICS.path).body:
             return None
-        return self._facts(listed(client), version)
-
-    def health(self, client: ServerClient) -> Health:
-        return health_of(client.get("/health"))
+        return self._server_info(list_models(client), version)
 
 
 ENGINE = TensorRTLLM()

@@ -1,8 +1,8 @@
 """vLLM.
 
-`cache_salt` keeps the prefix cache out without changing the prompt. Usage in every chunk tells how many tokens each
-event holds. The role chunk leaves together with the first token, which counts where that token has no text of its own
-(tags of a reasoning model are swallowed).
+`cache_salt` defeats the prefix cache without changing the prompt. Usage in every chunk says how many tokens each event
+holds. The role chunk leaves together with the first token, and marks it where that token has no text of its own (tags
+of a reasoning model are swallowed).
 """
 
 import re
@@ -11,23 +11,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from statistics import median
-from typing import Any, ClassVar
+from typing import Any
 
 from app.core.errors import ServerError
 from app.core.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
-from app.engines.base import CompletionRequest, Health, ServerInfo
+from app.engines.base import CompletionRequest, ServerInfo, SplitHabit
+from app.engines.flags import TENSOR_PARALLEL_FLAGS, Flag, FlagTable, read_positive
 from app.engines.http import ServerClient
-from app.engines.openai import MODELS, listed
+from app.engines.openai import MODELS, list_models
 from app.engines.protocol import prometheus
-from app.engines.protocol.health import busy_health, health_of
-from app.engines.protocol.json_helpers import object_at, string
+from app.engines.protocol.answers import count, mapping, milliseconds, object_at, string
 from app.engines.protocol.models import listed_models
-from app.engines.protocol.openai_chunk import count, mapping, milliseconds
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
-from app.engines.protocol.server_timings import Stated, of_timings
+from app.engines.protocol.server_timings import ReportedUsage, llamacpp_timings
 from app.engines.protocol.trace_builder import Dialect
 
-_EXPORTED = MetricNames(
+_METRICS = MetricNames(
     requests=("vllm:request_success_total",),
     prompt_tokens=("vllm:prompt_tokens_total",),
     cached_tokens=("vllm:prompt_tokens_cached_total", "vllm:prefix_cache_hits_total"),
@@ -61,71 +60,79 @@ _EXPORTED = MetricNames(
 _SALT_SINCE = (0, 9)
 
 
-def _figures(stated: Stated) -> ServerFigures | None:
-    """With per-request metrics on. Its TTFT begins when the request is scheduled, so that it holds no queue."""
-    metrics = stated.objects.get("metrics")
+def _figures(usage: ReportedUsage) -> ServerFigures | None:
+    """The figures with per-request metrics on. Its TTFT starts when the request is scheduled, without the queue."""
+    metrics = usage.objects.get("metrics")
     if not metrics:
-        return of_timings(stated)
+        return llamacpp_timings(usage)
     return ServerFigures(
-        prompt_tokens=stated.fresh_prompt_tokens,
+        prompt_tokens=usage.fresh_prompt_tokens,
         prompt_ms=milliseconds(metrics.get("time_to_first_token_ms")),
-        output_tokens=stated.output_tokens,
+        output_tokens=usage.output_tokens,
         decode_ms=milliseconds(metrics.get("generation_time_ms")),
         queue_ms=milliseconds(metrics.get("queue_time_ms")),
-        raw=stated.raw("metrics"),
+        raw=usage.raw("metrics"),
     )
 
 
 class VLLM(PrometheusEngine):
-    exported: ClassVar[MetricNames] = _EXPORTED
-    key: ClassVar[str] = "vllm"
-    title: ClassVar[str] = "vLLM"
-    default_ports: ClassVar[tuple[int, ...]] = (8000,)
-    divides_layers: ClassVar[bool] = True
-    shards_equally: ClassVar[bool] = True
-    rank: ClassVar[int] = 40
-    slots_option: ClassVar[str] = "`--max-num-seqs`"
-    prompt_options: ClassVar[str] = "`--max-num-batched-tokens`, `--enable-chunked-prefill`"
-    dialect: ClassVar[Dialect] = Dialect(figures=_figures)
-    cache_switch: ClassVar[str | None] = "cache_salt"
-    fixed_length: ClassVar[bool | None] = True
-    counts_in_events: ClassVar[bool] = True
+    metric_names = _METRICS
+    key = "vllm"
+    title = "vLLM"
+    default_ports = (8000,)
+    health_path = "/health"
+    split_habit = SplitHabit.TENSOR_PARALLEL
+    probe_priority = 40
+    slots_option = "`--max-num-seqs`"
+    prompt_options = "`--max-num-batched-tokens`, `--enable-chunked-prefill`"
+    dialect = Dialect(figures=_figures)
+    flags = FlagTable(
+        flags={
+            **TENSOR_PARALLEL_FLAGS,
+            "--max-model-len": Flag(("context",), read_positive),
+            "--max-num-seqs": Flag(("parallel",), read_positive),
+            "--max-num-batched-tokens": Flag(("batch",), read_positive),
+        },
+        ignored=frozenset((
+            "--enable-auto-tool-choice", "--disable-log-stats", "--enable-per-request-metrics",
+            "--enable-prompt-tokens-details",
+        )),
+        without_bytes=frozenset((
+            "--enable-prefix-caching", "--no-enable-prefix-caching", "--enable-chunked-prefill",
+            "--gpu-memory-utilization", "--enforce-eager",
+        )),
+    )  # fmt: skip
+    cache_switch = "cache_salt"
+    fixed_length = True
+    counts_in_events = True
 
-    def recognise(self, client: ServerClient) -> ServerInfo | None:
+    def detect(self, client: ServerClient) -> ServerInfo | None:
         version = string(object_at(client, "/version").get("version"))
         if version is None:
             return None
         metrics = prometheus.scrape(client)
-        # started without statistics, or behind a proxy that hides them, it still owns its models
+        # without statistics, or behind a proxy that hides them, the list of models still names vLLM as owner
         if not any(name.startswith("vllm:") for name in metrics) and not _owns_models(client):
             return None
-        return self._facts(
-            listed(client),
+        return self._server_info(
+            list_models(client),
             version,
             settings=_cache_settings(metrics),
             capabilities={"cache_salt": _release(version) >= _SALT_SINCE},
         )
 
-    def health(self, client: ServerClient) -> Health:
-        health = health_of(client.get("/health"))
-        if not health.ready:
-            return health
-        metrics = prometheus.scrape(client)
-        names = ("vllm:num_requests_running", "vllm:num_requests_waiting")
-        return busy_health([prometheus.total(metrics, name) for name in names])
-
-    def prompt_tokens(self, client: ServerClient, ask: CompletionRequest) -> int | None:
-        body = {key: value for key, value in self._required(ask, CacheDefeat.SWITCH).items() if key != "stream"}
+    def prompt_tokens(self, client: ServerClient, request: CompletionRequest) -> int | None:
+        body = {key: value for key, value in self._required(request, CacheDefeat.SWITCH).items() if key != "stream"}
         try:
             return count(mapping(client.post_json("/tokenize", body)).get("count"))
         except ServerError:  # a server without it: unknown
             return None
 
-    def _fields(self, ask: CompletionRequest) -> dict[str, Any]:
-        salt = {} if ask.reuse_cache else {"cache_salt": ask.nonce or secrets.token_hex(8)}
-        return {**super()._fields(ask), **salt}
+    def _extra_fields(self, request: CompletionRequest) -> dict[str, Any]:
+        salt = {} if request.reuse_cache else {"cache_salt": request.nonce or secrets.token_hex(8)}
+        return {**super()._extra_fields(request), **salt}
 
-    def _refine(self, trace: Trace) -> Trace:
+    def refine(self, trace: Trace) -> Trace:
         return replace(trace, events=_with_hidden_start(trace))
 
 
@@ -133,16 +140,16 @@ ENGINE = VLLM()
 
 
 def _with_hidden_start(trace: Trace) -> tuple[Event, ...]:
-    """The role chunk stands for the first token where others than the first visible one came before it."""
-    seen = [event for event in trace.events if event.kind in TOKEN_KINDS]
+    """The events, where the role chunk is a token event if tokens came before the first visible one."""
+    visible = [event for event in trace.events if event.kind in TOKEN_KINDS]
     role = next((event for event in trace.events if event.kind is Kind.ROLE), None)
-    if role is None or not seen:
+    if role is None or not visible:
         return trace.events
-    told = seen[0].tokens
-    hidden = told - 1 if told else (trace.output_tokens or 0) - len(seen)
-    step_ms = median(after.at_ms - before.at_ms for before, after in pairwise(seen)) if len(seen) > 1 else 0.0
+    first_count = visible[0].tokens
+    hidden = first_count - 1 if first_count else (trace.output_tokens or 0) - len(visible)
+    step_ms = median(after.at_ms - before.at_ms for before, after in pairwise(visible)) if len(visible) > 1 else 0.0
     # an event may also hold several tokens at once; those were made in one step
-    if hidden < 1 or seen[0].at_ms - role.at_ms <= step_ms / 2:
+    if hidden < 1 or visible[0].at_ms - role.at_ms <= step_ms / 2:
         return trace.events
     return tuple(event._replace(kind=Kind.HIDDEN) if event is role else event for event in trace.events)
 
@@ -153,12 +160,12 @@ def _owns_models(client: ServerClient) -> bool:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    found = re.match(r"v?(\d+)\.(\d+)", version)
-    return tuple(int(part) for part in found.groups()) if found else ()
+    match = re.match(r"v?(\d+)\.(\d+)", version)
+    return tuple(int(part) for part in match.groups()) if match else ()
 
 
 def _cache_settings(metrics: Mapping[str, float]) -> dict[str, Any]:
-    """The type of the KV cache, unless it is that of the model."""
+    """The type of the KV cache, where it is not the model's own."""
     info = next((name for name in metrics if name.startswith("vllm:cache_config_info{")), "")
-    found = re.search(r'[{,]cache_dtype="([^"]+)"', info)
-    return {} if found is None or found[1] == "auto" else {"kv_type_k": found[1], "kv_type_v": found[1]}
+    match = re.search(r'[{,]cache_dtype="([^"]+)"', info)
+    return {} if match is None or match[1] == "auto" else {"kv_type_k": match[1], "kv_type_v": match[1]}

@@ -133,7 +133,7 @@ def _interrupted(sample: Sample) -> bool | None:
 
 
 def _loop_lag(sample: Sample) -> bool | None:
-    return None if sample.trace.lag_ms is None else sanity_checks.is_reader_late(sample)
+    return None if sample.trace.sched_delay_ms is None else sanity_checks.is_reader_late(sample)
 
 
 FLAGS = {

@@ -94,7 +94,7 @@ def is_prefill_absurd(sample: Sample) -> bool:
 def is_reader_late(sample: Sample) -> bool:
     """Whether our own reader was late by a good part of TTFT or of the mean gap between events."""
     lag_ms, gaps, first_ms = (
-        sample.trace.lag_ms,
+        sample.trace.sched_delay_ms,
         token_times.gaps_ms(sample.trace),
         token_times.first_token_ms(sample.trace),
     )

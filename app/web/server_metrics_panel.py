@@ -94,7 +94,7 @@ def _line(name: str, found: Sequence[ServerClientComparison]) -> Line:
         difference="" if first.difference is None else format_percent(first.difference),
         is_warning=bool(first.cause),
         quantiles=tuple(_quantile(each.counted) for each in others),
-        how=counted.how,
+        how=counted.provenance,
     )
 
 

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core import configuration, templating, units
-from app.core.i18n import _, as_sentence
+from app.core.i18n import _, as_sentence, enumerated
 from app.core.sentences import first_sentence
 from app.db.machines import device_title
 from app.results.compare.eligibility import about_words
@@ -38,6 +38,8 @@ def environment() -> "jinja2.Environment":
         just_done=flash_message,
         way_back=language.way_back,
         explained=terms.entry,
+        log_engine_titles=_log_engine_titles,
+        has_llama_bench=_has_llama_bench,
     )
     env.filters.update(
         spread=_spread,
@@ -118,6 +120,19 @@ def engine_titles() -> dict[str, str]:
 
 def engine_title(key: str) -> str:
     return engine_titles().get(key, key)
+
+
+def _log_engine_titles() -> str:
+    from app import engines  # loads every engine: not before the first page needs one
+
+    return enumerated(engines.log_titles(), "or")
+
+
+def _has_llama_bench(key: str) -> bool:
+    from app import engines  # as above
+
+    engine = engines.get(key)
+    return engine is not None and engine.has_llama_bench
 
 
 def _spread(shown: Shown | Cell) -> tuple[str, str]:

@@ -48,7 +48,7 @@ def bare(port: int, count: int) -> tuple[float, float, float, float]:
 def ours(port: int, count: int) -> tuple[float, float]:
     """TTFT in ms and decode in tok/s, by the very call that measures a server."""
     with ServerClient(f"http://127.0.0.1:{port}", None, Settings()) as client:
-        trace = find("openai").play(client, CompletionRequest("hello", count, "gemma-3-270m"))
+        trace = find("openai").stream_completion(client, CompletionRequest("hello", count, "gemma-3-270m"))
     first, span = first_token_ms(trace), span_ms(trace)
     assert first is not None, trace.error
     assert span, trace.error

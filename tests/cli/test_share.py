@@ -29,7 +29,7 @@ def run_id(database: Database) -> str:
 
 @pytest.fixture(autouse=True)
 def _own_data(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in settings.as_environment().items():
+    for name, value in settings.to_env().items():
         monkeypatch.setenv(name, value)
 
 

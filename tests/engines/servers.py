@@ -89,14 +89,14 @@ class Finishing:
     """An answer after which another endpoint says something new."""
 
     def __init__(self, answer: Script, before: Script, after: Script) -> None:
-        self._answer, self._told, self._after = answer, before, after
+        self._answer, self._current, self._after = answer, before, after
 
     def chat(self, _: Request) -> Script:
-        self._told = self._after
+        self._current = self._after
         return self._answer
 
-    def told(self, _: Request) -> Script:
-        return self._told
+    def status(self, _: Request) -> Script:
+        return self._current
 
 
 def llamacpp() -> Server:

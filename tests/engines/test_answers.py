@@ -114,13 +114,18 @@ def test_a_complete_answer_needs_no_proper_end_of_the_connection(end: End) -> No
 )
 def test_played(connect: Connect, script: Script) -> None:
     _, client = connect({"/": script})
-    trace = find("openai").play(client, CompletionRequest("hello", 2, "m"))
+    trace = find("openai").stream_completion(client, CompletionRequest("hello", 2, "m"))
     assert (trace.status, trace.output_tokens, trace.error) == (Status.OK, 2, None)
 
 
-def figures(*timings: dict[str, Any], **stated: Any) -> Trace:
+def figures(*timings: dict[str, Any], **usage_fields: Any) -> Trace:
     return read(
-        sse(chunk("a"), *(chunk(timings=each) for each in timings), chunk(finish="stop", usage=stated), b"[DONE]")
+        sse(
+            chunk("a"),
+            *(chunk(timings=timing) for timing in timings),
+            chunk(finish="stop", usage=usage_fields),
+            b"[DONE]",
+        )
     )
 
 
@@ -130,9 +135,9 @@ REAL = {"prompt_n": 40, "cache_n": 0, "prompt_ms": 5.5, "predicted_n": 2, "predi
 
 def test_zeros_are_unknown() -> None:
     assert figures(ZEROS).server is None
-    kept = figures(REAL, ZEROS).server
-    assert kept is not None
-    assert (kept.prompt_tokens, kept.decode_ms) == (40, 7.5)
+    server = figures(REAL, ZEROS).server
+    assert server is not None
+    assert (server.prompt_tokens, server.decode_ms) == (40, 7.5)
     assert figures(prompt_tokens=0, completion_tokens=2).prompt_tokens is None
     assert figures(REAL, prompt_tokens=0, completion_tokens=2).prompt_tokens == 40
     partly = figures({**REAL, "prompt_n": 0, "prompt_ms": 0}).server

@@ -41,7 +41,6 @@ def recorded(name: str) -> Trace:
             rows=[(round(ms * 1e6), data) for ms, data in rows],
             end=End.LOST if how["end"] == "rst" else End.CLOSED,
             t0_ns=0,
-            headers_ns=round((how.get("headers_ms") or 0) * 1e6),
             end_ns=round(rows[-1][0] * 1e6),
             content_type=how["headers"]["content-type"],
         ),
@@ -104,7 +103,9 @@ def test_recorded_case_has_its_exact_times(name: str) -> None:
 def test_played_case(name: str, connect: Connect) -> None:
     replay, client = connect({f"/{name}": case(name)}, f"/{name}", pace=0.02)
     expected = case_rows(name)[1]["expect"]
-    trace = engine_of(name).play(client, CompletionRequest("hello", expected.get("requested_max_tokens", 32), "syn-1"))
+    trace = engine_of(name).stream_completion(
+        client, CompletionRequest("hello", expected.get("requested_max_tokens", 32), "syn-1")
+    )
     check_facts(trace, expected)
     assert len(replay.posted()) == expected.get("requests_needed", 1)
     assert trace.not_streamed == ("not_streamed" in expected.get("flags_any", ()))
@@ -116,10 +117,10 @@ def test_played_case(name: str, connect: Connect) -> None:
 def test_what_is_computed_from_a_case(name: str) -> None:
     expected = case_rows(name)[1]["expect"]
     if expected["decode_tps_client"] != "not_checked":
-        (client,) = [each.value for each in read_decode(sample_of(name)) if each.source == "client"]
-        stated = expected.get("decode_tps_if_first_event_size_known", expected["decode_tps_client"])
-        assert client == (None if stated is None else pytest.approx(stated, rel=1e-4))
-    server = {each.source: each for each in read_prefill(sample_of(name))}.get("server")
+        (client,) = [reading.value for reading in read_decode(sample_of(name)) if reading.source == "client"]
+        expected_rate = expected.get("decode_tps_if_first_event_size_known", expected["decode_tps_client"])
+        assert client == (None if expected_rate is None else pytest.approx(expected_rate, rel=1e-4))
+    server = {reading.source: reading for reading in read_prefill(sample_of(name))}.get("server")
     if "prefill_tps_server" in expected:
         assert server is not None
         assert server.value == pytest.approx(expected["prefill_tps_server"], rel=1e-4)
@@ -127,7 +128,7 @@ def test_what_is_computed_from_a_case(name: str) -> None:
         assert server is not None
         assert (server.value, server.null_reason) == (expected["prefill_tps"], "cached")
     if "decode_tps_server" in expected:
-        assert [each.value for each in read_decode(sample_of(name)) if each.source == "server"] == [None]
+        assert [reading.value for reading in read_decode(sample_of(name)) if reading.source == "server"] == [None]
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in COMPRESSED])

@@ -21,33 +21,38 @@ from tests.replay import Script, capture
 def between(
     engine: str, connect: Connect, path: str, *answers: Script, requests: int = 1, model: str = "m"
 ) -> dict[tuple[str, str], ServerMetric]:
-    counting, found = find(engine), []
+    source, readings = find(engine), []
     for answer in answers:
         _, client = connect({path: answer})
-        counters = counting.counters(client)
+        counters = source.counters(client)
         assert counters is not None
-        found.append(counters)
-    return {(each.name, each.statistic): each for each in counting.counted(found[0], found[1], model, requests)}
+        readings.append(counters)
+    metrics = source.server_metrics(readings[0], readings[1], model, requests)
+    return {(metric.name, metric.statistic): metric for metric in metrics}
 
 
-def rounded(found: dict[tuple[str, str], ServerMetric]) -> dict[str, float]:
+def rounded(metrics: dict[tuple[str, str], ServerMetric]) -> dict[str, float]:
     """Those with a value, which no percentile of a histogram has."""
     return {
-        f"{name} {statistic}": round(each.value, 3)
-        for (name, statistic), each in found.items()
-        if each.value is not None
+        f"{name} {statistic}": round(metric.value, 3)
+        for (name, statistic), metric in metrics.items()
+        if metric.value is not None
     }
 
 
-def ranges(found: dict[tuple[str, str], ServerMetric]) -> dict[str, tuple[float | None, float | None]]:
-    return {f"{name} {statistic}": (each.low, each.high) for (name, statistic), each in found.items() if each.is_range}
+def ranges(metrics: dict[tuple[str, str], ServerMetric]) -> dict[str, tuple[float | None, float | None]]:
+    return {
+        f"{name} {statistic}": (metric.low, metric.high)
+        for (name, statistic), metric in metrics.items()
+        if metric.is_range
+    }
 
 
 def test_vllm_between_two_real_readings(connect: Connect) -> None:
     """20 requests of 2,761 prompt and 320 output tokens; TTFT 4.880608 s in all, 15 of 20 in (0.1, 0.25]."""
     readings = [scrape("vllm", name) for name in ("metrics-2-before-bench", "metrics-3-after-bench")]
-    found = between("vllm", connect, "/metrics", *readings, model="tiny-qwen3")
-    assert rounded(found) == {
+    metrics = between("vllm", connect, "/metrics", *readings, model="tiny-qwen3")
+    assert rounded(metrics) == {
         "requests total": 20,
         "prompt_tokens total": 2761,
         "cached_tokens total": 0,
@@ -64,16 +69,16 @@ def test_vllm_between_two_real_readings(connect: Connect) -> None:
         "decode_tokens_per_s mean": 9.216,
         "cache_hit_rate mean": 0,
     }
-    told = ranges(found)
-    assert told["ttft_ms p50"] == (100, 250)
-    assert told["e2e_ms p50"] == (1000, 1500)
-    assert told["itl_ms p99"] == (500, 750)
-    assert len(told) == 14
-    assert told["ttft_ms p99"] == (750, 1000)
-    assert told["queue_ms p50"] == (0, 300)
-    median = found["ttft_ms", "p50"]
+    bounds = ranges(metrics)
+    assert bounds["ttft_ms p50"] == (100, 250)
+    assert bounds["e2e_ms p50"] == (1000, 1500)
+    assert bounds["itl_ms p99"] == (500, 750)
+    assert len(bounds) == 14
+    assert bounds["ttft_ms p99"] == (750, 1000)
+    assert bounds["queue_ms p50"] == (0, 300)
+    median = metrics["ttft_ms", "p50"]
     assert (median.value, median.unit) == (None, "ms")
-    assert median.how == "vllm:time_to_first_token_seconds, the bucket that holds it, difference of two readings"
+    assert median.provenance == "vllm:time_to_first_token_seconds, the bucket that holds it, difference of two readings"
 
 
 def test_llamacpp_between_two_real_readings(connect: Connect) -> None:
@@ -148,13 +153,13 @@ STARTED = "process_start_time_seconds {}\n"
 def test_a_restart_in_between_is_noticed(
     engine: str, path: str, before: str, after: str, is_restart: bool, connect: Connect
 ) -> None:
-    found = []
+    both = []
     for answer in (before, after):
         _, client = connect({path: Script.text(answer)})
         counters = find(engine).counters(client)
         assert counters is not None
-        found.append(counters)
-    assert found[1].began_anew(found[0]) is is_restart
+        both.append(counters)
+    assert both[1].was_reset(both[0]) is is_restart
 
 
 def test_several_models_behind_one_server_are_kept_apart(connect: Connect) -> None:
@@ -170,8 +175,8 @@ def test_several_models_behind_one_server_are_kept_apart(connect: Connect) -> No
                 lines += [f"{name}_created{{{labels}}} 1.7e9"]
         return Script.text("\n".join(["vllm:prompt_tokens_total 5", *lines]))
 
-    found = between("vllm", connect, "/metrics", reading(1, 10), reading(3, 50), model='my "m"')
-    assert rounded({key: each for key, each in found.items() if key[0] == "ttft_ms"}) == {
+    metrics = between("vllm", connect, "/metrics", reading(1, 10), reading(3, 50), model='my "m"')
+    assert rounded({key: metric for key, metric in metrics.items() if key[0] == "ttft_ms"}) == {
         "ttft_ms mean": 500,
     }
     everything = prometheus.growth(*(prometheus.parse(reading(*n).rows[0][1].decode()) for n in ((1, 10), (3, 50))))
@@ -224,24 +229,24 @@ def test_strata_by_its_totals(connect: Connect) -> None:
 
 def test_ollama_tells_where_the_model_is(connect: Connect) -> None:
     loaded = capture("ollama", "ps-loaded")
-    found = between("ollama", connect, "/api/ps", loaded, loaded, model="gemma3-270m")
-    assert rounded(found) == {"gpu_share now": 1, "context now": 2048}
+    metrics = between("ollama", connect, "/api/ps", loaded, loaded, model="gemma3-270m")
+    assert rounded(metrics) == {"gpu_share now": 1, "context now": 2048}
 
 
 @pytest.mark.parametrize("engine", ["generic", "tgi"])
 def test_who_counts_nothing_says_nothing(engine: str, connect: Connect) -> None:
     _, client = connect({})
-    counting = find("openai" if engine == "generic" else engine)
-    assert counting.counters(client) is None
-    assert counting.counted(Counters(), Counters(), None, 1) == ()
+    source = find("openai" if engine == "generic" else engine)
+    assert source.counters(client) is None
+    assert source.server_metrics(Counters(), Counters(), None, 1) == ()
 
 
 def test_a_model_that_has_not_counted_yet_is_not_taken_for_all_of_them(connect: Connect) -> None:
     """Samples of a model appear with its first request."""
     other = 'vllm:prompt_tokens_total{model_name="other"} 900\n'
     after = other.replace("900", "950") + 'vllm:prompt_tokens_total{model_name="m"} 30\n'
-    found = between("vllm", connect, "/metrics", Script.text(other), Script.text(after))
-    assert rounded(found) == {"prompt_tokens total": 30}
+    metrics = between("vllm", connect, "/metrics", Script.text(other), Script.text(after))
+    assert rounded(metrics) == {"prompt_tokens total": 30}
 
 
 def test_shares_of_several_engines_are_averaged_and_numbers_summed(connect: Connect) -> None:
@@ -325,18 +330,18 @@ def test_a_compressed_answer_is_read(connect: Connect) -> None:
 @pytest.mark.parametrize("count", [0, 1, 7])
 def test_the_largest_bucket_alone_gives_no_quantile(count: int) -> None:
     grown = {'a_bucket{le="+Inf"}': float(count), "a_count": float(count), "a_sum": 1.0}
-    found = prometheus.histogram(grown, "a")
-    assert found is None if count == 0 else found is not None and found.percentile_bounds(50) is None
+    histogram = prometheus.histogram(grown, "a")
+    assert histogram is None if count == 0 else histogram is not None and histogram.percentile_bounds(50) is None
 
 
 @given(st.lists(st.floats(0.001, 20), min_size=1, max_size=60), st.sampled_from([50, 99]))
 def test_a_percentile_lies_within_its_bounds(seconds: list[float], percent: int) -> None:
     bounds = [0.1, 0.5, 1.0, 2.5, 5.0, float("inf")]
     buckets = [(bound, float(sum(value <= bound for value in seconds))) for bound in bounds]
-    told = prometheus.Histogram(len(seconds), sum(seconds), buckets).percentile_bounds(percent)
+    bucket = prometheus.Histogram(len(seconds), sum(seconds), buckets).percentile_bounds(percent)
     true = sorted(seconds)[math.ceil(len(seconds) * percent / 100) - 1]
-    assert told is not None
-    low, high = told
+    assert bucket is not None
+    low, high = bucket
     assert low <= true
     assert true > 5.0 if high is None else true <= high
 
@@ -375,18 +380,18 @@ def _escaped(value: str) -> str:
 def test_whatever_was_exported_comes_back(rows: list[tuple[str, dict[str, str], float, str]]) -> None:
     """Any name, labels and value; with a time, an exemplar, or neither behind it."""
     lines, expected = ["# TYPE x counter"], {}
-    for name, known, value, tail in rows:
-        written = ",".join(f'{label}="{_escaped(text)}"' for label, text in known.items())
-        lines.append(f"{name}{{{written}}} {value!r}{tail}" if known else f"{name} {value!r}{tail}")
-        expected[name, *sorted(known.items())] = value
-    found = prometheus.parse("\n".join([*lines, "# EOF"]))
+    for name, labels, value, tail in rows:
+        written = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+        lines.append(f"{name}{{{written}}} {value!r}{tail}" if labels else f"{name} {value!r}{tail}")
+        expected[name, *sorted(labels.items())] = value
+    samples = prometheus.parse("\n".join([*lines, "# EOF"]))
     assert {
-        (key.partition("{")[0], *sorted(prometheus.labels(key).items())): each for key, each in found.items()
+        (key.partition("{")[0], *sorted(prometheus.labels(key).items())): value for key, value in samples.items()
     } == expected
 
 
 @given(st.text(max_size=200))
 def test_any_text_is_read(garbage: str) -> None:
-    found = prometheus.parse(garbage)
-    prometheus.growth({}, found)
-    prometheus.of_model("m", found)
+    samples = prometheus.parse(garbage)
+    prometheus.growth({}, samples)
+    prometheus.of_model("m", samples)

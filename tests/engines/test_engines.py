@@ -9,6 +9,7 @@ from app.core.errors import NotFound, ServerError
 from app.core.samples import TOKEN_KINDS, CacheDefeat, Status
 from app.core.settings import Settings
 from app.engines.base import CompletionRequest, Engine
+from app.engines.llamacpp import quantization_of_file_type
 from app.engines.protocol import models
 from tests.engines.conftest import Connect
 from tests.engines.written_servers import SERVERS
@@ -16,10 +17,10 @@ from tests.replay import Script, serve
 
 
 def test_the_generic_engine_is_tried_last() -> None:
-    found = engines.all()
-    assert [engine.key for engine in found][-1] == "openai"
-    assert len({engine.key for engine in found}) == len(found)
-    assert {engine.key for engine in found} == SERVERS.keys()
+    keys = [engine.key for engine in engines.all()]
+    assert keys[-1] == "openai"
+    assert len(set(keys)) == len(keys)
+    assert set(keys) == SERVERS.keys()
 
 
 @pytest.mark.parametrize("engine", engines.all(), ids=lambda engine: engine.key)
@@ -52,8 +53,8 @@ class TestEachEngine:
         server = SERVERS[engine.key]()
         replay, client = connect(server.routes, pace=0.01)
         ask = CompletionRequest("hello", 8, server.models[0][0], nonce="0123abcd", context_tokens=4096)
-        trace = engine.play(client, ask)
-        assert (trace.status, trace.error, trace.learned) == (Status.OK, None, {})
+        trace = engine.stream_completion(client, ask)
+        assert (trace.status, trace.error, trace.learned_capabilities) == (Status.OK, None, {})
         assert (trace.finish_reason, trace.not_streamed) == (server.finish_reason, False)
         assert (trace.prompt_tokens, trace.cached_tokens) == (server.prompt_tokens, server.cached_tokens)
         assert trace.output_tokens == sum(event.kind in TOKEN_KINDS for event in trace.events) == server.output_tokens
@@ -72,7 +73,7 @@ class TestEachEngine:
     def test_takes_over_the_figures_of_its_server(self, engine: Engine, connect: Connect) -> None:
         server = SERVERS[engine.key]()
         _, client = connect(server.routes, pace=0.01)
-        trace = engine.play(client, CompletionRequest("hello", 8, None, nonce="0123abcd"))
+        trace = engine.stream_completion(client, CompletionRequest("hello", 8, None, nonce="0123abcd"))
         if server.figures is None:
             assert trace.server is None
             return
@@ -87,7 +88,7 @@ class TestEachEngine:
         refusal, words = server.error
         _, client = connect({**server.routes, server.path: refusal}, pace=0.01)
         try:
-            error = str(engine.play(client, CompletionRequest("hello", 8, "m")).error)
+            error = str(engine.stream_completion(client, CompletionRequest("hello", 8, "m")).error)
         except ServerError as problem:
             error = str(problem)
         assert words in error
@@ -95,7 +96,9 @@ class TestEachEngine:
     def test_sends_the_very_same_prompt_to_a_cache(self, engine: Engine, connect: Connect) -> None:
         server = SERVERS[engine.key]()
         replay, client = connect(server.routes, pace=0.01)
-        trace = engine.play(client, CompletionRequest("hello", 8, None, nonce="0123abcd", reuse_cache=True))
+        trace = engine.stream_completion(
+            client, CompletionRequest("hello", 8, None, nonce="0123abcd", reuse_cache=True)
+        )
         assert trace.cache_defeat is CacheDefeat.NONE
         (body,) = [request.json() for request in replay.requests if request.path == server.path]
         assert body["messages"][0]["content"] == "hello"
@@ -115,8 +118,8 @@ def test_discover(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Engine, "default_ports", ())
         for engine in engines.all():
             monkeypatch.setattr(type(engine), "default_ports", ())
-        found = engines.discover(Settings())
-        assert [(base_url, facts.engine) for base_url, facts in found] == [(one.url, "openai")]
+        servers = engines.discover(Settings())
+        assert [(base_url, info.engine) for base_url, info in servers] == [(one.url, "openai")]
         assert engines.discover(Settings().model_copy(update={"port": one.port})) == []
 
 
@@ -131,7 +134,7 @@ def test_discover(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )  # fmt: skip
 def test_file_types(text: str, name: str | None) -> None:
-    assert models.quantization_of_ftype(text) == name
+    assert quantization_of_file_type(text) == name
 
 
 @pytest.mark.parametrize(

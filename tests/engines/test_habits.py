@@ -19,7 +19,7 @@ from tests.replay import Script
 
 
 def play(engine: str, client: ServerClient, **ask: Any) -> Trace:
-    return find(engine).play(
+    return find(engine).stream_completion(
         client, CompletionRequest(**{"prompt": "hello", "output_tokens": 8, "model": "m", "nonce": "x", **ask})
     )
 
@@ -65,7 +65,7 @@ def test_transformers_that_lists_its_models(connect: Connect) -> None:
 
 def kobold(before: dict[str, Any], after: dict[str, Any], *last: dict[str, Any]) -> dict[str, Route]:
     engine = Finishing(stream(ROLE, *WORDS, chunk({}, "length"), *last), Script.json(before), Script.json(after))
-    return {CHAT: engine.chat, "/api/extra/perf": engine.told}
+    return {CHAT: engine.chat, "/api/extra/perf": engine.status}
 
 
 PERF = {"last_process_time": 0.25, "last_eval_time": 0.05, "last_token_count": 4, "last_input_count": 120}

@@ -73,7 +73,7 @@ def test_a_model_has_a_name_or_is_none(connect: Connect, value: Any) -> None:
     props = Script.json({"build_info": "b1", "model_path": "/m/x.gguf"})
     _, client = connect({"/v1/models": Script.json(value), "/props": props})
     for engine in ("openai", "llama.cpp"):
-        facts = find(engine).recognise(client)
+        facts = find(engine).detect(client)
         assert facts is not None
         assert [model.id for model in facts.models] == ["z", "y"]
 

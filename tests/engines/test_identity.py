@@ -13,7 +13,7 @@ from app.core.settings import Settings
 from app.engines import find, probe
 from app.engines.base import STATED_ENGINE, Engine, ServerInfo
 from app.engines.http import ServerClient
-from app.engines.protocol import llamacpp_args
+from app.engines.llamacpp_args import read_arguments
 from app.engines.protocol.log_lines import decimal
 from tests import model_servers
 from tests.engines.written_servers import SERVERS
@@ -90,14 +90,14 @@ def test_a_router_is_asked_about_loaded_models_alone() -> None:
     ],
 )  # fmt: skip
 def test_a_command_line(line: str, settings: dict[str, Any], context: int | None) -> None:
-    read = llamacpp_args.read(["llama-server", *line.split()])
+    read = read_arguments(["llama-server", *line.split()])
     assert (read.settings, read.context_tokens) == (settings, context)
 
 
 def test_where_a_command_line_names_the_weights() -> None:
-    assert llamacpp_args.read(["x", "-hf", "a/b-GGUF:Q5_K_M"]).quantization == "Q5_K_M"
-    assert llamacpp_args.read(["x", "-hf", "a/b-GGUF", "--hf-file", "b-IQ2_XS.gguf"]).quantization == "IQ2_XS"
-    assert llamacpp_args.read(["x", "-m", "/m/b-Q6_K.gguf"]).file_path == "/m/b-Q6_K.gguf"
+    assert read_arguments(["x", "-hf", "a/b-GGUF:Q5_K_M"]).quantization == "Q5_K_M"
+    assert read_arguments(["x", "-hf", "a/b-GGUF", "--hf-file", "b-IQ2_XS.gguf"]).quantization == "IQ2_XS"
+    assert read_arguments(["x", "-m", "/m/b-Q6_K.gguf"]).file_path == "/m/b-Q6_K.gguf"
 
 
 WORDS = st.text(max_size=12)
@@ -105,14 +105,14 @@ WORDS = st.text(max_size=12)
 
 @given(st.lists(st.one_of(WORDS, st.integers(), st.none(), st.sampled_from(["-c", "-np", "--parallel", "-fa", "-m"]))))
 def test_any_command_line_is_read(args: list[Any]) -> None:
-    read = llamacpp_args.read(args)
+    read = read_arguments(args)
     assert read.context_tokens is None or read.context_tokens >= 0
 
 
 @given(st.permutations(["-c 4096", "-np 2", "-fa on", "--mlock", "-t 4", "--prio 2"]))
 def test_the_order_of_flags_makes_no_other_configuration(flags: list[str]) -> None:
-    read = llamacpp_args.read(" ".join(flags).split())
-    assert read == llamacpp_args.read(["-c", "4096", "-np", "2", "-fa", "on", "--mlock", "-t", "4", "--prio", "2"])
+    read = read_arguments(" ".join(flags).split())
+    assert read == read_arguments(["-c", "4096", "-np", "2", "-fa", "on", "--mlock", "-t", "4", "--prio", "2"])
 
 
 # --- Ollama ----------------------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def test_the_order_of_flags_makes_no_other_configuration(flags: list[str]) -> No
 def ollama(*entries: dict[str, Any], **more: Script) -> dict[str, Any]:
     return {
         "/api/tags": Script.json({"models": list(entries)}),
-        **{f"/api/{name}": each for name, each in more.items()},
+        **{f"/api/{name}": script for name, script in more.items()},
     }
 
 
@@ -149,7 +149,7 @@ def test_what_a_proxy_hides_of_ollama_is_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("identifier", "stated", "name", "quantization"),
+    ("identifier", "reported", "name", "quantization"),
     [
         ("google/gemma-3-12b@q4_k_m", None, "gemma-3-12b", "Q4_K_M"),
         ("google/gemma-3-12b@q8_0", "Q8_0", "gemma-3-12b", "Q8_0"),
@@ -158,8 +158,8 @@ def test_what_a_proxy_hides_of_ollama_is_unknown() -> None:
         ("qwen3-8b", "Q6_K", "qwen3-8b", "Q6_K"),
     ],
 )
-def test_quantizations_of_lm_studio(identifier: str, stated: str | None, name: str, quantization: str | None) -> None:
-    entry = {"id": identifier, "type": "llm", "state": "loaded", "quantization": stated}
+def test_quantizations_of_lm_studio(identifier: str, reported: str | None, name: str, quantization: str | None) -> None:
+    entry = {"id": identifier, "type": "llm", "state": "loaded", "quantization": reported}
     facts = facts_of({"/api/v0/models": Script.json({"data": [entry]})})
     (model,) = facts.models
     assert (model.id, model.name, model.quantization) == (identifier, name, quantization)
@@ -211,10 +211,10 @@ def test_the_place_that_was_typed_comes_first() -> None:
 
 def read_log(text: str) -> list[tuple[int | None, float | None, int | None, float | None, bool]]:
     return [
-        (each.figures.prompt_tokens, each.figures.prompt_ms, each.figures.output_tokens, each.figures.decode_ms,
-         each.overlaps)
-        for each in find("llama.cpp").read_log(text)
-    ]  # fmt: skip
+        (figures.prompt_tokens, figures.prompt_ms, figures.output_tokens, figures.decode_ms, request.overlaps)
+        for request in find("llama.cpp").read_log(text)
+        for figures in [request.figures]
+    ]
 
 
 def test_decimal_commas_of_llamacpp_and_strata() -> None:

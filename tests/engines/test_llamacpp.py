@@ -34,7 +34,9 @@ ROUTES: dict[str, Script | Answerer] = {
 
 
 def play(client: ServerClient, **ask: Any) -> Trace:
-    return LLAMA.play(client, CompletionRequest(**{"prompt": "hello", "output_tokens": 16, "model": None, **ask}))
+    return LLAMA.stream_completion(
+        client, CompletionRequest(**{"prompt": "hello", "output_tokens": 16, "model": None, **ask})
+    )
 
 
 def test_recognise(connect: Connect) -> None:
@@ -75,7 +77,7 @@ def test_needs_a_key(connect: Connect) -> None:
 def test_other_servers_are_not_it(connect: Connect) -> None:
     for props in (Script.json({}), Script.text("hi"), Script.json([1])):
         _, client = connect({"/props": props})
-        assert LLAMA.recognise(client) is None
+        assert LLAMA.detect(client) is None
 
 
 @pytest.mark.parametrize(
@@ -139,9 +141,12 @@ def test_a_refused_switch_gives_way_to_the_nonce(connect: Connect) -> None:
     trace = play(client, nonce="x")
     assert (trace.status, trace.cache_defeat) == (Status.OK, CacheDefeat.NONCE)
     assert [body["messages"][0]["content"] for body in replay.posted()] == ["hello", "x\nhello"]
-    assert play(client, nonce="y", capabilities=trace.learned).cache_defeat is CacheDefeat.NONCE
-    assert play(client, nonce="y", reuse_cache=True, capabilities=trace.learned).cache_defeat is CacheDefeat.NONE
-    assert play(client, capabilities=trace.learned).cache_defeat is CacheDefeat.NONE
+    assert play(client, nonce="y", capabilities=trace.learned_capabilities).cache_defeat is CacheDefeat.NONCE
+    assert (
+        play(client, nonce="y", reuse_cache=True, capabilities=trace.learned_capabilities).cache_defeat
+        is CacheDefeat.NONE
+    )
+    assert play(client, capabilities=trace.learned_capabilities).cache_defeat is CacheDefeat.NONE
     assert "cache_prompt" not in replay.posted()[-1]
 
 
@@ -149,7 +154,7 @@ def recorded(name: str) -> Trace:
     """A captured stream with its exact times, as the engine reads it."""
     script = capture("llama.cpp", name)
     rows = [(round(ms * 1e6), data) for ms, data in script.rows]
-    return LlamaCpp()._refine(read_trace(Recording(rows, End.CLOSED, 0, 0, rows[-1][0]), {}))
+    return LlamaCpp().refine(read_trace(Recording(rows, End.CLOSED, 0, rows[-1][0]), {}))
 
 
 def tokens(trace: Trace) -> list[Event]:
@@ -201,7 +206,7 @@ def stream(role_ms: int, first_ms: int, finish_ms: int, n: int, decode_ms: float
     ]
     pieces = [(ms * 1_000_000, sse(data)) for ms, data in rows]
     assert len(frames(pieces)) == 7
-    return LlamaCpp()._refine(read_trace(Recording(pieces, End.CLOSED, 0, 0, pieces[-1][0]), {}))
+    return LlamaCpp().refine(read_trace(Recording(pieces, End.CLOSED, 0, pieces[-1][0]), {}))
 
 
 @pytest.mark.parametrize(
@@ -230,8 +235,11 @@ def test_it_tells_of_drafts_where_there_were_some(connect: Connect, drafts: dict
     timings = {"prompt_n": 40, "prompt_ms": 9.0, "predicted_n": 2, "predicted_ms": 5.0, **drafts}
     stream = sse(chunk("a"), chunk("b"), chunk(finish="length", timings=timings))
     _, client = connect({CHAT: Script.sse(stream)})
-    told, of_another_engine = play(client), find("openai").play(client, CompletionRequest("hello", 2, None))
-    assert told.server is not None
-    assert told.server.draft_tokens == drafted
-    assert of_another_engine.server is not None
-    assert of_another_engine.server.draft_tokens == drafts.get("draft_n")
+    own_trace, other_engine_trace = (
+        play(client),
+        find("openai").stream_completion(client, CompletionRequest("hello", 2, None)),
+    )
+    assert own_trace.server is not None
+    assert own_trace.server.draft_tokens == drafted
+    assert other_engine_trace.server is not None
+    assert other_engine_trace.server.draft_tokens == drafts.get("draft_n")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engines import find
-from app.engines.base import Loaded
+from app.engines.base import LoggedModelLoad
 
 read_loads = find("llama.cpp").read_loads
 
@@ -37,7 +37,7 @@ llama_kv_cache:        CPU KV buffer size =   376.00 MiB
 
 
 def test_layers_of_an_older_build() -> None:
-    assert read_loads(OLD) == [Loaded("/m/a.gguf", 12, 33, {"CUDA0": 1918.35})]
+    assert read_loads(OLD) == [LoggedModelLoad("/m/a.gguf", 12, 33, {"CUDA0": 1918.35})]
 
 
 def test_experts_in_system_memory() -> None:
@@ -62,7 +62,7 @@ def test_json_lines() -> None:
 
 def test_a_build_without_cards() -> None:
     (load,) = read_loads("load_tensors:   CPU_Mapped model buffer size =   250.0 MiB\n")
-    assert load == Loaded()
+    assert load == LoggedModelLoad()
 
 
 @pytest.mark.parametrize("engine", ["vllm", "strata", "ollama"])

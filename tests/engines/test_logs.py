@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.core.samples import ServerFigures
 from app.engines import find
-from app.engines.base import Logged
+from app.engines.base import LoggedRequest
 from tests.replay import HERE
 
 LLAMA, STRATA = find("llama.cpp").read_log, find("strata").read_log
@@ -19,33 +19,33 @@ def log(folder: str, name: str) -> str:
     return (HERE / "captures" / folder / f"{name}.txt").read_text()
 
 
-def four(found: Logged) -> tuple[int | None, float | None, int | None, float | None]:
-    figures = found.figures
+def four(requests: LoggedRequest) -> tuple[int | None, float | None, int | None, float | None]:
+    figures = requests.figures
     return figures.prompt_tokens, figures.prompt_ms, figures.output_tokens, figures.decode_ms
 
 
 def test_llamacpp_of_all_ages() -> None:
     """Runs, INFO with ids behind, a header with the numbers below it, a router's prefix, JSON without ids."""
-    found = LLAMA(log("llama.cpp", "log-older-builds"))
-    assert [four(each) for each in found] == [
+    requests = LLAMA(log("llama.cpp", "log-older-builds"))
+    assert [four(request) for request in requests] == [
         (100, 500.0, 20, 400.0),
         (100, 250.0, 40, 800.0),
         (27, 789.03, 192, 16112.5),
         (None, None, 30, 600.0),
     ]
-    assert [each.figures.draft_tokens for each in found] == [None, None, 33, None]
-    assert found[2].figures.draft_accepted_tokens == 19
+    assert [request.figures.draft_tokens for request in requests] == [None, None, 33, None]
+    assert requests[2].figures.draft_accepted_tokens == 19
 
 
 def test_llamacpp_of_today_with_interim_progress() -> None:
-    found = LLAMA(log("llama.cpp", "log"))
-    assert [four(each) for each in found[:3]] == [
+    requests = LLAMA(log("llama.cpp", "log"))
+    assert [four(request) for request in requests[:3]] == [
         (186, 8028.19, 32, 39511.07),
         (5, 792.53, 32, 10856.88),
         (5, 1189.9, 32, 30280.94),
     ]
     # a single token takes no time after itself
-    assert four(found[3]) == (43, 6233.89, 1, None)
+    assert four(requests[3]) == (43, 6233.89, 1, None)
 
 
 def test_llamacpp_slots_that_take_turns() -> None:
@@ -55,7 +55,7 @@ def test_llamacpp_slots_that_take_turns() -> None:
 0.46.3 I slot print_timing: id  1 | task 253 |        eval time =     699.71 ms /    16 tokens (x)
 0.47.1 I slot print_timing: id  0 | task 230 |        eval time =    3984.86 ms /    64 tokens (x)
 """
-    assert [four(each) for each in LLAMA(text)] == [(600, 1624.2, 16, 699.71), (300, 769.81, 64, 3984.86)]
+    assert [four(request) for request in LLAMA(text)] == [(600, 1624.2, 16, 699.71), (300, 769.81, 64, 3984.86)]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_llamacpp_slots_that_take_turns() -> None:
     ],
 )
 def test_whatever_stands_around_it(line: str) -> None:
-    assert [four(each) for each in LLAMA(f"noise\n{line}\r\nnoise")] == [(None, None, 6, 50.0)]
+    assert [four(request) for request in LLAMA(f"noise\n{line}\r\nnoise")] == [(None, None, 6, 50.0)]
 
 
 def test_what_looks_alike_is_none() -> None:
@@ -85,7 +85,7 @@ def test_what_looks_alike_is_none() -> None:
 
 def test_strata_pairs_the_hit_rate_with_the_request_before_it() -> None:
     whole, reusing, broken = STRATA(log("strata", "log"))
-    assert whole == Logged(
+    assert whole == LoggedRequest(
         ServerFigures(
             prompt_tokens=214,
             prompt_ms=402.0,
@@ -124,14 +124,14 @@ def test_any_text_is_read(text: str, read: object) -> None:
 
 @given(st.lists(st.tuples(NUMBER, NUMBER, NUMBER, NUMBER, PREFIX), max_size=6), st.lists(NOISE, max_size=3))
 def test_what_was_written_comes_back(rows: list[tuple[int, int, int, int, str]], noise: list[str]) -> None:
-    noise = [each for each in noise if "eval time" not in each and not re.search(r"\bid", each)]
+    noise = [request for request in noise if "eval time" not in request and not re.search(r"\bid", request)]
     text = ""
     for task, (prompt, prompt_ms, n, ms, prefix) in enumerate(rows):
         text += f"{prefix}slot print_timing: id  {task % 3} | task {task} |\n"
         text += f"{prefix}prompt eval time = {prompt_ms}.50 ms / {prompt} tokens (x)\n"
         text += f"{prefix}       eval time = {ms}.25 ms / {n} tokens (x)\n" + "\n".join(["", *noise, ""])
     expected = [(prompt, prompt_ms + 0.5, n, ms + 0.25) for prompt, prompt_ms, n, ms, _ in rows]
-    assert [four(each) for each in LLAMA(text)] == expected
+    assert [four(request) for request in LLAMA(text)] == expected
 
 
 @given(st.lists(st.tuples(NUMBER, NUMBER, NUMBER, st.booleans()), max_size=6))
@@ -145,5 +145,8 @@ def test_stratas_two_lines_come_back(rows: list[tuple[int, int, int, bool]]) -> 
         if has_hits:
             text += f"strata serve: decode expert cache hit rate: 50.0% ({lookups // 2} hits / {lookups} lookups)\n"
         text += "strata serve: token graph hit path\n"
-    found = [(each.prompt_tokens, each.figures.output_tokens, each.figures.expert_hit_share) for each in STRATA(text)]
-    assert found == [(prompt, n, (lookups // 2) / lookups if has else None) for prompt, n, lookups, has in rows]
+    requests = [
+        (request.prompt_tokens, request.figures.output_tokens, request.figures.expert_hit_share)
+        for request in STRATA(text)
+    ]
+    assert requests == [(prompt, n, (lookups // 2) / lookups if has else None) for prompt, n, lookups, has in rows]

@@ -54,12 +54,12 @@ class Told(ServerClient):
 
 
 def answers_of(key: str) -> dict[str, tuple[int, Mapping[str, str], bytes]]:
-    found: dict[str, tuple[int, Mapping[str, str], bytes]] = {}
+    routes: dict[str, tuple[int, Mapping[str, str], bytes]] = {}
     for path, route in SERVERS[key]().routes.items():
         script = route if isinstance(route, Script) else route(Request("POST", path, {}, b'{"messages": []}'))
         headers = {name.lower(): value for name, value in script.headers.items()}
-        found[path] = (script.status, headers, b"".join(data for _, data in script.rows))
-    return found
+        routes[path] = (script.status, headers, b"".join(data for _, data in script.rows))
+    return routes
 
 
 def places(value: Any, above: Where = ()) -> Iterator[Where]:
@@ -68,8 +68,8 @@ def places(value: Any, above: Where = ()) -> Iterator[Where]:
     if isinstance(value, dict):
         yield from ((*above, name) for name in READ_IF_THERE if name not in value)
     inner = value.items() if isinstance(value, dict) else enumerate(value[:3]) if isinstance(value, list) else ()
-    for key, each in inner:
-        yield from places(each, (*above, key))
+    for key, inner_value in inner:
+        yield from places(inner_value, (*above, key))
 
 
 def changed(value: Any, place: Where, new: Any) -> Any:
@@ -85,21 +85,21 @@ def ask_everything(key: str, client: ServerClient) -> None:
     ask = CompletionRequest("hello", 8, "m", nonce="x")
     for question in (
         lambda: probe(client),
-        lambda: engine.recognise(client),
+        lambda: engine.detect(client),
         lambda: engine.health(client),
         lambda: engine.counters(client),
         lambda: engine.prompt_tokens(client, ask),
         lambda: engine.model_document(client, "m"),
     ):
         try:
-            told = question()
+            answer = question()
         except ServerError:  # one sentence
             continue
-        if isinstance(told, ServerInfo):
-            json.dumps(facts_json(told), allow_nan=False).encode()
-            assert all(model.id.strip() and model.name.strip() for model in told.models)
-        if isinstance(told, Health):
-            assert told.detail.endswith(".")
+        if isinstance(answer, ServerInfo):
+            json.dumps(facts_json(answer), allow_nan=False).encode()
+            assert all(model.id.strip() and model.name.strip() for model in answer.models)
+        if isinstance(answer, Health):
+            assert answer.detail.endswith(".")
 
 
 @pytest.mark.parametrize("key", SERVERS)

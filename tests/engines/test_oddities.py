@@ -26,12 +26,12 @@ def timed(*pieces: bytes, engine: str = "openai") -> Trace:
     return read_script(engine, Script(rows, headers={"content-type": "text/event-stream"}))
 
 
-def last(**stated: Any) -> bytes:
-    return sse(json.dumps({"choices": [], **stated}).encode())
+def last(**fields: Any) -> bytes:
+    return sse(json.dumps({"choices": [], **fields}).encode())
 
 
-def in_choice(**stated: Any) -> bytes:
-    return sse(json.dumps({"choices": [{"index": 0, "delta": {}, "finish_reason": "length", **stated}]}).encode())
+def in_choice(**fields: Any) -> bytes:
+    return sse(json.dumps({"choices": [{"index": 0, "delta": {}, "finish_reason": "length", **fields}]}).encode())
 
 
 @pytest.mark.parametrize(
@@ -51,22 +51,22 @@ def test_usage_in_other_words(ending: bytes) -> None:
     trace = timed(*WORDS, FINISH + ending + DONE)
     assert (trace.status, trace.prompt_tokens, trace.output_tokens) == (Status.OK, 512, 8)
     assert trace.count_source is CountSource.USAGE
-    taken = sample(trace, point=Workload(512, 8), cache_defeat=CacheDefeat.NONCE)
-    assert flags_of(taken) == ()
-    assert headline_metrics(taken) == pytest.approx(PLAIN)
+    measured = sample(trace, point=Workload(512, 8), cache_defeat=CacheDefeat.NONCE)
+    assert flags_of(measured) == ()
+    assert headline_metrics(measured) == pytest.approx(PLAIN)
 
 
-@pytest.mark.parametrize("stated", [None, {}, [], "8", {"completion_tokens": -1}, {"completion_tokens": "many"}])
-def test_usage_that_says_nothing(stated: Any) -> None:
-    trace = timed(*WORDS, FINISH + last(usage=stated) + DONE)
+@pytest.mark.parametrize("fields", [None, {}, [], "8", {"completion_tokens": -1}, {"completion_tokens": "many"}])
+def test_usage_that_says_nothing(fields: Any) -> None:
+    trace = timed(*WORDS, FINISH + last(usage=fields) + DONE)
     assert (trace.status, trace.output_tokens, trace.count_source) == (Status.OK, 8, CountSource.EVENTS)
-    taken = sample(trace, point=Workload(512, 8), cache_defeat=CacheDefeat.NONCE)
-    assert flags_of(taken) == ("token_count_estimated",)
-    assert headline_metrics(taken) == {**PLAIN, "prefill_tokens_per_s": None}
+    measured = sample(trace, point=Workload(512, 8), cache_defeat=CacheDefeat.NONCE)
+    assert flags_of(measured) == ("token_count_estimated",)
+    assert headline_metrics(measured) == {**PLAIN, "prefill_tokens_per_s": None}
 
 
 @pytest.mark.parametrize(
-    "stated",
+    "fields",
     [
         {"prompt_tokens_details": {"cached_tokens": 500}},
         {"cached_tokens": 500},
@@ -74,12 +74,12 @@ def test_usage_that_says_nothing(stated: Any) -> None:
         {"input_tokens_details": {"cached_tokens": "500"}},
     ],
 )
-def test_cached_tokens_in_other_words(stated: dict[str, Any]) -> None:
-    ending = last(usage={**usage(512, 8)["usage"], **stated})
-    taken = sample(timed(*WORDS, FINISH + ending + DONE), point=Workload(512, 8))
-    assert taken.trace.cached_tokens == 500
-    assert flags_of(taken) == ("cached",)
-    assert headline_metrics(taken)["prefill_tokens_per_s"] is None
+def test_cached_tokens_in_other_words(fields: dict[str, Any]) -> None:
+    ending = last(usage={**usage(512, 8)["usage"], **fields})
+    measured = sample(timed(*WORDS, FINISH + ending + DONE), point=Workload(512, 8))
+    assert measured.trace.cached_tokens == 500
+    assert flags_of(measured) == ("cached",)
+    assert headline_metrics(measured)["prefill_tokens_per_s"] is None
 
 
 def test_durations_that_c_prints_as_no_number_are_none() -> None:

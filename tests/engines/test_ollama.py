@@ -24,7 +24,9 @@ OLLAMA = find("ollama")
 
 
 def play(client: ServerClient, **ask: Any) -> Trace:
-    return OLLAMA.play(client, CompletionRequest(**{"prompt": "hello", "output_tokens": 8, "model": "m", **ask}))
+    return OLLAMA.stream_completion(
+        client, CompletionRequest(**{"prompt": "hello", "output_tokens": 8, "model": "m", **ask})
+    )
 
 
 def lines(*values: dict[str, Any]) -> Script:
@@ -75,12 +77,14 @@ def test_captured_streams(
 )
 def test_flags_of_captured_streams(name: str, sent: int, flags: set[str]) -> None:
     trace = recorded("ollama", "ollama", name)
-    found = flags_of(sample(trace, point=Workload(sent, trace.output_tokens or 0), cache_defeat=CacheDefeat.NONCE))
-    assert set(found) == flags
+    raised_flags = flags_of(
+        sample(trace, point=Workload(sent, trace.output_tokens or 0), cache_defeat=CacheDefeat.NONCE)
+    )
+    assert set(raised_flags) == flags
 
 
 def test_client_and_server_agree_on_decode() -> None:
-    rates = [each.value for each in read_decode(sample(recorded("ollama", "ollama", "chat-stream")))]
+    rates = [reading.value for reading in read_decode(sample(recorded("ollama", "ollama", "chat-stream")))]
     # 15 steps in 684.502 ms as they arrived, and in 698.197 ms as Ollama says
     assert rates == [pytest.approx(21.9137, abs=1e-4), pytest.approx(21.4839, abs=1e-4)]
 
@@ -88,7 +92,7 @@ def test_client_and_server_agree_on_decode() -> None:
 def test_one_token_has_no_speed() -> None:
     """1000 ns for it would be a million tokens per second."""
     readings = read_decode(sample(recorded("ollama", "ollama", "generate-onetoken")))
-    assert [(each.value, each.null_reason) for each in readings] == [(None, "one_token")] * 2
+    assert [(reading.value, reading.null_reason) for reading in readings] == [(None, "one_token")] * 2
 
 
 def test_counts_of_a_prompt_that_may_be_cached_are_no_prefill() -> None:
@@ -100,7 +104,7 @@ def test_counts_of_a_prompt_that_may_be_cached_are_no_prefill() -> None:
     assert trace.server.prompt_ms == pytest.approx(88.149)
     again = sample(trace, point=Workload(169, 24), cache_defeat=CacheDefeat.NONE)
     assert flags_of(again) == ("possibly_cached",)
-    assert [each.value for each in read_prefill(again)] == [None]
+    assert [reading.value for reading in read_prefill(again)] == [None]
 
 
 def test_cached_tokens_that_are_told_are_taken_off() -> None:
@@ -198,7 +202,7 @@ def test_refusals_that_every_request_would_meet(
 def test_other_refusals_are_told_and_teach_nothing(connect: Connect, name: str, words: str) -> None:
     replay, client = connect({"/api/chat": capture("ollama", name)})
     trace = play(client)
-    assert (trace.status, trace.learned, len(replay.posted())) == (Status.FAILED, {}, 1)
+    assert (trace.status, trace.learned_capabilities, len(replay.posted())) == (Status.FAILED, {}, 1)
     assert words in str(trace.error)
 
 
@@ -210,7 +214,7 @@ def test_a_version_without_truncate(connect: Connect) -> None:
 
     replay, client = connect({"/api/chat": answer})
     trace = play(client)
-    assert (trace.status, trace.learned) == (Status.OK, {"refused_fields": ["truncate"]})
+    assert (trace.status, trace.learned_capabilities) == (Status.OK, {"refused_fields": ["truncate"]})
     assert "truncate" not in replay.posted()[1]
 
 
@@ -257,9 +261,9 @@ def test_probe(connect: Connect) -> None:
 
 
 def test_its_own_words_about_a_model_are_handed_on(connect: Connect) -> None:
-    told = {"details": {"family": "gemma3"}, "model_info": {"gemma3.block_count": 18}}
-    replay, client = connect({"/api/show": Script.json(told)})
-    assert OLLAMA.model_document(client, "m") == told
+    document = {"details": {"family": "gemma3"}, "model_info": {"gemma3.block_count": 18}}
+    replay, client = connect({"/api/show": Script.json(document)})
+    assert OLLAMA.model_document(client, "m") == document
     assert replay.posted() == [{"model": "m"}]
     _, client = connect({"/api/show": capture("ollama", "err-model")})
     with pytest.raises(ServerError):

@@ -24,7 +24,7 @@ CHAT = "/v1/chat/completions"
 
 
 def play(client: ServerClient, **ask: Any) -> Trace:
-    return find("openai").play(
+    return find("openai").stream_completion(
         client, CompletionRequest(**{"prompt": "hello", "output_tokens": 8, "model": "m", **ask})
     )
 
@@ -44,7 +44,7 @@ def refuses(*fields: str, status: int = 400, error: Callable[[str], Any]) -> Ans
 def test_what_is_sent(connect: Connect) -> None:
     replay, client = connect({CHAT: GOOD_STREAM})
     trace = play(client, nonce="0123abcd")
-    assert (trace.status, trace.learned) == (Status.OK, {})
+    assert (trace.status, trace.learned_capabilities) == (Status.OK, {})
     (body,) = replay.posted()
     assert body["messages"] == [{"role": "user", "content": "0123abcd\nhello"}]
     assert (body["model"], body["stream"], body["max_tokens"]) == ("m", True, 8)
@@ -87,10 +87,10 @@ def test_a_refused_field_is_left_out_and_remembered(
     replay, client = connect({CHAT: refuses(field, status=status, error=shape)})
     trace = play(client)
     assert trace.status is Status.OK
-    assert trace.learned == {"refused_fields": [field]}
+    assert trace.learned_capabilities == {"refused_fields": [field]}
     first, second = replay.posted()
     assert first.keys() - second.keys() == {field}
-    play(client, capabilities=trace.learned)
+    play(client, capabilities=trace.learned_capabilities)
     assert len(replay.posted()) == 3
 
 
@@ -103,10 +103,10 @@ def test_all_fields_refused_one_after_the_other(connect: Connect, shape: Callabl
     replay, client = connect({CHAT: refuses(*OPTIONAL, status=status, error=shape)})
     trace = play(client, capabilities={"ignore_eos": True, "min_tokens": True})
     assert trace.status is Status.OK
-    assert trace.learned == {"refused_fields": sorted(OPTIONAL)}
+    assert trace.learned_capabilities == {"refused_fields": sorted(OPTIONAL)}
     assert len(replay.posted()) == len(OPTIONAL) + 1
     assert replay.posted()[-1].keys() == {"model", "messages", "stream", "max_completion_tokens"}
-    play(client, capabilities={"ignore_eos": True, "min_tokens": True, **trace.learned})
+    play(client, capabilities={"ignore_eos": True, "min_tokens": True, **trace.learned_capabilities})
     assert len(replay.posted()) == len(OPTIONAL) + 2
 
 
@@ -118,7 +118,7 @@ def test_a_value_that_is_refused_is_left_out(connect: Connect) -> None:
         return GOOD_STREAM
 
     replay, client = connect({CHAT: answer})
-    assert play(client).learned == {"refused_fields": ["temperature"]}
+    assert play(client).learned_capabilities == {"refused_fields": ["temperature"]}
     assert len(replay.posted()) == 2
 
 
@@ -136,7 +136,7 @@ def test_a_server_that_refuses_whatever_is_left_out_is_asked_only_so_often(conne
     replay, client = connect({CHAT: refusal})
     trace = play(client)
     assert trace.status is Status.FAILED
-    assert trace.learned == {}
+    assert trace.learned_capabilities == {}
     assert len(replay.posted()) <= 1 + len(OPTIONAL)
     assert all("max_tokens" in body for body in replay.posted())
 
@@ -146,14 +146,14 @@ def test_plain_text_refusals_work_too(connect: Connect) -> None:
         return Script.text("bad request: stream_options", 400) if "stream_options" in request.json() else GOOD_STREAM
 
     _, client = connect({CHAT: answer})
-    assert play(client).learned == {"refused_fields": ["stream_options"]}
+    assert play(client).learned_capabilities == {"refused_fields": ["stream_options"]}
 
 
 @pytest.mark.parametrize("refused", [["max_tokens"], ["max_tokens", "stream_options", "seed"]])
 def test_the_limit_has_two_names(connect: Connect, refused: list[str]) -> None:
     replay, client = connect({CHAT: refuses(*refused, error=SHAPES[2])})
     trace = play(client)
-    assert trace.learned == {"refused_fields": sorted(refused)}
+    assert trace.learned_capabilities == {"refused_fields": sorted(refused)}
     assert replay.posted()[-1]["max_completion_tokens"] == 8
     assert all(len({"max_tokens", "max_completion_tokens"} & body.keys()) == 1 for body in replay.posted())
 
@@ -169,7 +169,10 @@ def test_the_limit_under_neither_name(connect: Connect) -> None:
 def test_a_server_that_went_back_to_max_tokens(connect: Connect) -> None:
     replay, client = connect({CHAT: refuses("max_completion_tokens", error=SHAPES[1])})
     trace = play(client, capabilities={"refused_fields": ["max_tokens", "seed"]})
-    assert (trace.status, trace.learned) == (Status.OK, {"refused_fields": ["max_completion_tokens", "seed"]})
+    assert (trace.status, trace.learned_capabilities) == (
+        Status.OK,
+        {"refused_fields": ["max_completion_tokens", "seed"]},
+    )
     assert [body.keys() & {"max_tokens", "max_completion_tokens"} for body in replay.posted()] == [
         {"max_completion_tokens"},
         {"max_tokens"},
@@ -361,13 +364,13 @@ def test_a_real_transformers_stream_has_no_last_line(connect: Connect) -> None:
     assert (trace.status, trace.prompt_tokens, trace.output_tokens) == (Status.OK, 20, 16)
 
 
-def found(connect: Connect, routes: dict[str, Script | Answerer], **how: Any) -> tuple[Replay, ServerClient]:
+def connect_to(connect: Connect, routes: dict[str, Script | Answerer], **how: Any) -> tuple[Replay, ServerClient]:
     return connect(routes, probe_timeout_s=1.0, **how)
 
 
 def test_probe_of_a_generic_server(connect: Connect) -> None:
     models = {"data": [{"id": "/models/tiny-Q8_0.gguf", "max_model_len": 2048}, {"id": "other"}, {"no": "id"}]}
-    _, client = found(connect, {"/v1/models": Script.json(models)})
+    _, client = connect_to(connect, {"/v1/models": Script.json(models)})
     facts = probe(client)
     # what one of them may use says nothing of the other
     assert (facts.engine, facts.context_tokens, facts.settings) == ("openai", None, {})
@@ -378,14 +381,14 @@ def test_probe_of_a_generic_server(connect: Connect) -> None:
 
 
 def test_probe_of_a_server_without_models(connect: Connect) -> None:
-    _, client = found(connect, {"/v1/models": Script.json({"object": "list", "data": []})})
+    _, client = connect_to(connect, {"/v1/models": Script.json({"object": "list", "data": []})})
     facts = probe(client)
     assert (facts.models, len(facts.notes)) == ((), 1)
 
 
 def test_probe_of_a_server_that_cannot_list_its_models(connect: Connect) -> None:
     missing = Script.json({"detail": [{"loc": ["body", "messages"], "msg": "Field required"}]}, 422)
-    _, client = found(connect, {"/v1/models": capture("transformers-serve", "models"), CHAT: missing})
+    _, client = connect_to(connect, {"/v1/models": capture("transformers-serve", "models"), CHAT: missing})
     assert probe(client).engine == "openai"
 
 
@@ -405,7 +408,7 @@ def test_probe_of_a_server_that_cannot_list_its_models(connect: Connect) -> None
 def test_probe_says_why_it_failed(
     connect: Connect, routes: dict[str, Script | Answerer], trouble: ServerErrorKind, words: str
 ) -> None:
-    _, client = found(connect, routes)
+    _, client = connect_to(connect, routes)
     with pytest.raises(ServerError) as caught:
         probe(client)
     assert caught.value.trouble is trouble
@@ -429,13 +432,13 @@ def test_a_server_that_lets_odd_questions_hang_is_asked_the_usual_one(connect: C
     ],
 )
 def test_health(connect: Connect, script: Script, ready: bool) -> None:
-    _, client = found(connect, {"/v1/models": script})
+    _, client = connect_to(connect, {"/v1/models": script})
     health = find("openai").health(client)
     assert health.ready is ready
     assert health.detail.endswith(".")
 
 
 def test_health_without_a_key(connect: Connect) -> None:
-    _, client = found(connect, {"/v1/models": Script.json({}, 401)})
+    _, client = connect_to(connect, {"/v1/models": Script.json({}, 401)})
     with pytest.raises(ServerError):
         find("openai").health(client)

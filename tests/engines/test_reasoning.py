@@ -207,7 +207,7 @@ THOUGHTS = ["<think>", *[" so"] * 6, "</think>"]
 SEEN = [*THOUGHTS, *[" word"] * 32]
 
 
-def counted(contents: list[str], details: int | None = None, **usage: Any) -> Trace:
+def counted_trace(contents: list[str], details: int | None = None, **usage: Any) -> Trace:
     more = {} if details is None else {"completion_tokens_details": {"reasoning_tokens": details}}
     return streamed(*contents, prompt_tokens=600, **usage, **more)
 
@@ -236,7 +236,7 @@ def counted(contents: list[str], details: int | None = None, **usage: Any) -> Tr
     ],
 )  # fmt: skip
 def test_output_tokens_hold_the_reasoning(contents: list[str], usage: Any, n: int, reasoning: int | None) -> None:
-    trace = counted(contents, **usage)
+    trace = counted_trace(contents, **usage)
     assert (trace.output_tokens, trace.reasoning_tokens) == (n, reasoning)
     assert trace.count_source is CountSource.USAGE
 
@@ -245,13 +245,15 @@ def test_sums_and_events_that_do_not_agree_are_flagged() -> None:
     def flags(trace: Trace) -> tuple[str, ...]:
         return flags_of(sample(replace(trace, cached_tokens=0), point=Workload(512, 40)))
 
-    assert "count_mismatch" not in flags(counted(SEEN, completion_tokens=32, total_tokens=640, details=8))
-    assert "count_mismatch" in flags(counted(SEEN, completion_tokens=20, total_tokens=626, details=6))
-    assert "count_mismatch" in flags(counted(SEEN, completion_tokens=32, total_tokens=632, details=8))
-    assert "count_mismatch" in flags(counted(SEEN[8:], completion_tokens=32, total_tokens=632, details=100))
+    assert "count_mismatch" not in flags(counted_trace(SEEN, completion_tokens=32, total_tokens=640, details=8))
+    assert "count_mismatch" in flags(counted_trace(SEEN, completion_tokens=20, total_tokens=626, details=6))
+    assert "count_mismatch" in flags(counted_trace(SEEN, completion_tokens=32, total_tokens=632, details=8))
+    assert "count_mismatch" in flags(counted_trace(SEEN[8:], completion_tokens=32, total_tokens=632, details=100))
 
 
 def test_reasoning_that_is_only_counted_is_in_no_speed() -> None:
-    answer = sample(counted(SEEN[8:], completion_tokens=132, total_tokens=732, details=100), point=Workload(512, 132))
+    answer = sample(
+        counted_trace(SEEN[8:], completion_tokens=132, total_tokens=732, details=100), point=Workload(512, 132)
+    )
     (decode,) = metrics()["decode_tokens_per_s"].read([answer])
     assert decode.value == pytest.approx(1000)  # 31 steps of 1 ms

@@ -25,9 +25,9 @@ ESCAPED = json.dumps(KEY).replace("/", "\\/").replace("S", "\\u0053")
 def everything_said(connect: Connect, script: Script) -> str:
     """All that is kept of one answer, or of the problem in its place."""
     _, client = connect({"/": script}, key=KEY)
-    said: list[Any] = []
+    texts: list[Any] = []
     asked: list[Callable[[], Any]] = [
-        lambda: asdict(find("openai").play(client, CompletionRequest("hello", 2, "m"))),
+        lambda: asdict(find("openai").stream_completion(client, CompletionRequest("hello", 2, "m"))),
         lambda: client.get_json("/v1/models"),
         lambda: client.get("/").message,
         lambda: asdict(probe(client)),
@@ -35,10 +35,10 @@ def everything_said(connect: Connect, script: Script) -> str:
     ]
     for ask in asked:
         try:
-            said.append(ask())
+            texts.append(ask())
         except ServerError as problem:
-            said.append(str(problem))
-    return repr(said)
+            texts.append(str(problem))
+    return repr(texts)
 
 
 ERRORS = [
@@ -54,9 +54,9 @@ ERRORS = [
 @pytest.mark.parametrize("status", [200, 400, 404, 500])
 def test_our_key_in_an_error(connect: Connect, error: object, status: int) -> None:
     for body in (json.dumps(error), json.dumps(error).replace(KEY, ESCAPED[1:-1])):
-        said = everything_said(connect, Script([(0, body.encode())], status, {"content-type": "application/json"}))
-        assert "SECRET" not in said
-        assert "sk-" not in said
+        words = everything_said(connect, Script([(0, body.encode())], status, {"content-type": "application/json"}))
+        assert "SECRET" not in words
+        assert "sk-" not in words
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_our_key_in_an_error(connect: Connect, error: object, status: int) -> No
     ],
 )
 def test_our_key_anywhere_else(connect: Connect, script: Script) -> None:
-    said = everything_said(connect, script)
-    assert "SECRET" not in said
+    words = everything_said(connect, script)
+    assert "SECRET" not in words
 
 
 def test_a_short_key_is_hidden_as_a_word_only() -> None:

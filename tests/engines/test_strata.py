@@ -40,19 +40,19 @@ def record(**changes: Any) -> dict[str, Any]:
 
 
 def play(client: ServerClient) -> Trace:
-    return STRATA.play(client, CompletionRequest("hello", 8, "m", nonce="0123abcd"))
+    return STRATA.stream_completion(client, CompletionRequest("hello", 8, "m", nonce="0123abcd"))
 
 
 def routes(
     before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]], last: dict[str, Any] = LAST
 ) -> dict[str, Route]:
-    told = sample_of("strata", "metrics")
+    document = sample_of("strata", "metrics")
     engine = Finishing(
         stream(ROLE, *WORDS, chunk({}, "length"), last),
-        Script.json({**told, "requests": before}),
-        Script.json({**told, "requests": after}),
+        Script.json({**document, "requests": before}),
+        Script.json({**document, "requests": after}),
     )
-    return {CHAT: engine.chat, "/metrics": engine.told, "/health": Script.json(sample_of("strata", "health-new"))}
+    return {CHAT: engine.chat, "/metrics": engine.status, "/health": Script.json(sample_of("strata", "health-new"))}
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def test_numbers_of_the_record(connect: Connect) -> None:
     trace = play(client)
     assert trace.server is not None
     assert (trace.cached_tokens, trace.server.prompt_tokens) == (1700, 57)
-    rates = {each.source: each.value for each in read_decode(sample(trace))}
+    rates = {reading.source: reading.value for reading in read_decode(sample(trace))}
     assert rates["server"] == pytest.approx(66.4)
-    assert [each.value for each in read_expert_cache(sample(trace))] == [pytest.approx(0.971)]
+    assert [reading.value for reading in read_expert_cache(sample(trace))] == [pytest.approx(0.971)]
 
 
 def test_timings_of_the_stream_outrank_the_record(connect: Connect) -> None:
@@ -120,11 +120,11 @@ def test_a_server_without_metrics(connect: Connect) -> None:
 def test_health(
     connect: Connect, health: dict[str, Any], live: str | None, ready: bool, busy: bool | None, words: str
 ) -> None:
-    told = {"live": {"state": live} if live else {}}
-    _, client = connect({"/health": Script.json({"status": "ok", **health}), "/metrics": Script.json(told)})
-    found = STRATA.health(client)
-    assert (found.ready, found.busy) == (ready, busy)
-    assert words in found.detail
+    document = {"live": {"state": live} if live else {}}
+    _, client = connect({"/health": Script.json({"status": "ok", **health}), "/metrics": Script.json(document)})
+    reported_health = STRATA.health(client)
+    assert (reported_health.ready, reported_health.busy) == (ready, busy)
+    assert words in reported_health.detail
 
 
 def test_probe_of_an_old_one(connect: Connect) -> None:

@@ -24,7 +24,7 @@ VLLM = find("vllm")
 
 
 def play(client: ServerClient, **ask: Any) -> Trace:
-    return VLLM.play(
+    return VLLM.stream_completion(
         client, CompletionRequest(**{"prompt": "hello", "output_tokens": 24, "model": "tiny-qwen3", **ask})
     )
 
@@ -69,10 +69,10 @@ def test_its_own_durations(name: str, fresh: int, prompt_ms: float, decode_ms: f
 def test_rates_are_computed_and_not_taken_over() -> None:
     """Its tokens_per_second has the prefill in it: 5.14 where the decode makes 23 steps in 4.289 s."""
     clean = sample(recorded("vllm", "vllm", "chat-stream-perreqmetrics"), point=Workload(190, 24))
-    rates = {each.source: each.value for each in read_decode(clean)}
+    rates = {reading.source: reading.value for reading in read_decode(clean)}
     assert rates["server"] == pytest.approx(23 / 4.289147, rel=1e-5)
     assert rates["client"] == pytest.approx(23 / 4.288523, rel=1e-5)
-    prefill = {each.source: each.value for each in read_prefill(clean)}
+    prefill = {reading.source: reading.value for reading in read_prefill(clean)}
     assert prefill["server"] == pytest.approx(190 / 0.382682, rel=1e-5)
     assert flags_of(clean) == ()
     assert flags_of(sample(recorded("vllm", "vllm", "chat-stream-perreqmetrics-cached"), point=Workload(190, 24))) == (
@@ -101,12 +101,12 @@ def test_an_answer_in_one_piece() -> None:
     assert (trace.status, trace.not_streamed, trace.output_tokens) == (Status.OK, True, 24)
 
 
-def stream(role_ms: float, first_ms: float, told: int | None, n: int, step_ms: float = 20) -> Trace:
+def stream(role_ms: float, first_ms: float, first_count: int | None, n: int, step_ms: float = 20) -> Trace:
     """Four visible tokens, with the running total in each event where `told` is that of the first."""
     role = json.dumps({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}).encode()
     rows = [(role_ms, sse(role))]
     for i in range(4):
-        total = None if told is None else {"prompt_tokens": 9, "completion_tokens": told + i}
+        total = None if first_count is None else {"prompt_tokens": 9, "completion_tokens": first_count + i}
         rows.append((first_ms + step_ms * i, sse(chunk("x", usage=total))))
     last = chunk(finish="stop", usage={"prompt_tokens": 9, "completion_tokens": n})
     return read("vllm", Script([*rows, (rows[-1][0], sse(last))]))
@@ -166,11 +166,11 @@ def test_prompt_tokens_are_counted_by_the_server(connect: Connect) -> None:
 
 def test_counters_hold_fresh_and_cached_tokens_apart(connect: Connect) -> None:
     """750 + 2761 prompt tokens, of which 256 came from the cache before the 20 requests between the two scrapes."""
-    found = []
+    counters = []
     for name in ("metrics-2-before-bench", "metrics-3-after-bench"):
         _, client = connect({"/metrics": scrape("vllm", name)})
-        found.append(VLLM.counters(client))
-    assert found == [
+        counters.append(VLLM.counters(client))
+    assert counters == [
         Counters(prompt_tokens=494, cached_prompt_tokens=256, output_tokens=96, requests=4),
         Counters(prompt_tokens=3255, cached_prompt_tokens=256, output_tokens=416, requests=24),
     ]
@@ -230,7 +230,7 @@ def test_refusals_that_every_request_would_meet(
 def test_other_refusals_are_told(connect: Connect, name: str, words: str) -> None:
     replay, client = connect({CHAT: capture("vllm", name)})
     trace = play(client)
-    assert (trace.status, trace.learned, len(replay.posted())) == (Status.FAILED, {}, 1)
+    assert (trace.status, trace.learned_capabilities, len(replay.posted())) == (Status.FAILED, {}, 1)
     assert words in str(trace.error)
 
 

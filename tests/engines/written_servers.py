@@ -25,17 +25,17 @@ from tests.replay import Script
 
 
 def strata() -> Server:
-    told = sample_of("strata", "metrics")
-    earlier = {**told["requests"][0], "time": 1795950800.1, "hit_rate": 80.0}
+    document = sample_of("strata", "metrics")
+    earlier = {**document["requests"][0], "time": 1795950800.1, "hit_rate": 80.0}
     engine = Finishing(
         stream(ROLE, *WORDS, chunk({}, "length"), no_choices(**usage(1757, 3))),
-        Script.json({**told, "requests": [earlier]}),
-        Script.json({**told, "requests": [earlier, told["requests"][0]]}),
+        Script.json({**document, "requests": [earlier]}),
+        Script.json({**document, "requests": [earlier, document["requests"][0]]}),
     )
     return Server(
         {
             "/health": Script.json(sample_of("strata", "health-new")),
-            "/metrics": engine.told,
+            "/metrics": engine.status,
             "/v1/models": models("qwen3.8-flash-next"),
             CHAT: engine.chat,
         },
@@ -185,7 +185,7 @@ def koboldcpp() -> Server:
     return Server(
         {
             "/api/extra/version": Script.json({"result": "KoboldCpp", "version": "1.101.1", "llm": True}),
-            "/api/extra/perf": engine.told,
+            "/api/extra/perf": engine.status,
             "/api/extra/true_max_context_length": Script.json({"value": 8192}),
             # it answers for clients of llama.cpp and of Ollama as well
             "/props": Script.json(

@@ -7,7 +7,7 @@ import pytest
 
 from app.core.settings import Settings
 from app.engines import find
-from app.engines.base import LOADS
+from app.engines.base import LOAD_GAUGES
 from app.engines.http import ServerClient
 from app.hardware.sensors import Reading
 from app.measure.bench import server_load
@@ -30,7 +30,7 @@ def test_mean_and_highest_of_what_was_told() -> None:
         ("kv_cache_use", "max"): 0.5,
     }
     (first, _) = server_load.counted([Reading(0.0, {"requests_running": 1.0})])
-    assert first.how == "told by the server while requests were at work, 1 reading"
+    assert first.provenance == "told by the server while requests were at work, 1 reading"
     assert read() == read({}) == {}
 
 
@@ -87,4 +87,4 @@ def test_who_does_not_tell_is_not_watched(engine: str, sensors: bool, answer: Sc
 
 
 def test_what_may_be_told_has_a_unit() -> None:
-    assert set(LOADS.values()) == {"", "share"}
+    assert set(LOAD_GAUGES.values()) == {"", "share"}

@@ -39,7 +39,7 @@ def test_what_one_request_learned_the_next_one_knows() -> None:
     with job({CHAT: case("S16"), "/v1/models": MODELS}) as (made, replay):
         found = samples(played(made))
     assert len(replay.posted()) == 4  # refused once, then three requests without the refused field
-    assert found[0].trace.learned["refused_fields"] == ["stream_options"]
+    assert found[0].trace.learned_capabilities["refused_fields"] == ["stream_options"]
     assert all("stream_options" not in body for body in replay.posted()[1:])
 
 

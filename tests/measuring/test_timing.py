@@ -166,7 +166,7 @@ def test_the_time_to_connect_is_no_part_of_ttft(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("app.engines.http.network.socket.create_connection", slowly)
     with one_slot() as server, engines.open_client(url(server), None, Settings()) as client:
-        found = engines.find("openai").play(client, CompletionRequest("hello", TOKENS, "m"))
+        found = engines.find("openai").stream_completion(client, CompletionRequest("hello", TOKENS, "m"))
     assert found.connect_ms is not None
     assert found.connect_ms >= 500
     assert (first_token_ms(found) or 0) < found.connect_ms
@@ -194,11 +194,11 @@ def test_t0_is_when_the_first_byte_of_each_request_is_written(monkeypatch: pytes
 def test_a_reader_that_had_to_wait_for_a_processor_is_flagged(
     monkeypatch: pytest.MonkeyPatch, waited_ms: int, is_late: bool
 ) -> None:
-    accounts = iter([(0, 0), (waited_ms * 1_000_000, 10)])
-    monkeypatch.setattr(sse, "account", lambda: next(accounts))
+    waits = iter([(0, 0), (waited_ms * 1_000_000, 10)])
+    monkeypatch.setattr(sse, "_scheduler_waits", lambda: next(waits))
     with one_slot() as server, engines.open_client(url(server), None, Settings()) as client:
-        found = engines.find("openai").play(client, CompletionRequest("hello", TOKENS, "m"))
-    assert found.lag_ms == waited_ms / 10
+        found = engines.find("openai").stream_completion(client, CompletionRequest("hello", TOKENS, "m"))
+    assert found.sched_delay_ms == waited_ms / 10
     assert ("loop_lag" in flags_of(sample(found))) is is_late
 
 
@@ -206,7 +206,7 @@ def test_a_reader_that_had_to_wait_for_a_processor_is_flagged(
 def test_each_reading_is_watched() -> None:
     with one_slot() as server:
         found = taken(server, streams=2, repetitions=1)
-    assert all(each.trace.lag_ms is not None for each in found)
+    assert all(each.trace.sched_delay_ms is not None for each in found)
 
 
 def test_several_readers_hand_the_interpreter_over_promptly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +217,7 @@ def test_several_readers_hand_the_interpreter_over_promptly(monkeypatch: pytest.
         seen.append(sys.getswitchinterval())
         return trace()
 
-    monkeypatch.setattr(type(engine), "play", play)
+    monkeypatch.setattr(type(engine), "stream_completion", play)
     with one_slot() as server, engines.open_client(url(server), None, Settings()) as client:
         rounds.run_concurrent_requests(engine, client, [CompletionRequest("hello", TOKENS, "m")] * 2, Stop())
     assert seen == [pytest.approx(rounds.HANDOVER_S)] * 2

@@ -119,7 +119,7 @@ def test_a_start_that_the_server_says_was_slower_does_not_count() -> None:
     even = sample(trace(stream(tokens=32, gap_ms=25), output_tokens=32, server=server), point=Workload(512, 32))
     assert "client_server_mismatch" in flags_of(even)
     assert read("decode_tokens_per_s", even) == pytest.approx(40)
-    lagging = replace(even, trace=replace(even.trace, lag_ms=5.0))
+    lagging = replace(even, trace=replace(even.trace, sched_delay_ms=5.0))
     assert read("decode_tokens_per_s", lagging) == "late_start"
 
 

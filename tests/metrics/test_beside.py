@@ -90,7 +90,7 @@ def test_what_older_runs_kept_of_a_histogram_is_a_range_too() -> None:
     }
     figure = ServerMetric.from_json(old)
     assert (figure.value, figure.low, figure.high, figure.is_range) == (None, 500.0, 1000.0, True)
-    assert figure.how == "vllm:queue, the bucket that holds it, difference of two readings"
+    assert figure.provenance == "vllm:queue, the bucket that holds it, difference of two readings"
     assert ServerMetric.from_json(figure.to_json()) == figure
 
 
@@ -114,7 +114,7 @@ def test_what_some_answers_state_stands_beside_the_same_answers() -> None:
     (decode,) = [
         pair for pair in compare_with_client(stated(taken), taken) if pair.counted.name == "decode_tokens_per_s"
     ]
-    assert decode.counted.how == "stated with 2 of 3 answers"
+    assert decode.counted.provenance == "stated with 2 of 3 answers"
     assert decode.client == pytest.approx(40)
     assert decode.difference == pytest.approx(0)
 
@@ -214,7 +214,7 @@ def test_what_was_stated_with_each_answer() -> None:
         "draft_acceptance": 0.4,
         "expert_cache_hit_rate": pytest.approx(0.85),
     }
-    assert found["load_ms"].how == "stated with 2 of 3 answers"
+    assert found["load_ms"].provenance == "stated with 2 of 3 answers"
     assert stated([sample()]) == []
 
 

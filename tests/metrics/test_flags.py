@@ -15,8 +15,8 @@ CLEAN = [
     sample(trace(cached_tokens=None), cache_defeat=CacheDefeat.NONCE),
     sample(trace(cached_tokens=4)),  # a chat template's first block
     sample(trace(server=figures(load_ms=12))),
-    sample(trace(stream(gap_ms=25), lag_ms=1.9)),
-    sample(trace(stream(gap_ms=100), lag_ms=5)),  # a twentieth of a gap
+    sample(trace(stream(gap_ms=25), sched_delay_ms=1.9)),
+    sample(trace(stream(gap_ms=100), sched_delay_ms=5)),  # a twentieth of a gap
     sample(sensors={"slept_s": 0.001}),
     sample(trace(reasoning_tokens=8)),  # it came as plain text
     sample(trace([Event(700, Kind.REASONING, 5), *stream(tokens=10)], reasoning_tokens=1)),
@@ -43,7 +43,10 @@ CASES: dict[str, list[Sample]] = {
         sample(trace(bursts(of=20, count=26), output_tokens=520), point=Workload(512, 520)),
     ],
     "truncated_prompt": [sample(trace(prompt_tokens=200)), sample(expected_prompt_tokens=513)],
-    "loop_lag": [sample(trace(stream(gap_ms=25), lag_ms=3)), sample(trace(stream(30, tokens=1), lag_ms=4))],
+    "loop_lag": [
+        sample(trace(stream(gap_ms=25), sched_delay_ms=3)),
+        sample(trace(stream(30, tokens=1), sched_delay_ms=4)),
+    ],
     "interrupted": [sample(sensors={"slept_s": 90.0}), sample(sensors={"cancelled": True})],
     "cold": [sample(trace(server=figures(load_ms=1200)))],
     "cached": [sample(trace(cached_tokens=400))],
@@ -171,7 +174,10 @@ NEAR_MISSES: dict[str, list[Sample]] = {
         sample(trace(stream(tokens=20))),
     ],
     "concurrent": [sample(sensors={"server_was_busy": False})],
-    "loop_lag": [sample(trace(stream(gap_ms=1), lag_ms=2.0)), sample(trace(stream(gap_ms=31), lag_ms=3.0))],
+    "loop_lag": [
+        sample(trace(stream(gap_ms=1), sched_delay_ms=2.0)),
+        sample(trace(stream(gap_ms=31), sched_delay_ms=3.0)),
+    ],
 }  # fmt: skip
 """Just this side of each flag's rule, or of one of its exceptions."""
 

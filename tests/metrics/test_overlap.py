@@ -126,7 +126,7 @@ def test_the_sum_of_what_was_stated_leaves_shared_prompts_out() -> None:
     assert {each.name for each in stated(played(*[(1430.0, 1430.0)] * 4))} == {"decode_tokens_per_s"}
     found = {each.name: each for each in stated(played((1280.0, 1280.0), (1280.0, 1280.0), (2640.0, 640.0)))}
     assert found["prefill_tokens_per_s"].value == pytest.approx(800)
-    assert found["prefill_tokens_per_s"].how == "stated with 1 of 3 answers"
+    assert found["prefill_tokens_per_s"].provenance == "stated with 1 of 3 answers"
 
 
 @pytest.mark.parametrize("origin", ["counters", "answers"])

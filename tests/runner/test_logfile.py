@@ -15,7 +15,7 @@ from app.core.samples import CountSource, ServerFigures, Status, Trace
 from app.db import runs, samples, servers
 from app.db.database import Database
 from app.engines import find
-from app.engines.base import FROM_LOG, Logged
+from app.engines.base import FROM_LOG, LoggedRequest
 from app.measure.bench import Log
 from app.measure.runner import Runner, logfile
 from app.measure.runner.log_matching import merge_log_figures
@@ -138,7 +138,7 @@ def test_however_it_is_written_the_lines_come_back(tmp_path_factory: pytest.Temp
 # --- pairing ---------------------------------------------------------------------------------------------------------
 
 BARE = trace(server=None, cached_tokens=None, count_source=CountSource.EVENTS, output_tokens=9)
-TOLD = Logged(
+TOLD = LoggedRequest(
     replace(figures(), draft_tokens=8, draft_accepted_tokens=4, expert_hit_share=0.9),
     prompt_tokens=512,
     cached_tokens=0,
@@ -171,12 +171,12 @@ def test_what_the_answer_did_not_tell_is_filled_in_and_named() -> None:
         ([trace(prompt_tokens=None, output_tokens=None)], [TOLD]),
     ],
 )
-def test_no_pair_where_it_is_not_certain(traces: Sequence[Trace], logged: Sequence[Logged]) -> None:
+def test_no_pair_where_it_is_not_certain(traces: Sequence[Trace], logged: Sequence[LoggedRequest]) -> None:
     assert merge_log_figures(traces, logged) == list(traces)
 
 
 def test_a_strangers_request_is_left_alone() -> None:
-    other = Logged(figures(prompt_tokens=40, output_tokens=300), prompt_tokens=40, cached_tokens=0)
+    other = LoggedRequest(figures(prompt_tokens=40, output_tokens=300), prompt_tokens=40, cached_tokens=0)
     (found,) = merge_log_figures([trace()], [other, TOLD, other])
     assert server_of(found).prompt_tokens == 512
 

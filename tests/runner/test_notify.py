@@ -119,4 +119,4 @@ def test_the_addresses_stay_secret(settings: Settings, receiver: Replay) -> None
     known = told(settings, address(receiver), "tgram://123456789:abcdefg_hijklmnop/12315544/")
     assert [notify.name_of(each) for each in notify.services(known)] == ["JSON", "Telegram"]
     assert SECRET not in repr(known)
-    assert SECRET in known.as_environment()["ROOFMARK_NOTIFY_URLS"]  # a worker needs it
+    assert SECRET in known.to_env()["ROOFMARK_NOTIFY_URLS"]  # a worker needs it

@@ -34,7 +34,7 @@ def test_probe_and_one_request(url: str) -> None:
         engine = engines.find(facts.engine)
         assert engine.health(client).ready
         prompt, model = "the sea is wide and " * 40, facts.models[0].id
-        trace = engine.play(
+        trace = engine.stream_completion(
             client, CompletionRequest(prompt, 16, model, nonce="0123abcd", capabilities=facts.capabilities)
         )
     assert (trace.status, trace.error) == (Status.OK, None)

@@ -110,7 +110,7 @@ def _sample(ordinal: int, flags: tuple[str, ...] = (), error: str | None = None)
 class _Counting(PrometheusEngine):
     """Of every kind that an engine exports."""
 
-    exported = MetricNames(
+    metric_names = MetricNames(
         requests=("requests",),
         prompt_tokens=("prompt",),
         output_tokens=("output",),
@@ -126,7 +126,7 @@ def _counted() -> Sequence[ServerMetric]:
     after = dict.fromkeys(("requests", "prompt", "output", "prefill", "decode", "hits", "queries", "running"), 100.0)
     histogram = {'ttft_bucket{le="0.5"}': 60.0, 'ttft_bucket{le="+Inf"}': 100.0, "ttft_sum": 40.0, "ttft_count": 100.0}
     before = dict.fromkeys({**after, **histogram}, 0.0)
-    return _Counting().counted(Counters(raw=before), Counters(raw=after | histogram), None, 100)
+    return _Counting().server_metrics(Counters(raw=before), Counters(raw=after | histogram), None, 100)
 
 
 def _english(answer: Any) -> list[str]:

@@ -205,8 +205,8 @@ class GuardedBackend(httpcore.NetworkBackend):
         host: str,
         port: int,
         timeout: float | None = None,
-        local_address: str | None = None,  # noqa: ARG002  # httpcore's signature
-        socket_options: Iterable[Any] | None = None,  # noqa: ARG002  # as above
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
     ) -> SocketStream:
         fault = OSError("no address")
         for address in self._addresses(host, port):

@@ -1,4 +1,4 @@
-"""What a refused request teaches: that no other one can work either, or which field to leave out."""
+"""What the answer to a refused request means: that no request can work, or that a field has to be left out."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -23,7 +23,7 @@ _UNKNOWN_MODEL = re.compile(
 )
 # statuses that refuse the request, not one of its fields
 _OTHER_REASONS = frozenset({401, 403, 404, 408, 409, 413, 429})
-# without them another thing would be measured; all others only steady an answer, or let it tell more of itself
+# without these another length would be measured; the other fields only make answers steadier or more detailed
 _LENGTHS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens", "min_tokens"})
 _UNWANTED = re.compile(
     r"un(known|recogni[sz]ed|supported|expected|wanted)|extra|forbidden|no such|deprecated|\binstead\b"
@@ -40,7 +40,7 @@ _BAD_VALUE = re.compile(
 
 
 def fatal_problem(answer: Answer) -> ServerError | None:
-    """The problem that every further request would meet as well; None when another request may fare better."""
+    """The problem that every further request would meet as well; None when another request may succeed."""
     problem = answer.problem()
     if problem.trouble in (ServerErrorKind.NEEDS_KEY, ServerErrorKind.LOADING):
         return problem
@@ -57,7 +57,7 @@ def fatal_problem(answer: Answer) -> ServerError | None:
 
 
 def refused_fields(answer: Answer, sent: Collection[str]) -> set[str]:
-    """Which of the fields `sent` (dotted where nested) this answer refuses: those it points at, else the first named.
+    """The fields of `sent` (dotted where nested) that this answer refuses: those it points at, else the first it names.
 
     A complaint about the value of a field is a refusal too, unless the field sets the length of the output. A server
     that breaks down (500) refuses only what it says that it does not know.
@@ -69,64 +69,64 @@ def refused_fields(answer: Answer, sent: Collection[str]) -> set[str]:
     if is_fault and not _UNWANTED.search(message):
         return set()
     try:
-        pointed = list(_pointed(parse_json(answer.body)))
+        pointers = list(_pointers(parse_json(answer.body)))
     except ValueError:
-        pointed = []
-    found = {name for place, why in pointed for name in [_deepest(place, names)] if name and _is_refused(name, why)}
-    if found or any(_deepest(place, names) for place, _ in pointed):
-        return found
-    places = _named_in(message, names)
+        pointers = []
+    targets = [(name, reason) for path, reason in pointers if (name := _deepest(path, names)) is not None]
+    if targets:
+        return {name for name, reason in targets if _is_refused(name, reason)}
+    positions = _named_in(message, names)
     # a parent is often named together with the field that is meant
-    meant = [name for name in places if not any(other.startswith(f"{name}.") for other in places)]
-    first = min(meant, key=places.__getitem__, default=None)
+    leaves = [name for name in positions if not any(longer.startswith(f"{name}.") for longer in positions)]
+    first = min(leaves, key=positions.__getitem__, default=None)
     return {first} if first is not None and _is_refused(first, message) else set()
 
 
-def says_nothing_of(answer: Answer, sent: Collection[str]) -> bool:
-    """Whether it is a refusal (400 or 422) in whose message no field of the request is named."""
+def names_no_field(answer: Answer, sent: Collection[str]) -> bool:
+    """Whether an answer is a refusal (400 or 422) whose message names no field of the request."""
     return answer.status in (400, 422) and not _named_in(answer.message or "", _names(sent))
 
 
 def _names(sent: Collection[str]) -> set[str]:
-    """The fields and those they are nested in."""
+    """The fields, and the fields that they are nested in."""
     return {".".join(parts[: end + 1]) for parts in (name.split(".") for name in sent) for end in range(len(parts))}
 
 
-def _deepest(place: Sequence[str], names: Collection[str]) -> str | None:
-    """The field that a path such as ("body", "stream_options", "include_usage") leads to."""
-    found = [name for name in names if name.rpartition(".")[2] in place]
-    return max(found, key=lambda name: name.count("."), default=None)
+def _deepest(path: Sequence[str], names: Collection[str]) -> str | None:
+    """The field that a path such as ("body", "stream_options", "include_usage") leads to; None for none of them."""
+    matches = [name for name in names if name.rpartition(".")[2] in path]
+    return max(matches, key=lambda name: name.count("."), default=None)
 
 
 def _named_in(message: str, names: Collection[str]) -> dict[str, int]:
-    """Where in a message which fields are named."""
-    found = {}
+    """The fields that a message names, each with its position."""
+    positions = {}
     for name in names:
         if match := re.search(rf"(?<![\w]){re.escape(name.rpartition('.')[2])}(?![\w])", message):
-            found[name] = match.start()
-    return found
+            positions[name] = match.start()
+    return positions
 
 
-def _is_refused(name: str, why: str) -> bool:
-    return name not in _LENGTHS or _UNWANTED.search(why) is not None or _BAD_VALUE.search(why) is None
+def _is_refused(name: str, reason: str) -> bool:
+    return name not in _LENGTHS or _UNWANTED.search(reason) is not None or _BAD_VALUE.search(reason) is None
 
 
-def _pointed(value: Any, depth: int = 5) -> Iterator[tuple[list[str], str]]:
-    """Paths in `param` and `loc`, wherever they are in an error body, each with what is said about it.
+def _pointers(value: Any, depth: int = 5) -> Iterator[tuple[list[str], str]]:
+    """The paths in `param` and `loc`, anywhere in an error body, each with the text beside it.
 
-    What the server echoes is not looked at.
+    What the server echoes of the request is not searched.
     """
     if depth and isinstance(value, list):
         for item in value:
-            yield from _pointed(item, depth - 1)
+            yield from _pointers(item, depth - 1)
     elif depth and isinstance(value, dict):
-        said = " ".join(str(value[key]) for key in ("type", "code", "message", "msg") if key in value)
+        text = " ".join(str(value[key]) for key in ("type", "code", "message", "msg") if key in value)
         if isinstance(param := value.get("param"), str):
-            yield re.split(r"[.\[\]]+", param), said
+            yield re.split(r"[.\[\]]+", param), text
         if isinstance(loc := value.get("loc"), list):
-            yield [part for part in loc if isinstance(part, str)], said
+            yield [part for part in loc if isinstance(part, str)], text
         for key in ("error", "detail"):
-            yield from _pointed(value.get(key), depth - 1)
+            yield from _pointers(value.get(key), depth - 1)
 
 
 def _codes(answer: Answer) -> str:

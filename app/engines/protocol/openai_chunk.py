@@ -1,19 +1,17 @@
-"""One JSON value of an OpenAI-style answer: what it carries, whatever else it may hold."""
+"""One JSON value of an OpenAI-style answer: texts, counts, finish reason and faults, in all the forms servers use."""
 
 import json
-import math
-import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.core.samples import TOKEN_KINDS, Kind
 from app.engines.http.text import ServerText
-from app.engines.protocol.parts import content_of, reasoning_in, text_of
+from app.engines.protocol.answers import mapping, number
 
 _ANSWER_FIELDS = ("content", "text", "response")
 _FAULT_FIELDS = ("detail", "message", "msg", "code")
 # what gateways to other APIs call the same counts
-_OTHER_NAMES = {
+_ALIASES = {
     "prompt_tokens": "input_tokens",
     "completion_tokens": "output_tokens",
     "prompt_tokens_details": "input_tokens_details",
@@ -21,12 +19,23 @@ _OTHER_NAMES = {
     "cached_tokens": "prompt_cache_hit_tokens",
 }
 _BROKEN_OFF = frozenset({"error", "abort", "aborted", "cancelled", "canceled"})
-# some gateways quote their numbers
-_QUOTED = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
+
+REASONING_FIELDS = (
+    "reasoning_content",
+    "reasoning",
+    "thinking",
+    "thought",
+    "reasoning_text",
+    "reasoning_details",
+    "thinking_blocks",
+)
+_TEXT_FIELDS = ("text", "content", "value")
+_REASONING_TYPES = ("think", "thought", "reason")
+_MAX_DEPTH = 6
 
 
 class Texts:
-    """Token text of one chunk, and what kind of event that makes it."""
+    """The token text of one chunk, and the kind of event that it makes."""
 
     __slots__ = ("answer", "kind", "size_bytes")
 
@@ -44,19 +53,74 @@ class Texts:
         self.kind = Kind.ANSWER if self.answer else Kind.REASONING if reasoning else Kind.TOOL if tool else Kind.EMPTY
 
 
+class Content(NamedTuple):
+    answer: str
+    reasoning: str
+
+
+def content_of(value: Any, depth: int = 0) -> Content:
+    """The text in one field of an answer, be it a string or a list of typed parts of which some are reasoning.
+
+    >>> content_of([{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "Hi"}])
+    Content(answer='Hi', reasoning='hm')
+    >>> content_of("Hi"), content_of({"text": "hm", "thought": True}), content_of(None)
+    (Content(answer='Hi', reasoning=''), Content(answer='', reasoning='hm'), Content(answer='', reasoning=''))
+    """
+    if isinstance(value, str):
+        return Content(value, "")
+    if isinstance(value, list) and depth < _MAX_DEPTH:
+        parts = [content_of(part, depth + 1) for part in value]
+        return Content("".join(part.answer for part in parts), "".join(part.reasoning for part in parts))
+    if not isinstance(value, dict):
+        return Content("", "")
+    if _is_reasoning(value):
+        return Content("", text_of(value, depth))
+    answer = next(filter(None, (text_of(value.get(key), depth + 1) for key in _TEXT_FIELDS)), "")
+    return Content(answer, reasoning_in(value, depth + 1))
+
+
+def reasoning_in(fields: Mapping[str, Any], depth: int = 0) -> str:
+    """The text of the first reasoning field that has any: some servers send the same text in two of them."""
+    return next(filter(None, (text_of(fields.get(key), depth) for key in REASONING_FIELDS)), "")
+
+
+def text_of(value: Any, depth: int = 0) -> str:
+    """All text within a value of any form."""
+    if isinstance(value, str):
+        return value
+    if depth >= _MAX_DEPTH:
+        return ""
+    if isinstance(value, list):
+        return "".join(text_of(part, depth + 1) for part in value)
+    if isinstance(value, dict):
+        fields = [value.get(key) for key in (*REASONING_FIELDS, *_TEXT_FIELDS)]
+        summary = value.get("summary")
+        if isinstance(summary, list):  # a plain word there is a setting
+            fields.append(summary)
+        return next(filter(None, (text_of(field, depth + 1) for field in fields)), "")
+    return ""
+
+
+def _is_reasoning(part: Mapping[str, Any]) -> bool:
+    kind = part.get("type")
+    is_named = isinstance(kind, str) and any(word in kind.lower() for word in _REASONING_TYPES)
+    return is_named or part.get("thought") is True
+
+
 def has_token(chunk: Mapping[str, Any]) -> bool:
+    """Whether a chunk carries token text."""
     return Texts(chunk).kind in TOKEN_KINDS
 
 
 def is_answer(value: Any) -> bool:
-    """Whether it is an answer or a part of one that says something: token text, a finish reason, or usage."""
+    """Whether a value is an answer or a part of one: it has token text, a finish reason, or usage."""
     return isinstance(value, dict) and (
         has_token(value) or finish_reason(value) is not None or bool(usage_of(value)) or bool(timings_of(value))
     )
 
 
 def is_error(value: Any) -> bool:
-    """Whether it reports a fault: it says so, or it has a message where an answer should be."""
+    """Whether a value reports a fault: it says so, or it has a message where an answer should be."""
     if isinstance(value, list):
         return any(is_error(item) for item in value if isinstance(item, dict))
     if not isinstance(value, dict):
@@ -69,12 +133,12 @@ def is_error(value: Any) -> bool:
 
 
 def fault_of(chunk: Mapping[str, Any]) -> Any:
-    """What stands where a server says what went wrong: beside its choices or within the one that was asked for."""
+    """A server's report of what went wrong, beside its choices or within the first; falsy where there is none."""
     return chunk.get("error") or chunk.get("errors") or first_choice(chunk).get("error")
 
 
 def first_choice(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The choice with index 0, wherever it stands; one was asked for."""
+    """The choice with index 0, wherever it is in the list; a request asks for one."""
     choices = chunk.get("choices")
     if not isinstance(choices, list) or not choices:
         return {}
@@ -82,67 +146,36 @@ def first_choice(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def finish_reason(chunk: Mapping[str, Any]) -> str | None:
+    """The finish reason of the first choice; None where it has none."""
     reason = first_choice(chunk).get("finish_reason")
     return reason if isinstance(reason, str) and reason.lower() not in ("", "null", "none") else None
 
 
 def is_broken_off(reason: str | None) -> bool:
-    """Whether a finish reason says that the server gave the answer up."""
+    """Whether a finish reason means that the server gave the answer up."""
     return reason is not None and reason.lower() in _BROKEN_OFF
 
 
 def usage_of(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Empty where there is none; one of zeros only is a placeholder. Some put it into the choice.
+    """The usage of a chunk or of its first choice, by OpenAI's names; empty where there is none, or only zeros.
 
     >>> usage_of({"usage": {"input_tokens": 9, "output_tokens": 2}})["completion_tokens"]
     2
     """
-    found = mapping(chunk.get("usage")) or mapping(first_choice(chunk).get("usage"))
-    named = {name: found[other] for name, other in _OTHER_NAMES.items() if name not in found and other in found}
-    return _unless_zero({**found, **named}, "prompt_tokens", "completion_tokens")
+    usage = mapping(chunk.get("usage")) or mapping(first_choice(chunk).get("usage"))
+    aliased = {name: usage[alias] for name, alias in _ALIASES.items() if name not in usage and alias in usage}
+    return _unless_zero({**usage, **aliased}, "prompt_tokens", "completion_tokens")
 
 
 def timings_of(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
-    """As `usage_of`."""
+    """llama.cpp's `timings` in a chunk; empty where there are none, or only zeros."""
     return _unless_zero(chunk.get("timings"), "prompt_n", "cache_n", "prompt_ms", "predicted_n", "predicted_ms")
 
 
-def count(value: Any) -> int | None:
-    """A count as servers send it; whatever is none is None."""
-    found = number(value)
-    return None if found is None else int(found)
-
-
-def number(value: Any) -> float | None:
-    """A finite number that is not negative, be it in quotes; whatever else stands there is None.
-
-    >>> number(5), number("512"), number("Indeterminate"), number(True), number(-1), number(float("nan"))
-    (5.0, 512.0, None, None, None, None)
-    """
-    if isinstance(value, str) and _QUOTED.fullmatch(value):
-        return float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
-        return None
-    return float(value)
-
-
-def milliseconds(value: Any) -> float | None:
-    """A duration; zero was never measured."""
-    return number(value) or None
-
-
-def is_plain(value: Any) -> bool:
-    """Whether it is a text, a truth value or a finite number."""
-    return isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value))
-
-
-def mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _unless_zero(value: Any, *keys: str) -> Mapping[str, Any]:
-    found = mapping(value)
-    return found if any(number(found.get(key)) for key in keys) else {}
+    """The object, unless it has none but zeros under these keys: then it is a placeholder."""
+    counts = mapping(value)
+    return counts if any(number(counts.get(key)) for key in keys) else {}
 
 
 def _tool_text(calls: Any) -> str:
@@ -152,7 +185,7 @@ def _tool_text(calls: Any) -> str:
 
 
 def _function_text(function: Any) -> str:
-    """Arguments come as text, or parsed already."""
+    """Arguments come as text, or already parsed."""
     arguments = mapping(function).get("arguments")
     parsed = json.dumps(arguments, separators=(",", ":")) if isinstance(arguments, dict) and arguments else ""
     return text_of(mapping(function).get("name")) + (parsed or text_of(arguments))

@@ -1,4 +1,4 @@
-"""Prometheus text format: plain samples, and what became of them between two readings."""
+"""Prometheus text format: samples of one reading, and growth between two."""
 
 import math
 import re
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from app.engines.http import ServerClient
 
-# Possessive throughout, so that no text takes long. A name that is no plain one stands quoted within the braces.
+# Possessive quantifiers, so that no text takes long. A name that is no plain one is quoted within the braces.
 _SAMPLE = re.compile(
     r'[ \t]*+([^\s{"#]*+)[ \t]*+(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*+")*+)\}[ \t]*+|(?<=[ \t]))([^\s#]++)(?:\s|$)'
 )
@@ -15,42 +15,42 @@ _QUOTED_NAME = re.compile(r'\s*+"((?:[^"\\]|\\.)*+)"\s*+(?:,|$)')
 
 
 def parse(text: str) -> dict[str, float]:
-    """Name, with its labels as written, to value; what is no sample line, or not finite, is left out.
+    """The value of each sample by its name with the labels as written; values that are not finite are left out.
 
-    Of Prometheus's text format and OpenMetrics alike: times, exemplars and comments are passed over.
+    Reads Prometheus's text format and OpenMetrics; times, exemplars and comments are skipped.
 
     >>> parse('# TYPE a counter\\na 3\\nb{x="1 }"} 0.5 1700000000 # {id="7"} 0.2\\nc NaN\\n{"d.e",x="2"} 1\\n# EOF')
     {'a': 3.0, 'b{x="1 }"}': 0.5, 'd.e{x="2"}': 1.0}
     """
-    found = {}
+    samples = {}
     for line in text.split("\n"):
         sample = _SAMPLE.match(line)
-        if sample is None:  # a comment, or no sample of a metric
+        if sample is None:  # a comment
             continue
-        name, written, number = sample.groups()
-        if not name and written and (quoted := _QUOTED_NAME.match(written)):
-            name, written = quoted[1], written[quoted.end() :]
+        name, label_text, number = sample.groups()
+        if not name and label_text and (quoted := _QUOTED_NAME.match(label_text)):
+            name, label_text = quoted[1], label_text[quoted.end() :]
         try:
             value = float(number)
-        except ValueError:  # no sample of a metric
+        except ValueError:  # no value of a metric
             continue
         if name and math.isfinite(value):
-            found[f"{name}{{{written}}}" if written else name] = value
-    return found
+            samples[f"{name}{{{label_text}}}" if label_text else name] = value
+    return samples
 
 
 def total(samples: Mapping[str, float], name: str) -> float | None:
-    """The sum over all labels, as of several engines behind one server; None where there is no such sample.
+    """The sum over all labels (several engines behind one server, say); None where there is no such sample.
 
     >>> total({'a{x="1"}': 1.0, 'a{x="2"}': 2.0, "ab": 5.0}, "a"), total({}, "a")
     (3.0, None)
     """
-    found = [value for key, value in samples.items() if key.partition("{")[0] == name]
-    return sum(found) if found else None
+    values = [value for key, value in samples.items() if key.partition("{")[0] == name]
+    return sum(values) if values else None
 
 
 def scrape(client: ServerClient, path: str = "/metrics") -> dict[str, float]:
-    """What the server exports; nothing where it does not. Raises ServerError when it does not answer at all."""
+    """The samples that the server exports; none for an error status. Raises ServerError when nothing answers at all."""
     answer = client.get(path)
     return parse(answer.body.decode("utf-8", "replace")) if answer.status == 200 else {}
 
@@ -66,35 +66,37 @@ def labels(key: str) -> dict[str, str]:
     >>> labels('a{model="x\\"y",le="0.5"}')
     {'model': 'x"y', 'le': '0.5'}
     """
-    found = _LABEL.findall(key.partition("{")[2])
-    return {name: _ESCAPED.sub(lambda m: "\n" if m[1] == "n" else m[1], value) for name, value in found}
+    pairs = _LABEL.findall(key.partition("{")[2])
+    return {name: _ESCAPED.sub(lambda m: "\n" if m[1] == "n" else m[1], value) for name, value in pairs}
 
 
-def began_at(samples: Mapping[str, float]) -> float | None:
-    """When the server began to count, in seconds since 1970; None where it does not tell."""
+def start_time(samples: Mapping[str, float]) -> float | None:
+    """When the server began to count, in seconds since 1970; None where it does not report it."""
     return samples.get("process_start_time_seconds")
 
 
 def growth(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """By how much each counter has grown between two readings, unless the server began anew in between.
+    """By how much each counter has grown between two readings of a server that was not reset in between.
 
     >>> growth({"a_total": 2.0, "a_created": 1.0}, {"a_total": 5.0, "b_total": 1.0, "a_created": 1.0, "gauge": 7.0})
     {'a_total': 3.0, 'b_total': 1.0}
     """
-    grows = (key for key in after if key.partition("{")[0].endswith(_GROWING))
-    return {key: after[key] - before.get(key, 0.0) for key in grows}
+    counters = (key for key in after if key.partition("{")[0].endswith(_GROWING))
+    return {key: after[key] - before.get(key, 0.0) for key in counters}
 
 
 def of_model(model: str | None, *readings: Mapping[str, float]) -> list[dict[str, float]]:
-    """The readings without the samples of other models, where the labels of one of them name this one."""
-    named = {key: _model_of(key) for reading in readings for key in reading}
-    others = {name for name in named.values() if name not in (None, model)} if model in named.values() else set()
-    return [{key: value for key, value in reading.items() if named[key] not in others} for reading in readings]
+    """The readings without samples that are labelled with other models, where any is labelled with `model`."""
+    model_of = {key: _model_label(key) for reading in readings for key in reading}
+    excluded = (
+        {name for name in model_of.values() if name not in (None, model)} if model in model_of.values() else set()
+    )
+    return [{key: value for key, value in reading.items() if model_of[key] not in excluded} for reading in readings]
 
 
-def _model_of(key: str) -> str | None:
-    found = labels(key)
-    return found.get("model_name", found.get("model"))
+def _model_label(key: str) -> str | None:
+    label_values = labels(key)
+    return label_values.get("model_name", label_values.get("model"))
 
 
 @dataclass(frozen=True)
@@ -111,14 +113,14 @@ class Histogram:
         return self.sum / self.count
 
     def percentile_bounds(self, percent: int) -> tuple[float, float | None] | None:
-        """The bounds of the bucket that holds the percentile: the smallest observation that as many do not exceed.
+        """Lower and upper bound of the bucket that holds a percentile, the smallest value that so many do not exceed.
 
-        No upper one above the last finite bound; None where that is the only one, or the buckets do not hold all
-        observations.
+        The upper one is None above the last finite bound. None where there is no finite bound, or the buckets hold
+        fewer observations than `count`.
         """
         rank, lower = math.ceil(self.count * percent / 100), 0.0
-        for bound, upto in self.buckets:
-            if upto >= rank:
+        for bound, cumulative in self.buckets:
+            if cumulative >= rank:
                 if math.isinf(bound):
                     return (lower, None) if lower > 0 else None
                 return lower, bound
@@ -127,7 +129,7 @@ class Histogram:
 
 
 def histogram(grown: Mapping[str, float], name: str) -> Histogram | None:
-    """Summed over all labels; None where nothing was observed."""
+    """The histogram `name`, summed over all labels, from `growth`; None where nothing was observed."""
     count, observed = total(grown, f"{name}_count"), total(grown, f"{name}_sum")
     if not count or observed is None:
         return None

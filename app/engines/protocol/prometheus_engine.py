@@ -1,4 +1,4 @@
-"""From two readings of a server's Prometheus metrics to what it counted in between; one table per engine says where."""
+"""Health, load and metrics of a server that exports Prometheus metrics; one table of names per engine."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,18 +6,20 @@ from typing import ClassVar
 
 from app.core.i18n import N_
 from app.core.server_metrics import ServerMetric, Statistic, bucket_of
-from app.engines.base import LOADS, Counters
+from app.engines.base import LOAD_GAUGES, Counters, Health
 from app.engines.http import ServerClient
 from app.engines.openai import OpenAI
 from app.engines.protocol import prometheus
+from app.engines.protocol.answers import busy_health
 
 Names = tuple[str, ...]
-"""What versions of an engine call the same thing; the first one that is there counts."""
+"""The names of one metric in different versions of an engine; the first that is exported counts."""
+_REQUEST_GAUGES = ("requests_running", "requests_waiting")
 
 
 @dataclass(frozen=True)
 class MetricNames:
-    """Where an engine exports what; by the name that it has here."""
+    """The names under which an engine exports each metric; the keys of mappings are Roofmark's own."""
 
     path: str = "/metrics"
     requests: Names = ()
@@ -28,29 +30,29 @@ class MetricNames:
     holds_cached: bool = True
     """Whether `prompt_tokens` counts cached ones too."""
     seconds: Mapping[str, Names] = field(default_factory=dict)
-    """Histograms."""
+    """Histograms of seconds, shown in milliseconds."""
     totals: Mapping[str, Names] = field(default_factory=dict)
     shares: Mapping[str, tuple[Names, Names]] = field(default_factory=dict)
-    """A counter over another one."""
+    """Each a counter divided by another one."""
     prefill_seconds: Names = ()
-    """In which the fresh prompt tokens were processed."""
+    """A counter of the seconds in which fresh prompt tokens were processed."""
     decode_seconds: Names = ()
-    """In which all output tokens but the first one of each request were made."""
+    """A counter of the seconds in which all output tokens but the first of each request were generated."""
     gauges: Mapping[str, tuple[str, Names]] = field(default_factory=dict)
-    """Unit and names of what the server itself keeps a mean of; as it stood at the second reading."""
+    """Unit and names of a mean that the server computes itself; read after the run."""
     loads: Mapping[str, Names] = field(default_factory=dict)
-    """Gauges of the moment, by the names of `LOADS`."""
+    """Gauges of the moment, by the keys of `LOAD_GAUGES`."""
 
     @property
     def counters(self) -> Iterator[str]:
-        """Whatever of it never falls."""
-        counted = (self.requests, self.prompt_tokens, self.cached_tokens, self.output_tokens, *self.totals.values())
-        yield from (name for names in (*counted, self.prefill_seconds, self.decode_seconds) for name in names)
+        """The exported names that only grow, so that a smaller value means a restart."""
+        counts = (self.requests, self.prompt_tokens, self.cached_tokens, self.output_tokens, *self.totals.values())
+        yield from (name for names in (*counts, self.prefill_seconds, self.decode_seconds) for name in names)
         yield from (name for parts in self.shares.values() for names in parts for name in names)
         yield from (f"{name}_count" for names in self.seconds.values() for name in names)
 
 
-def difference(name: str) -> str:
+def by_difference(name: str) -> str:
     return N_("{name}, difference of two readings", name=name)
 
 
@@ -59,119 +61,142 @@ def after_the_run(name: str) -> str:
 
 
 class PrometheusEngine(OpenAI):
-    """A server that exports Prometheus metrics."""
+    """A server that exports Prometheus metrics, whose names are its `metric_names`."""
 
-    exported: ClassVar[MetricNames]
+    metric_names: ClassVar[MetricNames]
+
+    def health(self, client: ServerClient) -> Health:
+        """Busy while its gauges of running and waiting requests say so."""
+        health = super().health(client)
+        gauges = [self.metric_names.loads[key] for key in _REQUEST_GAUGES if key in self.metric_names.loads]
+        if not health.ready or not gauges:
+            return health
+        samples = prometheus.scrape(client, self.metric_names.path)
+        return busy_health([_total(samples, names) for names in gauges])
 
     def counters(self, client: ServerClient) -> Counters | None:
-        exported, raw = self.exported, prometheus.scrape(client, self._state_path(client, self.exported.path))
-        prompt, cached = _total(raw, exported.prompt_tokens), _total(raw, exported.cached_tokens)
-        fresh = prompt if prompt is None or not exported.holds_cached else prompt - (cached or 0)
-        output, requests = _total(raw, exported.output_tokens), _total(raw, exported.requests)
+        metrics = self.metric_names
+        samples = prometheus.scrape(client, self._state_path(client, metrics.path))
+        fresh, output = _fresh_tokens(metrics, samples), _total(samples, metrics.output_tokens)
+        requests = _total(samples, metrics.requests)
         if fresh is None and output is None and requests is None:
             return None
-        counters = set(exported.counters)
-        totals = {key: value for key, value in raw.items() if key.partition("{")[0] in counters}
-        return Counters(fresh, cached, output, requests, prometheus.began_at(raw), totals, raw)
+        counters = set(metrics.counters)
+        return Counters(
+            prompt_tokens=fresh,
+            cached_prompt_tokens=_total(samples, metrics.cached_tokens),
+            output_tokens=output,
+            requests=requests,
+            since=prometheus.start_time(samples),
+            totals={key: value for key, value in samples.items() if key.partition("{")[0] in counters},
+            raw=samples,
+        )
 
-    def _state_path(self, client: ServerClient, path: str) -> str:  # noqa: ARG002  # one state for all, in most engines
-        """Where the state of the client's model is told."""
+    def _state_path(self, client: ServerClient, path: str) -> str:
+        """The path that reports the state of the client's model, for an engine that has one per model."""
         return path
 
-    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[ServerMetric]:
-        """By difference; engines that count tokens but no requests are taken to have had `requests`."""
-        exported = self.exported
-        began, ended = prometheus.of_model(model, before.raw, after.raw)
-        grown = prometheus.growth(began, ended)
+    def server_metrics(
+        self, before: Counters, after: Counters, model: str | None, requests: int
+    ) -> Sequence[ServerMetric]:
+        """Engines that count tokens but no requests are taken to have had `requests`."""
+        metrics = self.metric_names
+        first, last = prometheus.of_model(model, before.raw, after.raw)
+        growth = prometheus.growth(first, last)
         return [
-            *_totals(exported, grown),
-            *(each for name, names in exported.seconds.items() for each in _distribution(name, names, grown)),
-            *_rates(exported, grown, requests),
-            *_shares(exported, grown),
-            *_gauges(exported, ended),
+            *_totals(metrics, growth),
+            *(metric for name, names in metrics.seconds.items() for metric in _distribution(name, names, growth)),
+            *_rates(metrics, growth, requests),
+            *_shares(metrics, growth),
+            *_gauges(metrics, last),
         ]
 
     def load(self, client: ServerClient) -> Mapping[str, float]:
-        if not self.exported.loads:
+        if not self.metric_names.loads:
             return {}
-        raw = prometheus.scrape(client, self.exported.path)
-        found = {name: _gauge(raw, names, LOADS[name]) for name, names in self.exported.loads.items()}
-        return {name: each[1] for name, each in found.items() if each is not None}
+        samples = prometheus.scrape(client, self.metric_names.path)
+        gauges = {name: _gauge(samples, names, LOAD_GAUGES[name]) for name, names in self.metric_names.loads.items()}
+        return {name: gauge[1] for name, gauge in gauges.items() if gauge is not None}
 
 
-def _totals(exported: MetricNames, grown: Mapping[str, float]) -> Iterator[ServerMetric]:
+def _totals(metrics: MetricNames, growth: Mapping[str, float]) -> Iterator[ServerMetric]:
     units = {
-        "requests": ("", exported.requests),
-        "prompt_tokens" if exported.holds_cached else "fresh_prompt_tokens": ("tokens", exported.prompt_tokens),
-        "cached_tokens": ("tokens", exported.cached_tokens),
-        "output_tokens": ("tokens", exported.output_tokens),
-        **{name: ("", names) for name, names in exported.totals.items()},
+        "requests": ("", metrics.requests),
+        "prompt_tokens" if metrics.holds_cached else "fresh_prompt_tokens": ("tokens", metrics.prompt_tokens),
+        "cached_tokens": ("tokens", metrics.cached_tokens),
+        "output_tokens": ("tokens", metrics.output_tokens),
+        **{name: ("", names) for name, names in metrics.totals.items()},
     }
     for name, (unit, names) in units.items():
-        if (found := _named(grown, names)) is not None:
-            key, value = found
-            yield ServerMetric(name, "total", unit, value, difference(key))
+        if (sample := _first(growth, names)) is not None:
+            yield ServerMetric(name, "total", unit, sample[1], by_difference(sample[0]))
 
 
-def _distribution(name: str, names: Names, grown: Mapping[str, float]) -> Iterator[ServerMetric]:
+def _distribution(name: str, names: Names, growth: Mapping[str, float]) -> Iterator[ServerMetric]:
+    """Mean and percentiles of the first of the histograms that observed anything."""
     for key in names:
-        if (found := prometheus.histogram(grown, key)) is None:
+        if (histogram := prometheus.histogram(growth, key)) is None:
             continue
+        mean_ms = histogram.mean * 1000
         yield ServerMetric(
-            name, "mean", "ms", found.mean * 1000, N_("{key}, sum over count, difference of two readings", key=key)
+            name, "mean", "ms", mean_ms, N_("{key}, sum over count, difference of two readings", key=key)
         )
         percentiles: tuple[tuple[Statistic, int], ...] = (("p50", 50), ("p99", 99))
         for statistic, percent in percentiles:
-            if (bounds := found.percentile_bounds(percent)) is not None:
+            if (bounds := histogram.percentile_bounds(percent)) is not None:
                 low_ms, high_ms = bounds[0] * 1000, None if bounds[1] is None else bounds[1] * 1000
                 yield ServerMetric(name, statistic, "ms", None, bucket_of(key), low_ms, high_ms)
         return
 
 
-def _rates(exported: MetricNames, grown: Mapping[str, float], requests: int) -> Iterator[ServerMetric]:
-    prompt, cached = _total(grown, exported.prompt_tokens), _total(grown, exported.cached_tokens)
-    output, requests_counted = _total(grown, exported.output_tokens), _total(grown, exported.requests)
-    fresh = prompt if prompt is None or not exported.holds_cached else prompt - (cached or 0)
-    steps = None if output is None else output - (requests if requests_counted is None else requests_counted)
+def _rates(metrics: MetricNames, growth: Mapping[str, float], requests: int) -> Iterator[ServerMetric]:
+    output, counted_requests = _total(growth, metrics.output_tokens), _total(growth, metrics.requests)
+    steps = None if output is None else output - (requests if counted_requests is None else counted_requests)
     for name, tokens, names, what in (
-        ("prefill_tokens_per_s", fresh, exported.prefill_seconds, N_("fresh prompt tokens")),
-        ("decode_tokens_per_s", steps, exported.decode_seconds, N_("output tokens but the first of each request")),
+        ("prefill_tokens_per_s", _fresh_tokens(metrics, growth), metrics.prefill_seconds, N_("fresh prompt tokens")),
+        ("decode_tokens_per_s", steps, metrics.decode_seconds, N_("output tokens but the first of each request")),
     ):
-        found = _named(grown, names)
-        if found is not None and tokens is not None and tokens > 0 and found[1] > 0:
-            yield ServerMetric(name, "mean", "tok/s", tokens / found[1], _over(what, found[0]))
+        seconds = _first(growth, names)
+        if seconds is not None and tokens is not None and tokens > 0 and seconds[1] > 0:
+            yield ServerMetric(name, "mean", "tok/s", tokens / seconds[1], _over(what, seconds[0]))
 
 
-def _shares(exported: MetricNames, grown: Mapping[str, float]) -> Iterator[ServerMetric]:
-    for name, (parts, wholes) in exported.shares.items():
-        part, whole = _named(grown, parts), _named(grown, wholes)
+def _shares(metrics: MetricNames, growth: Mapping[str, float]) -> Iterator[ServerMetric]:
+    for name, (parts, wholes) in metrics.shares.items():
+        part, whole = _first(growth, parts), _first(growth, wholes)
         if part is not None and whole is not None and whole[1] > 0:
             yield ServerMetric(name, "mean", "share", part[1] / whole[1], _over(part[0], whole[0]))
 
 
-def _gauges(exported: MetricNames, raw: Mapping[str, float]) -> Iterator[ServerMetric]:
-    for name, (unit, names) in exported.gauges.items():
-        if (found := _gauge(raw, names, unit)) is not None:
-            yield ServerMetric(name, "now", unit, found[1], after_the_run(found[0]))
+def _gauges(metrics: MetricNames, samples: Mapping[str, float]) -> Iterator[ServerMetric]:
+    for name, (unit, names) in metrics.gauges.items():
+        if (gauge := _gauge(samples, names, unit)) is not None:
+            yield ServerMetric(name, "now", unit, gauge[1], after_the_run(gauge[0]))
 
 
 def _over(part: str, whole: str) -> str:
     return N_("{part} over {whole}, difference of two readings", part=part, whole=whole)
 
 
-def _named(samples: Mapping[str, float], names: Names) -> tuple[str, float] | None:
-    """The first of the names that has samples, and their sum."""
+def _first(samples: Mapping[str, float], names: Names) -> tuple[str, float] | None:
+    """The first of the names that has samples, with their sum."""
     return next(((name, value) for name in names if (value := prometheus.total(samples, name)) is not None), None)
 
 
 def _gauge(samples: Mapping[str, float], names: Names, unit: str) -> tuple[str, float] | None:
-    """As `_named`, but shares of several engines behind one server are no larger than a whole: their mean."""
-    found = _named(samples, names)
-    if found is None or unit != "share":
-        return found
-    return found[0], found[1] / sum(key.partition("{")[0] == found[0] for key in samples)
+    """As `_first`, but shares of several engines behind one server are averaged."""
+    gauge = _first(samples, names)
+    if gauge is None or unit != "share":
+        return gauge
+    return gauge[0], gauge[1] / sum(key.partition("{")[0] == gauge[0] for key in samples)
 
 
 def _total(samples: Mapping[str, float], names: Names) -> float | None:
-    found = _named(samples, names)
-    return None if found is None else found[1]
+    sample = _first(samples, names)
+    return None if sample is None else sample[1]
+
+
+def _fresh_tokens(metrics: MetricNames, samples: Mapping[str, float]) -> float | None:
+    """Prompt tokens without cached ones."""
+    prompt, cached = _total(samples, metrics.prompt_tokens), _total(samples, metrics.cached_tokens)
+    return prompt if prompt is None or not metrics.holds_cached else prompt - (cached or 0)

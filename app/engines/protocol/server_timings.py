@@ -1,4 +1,4 @@
-"""What an answer states about itself: counts, and the server's own durations."""
+"""What an answer reports about itself: token counts, and the server's own durations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,26 +6,26 @@ from typing import Any
 
 from app.core.samples import CacheDefeat, CountSource, ServerFigures
 from app.engines.http.text import ServerText
-from app.engines.protocol.openai_chunk import count, is_plain, mapping, milliseconds, number
+from app.engines.protocol.answers import count, is_plain, mapping, milliseconds
 
-_SPARE_SHARE = 0.05
-_SPARE_EVENTS = 4
+_EXTRA_EVENTS_SHARE = 0.05
+_EXTRA_EVENTS = 4
 """So many more events than tokens are no contradiction: a server may cut the name of a tool into several."""
-_SHARE_DIFFERENCE = 0.15
-"""How far a share of the tokens may be from that of the text."""
+_MAX_SHARE_DIFFERENCE = 0.15
+"""How far reasoning's share of the tokens may be from its share of the text."""
 
 
 @dataclass(frozen=True)
-class Stated:
-    """The objects that came beside the text, under the names the server gave them; of each name the last one counts."""
+class ReportedUsage:
+    """The objects that came beside the text of one answer, by the server's names; of each name the last one."""
 
     objects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     cache_defeat: CacheDefeat = CacheDefeat.NONE
     text: ServerText = field(default_factory=ServerText)
     token_events: int = 0
-    """How many were seen; each holds a token or more."""
+    """Events with token text; each holds a token or more."""
     reasoning_share: float = 0.0
-    """Of the text that was seen."""
+    """Reasoning's share of 1 of the visible text."""
 
     @property
     def usage(self) -> Mapping[str, Any]:
@@ -37,66 +37,73 @@ class Stated:
 
     @property
     def prompt_tokens(self) -> int | None:
-        """All of them; a prompt of none does not exist."""
+        """All prompt tokens, cached ones included; None where they are not reported, or reported as zero."""
         fresh, cached = count(self.timings.get("prompt_n")), count(self.timings.get("cache_n"))
         return count(self.usage.get("prompt_tokens")) or (None if fresh is None else fresh + (cached or 0)) or None
 
     @property
     def cached_tokens(self) -> int | None:
-        """None where the server does not say, or says more than the prompt has."""
-        stated = (
+        """Cached prompt tokens; None where they are not reported, or are more than the prompt has."""
+        reported = (
             count(mapping(self.usage.get("prompt_tokens_details")).get("cached_tokens")),
             count(self.usage.get("cached_tokens")),
             count(self.timings.get("cache_n")),
         )
-        cached = next((value for value in stated if value is not None), None)
+        cached = next((value for value in reported if value is not None), None)
         total = self.prompt_tokens
         return None if cached is not None and total is not None and cached > total else cached
 
     @property
     def fresh_prompt_tokens(self) -> int | None:
-        """Those that a duration without cached tokens belongs to; None where the cache may have given some unseen."""
+        """Prompt tokens that were processed; None where the cache may have supplied some without a report."""
         if self.prompt_tokens is None or (self.cached_tokens is None and self.cache_defeat is CacheDefeat.NONE):
             return None
         return self.prompt_tokens - (self.cached_tokens or 0) or None
 
     @property
     def total_tokens(self) -> int | None:
+        """Prompt and output together."""
         return count(self.usage.get("total_tokens")) or None
 
     @property
     def output_tokens(self) -> int | None:
-        """Reasoning included, even where the server counts it beside its completion tokens."""
-        counted = count(self.usage.get("completion_tokens"))
+        """Output tokens by usage, reasoning included even where the server counts it separately."""
+        completion = count(self.usage.get("completion_tokens"))
         beyond_prompt = self._beyond_prompt
-        if not counted:  # a count of none beside token text was never made
-            return None if beyond_prompt is None or self._holds_more_than(beyond_prompt) else beyond_prompt
+        if not completion:  # zero with visible token text is no count
+            return None if beyond_prompt is None or self._has_more_events_than(beyond_prompt) else beyond_prompt
         reasoning = self._reasoning or 0
-        if beyond_prompt is not None and beyond_prompt > counted and beyond_prompt - counted != self.cached_tokens:
-            return counted if self._is_total_wrong(counted, beyond_prompt) else beyond_prompt
-        has_answer_beside = reasoning == counted and self.token_events > 0 and self.reasoning_share < 1
-        is_beside = reasoning > counted or has_answer_beside or (reasoning > 0 and self._holds_more_than(counted))
-        return counted + reasoning if is_beside else counted
+        if (
+            beyond_prompt is not None
+            and beyond_prompt > completion
+            and beyond_prompt - completion != self.cached_tokens
+        ):
+            return completion if self._is_total_wrong(completion, beyond_prompt) else beyond_prompt
+        has_other_text = reasoning == completion and self.token_events > 0 and self.reasoning_share < 1
+        is_separate = (
+            reasoning > completion or has_other_text or (reasoning > 0 and self._has_more_events_than(completion))
+        )
+        return completion + reasoning if is_separate else completion
 
     @property
     def reasoning_tokens(self) -> int | None:
-        """Of the output tokens; where only the total tells of them, what is beyond the completion tokens."""
-        total = self.output_tokens
-        if total is None:
+        """Output tokens that are reasoning; where not reported, what output has beyond completion tokens."""
+        output = self.output_tokens
+        if output is None:
             return None
-        stated = self._reasoning or total - (count(self.usage.get("completion_tokens")) or total)
-        return stated if 0 < stated <= total else None
+        reasoning = self._reasoning or output - (count(self.usage.get("completion_tokens")) or output)
+        return reasoning if 0 < reasoning <= output else None
 
     @property
     def output(self) -> tuple[int | None, CountSource | None]:
-        """The output tokens, from whatever tells them best."""
-        for stated, counted, source in (
+        """The output tokens and their source, by the best source there is; None, None where there is none."""
+        for reported, tokens, source in (
             (self.usage.get("completion_tokens"), self.output_tokens, CountSource.USAGE),
             (self.timings.get("predicted_n"), count(self.timings.get("predicted_n")), CountSource.TIMINGS),
         ):
-            if counted:
-                return counted, source
-            if count(stated) == 0 and not self.token_events:
+            if tokens:
+                return tokens, source
+            if count(reported) == 0 and not self.token_events:
                 return 0, source
         return (self.token_events, CountSource.EVENTS) if self.token_events else (None, None)
 
@@ -108,30 +115,33 @@ class Stated:
 
     @property
     def _beyond_prompt(self) -> int | None:
-        """What the total has beside the prompt."""
+        """What the total has beyond the prompt; None where that is not positive or not reported."""
         total, prompt = self.total_tokens, count(self.usage.get("prompt_tokens"))
         return total - prompt if total and prompt and total > prompt else None
 
-    def _holds_more_than(self, tokens: int) -> bool:
-        """Whether more events came than an answer of so many tokens can have."""
-        return self.token_events > (1 + _SPARE_SHARE) * tokens + _SPARE_EVENTS
+    def _has_more_events_than(self, tokens: int) -> bool:
+        """Whether more token events came than an answer of so many tokens can have."""
+        return self.token_events > (1 + _EXTRA_EVENTS_SHARE) * tokens + _EXTRA_EVENTS
 
-    def _is_total_wrong(self, counted: int, beyond_prompt: int) -> bool:
-        """Whether reasoning was seen, but is no such part of the text as the total has beyond completion tokens."""
-        beyond = beyond_prompt - counted
-        if not self.reasoning_share or self._reasoning == beyond or self._holds_more_than(counted):
+    def _is_total_wrong(self, completion: int, beyond_prompt: int) -> bool:
+        """Whether visible reasoning is too small or too large to be what the total has beyond completion tokens."""
+        excess = beyond_prompt - completion
+        if not self.reasoning_share or self._reasoning == excess or self._has_more_events_than(completion):
             return False
-        return abs(self.reasoning_share - beyond / beyond_prompt) > _SHARE_DIFFERENCE
+        return abs(self.reasoning_share - excess / beyond_prompt) > _MAX_SHARE_DIFFERENCE
 
     def raw(self, name: str) -> dict[str, Any]:
-        """The plain values of an object as it was sent, for the record."""
-        kept = {key: value for key, value in self.objects.get(name, {}).items() if is_plain(value)}
-        return dict(self.text.clean(kept))
+        """The plain values of the object `name` as it was sent, for `ServerFigures.raw`."""
+        values = {key: value for key, value in self.objects.get(name, {}).items() if is_plain(value)}
+        return dict(self.text.clean(values))
 
 
-def of_timings(stated: Stated) -> ServerFigures | None:
-    """llama.cpp's `timings`: `prompt_n` without cached tokens, `predicted_ms` from the first to the last token."""
-    timings = stated.timings
+def llamacpp_timings(usage: ReportedUsage) -> ServerFigures | None:
+    """The figures in llama.cpp's `timings`, which several servers send; None where there are none.
+
+    `prompt_n` is without cached tokens, `predicted_ms` goes from the first to the last token.
+    """
+    timings = usage.timings
     if not timings:
         return None
     return ServerFigures(
@@ -141,11 +151,5 @@ def of_timings(stated: Stated) -> ServerFigures | None:
         decode_ms=milliseconds(timings.get("predicted_ms")),
         draft_tokens=count(timings.get("draft_n")),
         draft_accepted_tokens=count(timings.get("draft_n_accepted")),
-        raw=stated.raw("timings"),
+        raw=usage.raw("timings"),
     )
-
-
-def ms_of(value: Any, *, per_second: float = 1.0) -> float | None:
-    """A duration in milliseconds; `per_second` is how many of the server's units a second has."""
-    found = number(value)
-    return None if found is None else milliseconds(found / per_second * 1000)

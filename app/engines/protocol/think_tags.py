@@ -1,18 +1,18 @@
-"""Thinking among the answer's own text: between markers, where a server has no parser for its model's reasoning."""
+"""Thinking within the answer's text: between markers, where a server has no parser for its model's reasoning."""
 
 import re
 from typing import NamedTuple
 
 
 class _Markers(NamedTuple):
-    """How a family of models sets its thinking apart."""
+    """The markers around the thinking of a family of models, as regular expressions."""
 
     opens: str
     """At the beginning of the text."""
     closes: str
-    """What the answer follows; `NAME` stands for the opening marker's group."""
+    """The marker before the answer; `NAME` stands for the opening marker's group."""
     closes_alone: str = ""
-    """The closing marker where the chat template has opened the thinking, in the prompt; empty: none does."""
+    """The closing marker where the chat template opens the thinking in the prompt; empty: no template does."""
 
 
 _WORD = r"(?i:think|thinking|thoughts?|reason|reasoning|scratch_?pad|monologue)"
@@ -48,11 +48,11 @@ MARKERS = (
     # Granite 3.2
     _Markers(r"Here(?:'s| is) my thought process:", r"Here(?:'s| is) my response:"),
 )
-"""All that is looked for."""
+"""All markers that are recognised."""
 
 _OPENS = [(re.compile(r"\s*" + markers.opens), markers.closes) for markers in MARKERS]
 _NEVER = r"(?!)"
-# of words in brackets an answer may write by itself, of special tokens none does
+# an answer may contain words in brackets, but no special tokens
 _CLOSES_ALONE = [
     (re.compile(markers.closes_alone), re.compile(markers.opens if "NAME" in markers.closes else _NEVER))
     for markers in MARKERS
@@ -69,9 +69,9 @@ _ANSWER_CLOSES = re.compile(
 
 
 def answer_span(text: str) -> tuple[int, int]:
-    """Where the answer begins and ends, between the markers: all of the text where nothing was thought.
+    """Start and end of the answer within a text, without thinking and markers; the whole text where there are none.
 
-    While the thinking lasts, the answer is empty and at the end.
+    Where the thinking never ends, the answer is empty, at the end of the text.
 
     >>> answer_span("<think> hm </think> Hi"), answer_span("hm </think> Hi"), answer_span("Hi")
     ((20, 22), (12, 14), (0, 2))
@@ -79,8 +79,8 @@ def answer_span(text: str) -> tuple[int, int]:
     ((10, 10), (0, 37))
     """
     start = 0
-    while (closed := _thought(text, start)) is not None:
-        start = closed
+    while (end := _thinking_end(text, start)) is not None:
+        start = end
     if start == 0:
         for closes, opens in _CLOSES_ALONE:
             match = next((match for match in closes.finditer(text) if not _is_mention(text, match)), None)
@@ -89,46 +89,46 @@ def answer_span(text: str) -> tuple[int, int]:
                 break
     if start == 0:
         return 0, len(text)
-    opened = _ANSWER_OPENS.match(text, start)
-    start = opened.end() if opened else start
-    ended = _ANSWER_CLOSES.search(text, start)
-    return start, ended.start() if ended else len(text)
+    opening = _ANSWER_OPENS.match(text, start)
+    start = opening.end() if opening else start
+    closing = _ANSWER_CLOSES.search(text, start)
+    return start, closing.start() if closing else len(text)
 
 
-def _thought(text: str, start: int) -> int | None:
+def _thinking_end(text: str, start: int) -> int | None:
     """Where the thinking ends that begins at `start`; None where there is none."""
     for opens, closes in _OPENS:
-        if (opened := opens.match(text, start)) is not None:
-            return _end_of_thought(text, opened, closes)
+        if (opening := opens.match(text, start)) is not None:
+            return _closing_end(text, opening, closes)
     return None
 
 
-def _end_of_thought(text: str, opened: re.Match[str], closes: str) -> int:
-    """Behind the marker that closes the first one, since thoughts may hold others."""
-    name = re.escape(opened[1]) if opened.re.groups else ""
-    closing = list(re.compile(closes.replace("NAME", name)).finditer(text, opened.end()))
-    if not closing:
+def _closing_end(text: str, opening: re.Match[str], closes: str) -> int:
+    """The end of the marker that closes `opening`, past pairs that are nested in the thinking."""
+    name = re.escape(opening[1]) if opening.re.groups else ""
+    closings = list(re.compile(closes.replace("NAME", name)).finditer(text, opening.end()))
+    if not closings:
         return len(text)
-    nested = re.compile(re.escape(opened[0].lstrip()) if name else _NEVER).finditer(text, opened.end())
-    openings = [match.start() for match in nested if not _is_mention(text, match)]
-    real = [match for match in closing if not _is_mention(text, match)] or closing[-1:]
-    for closed, match in enumerate(real):
-        if sum(opening < match.start() for opening in openings) <= closed:
+    nested = re.compile(re.escape(opening[0].lstrip()) if name else _NEVER).finditer(text, opening.end())
+    nested_starts = [match.start() for match in nested if not _is_mention(text, match)]
+    closings = [match for match in closings if not _is_mention(text, match)] or closings[-1:]
+    for closed, match in enumerate(closings):
+        if sum(start < match.start() for start in nested_starts) <= closed:
             return match.end()
-    return real[-1].end()
+    return closings[-1].end()
 
 
 _CODE = "`"
 _FENCE = "```"
 _PAIRS = frozenset({"``", '""', "''", "“”", "‘’", "«»", "**", "()", "[]", "||"})
-_AMID_PROSE = re.compile(r"[,.;:!?)]| [a-z]")
+_PROSE = re.compile(r"[,.;:!?)]| [a-z]")
 
 
 def _is_mention(text: str, marker: re.Match[str]) -> bool:
-    """Whether a text about markers, or code, names it: a model that uses it begins something new behind it."""
+    """Whether the text only mentions a marker, in prose about markers or in code: a real one begins something new."""
     start, end = marker.span()
     before, behind = text[start - 1 : start], text[end : end + 1]
-    if before + behind in _PAIRS or (before in ("", " ") and _AMID_PROSE.match(text, end)):
+    if before + behind in _PAIRS or (before in ("", " ") and _PROSE.match(text, end)):
         return True
     if text.count(_FENCE, 0, start) % 2 and _FENCE in text[end:]:
         return True

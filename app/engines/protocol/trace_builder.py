@@ -1,6 +1,6 @@
-"""A streamed answer as a `Trace`: a pure function of a recording.
+"""From the recording of a streamed answer to its `Trace`, by a pure function.
 
-All of it is written for OpenAI's chunks. What an engine words differently, its `Dialect` translates at the door.
+All of it reads OpenAI's chunks; the `Dialect` of an engine whose chunks differ translates them first.
 """
 
 import hashlib
@@ -13,8 +13,9 @@ from app.core.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigure
 from app.engines.http.problems import HTML_PAGE
 from app.engines.http.text import ServerText, is_html, parse_json
 from app.engines.protocol import openai_chunk
-from app.engines.protocol.openai_chunk import count, first_choice, mapping
-from app.engines.protocol.server_timings import Stated, of_timings
+from app.engines.protocol.answers import count, mapping
+from app.engines.protocol.openai_chunk import first_choice
+from app.engines.protocol.server_timings import ReportedUsage, llamacpp_timings
 from app.engines.protocol.sse import DONE, End, Frame, Recording, frames
 from app.engines.protocol.think_tags import answer_span
 
@@ -25,58 +26,58 @@ _JSON_LINES = ("ndjson", "jsonl", "json-seq")
 
 @dataclass(frozen=True)
 class Dialect:
-    """What an engine's answer words in its own way. As it stands: OpenAI's, with llama.cpp's `timings`."""
+    """How to read an engine's own stream; the defaults read OpenAI's, with llama.cpp's `timings`."""
 
     chunk: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda value: value
     """One JSON object of the stream as OpenAI would have sent it; errors stay as they are."""
-    figures: Callable[[Stated], ServerFigures | None] = of_timings
-    """The server's own durations, from the objects that came in its chunks."""
+    figures: Callable[[ReportedUsage], ServerFigures | None] = llamacpp_timings
+    """The server's own counts and durations, from the objects in its chunks; None where it reports none."""
 
 
-OPENAI = Dialect()
+OPENAI_DIALECT = Dialect()
 
 
-def is_token(frame: Frame, dialect: Dialect = OPENAI) -> bool:
-    """Whether this event carries token text."""
+def is_token(frame: Frame, dialect: Dialect = OPENAI_DIALECT) -> bool:
+    """Whether an event carries token text."""
     value = _parsed(frame.data)
     return isinstance(value, dict) and openai_chunk.has_token(dialect.chunk(value))
 
 
-def is_alive(frame: Frame, dialect: Dialect = OPENAI) -> bool:
-    """Whether this event shows that the server works on the answer: anything else only keeps a connection open."""
+def is_alive(frame: Frame, dialect: Dialect = OPENAI_DIALECT) -> bool:
+    """Whether an event shows that the server works on the answer; any other only keeps the connection open."""
     value = _parsed(frame.data)
     return frame.data == DONE or (isinstance(value, dict) and openai_chunk.is_answer(dialect.chunk(value)))
 
 
 def read_trace(
     recording: Recording,
-    learned: Mapping[str, Any],
+    learned_capabilities: Mapping[str, Any],
     cache_defeat: CacheDefeat = CacheDefeat.NONE,
-    dialect: Dialect = OPENAI,
+    dialect: Dialect = OPENAI_DIALECT,
 ) -> Trace:
-    """What a response with a status of success says."""
+    """The trace of a response with a status of success."""
     reader = _Reader(recording.text, dialect)
     body = recording.body
     if (whole := _whole(recording, dialect)) is not None:
-        reader.take_whole(whole)
+        reader.read_whole(whole)
     elif not is_html(recording.content_type, body):
         for frame in frames(recording.rows):
-            reader.take(frame, recording.ms(frame.at_ns))
+            reader.read(frame, recording.ms(frame.at_ns))
             if frame.data == DONE:
                 break
     status, error = _verdict(recording, reader)
     events, answer = reader.events_and_answer()
-    stated = Stated(reader.objects, cache_defeat, recording.text, reader.tokens, _reasoning_share(events))
-    output_tokens, count_source = stated.output
+    usage = ReportedUsage(reader.objects, cache_defeat, recording.text, reader.tokens, _reasoning_share(events))
+    output_tokens, count_source = usage.output
     text = answer.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return Trace(
         status=status,
         events=events,
-        prompt_tokens=stated.prompt_tokens,
-        cached_tokens=stated.cached_tokens,
+        prompt_tokens=usage.prompt_tokens,
+        cached_tokens=usage.cached_tokens,
         output_tokens=output_tokens,
-        total_tokens=stated.total_tokens,
-        reasoning_tokens=stated.reasoning_tokens,
+        total_tokens=usage.total_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
         count_source=count_source,
         finish_reason=recording.text.clean(reader.finish_reason),
         model=recording.text.clean(reader.model),
@@ -85,32 +86,32 @@ def read_trace(
         end_ms=recording.ms(recording.end_ns),
         sent_ns=recording.t0_ns,
         connect_ms=recording.connect_ms,
-        lag_ms=recording.lag_ms,
+        sched_delay_ms=recording.sched_delay_ms,
         not_streamed=reader.not_streamed,
-        server=dialect.figures(stated),
+        server=dialect.figures(usage),
         error=error,
-        learned=dict(learned),
+        learned_capabilities=dict(learned_capabilities),
     )
 
 
 class _Reader:
-    """Takes the events of one answer, in order."""
+    """Collects the events of one answer, in order."""
 
     def __init__(self, text: ServerText, dialect: Dialect) -> None:
         self.text = text
         self.dialect = dialect
         self.events: list[Event] = []
         self.texts: list[tuple[int | None, str]] = []
-        """Of the answer: which of the events brought it, and the text; None for an answer in one piece."""
+        """Pieces of the answer's text, each with the index of its event; None for an answer in one piece."""
         self.objects: dict[str, Mapping[str, Any]] = {}
-        """Beside the text: usage, timings and whatever else a server calls its figures; the last ones."""
+        """What came beside the text, by the server's names: usage, timings and others; of each name the last one."""
         self.finish_reason: str | None = None
         self.model: str | None = None
         self.error: str | None = None
         self.has_answer = False
-        """Something came that is an answer or a part of one."""
+        """An answer, or a part of one, has come."""
         self.has_stray = False
-        """Something else came, which is no error either."""
+        """JSON has come that is neither a part of an answer nor an error."""
         self.has_garbage = False
         self.has_broken_json = False
         self.has_end = False
@@ -126,18 +127,18 @@ class _Reader:
         return self.has_end and self.finish_reason is not None and not self.objects.keys().isdisjoint(_COUNTS)
 
     def events_and_answer(self) -> tuple[tuple[Event, ...], str]:
-        """What was thought aloud before the answer, among its text, is none of it."""
+        """The events and the answer's text, where thinking within that text counts as reasoning."""
         events, text = list(self.events), "".join(text for _, text in self.texts)
         (start, answer_end), end = answer_span(text), 0
-        for place, piece in self.texts:
+        for index, piece in self.texts:
             end += len(piece)
-            if place is not None and events[place].kind is Kind.ANSWER and end <= start:
-                events[place] = events[place]._replace(kind=Kind.REASONING)
+            if index is not None and events[index].kind is Kind.ANSWER and end <= start:
+                events[index] = events[index]._replace(kind=Kind.REASONING)
         return tuple(events), text[start:answer_end]
 
-    def take(self, frame: Frame, at_ms: float) -> None:
+    def read(self, frame: Frame, at_ms: float) -> None:
         if frame.event == b"error":
-            self._take_error(frame.data.decode("utf-8", "replace"), at_ms)
+            self._add_error(frame.data.decode("utf-8", "replace"), at_ms)
         elif not frame.data:
             self.events.append(Event(at_ms, Kind.COMMENT))
         elif frame.data == DONE:
@@ -154,13 +155,13 @@ class _Reader:
             if isinstance(value, dict):
                 value = self.dialect.chunk(value)
             if openai_chunk.is_error(value):
-                self._take_error(value, at_ms)
+                self._add_error(value, at_ms)
             elif "message" in first_choice(mapping(value)) and mapping(value).get("object") == "chat.completion":
-                self.take_whole(value)
+                self.read_whole(value)
             else:
-                self._take_chunk(mapping(value), at_ms)
+                self._add_chunk(mapping(value), at_ms)
 
-    def _take_error(self, value: Any, at_ms: float) -> None:
+    def _add_error(self, value: Any, at_ms: float) -> None:
         self.error = self.error or self._message(value)
         self.events.append(Event(at_ms, Kind.ERROR))
 
@@ -168,20 +169,20 @@ class _Reader:
         fault = openai_chunk.fault_of(mapping(value))
         return self.text.message(value) or self.text.message(fault) or N_("no message was given")
 
-    def take_whole(self, value: Any) -> None:
-        """An answer in one piece: its text and counts hold, but it is no token event."""
+    def read_whole(self, value: Any) -> None:
+        """Reads an answer in one piece: its text and counts are valid, but it is no token event."""
         if openai_chunk.is_error(value):
             self.error = self._message(value)
         elif openai_chunk.is_answer(value):
             self.texts.append((None, openai_chunk.Texts(value).answer))
-            self._take_figures(value)
+            self._read_figures(value)
             self.has_answer = self.not_streamed = self.has_end = True
         else:
             self.has_stray = True
 
-    def _take_chunk(self, chunk: Mapping[str, Any], at_ms: float) -> None:
+    def _add_chunk(self, chunk: Mapping[str, Any], at_ms: float) -> None:
         texts = openai_chunk.Texts(chunk)
-        stated, is_finish = self._take_figures(chunk)
+        output_tokens, is_finish = self._read_figures(chunk)
         kind = texts.kind
         if kind is Kind.EMPTY:
             if is_finish:
@@ -190,47 +191,48 @@ class _Reader:
                 kind = Kind.ROLE
             elif "prompt_progress" in chunk:
                 kind = Kind.PROGRESS
-            elif stated is not None:
+            elif output_tokens is not None:
                 kind = Kind.USAGE
         if is_finish or kind is Kind.USAGE:
             self.has_end = True
         elif kind in TOKEN_KINDS:
-            # what was stated before this token was a running total, not the end
+            # a count before this token was a running total, not the end
             self.has_end = False
         if "delta" in first_choice(chunk) or kind is not Kind.EMPTY:
             self.has_answer = True
         else:
             self.has_stray = True
         self.texts.append((len(self.events), texts.answer))
-        self.events.append(Event(at_ms, kind, texts.size_bytes, stated))
+        self.events.append(Event(at_ms, kind, texts.size_bytes, output_tokens))
 
-    def _take_figures(self, chunk: Mapping[str, Any]) -> tuple[int | None, bool]:
-        """Keeps usage, timings, finish reason and model: the last ones count.
+    def _read_figures(self, chunk: Mapping[str, Any]) -> tuple[int | None, bool]:
+        """Keeps usage, timings, finish reason and model, of each the last one.
 
-        Gives the output tokens stated so far, and whether this is said to be the last of the answer.
+        Returns the output tokens counted so far, None where the chunk has no count, and whether it ends the answer.
         """
-        stated = None
+        output_tokens = None
         self.objects.update({key: v for key, v in chunk.items() if key not in _COUNTS and isinstance(v, dict) and v})
         if timings := openai_chunk.timings_of(chunk):
             self.objects["timings"] = timings
-            stated = count(timings.get("predicted_n"))
+            output_tokens = count(timings.get("predicted_n"))
         if usage := openai_chunk.usage_of(chunk):
             self.objects["usage"] = usage
-            stated = count(usage.get("completion_tokens"))
+            output_tokens = count(usage.get("completion_tokens"))
         if isinstance(model := chunk.get("model"), str) and model:
             self.model = model
         reason = openai_chunk.finish_reason(chunk)
         self.finish_reason = reason or self.finish_reason
-        return stated, reason is not None or chunk.get("done") is True
+        return output_tokens, reason is not None or chunk.get("done") is True
 
 
 def _reasoning_share(events: Sequence[Event]) -> float:
+    """Reasoning's share of 1 of the visible token text, in bytes."""
     sizes = [event.size_bytes for event in events if event.kind is Kind.REASONING]
     return sum(sizes) / (sum(event.size_bytes for event in events) or 1)
 
 
 def _verdict(recording: Recording, reader: _Reader) -> tuple[Status, str | None]:
-    """How the answer ended, and what to say about it."""
+    """How the answer ended, and one sentence where that is not well."""
     tokens = reader.tokens
     broken = Status.INCOMPLETE if tokens else Status.FAILED
     when = N_("before the first token")
@@ -255,7 +257,7 @@ def _verdict(recording: Recording, reader: _Reader) -> tuple[Status, str | None]
         return broken, sentences[recording.end]
     if is_html(recording.content_type, recording.body):
         return Status.FAILED, HTML_PAGE
-    # plain words may be somebody's keep-alive, but broken JSON is a part of the answer that is missing
+    # plain words may be a proxy's keep-alive, but broken JSON is a missing part of the answer
     is_harmless = reader.is_complete or (reader.has_answer and reader.has_end and not reader.has_broken_json)
     if reader.has_garbage and not is_harmless:
         return broken, N_("The stream holds an event that is not JSON.")
@@ -271,7 +273,7 @@ def _verdict(recording: Recording, reader: _Reader) -> tuple[Status, str | None]
 
 
 def _whole(recording: Recording, dialect: Dialect) -> Any:
-    """The one JSON object or list that the body is, when it is no stream; else None."""
+    """The JSON object or list that is the whole body; None for a stream."""
     body = recording.body
     if any(name in recording.content_type for name in _JSON_LINES):
         return None
@@ -285,8 +287,8 @@ def _whole(recording: Recording, dialect: Dialect) -> Any:
 
 
 def _parsed(data: bytes) -> Any:
-    """None for what is not JSON."""
+    """The JSON value of the data; None for what is not JSON."""
     try:
         return parse_json(data)
-    except ValueError:  # see above
+    except ValueError:
         return None

@@ -32,7 +32,7 @@ def run_concurrent_requests(
     if len(asks) == 1:
         with stop.interruptible():
             began_ns = perf_counter_ns()
-            return [_timed(engine.play(client, asks[0]), began_ns)]
+            return [_timed(engine.stream_completion(client, asks[0]), began_ns)]
     with _clients(client, len(asks)) as clients, _promptly():
         start = threading.Barrier(len(asks))
 
@@ -44,7 +44,7 @@ def run_concurrent_requests(
                 start.wait()
             began_ns = perf_counter_ns()
             try:
-                return _timed(engine.play(clients[stream], asks[stream]), began_ns)
+                return _timed(engine.stream_completion(clients[stream], asks[stream]), began_ns)
             except ServerError as problem:
                 return _Refusal(_timed(Trace(Status.FAILED, error=str(problem)), began_ns), problem)
 
@@ -96,7 +96,7 @@ def _clients(first: ServerClient, count: int) -> Iterator[list[ServerClient]]:
 def _promptly() -> Iterator[None]:
     """So that no stream is read late for the sake of another one.
 
-    Nothing is collected, not even between two streams of the round (see engines._stream.record). A stream that has
+    Nothing is collected, not even between two streams of the round (see protocol.sse.record). A stream that has
     ended is worked out while others still arrive: whoever reads must not wait the usual 5 ms for the interpreter.
     """
     collects, interval_s = gc.isenabled(), sys.getswitchinterval()

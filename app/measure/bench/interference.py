@@ -30,7 +30,7 @@ def foreign_work(traces: Sequence[Trace], before: Counters | None, after: Counte
     that cannot be known."""
     if before is None or after is None or any(trace.status is not Status.OK for trace in traces):
         return None
-    if after.began_anew(before):
+    if after.was_reset(before):
         return None
     if before.requests is not None and after.requests is not None:
         if after.requests < before.requests:

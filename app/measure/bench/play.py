@@ -56,7 +56,7 @@ def run_suite(job: Job, prepared: Prepared, stop: Stop) -> Iterator[Phase | Samp
                 job.busy_check.look_between(stop)
             this = _Round(case, counted, ordinal, index, index < job.suite.warmups, busy)
             taken = yield from _taken(job, this, stop)
-            learned = {key: value for each in taken for key, value in each.sample.trace.learned.items()}
+            learned = {key: value for each in taken for key, value in each.sample.trace.learned_capabilities.items()}
             if learned:
                 job = replace(job, capabilities={**job.capabilities, **learned})
             yield from taken

@@ -19,7 +19,7 @@ from app.core.i18n import N_
 from app.core.server_metrics import ServerMetric
 from app.core.settings import Settings
 from app.core.units import plural
-from app.engines.base import LOADS, Engine
+from app.engines.base import LOAD_GAUGES, Engine
 from app.engines.http import ServerClient
 from app.hardware.sensors import Reading
 from app.hardware.watch import INTERVAL_S, SensorProcess, until_input_ends
@@ -45,7 +45,7 @@ def watching(
         "api_prefix": client.api_prefix,
         "model": client.model,
     }
-    with SensorProcess(__name__, json.dumps(asked).encode() + b"\n", settings.as_environment()) as watch:
+    with SensorProcess(__name__, json.dumps(asked).encode() + b"\n", settings.to_env()) as watch:
         watch.wait_for_first(START_S)
         yield watch
 
@@ -64,7 +64,7 @@ def counted(readings: Sequence[Reading]) -> list[ServerMetric]:
     """
     at_work = [each.values for each in readings if _is_at_work(each.values)]
     found = []
-    for name, unit in LOADS.items():
+    for name, unit in LOAD_GAUGES.items():
         values = [told[name] for told in at_work if name in told]
         if values:
             readings_of_it = plural(len(values), "reading")

@@ -97,8 +97,8 @@ class ActiveRun:
 
         def keep(session: Session) -> bool:
             samples.add_sample(session, self.run_id, taken.sample, taken.started_at)
-            if taken.sample.trace.learned:
-                servers.remember(session, self.run.server_id, capabilities=taken.sample.trace.learned)
+            if taken.sample.trace.learned_capabilities:
+                servers.remember(session, self.run.server_id, capabilities=taken.sample.trace.learned_capabilities)
             return runs.beat(session, self.run_id, samples_done=done, progress=progress)
 
         alive = self.write(keep)

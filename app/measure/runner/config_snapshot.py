@@ -123,7 +123,7 @@ def with_context(facts: ServerInfo, engine: Engine, model: ModelInfo | None, sai
 
     What the server has loaded stays when it is enough: another context would load the model anew.
     """
-    if not engine.sets_context:
+    if not engine.context_per_request:
         return facts
     known = context_tokens(facts, model) or 0
     needed = max(round(_ROOM * case.estimated_prompt_tokens) + case.point.output_tokens for case in suite.cases)

@@ -182,13 +182,13 @@ def _conclude(
 def _notes(job: Job) -> Sequence[str]:
     """What the server says of itself now that it has worked: some load the model only then, and wherever it fits."""
     try:
-        facts = job.engine.recognise(job.client)
+        facts = job.engine.detect(job.client)
     except ServerError:  # it has broken down since, which its run says
         return ()
     if facts is None:
         return ()
     model, asked = facts.model(job.model_id), job.context_tokens
-    loaded = model.context_tokens if model is not None and job.engine.sets_context else None
+    loaded = model.context_tokens if model is not None and job.engine.context_per_request else None
     if loaded is None or asked is None or loaded >= asked:
         return facts.notes
     cut = N_(
@@ -202,7 +202,7 @@ def _notes(job: Job) -> Sequence[str]:
 def _counted(
     m: ActiveRun, engine: Engine, model: ModelInfo | None, before: Counters | None, after: Counters | None
 ) -> Sequence[ServerMetric]:
-    if before is None or after is None or after.began_anew(before):
+    if before is None or after is None or after.was_reset(before):
         return ()
     answered = sum(each.sample.trace.status is Status.OK for each in m.taken)
-    return engine.counted(before, after, model.id if model else None, answered)
+    return engine.server_metrics(before, after, model.id if model else None, answered)

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
+from app import engines
 from app.ceiling.geometry import Geometry
 from app.core.errors import BadInput
-from app.core.llamacpp_flags import with_flags
 from app.db.tables import FULL_GEOMETRY
-from app.engines.base import Engine, Loaded, ModelInfo
+from app.engines.base import Engine, LoggedModelLoad, ModelInfo
 from app.measure.runner.logfile import LogFile
 
 log = logging.getLogger(__name__)
@@ -33,10 +33,10 @@ def settings_of_log(
         log.info("the server's log cannot be read", exc_info=True)
         return {}
     load = _of_model(loads, model)
-    return {} if load is None else _settings(load, with_flags(stated), shape)
+    return {} if load is None else _settings(load, engines.with_flags(stated), shape)
 
 
-def _of_model(loads: Sequence[Loaded], model: ModelInfo | None) -> Loaded | None:
+def _of_model(loads: Sequence[LoggedModelLoad], model: ModelInfo | None) -> LoggedModelLoad | None:
     """The last one of this model's file; a draft model is loaded after its model."""
     if model is None or model.file_path is None:
         return loads[-1] if loads else None
@@ -55,7 +55,7 @@ def _by_number(item: tuple[str, float]) -> list[int]:
     return [int(digits) for digits in re.findall(r"\d+", item[0])]
 
 
-def _settings(load: Loaded, stated: Mapping[str, Any], shape: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(load: LoggedModelLoad, stated: Mapping[str, Any], shape: Mapping[str, Any]) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     layers, typed = load.gpu_layers, stated.get("gpu_layers")
     is_all = layers is not None and layers == load.layers

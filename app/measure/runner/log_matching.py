@@ -5,10 +5,10 @@ from dataclasses import fields, replace
 from typing import Any
 
 from app.core.samples import CountSource, ServerFigures, Status, Trace
-from app.engines.base import FROM_LOG, LOG_OVERLAP, Logged
+from app.engines.base import FROM_LOG, LOG_OVERLAP, LoggedRequest
 
 
-def merge_log_figures(traces: Sequence[Trace], logged: Sequence[Logged]) -> list[Trace]:
+def merge_log_figures(traces: Sequence[Trace], logged: Sequence[LoggedRequest]) -> list[Trace]:
     """The traces with what the log tells of them and their stream did not; each that it tells of is marked.
 
     A request is paired by its counts. Several of the same counts pair in the order in which they ended, but only where
@@ -19,7 +19,7 @@ def merge_log_figures(traces: Sequence[Trace], logged: Sequence[Logged]) -> list
         tuple(place for place, each in enumerate(logged) if trace.status is Status.OK and _fits(trace, each))
         for trace in traces
     ]
-    paired: dict[int, Logged] = {}
+    paired: dict[int, LoggedRequest] = {}
     for places in dict.fromkeys(filter(None, fitting)):
         ours = [stream for stream, each in enumerate(fitting) if each == places]
         shared = {place for each in fitting if each != places for place in each}
@@ -31,7 +31,7 @@ def merge_log_figures(traces: Sequence[Trace], logged: Sequence[Logged]) -> list
     return [_filled(trace, paired[stream]) if stream in paired else trace for stream, trace in enumerate(traces)]
 
 
-def _fits(trace: Trace, logged: Logged) -> bool:
+def _fits(trace: Trace, logged: LoggedRequest) -> bool:
     """No count that both know differs, and one of them they both know."""
     told, fresh = logged.figures, None
     if trace.prompt_tokens is not None and trace.cached_tokens is not None:
@@ -45,7 +45,7 @@ def _fits(trace: Trace, logged: Logged) -> bool:
     return bool(known) and all(ours == theirs for ours, theirs in known)
 
 
-def _filled(trace: Trace, logged: Logged) -> Trace:
+def _filled(trace: Trace, logged: LoggedRequest) -> Trace:
     before = trace.server or ServerFigures()
     added = {
         field.name: value

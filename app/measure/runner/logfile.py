@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from app import engines
 from app.core.errors import BadInput
 from app.core.i18n import N_, _, translated
 from app.core.samples import Trace
@@ -188,7 +189,11 @@ def following(path: str | None, engine: Engine) -> Iterator[tuple[Following | No
     if not engine.has_log:
         yield (
             None,
-            N_("The log is not read: its format is known of llama.cpp and Strata, not of {title}.", title=engine.title),
+            N_(
+                "The log is not read: its format is known of {engines}, not of {title}.",
+                engines=", ".join(engines.log_titles()),
+                title=engine.title,
+            ),
         )
         return
     try:

@@ -116,7 +116,7 @@ def _judge_counters(
     unsound: list[soundness.Disturbance],
 ) -> None:
     """Whether the server restarted, or worked for somebody else."""
-    if began is not None and ended is not None and ended.began_anew(began):
+    if began is not None and ended is not None and ended.was_reset(began):
         warnings.append(
             N_("The server's counters began anew during the run, as after a restart: what it counted of it is unknown.")
         )

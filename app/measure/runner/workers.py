@@ -80,7 +80,7 @@ def start(settings: Settings, name: str, *command: str) -> subprocess.Popen[byte
         old.unlink(missing_ok=True)
     environment = {
         **os.environ,
-        **settings.as_environment(),
+        **settings.to_env(),
         "PYTHONPATH": os.pathsep.join(filter(None, [str(Path(app.__file__).parent.parent), os.getenv("PYTHONPATH")])),
     }
     with (folder / f"{name}.log").open("ab") as output:

@@ -9,7 +9,7 @@ from app.ceiling.decode import Split
 from app.core.errors import NotFound
 from app.core.i18n import _
 from app.db.machines import MachineDevice
-from app.engines.base import Engine
+from app.engines.base import Engine, SplitHabit
 
 TENSOR_SPLITS = ("tensor", "row")
 
@@ -53,14 +53,18 @@ def cards_of(
         main = whole(settings, "main_gpu") or 0
         return Cards((cards[main],)) if main < len(cards) else _too_few(main + 1, len(cards))
     if count is None:
-        if engine.prefers_one_card and _fits(cards[0], needed_bytes):
+        if engine.split_habit is SplitHabit.LAYERS_IF_NEEDED and _fits(cards[0], needed_bytes):
             assumptions.append(_("{title} does not spread a model that fits one GPU", title=engine.title))
             return Cards((cards[0],), assumptions=tuple(assumptions))
         assumptions.append(_("the number of GPUs is not stated, so all of the machine's are taken"))
     used = cards[:count]
     if len(used) > 1 and mode is None:
         assumptions.append(_habit(engine))
-    split = Split.TENSOR if mode in TENSOR_SPLITS or (mode is None and engine.divides_layers) else Split.LAYER
+    split = (
+        Split.TENSOR
+        if mode in TENSOR_SPLITS or (mode is None and engine.split_habit is SplitHabit.TENSOR_PARALLEL)
+        else Split.LAYER
+    )
     used, shares = _shared(used, ratios, engine, assumptions)
     stages = whole(settings, "pipeline_parallel") or 1
     return Cards(tuple(used), split, tuple(shares), stages if split is Split.TENSOR else 1, tuple(assumptions))
@@ -85,7 +89,7 @@ def _fits(card: MachineDevice, needed_bytes: int) -> bool:
 def _habit(engine: type[Engine]) -> str:
     how = (
         _("tensor parallel is taken, the habit of {title}", title=engine.title)
-        if engine.divides_layers
+        if engine.split_habit is SplitHabit.TENSOR_PARALLEL
         else _("a split by layers is taken")
     )
     return _("the split mode is not stated, so {how}", how=how)
@@ -103,7 +107,7 @@ def _shared(
         parts = ", ".join(f"{card.name} {share:g}" for card, share in holding)
         assumptions.append(_("GPUs share the model as stated, the fastest GPU first: {parts}", parts=parts))
         return [card for card, _share in holding], [share for _card, share in holding]
-    if engine.shards_equally:
+    if engine.split_habit is SplitHabit.TENSOR_PARALLEL:
         return used, [1.0] * len(used)
     return used, ()
 

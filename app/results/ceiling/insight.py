@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from sqlmodel import Session
 
+from app import engines
 from app.ceiling import advice
 from app.ceiling.advice import Advice, advise
 from app.ceiling.curve import CurvePoint, against_context, contexts_up_to
 from app.ceiling.decode import Device
 from app.ceiling.fit import Fit, Observation, Share, fit, waterfall
 from app.core.i18n import _
-from app.core.llamacpp_flags import with_flags
 from app.db.devices import load_catalogue
 from app.db.tables import Config, Run
 from app.hardware.catalogue import Catalogue
@@ -68,7 +68,7 @@ def insight(session: Session, run: Run, config: Config, roof: RunCeiling, top: P
 
 def _longest(config: Config, roof: RunCeiling) -> int:
     """The server's context where it is known, so that the curve shows what may be asked of it."""
-    stated = with_flags(config.settings).get("context")
+    stated = engines.with_flags(config.settings).get("context")
     measured = max(each.context for each in roof.points)
     wanted = stated if isinstance(stated, int) else max(SHORTEST_CURVE, 2 * measured)
     return max(min(wanted, LONGEST_CURVE), measured)

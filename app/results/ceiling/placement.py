@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from app import engines
 from app.ceiling.bytes_per_step import Step, step
 from app.ceiling.decode import DecodeCeiling, Device, Portion, Split, decode
 from app.ceiling.geometry import Geometry
@@ -11,7 +12,6 @@ from app.ceiling.offload import Offload
 from app.ceiling.types import KV_BITS, UNKNOWN, KvTypes, kv_bits
 from app.core.configuration import runs_elsewhere
 from app.core.i18n import _, joined, translated
-from app.core.llamacpp_flags import parse_flags, with_flags
 from app.core.samples import Workload
 from app.core.units import TERA, format_number
 from app.db.machines import MachineDevice, Stated, capacity_of
@@ -163,7 +163,7 @@ def resolve_placement(
             _("Tell what the model is like: its config.json, a GGUF file, or its parameters and bits per weight."),
             "model",
         )
-    geometry, settings = model_geometry.geometry, with_flags(config.settings)
+    geometry, settings = model_geometry.geometry, engines.with_flags(config.settings)
     assert geometry.weights is not None
     if gpu_share is not None and gpu_share < 1:
         settings.setdefault("gpu_share", round(100 * gpu_share))
@@ -227,7 +227,7 @@ def _device_share(owner: MachineDevice) -> DeviceShare:
 def _not_understood(settings: dict[str, object]) -> Iterator[str]:
     """Flags that were typed and may change what is read, and shares that are no numbers."""
     flags = settings.get("flags")
-    if isinstance(flags, str) and (unknown := parse_flags(flags).not_understood):
+    if isinstance(flags, str) and (unknown := engines.parse_flags(flags).not_understood):
         yield _("not understood, so the ceiling takes no account of it: {flags}", flags=", ".join(unknown))
     if (shares := settings.get("tensor_split")) and not ratios_of(settings):
         yield _("not understood, so the ceiling takes no account of it: {flags}", flags=f"tensor_split {shares}")
@@ -310,7 +310,7 @@ def _kv_types(settings: Mapping[str, object]) -> tuple[KvTypes, list[str]]:
 
 
 def slots_of(config: Config) -> int | None:
-    return whole(with_flags(config.settings), "parallel") or None
+    return whole(engines.with_flags(config.settings), "parallel") or None
 
 
 def at_once(point: Workload, slots: int | None) -> int:

@@ -116,7 +116,7 @@ def until_decoding_ms(streams: Sequence[Sample]) -> tuple[float, float] | None:
 def engine_of(key: str) -> Engine | None:
     from app import engines  # loads every engine: not at start
 
-    return next((engine for engine in engines.all() if engine.key == key), None)
+    return engines.get(key)
 
 
 def slots_remedy(engine: Engine | None) -> str:
