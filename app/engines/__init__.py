@@ -103,7 +103,7 @@ def _facts_above(client: ServerClient, base_url: str, candidates: Sequence[Engin
 
 
 def _facts(client: ServerClient, candidates: Sequence[Engine], is_believed: bool) -> Facts | None:
-    with client.asking_once():
+    with client.caching_gets():
         for candidate in candidates:
             try:
                 facts = candidate.recognise(client)

@@ -14,7 +14,7 @@ from app.engines._figures import Stated, of_timings
 from app.engines._stream import DONE, End, Frame, Recording, frames
 from app.engines._thinking import answer_span
 from app.http.problems import HTML_PAGE
-from app.http.text import ServerText, is_html, parse_json
+from app.http.text import TextCleaner, is_html, parse_json
 from app.i18n import marked, ngettext
 from app.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Status, Trace
 
@@ -55,7 +55,7 @@ def read_trace(
     dialect: Dialect = OPENAI,
 ) -> Trace:
     """What a response with a status of success says."""
-    reader = _Reader(recording.text, dialect)
+    reader = _Reader(recording.cleaner, dialect)
     body = recording.body
     if (whole := _whole(recording, dialect)) is not None:
         reader.take_whole(whole)
@@ -66,7 +66,7 @@ def read_trace(
                 break
     status, error = _verdict(recording, reader)
     events, answer = reader.events_and_answer()
-    stated = Stated(reader.objects, cache_defeat, recording.text, reader.tokens, _reasoning_share(events))
+    stated = Stated(reader.objects, cache_defeat, recording.cleaner, reader.tokens, _reasoning_share(events))
     output_tokens, count_source = stated.output
     text = answer.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return Trace(
@@ -78,8 +78,8 @@ def read_trace(
         total_tokens=stated.total_tokens,
         reasoning_tokens=stated.reasoning_tokens,
         count_source=count_source,
-        finish_reason=recording.text.clean(reader.finish_reason),
-        model=recording.text.clean(reader.model),
+        finish_reason=recording.cleaner.clean(reader.finish_reason),
+        model=recording.cleaner.clean(reader.model),
         cache_defeat=cache_defeat,
         text_sha256=hashlib.sha256(text.encode()).hexdigest(),
         end_ms=recording.ms(recording.end_ns),
@@ -96,8 +96,8 @@ def read_trace(
 class _Reader:
     """Takes the events of one answer, in order."""
 
-    def __init__(self, text: ServerText, dialect: Dialect) -> None:
-        self.text = text
+    def __init__(self, cleaner: TextCleaner, dialect: Dialect) -> None:
+        self.cleaner = cleaner
         self.dialect = dialect
         self.events: list[Event] = []
         self.texts: list[tuple[int | None, str]] = []
@@ -166,7 +166,7 @@ class _Reader:
 
     def _message(self, value: Any) -> str:
         fault = _chunk.fault_of(mapping(value))
-        return self.text.message(value) or self.text.message(fault) or marked("no message was given")
+        return self.cleaner.message(value) or self.cleaner.message(fault) or marked("no message was given")
 
     def take_whole(self, value: Any) -> None:
         """An answer in one piece: its text and counts hold, but it is no token event."""

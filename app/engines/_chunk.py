@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.engines._parts import content_of, reasoning_in, text_of
-from app.http.text import ServerText
+from app.http.text import TextCleaner
 from app.samples import TOKEN_KINDS, Kind
 
 _ANSWER_FIELDS = ("content", "text", "response")
@@ -65,7 +65,7 @@ def is_error(value: Any) -> bool:
         return True
     if isinstance(value.get("choices"), list) or is_answer(value):
         return False
-    return ServerText().message({key: value[key] for key in _FAULT_FIELDS if key in value}) is not None
+    return TextCleaner().message({key: value[key] for key in _FAULT_FIELDS if key in value}) is not None
 
 
 def fault_of(chunk: Mapping[str, Any]) -> Any:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.engines._chunk import count, is_plain, mapping, milliseconds, number
-from app.http.text import ServerText
+from app.http.text import TextCleaner
 from app.samples import CacheDefeat, CountSource, ServerFigures
 
 _SPARE_SHARE = 0.05
@@ -21,7 +21,7 @@ class Stated:
 
     objects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     cache_defeat: CacheDefeat = CacheDefeat.NONE
-    text: ServerText = field(default_factory=ServerText)
+    cleaner: TextCleaner = field(default_factory=TextCleaner)
     token_events: int = 0
     """How many were seen; each holds a token or more."""
     reasoning_share: float = 0.0
@@ -126,7 +126,7 @@ class Stated:
     def raw(self, name: str) -> dict[str, Any]:
         """The plain values of an object as it was sent, for the record."""
         kept = {key: value for key, value in self.objects.get(name, {}).items() if is_plain(value)}
-        return dict(self.text.clean(kept))
+        return dict(self.cleaner.clean(kept))
 
 
 def of_timings(stated: Stated) -> ServerFigures | None:

@@ -10,7 +10,7 @@ from app.http import Answer, ServerClient
 def object_in(answer: Answer) -> Mapping[str, Any]:
     """The JSON object that an answer is, whatever its status; empty for anything else."""
     try:
-        return mapping(answer.text.load_json(answer.body))
+        return mapping(answer.cleaner.load_json(answer.body))
     except ValueError:
         return {}
 

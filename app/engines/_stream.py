@@ -16,8 +16,8 @@ import httpx
 
 from app.engines._lag import account, lag_ms
 from app.errors import Cancelled
-from app.http import Exchange
-from app.http.text import ServerText, parse_json
+from app.http import StreamingAnswer
+from app.http.text import TextCleaner, parse_json
 
 Row = tuple[int, bytes]
 """Arrival (`perf_counter_ns`) and bytes of one piece."""
@@ -64,11 +64,10 @@ class Recording:
     rows: Sequence[Row]
     end: End
     t0_ns: int
-    headers_ns: int
     end_ns: int
     connect_ms: float | None = None
     content_type: str = ""
-    text: ServerText = field(default_factory=ServerText)
+    cleaner: TextCleaner = field(default_factory=TextCleaner)
     lag_ms: float | None = None
     """How long the reader had to wait for a processor after a wake-up, on average; None where the system hides it."""
 
@@ -82,7 +81,7 @@ class Recording:
 
 
 def record(
-    exchange: Exchange,
+    answer: StreamingAnswer,
     is_token: Callable[[Frame], bool],
     is_alive: Callable[[Frame], bool],
     *,
@@ -97,8 +96,7 @@ def record(
     nothing but an event that `is_alive` ends it: the clock of a stream of keep-alives runs out.
     """
     rows: list[Row] = []
-    socket, deadline = exchange.socket, exchange.deadline
-    deadline.at_ns = exchange.t0_ns + int(first_token_timeout_s * 1e9)
+    answer.limit.end_at(answer.sent_ns + int(first_token_timeout_s * 1e9))
     idle_ns = int(idle_timeout_s * 1e9)
     is_waiting, parsed, size, active_ns, done_ns = True, 0, 0, 0, 0
     look_at_size = min(max_bytes, _LOOK_BYTES_BESIDE + _LOOK_BYTES_PER_TOKEN * max_tokens)
@@ -107,21 +105,20 @@ def record(
     collects = gc.isenabled()
     gc.disable()  # a collection would keep the reader from the socket for milliseconds
     try:
-        for piece in exchange.pieces():
-            now = socket.received_ns
+        for piece in answer.pieces():
+            now = answer.received_ns
             rows.append((now, piece))
             size += len(piece)
             # the last line is short: where it was cut, its rest is a short piece
             if not done_ns and (DONE in piece or len(piece) < _DONE_REACH) and _is_done(rows):
                 done_ns = now
-                deadline.set(_CLOSING_S)
+                answer.limit.end_in(_CLOSING_S)
             elif is_waiting:
                 # an event is complete with its line, so that a piece without a line's end needs no look
                 if (b"\n" in piece or b"\r" in piece) and any(map(is_token, frames(rows[parsed:]))):
                     is_waiting, active_ns = False, now
                     if not done_ns:
-                        deadline.at_ns = None
-                        socket.read_timeout_s = idle_timeout_s
+                        answer.limit.pause_at_most(idle_timeout_s)
                 if piece.endswith((b"\n\n", b"\r\n\r\n", b"\r\r")):
                     parsed = len(rows)
             elif now - active_ns > idle_ns:
@@ -153,12 +150,11 @@ def record(
     return Recording(
         rows,
         end,
-        exchange.t0_ns,
-        exchange.headers_ns,
+        answer.sent_ns,
         stopped_ns,
-        exchange.connect_ms,
-        exchange.headers.get("content-type", ""),
-        exchange.text,
+        answer.connect_ms,
+        answer.headers.get("content-type", ""),
+        answer.cleaner,
         lag_ms(before, account()),
     )
 

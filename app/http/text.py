@@ -46,7 +46,7 @@ def parse_json(data: bytes) -> Any:
 
 
 @dataclass(frozen=True)
-class ServerText:
+class TextCleaner:
     """The one way by which words of a server get in. It knows our key for it, since some servers echo the key."""
 
     api_key: str | None = field(default=None, repr=False)
@@ -76,7 +76,7 @@ class ServerText:
         except RecursionError as error:
             raise ValueError("JSON nested too deeply") from error
 
-    def message_of(self, body: bytes, content_type: str = "") -> str | None:
+    def message_in_body(self, body: bytes, content_type: str = "") -> str | None:
         """The server's own short message in an error body: `error` or `detail` in any of their shapes, or text."""
         if is_html(content_type, body):
             return None

@@ -22,7 +22,7 @@ def read(engine: str, script: Script, defeat: CacheDefeat = CacheDefeat.NONCE) -
     reading = chat_engine(engine)
     rows = [(round(ms * 1e6), data) for ms, data in script.rows]
     kind = next((value for name, value in script.headers.items() if name.lower() == "content-type"), "")
-    recording = Recording(rows, End.CLOSED, 0, round(script.headers_ms * 1e6), rows[-1][0], content_type=kind)
+    recording = Recording(rows, End.CLOSED, 0, rows[-1][0], content_type=kind)
     return reading._refine(read_trace(recording, {}, defeat, reading.dialect))
 
 

@@ -41,7 +41,6 @@ def recorded(name: str) -> Trace:
             rows=[(round(ms * 1e6), data) for ms, data in rows],
             end=End.LOST if how["end"] == "rst" else End.CLOSED,
             t0_ns=0,
-            headers_ns=round((how.get("headers_ms") or 0) * 1e6),
             end_ns=round(rows[-1][0] * 1e6),
             content_type=how["headers"]["content-type"],
         ),

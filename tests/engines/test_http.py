@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import BadInput, RoofmarkError, ServerProblem, Trouble
-from app.http import ServerClient, network, normalise_base_url
+from app.http import ServerClient, network, normalise_base_url, problems
 from app.settings import Settings
 from tests.engines.conftest import Connect
 from tests.replay import Request, Script
@@ -225,7 +225,7 @@ def closed_port() -> int:
 
 @pytest.mark.parametrize("container", [False, True])
 def test_refused(closed_port: int, container: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network, "in_container", lambda: container)
+    monkeypatch.setattr(problems, "in_container", lambda: container)
     with ServerClient(f"http://localhost:{closed_port}", None, Settings()) as client:
         caught = problem(client)
     assert caught.trouble is Trouble.REFUSED

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.engines._negotiation import Negotiation, nested
 from app.engines._refusals import refused_fields
 from app.http import Answer
-from app.http.text import ServerText
+from app.http.text import TextCleaner
 from tests.engines.streams import json_values
 
 FIELDS: Mapping[str, Any] = {
@@ -28,7 +28,7 @@ FIELDS: Mapping[str, Any] = {
 
 def answer(body: Any, status: int = 400) -> Answer:
     data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-    return Answer("/v1/chat/completions", status, {"content-type": "application/json"}, data, ServerText())
+    return Answer("/v1/chat/completions", status, {"content-type": "application/json"}, data, TextCleaner())
 
 
 def said(message: str, **more: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.engines import find, probe
 from app.engines.base import Ask
 from app.errors import ServerProblem
-from app.http.text import HIDDEN_KEY, ServerText
+from app.http.text import HIDDEN_KEY, TextCleaner
 from tests.engines.conftest import Connect
 from tests.engines.streams import chunk, sse, usage
 from tests.replay import Script
@@ -83,11 +83,11 @@ def test_our_key_anywhere_else(connect: Connect, script: Script) -> None:
 
 
 def test_a_short_key_is_hidden_as_a_word_only() -> None:
-    text = ServerText("test")
-    assert text.clean(["your key test.", "test-model", "latest", "org/test"]) == [
+    cleaner = TextCleaner("test")
+    assert cleaner.clean(["your key test.", "test-model", "latest", "org/test"]) == [
         f"your key {HIDDEN_KEY}.", "test-model", "latest", "org/test",
     ]  # fmt: skip
-    assert "test" not in repr(text)
+    assert "test" not in repr(cleaner)
 
 
 LONE = "\ud800"
@@ -115,14 +115,14 @@ json_texts = st.recursive(
 
 @given(json_texts)
 def test_every_loaded_text_can_be_written(value: object) -> None:
-    loaded = ServerText(KEY).load_json(json.dumps(value).encode())
+    loaded = TextCleaner(KEY).load_json(json.dumps(value).encode())
     written = json.dumps(loaded, ensure_ascii=False)
     assert written.encode().decode() == written
     assert "\\u0000" not in written
 
 
 def test_a_whole_pair_of_halves_is_a_character() -> None:
-    assert ServerText().load_json(b'"\\ud83e\\udd99"') == "\U0001f999"
+    assert TextCleaner().load_json(b'"\\ud83e\\udd99"') == "\U0001f999"
 
 
 @pytest.mark.parametrize(
@@ -139,4 +139,4 @@ def test_a_whole_pair_of_halves_is_a_character() -> None:
     ],
 )
 def test_messages_in_odd_shapes(body: bytes, message: str | None) -> None:
-    assert ServerText().message_of(body) == message
+    assert TextCleaner().message_in_body(body) == message

@@ -19,7 +19,6 @@ from app.bench import Job, Limits, Stop, Taken
 from app.bench import round as rounds
 from app.engines import _stream
 from app.engines.base import Ask
-from app.http import network
 from app.metrics import flags_of, measure
 from app.metrics.clock import first_token_ms
 from app.metrics.decode import read_decode
@@ -159,34 +158,16 @@ def test_all_samples_of_a_run_use_one_warm_connection() -> None:
 def test_the_time_to_connect_is_no_part_of_ttft(monkeypatch: pytest.MonkeyPatch) -> None:
     connect = socket.create_connection
 
-    def slowly(*args: Any) -> socket.socket:
+    def slowly(*args: Any, **options: Any) -> socket.socket:
         time.sleep(0.5)
-        return connect(*args)
+        return connect(*args, **options)
 
-    monkeypatch.setattr("app.http.network.socket.create_connection", slowly)
+    monkeypatch.setattr(socket, "create_connection", slowly)
     with one_slot() as server, engines.open_client(url(server), None, Settings()) as client:
         found = engines.find("openai").play(client, Ask("hello", TOKENS, "m"))
     assert found.connect_ms is not None
     assert found.connect_ms >= 500
     assert (first_token_ms(found) or 0) < found.connect_ms
-
-
-def test_t0_is_when_the_first_byte_of_each_request_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither its making, which other streams can delay, nor a later piece of it moves t0."""
-    moments = iter(range(1, 100))
-    monkeypatch.setattr(network, "perf_counter_ns", lambda: next(moments))
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        stream, sent_ns = network.SocketStream(ours, network.Deadline()), []
-        for _ in range(2):
-            for piece in (b"POST / HTTP/1.1\r\n\r\n", b"{}"):
-                stream.write(piece)
-                sent_ns.append(stream.sent_ns)
-            theirs.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
-            assert stream.read(100).endswith(b"\r\n\r\n")
-            stream.end_head()
-            assert stream.sent_ns < stream.received_ns
-    assert sent_ns == [1, 1, 3, 3]
 
 
 @pytest.mark.parametrize(("waited_ms", "is_late"), [(400, True), (2, False)])

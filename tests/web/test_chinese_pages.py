@@ -19,7 +19,7 @@ from app.engines._counting import Exported, Exporting
 from app.engines.base import Counters
 from app.hardware import bandwidth as memory_bandwidth
 from app.http.problems import status_problem
-from app.http.text import ServerText
+from app.http.text import TextCleaner
 from app.metrics import FLAGS
 from app.migrating import migrate
 from app.models import BandwidthProbe, Config, Machine, Server
@@ -89,7 +89,7 @@ def _troubled(database: Database) -> dict[str, str]:
     }
     suite = BUILT_IN["concurrency"]
     running = {"phase": "The server is ready. Waiting for 4 s.", "step": step(suite, suite.cases, 13)}
-    refused = status_problem(404, "text/plain", b"", path="/v1/chat/completions", text=ServerText(None))
+    refused = status_problem(404, "text/plain", b"", path="/v1/chat/completions", cleaner=TextCleaner(None))
     return {
         "flagged": add_run(database, taken, evidence=evidence.after(told, taken, None, None, counted=_counted())),
         "failed": add_run(database, taken[:3], status="failed", error=lost),
