@@ -121,6 +121,6 @@ def status_problem(status: int, content_type: str, body: bytes, *, path: str, cl
 
 def with_words(sentence: str, words: str | None) -> str:
     """`sentence`, which has no full stop yet, followed by the server's own words if there are any."""
-    return (
-        _("{said}: {words}.", said=sentence, words=words.rstrip(".")) if words else _("{sentence}.", sentence=sentence)
-    )
+    if not words:
+        return _("{sentence}.", sentence=sentence)
+    return _("{said}: {words}.", said=sentence, words=words.rstrip("."))

@@ -69,14 +69,10 @@ def timeout_of(stream: TimedStream) -> float | None:
 def test_the_limit_of_a_read_is_what_was_set_last(pair: Pair) -> None:
     stream, server, limit = pair
     server.sendall(b"1234")
-    timeouts = []
-    for set_limit in (
-        lambda: None,
-        lambda: limit.pause_at_most(7.0),
-        lambda: limit.end_in(500.0),
-        lambda: limit.pause_at_most(3.0),
-    ):
-        set_limit()
+    assert len(stream.read(1, 1000.0)) == 1
+    timeouts = [timeout_of(stream)]
+    for set_limit, seconds in ((limit.pause_at_most, 7.0), (limit.end_in, 500.0), (limit.pause_at_most, 3.0)):
+        set_limit(seconds)
         assert len(stream.read(1, 1000.0)) == 1
         timeouts.append(timeout_of(stream))
     assert (timeouts[0], timeouts[1], timeouts[3]) == (None, 7.0, 3.0)
@@ -267,8 +263,8 @@ def test_a_container_is_another_localhost(
 
     monkeypatch.setattr(problems, "in_container", lambda: container)
     monkeypatch.setattr(socket, "create_connection", create_connection)
-    said = trouble(GuardedBackend(1, ReadLimit()), host)[1]
-    assert ("host.docker.internal:9 " in said) is hint
+    sentence = trouble(GuardedBackend(1, ReadLimit()), host)[1]
+    assert ("host.docker.internal:9 " in sentence) is hint
 
 
 def test_tls_that_is_refused_closes_the_socket(pair: Pair) -> None:

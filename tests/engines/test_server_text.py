@@ -22,10 +22,10 @@ KEY = "sk-SECRET/123+x"
 ESCAPED = json.dumps(KEY).replace("/", "\\/").replace("S", "\\u0053")
 
 
-def everything_said(connect: Connect, script: Script) -> str:
-    """All that is kept of one answer, or of the problem in its place."""
+def everything_stored(connect: Connect, script: Script) -> str:
+    """All that is stored of one answer, or of the problem in its place."""
     _, client = connect({"/": script}, key=KEY)
-    said: list[Any] = []
+    results: list[Any] = []
     asked: list[Callable[[], Any]] = [
         lambda: asdict(find("openai").play(client, Ask("hello", 2, "m"))),
         lambda: client.get_json("/v1/models"),
@@ -35,10 +35,10 @@ def everything_said(connect: Connect, script: Script) -> str:
     ]
     for ask in asked:
         try:
-            said.append(ask())
+            results.append(ask())
         except ServerProblem as problem:
-            said.append(str(problem))
-    return repr(said)
+            results.append(str(problem))
+    return repr(results)
 
 
 ERRORS = [
@@ -54,9 +54,9 @@ ERRORS = [
 @pytest.mark.parametrize("status", [200, 400, 404, 500])
 def test_our_key_in_an_error(connect: Connect, error: object, status: int) -> None:
     for body in (json.dumps(error), json.dumps(error).replace(KEY, ESCAPED[1:-1])):
-        said = everything_said(connect, Script([(0, body.encode())], status, {"content-type": "application/json"}))
-        assert "SECRET" not in said
-        assert "sk-" not in said
+        stored = everything_stored(connect, Script([(0, body.encode())], status, {"content-type": "application/json"}))
+        assert "SECRET" not in stored
+        assert "sk-" not in stored
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_our_key_in_an_error(connect: Connect, error: object, status: int) -> No
     ],
 )
 def test_our_key_anywhere_else(connect: Connect, script: Script) -> None:
-    said = everything_said(connect, script)
-    assert "SECRET" not in said
+    stored = everything_stored(connect, script)
+    assert "SECRET" not in stored
 
 
 def test_a_short_key_is_hidden_as_a_word_only() -> None:
@@ -104,7 +104,7 @@ def test_half_a_character_anywhere(connect: Connect, status: int) -> None:
         chunk(LONE, model=LONE), chunk(finish=LONE, timings={"predicted_n": 1, LONE: LONE}, **usage(40, 1)), b"[DONE]"
     )
     for body in (*map(str.encode, bodies), stream):
-        everything_said(connect, Script([(0, body)], status, {"content-type": "application/json"})).encode()
+        everything_stored(connect, Script([(0, body)], status, {"content-type": "application/json"})).encode()
 
 
 json_texts = st.recursive(

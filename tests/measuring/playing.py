@@ -30,5 +30,5 @@ def played(made: Job, stop: Stop | None = None) -> list[Phase | Taken]:
     return list(bench.play(made, bench.prepare(made), stop or Stop()))
 
 
-def samples(steps: list[Phase | Taken]) -> list[Any]:
+def samples_of(steps: list[Phase | Taken]) -> list[Any]:
     return [step.sample for step in steps if isinstance(step, Taken)]
