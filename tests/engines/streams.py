@@ -23,7 +23,7 @@ def sse(*data: bytes) -> bytes:
 
 def read(*pieces: bytes, end: End = End.CLOSED, content_type: str = "text/event-stream") -> Trace:
     rows = [((position + 1) * 1_000_000, piece) for position, piece in enumerate(pieces)]
-    return read_trace(Recording(rows, end, 0, 0, len(rows) * 1_000_000, content_type=content_type), {})
+    return read_trace(Recording(rows, end, 0, len(rows) * 1_000_000, content_type=content_type), {})
 
 
 def sha256(text: str) -> str:

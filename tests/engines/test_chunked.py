@@ -19,6 +19,7 @@ from app.errors import ServerProblem
 from app.http import ServerClient, network
 from app.http.network import GuardedBackend, TimedStream
 from app.settings import Settings
+from tests.replay import read_request
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 
@@ -137,8 +138,8 @@ def serving(*writes: bytes, closes: bool = False) -> Iterator[tuple[ServerClient
 
     def talk(connection: socket.socket, number: int) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with connection, suppress(OSError):  # the client went away
-            while connection.recv(65536):
+        with connection, connection.makefile("rb") as reader, suppress(OSError):  # the client went away
+            while read_request(reader) is not None:
                 came_on.append(number)
                 for write in writes:
                     connection.sendall(write)

@@ -46,7 +46,7 @@ def read(key: str, pieces: list[bytes], end: End = End.CLOSED) -> Trace:
     engine = chat_engine(key)
     rows = [((position + 1) * 1_000_000, piece) for position, piece in enumerate(pieces)]
     kind = CONTENT.get(key, "text/event-stream")
-    recording = Recording(rows, end, 0, 0, len(rows) * 1_000_000, content_type=kind)
+    recording = Recording(rows, end, 0, len(rows) * 1_000_000, content_type=kind)
     return engine._refine(read_trace(recording, {}, CacheDefeat.NONCE, engine.dialect))
 
 

@@ -149,7 +149,7 @@ def recorded(name: str) -> Trace:
     """A captured stream with its exact times, as the engine reads it."""
     script = capture("llama.cpp", name)
     rows = [(round(ms * 1e6), data) for ms, data in script.rows]
-    return LlamaCpp()._refine(read_trace(Recording(rows, End.CLOSED, 0, 0, rows[-1][0]), {}))
+    return LlamaCpp()._refine(read_trace(Recording(rows, End.CLOSED, 0, rows[-1][0]), {}))
 
 
 def tokens(trace: Trace) -> list[Event]:
@@ -201,7 +201,7 @@ def stream(role_ms: int, first_ms: int, finish_ms: int, n: int, decode_ms: float
     ]
     pieces = [(ms * 1_000_000, sse(data)) for ms, data in rows]
     assert len(frames(pieces)) == 7
-    return LlamaCpp()._refine(read_trace(Recording(pieces, End.CLOSED, 0, 0, pieces[-1][0]), {}))
+    return LlamaCpp()._refine(read_trace(Recording(pieces, End.CLOSED, 0, pieces[-1][0]), {}))
 
 
 @pytest.mark.parametrize(
