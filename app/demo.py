@@ -21,8 +21,8 @@ import httpx
 import psutil
 from filelock import FileLock
 
-from app.errors import BadInput, ServerProblem, StorageProblem, Trouble
-from app.settings import Settings
+from app.core.errors import BadInput, ServerError, ServerErrorKind, StorageError
+from app.core.settings import Settings
 
 MODEL_FILE = "gemma-3-270m-Q4_K_M.gguf"
 CONTEXT_TOKENS = 4096
@@ -41,7 +41,7 @@ class DemoEngine:
 def start_engine(settings: Settings) -> Iterator[DemoEngine]:
     """The engine, ready to be measured, for as long as the block runs.
 
-    Raises BadInput without the extra `demo`, StorageProblem when the model finds no room, ServerProblem when the engine
+    Raises BadInput without the extra `demo`, StorageError when the model finds no room, ServerError when the engine
     does not come up.
     """
     model = model_file(settings.data_dir / "cache")
@@ -66,8 +66,8 @@ def model_file(folder: Path) -> Path:
     except OSError as error:
         partial.unlink(missing_ok=True)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StorageProblem(f"The disk is full: the demo's model needs 253 MB in {folder}.") from error
-        raise StorageProblem(f"The demo's model cannot be written to {folder}: {error.strerror or error}.") from error
+            raise StorageError(f"The disk is full: the demo's model needs 253 MB in {folder}.") from error
+        raise StorageError(f"The demo's model cannot be written to {folder}: {error.strerror or error}.") from error
     return path
 
 
@@ -81,7 +81,7 @@ def run_engine(model: Path, log: Path) -> Iterator[DemoEngine]:
         with log.open("wb") as output:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT)  # noqa: S603  # our own code
     except OSError as error:
-        raise StorageProblem(f"The demo's engine cannot write its log {log}: {error.strerror}.") from error
+        raise StorageError(f"The demo's engine cannot write its log {log}: {error.strerror}.") from error
     try:
         engine = DemoEngine(f"http://127.0.0.1:{port}", process.pid, log)
         _wait_until_ready(engine, process)
@@ -95,9 +95,9 @@ def _wait_until_ready(engine: DemoEngine, process: subprocess.Popen[bytes]) -> N
     with httpx.Client(base_url=engine.base_url, timeout=5.0, trust_env=False) as client:
         while time.monotonic() < deadline:
             if process.poll() is not None:
-                raise ServerProblem(
+                raise ServerError(
                     f"The demo's engine ended while starting (code {process.returncode}): {_last_line(engine.log)}",
-                    Trouble.SERVER_ERROR,
+                    ServerErrorKind.SERVER_ERROR,
                 )
             try:
                 if client.get("/health").is_success:
@@ -105,7 +105,7 @@ def _wait_until_ready(engine: DemoEngine, process: subprocess.Popen[bytes]) -> N
             except httpx.TransportError:
                 pass  # not listening yet
             time.sleep(0.1)
-    raise ServerProblem(f"The demo's engine was not ready after {START_TIMEOUT_S:.0f} s.", Trouble.TIMEOUT)
+    raise ServerError(f"The demo's engine was not ready after {START_TIMEOUT_S:.0f} s.", ServerErrorKind.TIMEOUT)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""Runs migrations on the engine that `app.migrating.migrate` hands over, as one transaction: all of them or none."""
+"""Runs migrations on the engine that `app.db.migrate.migrate` hands over, as one transaction: all of them or none."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, Engine, TypeDecorator
 from sqlmodel import SQLModel
 
-import app.models  # noqa: F401  (fills SQLModel.metadata)
+import app.db.tables  # noqa: F401  (fills SQLModel.metadata)
 
 # any constant that no other program uses on the same PostgreSQL database
 ADVISORY_LOCK = 0x526F6F666D61726B
@@ -21,8 +21,8 @@ def engine() -> Engine:
     if isinstance(given, Engine):
         return given
     # the `alembic` command of a developer
-    from app.db import Database
-    from app.settings import Settings
+    from app.core.settings import Settings
+    from app.db.database import Database
 
     return Database(Settings().effective_database_url).engine
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from app import files
-from app.db import Database
+from app.core import files
+from app.core.settings import Settings
+from app.db.database import Database
+from app.db.migrate import migrate
 from app.demo import DemoEngine
-from app.migrating import migrate
-from app.settings import Settings
 from tests.databases import PostgresDatabases
 from tests.engine_fixture import real_engine
 

@@ -5,9 +5,9 @@ from urllib.parse import urlencode
 
 from sqlmodel import Session, col, select
 
-from app.models import Config, Machine, Model, Run, Server
+from app.db.runs import counts_by_status
+from app.db.tables import Config, Machine, Model, Run, Server
 from app.share import links, run
-from app.store.runs import counts_by_status
 from app.web.pages.runs import PER_PAGE
 
 

@@ -9,11 +9,11 @@ from sqlmodel import Session
 
 from app.ceiling.hf_config import from_config
 from app.ceiling.labels import bits_of_label
-from app.configuration import Snapshot
+from app.core.configuration import Snapshot
+from app.core.samples import Workload
+from app.db import configs, machines, servers
+from app.db.tables import FULL_GEOMETRY, Measurement, Run, Server
 from app.metrics import metrics
-from app.models import FULL_GEOMETRY, Measurement, Run, Server
-from app.samples import Point
-from app.store import configs, machines, servers
 from tests.ceiling.models import MODELS
 
 START = datetime(2026, 8, 1, 9, 30, tzinfo=UTC)
@@ -47,10 +47,10 @@ def add_notebook(session: Session, repeats: int = 3) -> list[str]:
 
 
 SUITES = {
-    "triple": (Point(512, 128),),
-    "lengths": (Point(200, 128), Point(2000, 128), Point(8000, 128)),
-    "depth": tuple(Point(64, 64, 1, depth) for depth in (0, 4096, 16384)),
-    "concurrency": tuple(Point(512, 128, streams) for streams in (1, 2, 4, 8)),
+    "triple": (Workload(512, 128),),
+    "lengths": (Workload(200, 128), Workload(2000, 128), Workload(8000, 128)),
+    "depth": tuple(Workload(64, 64, 1, depth) for depth in (0, 4096, 16384)),
+    "concurrency": tuple(Workload(512, 128, streams) for streams in (1, 2, 4, 8)),
 }
 
 
@@ -67,7 +67,13 @@ def _servers(session: Session) -> Iterator[Server]:
 
 
 def add_run(
-    session: Session, server: Server, config_id: int | None, suite: str, main: Point, public_id: str, started: datetime
+    session: Session,
+    server: Server,
+    config_id: int | None,
+    suite: str,
+    main: Workload,
+    public_id: str,
+    started: datetime,
 ) -> Run:
     assert server.id is not None
     run = Run(
@@ -89,7 +95,7 @@ def add_run(
     return run
 
 
-def _numbers(run: Run, points: Iterable[Point], speed: float, chance: random.Random) -> Iterator[Measurement]:
+def _numbers(run: Run, points: Iterable[Workload], speed: float, chance: random.Random) -> Iterator[Measurement]:
     for point in points:
         decode = speed * chance.gauss(1, 0.02) / (1 + (point.depth + point.prompt_tokens) / 20_000)
         decode /= 1 + 0.35 * (point.concurrency - 1) / 2
@@ -104,7 +110,7 @@ def _numbers(run: Run, points: Iterable[Point], speed: float, chance: random.Ran
 
 def number(
     run: Run,
-    point: Point,
+    point: Workload,
     metric: str,
     source: str,
     unit: str,

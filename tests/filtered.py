@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from sqlmodel import Session, select
 
-from app.models import Config, Machine, Model, Run, Server, now
-from app.store import annotations
+from app.db import annotations
+from app.db.tables import Config, Machine, Model, Run, Server, now
 from tests.seed import seed
 
 STATES = ("done", "done", "done", "failed", "cancelled")

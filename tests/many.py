@@ -12,8 +12,8 @@ from sqlalchemy import Column, Connection, Float, Integer, MetaData, Table, inse
 from sqlalchemy.schema import CreateTable
 from sqlmodel import Session, SQLModel
 
-from app.models import Config, Measurement, Run, SampleRow
-from app.store import baselines
+from app.db import baselines
+from app.db.tables import Config, Measurement, Run, SampleRow
 from tests.seed import DAYS, START, seed
 
 ORIGINALS = 66

@@ -18,17 +18,17 @@ from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 from jinja2 import nodes
 
-from app import files, i18n
-from app.charts.explore import fields
-from app.configuration import SETTINGS
+from app.core import files, i18n
+from app.core.configuration import SETTINGS
+from app.core.samples import Status
+from app.db.tables import RUN_STATES
 from app.hardware.catalogue import built_in
 from app.metrics import FLAGS, NULL_REASONS, metrics
 from app.metrics.base import SOURCES as METRIC_SOURCES
-from app.models import RUN_STATES
-from app.samples import Status
+from app.results.explore import registry
 from app.stats.verdict import Verdict
 from app.suites import BUILT_IN
-from app.web.render import environment
+from app.web.templates import environment
 from app.web.terms import SECTIONS
 
 SOURCES = Path(i18n.__file__).parent
@@ -103,7 +103,7 @@ def _of_tables() -> Iterator[str]:
         yield from (suite.title, suite.about)
     for device in built_in().devices:
         yield from (device.source, device.compute_source)
-    for field in fields.registry(()).values():
+    for field in registry.registry(()).values():
         yield from (field.title, field.group, field.explanation, field.missing)
     for said in SYSTEM:
         yield os.strerror(said)
@@ -112,7 +112,7 @@ def _of_tables() -> Iterator[str]:
 
 
 def _counted(noun: str) -> tuple[str, str]:
-    """As app.units.plural asks for it."""
+    """As app.core.units.plural asks for it."""
     return f"{{n}} {noun}", f"{{n}} {noun}s"
 
 

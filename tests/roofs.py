@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.ceiling.geometry import Attention, Geometry, Part, Source, Weights
-from app.metrics import Measured
-from app.models import FULL_GEOMETRY, Config, Model
-from app.roof import Placement, Unknown, resolve_placement
-from app.samples import Point
-from app.store.machines import MachineDevice, Stated
-from app.store.models import best
+from app.core.samples import Workload
+from app.db.machines import MachineDevice, Stated
+from app.db.models import best_geometry
+from app.db.tables import FULL_GEOMETRY, Config, Model
+from app.metrics import MetricResult
+from app.results.ceiling import Placement, Unknown, resolve_placement
 
 GEOMETRY = Geometry(
     source=Source.GGUF,
@@ -19,7 +19,7 @@ GEOMETRY = Geometry(
     blocks=10,
 )
 
-POINT = Point(512, 128)
+POINT = Workload(512, 128)
 RAM = MachineDevice("Memory", "ram", 1, None, [Stated(50e9, "measured")], llc_bytes=32 << 20)
 
 
@@ -33,8 +33,8 @@ def card(
 def found(held: Sequence[MachineDevice], geometry: Geometry | None = GEOMETRY, **settings: Any) -> Placement | Unknown:
     config = Config(server_id=1, model_id=1, engine="llama.cpp", settings=settings, fingerprint="f")
     known = {FULL_GEOMETRY: geometry.to_json()} if geometry else {"parameters": 5, "size_bytes": 7}
-    return resolve_placement(held, config, best(Model(name="m", geometry=known, geometry_sha256=""), None))
+    return resolve_placement(held, config, best_geometry(Model(name="m", geometry=known, geometry_sha256=""), None))
 
 
-def measured(metric: str, value: float, point: Point = POINT) -> Measured:
-    return Measured(point, metric, "client", "tok/s", value, samples=5, is_shown=True)
+def measured(metric: str, value: float, point: Workload = POINT) -> MetricResult:
+    return MetricResult(point, metric, "client", "tok/s", value, samples=5, is_shown=True)

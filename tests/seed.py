@@ -9,12 +9,12 @@ from sqlmodel import Session
 
 from app.ceiling.hf_config import from_config
 from app.ceiling.types import USUAL_BITS
-from app.configuration import Snapshot
+from app.core.configuration import Snapshot
+from app.core.samples import CacheDefeat, CountSource, Event, Kind, Sample, ServerFigures, Status, Trace, Workload
+from app.db import configs, machines, measurements, samples, servers
+from app.db.tables import FULL_GEOMETRY, Machine, Measurement, Run, Server
 from app.hardware.profile import CATALOGUE
 from app.metrics import flags_of, metrics
-from app.models import FULL_GEOMETRY, Machine, Measurement, Run, Server
-from app.samples import CacheDefeat, CountSource, Event, Kind, Point, Sample, ServerFigures, Status, Trace
-from app.store import configs, machines, measurements, samples, servers
 from app.suites import BUILT_IN, Case, Suite
 from tests.ceiling.models import MODELS
 
@@ -196,7 +196,7 @@ def _samples(suite: Suite, setup: _Setup, chance: random.Random) -> list[Sample]
 
 def made_sample(
     ordinal: int,
-    point: Point,
+    point: Workload,
     ttft_ms: float,
     decode_tokens_per_s: float,
     is_warmup: bool = False,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.command_line import parse_arguments, parse_flags, with_flags
-from app.configuration import SETTINGS
-from app.engines import _llamacpp_args
+from app.core.configuration import SETTINGS
+from app.core.llamacpp_flags import parse_arguments, parse_flags, with_flags
+from app.engines.protocol import llamacpp_args
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ FLAG_LINES = (
 @given(st.lists(st.sampled_from(FLAG_LINES), unique=True))
 def test_typed_flags_and_those_that_a_router_tells_are_one_configuration(lines: list[str]) -> None:
     typed = with_flags({"flags": " ".join(lines)})
-    routed = with_flags(_llamacpp_args.read(["llama-server", *" ".join(lines).split()]).settings)
+    routed = with_flags(llamacpp_args.read(["llama-server", *" ".join(lines).split()]).settings)
     assert {**typed, "flags": None} == {**routed, "flags": None}
     unknown = parse_flags(str(typed["flags"])).not_understood
     assert parse_flags(str(routed.get("flags", ""))).not_understood == unknown

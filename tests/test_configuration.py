@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.configuration import IDENTITY, SETTINGS, Snapshot, changes, clean_setting, parse_setting
-from app.errors import BadInput
+from app.core.configuration import IDENTITY, SETTINGS, Snapshot, changes, clean_setting, parse_setting
+from app.core.errors import BadInput
 
 CIRCUMSTANCES = [key for key in (*SETTINGS, "free") if key not in IDENTITY]
 """What tells models apart is said as one change: tests/runner/test_identity.py."""

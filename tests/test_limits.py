@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.ceiling.published import rows as published
-from app.roof import Evidence, Limit, Placement, Unknown, limits, limits_of_run, roofs
-from app.roof.limits.base import ORDER
-from app.runner.sensing import warnings
-from app.samples import Event, Kind, Point, Sample
-from app.store.drafts import Drafts
-from app.store.machines import MachineDevice
+from app.core.samples import Event, Kind, Sample, Workload
+from app.db.machines import MachineDevice
+from app.measure.runner.sensing import warnings
+from app.results.ceiling import Evidence, Limit, Placement, Unknown, limits, limits_of_run, run_ceilings
+from app.results.ceiling.limits.base import ORDER
+from app.results.speculation import Drafts
 from tests.ceiling.published_rows import geometry_of, of_catalogue
 from tests.roofs import GEOMETRY, RAM, card, found, measured
 from tests.traces import figures, sample, stream, trace
 
-POINT = Point(512, 128)
+POINT = Workload(512, 128)
 CLEAN = trace(stream(first_ms=100, gap_ms=10), server=figures(prompt_ms=40.0))
 """Nothing of it is most of TTFT, and its tokens come evenly."""
 
@@ -40,7 +40,7 @@ def said(samples: Sequence[Sample], **more: Any) -> list[str]:
 def under(
     held: Sequence[MachineDevice],
     decode: float,
-    point: Point = POINT,
+    point: Workload = POINT,
     drafts: Drafts | None = None,
     samples: Sequence[Sample] = (),
     more: Any = MappingProxyType({}),
@@ -48,7 +48,7 @@ def under(
 ) -> list[Limit]:
     stands = found(held, **{"kv_type_k": "f16", "kv_type_v": "f16", **settings})
     assert isinstance(stands, Placement)
-    (roof,) = roofs(stands, [measured("decode_tokens_per_s", decode, point)], {point: drafts} if drafts else {})
+    (roof,) = run_ceilings(stands, [measured("decode_tokens_per_s", decode, point)], {point: drafts} if drafts else {})
     return found_in(samples, roof=roof, placement=stands, **more)
 
 
@@ -79,7 +79,7 @@ def test_loading() -> None:
 )
 def test_of_what_the_first_token_consists(server: dict[str, float], streams: int, sentence: str) -> None:
     made = replace(CLEAN, server=figures(**server))
-    found_limits = found_in(taken(made=made, point=Point(512, 11, streams)))
+    found_limits = found_in(taken(made=made, point=Workload(512, 11, streams)))
     assert [limit.sentence for limit in found_limits if limit.of == "TTFT"] == [sentence]
     assert "100 ms" in found_limits[0].evidence
 
@@ -96,12 +96,12 @@ def test_who_thinks_unseen_is_not_sent_after_a_proxy(reasoning_tokens: int | Non
 @pytest.mark.parametrize(("tokens", "binds"), [(2, "memory bandwidth"), (8000, "compute")])
 def test_a_prompt_is_held_against_what_binds_it(tokens: int, binds: str) -> None:
     """A prefill at exactly its ceiling reached all of what binds there; of MFU that is true only of computing."""
-    stands, point = found([card(peak=100e12)]), Point(tokens, 11)
+    stands, point = found([card(peak=100e12)]), Workload(tokens, 11)
     assert isinstance(stands, Placement)
     triple = [measured("decode_tokens_per_s", 5.0, point), measured("prefill_tokens_per_s", 1.0, point)]
-    (slow,) = roofs(stands, triple)
+    (slow,) = run_ceilings(stands, triple)
     assert slow.prefill is not None
-    (roof,) = roofs(stands, [triple[0], measured("prefill_tokens_per_s", slow.prefill.tokens_per_s, point)])
+    (roof,) = run_ceilings(stands, [triple[0], measured("prefill_tokens_per_s", slow.prefill.tokens_per_s, point)])
     made = replace(CLEAN, server=figures(prompt_ms=90.0))
     (limit,) = [
         each for each in found_in(taken(made=made, point=point), roof=roof, placement=stands) if each.key == "prompt"
@@ -132,7 +132,7 @@ def test_memory_bandwidth_by_the_share_reached(decode: float, sentence: str | No
 
 
 def test_a_long_context_is_the_kv_cache() -> None:
-    far = [limit for limit in under([card()], 5.0, Point(100_000, 128)) if limit.sentence == "The KV cache."]
+    far = [limit for limit in under([card()], 5.0, Workload(100_000, 128)) if limit.sentence == "The KV cache."]
     assert len(far) == 1
     assert "of the bytes read for a token" in far[0].evidence
     assert all(limit.sentence != "The KV cache." for limit in under([card()], 5.0))
@@ -148,9 +148,9 @@ def test_layers_in_memory() -> None:
 def test_streams_that_share() -> None:
     alone = taken()
     slow = trace(stream(first_ms=100, gap_ms=25), server=figures(prompt_ms=40.0))
-    together = taken(made=slow, point=Point(512, 11, 4))
+    together = taken(made=slow, point=Workload(512, 11, 4))
     assert "Streams share what there is." in said(together, alone=alone)
-    assert "Streams share what there is." not in said(taken(point=Point(512, 11, 4)), alone=alone)
+    assert "Streams share what there is." not in said(taken(point=Workload(512, 11, 4)), alone=alone)
     assert "Streams share what there is." not in said(together)
 
 
@@ -313,7 +313,7 @@ def test_loading_is_not_blamed_on_the_network_too() -> None:
 def test_streams_that_wait_are_held_against_a_lone_one(ttft_ms: float, alone_ms: float | None, waits: bool) -> None:
     def after(first_ms: float, streams: int) -> list[Sample]:
         made = replace(CLEAN, events=stream(first_ms, 10), server=figures(prompt_ms=50.0))
-        return taken(made=made, point=Point(512, 11, streams))
+        return taken(made=made, point=Workload(512, 11, streams))
 
     alone = after(alone_ms, 1) if alone_ms else []
     assert (("TTFT", "queue") in keys(after(ttft_ms, 4), alone=alone)) is waits
@@ -326,17 +326,17 @@ def test_a_wait_beside_the_prompt_is_seen_where_the_lone_stream_was_slow(
     """The lone one waited 10 or 350 of its 500 ms beside its prompt, or does not tell; the four wait 350 of 400 ms."""
     lone = replace(CLEAN, events=stream(500, 10), server=figures(prompt_ms=alone_prompt_ms))
     four = replace(CLEAN, events=stream(400, 10), server=figures(prompt_ms=50.0))
-    found = limits(Evidence(taken(made=four, point=Point(512, 11, 4)), alone=taken(made=lone)))
+    found = limits(Evidence(taken(made=four, point=Workload(512, 11, 4)), alone=taken(made=lone)))
     assert any(limit.key == "queue" for limit in found.found) is waits
     assert found.unknown[:1] == () or "TTFT" not in found.unknown[0] or not waits
 
 
 def test_a_lone_stream_of_another_length_is_none_to_compare_with() -> None:
     slow = trace(stream(first_ms=100, gap_ms=25), server=figures(prompt_ms=40.0))
-    four = taken(made=slow, point=Point(512, 11, 4))
-    same, other = taken(point=Point(512, 11)), taken(point=Point(16_000, 11))
-    assert "shared" in [limit.key for limit in limits_of_run([*four, *same], Point(512, 11, 4), None).found]
-    assert "shared" not in [limit.key for limit in limits_of_run([*four, *other], Point(512, 11, 4), None).found]
+    four = taken(made=slow, point=Workload(512, 11, 4))
+    same, other = taken(point=Workload(512, 11)), taken(point=Workload(16_000, 11))
+    assert "shared" in [limit.key for limit in limits_of_run([*four, *same], Workload(512, 11, 4), None).found]
+    assert "shared" not in [limit.key for limit in limits_of_run([*four, *other], Workload(512, 11, 4), None).found]
 
 
 @pytest.mark.parametrize(
@@ -355,7 +355,7 @@ def test_the_bursts_of_a_draft_are_no_stalls() -> None:
 
 def test_a_small_kv_cache_type_is_not_advised_to_who_has_it() -> None:
     def remedy(kv_type: str) -> str:
-        far = under([card()], 5.0, Point(400_000, 128), kv_type_k=kv_type, kv_type_v=kv_type)
+        far = under([card()], 5.0, Workload(400_000, 128), kv_type_k=kv_type, kv_type_v=kv_type)
         (limit,) = [each for each in far if each.key == "kv_cache"]
         return limit.remedy
 
@@ -387,7 +387,7 @@ def test_a_low_share_of_experts_is_not_blamed_on_anything() -> None:
     experts = replace(GEOMETRY, experts_total=128, experts_used=8)
     placement = found([device], experts, kv_type_k="f16", kv_type_v="f16")
     assert isinstance(placement, Placement)
-    (roof,) = roofs(placement, [measured("decode_tokens_per_s", 20.0, POINT)])
+    (roof,) = run_ceilings(placement, [measured("decode_tokens_per_s", 20.0, POINT)])
     assert roof.mbu is not None
     result = limits(Evidence(taken(), roof=roof, placement=placement))
     assert not {limit.key for limit in result.found} & {"bandwidth", "other"}
@@ -401,7 +401,7 @@ SLOW = "Such hardware usually does much better"
 def prompt_remedy(row: Mapping[str, str], tokens_per_s: float) -> str:
     """What is advised to who measured this prefill on the device of a published result."""
     geometry, device = geometry_of(row), of_catalogue(row)
-    point = Point(int(row["prefill_tokens"]), 11, depth=int(row["depth"]))
+    point = Workload(int(row["prefill_tokens"]), 11, depth=int(row["depth"]))
     held = replace(
         card(device.bandwidth_bytes_per_s, peak=device.peak_flops), name=device.name, memory_bytes=device.memory_bytes
     )
@@ -411,7 +411,7 @@ def prompt_remedy(row: Mapping[str, str], tokens_per_s: float) -> str:
         measured("decode_tokens_per_s", 1.0, point),
         measured("prefill_tokens_per_s", tokens_per_s, point),
     ]
-    (roof,) = roofs(placement, figures_of_run)
+    (roof,) = run_ceilings(placement, figures_of_run)
     made = replace(CLEAN, server=figures(prompt_ms=90.0))
     samples = taken(made=made, point=point)
     (limit,) = [limit for limit in found_in(samples, roof=roof, placement=placement) if limit.key == "prompt"]
@@ -480,7 +480,7 @@ def test_whatever_was_measured_there_is_a_sentence_with_figures(
                 cached_tokens=tokens,
             ),
             ordinal=n,
-            point=Point(512, 11, streams),
+            point=Workload(512, 11, streams),
             reuses_cache=n % 2 == 1,
             sensors=watched([True, False, True], swapped_bytes=[None, 0, 1e9]) if n == 0 else {},
         )

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.samples import Event, Kind, Sample, Workload
 from app.metrics.overlap import with_prefill_overlaps
-from app.roof import Evidence, Limit, Placement, limits, limits_of_run, roofs
-from app.roof.limits.streams import covered_ms, waits
-from app.samples import Event, Kind, Point, Sample
+from app.results.ceiling import Evidence, Limit, Placement, limits, limits_of_run, run_ceilings
+from app.results.ceiling.limits.streams import covered_ms, waits
 from tests.roofs import card, found, measured
 from tests.traces import figures, sample, stream, trace
 
@@ -22,7 +22,7 @@ def played(*streams: tuple[float, float | None], queue_ms: float | None = None, 
     """A round of streams: when the first token of each came, and how long its prompt took, as the server says."""
     server = [None if ms is None else figures(prompt_ms=ms, queue_ms=queue_ms) for _, ms in streams]
     return [
-        sample(trace(stream(first_ms, 10), server=own), point=Point(512, 11, len(streams)), stream=n, **changes)
+        sample(trace(stream(first_ms, 10), server=own), point=Workload(512, 11, len(streams)), stream=n, **changes)
         for n, ((first_ms, _), own) in enumerate(zip(streams, server, strict=True))
     ]
 
@@ -115,7 +115,7 @@ def test_an_engine_that_takes_one_request_at_a_time_has_no_more_slots_to_give() 
 
 def test_the_engine_of_a_run_reaches_its_limits() -> None:
     taken = [*ALONE, *played(*[(1430.0, 1420.0)] * 4)]
-    (limit, *_) = limits_of_run(taken, Point(512, 11, 4), None, engine="vllm").found
+    (limit, *_) = limits_of_run(taken, Workload(512, 11, 4), None, engine="vllm").found
     assert "vLLM" in limit.remedy
 
 
@@ -138,10 +138,10 @@ def test_a_queue_goes_with_the_ttft_of_the_same_samples() -> None:
 
 
 def test_the_share_of_the_prefill_ceiling_goes_with_the_times_of_all_samples_alone() -> None:
-    stands, point = found([card(peak=100e12)]), Point(8000, 11)
+    stands, point = found([card(peak=100e12)]), Workload(8000, 11)
     assert isinstance(stands, Placement)
     triple = [measured("decode_tokens_per_s", 5.0, point), measured("prefill_tokens_per_s", 100.0, point)]
-    (roof,) = roofs(stands, triple)
+    (roof,) = run_ceilings(stands, triple)
     told = [sample(trace(stream(100, 10), server=figures(prompt_ms=90.0)), point=point, ordinal=n) for n in range(2)]
 
     def evidence(samples: Sequence[Sample]) -> str:
@@ -186,9 +186,9 @@ def test_a_stall_while_another_prompt_is_processed_is_none_of_other_programs(
 
 
 def test_throughput_below_the_ceiling_is_explained_by_the_prompts_of_the_round() -> None:
-    stands, point = found([card()], kv_type_k="f16", kv_type_v="f16"), Point(512, 11, 2)
+    stands, point = found([card()], kv_type_k="f16", kv_type_v="f16"), Workload(512, 11, 2)
     assert isinstance(stands, Placement)
-    (roof,) = roofs(stands, [measured("output_tokens_per_s", 30.0, point)])
+    (roof,) = run_ceilings(stands, [measured("output_tokens_per_s", 30.0, point)])
 
     def keys(first_ms: float) -> list[str]:
         seen = Evidence(played((first_ms, None), (first_ms, None)), roof=roof, placement=stands)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from babel.messages.catalog import Message
 
-from app import errors
+from app.core import errors
 from tests import messages
 
 ROOT = Path(__file__).parent.parent

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from app import __version__, files
+from app import __version__
+from app.core import files
 from tests.needs import need
 
 ROOT = Path(__file__).parent.parent
@@ -90,7 +91,7 @@ def test_code_in_a_wheel_finds_its_files(built: Path, tmp_path: Path) -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from app import files; from app.db import Database\n"
-        "from app.migrating import current_revision, migrate, revisions\n"
+        "from app.db.migrate import current_revision, migrate, revisions\n"
         "assert files.__file__.startswith(sys.argv[1]) and files.TEMPLATES.is_dir() and files.STATIC.is_dir()\n"
         "database = Database('sqlite:///' + sys.argv[1] + '/data/roofmark.db')\n"
         "migrate(database, files.MIGRATIONS); assert current_revision(database) == revisions(files.MIGRATIONS)[-1]"

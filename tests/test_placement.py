@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from app.ceiling.bytes_per_step import step
 from app.ceiling.decode import Split
 from app.ceiling.geometry import Attention, Geometry, Part, Source, Weights
-from app.ceiling.traffic import step
+from app.core.samples import Workload
+from app.db.machines import MachineDevice, Stated
+from app.db.models import KnownGeometry
+from app.db.tables import Config
 from app.metrics.token_counts import TokenCounts
-from app.models import Config
-from app.roof import Placement, RunRoof, Unknown, resolve_placement, roofs, with_ceiling
-from app.samples import Point
-from app.store.machines import MachineDevice, Stated
-from app.store.models import Told
+from app.results.ceiling import Placement, RunCeiling, Unknown, flag_above_ceiling, resolve_placement, run_ceilings
 from tests.roofs import RAM, measured
 from tests.seed import made_sample
 
@@ -49,7 +49,7 @@ def placed(
     devices: Sequence[MachineDevice], geometry: Geometry, engine: str = "llama.cpp", **settings: Any
 ) -> Placement | Unknown:
     config = Config(server_id=1, model_id=1, engine=engine, settings=settings, fingerprint="f")
-    return resolve_placement(devices, config, Told(geometry))
+    return resolve_placement(devices, config, KnownGeometry(geometry))
 
 
 def allowed(devices: Sequence[MachineDevice], geometry: Geometry, engine: str = "llama.cpp", **settings: Any) -> float:
@@ -166,7 +166,7 @@ def test_ollamas_share() -> None:
     expected = 1 / ((WEIGHT_BYTES - in_memory) / 1000e9 + in_memory / 50e9)
     assert allowed([RAM, card(1000, 16)], dense(WEIGHT_BYTES), "ollama", gpu_share=75) == pytest.approx(expected)
     config = Config(server_id=1, model_id=1, engine="ollama", settings={}, fingerprint="f")
-    placement = resolve_placement([RAM, card(1000, 16)], config, Told(dense(WEIGHT_BYTES)), gpu_share=0.75)
+    placement = resolve_placement([RAM, card(1000, 16)], config, KnownGeometry(dense(WEIGHT_BYTES)), gpu_share=0.75)
     one = step(dense(WEIGHT_BYTES), 0)
     assert isinstance(placement, Placement)
     assert one is not None
@@ -175,7 +175,7 @@ def test_ollamas_share() -> None:
 
 def test_a_model_that_ollama_holds_in_memory_alone() -> None:
     config = Config(server_id=1, model_id=1, engine="ollama", settings={}, fingerprint="f")
-    placement = resolve_placement([RAM, card(1000, 24)], config, Told(dense(WEIGHT_BYTES)), gpu_share=0.0)
+    placement = resolve_placement([RAM, card(1000, 24)], config, KnownGeometry(dense(WEIGHT_BYTES)), gpu_share=0.0)
     one = step(dense(WEIGHT_BYTES), 0)
     assert isinstance(placement, Placement)
     assert one is not None
@@ -190,7 +190,7 @@ def test_what_does_not_fit_is_never_the_cards_speed() -> None:
     in_memory = 60e9 * 4 / 128 * (1 - room / 60e9)
     on_card = 2e9 + 60e9 * 4 / 128 - in_memory
     assert allowed([RAM, card(448, 16)], MOE) == pytest.approx(1 / (on_card / 448e9 + in_memory / 50e9))
-    (roof,) = roofs(placement, [measured("decode_tokens_per_s", 10.0)])
+    (roof,) = run_ceilings(placement, [measured("decode_tokens_per_s", 10.0)])
     assert any("does not fit" in sentence for sentence in roof.assumptions)
 
 
@@ -217,10 +217,10 @@ def test_the_ceiling_is_that_of_the_counted_tokens() -> None:
     geometry, devices = dense(4_920_000_000), [card(470.4, 24)]
     placement = placed(devices, geometry)
     assert isinstance(placement, Placement)
-    point, kv_per_token = Point(11_560, 128), 2 * 1024 * 2 * BLOCKS
+    point, kv_per_token = Workload(11_560, 128), 2 * 1024 * 2 * BLOCKS
     numbers = [measured("decode_tokens_per_s", 77.0, point)]
-    (estimated,) = roofs(placement, numbers)
-    (counted,) = roofs(placement, numbers, counts={point: TokenCounts(8000.0, 0.0, 128.0)})
+    (estimated,) = run_ceilings(placement, numbers)
+    (counted,) = run_ceilings(placement, numbers, counts={point: TokenCounts(8000.0, 0.0, 128.0)})
     assert estimated.decode.tokens_per_s == pytest.approx(73.0, abs=0.05)
     assert counted.decode.tokens_per_s == pytest.approx(470.4e9 / (4.92e9 + 8064 * kv_per_token))
     assert counted.decode.tokens_per_s == pytest.approx(78.7, abs=0.05)
@@ -235,8 +235,10 @@ def test_the_ceiling_is_that_of_the_counted_tokens() -> None:
 def test_cached_tokens_are_in_the_cache_but_not_prefilled() -> None:
     placement = placed([replace(card(1000, 24), compute_flops_per_s=100e12)], dense(WEIGHT_BYTES))
     assert isinstance(placement, Placement)
-    point = Point(4096, 128, depth=1000)
-    (roof,) = roofs(placement, [measured("ttft_ms", 1.0, point)], counts={point: TokenCounts(5000.0, 3000.0, 100.0)})
+    point = Workload(4096, 128, depth=1000)
+    (roof,) = run_ceilings(
+        placement, [measured("ttft_ms", 1.0, point)], counts={point: TokenCounts(5000.0, 3000.0, 100.0)}
+    )
     assert roof.context == 1000 + 5000 + 50
     assert roof.prefill is not None
     assert roof.prefill.tokens == 2000
@@ -247,20 +249,20 @@ def test_beyond_the_hardware_is_judged_by_counted_tokens() -> None:
     geometry = dense(1_000_000_000)
     placement = placed([card(100, 24)], geometry)
     assert isinstance(placement, Placement)
-    point, kv_per_token = Point(1000, 100), 2 * 1024 * 2 * BLOCKS
+    point, kv_per_token = Workload(1000, 100), 2 * 1024 * 2 * BLOCKS
     ceilings = [100e9 / (1e9 + context * kv_per_token) for context in (1050, 20_050)]
     speed = 1.9 * ceilings[0]
     numbers = [measured("decode_tokens_per_s", speed, point)]
     sample = made_sample(0, point, 500.0, speed)
     for counts, is_flagged in ((TokenCounts(1000.0, 0.0, 100.0), False), (TokenCounts(20_000.0, 0.0, 100.0), True)):
-        roof = RunRoof(placement, roofs(placement, numbers, counts={point: counts}))
-        assert ("implausible" in with_ceiling([sample], roof)[0].flags) is is_flagged
+        roof = RunCeiling(placement, run_ceilings(placement, numbers, counts={point: counts}))
+        assert ("implausible" in flag_above_ceiling([sample], roof)[0].flags) is is_flagged
 
 
 def test_faster_than_a_split_says_that_more_may_be_on_cards() -> None:
     placement = placed([RAM, card(1000, 80)], MOE, n_cpu_moe=32)
     assert isinstance(placement, Placement)
-    (roof,) = roofs(placement, [measured("decode_tokens_per_s", 200.0)])
+    (roof,) = run_ceilings(placement, [measured("decode_tokens_per_s", 200.0)])
     assert roof.mbu is not None
     assert roof.mbu > 1
     assert roof.above[0] == "more of the model may be on GPUs than the ceiling was computed with"

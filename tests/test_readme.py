@@ -7,9 +7,9 @@ import typer
 
 from app import engines
 from app.cli import app
+from app.core.settings import Settings
 from app.engines.base import Engine
 from app.metrics import metrics
-from app.settings import Settings
 from app.suites import BUILT_IN
 
 README = (Path(__file__).parent.parent / "README.md").read_text()

@@ -11,18 +11,28 @@ from app.ceiling.decode import Split
 from app.ceiling.geometry import Geometry, Part, Source, Weights
 from app.ceiling.hf_config import from_config
 from app.cli.text import run_text
-from app.db import Database
-from app.document import run_document
+from app.core.samples import Sample, Workload
+from app.db import machines, measurements, runs
+from app.db.database import Database
+from app.db.machines import MachineDevice
+from app.db.models import KnownGeometry
+from app.db.tables import FULL_GEOMETRY, BandwidthProbe, Config, Machine, Measurement, Model, Run, now
 from app.hardware.catalogue import built_in
-from app.metrics import triple_of
-from app.models import FULL_GEOMETRY, BandwidthProbe, Config, Machine, Measurement, Model, Run, now
-from app.roof import Insight, Placement, RunRoof, Unknown, insight, resolve_placement, roofs, run_roof, with_ceiling
-from app.samples import Point, Sample
-from app.store import machines, measurements, runs
-from app.store.drafts import Drafts
-from app.store.hardware import hardware_of, refreeze
-from app.store.machines import MachineDevice
-from app.store.models import Told
+from app.metrics import headline_metrics
+from app.results.ceiling import (
+    Insight,
+    Placement,
+    RunCeiling,
+    Unknown,
+    flag_above_ceiling,
+    insight,
+    resolve_placement,
+    run_ceiling,
+    run_ceilings,
+)
+from app.results.hardware import hardware_of, refreeze
+from app.results.speculation import Drafts
+from app.schemas.run_document import run_document
 from tests.ceiling.models import MODELS
 from tests.roofs import GEOMETRY, POINT, RAM, card, found, measured
 from tests.seed import seed
@@ -35,7 +45,7 @@ def ceiling(held: Sequence[MachineDevice], **settings: Any) -> tuple[float, Plac
     """Decode at 576 tokens, without its KV cache for round numbers, and what it stands on."""
     stands = found(held, **{"kv_type_k": "f16", "kv_type_v": "f16", **settings})
     assert isinstance(stands, Placement)
-    (roof,) = roofs(stands, [measured("decode_tokens_per_s", 5.0)])
+    (roof,) = run_ceilings(stands, [measured("decode_tokens_per_s", 5.0)])
     assert roof.step.n_bytes == 10_000_000_000 + 576 * KV_PER_TOKEN
     return roof.decode.tokens_per_s * roof.step.n_bytes / 1e9, stands
 
@@ -79,7 +89,7 @@ def test_unequal_cards_in_series_take_shares_by_their_memory() -> None:
 )
 def test_a_split_that_is_not_stated_is_the_engines_habit(engine: str, settings: dict[str, Any], split: Split) -> None:
     config = Config(server_id=1, model_id=1, engine=engine, settings={"cards": 2, **settings}, fingerprint="f")
-    stands = resolve_placement([RAM, card(count=2)], config, Told(GEOMETRY))
+    stands = resolve_placement([RAM, card(count=2)], config, KnownGeometry(GEOMETRY))
     assert isinstance(stands, Placement)
     assert stands.split is split
     said = [sentence for sentence in stands.assumptions if sentence.startswith("the split mode is not stated")]
@@ -89,7 +99,7 @@ def test_a_split_that_is_not_stated_is_the_engines_habit(engine: str, settings: 
 
 def test_one_card_has_no_habit() -> None:
     config = Config(server_id=1, model_id=1, engine="vllm", settings={"cards": 1}, fingerprint="f")
-    stands = resolve_placement([card()], config, Told(GEOMETRY))
+    stands = resolve_placement([card()], config, KnownGeometry(GEOMETRY))
     assert isinstance(stands, Placement)
     assert not any("split" in sentence for sentence in stands.assumptions)
 
@@ -99,7 +109,7 @@ def test_a_processor_whose_peak_was_typed_has_a_prefill_ceiling() -> None:
     assert isinstance(stands, Placement)
     assert isinstance(without, Placement)
     triple = [measured("prefill_tokens_per_s", 50.0), measured("decode_tokens_per_s", 4.0)]
-    (roof,), (bare,) = roofs(stands, triple), roofs(without, triple)
+    (roof,), (bare,) = run_ceilings(stands, triple), run_ceilings(without, triple)
     assert roof.prefill is not None
     assert roof.mfu == pytest.approx(50.0 / POINT.prompt_tokens * roof.prefill.flops / 2e12)
     assert roof.prefill.tokens_per_s <= POINT.prompt_tokens / (roof.prefill.flops / 2e12) * (1 + 1e-9)
@@ -123,8 +133,8 @@ def test_drafted_tokens_raise_the_ceiling() -> None:
     stands = found([RAM])
     assert isinstance(stands, Placement)
     numbers = [measured("decode_tokens_per_s", 12.0)]
-    (plain,) = roofs(stands, numbers)
-    (roof,) = roofs(stands, numbers, {POINT: Drafts(drafted=300, accepted=150, decoded=250)})
+    (plain,) = run_ceilings(stands, numbers)
+    (roof,) = run_ceilings(stands, numbers, {POINT: Drafts(drafted=300, accepted=150, decoded=250)})
     assert roof.decode.tokens_per_s == pytest.approx(2.5 * plain.decode.tokens_per_s)
     assert roof.decode.words.endswith(" = (1 + 1.50) x 50.0 GB/s / 10.0 GB")
     assert roof.steps_per_s == pytest.approx(12 / 2.5)
@@ -142,7 +152,7 @@ def test_drafted_tokens_raise_the_ceiling() -> None:
 def test_a_server_that_drafted_nothing_rules_speculation_out() -> None:
     stands = found([RAM])
     assert isinstance(stands, Placement)
-    (roof,) = roofs(stands, [measured("decode_tokens_per_s", 50.0)], {POINT: Drafts(0, 0, 250)})
+    (roof,) = run_ceilings(stands, [measured("decode_tokens_per_s", 50.0)], {POINT: Drafts(0, 0, 250)})
     assert roof.above
     assert not any("speculative" in reason for reason in roof.above)
 
@@ -150,7 +160,7 @@ def test_a_server_that_drafted_nothing_rules_speculation_out() -> None:
 def test_more_than_drafts_explain_is_still_explained() -> None:
     stands = found([RAM])
     assert isinstance(stands, Placement)
-    (roof,) = roofs(stands, [measured("decode_tokens_per_s", 50.0)], {POINT: Drafts(300, 150, 250)})
+    (roof,) = run_ceilings(stands, [measured("decode_tokens_per_s", 50.0)], {POINT: Drafts(300, 150, 250)})
     assert any("speculative decoding may have accepted more" in reason for reason in roof.above)
 
 
@@ -226,7 +236,7 @@ def test_shares_are_not_clamped_and_explained() -> None:
     stands = found([RAM, card(peak=100e12)])
     assert isinstance(stands, Placement)
     numbers = [measured("decode_tokens_per_s", 150.0), measured("prefill_tokens_per_s", 2000.0)]
-    (roof,) = roofs(stands, numbers)
+    (roof,) = run_ceilings(stands, numbers)
     assert roof.mbu is not None
     assert roof.mbu == pytest.approx(150 / roof.decode.tokens_per_s)
     assert roof.mbu > 1
@@ -239,25 +249,25 @@ def test_a_model_that_fits_the_cache_is_told_so() -> None:
     tiny = Geometry(Source.GGUF, "tiny", Weights(Part(250_000_000, 200_000_000)), ())
     stands = found([RAM], geometry=tiny)
     assert isinstance(stands, Placement)
-    (roof,) = roofs(stands, [measured("decode_tokens_per_s", 100.0)])
+    (roof,) = run_ceilings(stands, [measured("decode_tokens_per_s", 100.0)])
     assert roof.cache is not None
     assert roof.cache.startswith("cache may help")
 
 
 def test_several_streams_are_held_against_the_ceiling_by_the_throughput_of_their_rounds() -> None:
     """Not by one stream's speed times their number: 50 tok/s each are not 200 tok/s where their prompts take time."""
-    stands, point = found([RAM]), Point(512, 128, concurrency=4)
+    stands, point = found([RAM]), Workload(512, 128, concurrency=4)
     assert isinstance(stands, Placement)
     streams = [measured("decode_tokens_per_s", 50.0, point), measured("output_tokens_per_s", 46.7, point)]
-    (roof,) = roofs(stands, streams)
+    (roof,) = run_ceilings(stands, streams)
     assert roof.decode_tokens_per_s == 46.7
     assert roof.step.batch == 4
     assert roof.mbu == pytest.approx(46.7 / roof.decode.tokens_per_s)
-    (unknown,) = roofs(stands, streams[:1])
+    (unknown,) = run_ceilings(stands, streams[:1])
     assert (unknown.decode_tokens_per_s, unknown.mbu, unknown.above) == (None, None, ())
     # of a lone stream it is the decode speed, which holds no prompt
     alone = [measured("decode_tokens_per_s", 4.0), measured("output_tokens_per_s", 3.0)]
-    assert roofs(stands, alone)[0].decode_tokens_per_s == 4.0
+    assert run_ceilings(stands, alone)[0].decode_tokens_per_s == 4.0
 
 
 @pytest.mark.parametrize(("parallel", "together"), [(1, 1), (2, 2), (4, 4), (8, 4), (0, 4), (None, 4)])
@@ -265,9 +275,9 @@ def test_streams_beyond_the_servers_slots_take_turns(parallel: int | None, toget
     """Four in turns share no reading: their throughput stands under the ceiling of as many as there are slots."""
     stands = found([RAM], parallel=parallel)
     assert isinstance(stands, Placement)
-    (roof,) = roofs(stands, [measured("output_tokens_per_s", 4.0, point=Point(512, 128, concurrency=4))])
+    (roof,) = run_ceilings(stands, [measured("output_tokens_per_s", 4.0, point=Workload(512, 128, concurrency=4))])
     assert (roof.step.batch, roof.decode_tokens_per_s) == (together, 4.0)
-    lone = roofs(stands, [measured("decode_tokens_per_s", 4.0, point=Point(512, 128))])[0]
+    lone = run_ceilings(stands, [measured("decode_tokens_per_s", 4.0, point=Workload(512, 128))])[0]
     assert (roof.mbu == lone.mbu) is (together == 1)
 
 
@@ -314,10 +324,10 @@ def explained(database: Database, public_id: str) -> Insight:
         run = runs.run(session, public_id)
         assert run.id is not None
         _, _, config, model = runs.circumstances(session, run)
-        roof = run_roof(
+        roof = run_ceiling(
             session, run, config, model, hardware_of(session, run), measurements.measurements_of(session, run.id)
         )
-        assert isinstance(roof, RunRoof)
+        assert isinstance(roof, RunCeiling)
         assert config is not None
         found = insight(session, run, config, roof, roof.points[0])
     assert found is not None
@@ -432,10 +442,10 @@ def test_nothing_measured_is_nothing_explained(database: Database, first_run: st
     with database.read() as session:
         run = runs.run(session, first_run)
         _, _, config, model = runs.circumstances(session, run)
-        roof = run_roof(
+        roof = run_ceiling(
             session, run, config, model, hardware_of(session, run), measurements.measurements_of(session, 1)
         )
-        assert isinstance(roof, RunRoof)
+        assert isinstance(roof, RunCeiling)
         assert config is not None
         assert insight(session, run, config, roof, roof.points[0]) is None
 
@@ -443,7 +453,7 @@ def test_nothing_measured_is_nothing_explained(database: Database, first_run: st
 def test_a_sample_beyond_twice_the_ceiling_is_implausible_once_a_ceiling_is_known() -> None:
     stands = found([card()], kv_type_k="f16", kv_type_v="f16")
     assert isinstance(stands, Placement)
-    roof = RunRoof(stands, roofs(stands, [measured("decode_tokens_per_s", 5.0)]))
+    roof = RunCeiling(stands, run_ceilings(stands, [measured("decode_tokens_per_s", 5.0)]))
     limit = roof.points[0].decode.tokens_per_s
 
     def at(share: float, **changes: Any) -> Sample:
@@ -451,10 +461,14 @@ def test_a_sample_beyond_twice_the_ceiling_is_implausible_once_a_ceiling_is_know
         return sample(trace(stream(gap_ms=gap_ms)), **{"point": POINT, **changes})
 
     fits, beyond = at(1.9), at(2.1, flags=("short",))
-    elsewhere = at(2.1, point=Point(9000, 128))
-    assert [each.flags for each in with_ceiling([fits, beyond, elsewhere], roof)] == [(), ("short", "implausible"), ()]
-    assert with_ceiling([beyond], Unknown("no", "ceiling", "model")) == [beyond]
-    assert with_ceiling([beyond], None) == [beyond]
+    elsewhere = at(2.1, point=Workload(9000, 128))
+    assert [each.flags for each in flag_above_ceiling([fits, beyond, elsewhere], roof)] == [
+        (),
+        ("short", "implausible"),
+        (),
+    ]
+    assert flag_above_ceiling([beyond], Unknown("no", "ceiling", "model")) == [beyond]
+    assert flag_above_ceiling([beyond], None) == [beyond]
 
 
 @pytest.mark.parametrize(
@@ -467,7 +481,7 @@ def test_either_speed_may_be_beyond_the_ceiling(
     """A prompt of 512 tokens in so much of the time that the ceiling allows; null where nothing is known of it."""
     stands = found([card(peak=50e12)], kv_type_k="f16", kv_type_v="f16")
     assert isinstance(stands, Placement)
-    roof = RunRoof(stands, roofs(stands, [measured("decode_tokens_per_s", 5.0)]))
+    roof = RunCeiling(stands, run_ceilings(stands, [measured("decode_tokens_per_s", 5.0)]))
     top = roof.points[0]
     assert top.prefill is not None
     gap_ms = 1000 / (top.decode.tokens_per_s * (decode_share or 1))
@@ -479,25 +493,27 @@ def test_either_speed_may_be_beyond_the_ceiling(
     answer = sample(
         trace(events, server=server, output_tokens=11 if decode_share else 1, cached_tokens=cached), point=POINT
     )
-    assert (triple_of(answer)["prefill_tokens_per_s"] is None) == (prefill_share is None)
-    assert triple_of(answer)["decode_tokens_per_s"] == (
+    assert (headline_metrics(answer)["prefill_tokens_per_s"] is None) == (prefill_share is None)
+    assert headline_metrics(answer)["decode_tokens_per_s"] == (
         None if decode_share is None else pytest.approx(top.decode.tokens_per_s * decode_share)
     )
-    assert [each.flags for each in with_ceiling([answer], roof)] == [("implausible",) if is_beyond else ()]
-    without = RunRoof(stands, tuple(replace(each, prefill=None) for each in roof.points))
+    assert [each.flags for each in flag_above_ceiling([answer], roof)] == [("implausible",) if is_beyond else ()]
+    without = RunCeiling(stands, tuple(replace(each, prefill=None) for each in roof.points))
     is_decode_beyond = decode_share is not None and decode_share > 2
-    assert [each.flags for each in with_ceiling([answer], without)] == [("implausible",) if is_decode_beyond else ()]
+    assert [each.flags for each in flag_above_ceiling([answer], without)] == [
+        ("implausible",) if is_decode_beyond else ()
+    ]
 
 
 def test_of_several_streams_no_sample_is_beyond_the_ceiling_of_all() -> None:
     """A stream of two may be faster than half of what both reach, and a sum of them is no sample's."""
     stands = found([card()], kv_type_k="f16", kv_type_v="f16")
     assert isinstance(stands, Placement)
-    points = [Point(512, 128, streams) for streams in (1, 2, 3)]
+    points = [Workload(512, 128, streams) for streams in (1, 2, 3)]
     speeds = [measured("decode_tokens_per_s" if p.concurrency == 1 else "output_tokens_per_s", 5.0, p) for p in points]
-    roof = RunRoof(stands, roofs(stands, speeds))
+    roof = RunCeiling(stands, run_ceilings(stands, speeds))
     flags = []
     for each in roof.points:
         fast = trace(stream(gap_ms=1000 / (2.1 * each.decode.tokens_per_s)))
-        flags += [marked.flags for marked in with_ceiling([sample(fast, point=each.point)], roof)]
+        flags += [marked.flags for marked in flag_above_ceiling([sample(fast, point=each.point)], roof)]
     assert flags == [("implausible",), (), ()]

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.db import Database
-from app.errors import BadInput, NotFound
-from app.store import suites as stored
+from app.core.errors import BadInput, NotFound
+from app.db import suites as stored
+from app.db.database import Database
 from app.suites import BUILT_IN, estimate_tokens, own
 
 # Whoever changes a built-in prompt makes old and new results incomparable: these pins say so.

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tables import FORMULA_STARTS, csv_text, safe_cell
+from app.core.csv_export import FORMULA_STARTS, csv_text, escape_formula
 
 CELLS = st.one_of(st.none(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text())
 
@@ -18,19 +18,19 @@ def read(text: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "＝1+1", "  =1+1", '=HYPERLINK("x")'])
 def test_a_formula_becomes_text(text: str) -> None:
-    assert safe_cell(text) == f"'{text}"
+    assert escape_formula(text) == f"'{text}"
 
 
 @pytest.mark.parametrize("cell", ["Q4_K_M", "a=b", "", "1-2", -2.5, 7, None])
 def test_what_is_no_formula_stays(cell: str | float | None) -> None:
-    assert safe_cell(cell) == cell
+    assert escape_formula(cell) == cell
 
 
 @given(st.lists(st.lists(CELLS, min_size=2, max_size=2)))
 def test_every_table_comes_back(rows: list[list[str | float | None]]) -> None:
     found = read(csv_text(["one", "two"], rows))
     assert found[0] == ["one", "two"]
-    assert found[1:] == [["" if cell is None else str(safe_cell(cell)) for cell in row] for row in rows]
+    assert found[1:] == [["" if cell is None else str(escape_formula(cell)) for cell in row] for row in rows]
     texts = [
         (cell, back) for row, line in zip(rows, found[1:], strict=True) for cell, back in zip(row, line, strict=True)
     ]

@@ -8,11 +8,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from app import i18n, sentences
-from app.http.problems import with_words
-from app.i18n import marked, translated
-from app.sentences import Message
-from app.units import plural
+from app.core import i18n, sentences
+from app.core.i18n import N_, translated
+from app.core.sentences import Message
+from app.core.units import plural
+from app.engines.http.problems import with_words
 from tests import messages
 
 CHINESE = "zh-Hant"
@@ -110,14 +110,14 @@ def test_what_is_stored(english: str, chinese: str) -> None:
 
 def test_a_server_s_own_words_stay_as_it_said_them() -> None:
     words = "Model is Loading. Failed to read <b>the</b> file; Try again"
-    error = with_words(marked("The server is busy (HTTP 429)"), words)
+    error = with_words(N_("The server is busy (HTTP 429)"), words)
     with i18n.use(CHINESE):
         assert translated(error) == f"伺服器忙碌中（HTTP 429）：{words}."
 
 
 @pytest.mark.parametrize("words", ["Permission denied", "The server is ready", "Permission denied; no such file"])
 def test_even_if_they_are_those_of_a_message(words: str) -> None:
-    told = (with_words(marked("The server is busy (HTTP 429)"), words), f"nvidia-smi complained: {words}")
+    told = (with_words(N_("The server is busy (HTTP 429)"), words), f"nvidia-smi complained: {words}")
     with i18n.use(CHINESE):
         assert [translated(each) for each in told] == [
             f"伺服器忙碌中（HTTP 429）：{words}.",
@@ -134,6 +134,6 @@ def test_markup_is_text() -> None:
 
 def test_marking_stays_english_whoever_asks() -> None:
     with i18n.use(CHINESE):
-        kept = marked("The server is working on {others}.", others="3 other requests")
+        kept = N_("The server is working on {others}.", others="3 other requests")
         assert kept == "The server is working on 3 other requests."
         assert translated(kept) == f"伺服器正在處理 {plural(3, 'other request')}。"

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from app.samples import CacheDefeat, CountSource, Event, Kind, Point, Sample, ServerFigures, Status, Trace
+from app.core.samples import CacheDefeat, CountSource, Event, Kind, Sample, ServerFigures, Status, Trace, Workload
 
-POINT = Point(prompt_tokens=512, output_tokens=11)
+POINT = Workload(prompt_tokens=512, output_tokens=11)
 
 
 def stream(first_ms: float = 800, gap_ms: float = 25, tokens: int = 11, size_bytes: int = 5) -> tuple[Event, ...]:

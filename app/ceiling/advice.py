@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from app.ceiling.bytes_per_step import Step, step
 from app.ceiling.decode import DecodeCeiling, Device, decode_on
 from app.ceiling.fit import Fit
 from app.ceiling.geometry import Geometry
 from app.ceiling.layout import Layout
-from app.ceiling.traffic import Step, step
 from app.ceiling.types import KV_BITS, USUAL_BITS, KvTypes
-from app.i18n import _
-from app.units import number
+from app.core.i18n import _
+from app.core.units import format_number
 
 LADDER = ("F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M", "Q2_K")
 STEP_DOWN = 0.92
@@ -88,14 +88,14 @@ def _predict(name: str, run: Run, changed: Run, fitted: Fit | None) -> Advice | 
     words = _(
         "{name}: {low} to {high} tok/s instead of {now}",
         name=name,
-        low=number(low),
-        high=number(high),
-        now=number(run.tokens_per_s),
+        low=format_number(low),
+        high=format_number(high),
+        now=format_number(run.tokens_per_s),
     )
     words += _("; ceiling {words}", words=ceiling_then.words)
     if run.tokens_per_step != 1:
         words += _(
             ", and {times} times that with drafted tokens accepted as in the run",
-            times=number(run.tokens_per_step),
+            times=format_number(run.tokens_per_step),
         )
     return Advice(name, run.tokens_per_step * ceiling_then.tokens_per_s, low, high, words)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.ceiling.traffic import Step
-from app.errors import BadInput
-from app.i18n import _
-from app.units import GIGA, TERA, bandwidth, number, size
+from app.ceiling.bytes_per_step import Step
+from app.core.errors import BadInput
+from app.core.i18n import _
+from app.core.units import GIGA, TERA, format_bandwidth, format_bytes, format_number
 
 USUAL_SHARE = (0.60, 0.85)
 """Where most good results stand below the ceiling."""
@@ -108,8 +108,8 @@ def decode(
                 "batch of {batch}: the bound assumes that all sequences use the same experts; with random routing "
                 "they read {expected_bytes}, which gives {expected} tok/s",
                 batch=step.batch,
-                expected_bytes=size(step.expected_bytes),
-                expected=number(by_chance),
+                expected_bytes=format_bytes(step.expected_bytes),
+                expected=format_number(by_chance),
             )
         )
     return DecodeCeiling(ceiling, by_chance, _words(step, reading, stages, ceiling), tuple(assumptions))
@@ -162,8 +162,8 @@ def speculative(step: Step, draft: Step, device: Device, drafting: Drafting) -> 
     n_bytes = step.n_bytes + drafted * draft.n_bytes
     ceiling = (1 + accepted) * device.bandwidth_bytes_per_s / n_bytes
     words = (
-        f"{number(ceiling)} tok/s = (1 + {accepted:g}) x {bandwidth(device.bandwidth_bytes_per_s)} / "
-        f"({size(step.n_bytes)} + {drafted} x {size(draft.n_bytes)})"
+        f"{format_number(ceiling)} tok/s = (1 + {accepted:g}) x {format_bandwidth(device.bandwidth_bytes_per_s)} / "
+        f"({format_bytes(step.n_bytes)} + {drafted} x {format_bytes(draft.n_bytes)})"
     )
     return DecodeCeiling(
         ceiling,
@@ -182,13 +182,13 @@ def with_drafts(ceiling: DecodeCeiling, drafted: float, accepted: float) -> Deco
     said = _(
         "speculative decoding: on average {accepted} of {drafted} drafted tokens are accepted per pass over the "
         "weights; reads of the draft model are not counted",
-        accepted=number(accepted),
-        drafted=number(drafted),
+        accepted=format_number(accepted),
+        drafted=format_number(drafted),
     )
     return DecodeCeiling(
         tokens_per_s=times * ceiling.tokens_per_s,
         expected_tokens_per_s=times * ceiling.expected_tokens_per_s,
-        words=f"{number(times * ceiling.tokens_per_s)} tok/s = (1 + {number(accepted)}) x {arithmetic}",
+        words=f"{format_number(times * ceiling.tokens_per_s)} tok/s = (1 + {format_number(accepted)}) x {arithmetic}",
         assumptions=(*ceiling.assumptions, said),
     )
 
@@ -201,14 +201,14 @@ def usual_range(ceiling_tokens_per_s: float) -> tuple[float, float]:
 def _words(step: Step, portions: Sequence[Portion], stages: Sequence[Sequence[Portion]], ceiling: float) -> str:
     times = f"{step.batch} x " if step.batch > 1 else ""
     if len(portions) == 1:
-        width = bandwidth(portions[0].device.bandwidth_bytes_per_s)
-        return f"{number(ceiling)} tok/s = {times}{width} / {size(step.n_bytes)}"
+        width = format_bandwidth(portions[0].device.bandwidth_bytes_per_s)
+        return f"{format_number(ceiling)} tok/s = {times}{width} / {format_bytes(step.n_bytes)}"
     whole = sum(portion.share for portion in portions)
 
     def read(portion: Portion) -> str:
         n_bytes = round(step.n_bytes * portion.share / whole)
-        return f"{size(n_bytes)} / {bandwidth(portion.device.bandwidth_bytes_per_s)}"
+        return f"{format_bytes(n_bytes)} / {format_bandwidth(portion.device.bandwidth_bytes_per_s)}"
 
     parts = [f"max({', '.join(map(read, stage))})" if len(stage) > 1 else read(stage[0]) for stage in stages]
     how = parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
-    return f"{number(ceiling)} tok/s = {step.batch} / {how}"
+    return f"{format_number(ceiling)} tok/s = {step.batch} / {how}"

@@ -1,10 +1,10 @@
 """How much of the roof a measured speed reaches, and what it means when that is more than all of it."""
 
+from app.ceiling.bytes_per_step import Step
 from app.ceiling.geometry import Geometry
 from app.ceiling.published import Group
-from app.ceiling.traffic import Step
-from app.i18n import _
-from app.units import number, size
+from app.core.i18n import _
+from app.core.units import format_bytes, format_number
 
 CACHE_FACTOR = 10
 NEAR = 0.15
@@ -65,7 +65,7 @@ def _figures(group: Group) -> dict[str, str | int]:
         "count": group.count,
         "models": _(group.models),
         "devices": _(group.devices),
-        "percent": number(100 * group.median),
+        "percent": format_number(100 * group.median),
     }
 
 
@@ -110,7 +110,7 @@ def cache_guard(step: Step, cache_bytes: int | None) -> str | None:
     return _(
         "cache may help: a token reads {n_bytes}, less than {cache_factor} x the last-level "
         "cache of {cache_bytes}, so a run may exceed the ceiling",
-        n_bytes=size(step.n_bytes),
+        n_bytes=format_bytes(step.n_bytes),
         cache_factor=CACHE_FACTOR,
-        cache_bytes=size(cache_bytes),
+        cache_bytes=format_bytes(cache_bytes),
     )

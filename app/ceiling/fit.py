@@ -5,10 +5,10 @@ Two runs on one machine, with two models or two quantizations, tell both unknown
 
 from dataclasses import dataclass
 
+from app.ceiling.bytes_per_step import Step
 from app.ceiling.decode import Device
-from app.ceiling.traffic import Step
-from app.i18n import _, pause
-from app.units import GIGA, number
+from app.core.i18n import _, separator
+from app.core.units import GIGA, format_number
 
 MIN_DIFFERENCE = 0.05
 
@@ -54,8 +54,8 @@ def fit(first: Observation, second: Observation, device: Device) -> Fit | str:
             _(
                 "the fit gives {bandwidth} GB/s, more than the device's {allowed}: the "
                 "smaller quantization is limited by computing",
-                bandwidth=number(bandwidth / GIGA),
-                allowed=number(device.bandwidth_bytes_per_s / GIGA),
+                bandwidth=format_number(bandwidth / GIGA),
+                allowed=format_number(device.bandwidth_bytes_per_s / GIGA),
             )
         )
     if layer_s < 0:
@@ -79,7 +79,7 @@ def waterfall(step: Step, device: Device, tokens_per_s: float, layers: int | Non
     bandwidth = device.bandwidth_bytes_per_s
 
     def reading(key: str, n_bytes: int, what: str) -> Share:
-        words = f"{what}{pause(': ')}{number(n_bytes / GIGA)} GB / {number(bandwidth / GIGA)} GB/s"
+        words = f"{what}{separator(': ')}{format_number(n_bytes / GIGA)} GB / {format_number(bandwidth / GIGA)} GB/s"
         return Share(key, n_bytes / bandwidth * 1000, words)
 
     shares = [reading("weights", step.weight_bytes, _("weights"))]
@@ -91,7 +91,7 @@ def waterfall(step: Step, device: Device, tokens_per_s: float, layers: int | Non
         words = _(
             "fixed cost: {layers} layers x {each} µs, from two runs",
             layers=layers,
-            each=number(fitted.layer_s * 1e6),
+            each=format_number(fitted.layer_s * 1e6),
         )
         shares.append(Share("layers", layers * fitted.layer_s * 1000, words))
     loss = 1000 * step.batch / tokens_per_s - sum(share.ms for share in shares)

@@ -6,17 +6,17 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from app.errors import BadInput
-from app.i18n import _, marked
+from app.core.errors import BadInput
+from app.core.i18n import N_, _
 
 MAX_BLOCKS = 2_000
 SHOWN_KEYS = 8
 STATE_BYTES = 4
 """Of an element of recurrent state: engines keep it in float32."""
-SHARED_KV = marked("layers that use another layer's KV cache are counted as reading nothing more")
-MLA = marked("MLA: the KV cache holds one latent and one rope part for each token")
-CHUNKED = marked("chunked attention counts a whole chunk once one is full; right after a chunk begins, fewer are read")
-NO_ACCOUNT = marked("an older Roofmark read the model's file and kept no account of keys that it did not understand")
+SHARED_KV = N_("layers that use another layer's KV cache are counted as reading nothing more")
+MLA = N_("MLA: the KV cache holds one latent and one rope part for each token")
+CHUNKED = N_("chunked attention counts a whole chunk once one is full; right after a chunk begins, fewer are read")
+NO_ACCOUNT = N_("an older Roofmark read the model's file and kept no account of keys that it did not understand")
 
 
 class Source(StrEnum):
@@ -219,11 +219,11 @@ def typed(params_total: float, params_active: float, bits: float) -> Geometry:
         weights=Weights(dense=Part.of(params_active, bits), unread=Part.of(params_total - params_active, bits)),
         attention=None,
         assumptions=(
-            marked(
+            N_(
                 "parameter counts and {bits:g} bits per weight were typed by hand, so looked-up tables count too",
                 bits=bits,
             ),
-            marked("layers are unknown, so KV cache and attention are left out"),
+            N_("layers are unknown, so KV cache and attention are left out"),
         ),
         certainty=Certainty.ESTIMATE,
     )

@@ -23,8 +23,8 @@ from app.ceiling.ggml_keys import Keys
 from app.ceiling.gguf import Header, Tensor, read_header
 from app.ceiling.named_totals import with_totals_checked
 from app.ceiling.windows import slides_by_default, slides_by_period
-from app.errors import BadInput
-from app.i18n import _, marked
+from app.core.errors import BadInput
+from app.core.i18n import N_, _
 
 _BLOCK = re.compile(r"blk\.(\d+)\.(.+)")
 _OTHER_PARTS = re.compile(r"(v|a|mm|resampler|enc|mtp)\.|blk\.\d+\.vis_")
@@ -66,7 +66,7 @@ def geometry(header: Header, source: Source) -> Geometry:
         raise BadInput(_("a token is said to use {used} of {total} experts.", used=used, total=total))
     why = missing_parts(keys, by_block, own, {tensor.name for tensor in header.tensors}) if header.tensors else ""
     if total and not used:
-        why = marked(
+        why = N_(
             "how many of its {experts} experts a token uses is unknown, so the bytes read are unknown: type "
             "the active parameters",
             experts=total,
@@ -94,7 +94,7 @@ def _unknown_types(tensors: Iterable[Tensor]) -> list[str]:
     if not names:
         return []
     return [
-        marked(
+        N_(
             "tensors of {types}, which Roofmark does not know, count the bytes up to the next tensor",
             types=", ".join(names[:8]),
         )

@@ -7,8 +7,8 @@ from typing import Any
 
 from app.ceiling.geometry import MAX_BLOCKS, printable
 from app.ceiling.structural_keys import shapes_bytes
-from app.errors import BadInput
-from app.i18n import _
+from app.core.errors import BadInput
+from app.core.i18n import _
 
 _ARCHITECTURES = """
     afmoe apertus arcee arctic arwkv7 baichuan bailingmoe bailingmoe2 bitnet bloom chameleon chatglm codeshell

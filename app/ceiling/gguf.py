@@ -14,10 +14,10 @@ from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from app.ceiling.gguf_cursor import Broken, Budget, Cursor
+from app.ceiling.gguf_reader import Budget, Cursor, GGUFFormatError
 from app.ceiling.types import GGML_TYPES
-from app.errors import BadInput
-from app.i18n import _, translated
+from app.core.errors import BadInput
+from app.core.i18n import _, translated
 
 MAGIC = b"GGUF"
 MAX_DIMENSIONS = 4
@@ -119,20 +119,20 @@ def _read_file(path: Path, budget: Budget) -> Header:
         raise BadInput(
             _("{name} cannot be read: {why}.", name=path.name, why=translated(str(error.strerror)))
         ) from error
-    except Broken as error:
+    except GGUFFormatError as error:
         raise BadInput(_("{name} is not a sound GGUF file: {error}.", name=path.name, error=error)) from error
 
 
 def _parse(path: Path, file: BinaryIO, size: int, budget: Budget) -> Header:
     start = file.read(8) if size else b""  # files that the system makes up have no size, and reading one may wait
     if not is_gguf(start):
-        raise Broken(_("it does not begin with the letters GGUF"))
+        raise GGUFFormatError(_("it does not begin with the letters GGUF"))
     if len(start) < 8:
-        raise Broken(_("it ends within its header"))
+        raise GGUFFormatError(_("it ends within its header"))
     order = "<" if struct.unpack("<I", start[4:])[0] <= 0xFFFF else ">"
     (version,) = struct.unpack(f"{order}I", start[4:])
     if version not in (2, 3):
-        raise Broken(_("its version is {version}, and Roofmark reads 2 and 3", version=version))
+        raise GGUFFormatError(_("its version is {version}, and Roofmark reads 2 and 3", version=version))
     cursor = Cursor(file, size, order, budget, position=8)
     tensor_count, key_count = cursor.number("Q"), cursor.number("Q")
     budget.spend_entries(tensor_count, key_count)
@@ -140,7 +140,7 @@ def _parse(path: Path, file: BinaryIO, size: int, budget: Budget) -> Header:
     for _key in range(key_count):
         key = cursor.name()
         if key in metadata:
-            raise Broken(_("the key {key!r} is there twice", key=key))
+            raise GGUFFormatError(_("the key {key!r} is there twice", key=key))
         metadata[key] = cursor.value(cursor.number("I"))
     placed = [_tensor(cursor) for _place in range(tensor_count)]
     data_bytes = size - _aligned(cursor.position, metadata)
@@ -156,14 +156,14 @@ def _tensor(cursor: Cursor) -> tuple[Tensor, int]:
     name = cursor.name()
     dimensions = cursor.number("I")
     if not 1 <= dimensions <= MAX_DIMENSIONS:
-        raise Broken(_("the tensor {name!r} has {dimensions} dimensions", name=name, dimensions=dimensions))
+        raise GGUFFormatError(_("the tensor {name!r} has {dimensions} dimensions", name=name, dimensions=dimensions))
     shape = tuple(cursor.number("Q") for _ in range(dimensions))
     number = cursor.number("I")
     is_unknown = number not in GGML_TYPES
     type_name, block_elements, block_bytes = GGML_TYPES.get(number, (f"type {number}", 1, 0))
     elements = prod(shape)
     if not 0 < elements < 1 << 60 or shape[0] % block_elements:
-        raise Broken(
+        raise GGUFFormatError(
             _(
                 "the tensor {name!r} has the shape {shape}, impossible for {type_name}",
                 name=name,
@@ -188,7 +188,7 @@ def _up_to(tensor: Tensor, offset: int, offsets: list[int]) -> Tensor:
     place = bisect_right(offsets, offset)
     n_bytes = offsets[place] - offset if place < len(offsets) else 0
     if n_bytes <= 0 or 8 * n_bytes > MAX_BITS * tensor.elements + 8 * MAX_ALIGNMENT:
-        raise Broken(
+        raise GGUFFormatError(
             _(
                 "the tensor {name!r} has the number format {number}, which Roofmark does not know, and no size",
                 name=tensor.name,
@@ -201,16 +201,18 @@ def _up_to(tensor: Tensor, offset: int, offsets: list[int]) -> Tensor:
 def _aligned(position: int, metadata: Mapping[str, Any]) -> int:
     alignment = metadata.get("general.alignment", 32)
     if not isinstance(alignment, int) or not 1 <= alignment <= MAX_ALIGNMENT:
-        raise Broken(_("its alignment is {alignment!r}", alignment=alignment))
+        raise GGUFFormatError(_("its alignment is {alignment!r}", alignment=alignment))
     return -(-position // alignment) * alignment
 
 
 def _check_places(placed: list[tuple[Tensor, int]], data_bytes: int) -> None:
     for tensor, offset in placed:
         if offset + tensor.n_bytes > data_bytes:
-            raise Broken(_("it is cut short, the tensor {name!r} ends beyond the end of the file", name=tensor.name))
+            raise GGUFFormatError(
+                _("it is cut short, the tensor {name!r} ends beyond the end of the file", name=tensor.name)
+            )
     if sum(tensor.n_bytes for tensor, _ in placed) > max(data_bytes, 0):
-        raise Broken(_("its tensors are larger than the file"))
+        raise GGUFFormatError(_("its tensors are larger than the file"))
 
 
 def _refuse_twins(path: Path, tensors: tuple[Tensor, ...]) -> None:

@@ -3,8 +3,8 @@
 from app.ceiling.geometry import Attention
 from app.ceiling.hf_keys import CHUNK, Config
 from app.ceiling.hf_layers import Layer, Mixer
-from app.errors import BadInput
-from app.i18n import _
+from app.core.errors import BadInput
+from app.core.i18n import _
 
 ATTENTION_WITH_GATE = ("qwen3_next", "qwen3_5", "qwen3_6", "afmoe")
 QKV_BIAS = ("qwen2",)

@@ -24,8 +24,8 @@ from app.ceiling.hf_keys import EXPERTS, EXPERTS_USED, VOCABULARY, Config, Missi
 from app.ceiling.hf_layers import Ffn, Layer, Mixer, layers
 from app.ceiling.hf_quantization import DTYPE_BITS, EXPERT_FORMATS, Bits, Range, bits_by_role
 from app.ceiling.hf_recurrent import recurrence, state_bytes
-from app.errors import BadInput
-from app.i18n import _, marked, translated
+from app.core.errors import BadInput
+from app.core.i18n import N_, _, translated
 
 TIED_BY_DEFAULT = ("gemma", "cohere", "gpt2", "falcon", "bloom", "opt", "lfm2", "recurrent_gemma")
 FOUR_NORMS = ("gemma2", "gemma3", "gemma4")
@@ -115,7 +115,7 @@ def _cache(config: Config, plan: Sequence[Layer], assumptions: list[str]) -> tup
         return together(groups), sum(state_bytes(config.at(index), layer) for index, layer in enumerate(plan))
     except Missing as error:
         assumptions.append(
-            marked("config.json names no {error}, so KV cache and state are unknown and left out", error=error)
+            N_("config.json names no {error}, so KV cache and state are unknown and left out", error=error)
         )
         return None, 0
 
@@ -140,14 +140,14 @@ def _weights(
         if str(error) == EXPERTS_USED[0]:
             assumptions.insert(
                 0,
-                marked(
+                N_(
                     "how many of its {experts} experts a token uses is unknown, so the bytes read are unknown: type "
                     "the active parameters",
                     experts=config.experts,
                 ),
             )
         else:
-            assumptions.insert(0, marked("config.json names no {error}, so the weights are unknown", error=error))
+            assumptions.insert(0, N_("config.json names no {error}, so the weights are unknown", error=error))
         return None, None, (config.experts if routed else 0, 0)
     assumptions.append(roles.words)
     is_tied = config.flag(

@@ -5,8 +5,8 @@ from typing import Any
 
 from app.ceiling.geometry import MAX_BLOCKS
 from app.ceiling.structural_keys import unused
-from app.errors import BadInput
-from app.i18n import _
+from app.core.errors import BadInput
+from app.core.i18n import _
 
 NESTED = ("text_config", "thinker_config", "llm_config", "language_config", "lm_config")
 """Where the language part of a larger model is."""

@@ -11,8 +11,8 @@ from typing import Any
 from app.ceiling.geometry import SHARED_KV, printable
 from app.ceiling.hf_keys import CHUNK, LAYER_KINDS, WINDOW, Config, integers
 from app.ceiling.windows import slides_by_default, slides_by_period
-from app.errors import BadInput
-from app.i18n import _
+from app.core.errors import BadInput
+from app.core.i18n import _
 
 
 class Mixer(StrEnum):

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from app.ceiling.bytes_per_step import Step
 from app.ceiling.decode import RAM_STAGE, DecodeCeiling, Device, Portion, Split, decode
 from app.ceiling.geometry import Geometry, Source
 from app.ceiling.offload import InRam, Offload, in_ram
-from app.ceiling.traffic import Step
-from app.i18n import _
-from app.units import size
+from app.core.i18n import _
+from app.core.units import format_bytes
 
 OVERHEAD = 0.05
 """What an engine needs beside weights and KV cache, at least, as a share of both."""
@@ -73,22 +73,22 @@ class Layout:
         if (1 + overhead) * on_cards <= capacity:
             return _(
                 "the model does not fit: divided as stated, its {needed} exceed the memory of one of the GPUs ({name})",
-                needed=size(round(on_cards)),
+                needed=format_bytes(round(on_cards)),
                 name=names,
             )
         if outside:
             return _(
                 "the model does not fit: what settings leave on GPUs takes {needed}, and {name} holds {capacity}",
-                needed=size(round(on_cards)),
+                needed=format_bytes(round(on_cards)),
                 name=names,
-                capacity=size(capacity),
+                capacity=format_bytes(capacity),
             )
         return _(
             "the model does not fit: weights and KV cache take {needed}, engines need at least 5 % more, and {name} "
             "holds {capacity}",
-            needed=size(needed),
+            needed=format_bytes(needed),
             name=names,
-            capacity=size(capacity),
+            capacity=format_bytes(capacity),
         )
 
     def sentences(self, geometry: Geometry, step: Step) -> list[str]:
@@ -105,12 +105,12 @@ class Layout:
             _(
                 "the ceiling is that of the best split: {in_ram} of what a token reads stay in system memory, "
                 "experts first",
-                in_ram=size(round(outside)),
+                in_ram=format_bytes(round(outside)),
             )
             if geometry.weights and geometry.weights.routed.n_bytes
             else _(
                 "the ceiling is that of the best split: {in_ram} of what a token reads stay in system memory",
-                in_ram=size(round(outside)),
+                in_ram=format_bytes(round(outside)),
             )
         )
         if _is_only_totals(geometry):

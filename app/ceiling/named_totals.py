@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from app.ceiling.geometry import Certainty, Geometry
-from app.i18n import marked
-from app.units import GIGA, number, size
+from app.core.i18n import N_
+from app.core.units import GIGA, format_bytes, format_number
 
 TOLERANCE = 0.05
 MIXTURE_SHARE = 0.7
@@ -38,10 +38,10 @@ def with_totals_checked(
         most = (geometry.weights_at_most or geometry.weights).total.n_bytes
         if n_bytes < (1 - TOLERANCE) * fewest or n_bytes > (1 + TOLERANCE) * most:
             sentences[
-                marked(
+                N_(
                     "the index of its files states {stated}, and its config.json gives {computed}",
-                    stated=size(n_bytes),
-                    computed=size(fewest),
+                    stated=format_bytes(n_bytes),
+                    computed=format_bytes(fewest),
                 )
             ] = None
         if n_bytes < (1 - TOLERANCE) * fewest:
@@ -58,20 +58,20 @@ def _named(geometry: Geometry, name: str) -> Iterable[str]:
         whole = int(mixture[1]) * float(mixture[2]) * _UNITS[mixture[3].lower()]
         is_whole = MIXTURE_SHARE * whole <= total <= (1 + TOLERANCE) * whole
         if not is_whole or int(mixture[1]) != geometry.experts_total:
-            yield marked(
+            yield N_(
                 "the name says {name}, and the model has {parameters} B parameters",
                 name=mixture[0],
-                parameters=number(total / GIGA),
+                parameters=format_number(total / GIGA),
             )
     elif (stated := _TOTAL.search(name)) and not _is_any(_parameters(stated), total, active, active + looked_up):
         yield _sentence("name", _parameters(stated), total)
     if stated := _ACTIVE.search(name):
         parameters = _parameters(stated)
         if not _is_any(parameters, active, active + looked_up):
-            yield marked(
+            yield N_(
                 "the name says {stated} B active parameters, and a token uses {parameters} B",
-                stated=number(parameters / GIGA),
-                parameters=number(active / GIGA),
+                stated=format_number(parameters / GIGA),
+                parameters=format_number(active / GIGA),
             )
 
 
@@ -80,10 +80,10 @@ def _parameters(match: re.Match[str]) -> float:
 
 
 def _sentence(where: str, stated: float, total: float) -> str:
-    values = {"stated": number(stated / GIGA), "parameters": number(total / GIGA)}
+    values = {"stated": format_number(stated / GIGA), "parameters": format_number(total / GIGA)}
     if where == "name":
-        return marked("the name says {stated} B parameters, and the model has {parameters} B", **values)
-    return marked("{stated} B parameters are stated, and the model has {parameters} B", **values)
+        return N_("the name says {stated} B parameters, and the model has {parameters} B", **values)
+    return N_("{stated} B parameters are stated, and the model has {parameters} B", **values)
 
 
 def _is_any(stated: float, *values: float) -> bool:

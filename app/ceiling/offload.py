@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from app.ceiling.bytes_per_step import Step
 from app.ceiling.geometry import Geometry
-from app.ceiling.traffic import Step
-from app.i18n import _
+from app.core.i18n import _
 
 EXPERTS = ("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps")
 """A block's routed experts by llama.cpp's names, taken as equally large."""
@@ -43,7 +43,7 @@ class Offload:
 
     @classmethod
     def of(cls, settings: Mapping[str, object]) -> "Offload":
-        """By the keys of `app.configuration`."""
+        """By the keys of `app.core.configuration`."""
         share, mib = _count(settings, "gpu_share"), _count(settings, "gpu_weight_mib")
         has_no_experts_on_cards = str(settings.get("cpu_moe", "")).lower() in ("on", "true", "1", "yes")
         return cls(

@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from app.ceiling.bytes_per_step import F16, check_tokens, expected_expert_share, kv_bytes
 from app.ceiling.decode import Device
 from app.ceiling.geometry import Attention, Geometry
-from app.ceiling.traffic import F16, check_tokens, expected_expert_share, kv_bytes
 from app.ceiling.types import KvTypes
-from app.errors import BadInput
-from app.i18n import _, marked
-from app.units import TERA, bandwidth, number, size
+from app.core.errors import BadInput
+from app.core.i18n import N_, _
+from app.core.units import TERA, format_bandwidth, format_bytes, format_number
 
 
 class Bound(StrEnum):
-    COMPUTE = marked("compute")
-    MEMORY = marked("memory")
+    COMPUTE = N_("compute")
+    MEMORY = N_("memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +92,16 @@ def prefill(
     bound = Bound.COMPUTE if compute_s >= memory_s else Bound.MEMORY
     seconds = max(compute_s, memory_s)
     if bound is Bound.COMPUTE:
-        work = f"{number(flops / TERA)} TFLOP / {number(peak / TERA)} TFLOP/s"
+        work = f"{format_number(flops / TERA)} TFLOP / {format_number(peak / TERA)} TFLOP/s"
     else:
-        work = f"{size(n_bytes)} / {bandwidth(bytes_per_s)}"
+        work = f"{format_bytes(n_bytes)} / {format_bandwidth(bytes_per_s)}"
     assumptions = []
     if weights.routed.n_bytes:
         assumptions.append(
             _(
                 "prefill of {tokens:,} tokens reads {experts} % of the routed experts, assuming random routing",
                 tokens=tokens,
-                experts=number(experts * 100),
+                experts=format_number(experts * 100),
             )
         )
     if len(devices) > 1:
@@ -115,7 +115,7 @@ def prefill(
         bound=bound,
         words=_(
             "{speed} tok/s = {tokens:,} tokens / ({work}); limited by {bound}",
-            speed=number(tokens / seconds),
+            speed=format_number(tokens / seconds),
             tokens=tokens,
             work=work,
             bound=_(bound),

@@ -12,26 +12,26 @@ from pathlib import Path
 from statistics import median
 
 from app.ceiling.geometry import Geometry
-from app.i18n import marked
+from app.core.i18n import N_
 
 TABLE = Path(__file__).with_name("published.csv")
 LEAST_ROWS = 5
 DENSE, MOE, HYBRID = "dense", "moe", "hybrid"
 MODEL_KINDS: Mapping[str, str] = {
-    DENSE: marked("dense models"),
-    MOE: marked("mixture-of-experts models"),
-    HYBRID: marked("hybrid models"),
+    DENSE: N_("dense models"),
+    MOE: N_("mixture-of-experts models"),
+    HYBRID: N_("hybrid models"),
 }
 DEVICE_CLASSES: Mapping[str, str] = {
-    "nvidia": marked("NVIDIA GPUs with GDDR memory"),
-    "nvidia_hbm": marked("NVIDIA GPUs with HBM"),
-    "dgx_spark": marked("DGX Spark"),
-    "amd": marked("discrete AMD GPUs"),
-    "amd_apu": marked("AMD APUs such as Strix Halo"),
-    "intel": marked("discrete Intel GPUs"),
-    "apple": marked("Apple silicon"),
-    "apple_matrix": marked("Apple silicon with matrix units"),
-    "cpu": marked("CPUs"),
+    "nvidia": N_("NVIDIA GPUs with GDDR memory"),
+    "nvidia_hbm": N_("NVIDIA GPUs with HBM"),
+    "dgx_spark": N_("DGX Spark"),
+    "amd": N_("discrete AMD GPUs"),
+    "amd_apu": N_("AMD APUs such as Strix Halo"),
+    "intel": N_("discrete Intel GPUs"),
+    "apple": N_("Apple silicon"),
+    "apple_matrix": N_("Apple silicon with matrix units"),
+    "cpu": N_("CPUs"),
 }
 _WITHOUT_MATRIX_UNITS = {"apple_matrix": "apple"}
 _WITH_MATRIX_UNITS = re.compile(r"Apple M([5-9]|\d\d)\b")

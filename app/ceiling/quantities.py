@@ -2,9 +2,9 @@
 
 import re
 
-from app.errors import BadInput
-from app.i18n import _
-from app.units import GIGA, read_number
+from app.core.errors import BadInput
+from app.core.i18n import _
+from app.core.units import GIGA, read_number
 
 _PREFIXES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _SIZE = re.compile(r"(\d.*?)\s*([kmgt]?)(i?)b", re.IGNORECASE)

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from app.ceiling.bytes_per_step import F16, Step, kv_bytes, kv_bytes_per_token, step
 from app.ceiling.decode import DecodeCeiling, Device, Drafting, speculative, with_drafts
 from app.ceiling.geometry import Geometry
 from app.ceiling.layout import Layout, Memory
 from app.ceiling.prefill import PrefillCeiling, prefill
-from app.ceiling.traffic import F16, Step, kv_bytes, kv_bytes_per_token, step
 from app.ceiling.types import KvTypes
-from app.errors import BadInput
-from app.i18n import _, pause
-from app.units import GIGA, TERA, number, size
+from app.core.errors import BadInput
+from app.core.i18n import _, separator
+from app.core.units import GIGA, TERA, format_bytes, format_number
 
 USUAL_PROMPT = 512
 
@@ -75,7 +75,9 @@ def _alternatives(geometry: Geometry, layout: Layout, context: int, kv: KvTypes,
         one = step(variant, context, kv, batch)
         ceiling = layout.decode(variant, one) if one else None
         if one and ceiling:
-            sentences.append(message.format(n_bytes=size(one.n_bytes), speed=number(ceiling.tokens_per_s)))
+            sentences.append(
+                message.format(n_bytes=format_bytes(one.n_bytes), speed=format_number(ceiling.tokens_per_s))
+            )
     return sentences
 
 
@@ -88,16 +90,16 @@ def compute_limit(geometry: Geometry, device: Device, decode_tokens_per_s: float
         return None
     return _(
         "compute limits decode to {limit} tok/s: {peak_flops} TFLOP/s / (2 x {params_active} B parameters)",
-        limit=number(limit),
-        peak_flops=number(device.peak_flops / TERA),
-        params_active=number(geometry.params_active / GIGA),
+        limit=format_number(limit),
+        peak_flops=format_number(device.peak_flops / TERA),
+        params_active=format_number(geometry.params_active / GIGA),
     )
 
 
 def without_ram_bandwidth(sentences: Sequence[str]) -> str:
     """Why there is no ceiling where a part of the model is in system memory, of which the bandwidth is unknown."""
     why = _("the bandwidth of system memory is unknown: type it")
-    return pause("; ").join((*sentences, why))
+    return separator("; ").join((*sentences, why))
 
 
 def report(

@@ -8,8 +8,8 @@ from typing import Any
 from app.ceiling import ggml_geometry, gguf, hf_config, ollama
 from app.ceiling.geometry import Geometry
 from app.ceiling.named_totals import with_totals_checked
-from app.errors import BadInput, NotFound
-from app.i18n import _, translated
+from app.core.errors import BadInput, NotFound
+from app.core.i18n import _, translated
 
 MAX_JSON_BYTES = 4 << 20
 MAX_INDEX_BYTES = 64 << 20

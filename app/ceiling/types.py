@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from app.errors import BadInput
-from app.i18n import _
+from app.core.errors import BadInput
+from app.core.i18n import _
 
 GGML_TYPES: dict[int, tuple[str, int, int]] = {
     0: ("F32", 1, 4),

@@ -4,10 +4,10 @@ A trace says `meta.series` (0 to 5, or null for one that stays in the background
 colour, dash and marker, so that light and dark need no second figure.
 """
 
-from app.charts.base import MAX_SERIES, Figure, Key, Table
+from app.charts.base import MAX_SERIES, Figure, LegendEntry, Table
+from app.charts.ceiling import Reached, Work, against_context, reached, roofline, run_roofline, without_ceiling
 from app.charts.compare import curves, forest, pauses, series_of
 from app.charts.history import history
-from app.charts.roof import Reached, Work, against_context, reached, roofline, run_roofline, without_ceiling
 from app.charts.sensors import absence, sensors_of
 from app.charts.serving import serving_figure
 from app.charts.sparkline import sparkline
@@ -16,7 +16,7 @@ from app.charts.tokens import gaps, timeline, typical_sample
 __all__ = [
     "MAX_SERIES",
     "Figure",
-    "Key",
+    "LegendEntry",
     "Reached",
     "Table",
     "Work",

@@ -13,7 +13,7 @@ MAX_POINTS = 2000
 
 
 @dataclass(frozen=True)
-class Key:
+class LegendEntry:
     """One entry of a legend."""
 
     series: int | None
@@ -38,7 +38,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Mark:
+class Annotation:
     """What a mark in the figure stands for, in words."""
 
     text: str
@@ -49,9 +49,9 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class MarkList:
+class AnnotationList:
     title: str
-    marks: tuple[Mark, ...]
+    marks: tuple[Annotation, ...]
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class Figure:
     summary: str
     """One sentence that says what the figure shows, for whoever does not see it."""
     table: Table
-    legend: tuple[Key, ...] = ()
-    marks: tuple[MarkList, ...] = ()
+    legend: tuple[LegendEntry, ...] = ()
+    marks: tuple[AnnotationList, ...] = ()
     """What the figure's marks stand for, in order."""
 
     @property
@@ -81,7 +81,7 @@ class Figure:
         return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def plain(text: str) -> str:
+def escape_plotly_html(text: str) -> str:
     """Somebody's words as they are: Plotly reads a little HTML in its texts."""
     return html.escape(text, quote=False)
 
@@ -91,7 +91,7 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
     return {"title": {"text": title}, "rangemode": "tozero", "tickformat": ",", **more}
 
 
-def shares(counts: Sequence[int], total: int = MAX_POINTS) -> list[int]:
+def allocate_points(counts: Sequence[int], total: int = MAX_POINTS) -> list[int]:
     """How many points each series may have: small ones stay whole, large ones share what is left.
 
     >>> shares([10, 5000, 5000], 1000)
@@ -106,7 +106,7 @@ def shares(counts: Sequence[int], total: int = MAX_POINTS) -> list[int]:
     return given
 
 
-def reduce(values: Sequence[float], limit: int, always: Iterable[int] = ()) -> Sequence[int]:
+def downsample_minmax(values: Sequence[float], limit: int, always: Iterable[int] = ()) -> Sequence[int]:
     """Indices of about `limit` values: of each bucket of neighbours the lowest, the highest and the last.
 
     The first value stays too, so that a line keeps its beginning, and so does `always`.

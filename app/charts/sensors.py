@@ -4,35 +4,35 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from app.charts.base import MAX_SERIES, Figure, Key, Table, axis
+from app.charts.base import MAX_SERIES, Figure, LegendEntry, Table, axis
 from app.charts.stack import stacked, y_name
-from app.i18n import _, as_sentence, joined, marked, pause
-from app.metrics.sensed import card_title, throttle_words
-from app.samples import Sample
-from app.units import number, plural
+from app.core.i18n import N_, _, as_sentence, joined, separator
+from app.core.samples import Sample
+from app.core.units import format_number, plural
+from app.metrics.sensors import card_title, throttle_words
 
 GB = 1e9
 PANELS = (
-    (marked("Power W"), "power_w", 1.0),
-    (marked("Temperature °C"), "temperature_c", 1.0),
-    (marked("Clock MHz"), "clock_mhz", 1.0),
-    (marked("Memory clock MHz"), "memory_clock_mhz", 1.0),
-    (marked("GPU memory used GB"), "memory_used_bytes", GB),
-    (marked("Load %"), "load_percent", 1.0),
-    (marked("RAM available GB"), "ram_available_bytes", GB),
-    (marked("Swap used GB"), "swap_used_bytes", GB),
+    (N_("Power W"), "power_w", 1.0),
+    (N_("Temperature °C"), "temperature_c", 1.0),
+    (N_("Clock MHz"), "clock_mhz", 1.0),
+    (N_("Memory clock MHz"), "memory_clock_mhz", 1.0),
+    (N_("GPU memory used GB"), "memory_used_bytes", GB),
+    (N_("Load %"), "load_percent", 1.0),
+    (N_("RAM available GB"), "ram_available_bytes", GB),
+    (N_("Swap used GB"), "swap_used_bytes", GB),
 )
 """Title with unit, how the quantity's name ends, and the divisor."""
 SELDOM = frozenset({"swap_used_bytes"})
 """Drawn only where it is not nothing throughout."""
 ABSENCES = {
-    "off": marked("The machine's sensors were not read: the setting is off."),
-    "elsewhere": marked(
+    "off": N_("The machine's sensors were not read: the setting is off."),
+    "elsewhere": N_(
         "Roofmark does not run on the server's machine, as far as it was told, so no sensors were read: they would be "
         "those of another one."
     ),
-    "silent": marked("The machine's sensors were not read: the process that reads them said nothing."),
-    "short": marked("The samples were too short for the machine's sensors, which are read twice a second."),
+    "silent": N_("The machine's sensors were not read: the process that reads them said nothing."),
+    "short": N_("The samples were too short for the machine's sensors, which are read twice a second."),
 }
 """Why there is no figure, by `Run.evidence["no_sensors"]`."""
 _Panel = tuple[str, float, list[tuple[str, str]]]
@@ -69,7 +69,7 @@ def sensors_of(sample: Sample) -> Figure | None:
                 readings=plural(len(at_ms), "reading"),
                 ordinal=sample.ordinal + 1,
             ),
-            as_sentence(pause("; ").join(_extents(found, values))),
+            as_sentence(separator("; ").join(_extents(found, values))),
             held,
         ),
         table=Table(
@@ -81,7 +81,7 @@ def sensors_of(sample: Sample) -> Figure | None:
             ),
             texts=1,
         ),
-        legend=tuple(Key(series[who], who) for who in whose),
+        legend=tuple(LegendEntry(series[who], who) for who in whose),
     )
 
 
@@ -89,7 +89,7 @@ def _extents(found: Sequence[_Panel], values: dict[str, list[float | None]]) -> 
     """Of each panel all its lines together: `Power W: 60.0 to 304`."""
     for title, divisor, lines in found:
         told = [value / divisor for _who, name in lines for value in values[name] if value is not None]
-        low, high = number(min(told)), number(max(told))
+        low, high = format_number(min(told)), format_number(max(told))
         extent = low if low == high else _("{low} to {high}", low=low, high=high)
         yield _("{title}: {extent}", title=title, extent=extent)
 
@@ -138,4 +138,4 @@ def _trace(
 
 def _row(name: str, values: Sequence[float | None]) -> tuple[str, ...]:
     known = [value for value in values if value is not None]
-    return (name, number(sum(known) / len(known)), number(min(known)), number(max(known)))
+    return (name, format_number(sum(known) / len(known)), format_number(min(known)), format_number(max(known)))

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from app.charts.base import Figure, Key, Table, axis
+from app.charts.base import Figure, LegendEntry, Table, axis
 from app.charts.stack import stacked, y_name
-from app.i18n import _, joined, marked
+from app.core.i18n import N_, _, joined
+from app.core.units import format_number, plural
 from app.metrics.serving import Served, largest_within
 from app.metrics.throughput import Slo
-from app.units import number, plural
 
-PANELS = (marked("Throughput tok/s"), marked("TTFT ms"), marked("TPOT ms"))
+PANELS = (N_("Throughput tok/s"), N_("TTFT ms"), N_("TPOT ms"))
 
 
 def serving_figure(found: Sequence[Served], slo: Slo) -> Figure | None:
@@ -36,13 +36,19 @@ def serving_figure(found: Sequence[Served], slo: Slo) -> Figure | None:
         },
         summary=_summary(found, slo),
         table=_table(found),
-        legend=(Key(0, _("Median")), Key(1, _("99th percentile")), Key(None, _("Limit"), mode="dashed")),
+        legend=(
+            LegendEntry(0, _("Median")),
+            LegendEntry(1, _("99th percentile")),
+            LegendEntry(None, _("Limit"), mode="dashed"),
+        ),
     )
 
 
 def _summary(found: Sequence[Served], slo: Slo) -> str:
     limits = _(
-        "TTFT of {ttft_ms} ms and TPOT of {tpot_ms} ms", ttft_ms=number(slo.ttft_ms), tpot_ms=number(slo.tpot_ms)
+        "TTFT of {ttft_ms} ms and TPOT of {tpot_ms} ms",
+        ttft_ms=format_number(slo.ttft_ms),
+        tpot_ms=format_number(slo.tpot_ms),
     )
     most = largest_within(found)
     if most is None:
@@ -59,7 +65,7 @@ def _summary(found: Sequence[Served], slo: Slo) -> str:
     good = _(
         "Goodput is highest with {streams}: {goodput} requests per second within them.",
         streams=plural(best.streams, "stream"),
-        goodput=number(best.goodput_requests_per_s),
+        goodput=format_number(best.goodput_requests_per_s),
     )
     return joined(said, good)
 
@@ -81,13 +87,13 @@ def _table(found: Sequence[Served]) -> Table:
             (
                 str(each.streams),
                 str(each.requests),
-                number(each.throughput_tokens_per_s),
-                number(each.ttft_p50_ms),
-                number(each.ttft_p99_ms),
-                number(each.tpot_p50_ms),
-                number(each.tpot_p99_ms),
-                f"{each.good_share * 100:.0f} %" if each.good_share is not None else number(None),
-                number(each.goodput_requests_per_s),
+                format_number(each.throughput_tokens_per_s),
+                format_number(each.ttft_p50_ms),
+                format_number(each.ttft_p99_ms),
+                format_number(each.tpot_p50_ms),
+                format_number(each.tpot_p99_ms),
+                f"{each.good_share * 100:.0f} %" if each.good_share is not None else format_number(None),
+                format_number(each.goodput_requests_per_s),
             )
             for each in found
         ),
@@ -120,6 +126,6 @@ def _limit(panel: int, value: float, ends: Sequence[int]) -> dict[str, Any]:
         "x": list(ends),
         "y": [value, value],
         "yaxis": y_name(panel),
-        "hovertemplate": f"{_('Limit')} {number(value)} ms<extra></extra>",
+        "hovertemplate": f"{_('Limit')} {format_number(value)} ms<extra></extra>",
         "showlegend": False,
     }

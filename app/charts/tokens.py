@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from app.charts.base import MAX_POINTS, Figure, Key, Table, axis, reduce
-from app.i18n import _, pause
-from app.metrics import clock, is_usable, triple_of
+from app.charts.base import MAX_POINTS, Figure, LegendEntry, Table, axis, downsample_minmax
+from app.core.i18n import _, separator
+from app.core.samples import CountSource, Sample
+from app.core.units import format_number, plural
+from app.metrics import headline_metrics, is_usable, token_times
 from app.metrics.summary import percentile
-from app.samples import CountSource, Sample
-from app.units import number, plural
 
 PERCENTILES = (50, 90, 99)
 
@@ -20,7 +20,7 @@ def typical_sample(samples: Sequence[Sample]) -> Sample | None:
     usable = [sample for sample in streamed if is_usable(sample)]
     if not usable:
         return max(streamed, key=lambda sample: len(sample.trace.events), default=None)
-    speeds = [triple_of(sample)["decode_tokens_per_s"] or 0.0 for sample in usable]
+    speeds = [headline_metrics(sample)["decode_tokens_per_s"] or 0.0 for sample in usable]
     middle = median(speeds)
     return min(zip(usable, speeds, strict=True), key=lambda pair: abs(pair[1] - middle))[0]
 
@@ -45,7 +45,7 @@ def timeline(samples: Sequence[Sample]) -> Figure | None:
     # the emphasised line last, so that it lies on top
     ordered = sorted(shown, key=lambda sample: sample is typical)
     traces = [_line(sample, 0 if sample is typical else None, limit) for sample in ordered]
-    last = clock.last_token_ms(typical.trace)
+    last = token_times.last_token_ms(typical.trace)
     assert last is not None
     tokens = _tokens_so_far(typical)[-1]
     ttft, is_median = _ttft(shown, typical)
@@ -63,24 +63,24 @@ def timeline(samples: Sequence[Sample]) -> Figure | None:
                 "yref": "paper",
                 "xanchor": "left",
                 "yanchor": "top",
-                "text": _("Median TTFT {ttft} ms", ttft=number(ttft))
+                "text": _("Median TTFT {ttft} ms", ttft=format_number(ttft))
                 if is_median
-                else _("TTFT {ttft} ms", ttft=number(ttft)),
+                else _("TTFT {ttft} ms", ttft=format_number(ttft)),
                 "showarrow": False,
                 "xshift": 4,
             }
         ],
     }
     others = len(shown) - 1
-    legend = [Key(0, _title(typical, is_alone=not others), mode="lines")]
+    legend = [LegendEntry(0, _title(typical, is_alone=not others), mode="lines")]
     if others:
-        legend.append(Key(None, plural(others, "other sample"), mode="lines"))
+        legend.append(LegendEntry(None, plural(others, "other sample"), mode="lines"))
     summary = _(
         "Sample {ordinal}: the first token came after {first} ms, all {tokens:,} were complete after {last} ms.",
-        first=number(clock.first_token_ms(typical.trace)),
+        first=format_number(token_times.first_token_ms(typical.trace)),
         tokens=round(tokens),
         ordinal=typical.ordinal + 1,
-        last=number(last),
+        last=format_number(last),
     )
     return Figure(traces, layout, summary, _milestones(typical), tuple(legend))
 
@@ -96,10 +96,10 @@ def _title(typical: Sample, is_alone: bool) -> str:
 
 def _ttft(shown: Sequence[Sample], typical: Sample) -> tuple[float, bool]:
     """What the result states as TTFT, and whether it is the median of several usable samples."""
-    known = [ttft for each in shown if is_usable(each) and (ttft := triple_of(each)["ttft_ms"]) is not None]
+    known = [ttft for each in shown if is_usable(each) and (ttft := headline_metrics(each)["ttft_ms"]) is not None]
     if len(known) > 1:
         return median(known), True
-    first = clock.first_token_ms(typical.trace)
+    first = token_times.first_token_ms(typical.trace)
     assert first is not None
     return first, False
 
@@ -111,7 +111,7 @@ def _milestones(sample: Sample) -> Table:
     places = sorted({0, *(max(0, round(len(tokens) * tenth / 10) - 1) for tenth in range(1, 11))})
     return Table(
         columns=(_("Output tokens"), _("After ms")),
-        rows=tuple((f"{tokens[i]:,.0f}", number(times[i])) for i in places),
+        rows=tuple((f"{tokens[i]:,.0f}", format_number(times[i])) for i in places),
         caption=_("Sample {ordinal}.", ordinal=sample.ordinal + 1),
     )
 
@@ -119,7 +119,7 @@ def _milestones(sample: Sample) -> Table:
 def _line(sample: Sample, series: int | None, limit: int) -> dict[str, Any]:
     times = [event.at_ms for event in sample.trace.token_events]
     tokens = _tokens_so_far(sample)
-    kept = reduce(tokens, limit)
+    kept = downsample_minmax(tokens, limit)
     name = _("Sample {ordinal}", ordinal=sample.ordinal + 1)
     return {
         "type": "scatter",
@@ -148,15 +148,15 @@ def gaps(sample: Sample) -> Figure | None:
 
     None with fewer than two token events.
     """
-    found = clock.gaps_ms(sample.trace)
+    found = token_times.gaps_ms(sample.trace)
     if not found:
         return None
     what, unit = (_("Chunk gap"), _("Event")) if "bundled" in sample.flags else (_("Inter-token latency"), _("Token"))
-    kept = reduce(found, MAX_POINTS)
+    kept = downsample_minmax(found, MAX_POINTS)
     marks = [(percent, percentile(found, percent)) for percent in PERCENTILES]
     layout = {
         "xaxis": axis(_("{unit} of the answer", unit=unit), range=[0.5, len(found) + 1.5]),
-        "yaxis": axis(pause(", ").join((what, "ms"))),
+        "yaxis": axis(separator(", ").join((what, "ms"))),
         "hovermode": "closest",
         "bargap": 0.25,
         "shapes": [
@@ -172,11 +172,11 @@ def gaps(sample: Sample) -> Figure | None:
         "x": [i + 2 for i in kept],
         "y": [round(found[i], 3) for i in kept],
         "width": 0.75 * len(found) / len(kept),
-        "hovertext": [number(found[i]) for i in kept],
+        "hovertext": [format_number(found[i]) for i in kept],
         "hovertemplate": unit + _(" %{x}, after a pause of %{hovertext} ms") + "<extra></extra>",
         "showlegend": False,
     }
-    said = pause(", ").join(f"p{percent} {number(value)} ms" for percent, value in marks)
+    said = separator(", ").join(f"p{percent} {format_number(value)} ms" for percent, value in marks)
     named = [
         (_("shortest"), min(found)),
         *((f"p{percent}", value) for percent, value in marks),
@@ -190,9 +190,9 @@ def gaps(sample: Sample) -> Figure | None:
             what=what,
             ordinal=sample.ordinal + 1,
             said=said,
-            longest=number(max(found)),
+            longest=format_number(max(found)),
         ),
-        table=Table((what, "ms"), tuple((name, number(value)) for name, value in named), texts=1),
+        table=Table((what, "ms"), tuple((name, format_number(value)) for name, value in named), texts=1),
     )
 
 
@@ -211,7 +211,7 @@ def _percentile_labels(marks: Sequence[tuple[int, float]], highest: float) -> li
             "y": round(group[-1][1], 3),
             "xanchor": "right",
             "yanchor": "bottom",
-            "text": " · ".join(f"p{percent} {number(value)} ms" for percent, value in group),
+            "text": " · ".join(f"p{percent} {format_number(value)} ms" for percent, value in group),
             "showarrow": False,
         }
         for group in groups

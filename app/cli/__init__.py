@@ -14,7 +14,7 @@ import typer
 
 from app.cli import groups, results
 from app.cli.groups import Json
-from app.errors import BadInput, RoofmarkError
+from app.core.errors import BadInput, RoofmarkError
 
 app = typer.Typer(
     name="roofmark",

@@ -6,9 +6,9 @@ from typing import Literal
 import typer
 
 from app.cli.common import open_runs, say
-from app.errors import BadInput, Cancelled
-from app.store import annotations, removal, runs
-from app.units import plural
+from app.core.errors import BadInput, Cancelled
+from app.core.units import plural
+from app.db import annotations, removal, runs
 
 
 def label(public_id: str, act: Literal["add", "remove"], labels: list[str]) -> None:

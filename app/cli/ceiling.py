@@ -1,20 +1,20 @@
 from dataclasses import replace
 from pathlib import Path
 
-from app import units
+from app.ceiling.bytes_per_step import expected_expert_share
 from app.ceiling.decode import Device, Drafting, usual_range
 from app.ceiling.geometry import Certainty
 from app.ceiling.offload import Offload
 from app.ceiling.quantities import bandwidth_bytes_per_s
 from app.ceiling.report import Report, report
 from app.ceiling.sources import from_path
-from app.ceiling.traffic import expected_expert_share
 from app.ceiling.types import KvTypes
 from app.cli.common import open_database, print_json, say
-from app.errors import BadInput
-from app.settings import Settings
-from app.store.devices import KnownDevice, known_devices
-from app.units import TERA, billions, number, size
+from app.core import units
+from app.core.errors import BadInput
+from app.core.settings import Settings
+from app.core.units import TERA, format_billions, format_bytes, format_number
+from app.db.devices import KnownDevice, known_devices
 
 
 def ceiling(
@@ -50,7 +50,7 @@ def ceiling(
         known_device.layout(ram, offload),
     )
     if known_device.source:
-        words = f"{device.name}: {units.bandwidth(device.bandwidth_bytes_per_s)}, {known_device.source}"
+        words = f"{device.name}: {units.format_bandwidth(device.bandwidth_bytes_per_s)}, {known_device.source}"
         peaks = [] if teraflops else _two_peaks(known_device)
         found = replace(found, assumptions=(*found.assumptions, *peaks, words))
     if as_json:
@@ -83,8 +83,8 @@ def _two_peaks(known_device: KnownDevice) -> list[str]:
     slow, fast = known_device.compute_flops_per_s, known_device.device.peak_flops
     if not slow or not fast or slow == fast:
         return []
-    peaks = f"prefill uses the fastest path of {known_device.device.name}, {number(fast / TERA)} TFLOP/s"
-    return [f"{peaks}; FP16 with FP32 accumulate reaches {number(slow / TERA)}"]
+    peaks = f"prefill uses the fastest path of {known_device.device.name}, {format_number(fast / TERA)} TFLOP/s"
+    return [f"{peaks}; FP16 with FP32 accumulate reaches {format_number(slow / TERA)}"]
 
 
 def text(found: Report) -> str:
@@ -92,13 +92,13 @@ def text(found: Report) -> str:
     lines = [f"{geometry.architecture or 'model'}, by {geometry.source}"]
     is_bound = geometry.certainty is Certainty.BOUND
     if weights := geometry.weights:
-        active = f", {billions(geometry.params_active)} active" if weights.routed.parameters else ""
+        active = f", {format_billions(geometry.params_active)} active" if weights.routed.parameters else ""
         lines.append(
-            f"  parameters  {billions(geometry.params_total)}{active}; "
-            f"{size(weights.total.n_bytes)} at {number(weights.bits_per_weight)} bits per weight"
+            f"  parameters  {format_billions(geometry.params_total)}{active}; "
+            f"{format_bytes(weights.total.n_bytes)} at {format_number(weights.bits_per_weight)} bits per weight"
         )
     if weights and weights.routed.parameters:
-        share = number(expected_expert_share(geometry, 1) * 100)
+        share = format_number(expected_expert_share(geometry, 1) * 100)
         lines.append(f"  experts     {geometry.experts_used} of {geometry.experts_total} for each token ({share} %)")
     if step:
         lines.append(f"  bytes       {step.words}")
@@ -106,12 +106,12 @@ def text(found: Report) -> str:
         low, high = usual_range(decode.tokens_per_s)
         limit = "at most" if is_bound else "about"
         lines.append(f"  decode      {limit} {decode.words}, with {found.context:,} tokens in the cache ({found.kv})")
-        lines.append(f"              good results reach {number(low)} to {number(high)} tok/s")
+        lines.append(f"              good results reach {format_number(low)} to {format_number(high)} tok/s")
     elif step:
         lines.append("  decode      unknown")
     if prefill:
         lines.append(f"  prefill     {'at most' if is_bound else 'about'} {prefill.words}")
-        lines.append(f"  TTFT        {'at least' if is_bound else 'about'} {number(prefill.ttft_floor_ms)} ms")
+        lines.append(f"  TTFT        {'at least' if is_bound else 'about'} {format_number(prefill.ttft_floor_ms)} ms")
     if step:
         lines.append(f"  certainty   {'a bound' if is_bound else geometry.doubt}")
     return "\n".join([*lines, *(f"  - {sentence}" for sentence in found.assumptions if sentence != geometry.doubt)])

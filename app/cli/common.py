@@ -10,14 +10,14 @@ from unicodedata import category
 
 import typer
 
-from app import files
-from app.db import Database
-from app.errors import RoofmarkError, StorageProblem
-from app.migrating import migrate
-from app.settings import Settings
+from app.core import files
+from app.core.errors import RoofmarkError, StorageError
+from app.core.settings import Settings
+from app.db.database import Database
+from app.db.migrate import migrate
 
 if TYPE_CHECKING:
-    from app.runner import Runner
+    from app.measure.runner import Runner
 
 LONGEST_WAIT_S = 10.0
 """A command that only reads computes earlier runs anew for no longer than this."""
@@ -49,7 +49,7 @@ def open_database(settings: Settings) -> Database:
 
 def open_runs() -> Database:
     """For a command about runs: those whose worker died are ended first, and numbers brought to today's formulas."""
-    from app.runner import Runner
+    from app.measure.runner import Runner
 
     settings = Settings()
     log_to_file(settings)
@@ -58,7 +58,7 @@ def open_runs() -> Database:
         runner = Runner(database, settings)
         runner.dispatch()
         _bring_up_to_date(runner)
-    except StorageProblem as error:  # what cannot be written must not keep anybody from reading
+    except StorageError as error:  # what cannot be written must not keep anybody from reading
         say(f"roofmark: {error}", err=True)
     return database
 

@@ -7,12 +7,12 @@ import typer
 from app import engines
 from app.cli.common import open_runs, print_json, say
 from app.cli.verdicts import comparison_text
-from app.compare import compare, to_json
-from app.errors import BadInput
-from app.metrics import TRIPLE
+from app.core.errors import BadInput
+from app.core.units import read_share
+from app.db import baselines
+from app.metrics import HEADLINE_METRICS
+from app.results.compare import compare, to_json
 from app.stats.verdict import Verdict
-from app.store import baselines
-from app.units import read_share
 
 INCOMPARABLE = 2
 """With --fail-on, a question that cannot be answered is no success."""
@@ -28,7 +28,9 @@ def compare_them(
     limit = _share(same_within) if same_within is not None else None
     database = open_runs()
     with database.read() as session:
-        comparison = compare(session, names, engines.titles(), tuple(dict.fromkeys(keys)) or TRIPLE, limit=limit)
+        comparison = compare(
+            session, names, engines.titles(), tuple(dict.fromkeys(keys)) or HEADLINE_METRICS, limit=limit
+        )
     if as_json:
         print_json(to_json(comparison))
     else:

@@ -3,16 +3,16 @@ import typer
 from app.cli.common import log_to_file, open_database, say
 from app.cli.measure import TerminalProgress
 from app.cli.text import run_text
-from app.db import Database
+from app.core.errors import BadInput, RoofmarkError
+from app.core.settings import Settings
+from app.db import bandwidth, machines, servers
+from app.db.database import Database
 from app.demo import start_engine
-from app.document import run_document
-from app.engines.base import Facts
-from app.errors import BadInput, RoofmarkError
+from app.engines.base import ServerInfo
 from app.hardware.detect import detect
-from app.runner import Runner, facts_json
-from app.runner import bandwidth as measuring
-from app.settings import Settings
-from app.store import bandwidth, machines, servers
+from app.measure.runner import Runner, facts_json
+from app.measure.runner import bandwidth as measuring
+from app.schemas.run_document import run_document
 
 SERVER_NAME = "Demo engine"
 
@@ -53,7 +53,7 @@ def _know_this_machine(database: Database, settings: Settings) -> None:
         say(f"Note: {error}", err=True)
 
 
-def _register(database: Database, base_url: str, facts: Facts) -> str:
+def _register(database: Database, base_url: str, facts: ServerInfo) -> str:
     """This machine and the demo's server, both only once however often the demo runs."""
     with database.write() as session:
         known = next((s for s in servers.list_servers(session) if s.name == SERVER_NAME), None)

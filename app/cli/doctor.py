@@ -9,18 +9,19 @@ from itertools import chain
 
 import typer
 
-from app import __version__, engines, files
+from app import __version__, engines
 from app.cli.common import log_to_file, open_database, say
 from app.cli.probe import facts_text
-from app.db import Database
-from app.errors import BadInput, RoofmarkError
-from app.migrating import current_revision
-from app.migrating import migrate as migrate_database
-from app.runner import Runner, notify
-from app.secrets import Secrets
-from app.settings import Settings
-from app.store import servers
-from app.units import size
+from app.core import files
+from app.core.errors import BadInput, RoofmarkError
+from app.core.secrets import Secrets
+from app.core.settings import Settings
+from app.core.units import format_bytes
+from app.db import servers
+from app.db.database import Database
+from app.db.migrate import current_revision
+from app.db.migrate import migrate as migrate_database
+from app.measure.runner import Runner, notify
 
 OK, ABSENT, BROKEN = "ok ", "-- ", "!! "
 """The second: not there, but no fault of this installation."""
@@ -81,7 +82,10 @@ def _checks(settings: Settings) -> Iterator[tuple[str, str]]:
         with tempfile.TemporaryFile(dir=settings.data_dir) as file:
             file.write(b"x")
         free = shutil.disk_usage(settings.data_dir).free
-        yield OK if free > 100_000_000 else BROKEN, f"Data folder {settings.data_dir}: writable, {size(free)} free"
+        yield (
+            OK if free > 100_000_000 else BROKEN,
+            f"Data folder {settings.data_dir}: writable, {format_bytes(free)} free",
+        )
     except OSError as error:
         yield BROKEN, f"Data folder {settings.data_dir}: {error.strerror}"
         return

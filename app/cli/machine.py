@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from app import units
 from app.cli.common import log_to_file, open_database, print_json, say
-from app.db import Database
+from app.core import units
+from app.core.settings import Settings
+from app.core.units import DASH, TERA, format_bytes, format_number
+from app.db import devices, machines
+from app.db.database import Database
+from app.db.machines import MachineDevice
+from app.db.tables import BandwidthProbe, Machine
 from app.hardware.detect import detect as detect_profile
 from app.hardware.profile import Profile
-from app.models import BandwidthProbe, Machine
-from app.runner import bandwidth as measuring
-from app.settings import Settings
-from app.store import devices, machines
-from app.store.machines import MachineDevice
-from app.units import DASH, TERA, number, size
+from app.measure.runner import bandwidth as measuring
 
 
 def detect(as_json: bool) -> None:
@@ -60,7 +60,7 @@ def peak(tflops: float, slug: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"schema": "roofmark.machine/1", "machine": document, "unknowns": []})
     else:
-        say(f"{slug}: peak compute of the CPU set to {number(tflops)} TFLOP/s.")
+        say(f"{slug}: peak compute of the CPU set to {format_number(tflops)} TFLOP/s.")
 
 
 def list_them(as_json: bool) -> None:
@@ -85,8 +85,8 @@ def list_devices(text: str, as_json: bool) -> None:
         return
     for device in found:
         figures = [
-            f"{units.bandwidth(device.bandwidth_bytes_per_s):>10}",
-            f"{size(device.memory_bytes):>8}",
+            f"{units.format_bandwidth(device.bandwidth_bytes_per_s):>10}",
+            f"{format_bytes(device.memory_bytes):>8}",
             f"{_tera(device.compute_flops_per_s):>5} / {_tera(device.fastest_flops_per_s):>6} TFLOP/s",
         ]
         say("  ".join([f"{device.name:<44}", *figures, device.source]))
@@ -108,18 +108,18 @@ def _profile_lines(slug: str, profile: Profile) -> list[str]:
     rate = f"{ram.data_rate_mt_per_s:,.0f} MT/s" if ram.data_rate_mt_per_s else ""
     width = f"{ram.bus_bits} bit" if ram.bus_bits else ""
     stated = profile.ram_bandwidth_bytes_per_s
-    bandwidth_text = f"{units.bandwidth(stated)} ({profile.ram_bandwidth_source})" if stated else ""
+    bandwidth_text = f"{units.format_bandwidth(stated)} ({profile.ram_bandwidth_source})" if stated else ""
     cores = f"{profile.physical_cores or DASH} cores, {profile.logical_cores or DASH} threads"
     lines = [
         f"{slug}: {profile.host.os}",
-        f"Processor    {profile.host.cpu}, {cores}, last-level cache {size(profile.llc_bytes)}",
+        f"Processor    {profile.host.cpu}, {cores}, last-level cache {format_bytes(profile.llc_bytes)}",
         "Memory       "
-        + ", ".join(filter(None, [size(profile.host.ram_bytes), ram.kind, rate, width, bandwidth_text])),
+        + ", ".join(filter(None, [format_bytes(profile.host.ram_bytes), ram.kind, rate, width, bandwidth_text])),
     ]
     for card in profile.accelerators:
-        parts = [f"{card.count} x {card.name}", size(card.memory_bytes)]
+        parts = [f"{card.count} x {card.name}", format_bytes(card.memory_bytes)]
         if card.bandwidth_bytes_per_s:
-            parts.append(f"{units.bandwidth(card.bandwidth_bytes_per_s)} ({card.source})")
+            parts.append(f"{units.format_bandwidth(card.bandwidth_bytes_per_s)} ({card.source})")
         if card.compute_flops_per_s:
             parts.append(f"{_tera(card.compute_flops_per_s)} TFLOP/s FP16")
         lines.append("Accelerator  " + ", ".join(parts))
@@ -132,9 +132,9 @@ def _probe_lines(slug: str, row: BandwidthProbe) -> list[str]:
     assert row.median_bytes_per_s is not None
     record = row.record
     return [
-        f"{slug}: memory bandwidth at least {units.bandwidth(row.best_bytes_per_s)}.",
-        f"Best of {record['samples']} samples, median {units.bandwidth(row.median_bytes_per_s)}, "
-        f"threads {row.threads}, buffer {size(record['buffer_bytes'])}. This is a lower bound.",
+        f"{slug}: memory bandwidth at least {units.format_bandwidth(row.best_bytes_per_s)}.",
+        f"Best of {record['samples']} samples, median {units.format_bandwidth(row.median_bytes_per_s)}, "
+        f"threads {row.threads}, buffer {format_bytes(record['buffer_bytes'])}. This is a lower bound.",
         *record["remarks"],
     ]
 
@@ -142,8 +142,8 @@ def _probe_lines(slug: str, row: BandwidthProbe) -> list[str]:
 def _machine_lines(machine: Machine, parts: Sequence[MachineDevice]) -> list[str]:
     lines = [f"{machine.slug}: " + ", ".join(filter(None, [machine.cpu, machine.os]))]
     for part in parts:
-        figures = [size(part.memory_bytes)]
-        figures += [f"{units.bandwidth(each.bytes_per_s)} {each.source}" for each in part.bandwidths]
+        figures = [format_bytes(part.memory_bytes)]
+        figures += [f"{units.format_bandwidth(each.bytes_per_s)} {each.source}" for each in part.bandwidths]
         figures += [f"{_tera(part.peak_flops)} TFLOP/s"] if part.peak_flops else []
         name = f"{part.count} x {part.name}" if part.kind == "accelerator" else part.name
         lines.append(f"  {name}: {', '.join(figures)}")
@@ -151,7 +151,7 @@ def _machine_lines(machine: Machine, parts: Sequence[MachineDevice]) -> list[str
 
 
 def _tera(value: float | None) -> str:
-    return number(value / TERA) if value else DASH
+    return format_number(value / TERA) if value else DASH
 
 
 # --- JSON ------------------------------------------------------------------------------------------------------------

@@ -13,19 +13,19 @@ from sqlmodel import Session
 from app import engines
 from app.cli.common import log_to_file, log_to_stderr, open_database, print_json, printable, say
 from app.cli.text import run_text
-from app.configuration import doubt, log_path, parse_setting
-from app.db import Database
-from app.document import run_document
-from app.engines.base import STATED_ENGINE, Facts
-from app.errors import BadInput, ServerProblem, Trouble
+from app.core.configuration import doubt, log_path, parse_setting
+from app.core.errors import BadInput, ServerError, ServerErrorKind
+from app.core.secrets import Secrets
+from app.core.settings import Settings
+from app.core.units import format_duration, format_number
+from app.db import machines, servers, suites
+from app.db.database import Database
+from app.db.tables import Machine
+from app.engines.base import STATED_ENGINE, ServerInfo
+from app.engines.http import is_loopback, normalise_base_url
 from app.hardware import names_this_host
-from app.http import is_loopback, normalise_base_url
-from app.models import Machine
-from app.runner import Progress, Runner, facts_json
-from app.secrets import Secrets
-from app.settings import Settings
-from app.store import machines, servers, suites
-from app.units import duration, number
+from app.measure.runner import Progress, Runner, facts_json
+from app.schemas.run_document import run_document
 
 EXIT_CODES = {"done": 0, "cancelled": 130}
 
@@ -150,21 +150,21 @@ def _known_server(database: Database, slug: str | None) -> str:
     raise BadInput(f"Which server? Say it with --server: {', '.join(server.slug for server in known)}.")
 
 
-def _probe_patiently(runner: Runner, settings: Settings, url: str, request: Request) -> Facts:
+def _probe_patiently(runner: Runner, settings: Settings, url: str, request: Request) -> ServerInfo:
     """A server that is still loading its model is waited for, visibly."""
     begun = time.monotonic()
     while True:
         try:
             return runner.probe(url, request.api_key, request.engine)
-        except ServerProblem as problem:
+        except ServerError as problem:
             waited = time.monotonic() - begun
-            if problem.trouble is not Trouble.LOADING or waited > settings.loading_timeout_s:
+            if problem.trouble is not ServerErrorKind.LOADING or waited > settings.loading_timeout_s:
                 raise
-            say(f"{problem} Waiting for {duration(waited)}.", err=True)
+            say(f"{problem} Waiting for {format_duration(waited)}.", err=True)
             time.sleep(1)
 
 
-def _add_server(database: Database, settings: Settings, base_url: str, facts: Facts, api_key: str | None) -> str:
+def _add_server(database: Database, settings: Settings, base_url: str, facts: ServerInfo, api_key: str | None) -> str:
     with database.write() as session:
         machine = _machine_at(session, base_url)
         assert machine.id is not None
@@ -221,13 +221,13 @@ class TerminalProgress:
         sample, last = progress.sample, progress.last or {}
         assert sample is not None
         triple = (
-            f"TTFT {number(last.get('ttft_ms'))} ms, prefill {number(last.get('prefill_tokens_per_s'))} tok/s, "
-            f"decode {number(last.get('decode_tokens_per_s'))} tok/s"
+            f"TTFT {format_number(last.get('ttft_ms'))} ms, prefill {format_number(last.get('prefill_tokens_per_s'))} tok/s, "
+            f"decode {format_number(last.get('decode_tokens_per_s'))} tok/s"
         )
         bar = "█" * round(20 * progress.done / progress.planned) if progress.planned else ""
         parts = [
             f"{progress.done:>3}/{progress.planned} {bar:░<20}",
             ("warm-up: " if sample.is_warmup else "") + (sample.trace.error or triple),
-            f"about {duration(progress.remaining_s)} left" if progress.remaining_s else "",
+            f"about {format_duration(progress.remaining_s)} left" if progress.remaining_s else "",
         ]
         return "  ".join(filter(None, parts))

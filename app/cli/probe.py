@@ -1,9 +1,9 @@
 from app import engines
 from app.cli.common import log_to_file, print_json, say
-from app.engines.base import Facts
-from app.runner import facts_json
-from app.settings import Settings
-from app.units import size
+from app.core.settings import Settings
+from app.core.units import format_bytes
+from app.engines.base import ServerInfo
+from app.measure.runner import facts_json
 
 
 def probe(url: str, engine: str | None, api_key: str | None, as_json: bool) -> None:
@@ -18,7 +18,7 @@ def probe(url: str, engine: str | None, api_key: str | None, as_json: bool) -> N
         say(facts_text(base_url, facts))
 
 
-def facts_text(base_url: str, facts: Facts) -> str:
+def facts_text(base_url: str, facts: ServerInfo) -> str:
     lines = [f"{base_url}: {engines.find(facts.engine).title} {facts.engine_version or '(version unknown)'}"]
     if facts.loading:
         lines.append("It is still loading its model.")
@@ -27,7 +27,7 @@ def facts_text(base_url: str, facts: Facts) -> str:
             f"runs at {model.runs_on}, not here" if model.runs_on else None,
             model.quantization or "quantization unknown",
             f"context {model.context_tokens:,} tokens" if model.context_tokens else None,
-            size(model.size_bytes) if model.size_bytes else None,
+            format_bytes(model.size_bytes) if model.size_bytes else None,
         ]
         name = model.id if len(facts.namesakes(model.name)) > 1 else model.name
         lines.append(f"  {name} ({', '.join(filter(None, details))})")

@@ -34,7 +34,7 @@ def runs(
 ) -> None:
     """List runs with their triple."""
     from app.cli.show import list_them
-    from app.store.run_filter import RunFilter
+    from app.results.run_filter import RunFilter
 
     asked = {
         **{"status": status, "machine": machine, "server": server, "model": model, "suite": suite, "config": config},

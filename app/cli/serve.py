@@ -4,8 +4,8 @@ from threading import Event
 import uvicorn
 
 from app.cli.common import log_to_stderr, open_database, say
-from app.errors import BadInput
-from app.settings import Settings
+from app.core.errors import BadInput
+from app.core.settings import Settings
 from app.web import create_app
 from app.web.security import check_listen
 

@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from app.cli.common import log_to_file, open_database, print_json, say
-from app.db import Database
-from app.errors import BadInput
-from app.settings import Settings
+from app.core.errors import BadInput
+from app.core.settings import Settings
+from app.db import shares
+from app.db.database import Database
 from app.share import Snapshot, links
 from app.share.markdown import markdown
 from app.share.page import file
-from app.store import shares
 from app.web.forms import Fields
 from app.web.sharing import is_address, of_page, of_runs, subject
 

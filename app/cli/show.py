@@ -2,17 +2,17 @@ from textwrap import shorten
 
 from app.cli.common import open_runs, print_json, say
 from app.cli.text import run_text
-from app.configuration import runs_elsewhere
-from app.document import run_document, runs_document
-from app.store import subjects
-from app.store.listing import Row, list_runs
-from app.store.run_filter import RunFilter
-from app.units import ago, number
+from app.core.configuration import runs_elsewhere
+from app.core.units import format_age, format_number
+from app.results.compare import compare_refs
+from app.results.run_filter import RunFilter
+from app.results.run_list import Row, list_runs
+from app.schemas.run_document import run_document, runs_document
 
 
 def show(name: str, as_json: bool) -> None:
     with open_runs().read() as session:
-        document = run_document(session, subjects.named(session, name))
+        document = run_document(session, compare_refs.resolve_run_id(session, name))
     if as_json:
         print_json(document)
     else:
@@ -58,15 +58,15 @@ def _table(rows: list[Row]) -> str:
     body = [
         (
             row.public_id,
-            ago(row.started_at or row.queued_at),
+            format_age(row.started_at or row.queued_at),
             row.status,
             " ".join(filter(None, [row.model, row.quantization])),
             " · ".join(filter(None, [row.engine, row.engine_version, _elsewhere(row), row.particulars])),
             row.server,
             _suite(row),
-            number(row.ttft.value),
-            number(row.prefill.value),
-            number(row.decode.value),
+            format_number(row.ttft.value),
+            format_number(row.prefill.value),
+            format_number(row.decode.value),
             shorten(_remarks(row), LONGEST_NOTE, placeholder=" …"),
         )
         for row in rows

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.cli.verdicts import baseline_lines, previous_lines
-from app.compare.words import unsound_run_words
-from app.configuration import setting_title, show
-from app.i18n import as_sentence
-from app.metrics import FLAGS, NULL_REASONS, TRIPLE, metrics, preferred
-from app.samples import Point
+from app.core.configuration import setting_title, show
+from app.core.i18n import as_sentence
+from app.core.samples import Workload
+from app.core.units import DASH, format_number, plural, spread
+from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, metrics, preferred
+from app.results.compare.words import unsound_run_words
 from app.suites.points import point_title
-from app.units import DASH, number, plural, spread
 
 
 def run_text(document: dict[str, Any]) -> str:
@@ -18,11 +18,11 @@ def run_text(document: dict[str, Any]) -> str:
     lines = [_title(run), *_config_lines(run)]
     for each in document["points"]:
         if len(document["points"]) > 1:
-            lines.append(f"\nAbout {point_title(Point(**each['point']))}")
+            lines.append(f"\nAbout {point_title(Workload(**each['point']))}")
         if not each["metrics"] and (reasons := {null["reason"] for null in each["nulls"]}) == {"exceeds_context"}:
             lines.append(f"Left out: {NULL_REASONS[reasons.pop()]}")
             continue
-        keys = [*TRIPLE, *(key for key in _FURTHER if _is_worth_saying(key, each))]
+        keys = [*HEADLINE_METRICS, *(key for key in _FURTHER if _is_worth_saying(key, each))]
         width = max(len(metrics()[key].title) for key in keys)
         lines += [_metric_line(key, each, width) for key in keys]
         lines += [f"Warning: {warning}" for warning in [each["disagreement"]] if warning]
@@ -56,7 +56,7 @@ def _is_worth_saying(key: str, point: dict[str, Any]) -> bool:
 def _serving_lines(serving: dict[str, Any] | None) -> list[str]:
     if serving is None:
         return []
-    limits = f"TTFT of {number(serving['slo']['ttft_ms'])} ms and TPOT of {number(serving['slo']['tpot_ms'])} ms"
+    limits = f"TTFT of {format_number(serving['slo']['ttft_ms'])} ms and TPOT of {format_number(serving['slo']['tpot_ms'])} ms"
     most = serving["largest_streams"]
     if most is None:
         fewest = plural(serving["points"][0]["streams"], "stream")
@@ -102,8 +102,8 @@ def _metric_line(key: str, point: dict[str, Any], width: int) -> str:
         reason = next((each["reason"] for each in point["nulls"] if each["key"] == key), None)
         return f"{title} {DASH}  {NULL_REASONS.get(reason, '') if reason else ''}".rstrip()
     spread_text, _ = spread(shown["value"], shown["standard_deviation"], shown["low"], shown["high"])
-    value = f"{number(shown['value']):>7} {metric.unit:<5} {spread_text:<8}"
-    others = [f"{source} {number(each['value'])}" for source, each in found.items() if each is not shown]
+    value = f"{format_number(shown['value']):>7} {metric.unit:<5} {spread_text:<8}"
+    others = [f"{source} {format_number(each['value'])}" for source, each in found.items() if each is not shown]
     origin = "; ".join([f"{shown['source']}, {plural(shown['samples'], 'sample')}", *others])
     return f"{title} {value}  ({origin})"
 
@@ -113,7 +113,7 @@ def _roof_lines(ceiling: dict[str, Any] | None, width: int) -> list[str]:
         return []
     if "reason" in ceiling:
         return [f"{'Roof':<{width}} {DASH:>7}  {ceiling['reason']}"]
-    reached = f"; reached {number(ceiling['mbu'] * 100)} %" if ceiling["mbu"] is not None else ""
+    reached = f"; reached {format_number(ceiling['mbu'] * 100)} %" if ceiling["mbu"] is not None else ""
     lines = [f"{'Roof':<{width}} {ceiling['decode_words']}{reached}"]
     if ceiling["certainty"] == "estimate":
         keys = ", ".join(ceiling["not_understood"][:8])

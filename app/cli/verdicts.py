@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from app.compare.comparable import about_words
-from app.compare.result import Cell, Comparison, Pair, PointRows, Row, Subject
-from app.compare.words import pair_scatter_words, scatter_words, settle_words, unsound_words
+from app.core.units import change_interval, format_number, format_percent
 from app.metrics import metrics
+from app.results.compare.eligibility import about_words
+from app.results.compare.result import Cell, Comparison, Pair, PointRows, Row, Subject
+from app.results.compare.words import pair_scatter_words, scatter_words, settle_words, unsound_words
 from app.stats.runs import RunScatter
 from app.stats.verdict import Ratio, Verdict
 from app.suites.points import point_title
-from app.units import change_interval, number, percent
 
 SIGNS = {"better": "▲", "worse": "▼", "same": "=", "inconclusive": "?", "mixed": "◆"}
 
@@ -57,7 +57,7 @@ def _row_lines(found: Comparison, row: Row) -> list[str]:
     lines = [f"  {row.title} {row.unit}{source}"]
     for subject, cell in zip(found.subjects, row.cells, strict=True):
         told = _cell_words(cell)
-        lines.append(f"    {subject.letter} {number(cell.value):>7}  {told}".rstrip())
+        lines.append(f"    {subject.letter} {format_number(cell.value):>7}  {told}".rstrip())
     return lines
 
 
@@ -70,9 +70,7 @@ def _cell_words(cell: Cell) -> str:
 
 
 def ratio_words(ratio: Ratio) -> str:
-    return (
-        f"{percent(ratio.value - 1)} ({change_interval(ratio.low, ratio.high)}) {SIGNS[ratio.verdict]} {ratio.verdict}"
-    )
+    return f"{format_percent(ratio.value - 1)} ({change_interval(ratio.low, ratio.high)}) {SIGNS[ratio.verdict]} {ratio.verdict}"
 
 
 def baseline_lines(standing: Mapping[str, Any] | None) -> list[str]:
@@ -97,7 +95,7 @@ def _main_verdict_lines(title: str, main: Mapping[str, Any]) -> list[str]:
     lines = [f"{title}: {SIGNS[main['verdict']]} {main['verdict']}"]
     for key, ratio in ratios.items():
         values, metric = main["values"][key], metrics()[key]
-        figures = f"{number(values['base'])} → {number(values['other'])} {metric.unit}"
+        figures = f"{format_number(values['base'])} → {format_number(values['other'])} {metric.unit}"
         lines.append(f"  {metric.title:<8} {figures}, {ratio_words(ratio)}")
     scatters = {key: RunScatter(**scatter) for key, scatter in main["scatters"].items()}
     sentences = [unsound_words(main["unsound"]) or settle_words(ratios.values()), scatter_words(scatters)]

@@ -8,11 +8,11 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
-from app.engines.base import API_PREFIX, STATED_ENGINE, Engine, Facts
-from app.errors import NotFound, ServerProblem, Trouble
-from app.http import ServerClient
-from app.i18n import _
-from app.settings import Settings
+from app.core.errors import NotFound, ServerError, ServerErrorKind
+from app.core.i18n import _
+from app.core.settings import Settings
+from app.engines.base import API_PREFIX, STATED_ENGINE, Engine, ServerInfo
+from app.engines.http import ServerClient
 
 # where servers listen that have no engine of their own here
 _MORE_PORTS = (8081, 8888)
@@ -62,12 +62,12 @@ def open_client(
     return ServerClient(url, api_key, settings, api_prefix=prefix if isinstance(prefix, str) else None)
 
 
-def probe(client: ServerClient, engine: str | None = None, *, is_believed: bool = True) -> Facts:
+def probe(client: ServerClient, engine: str | None = None, *, is_believed: bool = True) -> ServerInfo:
     """What answers there: one engine's view when it is named, else that of the first engine that knows it.
 
     A named engine is believed when its API answers, even where nothing else tells of it; not so when `is_believed` is
     false, because nobody but an earlier probe has named it. A server that lets one engine's question hang is asked only
-    what any server is asked. Raises ServerProblem with what is wrong, NotFound for an unknown engine.
+    what any server is asked. Raises ServerError with what is wrong, NotFound for an unknown engine.
     """
     candidates = all() if engine is None else (find(engine),)
     above = _root_above(client.base_url, candidates)
@@ -79,10 +79,10 @@ def probe(client: ServerClient, engine: str | None = None, *, is_believed: bool 
     if facts is not None:
         return facts
     if engine is None:
-        raise ServerProblem(_("{url} answers, but not like an LLM server.", url=client.base_url), Trouble.NOT_LLM)
-    raise ServerProblem(
+        raise ServerError(_("{url} answers, but not like an LLM server.", url=client.base_url), ServerErrorKind.NOT_LLM)
+    raise ServerError(
         _("{url} answers, but not like a {title} server.", url=client.base_url, title=find(engine).title),
-        Trouble.NOT_LLM,
+        ServerErrorKind.NOT_LLM,
     )
 
 
@@ -92,23 +92,25 @@ def _root_above(base_url: str, candidates: Sequence[Engine]) -> str | None:
     return next((base_url.removesuffix(root) for root in roots if base_url.endswith(root)), None)
 
 
-def _facts_above(client: ServerClient, base_url: str, candidates: Sequence[Engine], is_believed: bool) -> Facts | None:
+def _facts_above(
+    client: ServerClient, base_url: str, candidates: Sequence[Engine], is_believed: bool
+) -> ServerInfo | None:
     specific = [engine for engine in candidates if engine.rank > 0]
     try:
         with client.parent(base_url) as parent:
             facts = _facts(parent, specific, is_believed)
-    except ServerProblem:  # what was typed may be right all the same
+    except ServerError:  # what was typed may be right all the same
         return None
     return None if facts is None else replace(facts, base_url=base_url)
 
 
-def _facts(client: ServerClient, candidates: Sequence[Engine], is_believed: bool) -> Facts | None:
+def _facts(client: ServerClient, candidates: Sequence[Engine], is_believed: bool) -> ServerInfo | None:
     with client.caching_gets():
         for candidate in candidates:
             try:
                 facts = candidate.recognise(client)
-            except ServerProblem as problem:
-                if problem.trouble is not Trouble.TIMEOUT or candidate is candidates[-1]:
+            except ServerError as problem:
+                if problem.trouble is not ServerErrorKind.TIMEOUT or candidate is candidates[-1]:
                     raise
                 facts = candidates[-1].recognise(client)
             if facts is not None:
@@ -116,11 +118,11 @@ def _facts(client: ServerClient, candidates: Sequence[Engine], is_believed: bool
         return _described(client, candidates[0]) if is_believed else None
 
 
-def _described(client: ServerClient, engine: Engine) -> Facts | None:
+def _described(client: ServerClient, engine: Engine) -> ServerInfo | None:
     try:
         facts = engine.describe(client)
-    except ServerProblem as problem:
-        if problem.trouble is not Trouble.NOT_LLM:
+    except ServerError as problem:
+        if problem.trouble is not ServerErrorKind.NOT_LLM:
             raise
         return None
     return replace(facts, capabilities={**facts.capabilities, STATED_ENGINE: True})
@@ -130,18 +132,18 @@ def well_known_ports() -> list[int]:
     return list(dict.fromkeys((*(port for engine in all() for port in engine.default_ports), *_MORE_PORTS)))
 
 
-def discover(settings: Settings) -> list[tuple[str, Facts]]:
+def discover(settings: Settings) -> list[tuple[str, ServerInfo]]:
     """The servers on well-known ports of this machine: base URL and what was found, in a fixed order."""
     urls = [f"http://127.0.0.1:{port}" for port in well_known_ports() if port != settings.port]
     hasty = settings.model_copy(
         update={"connect_timeout_s": _DISCOVERY_CONNECT_S, "probe_timeout_s": _DISCOVERY_ANSWER_S}
     )
 
-    def look(url: str) -> Facts | None:
+    def look(url: str) -> ServerInfo | None:
         try:
             with open_client(url, None, hasty) as client:
                 return probe(client)
-        except ServerProblem:  # nothing there, or no server of a model
+        except ServerError:  # nothing there, or no server of a model
             return None
 
     with ThreadPoolExecutor(max_workers=len(urls), thread_name_prefix="discover") as threads:

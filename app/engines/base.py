@@ -1,7 +1,7 @@
 """What an engine is: how to recognise it, ask it, and read its answer.
 
 One engine is one module of this package with a subclass of `Engine` in a module-level name `ENGINE`; `app.engines`
-finds it. Engines never touch the database: they take and give the frozen values below and those of `app.samples`.
+finds it. Engines never touch the database: they take and give the frozen values below and those of `app.core.samples`.
 """
 
 from abc import ABC, abstractmethod
@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from app.counted import Counted
-from app.engines._models import file_stem
-from app.http import ServerClient
-from app.samples import ServerFigures, Trace
+from app.core.samples import ServerFigures, Trace
+from app.core.server_metrics import ServerMetric
+from app.engines.http import ServerClient
+from app.engines.protocol.models import file_stem
 
 
 @dataclass(frozen=True)
-class ModelFacts:
+class ModelInfo:
     """One model a server offers, as far as it tells."""
 
     id: str
@@ -42,16 +42,16 @@ class ModelFacts:
 
 
 @dataclass(frozen=True)
-class Facts:
+class ServerInfo:
     """What a probe found."""
 
     engine: str
     engine_version: str | None
-    models: tuple[ModelFacts, ...]
+    models: tuple[ModelInfo, ...]
     context_tokens: int | None = None
     """Usable by one request (per slot)."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Configuration the server tells by itself, by the keys of `app.configuration`: context, parallel, ..."""
+    """Configuration the server tells by itself, by the keys of `app.core.configuration`: context, parallel, ..."""
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     loading: bool = False
     notes: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class Facts:
     base_url: str | None = None
     """The server's address, where it is above the one that was asked: `/api` is in Ollama's documentation."""
 
-    def model(self, wanted: str | None) -> ModelFacts | None:
+    def model(self, wanted: str | None) -> ModelInfo | None:
         """The model with that id, else with that file name or shown name.
 
         Without a wish the first one that the server runs itself.
@@ -69,13 +69,13 @@ class Facts:
         exact = (model for model in self.models if model.id == wanted)
         return next(exact, None) or next(iter(self.namesakes(wanted)), None)
 
-    def namesakes(self, name: str) -> tuple[ModelFacts, ...]:
+    def namesakes(self, name: str) -> tuple[ModelInfo, ...]:
         """The models that a name which is no id may mean."""
         return tuple(model for model in self.models if name in (file_stem(model.id), model.name))
 
 
 @dataclass(frozen=True)
-class Ask:
+class CompletionRequest:
     """One request to measure."""
 
     prompt: str
@@ -196,35 +196,35 @@ class Engine(ABC):
     """Engines are tried from the highest rank down; the generic one comes last."""
 
     @abstractmethod
-    def recognise(self, client: ServerClient) -> Facts | None:
+    def recognise(self, client: ServerClient) -> ServerInfo | None:
         """Facts when the server behind `client` is this engine, else None.
 
-        Raises ServerProblem when it surely is, but cannot be used (needs a key, ...).
+        Raises ServerError when it surely is, but cannot be used (needs a key, ...).
         """
 
     @abstractmethod
-    def describe(self, client: ServerClient) -> Facts:
+    def describe(self, client: ServerClient) -> ServerInfo:
         """Facts of a server of which a person says that it is this engine, whatever else tells of it.
 
-        Raises ServerProblem when the engine's API does not answer.
+        Raises ServerError when the engine's API does not answer.
         """
 
     @abstractmethod
     def health(self, client: ServerClient) -> Health:
-        """Raises ServerProblem when the server does not answer at all."""
+        """Raises ServerError when the server does not answer at all."""
 
     @abstractmethod
-    def play(self, client: ServerClient, ask: Ask) -> Trace:
+    def play(self, client: ServerClient, ask: CompletionRequest) -> Trace:
         """Sends one request and reads its stream to the end.
 
         Whatever the server does becomes a `Trace` with a status and one sentence in `error`; its `cache_defeat` is what
-        was really sent, by switch, nonce, or neither. Raises ServerProblem
+        was really sent, by switch, nonce, or neither. Raises ServerError
         only with the troubles that the next request would meet as well: needs a key, unknown model, prompt too long,
         forbidden address; and LOADING, after which `health` tells when to try again. Lets Cancelled pass, unless a part
         of the stream has come: then that is the trace, as of a lost connection.
         """
 
-    def prompt_tokens(self, client: ServerClient, ask: Ask) -> int | None:
+    def prompt_tokens(self, client: ServerClient, ask: CompletionRequest) -> int | None:
         """Tokens that the prompt of `ask` will have, by the server's own tokenizer; None where it has none."""
         return None
 
@@ -232,7 +232,7 @@ class Engine(ABC):
         """What the server says of a model's layers and weights, as it says it; None where it does not.
 
         `app.ceiling.sources.from_document` must know the document: an answer of Ollama's /api/show, or a config.json.
-        May raise ServerProblem.
+        May raise ServerError.
         """
         return None
 
@@ -258,7 +258,7 @@ class Engine(ABC):
         after: Counters,
         model: str | None,
         requests: int,
-    ) -> Sequence[Counted]:
+    ) -> Sequence[ServerMetric]:
         """What the server counted between two readings, for `model` where it keeps them apart.
 
         `requests`: how many answers came in between. `after` did not begin anew (`Counters.began_anew`).
@@ -269,6 +269,6 @@ class Engine(ABC):
         """How busy the server is at this moment, by the names of LOADS; nothing where it does not tell.
 
         Asked again and again while requests are timed: it must cost the server next to nothing, and disturb nobody
-        else who reads its metrics. Raises ServerProblem when the server does not answer.
+        else who reads its metrics. Raises ServerError when the server does not answer.
         """
         return {}

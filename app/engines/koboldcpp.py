@@ -4,17 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from app.counted import Counted
-from app.engines._chunk import count, is_plain
-from app.engines._counting import difference
-from app.engines._figures import ms_of
-from app.engines._health import busy_health, health_of
-from app.engines._probing import object_at, object_in, string
-from app.engines.base import Ask, Counters, Facts, Health
+from app.core.errors import ServerError
+from app.core.samples import CacheDefeat, CountSource, ServerFigures, Status, Trace
+from app.core.server_metrics import ServerMetric
+from app.engines.base import CompletionRequest, Counters, Health, ServerInfo
+from app.engines.http import ServerClient
 from app.engines.openai import OpenAI, listed
-from app.errors import ServerProblem
-from app.http import ServerClient
-from app.samples import CacheDefeat, CountSource, ServerFigures, Status, Trace
+from app.engines.protocol.health import busy_health, health_of
+from app.engines.protocol.json_helpers import object_at, object_in, string
+from app.engines.protocol.openai_chunk import count, is_plain
+from app.engines.protocol.prometheus_engine import difference
+from app.engines.protocol.server_timings import ms_of
 
 PERF = "/api/extra/perf"
 
@@ -27,7 +27,7 @@ class KoboldCpp(OpenAI):
     rank: ClassVar[int] = 60
     batches: ClassVar[bool] = False
 
-    def recognise(self, client: ServerClient) -> Facts | None:
+    def recognise(self, client: ServerClient) -> ServerInfo | None:
         version = object_at(client, "/api/extra/version")
         # others say that they are KoboldCpp too, but only it has figures of its last request
         if version.get("result") != "KoboldCpp" or "last_token_count" not in object_at(client, PERF):
@@ -47,11 +47,11 @@ class KoboldCpp(OpenAI):
         made = count(_perf(client).get("total_gens"))
         return None if made is None else Counters(requests=float(made), totals={"total_gens": made})
 
-    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:  # noqa: ARG002  # the base's signature
+    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[ServerMetric]:  # noqa: ARG002  # the base's signature
         grown = (after.requests or 0.0) - (before.requests or 0.0)
-        return [Counted("requests", "total", "", grown, difference(f"total_gens of {PERF}"))]
+        return [ServerMetric("requests", "total", "", grown, difference(f"total_gens of {PERF}"))]
 
-    def play(self, client: ServerClient, ask: Ask) -> Trace:
+    def play(self, client: ServerClient, ask: CompletionRequest) -> Trace:
         before = _perf(client)
         trace = super().play(client, ask)
         after = _perf(client) if trace.status is Status.OK else {}
@@ -59,7 +59,7 @@ class KoboldCpp(OpenAI):
         began, ended = count(before.get("total_gens")), count(after.get("total_gens"))
         return _with_figures(trace, after) if began is not None and ended == began + 1 else trace
 
-    def _fields(self, ask: Ask) -> dict[str, Any]:  # noqa: ARG002  # the same for each request
+    def _fields(self, ask: CompletionRequest) -> dict[str, Any]:  # noqa: ARG002  # the same for each request
         return {"ignore_eos": True}
 
 
@@ -69,7 +69,7 @@ ENGINE = KoboldCpp()
 def _perf(client: ServerClient) -> Mapping[str, Any]:
     try:
         return object_at(client, PERF)
-    except ServerProblem:  # what went wrong with the server, the answer itself tells
+    except ServerError:  # what went wrong with the server, the answer itself tells
         return {}
 
 

@@ -15,20 +15,20 @@ from itertools import pairwise
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from app.engines import _llamacpp_args, _llamacpp_load, _llamacpp_log
-from app.engines._chunk import count, mapping
-from app.engines._counting import Exported, Exporting
-from app.engines._health import busy_health, health_of
-from app.engines._models import file_stem, quantization_in, quantization_of_ftype, shown_name
-from app.engines._probing import object_at, string
-from app.engines.base import Ask, Facts, Health, Loaded, Logged, ModelFacts
+from app.core.errors import ServerError, ServerErrorKind
+from app.core.i18n import _
+from app.core.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
+from app.engines.base import CompletionRequest, Health, Loaded, Logged, ModelInfo, ServerInfo
+from app.engines.http import Answer, ServerClient
 from app.engines.openai import listed
-from app.errors import ServerProblem, Trouble
-from app.http import Answer, ServerClient
-from app.i18n import _
-from app.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
+from app.engines.protocol import llamacpp_args, llamacpp_load, llamacpp_log
+from app.engines.protocol.health import busy_health, health_of
+from app.engines.protocol.json_helpers import object_at, string
+from app.engines.protocol.models import file_stem, quantization_in, quantization_of_ftype, shown_name
+from app.engines.protocol.openai_chunk import count, mapping
+from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
 
-_EXPORTED = Exported(
+_EXPORTED = MetricNames(
     prompt_tokens=("llamacpp:prompt_tokens_total",),
     cached_tokens=("llamacpp:prompt_tokens_cached_total",),
     output_tokens=("llamacpp:tokens_predicted_total",),
@@ -48,8 +48,8 @@ _EXPORTED = Exported(
 _LOADED = ("loaded", "sleeping")
 
 
-class LlamaCpp(Exporting):
-    exported: ClassVar[Exported] = _EXPORTED
+class LlamaCpp(PrometheusEngine):
+    exported: ClassVar[MetricNames] = _EXPORTED
     key: ClassVar[str] = "llama.cpp"
     title: ClassVar[str] = "llama.cpp"
     default_ports: ClassVar[tuple[int, ...]] = (8080,)
@@ -59,21 +59,21 @@ class LlamaCpp(Exporting):
     cache_switch: ClassVar[str] = "cache_prompt"
     has_log: ClassVar[bool] = True
 
-    def recognise(self, client: ServerClient) -> Facts | None:
+    def recognise(self, client: ServerClient) -> ServerInfo | None:
         answer = client.get("/props")
         if answer.status >= 300:
             if not _is_llamacpp(answer):
                 return None
             problem = answer.problem()
-            if problem.trouble is Trouble.LOADING:
-                return Facts(self.key, None, (), loading=True, notes=(str(problem),))
-            if problem.trouble is Trouble.NEEDS_KEY:
+            if problem.trouble is ServerErrorKind.LOADING:
+                return ServerInfo(self.key, None, (), loading=True, notes=(str(problem),))
+            if problem.trouble is ServerErrorKind.NEEDS_KEY:
                 raise problem
             # a build without /props
             return self.describe(client)
         try:
             props = answer.json()
-        except ServerProblem:  # no JSON: another server
+        except ServerError:  # no JSON: another server
             return None
         if not isinstance(props, dict) or not (_is_llamacpp(answer) or {"build_info", "model_path"} <= props.keys()):
             return None
@@ -81,10 +81,10 @@ class LlamaCpp(Exporting):
             return self._routed(client, props)
         return self._told(props, listed(client))
 
-    def describe(self, client: ServerClient) -> Facts:
+    def describe(self, client: ServerClient) -> ServerInfo:
         return self._told({}, listed(client))
 
-    def _routed(self, client: ServerClient, props: Mapping[str, Any]) -> Facts:
+    def _routed(self, client: ServerClient, props: Mapping[str, Any]) -> ServerInfo:
         """Of a router, which starts a server of its own for each model: those that run come first.
 
         A model that does not run is never asked, since asking would start it.
@@ -95,18 +95,18 @@ class LlamaCpp(Exporting):
             own = object_at(client, _of_model("/props", identifier)) if is_loaded else {}
             models.append(_routed_model(identifier, entry, own, is_loaded))
         models.sort(key=lambda model: not model.is_loaded)
-        return Facts(
+        return ServerInfo(
             engine=self.key,
             engine_version=string(props.get("build_info")),
             models=tuple(models),
             notes=() if models else (_("The server offers no model: load one first."),),
         )
 
-    def _told(self, props: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> Facts:
+    def _told(self, props: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> ServerInfo:
         context = count(mapping(props.get("default_generation_settings")).get("n_ctx")) or None
         slots = count(props.get("total_slots")) or None
         settings = {"context": context, "parallel": slots}
-        return Facts(
+        return ServerInfo(
             engine=self.key,
             engine_version=string(props.get("build_info")),
             models=tuple(_model(identifier, entry, props, context) for identifier, entry in models.items()),
@@ -121,13 +121,13 @@ class LlamaCpp(Exporting):
             return health
         try:
             return busy_health([_busy_slots(client.get(self._state_path(client, "/slots")))])
-        except ServerProblem as problem:
-            if problem.trouble is not Trouble.TIMEOUT:
+        except ServerError as problem:
+            if problem.trouble is not ServerErrorKind.TIMEOUT:
                 raise
             # unlike /health, its slots tell only between two steps, and a step of a long prompt may take minutes
             return Health(ready=True, detail=_("The server is working on a long prompt."), busy=True)
 
-    def prompt_tokens(self, client: ServerClient, ask: Ask) -> int | None:
+    def prompt_tokens(self, client: ServerClient, ask: CompletionRequest) -> int | None:
         messages = self._required(ask, CacheDefeat.SWITCH)["messages"]
         model = {} if client.model is None else {"model": client.model}
         try:
@@ -135,14 +135,14 @@ class LlamaCpp(Exporting):
             asked = {**model, "content": prompt, "add_special": True, "parse_special": True}
             tokens = client.post_json("/tokenize", asked)
             return len(tokens["tokens"])
-        except (ServerProblem, KeyError, TypeError):  # a build without it: unknown
+        except (ServerError, KeyError, TypeError):  # a build without it: unknown
             return None
 
     def read_log(self, text: str) -> Sequence[Logged]:
-        return _llamacpp_log.read(text)
+        return llamacpp_log.read(text)
 
     def read_loads(self, text: str) -> Sequence[Loaded]:
-        return _llamacpp_load.read_loads(text)
+        return llamacpp_load.read_loads(text)
 
     def load(self, client: ServerClient) -> Mapping[str, float]:
         """By its slots: reading /metrics this often would leave the two speeds there empty for whoever draws them."""
@@ -152,7 +152,7 @@ class LlamaCpp(Exporting):
     def _state_path(self, client: ServerClient, path: str) -> str:
         return path if client.model is None else _of_model(path, client.model)
 
-    def _fields(self, ask: Ask) -> dict[str, Any]:
+    def _fields(self, ask: CompletionRequest) -> dict[str, Any]:
         return {self.cache_switch: ask.reuse_cache, "ignore_eos": True}
 
     def _refine(self, trace: Trace) -> Trace:
@@ -195,11 +195,11 @@ def _is_llamacpp(answer: Answer) -> bool:
     return answer.headers.get("server", "").lower().startswith("llama.cpp")
 
 
-def _model(identifier: str, entry: Mapping[str, Any], props: Mapping[str, Any], context: int | None) -> ModelFacts:
+def _model(identifier: str, entry: Mapping[str, Any], props: Mapping[str, Any], context: int | None) -> ModelInfo:
     meta = mapping(entry.get("meta"))
     path = string(props.get("model_path"))
     ftype = string(props.get("model_ftype")) or string(meta.get("ftype")) or ""
-    return ModelFacts(
+    return ModelInfo(
         id=identifier,
         name=shown_name(identifier),
         quantization=quantization_of_ftype(ftype) or quantization_in(file_stem(path or identifier)),
@@ -215,10 +215,10 @@ def _of_model(path: str, model: str) -> str:
     return f"{path}?model={quote(model, safe='')}&autoload=false"
 
 
-def _routed_model(identifier: str, entry: Mapping[str, Any], props: Mapping[str, Any], is_loaded: bool) -> ModelFacts:
+def _routed_model(identifier: str, entry: Mapping[str, Any], props: Mapping[str, Any], is_loaded: bool) -> ModelInfo:
     """By its own /props where it runs, and by the command line that the router has for it."""
     args = mapping(entry.get("status")).get("args")
-    line = _llamacpp_args.read(args if isinstance(args, list) else ())
+    line = llamacpp_args.read(args if isinstance(args, list) else ())
     context = count(mapping(props.get("default_generation_settings")).get("n_ctx")) or None
     slots = count(props.get("total_slots")) or None
     model = _model(identifier, entry, props, context)
@@ -238,7 +238,7 @@ def _busy_slots(answer: Answer) -> int | None:
         return None
     try:
         slots = answer.json()
-    except ServerProblem:  # no JSON: unknown
+    except ServerError:  # no JSON: unknown
         return None
     if not isinstance(slots, list):
         return None

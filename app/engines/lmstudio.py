@@ -6,18 +6,18 @@ Where there is no `/api/v0` any more, `/api/v1/chat` streams named events; the l
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from app.engines._chat import Dialect
-from app.engines._chunk import count, mapping
-from app.engines._figures import Stated, ms_of, of_timings
-from app.engines._health import NO_ENDPOINT, health_of
-from app.engines._models import file_stem, listed_models, quantization_in, shown_name
-from app.engines._probing import object_at, string
-from app.engines.base import Ask, Facts, Health, ModelFacts
+from app.core.errors import ServerError, ServerErrorKind
+from app.core.i18n import _
+from app.core.samples import CacheDefeat, ServerFigures
+from app.engines.base import CompletionRequest, Health, ModelInfo, ServerInfo
+from app.engines.http import ServerClient
 from app.engines.openai import OpenAI
-from app.errors import ServerProblem, Trouble
-from app.http import ServerClient
-from app.i18n import _
-from app.samples import CacheDefeat, ServerFigures
+from app.engines.protocol.health import NO_ENDPOINT, health_of
+from app.engines.protocol.json_helpers import object_at, string
+from app.engines.protocol.models import file_stem, listed_models, quantization_in, shown_name
+from app.engines.protocol.openai_chunk import count, mapping
+from app.engines.protocol.server_timings import Stated, ms_of, of_timings
+from app.engines.protocol.trace_builder import Dialect
 
 V1 = "lmstudio_v1"
 """The capability that says which of the two APIs to ask."""
@@ -71,7 +71,7 @@ class LMStudio(OpenAI):
     fixed_length: ClassVar[bool | None] = False
     api_roots: ClassVar[tuple[str, ...]] = ("/api",)
 
-    def recognise(self, client: ServerClient) -> Facts | None:
+    def recognise(self, client: ServerClient) -> ServerInfo | None:
         listed, is_v1 = listed_models(object_at(client, _MODELS)), False
         if listed is None:
             listed, is_v1 = _listed_v1(client), True
@@ -80,14 +80,14 @@ class LMStudio(OpenAI):
         models = [_model(name, entry) for name, entry in listed.items() if entry.get("type") in _ANSWERING]
         models.sort(key=lambda model: model.context_tokens is None)
         notes = () if models else (_("LM Studio has no model: download one first."),)
-        return Facts(self.key, None, tuple(models), capabilities={V1: True} if is_v1 else {}, notes=notes)
+        return ServerInfo(self.key, None, tuple(models), capabilities={V1: True} if is_v1 else {}, notes=notes)
 
-    def describe(self, client: ServerClient) -> Facts:
+    def describe(self, client: ServerClient) -> ServerInfo:
         facts = self.recognise(client)
         if facts is None:  # with the problem that its list has
             client.get(_MODELS).json()
-            raise ServerProblem(
-                _("The answer to {path} lists no models: this is no LLM server.", path=_MODELS), Trouble.NOT_LLM
+            raise ServerError(
+                _("The answer to {path} lists no models: this is no LLM server.", path=_MODELS), ServerErrorKind.NOT_LLM
             )
         return facts
 
@@ -95,16 +95,16 @@ class LMStudio(OpenAI):
         answer = client.get(_MODELS)
         return health_of(client.get(_MODELS_V1) if answer.status in NO_ENDPOINT else answer)
 
-    def _path(self, ask: Ask) -> str:
+    def _path(self, ask: CompletionRequest) -> str:
         return _CHAT_V1 if ask.capabilities.get(V1) else self.path
 
-    def _required(self, ask: Ask, defeat: CacheDefeat) -> dict[str, Any]:
+    def _required(self, ask: CompletionRequest, defeat: CacheDefeat) -> dict[str, Any]:
         body = super()._required(ask, defeat)
         if ask.capabilities.get(V1):
             body["input"] = body.pop("messages")[0]["content"]
         return body
 
-    def _optional(self, ask: Ask) -> dict[str, Any]:
+    def _optional(self, ask: CompletionRequest) -> dict[str, Any]:
         if ask.capabilities.get(V1):
             return {"max_output_tokens": ask.output_tokens, "temperature": 0, "store": False}
         return super()._optional(ask)
@@ -132,13 +132,13 @@ def _listed_v1(client: ServerClient) -> dict[str, Mapping[str, Any]] | None:
     return found
 
 
-def _model(identifier: str, entry: Mapping[str, Any]) -> ModelFacts:
+def _model(identifier: str, entry: Mapping[str, Any]) -> ModelInfo:
     """Several quantizations of a model are told apart by a suffix: `google/gemma-3-12b@q4_k_m`, `@4bit`, or `@?`."""
     key, at, suffix = identifier.rpartition("@")
     named = quantization_in(suffix) or suffix if at and suffix != "?" else None
     name = key if at else identifier
     state = string(entry.get("state"))
-    return ModelFacts(
+    return ModelInfo(
         id=identifier,
         name=shown_name(name),
         quantization=string(entry.get("quantization")) or named or quantization_in(file_stem(name)),

@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from app.engines._chat import Dialect
-from app.engines._chunk import milliseconds
-from app.engines._figures import Stated, of_timings
-from app.engines._health import NO_ENDPOINT, health_of
-from app.engines._probing import object_at, string
-from app.engines.base import Ask, Facts, Health
+from app.core.samples import ServerFigures
+from app.engines.base import CompletionRequest, Health, ServerInfo
+from app.engines.http import ServerClient
 from app.engines.openai import OpenAI, listed
-from app.http import ServerClient
-from app.samples import ServerFigures
+from app.engines.protocol.health import NO_ENDPOINT, health_of
+from app.engines.protocol.json_helpers import object_at, string
+from app.engines.protocol.openai_chunk import milliseconds
+from app.engines.protocol.server_timings import Stated, of_timings
+from app.engines.protocol.trace_builder import Dialect
 
 
 def _figures(stated: Stated) -> ServerFigures | None:
@@ -37,7 +37,7 @@ class LocalAI(OpenAI):
     headers: ClassVar[Mapping[str, str]] = {"Extra-Usage": "true"}
     dialect: ClassVar[Dialect] = Dialect(figures=_figures)
 
-    def recognise(self, client: ServerClient) -> Facts | None:
+    def recognise(self, client: ServerClient) -> ServerInfo | None:
         if not isinstance(object_at(client, "/system").get("backends"), list):
             return None
         return self._facts(listed(client), string(object_at(client, "/version").get("version")))
@@ -45,7 +45,7 @@ class LocalAI(OpenAI):
     def health(self, client: ServerClient) -> Health:
         return health_of(client.get("/readyz"), cannot_tell=NO_ENDPOINT)
 
-    def _fields(self, ask: Ask) -> dict[str, Any]:  # noqa: ARG002  # the same for each request
+    def _fields(self, ask: CompletionRequest) -> dict[str, Any]:  # noqa: ARG002  # the same for each request
         return {"ignore_eos": True}
 
 

@@ -2,12 +2,12 @@
 
 from typing import ClassVar
 
-from app.engines._health import health_of
-from app.engines._models import listed_models
-from app.engines._probing import object_in
-from app.engines.base import Facts, Health
+from app.engines.base import Health, ServerInfo
+from app.engines.http import ServerClient
 from app.engines.openai import MODELS, OpenAI
-from app.http import ServerClient
+from app.engines.protocol.health import health_of
+from app.engines.protocol.json_helpers import object_in
+from app.engines.protocol.models import listed_models
 
 STARTED_WITH = "default_model"
 """Its own name for the model that it was started with."""
@@ -22,7 +22,7 @@ class MLXLM(OpenAI):
     prompt_options: ClassVar[str] = "`--prompt-concurrency`, `--prefill-step-size`"
     fixed_length: ClassVar[bool | None] = False
 
-    def recognise(self, client: ServerClient) -> Facts | None:
+    def recognise(self, client: ServerClient) -> ServerInfo | None:
         answer = client.get("/health")
         # it is written on Python's own server, like no other engine here
         if object_in(answer) != {"status": "ok"} or not answer.headers.get("server", "").startswith("BaseHTTP/"):

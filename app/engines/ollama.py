@@ -12,20 +12,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from app.counted import Counted
-from app.engines._chat import Dialect
-from app.engines._chunk import count, mapping, number
-from app.engines._counting import after_the_run
-from app.engines._figures import Stated, ms_of
-from app.engines._health import health_of
-from app.engines._models import listed_models, quantization_in, shown_name
-from app.engines._playing import ChatEngine
-from app.engines._probing import object_at, string
-from app.engines.base import Ask, Counters, Facts, Health, ModelFacts
-from app.errors import ServerProblem, Trouble
-from app.http import ServerClient
-from app.i18n import _, marked
-from app.samples import CacheDefeat, ServerFigures, Trace
+from app.core.errors import ServerError, ServerErrorKind
+from app.core.i18n import N_, _
+from app.core.samples import CacheDefeat, ServerFigures, Trace
+from app.core.server_metrics import ServerMetric
+from app.engines.base import CompletionRequest, Counters, Health, ModelInfo, ServerInfo
+from app.engines.http import ServerClient
+from app.engines.protocol.chat_engine import ChatEngine
+from app.engines.protocol.health import health_of
+from app.engines.protocol.json_helpers import object_at, string
+from app.engines.protocol.models import listed_models, quantization_in, shown_name
+from app.engines.protocol.openai_chunk import count, mapping, number
+from app.engines.protocol.prometheus_engine import after_the_run
+from app.engines.protocol.server_timings import Stated, ms_of
+from app.engines.protocol.trace_builder import Dialect
 
 _NS_PER_SECOND = 1e9
 _DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
@@ -93,21 +93,22 @@ class Ollama(ChatEngine):
     sets_context: ClassVar[bool] = True
     api_roots: ClassVar[tuple[str, ...]] = ("/api",)
 
-    def recognise(self, client: ServerClient) -> Facts | None:
+    def recognise(self, client: ServerClient) -> ServerInfo | None:
         # several others have /api/version too; only Ollama says its name
         return self.describe(client) if b"Ollama is running" in client.get("/").body else None
 
-    def describe(self, client: ServerClient) -> Facts:
+    def describe(self, client: ServerClient) -> ServerInfo:
         """Its list of models is all that is needed: a proxy may hide the rest."""
         tags = client.get_json("/api/tags")
         if not isinstance(tags, dict):
-            raise ServerProblem(
-                _("The answer to {path} lists no models: this is no LLM server.", path="/api/tags"), Trouble.NOT_LLM
+            raise ServerError(
+                _("The answer to {path} lists no models: this is no LLM server.", path="/api/tags"),
+                ServerErrorKind.NOT_LLM,
             )
         listed, loaded = listed_models(tags) or {}, _loaded(client)
         models = [_model(name, entry, loaded.get(name, {})) for name, entry in listed.items() if not _embeds(entry)]
         models.sort(key=lambda model: (model.runs_on is not None, model.id not in loaded))
-        return Facts(
+        return ServerInfo(
             engine=self.key,
             engine_version=string(object_at(client, "/api/version").get("version")),
             models=tuple(models),
@@ -133,31 +134,35 @@ class Ollama(ChatEngine):
         }
         return Counters(raw=raw) if raw else None
 
-    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:  # noqa: ARG002  # the base's signature
+    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[ServerMetric]:  # noqa: ARG002  # the base's signature
         told = {key: after.raw.get(f"{model}/{key}") for key in ("size", "size_vram", "context_length")}
         size, on_gpu, context = told.values()
-        share = [Counted("gpu_share", "now", "share", (on_gpu or 0) / size, after_the_run("/api/ps"))] if size else []
-        return share + ([Counted("context", "now", "tokens", context, after_the_run("/api/ps"))] if context else [])
+        share = (
+            [ServerMetric("gpu_share", "now", "share", (on_gpu or 0) / size, after_the_run("/api/ps"))] if size else []
+        )
+        return share + (
+            [ServerMetric("context", "now", "tokens", context, after_the_run("/api/ps"))] if context else []
+        )
 
-    def play(self, client: ServerClient, ask: Ask) -> Trace:
+    def play(self, client: ServerClient, ask: CompletionRequest) -> Trace:
         """As every engine; the figures also keep where the model was while it answered."""
         trace = super().play(client, ask)
         if trace.server is None:
             return trace
         try:
             loaded = _loaded(client).get(trace.model or ask.model or "", {})
-        except ServerProblem:
+        except ServerError:
             return trace
         where = {key: loaded[key] for key in ("size", "size_vram", "context_length") if count(loaded.get(key))}
         return replace(trace, server=replace(trace.server, raw={**trace.server.raw, **where}))
 
-    def _required(self, ask: Ask, defeat: CacheDefeat) -> dict[str, Any]:
+    def _required(self, ask: CompletionRequest, defeat: CacheDefeat) -> dict[str, Any]:
         options = {"options.num_predict": ask.output_tokens}
         if ask.context_tokens is not None:
             options["options.num_ctx"] = ask.context_tokens
         return super()._required(ask, defeat) | options
 
-    def _optional(self, ask: Ask) -> dict[str, Any]:  # noqa: ARG002  # the same for each request
+    def _optional(self, ask: CompletionRequest) -> dict[str, Any]:  # noqa: ARG002  # the same for each request
         return {"options.temperature": 0, "options.seed": 1, "truncate": False}
 
 
@@ -176,10 +181,10 @@ def _embeds(entry: Mapping[str, Any]) -> bool:
     return isinstance(capabilities, list) and "embedding" in capabilities
 
 
-def _model(name: str, entry: Mapping[str, Any], loaded: Mapping[str, Any]) -> ModelFacts:
+def _model(name: str, entry: Mapping[str, Any], loaded: Mapping[str, Any]) -> ModelInfo:
     details = mapping(entry.get("details"))
     level = string(details.get("quantization_level"))
-    return ModelFacts(
+    return ModelInfo(
         id=name,
         name=shown_name(name.removesuffix(":latest")),
         quantization=level if level not in (None, "unknown") else quantization_in(name),
@@ -205,7 +210,7 @@ def _notes(loaded: Mapping[str, Mapping[str, Any]]) -> list[str]:
         if size and on_gpu < size:
             shown = name.removesuffix(":latest")
             notes.append(
-                marked(
+                N_(
                     "Ollama holds {share:.0f} % of {model} in GPU memory; the processor works on the rest.",
                     share=100 * on_gpu / size,
                     model=shown,

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from app.engines._chunk import count
-from app.engines._health import health_of
-from app.engines._models import file_stem, listed_models, quantization_in, shown_name
-from app.engines._playing import ChatEngine
-from app.engines._probing import string
-from app.engines.base import API_PREFIX, Ask, Facts, Health, ModelFacts
-from app.errors import ServerProblem, Trouble
-from app.http import DEFAULT_API_PREFIX, ServerClient
-from app.i18n import _
+from app.core.errors import ServerError, ServerErrorKind
+from app.core.i18n import _
+from app.engines.base import API_PREFIX, CompletionRequest, Health, ModelInfo, ServerInfo
+from app.engines.http import DEFAULT_API_PREFIX, ServerClient
+from app.engines.protocol.chat_engine import ChatEngine
+from app.engines.protocol.health import health_of
+from app.engines.protocol.json_helpers import string
+from app.engines.protocol.models import file_stem, listed_models, quantization_in, shown_name
+from app.engines.protocol.openai_chunk import count
 
 CHAT = "/v1/chat/completions"
 MODELS = "/v1/models"
@@ -32,35 +32,36 @@ class OpenAI(ChatEngine):
     counts_in_events: ClassVar[bool] = False
     """It states in each event, when asked to, how many tokens there are so far: an event may hold several."""
 
-    def recognise(self, client: ServerClient) -> Facts | None:
+    def recognise(self, client: ServerClient) -> ServerInfo | None:
         return self.describe(client)
 
-    def describe(self, client: ServerClient) -> Facts:
-        problem: ServerProblem | None = None
+    def describe(self, client: ServerClient) -> ServerInfo:
+        problem: ServerError | None = None
         for prefix in client.api_prefixes:
             client.api_prefix = prefix
             try:
                 return self._described(client)
-            except ServerProblem as error:
-                if error.trouble is not Trouble.NOT_LLM:
+            except ServerError as error:
+                if error.trouble is not ServerErrorKind.NOT_LLM:
                     raise
                 problem = problem or error
         client.api_prefix = client.api_prefixes[0]
         assert problem is not None, "there is at least one place to look at"
         raise problem
 
-    def _described(self, client: ServerClient) -> Facts:
-        """What is below the client's present prefix. Raises ServerProblem."""
+    def _described(self, client: ServerClient) -> ServerInfo:
+        """What is below the client's present prefix. Raises ServerError."""
         answer = client.get(MODELS)
         capabilities = {API_PREFIX: client.api_prefix} if client.api_prefix != DEFAULT_API_PREFIX else {}
         if answer.status in _NO_LIST and _has_chat(client):
-            return Facts(
+            return ServerInfo(
                 self.key, None, (), capabilities=capabilities, notes=(_("The server does not list its models."),)
             )
         models = listed_models(answer.json())
         if models is None:
-            raise ServerProblem(
-                _("The answer to {path} lists no models: this is no LLM server.", path=answer.path), Trouble.NOT_LLM
+            raise ServerError(
+                _("The answer to {path} lists no models: this is no LLM server.", path=answer.path),
+                ServerErrorKind.NOT_LLM,
             )
         return self._facts(models, capabilities=capabilities)
 
@@ -71,14 +72,14 @@ class OpenAI(ChatEngine):
         context: int | None = None,
         settings: Mapping[str, Any] | None = None,
         capabilities: Mapping[str, Any] | None = None,
-    ) -> Facts:
+    ) -> ServerInfo:
         """Facts of a server that lists these models. `context` is what one request may use, where it is told apart."""
         models = tuple(model_facts(identifier, entry) for identifier, entry in listed.items())
         if context is not None:
             models = tuple(replace(model, context_tokens=context) for model in models)
         elif len(contexts := {model.context_tokens for model in models}) == 1:
             (context,) = contexts
-        return Facts(
+        return ServerInfo(
             engine=self.key,
             engine_version=version,
             models=models,
@@ -91,7 +92,7 @@ class OpenAI(ChatEngine):
     def health(self, client: ServerClient) -> Health:
         return health_of(client.get(MODELS), cannot_tell=_NO_LIST)
 
-    def _optional(self, ask: Ask) -> dict[str, Any]:
+    def _optional(self, ask: CompletionRequest) -> dict[str, Any]:
         return {
             "max_tokens": ask.output_tokens,
             "stream_options.include_usage": True,
@@ -101,7 +102,7 @@ class OpenAI(ChatEngine):
             **self._fields(ask),
         }
 
-    def _fields(self, ask: Ask) -> dict[str, Any]:
+    def _fields(self, ask: CompletionRequest) -> dict[str, Any]:
         """Fields beyond OpenAI's; here those for a fixed output length, where the server is known to have them."""
         fields = {"ignore_eos": True, "min_tokens": ask.output_tokens}
         if self.fixed_length is not None:
@@ -113,14 +114,14 @@ ENGINE = OpenAI()
 
 
 def listed(client: ServerClient) -> dict[str, Mapping[str, Any]]:
-    """The models at `/v1/models`. Raises ServerProblem."""
+    """The models at `/v1/models`. Raises ServerError."""
     return listed_models(client.get_json(MODELS)) or {}
 
 
-def model_facts(identifier: str, entry: Mapping[str, Any]) -> ModelFacts:
+def model_facts(identifier: str, entry: Mapping[str, Any]) -> ModelInfo:
     context = next((count(entry.get(key)) for key in _CONTEXT_KEYS if count(entry.get(key))), None)
     root = string(entry.get("root"))
-    return ModelFacts(
+    return ModelInfo(
         identifier,
         shown_name(identifier),
         quantization_in(file_stem(identifier)),

@@ -2,17 +2,17 @@
 
 from typing import ClassVar
 
-from app.engines import _prometheus
-from app.engines._chunk import count
-from app.engines._counting import Exported, Exporting
-from app.engines._health import busy_health, health_of
-from app.engines._probing import object_at, string
-from app.engines.base import Facts, Health
+from app.engines.base import Health, ServerInfo
+from app.engines.http import ServerClient
 from app.engines.openai import listed
-from app.http import ServerClient
+from app.engines.protocol import prometheus
+from app.engines.protocol.health import busy_health, health_of
+from app.engines.protocol.json_helpers import object_at, string
+from app.engines.protocol.openai_chunk import count
+from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
 
 _INFO_PATHS = ("/server_info", "/get_server_info")
-_EXPORTED = Exported(
+_EXPORTED = MetricNames(
     requests=("sglang:num_requests_total",),
     prompt_tokens=("sglang:prompt_tokens_total",),
     cached_tokens=("sglang:cached_tokens_total",),
@@ -33,8 +33,8 @@ _EXPORTED = Exported(
 )
 
 
-class SGLang(Exporting):
-    exported: ClassVar[Exported] = _EXPORTED
+class SGLang(PrometheusEngine):
+    exported: ClassVar[MetricNames] = _EXPORTED
     key: ClassVar[str] = "sglang"
     title: ClassVar[str] = "SGLang"
     default_ports: ClassVar[tuple[int, ...]] = (30000,)
@@ -46,7 +46,7 @@ class SGLang(Exporting):
     fixed_length: ClassVar[bool | None] = True
     counts_in_events: ClassVar[bool] = True
 
-    def recognise(self, client: ServerClient) -> Facts | None:
+    def recognise(self, client: ServerClient) -> ServerInfo | None:
         told = next((found for path in _INFO_PATHS if "model_path" in (found := object_at(client, path))), None)
         if told is None:
             return None
@@ -63,9 +63,9 @@ class SGLang(Exporting):
         health = health_of(client.get("/health"))
         if not health.ready:
             return health
-        metrics = _prometheus.scrape(client)
+        metrics = prometheus.scrape(client)
         names = ("sglang:num_running_reqs", "sglang:num_queue_reqs")
-        return busy_health([_prometheus.total(metrics, name) for name in names])
+        return busy_health([prometheus.total(metrics, name) for name in names])
 
 
 ENGINE = SGLang()

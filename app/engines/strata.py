@@ -7,20 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from app.counted import Counted
-from app.engines import _strata_log
-from app.engines._chunk import count, mapping, milliseconds, number
-from app.engines._health import busy_health, health_of
-from app.engines._probing import object_at, object_in, string
-from app.engines.base import Ask, Counters, Facts, Health, Logged
+from app.core.errors import ServerError
+from app.core.i18n import N_, _
+from app.core.samples import ServerFigures, Status, Trace
+from app.core.server_metrics import ServerMetric
+from app.engines.base import CompletionRequest, Counters, Health, Logged, ServerInfo
+from app.engines.http import ServerClient
 from app.engines.openai import OpenAI, listed
-from app.errors import ServerProblem
-from app.http import ServerClient
-from app.i18n import _, marked
-from app.samples import ServerFigures, Status, Trace
+from app.engines.protocol import strata_log
+from app.engines.protocol.health import busy_health, health_of
+from app.engines.protocol.json_helpers import object_at, object_in, string
+from app.engines.protocol.openai_chunk import count, mapping, milliseconds, number
 
 _RESTING = ("idle", "ready", "loaded")
-_TOTALS = marked("totals of /metrics, difference of two readings")
+_TOTALS = N_("totals of /metrics, difference of two readings")
 _LOADING = _("The engine is loading its model.")
 
 
@@ -34,13 +34,13 @@ class Strata(OpenAI):
     has_log: ClassVar[bool] = True
     fixed_length: ClassVar[bool | None] = False
 
-    def recognise(self, client: ServerClient) -> Facts | None:
+    def recognise(self, client: ServerClient) -> ServerInfo | None:
         told = object_in(client.get("/health"))
         context = count(told.get("max_context"))
         if not context:
             return None
         if told.get("engine") == "loading":
-            return Facts(self.key, None, (), context_tokens=context, loading=True, notes=(_LOADING,))
+            return ServerInfo(self.key, None, (), context_tokens=context, loading=True, notes=(_LOADING,))
         engine = mapping(object_at(client, "/metrics").get("engine"))
         kv_type = string(engine.get("kv"))
         return self._facts(
@@ -64,7 +64,7 @@ class Strata(OpenAI):
         return busy_health([None if live is None else float(live not in _RESTING)])
 
     def read_log(self, text: str) -> Sequence[Logged]:
-        return _strata_log.read(text)
+        return strata_log.read(text)
 
     def counters(self, client: ServerClient) -> Counters | None:
         totals = mapping(object_at(client, "/metrics").get("totals"))
@@ -76,7 +76,7 @@ class Strata(OpenAI):
         since = raw.pop("since", None)
         return Counters(fresh, reused, raw.get("output_tokens"), raw["requests"], since, raw)
 
-    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[Counted]:  # noqa: ARG002  # the base's signature
+    def counted(self, before: Counters, after: Counters, model: str | None, requests: int) -> Sequence[ServerMetric]:  # noqa: ARG002  # the base's signature
         """Its decode time holds n tokens, not n - 1, as its rate does."""
         grown = {key: value - before.totals.get(key, 0.0) for key, value in after.totals.items()}
         fresh = grown.get("prompt_tokens", 0.0) - grown.get("reused", 0.0)
@@ -88,18 +88,18 @@ class Strata(OpenAI):
         }
         return [
             *(
-                Counted(name, "total", "" if name == "requests" else "tokens", grown[key], _TOTALS)
+                ServerMetric(name, "total", "" if name == "requests" else "tokens", grown[key], _TOTALS)
                 for name, key in counts.items()
                 if key in grown
             ),
             *(
-                Counted(name, "mean", "tok/s", tokens / spent_ms * 1000, _TOTALS)
+                ServerMetric(name, "mean", "tok/s", tokens / spent_ms * 1000, _TOTALS)
                 for name, (tokens, spent_ms) in speeds.items()
                 if tokens > 0 and spent_ms > 0
             ),
         ]
 
-    def play(self, client: ServerClient, ask: Ask) -> Trace:
+    def play(self, client: ServerClient, ask: CompletionRequest) -> Trace:
         before = _finished(client)
         trace = super().play(client, ask)
         own = _own(before, _finished(client), trace.prompt_tokens) if trace.status is Status.OK else None
@@ -118,7 +118,7 @@ def _models(client: ServerClient, told: Mapping[str, Any]) -> dict[str, Mapping[
 def _finished(client: ServerClient) -> Sequence[Mapping[str, Any]]:
     try:
         records = object_at(client, "/metrics").get("requests")
-    except ServerProblem:  # what went wrong with the server, the answer itself tells
+    except ServerError:  # what went wrong with the server, the answer itself tells
         return ()
     return [record for record in records if isinstance(record, dict)] if isinstance(records, list) else ()
 

@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from app.engines._chat import Dialect
-from app.engines._chunk import count, mapping
-from app.engines._figures import Stated, ms_of, of_timings
-from app.engines._health import health_of
-from app.engines._probing import object_at, object_in, string
-from app.engines.base import Facts, Health
+from app.core.samples import ServerFigures
+from app.engines.base import Health, ServerInfo
+from app.engines.http import ServerClient
 from app.engines.openai import OpenAI, listed
-from app.http import ServerClient
-from app.samples import ServerFigures
+from app.engines.protocol.health import health_of
+from app.engines.protocol.json_helpers import object_at, object_in, string
+from app.engines.protocol.openai_chunk import count, mapping
+from app.engines.protocol.server_timings import Stated, ms_of, of_timings
+from app.engines.protocol.trace_builder import Dialect
 
 # rounded to 10 ms, a shorter time would be off by more than 5 %
 _SHORTEST_MS = 100.0
@@ -46,7 +46,7 @@ class TabbyAPI(OpenAI):
     dialect: ClassVar[Dialect] = Dialect(figures=_figures)
     fixed_length: ClassVar[bool | None] = True
 
-    def recognise(self, client: ServerClient) -> Facts | None:
+    def recognise(self, client: ServerClient) -> ServerInfo | None:
         # it says so with an error status when something is wrong with it
         if not {"status", "issues"} <= object_in(client.get("/health")).keys():
             return None

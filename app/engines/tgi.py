@@ -2,12 +2,12 @@
 
 from typing import ClassVar
 
-from app.engines._chunk import count
-from app.engines._health import health_of
-from app.engines._probing import object_at, string
-from app.engines.base import Facts, Health
+from app.engines.base import Health, ServerInfo
+from app.engines.http import ServerClient
 from app.engines.openai import OpenAI
-from app.http import ServerClient
+from app.engines.protocol.health import health_of
+from app.engines.protocol.json_helpers import object_at, string
+from app.engines.protocol.openai_chunk import count
 
 
 class TGI(OpenAI):
@@ -21,7 +21,7 @@ class TGI(OpenAI):
     prompt_options: ClassVar[str] = "`--max-batch-prefill-tokens`"
     fixed_length: ClassVar[bool | None] = False
 
-    def recognise(self, client: ServerClient) -> Facts | None:
+    def recognise(self, client: ServerClient) -> ServerInfo | None:
         told = object_at(client, "/info")
         model, context = string(told.get("model_id")), count(told.get("max_total_tokens"))
         if model is None or not context:

@@ -6,12 +6,12 @@ Its role chunk leaves long before the first token, so it never starts a clock.
 import re
 from typing import Any, ClassVar
 
-from app.engines._health import health_of
-from app.engines._models import listed_models
-from app.engines._probing import object_at, object_in
-from app.engines.base import Facts, Health
+from app.engines.base import Health, ServerInfo
+from app.engines.http import ServerClient
 from app.engines.openai import CHAT, MODELS, OpenAI
-from app.http import ServerClient
+from app.engines.protocol.health import health_of
+from app.engines.protocol.json_helpers import object_at, object_in
+from app.engines.protocol.models import listed_models
 
 _PATHS = {CHAT, "/v1/responses", "/health"}
 
@@ -23,7 +23,7 @@ class Transformers(OpenAI):
     rank: ClassVar[int] = 10
     fixed_length: ClassVar[bool | None] = False
 
-    def recognise(self, client: ServerClient) -> Facts | None:
+    def recognise(self, client: ServerClient) -> ServerInfo | None:
         answer = client.get("/health")
         if object_in(answer).get("status") != "ok" or "x-request-id" not in answer.headers:
             return None

@@ -2,14 +2,14 @@
 
 from typing import ClassVar
 
-from app.engines._counting import Exported, Exporting
-from app.engines._health import health_of
-from app.engines._probing import object_at, string
-from app.engines.base import Facts, Health
+from app.engines.base import Health, ServerInfo
+from app.engines.http import ServerClient
 from app.engines.openai import listed
-from app.http import ServerClient
+from app.engines.protocol.health import health_of
+from app.engines.protocol.json_helpers import object_at, string
+from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
 
-_EXPORTED = Exported(
+_EXPORTED = MetricNames(
     path="/prometheus/metrics",
     requests=("trtllm_request_success_total",),
     seconds={
@@ -31,8 +31,8 @@ _EXPORTED = Exported(
 )
 
 
-class TensorRTLLM(Exporting):
-    exported: ClassVar[Exported] = _EXPORTED
+class TensorRTLLM(PrometheusEngine):
+    exported: ClassVar[MetricNames] = _EXPORTED
     key: ClassVar[str] = "trtllm"
     title: ClassVar[str] = "TensorRT-LLM"
     default_ports: ClassVar[tuple[int, ...]] = (8000,)
@@ -44,7 +44,7 @@ class TensorRTLLM(Exporting):
     fixed_length: ClassVar[bool | None] = True
     counts_in_events: ClassVar[bool] = True
 
-    def recognise(self, client: ServerClient) -> Facts | None:
+    def recognise(self, client: ServerClient) -> ServerInfo | None:
         version = string(object_at(client, "/version").get("version"))
         # even before the first request, when there are names but no samples
         if version is None or b"trtllm_" not in client.get(_EXPORTED.path).body:

@@ -13,21 +13,21 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, ClassVar
 
-from app.engines import _prometheus
-from app.engines._chat import Dialect
-from app.engines._chunk import count, mapping, milliseconds
-from app.engines._counting import Exported, Exporting
-from app.engines._figures import Stated, of_timings
-from app.engines._health import busy_health, health_of
-from app.engines._models import listed_models
-from app.engines._probing import object_at, string
-from app.engines.base import Ask, Facts, Health
+from app.core.errors import ServerError
+from app.core.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
+from app.engines.base import CompletionRequest, Health, ServerInfo
+from app.engines.http import ServerClient
 from app.engines.openai import MODELS, listed
-from app.errors import ServerProblem
-from app.http import ServerClient
-from app.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
+from app.engines.protocol import prometheus
+from app.engines.protocol.health import busy_health, health_of
+from app.engines.protocol.json_helpers import object_at, string
+from app.engines.protocol.models import listed_models
+from app.engines.protocol.openai_chunk import count, mapping, milliseconds
+from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
+from app.engines.protocol.server_timings import Stated, of_timings
+from app.engines.protocol.trace_builder import Dialect
 
-_EXPORTED = Exported(
+_EXPORTED = MetricNames(
     requests=("vllm:request_success_total",),
     prompt_tokens=("vllm:prompt_tokens_total",),
     cached_tokens=("vllm:prompt_tokens_cached_total", "vllm:prefix_cache_hits_total"),
@@ -76,8 +76,8 @@ def _figures(stated: Stated) -> ServerFigures | None:
     )
 
 
-class VLLM(Exporting):
-    exported: ClassVar[Exported] = _EXPORTED
+class VLLM(PrometheusEngine):
+    exported: ClassVar[MetricNames] = _EXPORTED
     key: ClassVar[str] = "vllm"
     title: ClassVar[str] = "vLLM"
     default_ports: ClassVar[tuple[int, ...]] = (8000,)
@@ -91,11 +91,11 @@ class VLLM(Exporting):
     fixed_length: ClassVar[bool | None] = True
     counts_in_events: ClassVar[bool] = True
 
-    def recognise(self, client: ServerClient) -> Facts | None:
+    def recognise(self, client: ServerClient) -> ServerInfo | None:
         version = string(object_at(client, "/version").get("version"))
         if version is None:
             return None
-        metrics = _prometheus.scrape(client)
+        metrics = prometheus.scrape(client)
         # started without statistics, or behind a proxy that hides them, it still owns its models
         if not any(name.startswith("vllm:") for name in metrics) and not _owns_models(client):
             return None
@@ -110,18 +110,18 @@ class VLLM(Exporting):
         health = health_of(client.get("/health"))
         if not health.ready:
             return health
-        metrics = _prometheus.scrape(client)
+        metrics = prometheus.scrape(client)
         names = ("vllm:num_requests_running", "vllm:num_requests_waiting")
-        return busy_health([_prometheus.total(metrics, name) for name in names])
+        return busy_health([prometheus.total(metrics, name) for name in names])
 
-    def prompt_tokens(self, client: ServerClient, ask: Ask) -> int | None:
+    def prompt_tokens(self, client: ServerClient, ask: CompletionRequest) -> int | None:
         body = {key: value for key, value in self._required(ask, CacheDefeat.SWITCH).items() if key != "stream"}
         try:
             return count(mapping(client.post_json("/tokenize", body)).get("count"))
-        except ServerProblem:  # a server without it: unknown
+        except ServerError:  # a server without it: unknown
             return None
 
-    def _fields(self, ask: Ask) -> dict[str, Any]:
+    def _fields(self, ask: CompletionRequest) -> dict[str, Any]:
         salt = {} if ask.reuse_cache else {"cache_salt": ask.nonce or secrets.token_hex(8)}
         return {**super()._fields(ask), **salt}
 

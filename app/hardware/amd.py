@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from app.core.i18n import N_
 from app.hardware.profile import SENSOR, Accelerator
-from app.hardware.tools import NoAnswer, ask, json_of, number
-from app.i18n import marked
+from app.hardware.tools import ToolUnavailable, json_of, number, run_tool
 
 MIB = 1 << 20
 
@@ -13,12 +13,12 @@ MIB = 1 << 20
 def read() -> Sequence[Accelerator]:
     """One for each card. Raises NoAnswer."""
     try:
-        return from_amd_smi(ask("amd-smi", "static", "--asic", "--vram", "--json"))
-    except NoAnswer as reason:
+        return from_amd_smi(run_tool("amd-smi", "static", "--asic", "--vram", "--json"))
+    except ToolUnavailable as reason:
         try:
-            return from_rocm_smi(ask("rocm-smi", "--showproductname", "--showmeminfo", "vram", "--json"))
-        except NoAnswer as second:
-            raise NoAnswer(f"{reason}; {second}") from second
+            return from_rocm_smi(run_tool("rocm-smi", "--showproductname", "--showmeminfo", "vram", "--json"))
+        except ToolUnavailable as second:
+            raise ToolUnavailable(f"{reason}; {second}") from second
 
 
 def from_amd_smi(text: str) -> Sequence[Accelerator]:
@@ -28,7 +28,7 @@ def from_amd_smi(text: str) -> Sequence[Accelerator]:
     found = [_smi_card(card) for card in cards if isinstance(card, dict)] if isinstance(cards, list) else []
     named = [card for card in found if card.name]
     if not named:
-        raise NoAnswer(marked("amd-smi lists no GPU"))
+        raise ToolUnavailable(N_("amd-smi lists no GPU"))
     return named
 
 
@@ -41,7 +41,7 @@ def _smi_card(card: dict[str, Any]) -> Accelerator:
         memory_bytes=int(memory * MIB) if memory else None,
         bandwidth_bytes_per_s=bandwidth * 1e9 if bandwidth else None,
         source=SENSOR if bandwidth else "",
-        note=marked("amd-smi: maximum bandwidth") if bandwidth else "",
+        note=N_("amd-smi: maximum bandwidth") if bandwidth else "",
     )
 
 
@@ -60,7 +60,7 @@ def from_rocm_smi(text: str) -> Sequence[Accelerator]:
         if name:
             found.append(Accelerator(name=name, memory_bytes=int(memory) if memory else None))
     if not found:
-        raise NoAnswer(marked("rocm-smi lists no GPU"))
+        raise ToolUnavailable(N_("rocm-smi lists no GPU"))
     return found
 
 

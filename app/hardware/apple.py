@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from app.core.i18n import N_
 from app.hardware.profile import Accelerator
-from app.hardware.tools import NoAnswer, ask, json_of, number
-from app.i18n import marked
+from app.hardware.tools import ToolUnavailable, json_of, number, run_tool
 
 SYSCTL_NAMES = ("machdep.cpu.brand_string", "hw.perflevel0.l2cachesize", "hw.l3cachesize", "hw.l2cachesize")
 
@@ -19,12 +19,12 @@ class AppleCpu:
 
 def read_cpu() -> AppleCpu:
     """Raises NoAnswer."""
-    return from_sysctl(ask("sysctl", *SYSCTL_NAMES))
+    return from_sysctl(run_tool("sysctl", *SYSCTL_NAMES))
 
 
 def read_gpus() -> Sequence[Accelerator]:
     """Raises NoAnswer."""
-    return from_system_profiler(ask("system_profiler", "SPDisplaysDataType", "-json"))
+    return from_system_profiler(run_tool("system_profiler", "SPDisplaysDataType", "-json"))
 
 
 def from_sysctl(text: str) -> AppleCpu:
@@ -32,7 +32,7 @@ def from_sysctl(text: str) -> AppleCpu:
     values = {key: value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}
     name = values.get("machdep.cpu.brand_string", "")
     if not name:
-        raise NoAnswer(marked("sysctl does not tell the processor"))
+        raise ToolUnavailable(N_("sysctl does not tell the processor"))
     sizes = (number(values.get(key)) for key in ("hw.l3cachesize", "hw.perflevel0.l2cachesize", "hw.l2cachesize"))
     return AppleCpu(name, next((int(size) for size in sizes if size), None))
 
@@ -56,5 +56,5 @@ def from_system_profiler(text: str) -> Sequence[Accelerator]:
             )
         )
     if not found:
-        raise NoAnswer(marked("system_profiler lists no GPU"))
+        raise ToolUnavailable(N_("system_profiler lists no GPU"))
     return found

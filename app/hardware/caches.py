@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from app.hardware.tools import NoAnswer, ask, json_of, number
-from app.i18n import marked
+from app.core.i18n import N_
+from app.hardware.tools import ToolUnavailable, json_of, number, run_tool
 
 CPUS = Path("/sys/devices/system/cpu")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -12,7 +12,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 def llc_bytes() -> int:
     """All last-level caches of the machine together. Raises NoAnswer."""
-    return from_sysfs(CPUS) or from_lscpu(ask("lscpu", "--caches", "--json", "--bytes"))
+    return from_sysfs(CPUS) or from_lscpu(run_tool("lscpu", "--caches", "--json", "--bytes"))
 
 
 def from_sysfs(cpus: Path) -> int | None:
@@ -44,5 +44,5 @@ def from_lscpu(text: str) -> int:
         and (size := number(row.get("all-size")))
     }
     if not sizes:
-        raise NoAnswer(marked("lscpu lists no caches"))
+        raise ToolUnavailable(N_("lscpu lists no caches"))
     return sizes[max(sizes)]

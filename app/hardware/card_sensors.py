@@ -9,7 +9,7 @@ from typing import Any
 
 from app.hardware.nvidia import load_nvml
 from app.hardware.system_sensors import EnergyCounter, Found, Source
-from app.hardware.tools import NoAnswer
+from app.hardware.tools import ToolUnavailable
 
 NVML_THROTTLES: Mapping[int, str] = {
     0x4: "power limit",
@@ -53,7 +53,7 @@ def _cards(root: Path) -> list[Path]:
 def nvml_cards() -> list[Source]:
     try:
         nvml = load_nvml()
-    except NoAnswer:  # no NVML: no such cards
+    except ToolUnavailable:  # no NVML: no such cards
         return []
     found: list[Source] = []
     with suppress(nvml.NVMLError):  # no driver: no such cards

@@ -5,12 +5,12 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from app.core.i18n import N_
 from app.hardware import amd, apple, caches, dmi, intel, nvidia
 from app.hardware.catalogue import Catalogue, Device, built_in
 from app.hardware.host import logical_cores, physical_cores, this_host
 from app.hardware.profile import CATALOGUE, SENSOR, Accelerator, Profile, Unknown
-from app.hardware.tools import NoAnswer
-from app.i18n import marked
+from app.hardware.tools import ToolUnavailable
 
 
 def detect(catalogue: Catalogue | None = None) -> Profile:
@@ -21,15 +21,15 @@ def detect(catalogue: Catalogue | None = None) -> Profile:
     profile = _with_mac(profile) if is_mac else _with_board(profile)
     found: list[Accelerator] = []
     sources: dict[str, Callable[[], Sequence[Accelerator]]] = (
-        {marked("GPU"): apple.read_gpus}
+        {N_("GPU"): apple.read_gpus}
         if is_mac
-        else {marked("NVIDIA GPUs"): nvidia.read, marked("AMD GPUs"): amd.read, marked("Intel GPUs"): intel.read}
+        else {N_("NVIDIA GPUs"): nvidia.read, N_("AMD GPUs"): amd.read, N_("Intel GPUs"): intel.read}
     )
     unknowns = list(profile.unknowns)
     for what, read in sources.items():
         try:
             found += read()
-        except NoAnswer as reason:
+        except ToolUnavailable as reason:
             unknowns.append(Unknown(what, str(reason)))
     return _completed(replace(profile, unknowns=tuple(unknowns)), found, catalogue)
 
@@ -39,16 +39,16 @@ def _with_board(profile: Profile) -> Profile:
     llc_bytes = None
     try:
         llc_bytes = caches.llc_bytes()
-    except NoAnswer as reason:
-        unknowns.append(Unknown(marked("Last-level cache"), str(reason)))
+    except ToolUnavailable as reason:
+        unknowns.append(Unknown(N_("Last-level cache"), str(reason)))
     return replace(profile, ram=ram, llc_bytes=llc_bytes, unknowns=tuple(unknowns))
 
 
 def _with_mac(profile: Profile) -> Profile:
     try:
         cpu = apple.read_cpu()
-    except NoAnswer as reason:
-        return replace(profile, unknowns=(Unknown(marked("Processor"), str(reason)),))
+    except ToolUnavailable as reason:
+        return replace(profile, unknowns=(Unknown(N_("Processor"), str(reason)),))
     return replace(profile, host=replace(profile.host, cpu=cpu.name), llc_bytes=cpu.llc_bytes)
 
 
@@ -63,8 +63,8 @@ def _completed(profile: Profile, cards: Sequence[Accelerator], catalogue: Catalo
         if accelerators[-1].bandwidth_bytes_per_s is None:
             unknowns.append(
                 Unknown(
-                    marked("Bandwidth of {name}", name=card.name),
-                    marked("not reported by the device and not in the catalogue"),
+                    N_("Bandwidth of {name}", name=card.name),
+                    N_("not reported by the device and not in the catalogue"),
                 )
             )
         if device is not None and device.kind == "apu" and bandwidth is None:

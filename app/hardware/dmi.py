@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from app.core.i18n import N_
 from app.hardware.memory import CHANNEL_BITS, DATA_RATES_MT_PER_S
 from app.hardware.profile import Ram, Unknown
-from app.hardware.tools import NoAnswer, ask
-from app.i18n import marked
+from app.hardware.tools import ToolUnavailable, run_tool
 
-MODULES = marked("Speed and channels of the memory")
+MODULES = N_("Speed and channels of the memory")
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ def read() -> tuple[Ram, list[Unknown]]:
         (("dmidecode", "-t", "17"), parse_dmidecode),
     ):
         try:
-            modules = parse(ask(*command))
-        except NoAnswer as reason:
+            modules = parse(run_tool(*command))
+        except ToolUnavailable as reason:
             reasons.append(str(reason))
             continue
         if modules:
             return ram_of(modules)
-        reasons.append(marked("{command} lists no modules", command=command[0]))
+        reasons.append(N_("{command} lists no modules", command=command[0]))
     return Ram(), [Unknown(MODULES, "; ".join(reasons))]
 
 
@@ -70,12 +70,12 @@ def ram_of(modules: Sequence[Module]) -> tuple[Ram, list[Unknown]]:
     rates = [module.data_rate_mt_per_s for module in modules if module.data_rate_mt_per_s]
     unknowns = []
     if len(rates) < len(modules):
-        unknowns.append(Unknown(marked("Speed of the memory"), marked("the board does not report it for every module")))
+        unknowns.append(Unknown(N_("Speed of the memory"), N_("the board does not report it for every module")))
         rates = []
     bus_bits = _bus_bits(modules)
     if bus_bits is None:
-        reason = marked("the board does not say on which channel each of its {count} modules is", count=len(modules))
-        unknowns.append(Unknown(marked("Channels of the memory"), reason))
+        reason = N_("the board does not say on which channel each of its {count} modules is", count=len(modules))
+        unknowns.append(Unknown(N_("Channels of the memory"), reason))
     return Ram(kinds.pop() if len(kinds) == 1 else "", min(rates, default=None), bus_bits), unknowns
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from app.core.i18n import N_
 from app.hardware.profile import Accelerator
-from app.hardware.tools import NoAnswer, ask, json_of, number
-from app.i18n import marked
+from app.hardware.tools import ToolUnavailable, json_of, number, run_tool
 
 DRM = Path("/sys/class/drm")
 VENDOR = "0x8086"
@@ -35,12 +35,12 @@ _SHARED = re.compile(r"\b(?:UHD|HD|Iris)\b|\bArc(?:\(TM\))?(?: \d+[TV])? (?:Grap
 def read() -> Sequence[Accelerator]:
     """One for each card; none where the kernel lists no Intel graphics. Raises NoAnswer."""
     try:
-        found = from_xpu_smi(ask("xpu-smi", "discovery", "-j"))
-    except NoAnswer as reason:
+        found = from_xpu_smi(run_tool("xpu-smi", "discovery", "-j"))
+    except ToolUnavailable as reason:
         try:
             return from_sysfs(DRM)
-        except NoAnswer as second:
-            raise NoAnswer(f"{reason}; {second}") from second
+        except ToolUnavailable as second:
+            raise ToolUnavailable(f"{reason}; {second}") from second
     return [replace(card, memory_bytes=_memory_of(index)) for index, card in found.items()]
 
 
@@ -57,8 +57,8 @@ def from_xpu_smi(text: str) -> dict[int, Accelerator]:
     ]
     found = {index: Accelerator(name) for index, name in named if name and not _SHARED.search(name)}
     if not found:
-        raise NoAnswer(
-            marked("xpu-smi lists no GPU with memory of its own") if named else marked("xpu-smi lists no GPU")
+        raise ToolUnavailable(
+            N_("xpu-smi lists no GPU with memory of its own") if named else N_("xpu-smi lists no GPU")
         )
     return found
 
@@ -73,15 +73,15 @@ def memory_from_xpu_smi(text: str) -> int | None:
 
 def _memory_of(index: int) -> int | None:
     try:
-        return memory_from_xpu_smi(ask("xpu-smi", "discovery", "-d", str(index), "-j"))
-    except NoAnswer:  # the catalogue may know it
+        return memory_from_xpu_smi(run_tool("xpu-smi", "discovery", "-d", str(index), "-j"))
+    except ToolUnavailable:  # the catalogue may know it
         return None
 
 
 def from_sysfs(drm: Path) -> Sequence[Accelerator]:
     """Raises NoAnswer where nothing can be told, or there is something that has no name here."""
     if not drm.is_dir():
-        raise NoAnswer(marked("there is no {drm}", drm=drm))
+        raise ToolUnavailable(N_("there is no {drm}", drm=drm))
     found, nameless = [], []
     for card in sorted(drm.glob("card[0-9]*")):
         if "-" in card.name or _text(card / "device/vendor") != VENDOR:  # card0-DP-1 is a connector
@@ -94,7 +94,7 @@ def from_sysfs(drm: Path) -> Sequence[Accelerator]:
         elif memory:
             nameless.append(identifier)
     if nameless and not found:
-        raise NoAnswer(marked("the kernel lists a card with the PCI id {id} and no name", id=nameless[0]))
+        raise ToolUnavailable(N_("the kernel lists a card with the PCI id {id} and no name", id=nameless[0]))
     return found
 
 

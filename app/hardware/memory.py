@@ -6,8 +6,8 @@ sub-channels and is still one 64-bit channel; one module in a board for two is o
 
 import re
 
-from app.errors import BadInput
-from app.i18n import _
+from app.core.errors import BadInput
+from app.core.i18n import _
 
 CHANNEL_BITS = 64
 

@@ -5,9 +5,9 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
+from app.core.i18n import N_
 from app.hardware.profile import SENSOR, Accelerator
-from app.hardware.tools import NoAnswer, ask, number
-from app.i18n import marked
+from app.hardware.tools import ToolUnavailable, number, run_tool
 
 MIB = 1 << 20
 QUERY = ("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
@@ -17,11 +17,11 @@ def read() -> Sequence[Accelerator]:
     """One for each card. Raises NoAnswer."""
     try:
         return from_nvml(load_nvml())
-    except NoAnswer as reason:
+    except ToolUnavailable as reason:
         try:
-            return from_nvidia_smi(ask("nvidia-smi", *QUERY))
-        except NoAnswer as second:
-            raise NoAnswer(f"{reason}; {second}") from second
+            return from_nvidia_smi(run_tool("nvidia-smi", *QUERY))
+        except ToolUnavailable as second:
+            raise ToolUnavailable(f"{reason}; {second}") from second
 
 
 def load_nvml() -> Any:
@@ -29,7 +29,7 @@ def load_nvml() -> Any:
     try:
         import pynvml
     except ImportError as error:
-        raise NoAnswer(marked("nvidia-ml-py is not installed (pip install 'roofmark[nvidia]')")) from error
+        raise ToolUnavailable(N_("nvidia-ml-py is not installed (pip install 'roofmark[nvidia]')")) from error
     return pynvml
 
 
@@ -38,12 +38,12 @@ def from_nvml(nvml: Any) -> Sequence[Accelerator]:
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
-        raise NoAnswer(marked("NVML says: {words}", words=error)) from error
+        raise ToolUnavailable(N_("NVML says: {words}", words=error)) from error
     try:
         handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
         return [_card(nvml, handle) for handle in handles]
     except nvml.NVMLError as error:
-        raise NoAnswer(marked("NVML says: {words}", words=error)) from error
+        raise ToolUnavailable(N_("NVML says: {words}", words=error)) from error
     finally:
         nvml.nvmlShutdown()
 
@@ -60,7 +60,7 @@ def _card(nvml: Any, handle: Any) -> Accelerator:
         memory_bytes=int(memory) if memory else None,
         bandwidth_bytes_per_s=bandwidth,
         source=SENSOR if bandwidth else "",
-        note=marked("NVML: 2 x memory clock x bus width") if bandwidth else "",
+        note=N_("NVML: 2 x memory clock x bus width") if bandwidth else "",
     )
 
 
@@ -84,7 +84,7 @@ def from_nvidia_smi(text: str) -> Sequence[Accelerator]:
     """Lines of `name, MiB`. Raises NoAnswer."""
     rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if len(row) == 2]
     if not rows:
-        raise NoAnswer(marked("nvidia-smi lists no GPU"))
+        raise ToolUnavailable(N_("nvidia-smi lists no GPU"))
     return [
         Accelerator(name=name, memory_bytes=int(memory * MIB) if (memory := number(size)) else None)
         for name, size in rows

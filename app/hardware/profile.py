@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 
+from app.core.i18n import N_
 from app.hardware.host import Host
 from app.hardware.memory import bandwidth_bytes_per_s
-from app.i18n import marked
 
-MEASURED, SENSOR, CATALOGUE, TYPED = marked("measured"), marked("sensor"), marked("catalogue"), marked("typed")
+MEASURED, SENSOR, CATALOGUE, TYPED = N_("measured"), N_("sensor"), N_("catalogue"), N_("typed")
 """Where a bandwidth comes from, the best first."""
 
 

@@ -5,21 +5,21 @@ import shutil
 import subprocess
 from typing import Any
 
-from app.i18n import marked
+from app.core.i18n import N_
 
 TIMEOUT_S = 15.0
 
 
-class NoAnswer(Exception):
+class ToolUnavailable(Exception):
     """`str(error)` is the reason, the end of a sentence such as `GPUs are unknown: ...`."""
 
 
-def ask(*command: str, timeout_s: float = TIMEOUT_S) -> str:
+def run_tool(*command: str, timeout_s: float = TIMEOUT_S) -> str:
     """Standard output of a program. Raises NoAnswer."""
     name = command[0]
     path = shutil.which(name)
     if path is None:
-        raise NoAnswer(marked("{name} is not installed", name=name))
+        raise ToolUnavailable(N_("{name} is not installed", name=name))
     try:
         done = subprocess.run(  # noqa: S603  # fixed commands, nothing typed by anyone
             [path, *command[1:]],
@@ -29,16 +29,18 @@ def ask(*command: str, timeout_s: float = TIMEOUT_S) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise NoAnswer(marked("{name} did not answer within {seconds:.0f} s", name=name, seconds=timeout_s)) from error
+        raise ToolUnavailable(
+            N_("{name} did not answer within {seconds:.0f} s", name=name, seconds=timeout_s)
+        ) from error
     except OSError as error:
-        raise NoAnswer(marked("{name} cannot be run: {why}", name=name, why=error.strerror)) from error
+        raise ToolUnavailable(N_("{name} cannot be run: {why}", name=name, why=error.strerror)) from error
     text = done.stdout.decode("utf-8", "replace")
     if done.returncode and not text.strip():
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise NoAnswer(
-            marked("{name} complained: {words}", name=name, words=said[0][:200])
+        raise ToolUnavailable(
+            N_("{name} complained: {words}", name=name, words=said[0][:200])
             if said
-            else marked("{name} failed with code {code:d}", name=name, code=done.returncode)
+            else N_("{name} failed with code {code:d}", name=name, code=done.returncode)
         )
     return text
 
@@ -51,7 +53,7 @@ def json_of(text: str, name: str) -> Any:
             return json.JSONDecoder().raw_decode(text[start:])[0]
         except (ValueError, RecursionError):  # a bracket in a warning
             continue
-    raise NoAnswer(marked("{name} printed no JSON", name=name))
+    raise ToolUnavailable(N_("{name} printed no JSON", name=name))
 
 
 def number(value: object) -> float | None:

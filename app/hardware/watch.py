@@ -29,7 +29,7 @@ MAX_READINGS = 600
 log = logging.getLogger(__name__)
 
 
-class Watch:
+class SensorProcess:
     """Watches for as long as its block lasts. A watch that cannot start sees nothing: measuring goes on."""
 
     def __init__(self, module: str = __name__, told: bytes = b"", environment: Mapping[str, str] | None = None) -> None:

@@ -11,35 +11,35 @@ from functools import cache
 from itertools import pairwise
 from statistics import median
 
-from app import i18n
+from app.core import i18n
+from app.core.samples import Sample, Workload
 from app.metrics.base import NULL_REASONS, Metric, Reading, Source, null
 from app.metrics.flags import FLAGS, NO_WHOLE_ANSWER, flags_of, is_sound, is_usable, refreshed_flags
 from app.metrics.overlap import with_prefill_overlaps
-from app.metrics.plausible import MAX_PREFILL_TOKENS_PER_S
 from app.metrics.prefill import MIN_FRESH_TOKENS, fresh_prompt_tokens
+from app.metrics.sanity_checks import MAX_PREFILL_TOKENS_PER_S
 from app.metrics.summary import difference_interval, summarise
-from app.samples import Point, Sample
 
 __all__ = [
     "FLAGS",
+    "HEADLINE_METRICS",
     "NULL_REASONS",
-    "TRIPLE",
-    "Measured",
+    "MetricResult",
     "Values",
-    "belongs",
+    "applies_to",
+    "compute_metrics",
     "derivation_digest",
     "flags_of",
+    "headline_metrics",
     "is_sound",
     "is_usable",
-    "measure",
     "metrics",
     "refreshed_flags",
     "rounds_of",
-    "triple_of",
     "values_of",
 ]
 
-TRIPLE = ("ttft_ms", "prefill_tokens_per_s", "decode_tokens_per_s")
+HEADLINE_METRICS = ("ttft_ms", "prefill_tokens_per_s", "decode_tokens_per_s")
 
 SOURCE_ORDER: dict[str, tuple[Source, ...]] = {"prefill_tokens_per_s": ("server", "slope", "client", "import")}
 """Which source's value is shown where only one has room; elsewhere the client's comes first."""
@@ -74,14 +74,14 @@ def _metrics(language: str) -> dict[str, Metric]:
     for module in pkgutil.iter_modules(__path__):
         for metric in getattr(importlib.import_module(f"{__name__}.{module.name}"), "METRICS", ()):
             found[metric.key] = metric
-    return {key: found[key] for key in (*TRIPLE, *sorted(found.keys() - set(TRIPLE)))}
+    return {key: found[key] for key in (*HEADLINE_METRICS, *sorted(found.keys() - set(HEADLINE_METRICS)))}
 
 
 @dataclass(frozen=True)
-class Measured:
+class MetricResult:
     """One metric of one point from one source, over all usable samples."""
 
-    point: Point
+    point: Workload
     metric: str
     source: Source
     unit: str
@@ -105,16 +105,16 @@ def preferred(metric: str) -> tuple[Source, ...]:
     return SOURCE_ORDER.get(metric, ("client", "server", "slope", "sensor", "import"))
 
 
-def triple_of(sample: Sample) -> dict[str, float | None]:
+def headline_metrics(sample: Sample) -> dict[str, float | None]:
     """A single sample's triple, each from its preferred source."""
     shown: dict[str, float | None] = {}
-    for key in TRIPLE:
+    for key in HEADLINE_METRICS:
         readings = {reading.source: reading.value for reading in metrics()[key].read([sample])}
         shown[key] = next((readings[s] for s in preferred(key) if readings.get(s) is not None), None)
     return shown
 
 
-def measure(samples: Sequence[Sample]) -> list[Measured]:
+def compute_metrics(samples: Sequence[Sample]) -> list[MetricResult]:
     """Every metric of every point. Warm-ups never count; disqualified samples are counted as left out."""
     samples = with_prefill_overlaps(samples)
     fresh, reused = (_by_point(samples, of_reuse) for of_reuse in (False, True))
@@ -127,13 +127,13 @@ def measure(samples: Sequence[Sample]) -> list[Measured]:
     return _with_shown(found + _slopes(fresh))
 
 
-def belongs(sample: Sample, metric: Metric) -> bool:
+def applies_to(sample: Sample, metric: Metric) -> bool:
     """Whether the sample was taken the way that the metric is about: prompt caching defeated, or used on purpose."""
     return sample.reuses_cache is metric.of_reuse
 
 
-def _by_point(samples: Sequence[Sample], of_reuse: bool) -> dict[Point, list[Sample]]:
-    by_point: dict[Point, list[Sample]] = {}
+def _by_point(samples: Sequence[Sample], of_reuse: bool) -> dict[Workload, list[Sample]]:
+    by_point: dict[Workload, list[Sample]] = {}
     for sample in samples:
         if not sample.is_warmup and sample.reuses_cache is of_reuse:
             by_point.setdefault(sample.point, []).append(sample)
@@ -150,8 +150,8 @@ def rounds_of(samples: Sequence[Sample]) -> list[list[Sample]]:
     return list(rounds.values())
 
 
-def _with_shown(found: list[Measured]) -> list[Measured]:
-    chosen: dict[tuple[Point, str], Measured] = {}
+def _with_shown(found: list[MetricResult]) -> list[MetricResult]:
+    chosen: dict[tuple[Workload, str], MetricResult] = {}
     for each in found:
         best = chosen.get((each.point, each.metric))
         if best is None or _shown_rank(each) < _shown_rank(best):
@@ -159,7 +159,7 @@ def _with_shown(found: list[Measured]) -> list[Measured]:
     return [replace(each, is_shown=chosen[each.point, each.metric] is each) for each in found]
 
 
-def _shown_rank(each: Measured) -> tuple[bool, int]:
+def _shown_rank(each: MetricResult) -> tuple[bool, int]:
     return each.value is None, preferred(each.metric).index(each.source)
 
 
@@ -196,14 +196,14 @@ def values_of(metric: Metric, taken: Sequence[Sample]) -> Values:
                 values[source].append(reading.value)
             else:
                 reasons[source].update([reading.null_reason or "not_stated"])
-    if not values and left_out and metric.key in TRIPLE:
+    if not values and left_out and metric.key in HEADLINE_METRICS:
         spoiled = left_out.most_common(1)[0][0]
         values["client"] = []
         reasons["client"] = Counter([spoiled if spoiled in NULL_REASONS else "no_usable_sample"])
     return Values(values, reasons, left_out)
 
 
-def _at(point: Point, taken: Sequence[Sample], metric: Metric) -> list[Measured]:
+def _at(point: Workload, taken: Sequence[Sample], metric: Metric) -> list[MetricResult]:
     found = values_of(metric, taken)
     return [
         _summarised(point, metric, source, values, found.reasons[source], found.left_out)
@@ -225,16 +225,16 @@ def _disqualifications(metric: Metric, sample: Sample) -> list[str]:
 
 
 def _summarised(
-    point: Point,
+    point: Workload,
     metric: Metric,
     source: Source,
     values: Sequence[float],
     reasons: Counter[str],
     left_out: Counter[str],
-) -> Measured:
+) -> MetricResult:
     """`left_out` tells of whole samples, `reasons` of those that had no value from this source."""
     if not values:
-        return Measured(
+        return MetricResult(
             point,
             metric.key,
             source,
@@ -245,7 +245,7 @@ def _summarised(
             formula_version=metric.formula_version,
         )
     summary = summarise(values)
-    return Measured(
+    return MetricResult(
         point=point,
         metric=metric.key,
         source=source,
@@ -262,13 +262,13 @@ def _summarised(
     )
 
 
-def _slopes(by_point: dict[Point, list[Sample]]) -> list[Measured]:
+def _slopes(by_point: dict[Workload, list[Sample]]) -> list[MetricResult]:
     """Prefill between neighbouring prompt lengths: delta tokens / delta TTFT. Constant overhead cancels.
 
     The value stands at the longer of the two lengths.
     """
     ttft_ms = metrics()["ttft_ms"]
-    lengths: list[tuple[float, Point, list[float]]] = []
+    lengths: list[tuple[float, Workload, list[float]]] = []
     for point, taken in by_point.items():
         usable = [s for s in taken if is_usable(s) and not _spoilers(ttft_ms, s) and point.concurrency == 1]
         pairs = [
@@ -294,7 +294,7 @@ def _slopes(by_point: dict[Point, list[Sample]]) -> list[Measured]:
             # an interval of means, which is to hold the difference of the medians that it stands beside
             low, high = more / max(bounds_ms[1], later_ms) * 1000, more / min(bounds_ms[0], later_ms) * 1000
         found.append(
-            Measured(
+            MetricResult(
                 point=point,
                 metric=metric.key,
                 source="slope",

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from app.metrics import clock
-from app.samples import Event, Kind, Trace
+from app.core.samples import Event, Kind, Trace
+from app.metrics import token_times
 
 SINGLE_SHARE = 0.05
 """Up to so many more tokens than events, the events hold one token each."""
@@ -97,14 +97,14 @@ class Arrivals:
         return max(abs(other / speed - 1) for other in (without_first, without_last))
 
 
-@clock.once_per_trace
+@token_times.once_per_trace
 def arrivals_of(trace: Trace) -> Arrivals | None:
     """None without a token event or without a count of the output tokens."""
     seen, n = trace.token_events, trace.output_tokens
     if not seen or not n:
         return None
     groups = _at_once(seen)
-    unseen = clock.unseen_reasoning(trace)
+    unseen = token_times.unseen_reasoning(trace)
     stated = _stated(groups, n)
     unplaced = 0.0
     if stated is not None:
@@ -126,7 +126,7 @@ def arrivals_of(trace: Trace) -> Arrivals | None:
 
 
 def _at_once(events: Sequence[Event]) -> list[list[Event]]:
-    longest_ms = clock.at_once_ms([event.at_ms for event in events])
+    longest_ms = token_times.at_once_ms([event.at_ms for event in events])
     groups = [[events[0]]]
     for event in events[1:]:
         if event.at_ms - groups[-1][-1].at_ms <= longest_ms:
@@ -160,7 +160,7 @@ def is_held_to_the_end(arrivals: Arrivals) -> bool:
     visible = arrivals.output_tokens - arrivals.unseen
     if visible < FEWEST_IN_ONE_PIECE:
         return False
-    if arrivals.span_ms < clock.IMPOSSIBLE_GAP_MS * visible:
+    if arrivals.span_ms < token_times.IMPOSSIBLE_GAP_MS * visible:
         return True
     release_ms = min(LONGEST_RELEASE_MS, RELEASE_SHARE * arrivals.moments[0].at_ms)
     return arrivals.is_bundled and arrivals.relative_error > UNCERTAINTY and arrivals.span_ms < release_ms

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from app.samples import Sample
+from app.core.samples import Sample
 
 Source = Literal["client", "server", "slope", "sensor", "import"]
 SOURCES: Mapping[Source, str] = {

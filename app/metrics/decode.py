@@ -6,10 +6,10 @@ Where the times of the events do not tell the speed within 10 %, there is none.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from app.metrics import clock, plausible
+from app.core.samples import CountSource, Sample
+from app.metrics import sanity_checks, token_times
 from app.metrics.arrivals import UNCERTAINTY, Arrivals, arrivals_of, is_held_to_the_end, is_mostly_first
 from app.metrics.base import Metric, Reading, null
-from app.samples import CountSource, Sample
 
 LONGEST_TOKEN_BYTES = 16
 """Events that hold more on average hold several tokens."""
@@ -53,7 +53,7 @@ def difference_of_sides(sample: Sample) -> float | None:
     client, server = _timed(sample), server_decode(sample)
     if not isinstance(client, Decode) or not isinstance(server, Decode):
         return None
-    if plausible.is_unit_mismatch(sample) or plausible.are_durations_absurd(sample):
+    if sanity_checks.is_unit_mismatch(sample) or sanity_checks.are_durations_absurd(sample):
         return None
     return client.tokens_per_s / server.tokens_per_s - 1
 
@@ -61,13 +61,13 @@ def difference_of_sides(sample: Sample) -> float | None:
 def is_in_one_piece(sample: Sample) -> bool:
     """Whether the answer, or most of it, was made before any of it arrived."""
     arrivals = arrivals_of(sample.trace)
-    if arrivals is None or plausible.is_output_count_absurd(sample):
+    if arrivals is None or sanity_checks.is_output_count_absurd(sample):
         return False
     return is_mostly_first(arrivals) or _is_held(sample, arrivals)
 
 
 def _is_held(sample: Sample, arrivals: Arrivals) -> bool:
-    return is_held_to_the_end(arrivals) or plausible.is_held_back(sample, arrivals)
+    return is_held_to_the_end(arrivals) or sanity_checks.is_held_back(sample, arrivals)
 
 
 def _timed(sample: Sample) -> Decode | str:
@@ -77,15 +77,15 @@ def _timed(sample: Sample) -> Decode | str:
     arrivals = arrivals_of(trace)
     if arrivals is None:
         return "no_token"
-    if plausible.is_output_count_absurd(sample):
+    if sanity_checks.is_output_count_absurd(sample):
         return "implausible"
     if arrivals.output_tokens < 2:
         return "one_token"
-    if clock.is_mostly_unseen(trace):
+    if token_times.is_mostly_unseen(trace):
         return "hidden_tokens"
-    if clock.arrives_in_bursts(trace):
+    if token_times.arrives_in_bursts(trace):
         return "buffered"
-    if clock.span_ms(trace) == 0:
+    if token_times.span_ms(trace) == 0:
         return "zero_span"
     if is_count_unknown(sample):
         return "tokens_unknown"
@@ -103,18 +103,18 @@ def is_count_unknown(sample: Sample) -> bool:
     if trace.count_source is not CountSource.EVENTS:
         return False
     is_cut_at_length = trace.finish_reason == "length" and events < (1 - UNCERTAINTY) * sample.point.output_tokens
-    return is_cut_at_length or clock.visible_bytes(trace) > LONGEST_TOKEN_BYTES * events
+    return is_cut_at_length or token_times.visible_bytes(trace) > LONGEST_TOKEN_BYTES * events
 
 
 def _began_late(sample: Sample) -> bool:
     """Whether the first tokens waited for the reader, or for something on their way."""
     arrivals = arrivals_of(sample.trace)
-    return plausible.is_reader_late(sample) or (arrivals is not None and arrivals.first_events > 1)
+    return sanity_checks.is_reader_late(sample) or (arrivals is not None and arrivals.first_events > 1)
 
 
 def _began_before(sample: Sample, decode: Decode) -> bool:
     """Whether the server says that it decoded for longer than was seen, and there was time for that before."""
-    server, last_ms = sample.trace.server, clock.last_token_ms(sample.trace)
+    server, last_ms = sample.trace.server, token_times.last_token_ms(sample.trace)
     if server is None or not server.prompt_ms or not server.decode_ms or last_ms is None:
         return False
     return decode.span_ms * (1 + UNCERTAINTY) < server.decode_ms <= last_ms - server.prompt_ms

@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 
+from app.core.samples import Sample
 from app.metrics.base import Metric, Reading
-from app.samples import Sample
 
 
 def read_draft_acceptance(sample: Sample) -> Sequence[Reading]:

@@ -12,8 +12,8 @@ from dataclasses import replace
 from itertools import pairwise
 from statistics import NormalDist, median
 
-from app.metrics import TRIPLE, belongs, is_usable, metrics, rounds_of, values_of
-from app.samples import Point, Sample
+from app.core.samples import Sample, Workload
+from app.metrics import HEADLINE_METRICS, applies_to, is_usable, metrics, rounds_of, values_of
 
 FLAG = "drift"
 FALSE_ALARMS = 0.015
@@ -27,7 +27,7 @@ MIN_CHANGE = math.log1p(0.02)
 
 def with_drift(samples: Sequence[Sample]) -> list[Sample]:
     """The samples of a run, flagged where those of their workload drift; warm-ups and unusable ones never are."""
-    workloads: dict[tuple[Point, bool], list[Sample]] = {}
+    workloads: dict[tuple[Workload, bool], list[Sample]] = {}
     for sample in samples:
         if is_usable(sample):
             workloads.setdefault((sample.point, sample.reuses_cache), []).append(sample)
@@ -47,10 +47,10 @@ def with_drift(samples: Sequence[Sample]) -> list[Sample]:
 def _series(samples: Sequence[Sample]) -> Iterable[Sequence[float]]:
     """Of each metric of the triple, from the source that has the most: a value for each round, in order of time."""
     rounds = rounds_of(samples)
-    for metric in (metrics()[key] for key in TRIPLE):
+    for metric in (metrics()[key] for key in HEADLINE_METRICS):
         by_source: dict[str, list[float]] = {}
         for streams in rounds:
-            of_round = values_of(metric, [each for each in streams if belongs(each, metric)]).by_source
+            of_round = values_of(metric, [each for each in streams if applies_to(each, metric)]).by_source
             for source, values in of_round.items():
                 if values:
                     by_source.setdefault(source, []).append(median(values))

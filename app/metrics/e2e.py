@@ -1,8 +1,8 @@
 from collections.abc import Sequence
 
-from app.metrics import clock
+from app.core.samples import Sample
+from app.metrics import token_times
 from app.metrics.base import Metric, Reading, null
-from app.samples import Sample
 
 
 def read_e2e(sample: Sample) -> Sequence[Reading]:
@@ -10,7 +10,7 @@ def read_e2e(sample: Sample) -> Sequence[Reading]:
     trace = sample.trace
     if trace.not_streamed:
         return [Reading("client", trace.end_ms) if trace.end_ms is not None else null("client", "not_streamed")]
-    last = clock.last_token_ms(trace)
+    last = token_times.last_token_ms(trace)
     return [Reading("client", last) if last is not None else null("client", "no_token")]
 
 

@@ -2,18 +2,17 @@
 
 from collections.abc import Sequence
 
-from app.metrics import sensed
+from app.core.samples import Sample
 from app.metrics.base import Metric, Reading, null
 from app.metrics.decode import client_decode
-from app.samples import Sample
 
 
 def read_energy(streams: Sequence[Sample]) -> Sequence[Reading]:
     """Mean power during decode x its time / tokens decoded: for a lone stream power / decode speed."""
     sensors = streams[0].sensors
-    if not sensed.has_power(sensors):
+    if not sensors.has_power(sensors):
         return []
-    span = sensed.decode_span_ms(streams)
+    span = sensors.decode_span_ms(streams)
     if span is None:
         return [null("sensor", "no_token")]
     if any("buffered" in sample.flags for sample in streams):
@@ -24,7 +23,7 @@ def read_energy(streams: Sequence[Sample]) -> Sequence[Reading]:
         if isinstance(decode, str):
             return [null("sensor", decode)]
         steps += decode.steps
-    power_w = sensed.mean_power_w(sensors, *span)
+    power_w = sensors.mean_power_w(sensors, *span)
     if isinstance(power_w, str):
         return [null("sensor", power_w)]
     return [Reading("sensor", power_w * (span[1] - span[0]) / 1000 / steps)]

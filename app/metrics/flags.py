@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from app.metrics import clock, plausible
+from app.core.samples import CountSource, Sample, Status
+from app.metrics import sanity_checks, token_times
 from app.metrics.decode import DISAGREEMENT, client_decode, difference_of_sides
-from app.samples import CountSource, Sample, Status
 
 COLD_LOAD_MS = 100.0
 CACHED_SHARE = 0.02
@@ -77,7 +77,7 @@ def _bundled(sample: Sample) -> bool:
 def _hidden_tokens(sample: Sample) -> bool:
     """Reasoning that the server keeps to itself; or more tokens than bytes: their text cannot have been there."""
     n = sample.trace.output_tokens or 0
-    is_hidden = clock.unseen_reasoning(sample.trace) > 0 or clock.visible_bytes(sample.trace) < n
+    is_hidden = token_times.unseen_reasoning(sample.trace) > 0 or token_times.visible_bytes(sample.trace) < n
     return _unseen_tokens(sample) > max(1, 0.05 * n) and is_hidden
 
 
@@ -90,7 +90,7 @@ def _empty(sample: Sample) -> bool:
 def _possibly_cached(sample: Sample) -> bool:
     server = sample.trace.server
     is_stated_fresh = server is not None and server.prompt_tokens is not None and sample.trace.prompt_tokens is None
-    return not sample.reuses_cache and plausible.may_hold_cached_prompt(sample, is_stated_fresh=is_stated_fresh)
+    return not sample.reuses_cache and sanity_checks.may_hold_cached_prompt(sample, is_stated_fresh=is_stated_fresh)
 
 
 def _too_few_events(sample: Sample) -> bool:
@@ -108,7 +108,7 @@ def _count_mismatch(sample: Sample) -> bool:
         beyond_prompt = trace.total_tokens - trace.prompt_tokens
         if beyond_prompt not in (n, n + (trace.cached_tokens or 0)):
             return True
-    return events > (1 + plausible.MISCOUNT_SHARE) * n + plausible.MISCOUNT_TOKENS
+    return events > (1 + sanity_checks.MISCOUNT_SHARE) * n + sanity_checks.MISCOUNT_TOKENS
 
 
 def _client_server_mismatch(sample: Sample) -> bool:
@@ -118,10 +118,10 @@ def _client_server_mismatch(sample: Sample) -> bool:
 
 def _implausible(sample: Sample) -> bool:
     return (
-        plausible.is_output_count_absurd(sample)
-        or plausible.is_prompt_count_absurd(sample)
-        or plausible.are_durations_absurd(sample)
-        or (sample.trace.cached_tokens is not None and plausible.is_prefill_absurd(sample))
+        sanity_checks.is_output_count_absurd(sample)
+        or sanity_checks.is_prompt_count_absurd(sample)
+        or sanity_checks.are_durations_absurd(sample)
+        or (sample.trace.cached_tokens is not None and sanity_checks.is_prefill_absurd(sample))
     )
 
 
@@ -133,7 +133,7 @@ def _interrupted(sample: Sample) -> bool | None:
 
 
 def _loop_lag(sample: Sample) -> bool | None:
-    return None if sample.trace.lag_ms is None else plausible.is_reader_late(sample)
+    return None if sample.trace.lag_ms is None else sanity_checks.is_reader_late(sample)
 
 
 FLAGS = {
@@ -172,7 +172,7 @@ FLAGS = {
             "Tokens arrived in bursts: something between server and Roofmark holds them back.",
             "Measure the server directly, or turn buffering off in the proxy.",
             False,
-            lambda s: clock.arrives_in_bursts(s.trace) or client_decode(s) == "buffered",
+            lambda s: token_times.arrives_in_bursts(s.trace) or client_decode(s) == "buffered",
         ),
         Flag(
             "truncated_prompt",
@@ -266,7 +266,7 @@ FLAGS = {
             "The server's own durations are off by about a factor of a thousand.",
             "Its figures are in another unit than stated and are left out: the client's stand.",
             False,
-            plausible.is_unit_mismatch,
+            sanity_checks.is_unit_mismatch,
         ),
         Flag(
             "implausible",

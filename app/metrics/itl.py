@@ -2,18 +2,18 @@
 
 from collections.abc import Callable, Sequence
 
-from app.metrics import clock
+from app.core.samples import Sample
+from app.metrics import token_times
 from app.metrics.base import Metric, Reading, null
 from app.metrics.decode import UNTIMED, client_decode
 from app.metrics.summary import percentile
-from app.samples import Sample
 
 
 def _reader(choose: Callable[[Sequence[float]], float]) -> Callable[[Sample], Sequence[Reading]]:
     def read(sample: Sample) -> Sequence[Reading]:
         if sample.trace.not_streamed:
             return [null("client", "not_streamed")]
-        gaps = clock.gaps_ms(sample.trace)
+        gaps = token_times.gaps_ms(sample.trace)
         if not gaps:
             return [null("client", "few_gaps")]
         decode = client_decode(sample)

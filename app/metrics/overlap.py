@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 
-from app.metrics import clock
-from app.samples import Sample
+from app.core.samples import Sample
+from app.metrics import token_times
 
 Window = tuple[float, float]
 """From and to, in ms after the round's t0."""
@@ -43,7 +43,7 @@ def with_prefill_overlaps(samples: Sequence[Sample]) -> list[Sample]:
 def prefill_window(sample: Sample) -> Window | None:
     """As the server states its length; else from t0 to the first token, or to the end where none came."""
     trace = sample.trace
-    first_ms = clock.first_token_ms(trace)
+    first_ms = token_times.first_token_ms(trace)
     end_ms = trace.end_ms if first_ms is None else first_ms
     if end_ms is None:
         return None

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from app.metrics import clock, plausible
+from app.core.samples import Sample
+from app.metrics import sanity_checks, token_times
 from app.metrics.arrivals import arrivals_of
 from app.metrics.base import Metric, Reading, null
 from app.metrics.decode import is_in_one_piece
-from app.samples import Sample
 
 MIN_FRESH_TOKENS = 32
 MOST_DECODE_SHARE = 0.25
@@ -16,10 +16,10 @@ MOST_DECODE_SHARE = 0.25
 def fresh_prompt_tokens(sample: Sample) -> int | None:
     """Prompt tokens that had to be processed; None where that cannot be known."""
     trace = sample.trace
-    if plausible.is_prompt_count_absurd(sample):
+    if sanity_checks.is_prompt_count_absurd(sample):
         return None
     is_stated_fresh = trace.server is not None and trace.server.prompt_tokens
-    if plausible.may_hold_cached_prompt(sample, is_stated_fresh=bool(is_stated_fresh)):
+    if sanity_checks.may_hold_cached_prompt(sample, is_stated_fresh=bool(is_stated_fresh)):
         return None
     if trace.server is not None and trace.server.prompt_tokens:
         return trace.server.prompt_tokens
@@ -42,10 +42,10 @@ def _server(sample: Sample, tokens: int, duration_ms: float | None) -> Reading:
         return null("server", "overlapping_prefill")
     if not duration_ms:
         return null("server", "no_duration")
-    if plausible.may_hold_cached_prompt(sample, is_stated_fresh=True):
+    if sanity_checks.may_hold_cached_prompt(sample, is_stated_fresh=True):
         return null("server", "possibly_cached")
     speed = tokens / duration_ms * 1000
-    return null("server", "implausible") if speed > plausible.MAX_PREFILL_TOKENS_PER_S else Reading("server", speed)
+    return null("server", "implausible") if speed > sanity_checks.MAX_PREFILL_TOKENS_PER_S else Reading("server", speed)
 
 
 def _client(sample: Sample) -> Reading:
@@ -55,10 +55,10 @@ def _client(sample: Sample) -> Reading:
         return null("client", "not_streamed")
     if sample.point.concurrency > 1:
         return null("client", "concurrent_streams")  # TTFT is then mostly waiting
-    ttft_ms = clock.first_token_ms(trace)
+    ttft_ms = token_times.first_token_ms(trace)
     if not ttft_ms:
         return null("client", "no_token")
-    if plausible.is_prompt_count_absurd(sample):
+    if sanity_checks.is_prompt_count_absurd(sample):
         return null("client", "implausible")
     if reason := _unlike_prompt(sample, ttft_ms):
         return null("client", reason)
@@ -69,14 +69,14 @@ def _client(sample: Sample) -> Reading:
     if reason := _too_few(sample, fresh):
         return null("client", reason)
     speed = fresh / ttft_ms * 1000
-    return null("client", "implausible") if speed > plausible.MAX_PREFILL_TOKENS_PER_S else Reading("client", speed)
+    return null("client", "implausible") if speed > sanity_checks.MAX_PREFILL_TOKENS_PER_S else Reading("client", speed)
 
 
 def _unlike_prompt(sample: Sample, ttft_ms: float) -> str | None:
     """Why TTFT is not mostly the time of the prompt."""
     if is_in_one_piece(sample):
         return "one_piece"
-    if clock.unseen_reasoning(sample.trace):
+    if token_times.unseen_reasoning(sample.trace):
         return "unseen_reasoning"
     arrivals = arrivals_of(sample.trace)
     if arrivals is None or not arrivals.tokens_per_s:

@@ -9,12 +9,12 @@ from functools import partial
 from itertools import takewhile
 from statistics import median
 
+from app.core.samples import Sample, Workload
 from app.metrics import is_usable, metrics, values_of
 from app.metrics.base import Metric
 from app.metrics.flags import is_unanswered
 from app.metrics.summary import percentile
 from app.metrics.throughput import Slo, read_goodput
-from app.samples import Point, Sample
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _served(streams: int, taken: Sequence[Sample], slo: Slo) -> Served:
 
 def _of_rounds(metric: Metric, taken: Sequence[Sample]) -> float | None:
     """The median of the rounds of all points."""
-    by_point: dict[Point, list[Sample]] = {}
+    by_point: dict[Workload, list[Sample]] = {}
     for sample in taken:
         by_point.setdefault(sample.point, []).append(sample)
     values = [v for samples in by_point.values() for v in values_of(metric, samples).by_source.get("client", ())]

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.metrics import plausible
+from app.core.samples import Sample
+from app.metrics import sanity_checks
 from app.metrics.base import Metric, Reading, null
 from app.metrics.decode import is_count_unknown, read_tpot
 from app.metrics.e2e import read_e2e
 from app.metrics.flags import is_unanswered
 from app.metrics.ttft import read_ttft
-from app.samples import Sample
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def _unanswered_ms(sample: Sample) -> float:
 def read_throughput(streams: Sequence[Sample]) -> Sequence[Reading]:
     """All output tokens of the round / its wall time; a request without a whole answer gave none."""
     answered = [sample for sample in streams if not is_unanswered(sample)]
-    if any(plausible.is_output_count_absurd(sample) for sample in answered):
+    if any(sanity_checks.is_output_count_absurd(sample) for sample in answered):
         return [null("client", "implausible")]
     if any(map(is_count_unknown, answered)):
         return [null("client", "tokens_unknown")]

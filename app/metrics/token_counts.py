@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from app.samples import Sample, Status
+from app.core.samples import Sample, Status
 
 
 class TokenCounts(NamedTuple):

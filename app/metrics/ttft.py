@@ -1,15 +1,15 @@
 from collections.abc import Sequence
 
-from app.metrics import clock
+from app.core.samples import Event, Kind, Sample, Trace
+from app.metrics import token_times
 from app.metrics.arrivals import FEWEST_IN_ONE_PIECE
 from app.metrics.base import Metric, Reading, null
 from app.metrics.decode import is_in_one_piece
-from app.samples import Event, Kind, Sample, Trace
 
 
 def read_ttft(sample: Sample) -> Sequence[Reading]:
     """t_first - t0. Always the client's: no server sees its own queue and network."""
-    first_ms = clock.first_token_ms(sample.trace)
+    first_ms = token_times.first_token_ms(sample.trace)
     if sample.trace.not_streamed:
         return [null("client", "not_streamed")]
     if first_ms is None:
@@ -34,7 +34,7 @@ def read_ttfa(sample: Sample) -> Sequence[Reading]:
 
 def _is_whole(answer: Sequence[Event], trace: Trace) -> bool:
     """Whether the answer came at one moment although it has several tokens, by its share of the text."""
-    share = sum(event.size_bytes for event in answer) / (clock.visible_bytes(trace) or 1)
+    share = sum(event.size_bytes for event in answer) / (token_times.visible_bytes(trace) or 1)
     return answer[0].at_ms == answer[-1].at_ms and share * (trace.output_tokens or 0) >= FEWEST_IN_ONE_PIECE
 
 

@@ -8,10 +8,10 @@ from functools import cache, lru_cache
 from PIL import Image, ImageDraw, ImageFont
 from PIL.ImageFont import FreeTypeFont
 
-from app import files
-from app.i18n import inside
-from app.share.snapshot import Bar, Snapshot, Tile
-from app.units import number, spread
+from app.core import files
+from app.core.i18n import lower_first
+from app.core.units import format_number, spread
+from app.share.snapshot import CeilingShare, Snapshot, Tile
 
 WIDTH, HEIGHT = 1200, 630
 MARGIN = 64
@@ -43,7 +43,7 @@ def card(snapshot: Snapshot) -> bytes:
 
 
 @lru_cache(maxsize=32)
-def _png(title: str, subtitle: str, tiles: Sequence[Tile], bars: Sequence[Bar]) -> bytes:
+def _png(title: str, subtitle: str, tiles: Sequence[Tile], bars: Sequence[CeilingShare]) -> bytes:
     pen, width = _Pen(), WIDTH - 2 * MARGIN
     pen.brand()
     size = next((size for size in TITLE_SIZES if pen.length(title, size, SEMIBOLD) <= width), TITLE_SIZES[0])
@@ -92,7 +92,7 @@ class _Pen:
 
     def _tile(self, tile: Tile, x: float, top: float, width: float) -> None:
         self.text(x, top + 44, self.shortened(tile.title, width, 22, MEDIUM), 22, MEDIUM, _MUTED)
-        value = number(tile.value)
+        value = format_number(tile.value)
         large = next(size for size in (68, 56, 44, 32) if self.length(value, size, SEMIBOLD) < width - 80 or size == 32)
         self.text(x, top + 114, value, large, SEMIBOLD)
         self.text(x + self.length(value, large, SEMIBOLD) + 12, top + 114, tile.unit, 26, REGULAR, _MUTED)
@@ -101,10 +101,10 @@ class _Pen:
         detail = " · ".join(filter(None, [around, count])) or tile.source or tile.reason
         self.text(x, top + 148, self.shortened(detail, width, 20, REGULAR), 20, REGULAR, _MUTED)
 
-    def bar(self, bar: Bar, top: float) -> None:
-        reached = f"{number(100 * bar.share)} %"
+    def bar(self, bar: CeilingShare, top: float) -> None:
+        reached = f"{format_number(100 * bar.share)} %"
         self.text(MARGIN, top + 18, reached, 26, SEMIBOLD)
-        words = f"of the {inside(bar.title)}, {number(bar.ceiling)} {bar.unit}"
+        words = f"of the {lower_first(bar.title)}, {format_number(bar.ceiling)} {bar.unit}"
         self.text(MARGIN + self.length(reached, 26, SEMIBOLD) + 10, top + 18, words, 22, REGULAR, _MUTED)
         end = MARGIN + (WIDTH - 2 * MARGIN) * min(bar.share, 1)
         self._box(MARGIN, top + 36, WIDTH - MARGIN, top + 48, 6, _LINE)

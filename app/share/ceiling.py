@@ -7,11 +7,11 @@ from app.ceiling.curve import CurvePoint
 from app.ceiling.decode import usual_range
 from app.ceiling.geometry import Certainty
 from app.ceiling.report import Report
-from app.i18n import marked
-from app.share import neutral
+from app.core.i18n import N_
+from app.core.units import GIGA, TERA, format_bandwidth, format_billions, format_bytes, format_number
+from app.share import anonymize
 from app.share.figures import public
-from app.share.snapshot import Chart, Column, Fact, Figures, Snapshot, Tile
-from app.units import GIGA, TERA, bandwidth, billions, number, size
+from app.share.snapshot import Chart, Column, Fact, Snapshot, Table, Tile
 
 KIND = "ceiling"
 SHOWN_CONTEXT = 8_192
@@ -21,26 +21,26 @@ SHOWN_CONTEXT = 8_192
 def snapshot(reports: Sequence[Report], curve: Sequence[CurvePoint]) -> Snapshot:
     """`reports`: of one model on one device, one for each context, the empty cache first."""
     first = reports[0]
-    model, device = _model(first), neutral.calculated_device(first.device.name)
+    model, device = _model(first), anonymize.calculated_device(first.device.name)
     tiles = tuple(_tiles(reports))
     figure = charts.against_context(curve)
     return Snapshot(
         kind=KIND,
         title=f"Ceiling: {model} on {_article(device)}",
-        description=f"{', '.join(f'{tile.title}: {number(tile.value)} {tile.unit}' for tile in tiles)} at most.",
-        subtitle=marked(
-            "What {bandwidth} allow at most, computed", bandwidth=bandwidth(first.device.bandwidth_bytes_per_s)
+        description=f"{', '.join(f'{tile.title}: {format_number(tile.value)} {tile.unit}' for tile in tiles)} at most.",
+        subtitle=N_(
+            "What {bandwidth} allow at most, computed", bandwidth=format_bandwidth(first.device.bandwidth_bytes_per_s)
         ),
         tiles=tiles,
         facts=tuple(_facts(first, device)),
         figures=(_contexts(reports),),
         charts=(Chart("Decode against context", public(figure)),) if figure else (),
         remarks=(
-            marked(
+            N_(
                 "Nothing here was measured: a ceiling is the speed that hardware cannot beat, because each token reads "
                 "the model's weights and the KV cache from memory."
             ),
-            marked(
+            N_(
                 "Whatever is uncertain is left out of the bytes. Most good results reach 60 to 85 % of a decode "
                 "ceiling."
             ),
@@ -53,53 +53,53 @@ def _model(found: Report) -> str:
     weights, total = found.geometry.weights, found.geometry.params_total
     assert weights is not None, "without weights there is no ceiling"
     active = found.geometry.params_active
-    size_words = f"{billions(total)} parameters"
+    size_words = f"{format_billions(total)} parameters"
     if active and total and weights.routed.parameters:
-        size_words += f" with {billions(active)} active"
-    return f"{size_words} at {number(weights.bits_per_weight)} bits"
+        size_words += f" with {format_billions(active)} active"
+    return f"{size_words} at {format_number(weights.bits_per_weight)} bits"
 
 
 def _article(device: str) -> str:
-    return f"an {device}" if device == neutral.ACCELERATOR else device
+    return f"an {device}" if device == anonymize.ACCELERATOR else device
 
 
 def _tiles(reports: Sequence[Report]) -> Iterator[Tile]:
     first = reports[0]
     for found in (first, *(each for each in reports if each.context == SHOWN_CONTEXT)):
         assert found.step is not None, "the calculator refuses a model without weights"
-        where = marked("{n:,} tokens", n=found.context) if found.context else marked("empty cache")
-        title = f"{marked('Decode')} · {where}"
+        where = N_("{n:,} tokens", n=found.context) if found.context else N_("empty cache")
+        title = f"{N_('Decode')} · {where}"
         if found.decode is None:
-            yield Tile(title, None, "tok/s", reason=marked("The model does not fit the device."))
+            yield Tile(title, None, "tok/s", reason=N_("The model does not fit the device."))
             continue
         source = found.decode.words if not found.context else found.step.words
         yield Tile(title, found.decode.tokens_per_s, "tok/s", source=source)
-    title = f"{marked('Prefill')} · {marked('{n:,} tokens', n=first.prompt_tokens)}"
+    title = f"{N_('Prefill')} · {N_('{n:,} tokens', n=first.prompt_tokens)}"
     if first.prefill:
         yield Tile(title, first.prefill.tokens_per_s, "tok/s", source=first.prefill.words)
     else:
-        yield Tile(title, None, "tok/s", reason=marked("The device's peak TFLOP/s are unknown."))
+        yield Tile(title, None, "tok/s", reason=N_("The device's peak TFLOP/s are unknown."))
 
 
 def _facts(found: Report, device: str) -> Iterator[Fact]:
     geometry = found.geometry
     yield Fact("Device", device)
-    yield Fact("Memory bandwidth", bandwidth(found.device.bandwidth_bytes_per_s))
+    yield Fact("Memory bandwidth", format_bandwidth(found.device.bandwidth_bytes_per_s))
     if found.device.peak_flops:
-        yield Fact("Compute", f"{number(found.device.peak_flops / TERA)} TFLOP/s")
-    yield Fact("Parameters", billions(geometry.params_total))
-    yield Fact("Active for a token", billions(geometry.params_active))
+        yield Fact("Compute", f"{format_number(found.device.peak_flops / TERA)} TFLOP/s")
+    yield Fact("Parameters", format_billions(geometry.params_total))
+    yield Fact("Active for a token", format_billions(geometry.params_active))
     if geometry.weights is not None:
-        yield Fact("Bits per weight", number(geometry.weights.bits_per_weight))
-        yield Fact("Weights", size(geometry.weights.total.n_bytes))
+        yield Fact("Bits per weight", format_number(geometry.weights.bits_per_weight))
+        yield Fact("Weights", format_bytes(geometry.weights.total.n_bytes))
     is_bound = geometry.certainty is Certainty.BOUND
-    yield Fact("Certainty", marked("a bound") if is_bound else marked("an estimate, no bound"))
+    yield Fact("Certainty", N_("a bound") if is_bound else N_("an estimate, no bound"))
     yield Fact("KV cache", str(found.kv))
     if found.step is not None and found.step.batch > 1:
         yield Fact("Batch", str(found.step.batch))
 
 
-def _contexts(reports: Sequence[Report]) -> Figures:
+def _contexts(reports: Sequence[Report]) -> Table:
     columns = (
         Column("Context"),
         Column("Bytes read", "GB"),
@@ -109,7 +109,7 @@ def _contexts(reports: Sequence[Report]) -> Figures:
         Column("Prefill ceiling", "tok/s"),
         Column("TTFT floor", "ms"),
     )
-    return Figures("Ceilings for each context", columns, tuple(_row(each) for each in reports), is_brief=True)
+    return Table("Ceilings for each context", columns, tuple(_row(each) for each in reports), is_brief=True)
 
 
 def _row(found: Report) -> tuple[int | float | None, ...]:

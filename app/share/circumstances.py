@@ -4,41 +4,41 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sqlmodel import Session
 
-from app import units
-from app.configuration import runs_elsewhere
-from app.errors import NotFound
-from app.i18n import marked
+from app.core import units
+from app.core.configuration import runs_elsewhere
+from app.core.errors import NotFound
+from app.core.i18n import N_
+from app.db import suites
+from app.db.machines import MachineDevice, source_words
+from app.db.tables import Config, Machine, Model, Run
 from app.metrics import metrics
-from app.models import Config, Machine, Model, Run
-from app.roof import RunRoof
-from app.share import neutral
+from app.results.ceiling import RunCeiling
+from app.share import anonymize
 from app.share.options import Option
-from app.share.snapshot import Fact, Prose
-from app.store import suites
-from app.store.machines import MachineDevice, source_words
+from app.share.snapshot import Fact, UserText
 from app.suites import Case
 
-TITLES = {Option.MACHINE: marked("Machine"), Option.LABELS: marked("Labels"), Option.FLAGS: marked("Further settings")}
+TITLES = {Option.MACHINE: N_("Machine"), Option.LABELS: N_("Labels"), Option.FLAGS: N_("Further settings")}
 """Of what is a fact when it is ticked; note and prompt stand by themselves."""
-ELSEWHERE = marked("another operator's hardware")
+ELSEWHERE = N_("another operator's hardware")
 
 
 def facts(config: Config, model: Model, held: Sequence[MachineDevice]) -> Iterator[Fact]:
-    yield Fact("Model", neutral.model_name(model.name))
-    if quantization := neutral.word(model.quantization):
+    yield Fact("Model", anonymize.model_name(model.name))
+    if quantization := anonymize.safe_token(model.quantization):
         yield Fact("Quantization", quantization)
-    yield Fact("Engine", neutral.engine(config))
+    yield Fact("Engine", anonymize.engine(config))
     if runs_elsewhere(config.settings):
         yield Fact("Runs on", ELSEWHERE)
-    if hardware := neutral.hardware(held):
+    if hardware := anonymize.hardware(held):
         yield Fact("Hardware", hardware)
-    for title, value in neutral.settings(config.settings):
+    for title, value in anonymize.settings(config.settings):
         yield Fact(title, value)
 
 
-def bandwidth(roof: RunRoof) -> Fact:
+def bandwidth(roof: RunCeiling) -> Fact:
     device_share = roof.placement.device_shares[0]
-    rate = units.bandwidth(device_share.device.bandwidth_bytes_per_s)
+    rate = units.format_bandwidth(device_share.device.bandwidth_bytes_per_s)
     return Fact("Memory bandwidth", f"{rate} · {source_words(device_share.stated.source)}")
 
 
@@ -60,15 +60,15 @@ def own_words(run: Run, machine: Machine, config: Config, prompts: Sequence[Case
     """What a person may add, where there is any."""
     words = {
         Option.NOTE: run.note,
-        Option.LABELS: neutral.labels(config.labels, run.labels),
+        Option.LABELS: anonymize.labels(config.labels, run.labels),
         Option.MACHINE: machine.name,
-        Option.FLAGS: neutral.own_settings(config.settings),
+        Option.FLAGS: anonymize.own_settings(config.settings),
         Option.PROMPT: "\n\n".join(case.prompt for case in prompts),
     }
     return {option: text for option, text in words.items() if text}
 
 
-def prose_of_prompts(prompts: Sequence[Case], ticked: Collection[Option]) -> Iterator[Prose]:
+def prose_of_prompts(prompts: Sequence[Case], ticked: Collection[Option]) -> Iterator[UserText]:
     if Option.PROMPT in ticked:
         for case in prompts:
-            yield Prose(marked("Prompt of about {n:,} tokens", n=case.point.prompt_tokens), case.prompt)
+            yield UserText(N_("Prompt of about {n:,} tokens", n=case.point.prompt_tokens), case.prompt)

@@ -5,28 +5,28 @@ from collections.abc import Iterator, Sequence
 from sqlmodel import Session
 
 from app import charts
-from app.compare import Comparison
-from app.compare.result import PointRows, Row
-from app.compare.words import scatter_words, unsound_words
-from app.db import remembered
-from app.i18n import inside, marked
-from app.metrics import TRIPLE
+from app.core.i18n import N_, lower_first
+from app.core.units import format_number, format_percent
+from app.db.database import session_memo
+from app.metrics import HEADLINE_METRICS
+from app.results.compare import Comparison
+from app.results.compare.result import PointRows, Row
+from app.results.compare.words import scatter_words, unsound_words
 from app.share import circumstances
-from app.share.compared import NO_VERDICT, Compared, differing, fact_titles, neutral_comparison
+from app.share.anonymized_comparison import NO_VERDICT, Compared, differing, fact_titles, neutral_comparison
 from app.share.figures import public
-from app.share.options import Offer, Option
-from app.share.snapshot import Chart, Column, Fact, Figures, Prose, Snapshot, Tile
+from app.share.options import Option, OptionalField
+from app.share.snapshot import Chart, Column, Fact, Snapshot, Table, Tile, UserText
 from app.suites.points import point_title
-from app.units import number, percent
 
 KIND = "comparison"
-NO_VALUE = marked("There is no value at this point.")
-DECODE = TRIPLE[2]
+NO_VALUE = N_("There is no value at this point.")
+DECODE = HEADLINE_METRICS[2]
 
 
 def snapshot(session: Session, names: Sequence[str], options: frozenset[Option] = frozenset()) -> Snapshot:
     """`names` as `store.subjects.resolve` reads them. Raises BadInput and NotFound."""
-    found = remembered(session, neutral_comparison, tuple(names))
+    found = session_memo(session, neutral_comparison, tuple(names))
     return Snapshot(
         kind=KIND,
         title=_title(found),
@@ -41,9 +41,9 @@ def snapshot(session: Session, names: Sequence[str], options: frozenset[Option] 
     )
 
 
-def offers(session: Session, names: Sequence[str]) -> list[Offer]:
-    found = remembered(session, neutral_comparison, tuple(names))
-    return [Offer(option, text) for option in Option if (text := _together(found, option))]
+def offers(session: Session, names: Sequence[str]) -> list[OptionalField]:
+    found = session_memo(session, neutral_comparison, tuple(names))
+    return [OptionalField(option, text) for option in Option if (text := _together(found, option))]
 
 
 def _together(found: Compared, option: Option) -> str:
@@ -76,7 +76,7 @@ def _description(found: Compared) -> str:
     said = []
     for place, subject in enumerate(others, start=1):
         changes = [
-            f"{inside(row.title)} {percent(ratio.value - 1)}"
+            f"{lower_first(row.title)} {format_percent(ratio.value - 1)}"
             for row in found.comparison.main_rows
             if (ratio := row.cells[place].ratio) is not None
         ]
@@ -106,9 +106,9 @@ def _ratio_tile(row: Row) -> Tile:
     ratio = other.ratio
     if ratio is None:
         return Tile(row.title, None, "×", reason=other.reason or base.reason or NO_VALUE)
-    wish = marked("lower is better") if row.better == "lower" else marked("higher is better")
-    source = " · ".join((ratio.verdict, f"{number(base.value)} → {number(other.value)} {row.unit}", wish))
-    return Tile(f"{row.title} · {marked('B over A')}", ratio.value, "×", None, ratio.low, ratio.high, source=source)
+    wish = N_("lower is better") if row.better == "lower" else N_("higher is better")
+    source = " · ".join((ratio.verdict, f"{format_number(base.value)} → {format_number(other.value)} {row.unit}", wish))
+    return Tile(f"{row.title} · {N_('B over A')}", ratio.value, "×", None, ratio.low, ratio.high, source=source)
 
 
 def _facts(found: Compared, options: frozenset[Option]) -> Iterator[Fact]:
@@ -122,20 +122,19 @@ def _facts(found: Compared, options: frozenset[Option]) -> Iterator[Fact]:
             yield Fact(title, text)
 
 
-def _figures(found: Compared) -> Iterator[Figures]:
+def _figures(found: Compared) -> Iterator[Table]:
     compared = found.comparison
     heads = (Column("Circumstance", is_text=True), *(Column(side.letter, is_text=True) for side in found.sides))
     rows = [
-        (title, *(side.facts.get(title, marked("not stated")) for side in found.sides))
-        for title in differing(found.sides)
+        (title, *(side.facts.get(title, N_("not stated")) for side in found.sides)) for title in differing(found.sides)
     ]
     days = [f"{side.run.started_at:%Y-%m-%d}" if side.run.started_at else "" for side in found.sides]
-    yield Figures("What is compared", heads, (*rows, (marked("Measured"), *days)), is_brief=True)
+    yield Table("What is compared", heads, (*rows, (N_("Measured"), *days)), is_brief=True)
     for each in compared.shared_points:
-        title = marked("Figures at {point}", point=point_title(each.point))
-        yield Figures(title, _COLUMNS, tuple(_rows(compared, each)), is_brief=each.point == compared.main)
+        title = N_("Figures at {point}", point=point_title(each.point))
+        yield Table(title, _COLUMNS, tuple(_rows(compared, each)), is_brief=each.point == compared.main)
     if any(each.decode_tokens_per_s is not None for each in compared.ceilings):
-        yield Figures("Ceilings", _CEILING_COLUMNS, tuple(_ceilings(compared)))
+        yield Table("Ceilings", _CEILING_COLUMNS, tuple(_ceilings(compared)))
 
 
 _COLUMNS = (
@@ -178,33 +177,33 @@ def _ceilings(compared: Comparison) -> Iterator[tuple[str | float | None, ...]]:
 
 def _charts(compared: Comparison) -> Iterator[Chart]:
     figures = (
-        (marked("Ratios to A"), charts.forest(compared), "chart-forest"),
-        (marked("Pauses between tokens"), charts.pauses(compared), "chart-forest"),
-        (marked("Over the points of the suite"), charts.curves(compared), "chart-history"),
+        (N_("Ratios to A"), charts.forest(compared), "chart-forest"),
+        (N_("Pauses between tokens"), charts.pauses(compared), "chart-forest"),
+        (N_("Over the points of the suite"), charts.curves(compared), "chart-history"),
     )
     yield from (Chart(title, public(figure), size) for title, figure, size in figures if figure is not None)
 
 
 def _remarks(found: Compared) -> Iterator[str]:
-    yield from circumstances.meanings(TRIPLE)
+    yield from circumstances.meanings(HEADLINE_METRICS)
     for pair in found.comparison.pairs:
         letters = {"result": found.sides[pair.place].letter, "base": found.sides[0].letter}
         is_compared = not pair.reason_not_comparable
-        verdict = (pair.verdict or NO_VERDICT) if is_compared else marked("they cannot be compared")
-        yield f"{marked('Result {result} against {base}', **letters)} · {verdict}"
+        verdict = (pair.verdict or NO_VERDICT) if is_compared else N_("they cannot be compared")
+        yield f"{N_('Result {result} against {base}', **letters)} · {verdict}"
         yield from filter(None, [unsound_words(pair.unsound)])
     scatters = found.comparison.main_scatters(0)
     yield from filter(None, [scatter_words(scatters)])
-    yield marked(
+    yield N_(
         "Same: the 95 % interval of the ratio lies within {percent} %. Better and worse: it excludes 1, corrected for "
         "the three metrics at the main point. Inconclusive: everything else.",
         percent=f"{100 * found.comparison.same_within:g}",
     )
 
 
-def _prose(found: Compared, options: frozenset[Option]) -> Iterator[Prose]:
+def _prose(found: Compared, options: frozenset[Option]) -> Iterator[UserText]:
     if Option.NOTE in options:
         for side in found.sides:
             if Option.NOTE in side.words:
-                yield Prose(f"Note on {side.letter}", side.words[Option.NOTE])
+                yield UserText(f"Note on {side.letter}", side.words[Option.NOTE])
     yield from circumstances.prose_of_prompts(found.prompts, options)

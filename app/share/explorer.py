@@ -7,21 +7,21 @@ from typing import Any
 
 from sqlmodel import Session
 
-from app.charts import explore as explorer
-from app.charts.explore.field import Field, Spot, Value
-from app.charts.explore.shape import Mark, Sheet
 from app.charts.explore.table import series_words, summary, words
-from app.configuration import SETTINGS
-from app.errors import BadInput
-from app.i18n import _, inside, marked
-from app.models import Config, Model
-from app.share import neutral
+from app.core.configuration import SETTINGS
+from app.core.errors import BadInput
+from app.core.i18n import N_, _, lower_first
+from app.core.units import plural
+from app.db import machines
+from app.db.tables import Config, Model
+from app.results import explore as explorer
+from app.results.explore.aggregate import DataPoint, ExploreResult
+from app.results.explore.field import Field, GroupContext, Value
+from app.results.explore.observations import Known, Place
+from app.share import anonymize
 from app.share.figures import public
-from app.share.options import Offer, Option, Withheld
-from app.share.snapshot import Cell, Chart, Column, Fact, Figures, Snapshot, Tile
-from app.store import machines
-from app.store.explore import Known, Place
-from app.units import plural
+from app.share.options import Option, OptionalField, Withheld
+from app.share.snapshot import Cell, Chart, Column, Fact, Snapshot, Table, Tile
 
 KIND = "explorer"
 _SETTING = "setting."
@@ -38,12 +38,12 @@ def snapshot(session: Session, given: Mapping[str, str], options: frozenset[Opti
         if withheld := [offer for offer in offers(session, given) if offer.option not in options]:
             raise Withheld(withheld)
         raise BadInput(_("There is nothing in this view that could be shared."))
-    title = f"{sheet.y.title} against {inside(sheet.x.title)}"
+    title = f"{sheet.y.title} against {lower_first(sheet.x.title)}"
     days = [day for day in (sheet.view.where.since, sheet.view.where.until) if day]
     period = " to ".join(f"{day:%Y-%m-%d}" for day in days)
     return Snapshot(
         kind=KIND,
-        title=f"{title}, by {inside(sheet.series.title)}" if sheet.series else title,
+        title=f"{title}, by {lower_first(sheet.series.title)}" if sheet.series else title,
         description=summary(sheet),
         subtitle=" · ".join(filter(None, [plural(sheet.observations, sheet.noun), period])),
         tiles=tuple(_tiles(sheet)),
@@ -54,7 +54,7 @@ def snapshot(session: Session, given: Mapping[str, str], options: frozenset[Opti
     )
 
 
-def offers(session: Session, given: Mapping[str, str]) -> list[Offer]:
+def offers(session: Session, given: Mapping[str, str]) -> list[OptionalField]:
     """Only what the view shows."""
     found = _explored(session, given, frozenset())
     used = {field.name for field in (found.sheet.x, found.sheet.y, found.sheet.series) if field}
@@ -65,7 +65,7 @@ def offers(session: Session, given: Mapping[str, str]) -> list[Offer]:
         Option.LABELS: ", ".join(known.labels) if "labels" in used else "",
         Option.FLAGS: ", ".join(settings),
     }
-    return [Offer(option, text) for option, text in texts.items() if text]
+    return [OptionalField(option, text) for option, text in texts.items() if text]
 
 
 def _explored(session: Session, given: Mapping[str, str], options: frozenset[Option]) -> explorer.Exploration:
@@ -96,33 +96,33 @@ class _Neutral:
         self._servers: dict[str, str] = {}
         self._configurations: dict[int, str] = {}
 
-    def __call__(self, known: Known, place: Place, spot: Spot) -> Spot:
+    def __call__(self, known: Known, place: Place, spot: GroupContext) -> GroupContext:
         frozen = known.configs[place.config_id]
         has_settings = Option.FLAGS in self._options
         config = Config(
             server_id=0,
             model_id=0,
             engine=spot.config.engine,
-            engine_version=neutral.word(spot.config.engine_version) or None,
-            settings=dict(spot.config.settings) if has_settings else neutral.known_settings(spot.config.settings),
+            engine_version=anonymize.safe_token(spot.config.engine_version) or None,
+            settings=dict(spot.config.settings) if has_settings else anonymize.known_settings(spot.config.settings),
             fingerprint="",
         )
         model = Model(
-            name=neutral.model_name(spot.model.name),
-            quantization=neutral.word(spot.model.quantization),
+            name=anonymize.model_name(spot.model.name),
+            quantization=anonymize.safe_token(spot.model.quantization),
             geometry=spot.model.geometry,
             geometry_sha256="",
         )
-        title = neutral.model_title(spot.model)
-        return Spot(
+        title = anonymize.model_title(spot.model)
+        return GroupContext(
             config=config,
             model=model,
             told=spot.told,
             title=_numbered(self._configurations, place.config_id, title),
             machine=spot.machine if Option.MACHINE in self._options else self._machine(known, place.machine_id),
             server=_numbered(self._servers, frozen.server, "Server", first="Server 1"),
-            engine=neutral.engine_title(spot.config.engine),
-            suite=neutral.suite(place.suite_key),
+            engine=anonymize.engine_title(spot.config.engine),
+            suite=anonymize.suite(place.suite_key),
             point=spot.point,
             labels=spot.labels if Option.LABELS in self._options else (),
             decode_ceiling=spot.decode_ceiling,
@@ -131,7 +131,7 @@ class _Neutral:
     def _machine(self, known: Known, machine_id: int) -> str:
         if machine_id not in self._machines:
             held = machines.devices(self._session, known.machines[machine_id])
-            _numbered(self._machines, machine_id, neutral.hardware(held) or "a machine")
+            _numbered(self._machines, machine_id, anonymize.hardware(held) or "a machine")
         return self._machines[machine_id]
 
 
@@ -146,12 +146,12 @@ def _numbered(names: dict[Any, str], key: Hashable, title: str, first: str = "")
 # --- in words --------------------------------------------------------------------------------------------------------
 
 
-def _tiles(sheet: Sheet) -> Iterator[Tile]:
+def _tiles(sheet: ExploreResult) -> Iterator[Tile]:
     """The ends of what is shown."""
     if sheet.y.kind != "number":
         return
     marks = sorted(sheet.marks, key=_height)
-    ends = {marked("Lowest"): marks[0], marked("Highest"): marks[-1]} if len(marks) > 1 else {"": marks[0]}
+    ends = {N_("Lowest"): marks[0], N_("Highest"): marks[-1]} if len(marks) > 1 else {"": marks[0]}
     for which, mark in ends.items():
         where = [series_words(sheet, mark.series)] if sheet.series else []
         at = f"{words(mark.x)} {sheet.x.unit}".strip()
@@ -160,26 +160,26 @@ def _tiles(sheet: Sheet) -> Iterator[Tile]:
         yield Tile(title, _height(mark), sheet.y.unit, source=source)
 
 
-def _height(mark: Mark) -> float:
+def _height(mark: DataPoint) -> float:
     assert isinstance(mark.y, int | float)
     return mark.y
 
 
-def _facts(sheet: Sheet) -> Iterator[Fact]:
-    for title, field in ((marked("Shown"), sheet.y), (marked("Against"), sheet.x), (marked("Series"), sheet.series)):
+def _facts(sheet: ExploreResult) -> Iterator[Fact]:
+    for title, field in ((N_("Shown"), sheet.y), (N_("Against"), sheet.x), (N_("Series"), sheet.series)):
         if field is not None:
             yield Fact(title, field.label)
     if sheet.view.source:
         yield Fact("Source", sheet.view.source)
 
 
-def _meanings(sheet: Sheet) -> Iterator[str]:
+def _meanings(sheet: ExploreResult) -> Iterator[str]:
     for field in (sheet.y, sheet.x, sheet.series):
         if field is not None and field.explanation:
             yield f"{field.title} · {field.explanation}"
 
 
-def _table(sheet: Sheet) -> Figures:
+def _table(sheet: ExploreResult) -> Table:
     fields = [*([sheet.series] if sheet.series else []), sheet.x, sheet.y]
     columns = [Column(field.title, field.unit, is_text=field.kind != "number") for field in fields]
     ends = (Column("Lowest", sheet.y.unit), Column("Highest", sheet.y.unit), Column(f"{sheet.noun.capitalize()}s"))
@@ -187,7 +187,7 @@ def _table(sheet: Sheet) -> Figures:
     for mark in sheet.marks:
         series = [_cell(mark.series)] if sheet.series else []
         rows.append((*series, _cell(mark.x), _cell(mark.y), mark.low, mark.high, mark.observations))
-    return Figures("All marks", (*columns, *ends), tuple(rows), is_brief=len(rows) <= 40)
+    return Table("All marks", (*columns, *ends), tuple(rows), is_brief=len(rows) <= 40)
 
 
 def _cell(value: Value | None) -> Cell:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.charts import Figure, Key, Table
-from app.units import read_number
+from app.charts import Figure, LegendEntry, Table
+from app.core.units import read_number
 
 _TRACE = (
     "type",
@@ -53,7 +53,7 @@ def public(figure: Figure) -> Figure:
         layout=_layout(figure.layout),
         summary=figure.summary,
         table=Table(figure.table.columns, figure.table.rows, caption=figure.table.caption, texts=figure.table.texts),
-        legend=tuple(Key(key.series, key.title, mode=key.mode) for key in figure.legend),
+        legend=tuple(LegendEntry(key.series, key.title, mode=key.mode) for key in figure.legend),
         marks=figure.marks,
     )
 

@@ -5,10 +5,10 @@ from datetime import datetime
 
 from sqlmodel import Session
 
-from app.errors import BadInput
-from app.i18n import _
+from app.core.errors import BadInput
+from app.core.i18n import _
+from app.db import shares
 from app.share.snapshot import SCHEMA_VERSION, Snapshot
-from app.store import shares
 
 LONGEST_TITLE = 200
 

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from app.share.snapshot import Bar, Figures, Snapshot, Tile, shown
-from app.units import number, spread
+from app.core.units import format_number, spread
+from app.share.snapshot import CeilingShare, Snapshot, Table, Tile, shown
 
 # an underscore inside a word marks nothing
 _SPECIAL = re.compile(r"([\\`*{}\[\]<>|#~&@]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
@@ -33,14 +33,14 @@ def _blocks(snapshot: Snapshot, link: str) -> Iterator[str]:
 
 def _tile(tile: Tile) -> tuple[str, str, str]:
     around, _ = spread(tile.value, tile.standard_deviation, tile.low, tile.high)
-    return tile.title, f"{number(tile.value)} {around}".strip(), tile.unit
+    return tile.title, f"{format_number(tile.value)} {around}".strip(), tile.unit
 
 
-def _bar(bar: Bar) -> str:
-    return f"{_text(bar.title)}: **{number(100 * bar.share)} %** reached of {_text(bar.words)}"
+def _bar(bar: CeilingShare) -> str:
+    return f"{_text(bar.title)}: **{format_number(100 * bar.share)} %** reached of {_text(bar.words)}"
 
 
-def _figures(table: Figures) -> str:
+def _figures(table: Table) -> str:
     headings = [column.heading for column in table.columns]
     rows = ([shown(cell) for cell in row] for row in table.rows)
     return _table(headings, [not column.is_text for column in table.columns], rows)

@@ -4,8 +4,8 @@ from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from app.errors import BadInput
-from app.i18n import _, marked
+from app.core.errors import BadInput
+from app.core.i18n import N_, _
 
 
 class Option(StrEnum):
@@ -17,16 +17,16 @@ class Option(StrEnum):
 
 
 OPTIONS = {
-    Option.NOTE: marked("Note"),
-    Option.LABELS: marked("Labels"),
-    Option.PROMPT: marked("Prompt text"),
-    Option.MACHINE: marked("Machine name"),
-    Option.FLAGS: marked("Engine flags and settings of your own"),
+    Option.NOTE: N_("Note"),
+    Option.LABELS: N_("Labels"),
+    Option.PROMPT: N_("Prompt text"),
+    Option.MACHINE: N_("Machine name"),
+    Option.FLAGS: N_("Engine flags and settings of your own"),
 }
 """With their titles."""
 
 
-class Offer(NamedTuple):
+class OptionalField(NamedTuple):
     """An option with the text that it would make public."""
 
     option: Option
@@ -40,10 +40,10 @@ class Offer(NamedTuple):
 class Withheld(BadInput):
     """Nothing is left to share unless something is added; `offers` say what."""
 
-    def __init__(self, offers: Sequence[Offer]) -> None:
+    def __init__(self, offers: Sequence[OptionalField]) -> None:
         self.offers = offers
         super().__init__(
-            marked(
+            N_(
                 "This shows nothing but words of your own. To share them, add: {options}.",
                 options=", ".join(offer.title for offer in offers),
             )

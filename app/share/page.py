@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from app import files, templating
+from app.core import files, templating
+from app.core.units import spread
 from app.share.markdown import markdown
 from app.share.snapshot import Snapshot, shown
 from app.share.spoken import spoken
-from app.units import spread
 
 if TYPE_CHECKING:
     import jinja2

@@ -5,15 +5,16 @@ from dataclasses import dataclass
 
 from sqlmodel import Session
 
-from app.errors import BadInput
-from app.i18n import _
-from app.metrics import Measured
-from app.models import Config, Machine, Model, Run
-from app.roof import PointRoof, RunRoof, run_roof, with_ceiling
-from app.samples import Point, Sample
+from app.core.errors import BadInput
+from app.core.i18n import _
+from app.core.samples import Sample, Workload
+from app.db import measurements, runs, samples
+from app.db.machines import MachineDevice
+from app.db.tables import Config, Machine, Model, Run
+from app.metrics import MetricResult
+from app.results import hardware
+from app.results.ceiling import PointCeiling, RunCeiling, flag_above_ceiling, run_ceiling
 from app.share import circumstances
-from app.store import hardware, measurements, runs, samples
-from app.store.machines import MachineDevice
 from app.suites import Case
 
 
@@ -25,20 +26,20 @@ class Result:
     model: Model
     cases: Sequence[Case]
     taken: Sequence[Sample]
-    measured: Sequence[Measured]
-    main: Point
+    measured: Sequence[MetricResult]
+    main: Workload
     held: Sequence[MachineDevice]
-    roof: RunRoof | None
+    roof: RunCeiling | None
 
     @property
-    def points(self) -> list[Point]:
+    def points(self) -> list[Workload]:
         return list(dict.fromkeys(each.point for each in self.measured))
 
     @property
-    def top(self) -> PointRoof | None:
+    def top(self) -> PointCeiling | None:
         return self.roof.at(self.main) if self.roof else None
 
-    def shown(self, point: Point, key: str) -> Measured | None:
+    def shown(self, point: Workload, key: str) -> MetricResult | None:
         found = [each for each in self.measured if each.point == point and each.metric == key]
         return next((each for each in found if each.is_shown), found[0] if found else None)
 
@@ -53,16 +54,16 @@ def result(session: Session, public_id: str) -> Result:
         raise BadInput(_("This run has no result that could be shared."))
     points = {each.point.key: each.point for each in measured}
     held = hardware.hardware_of(session, run)
-    roof = run_roof(session, run, config, model, held, measured)
+    roof = run_ceiling(session, run, config, model, held, measured)
     return Result(
         run=run,
         machine=machine,
         config=config,
         model=model,
         cases=circumstances.cases(session, run),
-        taken=with_ceiling(samples.samples_of(session, run.id), roof),
+        taken=flag_above_ceiling(samples.samples_of(session, run.id), roof),
         measured=measured,
         main=points.get(run.main_point_key) or measured[0].point,
         held=held.devices,
-        roof=roof if isinstance(roof, RunRoof) else None,
+        roof=roof if isinstance(roof, RunCeiling) else None,
     )

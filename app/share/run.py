@@ -6,36 +6,36 @@ from sqlmodel import Session
 
 from app import charts
 from app.ceiling.geometry import Certainty
-from app.compare.soundness import unsound_by_run
-from app.compare.words import unsound_run_words
-from app.configuration import runs_elsewhere
-from app.db import remembered
-from app.i18n import inside, marked
-from app.metrics import FLAGS, NULL_REASONS, TRIPLE, metrics
+from app.core.configuration import runs_elsewhere
+from app.core.i18n import N_, lower_first
+from app.core.units import format_number
+from app.db.database import session_memo
+from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, metrics
 from app.metrics.base import SOURCES
 from app.metrics.serving import serving
 from app.metrics.throughput import USUAL_SLO
-from app.roof import Insight, PointRoof, insight
-from app.share import circumstances, neutral, run_tables
+from app.results.ceiling import Insight, PointCeiling, insight
+from app.results.compare.soundness import unsound_by_run
+from app.results.compare.words import unsound_run_words
+from app.share import anonymize, circumstances, run_tables
 from app.share.figures import public
-from app.share.options import Offer, Option
+from app.share.options import Option, OptionalField
 from app.share.result import Result, result
-from app.share.snapshot import Bar, Chart, Fact, Prose, Snapshot, Tile
+from app.share.snapshot import CeilingShare, Chart, Fact, Snapshot, Tile, UserText
 from app.suites.points import point_title
-from app.units import number
 
 KIND = "run"
 
 
 def snapshot(session: Session, public_id: str, options: frozenset[Option] = frozenset()) -> Snapshot:
     """Raises NotFound, and BadInput for a run without any number."""
-    found = remembered(session, result, public_id)
+    found = session_memo(session, result, public_id)
     ticked = {offer.option: offer.text for offer in _offers(found) if offer.option in options}
-    where = circumstances.ELSEWHERE if runs_elsewhere(found.config.settings) else neutral.hardware(found.held)
-    title = " on ".join(filter(None, [neutral.model_title(found.model), where]))
+    where = circumstances.ELSEWHERE if runs_elsewhere(found.config.settings) else anonymize.hardware(found.held)
+    title = " on ".join(filter(None, [anonymize.model_title(found.model), where]))
     explained = _insight(session, found)
     tiles = tuple(_tiles(found))
-    doubt = marked("an estimate, no bound") if found.roof and found.roof.certainty is Certainty.ESTIMATE else ""
+    doubt = N_("an estimate, no bound") if found.roof and found.roof.certainty is Certainty.ESTIMATE else ""
     bars = tuple(_bars(found.top, doubt)) if found.top else ()
     return Snapshot(
         kind=KIND,
@@ -52,15 +52,17 @@ def snapshot(session: Session, public_id: str, options: frozenset[Option] = froz
     )
 
 
-def offers(session: Session, public_id: str) -> list[Offer]:
+def offers(session: Session, public_id: str) -> list[OptionalField]:
     """What of this run a person may add."""
-    return _offers(remembered(session, result, public_id))
+    return _offers(session_memo(session, result, public_id))
 
 
-def describe(tiles: Sequence[Tile], bars: Sequence[Bar]) -> str:
+def describe(tiles: Sequence[Tile], bars: Sequence[CeilingShare]) -> str:
     """`TTFT 520 ms, prefill 1,010 tok/s, decode 71.2 tok/s; 62.1 % of the decode ceiling.`"""
-    said = [f"{inside(tile.title)} {number(tile.value)} {tile.unit}" for tile in tiles if tile.value is not None]
-    reached = [f"{number(100 * bar.share)} % of the {inside(bar.title)}" for bar in bars[:1]]
+    said = [
+        f"{lower_first(tile.title)} {format_number(tile.value)} {tile.unit}" for tile in tiles if tile.value is not None
+    ]
+    reached = [f"{format_number(100 * bar.share)} % of the {lower_first(bar.title)}" for bar in bars[:1]]
     return "; ".join(filter(None, [", ".join(said), *reached])) + "."
 
 
@@ -73,16 +75,16 @@ def _insight(session: Session, found: Result) -> Insight | None:
     return insight(session, found.run, found.config, found.roof, found.top)
 
 
-def _offers(found: Result) -> list[Offer]:
+def _offers(found: Result) -> list[OptionalField]:
     words = circumstances.own_words(found.run, found.machine, found.config, found.cases)
-    return [Offer(option, text) for option, text in words.items()]
+    return [OptionalField(option, text) for option, text in words.items()]
 
 
 # --- numbers ---------------------------------------------------------------------------------------------------------
 
 
 def _tiles(found: Result) -> Iterator[Tile]:
-    for key in TRIPLE:
+    for key in HEADLINE_METRICS:
         metric, each = metrics()[key], found.shown(found.main, key)
         if each is None or each.value is None:
             reason = NULL_REASONS.get(each.null_reason or "" if each else "no_sample", "")
@@ -100,26 +102,26 @@ def _tiles(found: Result) -> Iterator[Tile]:
             )
 
 
-def _bars(top: PointRoof, doubt: str) -> Iterator[Bar]:
+def _bars(top: PointCeiling, doubt: str) -> Iterator[CeilingShare]:
     """`doubt`: that the ceilings are estimates; empty where they are bounds."""
     if top.mbu is not None:
         words = "; ".join(filter(None, (top.decode.words, top.step.words, doubt)))
-        yield Bar("Decode ceiling", top.mbu, top.decode.tokens_per_s, "tok/s", words)
+        yield CeilingShare("Decode ceiling", top.mbu, top.decode.tokens_per_s, "tok/s", words)
     if top.prefill is not None and top.prefill_share is not None:
         words = "; ".join(filter(None, (top.prefill.words, doubt)))
-        yield Bar("Prefill ceiling", top.prefill_share, top.prefill.tokens_per_s, "tok/s", words)
+        yield CeilingShare("Prefill ceiling", top.prefill_share, top.prefill.tokens_per_s, "tok/s", words)
 
 
 def _subtitle(found: Result) -> str:
     when = f"{found.run.started_at:%Y-%m-%d}" if found.run.started_at else ""
-    return " · ".join(filter(None, [neutral.engine(found.config), point_title(found.main), when]))
+    return " · ".join(filter(None, [anonymize.engine(found.config), point_title(found.main), when]))
 
 
 def _facts(found: Result, ticked: dict[Option, str]) -> Iterator[Fact]:
     yield from circumstances.facts(found.config, found.model, found.held)
     if found.roof is not None:
         yield circumstances.bandwidth(found.roof)
-    yield Fact("Suite", f"{neutral.suite(found.run.suite_key)}: {point_title(found.main)}")
+    yield Fact("Suite", f"{anonymize.suite(found.run.suite_key)}: {point_title(found.main)}")
     if found.run.started_at is not None:
         yield Fact("Measured", f"{found.run.started_at:%Y-%m-%d}")
     for option, title in circumstances.TITLES.items():
@@ -131,12 +133,12 @@ def _charts(found: Result, explained: Insight | None) -> Iterator[Chart]:
     at_point = [sample for sample in found.taken if sample.point == found.main]
     typical = charts.typical_sample(at_point)
     figures = {
-        marked("Token timeline"): charts.timeline(at_point),
-        marked("Pauses between tokens"): charts.gaps(typical) if typical else None,
-        marked("Decode against context"): charts.against_context(explained.curve, charts.reached(explained))
+        N_("Token timeline"): charts.timeline(at_point),
+        N_("Pauses between tokens"): charts.gaps(typical) if typical else None,
+        N_("Decode against context"): charts.against_context(explained.curve, charts.reached(explained))
         if explained
         else None,
-        marked("Roofline"): charts.run_roofline(found.roof.placement, found.top) if found.roof and found.top else None,
+        N_("Roofline"): charts.run_roofline(found.roof.placement, found.top) if found.roof and found.top else None,
     }
     yield from (Chart(title, public(figure)) for title, figure in figures.items() if figure is not None)
     several = charts.serving_figure(serving(found.taken, USUAL_SLO), USUAL_SLO)
@@ -145,23 +147,23 @@ def _charts(found: Result, explained: Insight | None) -> Iterator[Chart]:
 
 
 def _remarks(session: Session, found: Result) -> Iterator[str]:
-    yield from circumstances.meanings(TRIPLE)
+    yield from circumstances.meanings(HEADLINE_METRICS)
     unsound = unsound_by_run(session, [found.run.public_id])
     yield from (unsound_run_words(reasons) for reasons in unsound.values())
     warmups = sum(sample.is_warmup for sample in found.taken)
     if warmups:
-        yield marked("Medians of the samples; warm-ups are listed, but never counted.")
+        yield N_("Medians of the samples; warm-ups are listed, but never counted.")
     for key, flag in FLAGS.items():
         if any(key in sample.flags for sample in found.taken if not sample.is_warmup):
             yield f"{flag.title.capitalize()} · {flag.sentence}"
     if found.top is not None:
-        yield marked(
+        yield N_(
             "A ceiling is what memory bandwidth and computing allow at most; whatever is uncertain is left out of its "
             "bytes. Most good results reach 60 to 85 % of the decode ceiling."
         )
 
 
-def _prose(found: Result, ticked: dict[Option, str]) -> Iterator[Prose]:
+def _prose(found: Result, ticked: dict[Option, str]) -> Iterator[UserText]:
     if Option.NOTE in ticked:
-        yield Prose("Note", ticked[Option.NOTE])
+        yield UserText("Note", ticked[Option.NOTE])
     yield from circumstances.prose_of_prompts(found.cases, ticked)

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from app.charts import Figure
-from app.errors import Conflict
-from app.i18n import _
-from app.units import number
+from app.core.errors import Conflict
+from app.core.i18n import _
+from app.core.units import format_number
 
 SCHEMA_VERSION = 1
 SCHEMA = f"roofmark.share/{SCHEMA_VERSION}"
@@ -24,7 +24,7 @@ def shown(cell: Cell) -> str:
     """As a person reads it."""
     if isinstance(cell, str):
         return cell
-    return f"{cell:,}" if isinstance(cell, int) else number(cell)
+    return f"{cell:,}" if isinstance(cell, int) else format_number(cell)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Bar:
+class CeilingShare:
     """How much of a ceiling was reached."""
 
     title: str
@@ -76,7 +76,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Figures:
+class Table:
     """A table of numbers."""
 
     title: str
@@ -95,7 +95,7 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Prose:
+class UserText:
     """A person's own words, public only because they ticked them."""
 
     title: str
@@ -112,13 +112,13 @@ class Snapshot:
     subtitle: str = ""
     """What it was measured with and when, in a line."""
     tiles: tuple[Tile, ...] = ()
-    bars: tuple[Bar, ...] = ()
+    bars: tuple[CeilingShare, ...] = ()
     facts: tuple[Fact, ...] = ()
-    figures: tuple[Figures, ...] = ()
+    figures: tuple[Table, ...] = ()
     charts: tuple[Chart, ...] = ()
     remarks: tuple[str, ...] = ()
     """How to read the numbers."""
-    prose: tuple[Prose, ...] = ()
+    prose: tuple[UserText, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         values: dict[str, Any] = _adapter().dump_python(self, mode="json")

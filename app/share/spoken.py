@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from app.charts import Figure
-from app.charts.base import MarkList
-from app.i18n import ENGLISH, gettext, language, translated
-from app.share.snapshot import Chart, Fact, Figures, Prose, Snapshot, Tile
+from app.charts.base import AnnotationList
+from app.core.i18n import ENGLISH, gettext, language, translated
+from app.share.snapshot import Chart, Fact, Snapshot, Table, Tile, UserText
 
 _PAUSE = " · "
 _TEXTS = frozenset({"text", "name", "hovertext", "ticktext", "title"})
@@ -28,7 +28,7 @@ def spoken(snapshot: Snapshot) -> Snapshot:
         figures=tuple(map(_table, snapshot.figures)),
         charts=tuple(Chart(_said(each.title), _figure(each.figure), each.size) for each in snapshot.charts),
         remarks=tuple(map(_said, snapshot.remarks)),
-        prose=tuple(Prose(_said(each.title), each.text) for each in snapshot.prose),
+        prose=tuple(UserText(_said(each.title), each.text) for each in snapshot.prose),
     )
 
 
@@ -41,7 +41,7 @@ def _tile(tile: Tile) -> Tile:
     return replace(tile, title=_said(tile.title), source=_said(tile.source), reason=_said(tile.reason))
 
 
-def _table(table: Figures) -> Figures:
+def _table(table: Table) -> Table:
     columns = tuple(replace(column, title=_said(column.title)) for column in table.columns)
     rows = tuple(tuple(_said(cell) if isinstance(cell, str) else cell for cell in row) for row in table.rows)
     return replace(table, title=_said(table.title), columns=columns, rows=rows)
@@ -62,7 +62,7 @@ def _figure(figure: Figure) -> Figure:
         ),
         legend=tuple(replace(key, title=_said(key.title)) for key in figure.legend),
         marks=tuple(
-            MarkList(_said(each.title), tuple(replace(mark, text=_said(mark.text)) for mark in each.marks))
+            AnnotationList(_said(each.title), tuple(replace(mark, text=_said(mark.text)) for mark in each.marks))
             for each in figure.marks
         ),
     )

@@ -4,8 +4,8 @@ import csv
 import io
 from collections.abc import Iterable, Iterator
 
+from app.core.csv_export import escape_formula
 from app.share.snapshot import Cell, Snapshot
-from app.tables import safe_cell
 
 
 def spreadsheet(snapshot: Snapshot) -> str:
@@ -13,7 +13,7 @@ def spreadsheet(snapshot: Snapshot) -> str:
     text = io.StringIO()
     writer = csv.writer(text)
     for row in _rows(snapshot):
-        writer.writerow([safe_cell(cell) for cell in row])
+        writer.writerow([escape_formula(cell) for cell in row])
     return text.getvalue()
 
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.errors import BadInput
-from app.i18n import _, marked
-from app.samples import Point
+from app.core.errors import BadInput
+from app.core.i18n import N_, _
+from app.core.samples import Workload
 from app.suites.prose import prose
 
 MAX_PROMPT_CHARS = 2_000_000
@@ -30,7 +30,7 @@ CONTINUE = " Continue this story in the same manner, sentence by sentence, for a
 class Case:
     """One point of a suite and the prompt that is played there."""
 
-    point: Point
+    point: Workload
     prompt: str
     reuses_cache: bool = False
     """Meant to find its prompt in the server's cache, where the warm-up before it left it."""
@@ -104,7 +104,7 @@ def _prose_case(
     reuses_cache: bool = False,
 ) -> Case:
     length = round(prompt_tokens * BYTES_PER_TOKEN) - len(CONTINUE)
-    point = Point(prompt_tokens, output_tokens, concurrency)
+    point = Workload(prompt_tokens, output_tokens, concurrency)
     return Case(point, prose(length, start) + CONTINUE, reuses_cache)
 
 
@@ -165,14 +165,14 @@ def own(definition: Mapping[str, Any], key: str, title: str, version: int = 1) -
         raise BadInput(_("The suite needs a prompt text."))
     if len(prompt) > MAX_PROMPT_CHARS:
         raise BadInput(_("The prompt is longer than {most:,} characters.", most=MAX_PROMPT_CHARS))
-    output_tokens = _whole(definition.get("output_tokens", 128), marked("Output length"))
+    output_tokens = _whole(definition.get("output_tokens", 128), N_("Output length"))
     if not 1 <= output_tokens <= MAX_OUTPUT_TOKENS:
         raise BadInput(_("Output length must be between 1 and {most:,} tokens.", most=MAX_OUTPUT_TOKENS))
-    case = Case(Point(estimate_tokens(prompt), output_tokens), prompt)
-    suite = Suite(key=key, title=title, about=marked("Your own prompt."), cases=(case,), version=version)
+    case = Case(Workload(estimate_tokens(prompt), output_tokens), prompt)
+    suite = Suite(key=key, title=title, about=N_("Your own prompt."), cases=(case,), version=version)
     return suite.with_counts(
-        _whole(definition.get("repetitions", 5), marked("Repetitions")),
-        _whole(definition.get("warmups", 1), marked("Warm-ups")),
+        _whole(definition.get("repetitions", 5), N_("Repetitions")),
+        _whole(definition.get("warmups", 1), N_("Warm-ups")),
     )
 
 

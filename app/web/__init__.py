@@ -18,12 +18,12 @@ from starlette.middleware.sessions import SessionMiddleware
 from starlette.staticfiles import StaticFiles
 
 import app
-from app import files
-from app.db import Database
-from app.migrating import migrate
-from app.settings import Settings
+from app.core import files
+from app.core.settings import Settings
+from app.db.database import Database
+from app.db.migrate import migrate
 from app.web import api, errors, language, login, progress
-from app.web.head import Head
+from app.web.head import HeadMiddleware
 from app.web.language import Language
 from app.web.pages import (
     annotations,
@@ -46,10 +46,10 @@ from app.web.pages import (
     suites,
 )
 from app.web.paths import routes_by_name
-from app.web.security import Guard, allowed_hosts, check_listen
+from app.web.security import SecurityMiddleware, allowed_hosts, check_listen
 
 if TYPE_CHECKING:
-    from app.runner import Runner
+    from app.measure.runner import Runner
 
 PAGES = (
     overview,
@@ -78,7 +78,7 @@ secret stands in a page beside what the address says, so that its length tells n
 
 
 def create_app(settings: Settings | None = None, runner: "Runner | None" = None) -> FastAPI:
-    """The application. Raises BadInput for settings that are unsafe, StorageProblem for an unusable data folder.
+    """The application. Raises BadInput for settings that are unsafe, StorageError for an unusable data folder.
 
     `settings` come from the environment and `runner` is made from them unless given.
     """
@@ -101,11 +101,11 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
     web.mount("/static", StaticFiles(directory=files.STATIC), name="static")
     web.state.routes = routes_by_name(web)
     errors.install(web)
-    web.add_middleware(Head)
+    web.add_middleware(HeadMiddleware)
     web.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=COMPRESSION)
     if settings.password is not None:  # middleware added last runs first
         web.state.sessions = login.Sessions(settings)
-        web.add_middleware(login.Gate, password=settings.password.get_secret_value())
+        web.add_middleware(login.AuthMiddleware, password=settings.password.get_secret_value())
         web.add_middleware(
             SessionMiddleware,
             secret_key=login.session_key(settings),
@@ -115,13 +115,16 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
         )
     web.add_middleware(Language)
     web.add_middleware(
-        Guard, hosts=allowed_hosts(settings), root_path=settings.root_path.rstrip("/"), refuse=errors.refusal
+        SecurityMiddleware,
+        hosts=allowed_hosts(settings),
+        root_path=settings.root_path.rstrip("/"),
+        refuse=errors.refusal,
     )
     return web
 
 
 def _runner(database: Database, settings: Settings) -> "Runner":
-    from app.runner import Runner
+    from app.measure.runner import Runner
 
     return Runner(database, settings)
 

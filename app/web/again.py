@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from sqlmodel import Session
 
-from app.compare import Comparison
-from app.compare.words import runs_to_settle
-from app.models import Config, Run, Server
+from app.db.runs import MOST_RUNS, circumstances_of, newest_configs
+from app.db.tables import Config, Run, Server
+from app.results.compare import Comparison
+from app.results.compare.words import runs_to_settle
 from app.stats.verdict import Verdict
-from app.store.runs import MOST_RUNS, circumstances_of, newest_configs
 
 
 class Again(NamedTuple):

@@ -7,15 +7,15 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.compare import compare, to_json
-from app.document import run_document, runs_document
-from app.metrics import TRIPLE
-from app.store import annotations, removal
-from app.store.listing import list_runs
+from app.db import annotations, removal
+from app.metrics import HEADLINE_METRICS
+from app.results.compare import compare, to_json
+from app.results.run_list import list_runs
+from app.schemas.run_document import run_document, runs_document
 from app.suites import USUAL
-from app.web.deps import DatabaseDep, FilterDep, Reading, RunnerDep, Writing
+from app.web.deps import DatabaseDep, FilterDep, ReadSession, RunnerDep, WriteSession
 from app.web.paths import path_for
-from app.web.render import engine_titles
+from app.web.templates import engine_titles
 
 LARGEST_PAGE = 500
 
@@ -62,7 +62,7 @@ class RunChange(BaseModel):
 
 @router.get("/runs", name="api_runs")
 def get_runs(
-    session: Reading,
+    session: ReadSession,
     where: FilterDep,
     sort: str = "queued",
     descending: bool = True,
@@ -74,19 +74,21 @@ def get_runs(
 
 
 @router.get("/runs/{public_id}", name="api_run")
-def get_run(session: Reading, public_id: str) -> dict[str, Any]:
+def get_run(session: ReadSession, public_id: str) -> dict[str, Any]:
     return run_document(session, public_id)
 
 
 @router.get("/compare", name="api_compare")
 def get_comparison(
-    session: Reading,
+    session: ReadSession,
     run: Annotated[list[str], Query(default_factory=list)],
     metric: Annotated[list[str], Query(default_factory=list)],
     same_within: Annotated[float | None, Query(gt=0, lt=1)] = None,
 ) -> dict[str, Any]:
     """The first run is the base; names as `roofmark compare` takes them."""
-    return to_json(compare(session, run, engine_titles(), tuple(dict.fromkeys(metric)) or TRIPLE, limit=same_within))
+    return to_json(
+        compare(session, run, engine_titles(), tuple(dict.fromkeys(metric)) or HEADLINE_METRICS, limit=same_within)
+    )
 
 
 @router.post("/runs", name="api_new_run", status_code=201)
@@ -108,7 +110,7 @@ def post_run(request: Request, database: DatabaseDep, runner: RunnerDep, wanted:
 
 
 @router.patch("/runs/{public_id}", name="api_change_run")
-def change_run(session: Writing, public_id: str, change: RunChange) -> dict[str, Any]:
+def change_run(session: WriteSession, public_id: str, change: RunChange) -> dict[str, Any]:
     if change.note is not None:
         annotations.edit_note(session, public_id, change.note)
     if change.labels is not None:
@@ -122,7 +124,7 @@ def change_run(session: Writing, public_id: str, change: RunChange) -> dict[str,
 
 
 @router.delete("/runs/{public_id}", name="api_delete_run", status_code=204)
-def delete_run(session: Writing, public_id: str) -> None:
+def delete_run(session: WriteSession, public_id: str) -> None:
     removal.delete_run(session, public_id)
 
 

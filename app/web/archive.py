@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.i18n import _
+from app.core.i18n import _
 from app.web.paths import path_for
-from app.web.render import render
+from app.web.templates import render
 
 
 def ask(request: Request, what: str, slug: str, name: str, consequences: Sequence[str]) -> Response:

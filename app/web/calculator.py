@@ -13,20 +13,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
+from app.ceiling.bytes_per_step import Step
 from app.ceiling.curve import CONTEXTS, CurvePoint, against_context, contexts_up_to
 from app.ceiling.decode import DecodeCeiling, Device
 from app.ceiling.offload import Offload
 from app.ceiling.report import Report, report
 from app.ceiling.sources import from_document, from_json
-from app.ceiling.traffic import Step
 from app.ceiling.types import KvTypes
-from app.errors import BadInput
-from app.i18n import _, translated
-from app.roof import Placement, PointRoof
-from app.store.devices import KnownDevice, KnownDevices, local_name
-from app.store.models import KnownModel, Told
-from app.units import TERA
-from app.web.forms import Fields, quantity, typed, whole
+from app.core.errors import BadInput
+from app.core.i18n import _, translated
+from app.core.units import TERA
+from app.db.devices import KnownDevice, KnownDevices, local_name
+from app.db.models import KnownGeometry, KnownModel
+from app.results.ceiling import Placement, PointCeiling
+from app.web.forms import Fields, format_input, parse_int, quantity
 from app.web.model_form import MAX_CONFIG_CHARS, at_bits, bits_per_weight, config_json, from_figures
 
 MAX_LINK = 6_000
@@ -48,7 +48,7 @@ _NOT_NEEDED = re.compile(r".*(token_id|dropout|_std|initializer|_name_or_path|au
 
 @dataclass(frozen=True)
 class Calculation:
-    told: Told
+    told: KnownGeometry
     reports: tuple[Report, ...]
     """One for each context."""
     curve: tuple[CurvePoint, ...]
@@ -64,7 +64,7 @@ def calculate(form: Fields, devices: KnownDevices, models: Sequence[KnownModel] 
     told = _told(form, models)
     known_device = _device(form, devices)
     kv = KvTypes.parse(form.get("kv").strip() or "f16")
-    batch = whole(form.get("batch"), _("The batch")) or 1
+    batch = parse_int(form.get("batch"), _("The batch")) or 1
     geometry, device = told.geometry, known_device.device
 
     if geometry.weights is None:
@@ -97,7 +97,7 @@ def _offload(form: Fields) -> Offload:
 
 
 def _count(form: Fields, name: str, title: str) -> int | None:
-    count = whole(form.get(name), title)
+    count = parse_int(form.get(name), title)
     if count is not None and count < 0:
         raise BadInput(_("{title} must be a whole number, neither negative nor absurdly large.", title=title))
     return count
@@ -123,18 +123,18 @@ def _device(form: Fields, devices: KnownDevices) -> KnownDevice:
     return replace(found, device=device, source=_("{source}, corrected as typed", source=found.source))
 
 
-def _told(form: Fields, models: Sequence[KnownModel]) -> Told:
+def _told(form: Fields, models: Sequence[KnownModel]) -> KnownGeometry:
     if chosen := form.get("model").strip():
         known = next((one for one in models if chosen in map(str, one.ids)), None)
         if known is None or known.told is None:
             raise BadInput(_("No ceiling is known of that model any more: pick another, or type its parameters."))
         return replace(known.told, geometry=at_bits(known.told.geometry, bits_per_weight(form, "as_bits")))
     if packed := form.get("config"):
-        return Told(from_json(_unpacked(packed), bits_per_weight(form)))
-    return Told(from_figures(form))
+        return KnownGeometry(from_json(_unpacked(packed), bits_per_weight(form)))
+    return KnownGeometry(from_figures(form))
 
 
-def of_run(model_id: int, machine: str, known: Sequence[KnownDevice], found: Placement, top: PointRoof) -> str:
+def of_run(model_id: int, machine: str, known: Sequence[KnownDevice], found: Placement, top: PointCeiling) -> str:
     """The query of a calculation like a run's: its model, and its device, or what several are worth together."""
     batch = str(top.step.batch) if top.step.batch > 1 else ""
     asked = {"model": str(model_id), "kv": str(found.kv), "batch": batch}
@@ -144,8 +144,8 @@ def of_run(model_id: int, machine: str, known: Sequence[KnownDevice], found: Pla
         asked["device"] = same.name
     if same is None or alone is None or replace(alone, name=same.name) != same.device:
         worth = found.equivalent_device(top.step)
-        asked["bandwidth"] = typed(worth.bandwidth_bytes_per_s)
-        asked["tflops"] = typed(worth.peak_flops, TERA)
+        asked["bandwidth"] = format_input(worth.bandwidth_bytes_per_s)
+        asked["tflops"] = format_input(worth.peak_flops, TERA)
     return urlencode({key: value for key, value in asked.items() if value})
 
 

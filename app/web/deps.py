@@ -9,16 +9,16 @@ from sqlmodel import Session
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
-from app.db import Database
-from app.errors import Forbidden
-from app.i18n import _
-from app.settings import Settings
-from app.store.run_filter import FIELDS, RunFilter
+from app.core.errors import Forbidden
+from app.core.i18n import _
+from app.core.settings import Settings
+from app.db.database import Database
+from app.results.run_filter import FIELDS, RunFilter
 from app.web.forms import Fields
 
 if TYPE_CHECKING:
-    from app.runner import Runner
-    from app.secrets import Secrets
+    from app.core.secrets import Secrets
+    from app.measure.runner import Runner
 else:  # each takes as long to import as half of a page takes to render: not before one is needed
     Runner = Secrets = Any
 
@@ -37,7 +37,7 @@ def _runner(request: Request) -> Runner:
 
 
 def _secrets(request: Request) -> Secrets:
-    from app.secrets import Secrets
+    from app.core.secrets import Secrets
 
     return Secrets(request.app.state.settings)
 
@@ -89,8 +89,8 @@ _run_filter.__signature__ = Signature(  # type: ignore[attr-defined]  # what Fas
 
 
 # scope="function": committed before the answer starts, so that the page asked for next sees what was written
-Reading = Annotated[Session, Depends(_reading, scope="function")]
-Writing = Annotated[Session, Depends(_writing, scope="function")]
+ReadSession = Annotated[Session, Depends(_reading, scope="function")]
+WriteSession = Annotated[Session, Depends(_writing, scope="function")]
 DatabaseDep = Annotated[Database, Depends(_database)]
 RunnerDep = Annotated[Runner, Depends(_runner)]
 SettingsDep = Annotated[Settings, Depends(_settings)]

@@ -9,32 +9,32 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app import i18n
-from app.errors import NotFound, RoofmarkError
-from app.i18n import _, marked
+from app.core import i18n
+from app.core.errors import NotFound, RoofmarkError
+from app.core.i18n import N_, _
 from app.web import language
 from app.web.paths import is_public, route_path
-from app.web.render import is_partial, render
+from app.web.templates import is_partial, render
 
 log = logging.getLogger(__name__)
 
 _SENTENCES = {
-    404: marked("There is nothing at this address."),
-    405: marked("This address does not understand that kind of request."),
+    404: N_("There is nothing at this address."),
+    405: N_("This address does not understand that kind of request."),
 }
 _HEADINGS = {
-    403: marked("Refused"),
-    404: marked("Not found"),
-    500: marked("An error"),
-    502: marked("The server does not answer as it should"),
+    403: N_("Refused"),
+    404: N_("Not found"),
+    500: N_("An error"),
+    502: N_("The server does not answer as it should"),
 }
-_HEADING = marked("Not possible")
+_HEADING = N_("Not possible")
 _INVALID = {
-    "greater_than_equal": marked("{title} must be at least {ge}."),
-    "int_parsing": marked("{title} must be a whole number."),
-    "less_than_equal": marked("{title} must be at most {le}."),
-    "missing": marked("{title} is missing."),
-    "string_pattern_mismatch": marked("{title} is none of its possible values."),
+    "greater_than_equal": N_("{title} must be at least {ge}."),
+    "int_parsing": N_("{title} must be a whole number."),
+    "less_than_equal": N_("{title} must be at most {le}."),
+    "missing": N_("{title} is missing."),
+    "string_pattern_mismatch": N_("{title} is none of its possible values."),
 }
 """By what Pydantic calls the fault of a value in an address or a form."""
 

@@ -2,8 +2,8 @@
 
 from sqlmodel import Session
 
-from app.store import run_filter
-from app.web.render import engine_title
+from app.results import run_filter
+from app.web.templates import engine_title
 
 Choices = dict[str, list[tuple[str, str]]]
 

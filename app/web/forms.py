@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Iterable
 
-from app.errors import BadInput
-from app.i18n import _
-from app.units import GIGA, read_number
+from app.core.errors import BadInput
+from app.core.i18n import _
+from app.core.units import GIGA, read_number
 
 LARGEST = 1e18
 """Bytes, operations or parameters: what fits into a column of whole numbers, and what `Device` takes."""
@@ -54,10 +54,10 @@ class Fields:
         return value
 
     def whole(self, name: str, title: str) -> int | None:
-        return whole(self.get(name), title)
+        return parse_int(self.get(name), title)
 
 
-def whole(text: str, title: str) -> int | None:
+def parse_int(text: str, title: str) -> int | None:
     """A whole number; None when nothing was typed."""
     if not text.strip():
         return None
@@ -71,12 +71,12 @@ def whole(text: str, title: str) -> int | None:
     return int(value)
 
 
-def typed(value: float | None, factor: float = GIGA) -> str:
+def format_input(value: float | None, factor: float = GIGA) -> str:
     """A stored quantity as a person would have typed it."""
     return "" if value is None else f"{value / factor:.6g}"
 
 
-def short(value: float | None, factor: float = GIGA) -> str:
+def format_short(value: float | None, factor: float = GIGA) -> str:
     """As `typed`, with three significant digits.
 
     >>> short(25_769_803_776), short(137e9), short(1.1e12), short(None)
@@ -85,10 +85,10 @@ def short(value: float | None, factor: float = GIGA) -> str:
     return "" if value is None else f"{float(f'{value / factor:.3g}'):g}"
 
 
-def kept(text: str, title: str, exact: str, factor: float = GIGA) -> int | None:
+def parse_rounded(text: str, title: str, exact: str, factor: float = GIGA) -> int | None:
     """A whole quantity whose text may be a short one of `exact`: then that is meant. Raises BadInput."""
     known = int(exact) if exact.isdecimal() and len(exact) < 19 else 0
-    if known and text.strip() == short(known, factor):
+    if known and text.strip() == format_short(known, factor):
         return known
     value = quantity(text, title, factor)
     if value is not None and value < 1:

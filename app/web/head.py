@@ -4,7 +4,7 @@ import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
-class Head:
+class HeadMiddleware:
     """Pure ASGI: every address that knows GET knows HEAD, and a stream does not begin for it."""
 
     def __init__(self, app: ASGIApp) -> None:

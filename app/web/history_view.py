@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 from app.charts.history.series import CONFIGURATION
-from app.errors import BadInput
-from app.i18n import _
-from app.metrics import TRIPLE, metrics
+from app.core.errors import BadInput
+from app.core.i18n import _
+from app.db.configs import Described
+from app.metrics import HEADLINE_METRICS, metrics
 from app.metrics.base import Metric
-from app.store.config_fields import field, fields_of
-from app.store.configs import Described
-from app.store.run_filter import RunFilter
+from app.results.config_fields import field, fields_of
+from app.results.run_filter import RunFilter
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class View:
 
     @property
     def metrics(self) -> Sequence[Metric]:
-        return [metrics()[key] for key in ([self.metric] if self.metric else TRIPLE)]
+        return [metrics()[key] for key in ([self.metric] if self.metric else HEADLINE_METRICS)]
 
     @property
     def query(self) -> str:

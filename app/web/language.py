@@ -8,9 +8,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app import i18n
-from app.errors import BadInput
-from app.i18n import _
+from app.core import i18n
+from app.core.errors import BadInput
+from app.core.i18n import _
 from app.web.paths import home_path, is_for_programs, local_path, path_for
 
 COOKIE = "roofmark_language"

@@ -12,12 +12,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.errors import StorageProblem
-from app.i18n import _, translated
-from app.settings import Settings
+from app.core.errors import StorageError
+from app.core.i18n import _, translated
+from app.core.settings import Settings
 from app.web import errors
 from app.web.paths import is_public, local_path, path_for, route_path
-from app.web.render import is_inside, render
+from app.web.templates import is_inside, render
 
 OPEN_PATHS = frozenset({"/health", "/login", "/language"})
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.05, 3.0
@@ -27,7 +27,7 @@ router = APIRouter(include_in_schema=False)
 
 def session_key(settings: Settings) -> str:
     """Signs session cookies; another password makes another key, which ends all sessions."""
-    from app.secrets import Secrets
+    from app.core.secrets import Secrets
 
     assert settings.password is not None
     password = settings.password.get_secret_value()
@@ -52,12 +52,12 @@ class Sessions:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.write_text(self.token, encoding="ascii")
         except OSError as error:
-            raise StorageProblem(
+            raise StorageError(
                 _("The file {path} cannot be written: {why}.", path=self._path, why=translated(str(error.strerror)))
             ) from error
 
 
-class Gate:
+class AuthMiddleware:
     """Pure ASGI, inside the session: lets nobody in who has not shown the password."""
 
     def __init__(self, app: ASGIApp, password: str) -> None:

@@ -8,15 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from app.errors import BadInput
+from app.core.errors import BadInput
+from app.core.i18n import _
+from app.core.units import GIGA, TERA
+from app.db.machines import check_cpu_peak
+from app.db.tables import Machine
 from app.hardware import memory, this_host
 from app.hardware.catalogue import Catalogue
 from app.hardware.profile import CATALOGUE, SENSOR, TYPED, Accelerator
-from app.i18n import _
-from app.models import Machine
-from app.store.machines import check_cpu_peak
-from app.units import GIGA, TERA
-from app.web.forms import Fields, kept, quantity, short, typed, whole
+from app.web.forms import Fields, format_input, format_short, parse_int, parse_rounded, quantity
 
 MEGA = 1e6
 PREFIX = "accelerator_"
@@ -65,8 +65,8 @@ class Row:
 # --- into the form ---------------------------------------------------------------------------------------------------
 
 
-def stored(machine: Machine, is_here: bool) -> Fields:
-    bandwidth = typed(machine.ram_bandwidth_bytes_per_s, GIGA)
+def initial_form(machine: Machine, is_here: bool) -> Fields:
+    bandwidth = format_input(machine.ram_bandwidth_bytes_per_s, GIGA)
     rate = machine.ram_data_rate_mt_per_s
     items = [
         ("name", machine.name),
@@ -75,10 +75,10 @@ def stored(machine: Machine, is_here: bool) -> Fields:
         ("os", machine.os),
         ("cpu", machine.cpu),
         ("cores", str(machine.physical_cores or "")),
-        ("cpu_peak", typed(machine.cpu_flops_per_s, TERA)),
-        ("llc", short(machine.llc_bytes, MEGA)),
+        ("cpu_peak", format_input(machine.cpu_flops_per_s, TERA)),
+        ("llc", format_short(machine.llc_bytes, MEGA)),
         ("llc_exact", str(machine.llc_bytes or "")),
-        ("ram", short(machine.ram_bytes)),
+        ("ram", format_short(machine.ram_bytes)),
         ("ram_exact", str(machine.ram_bytes or "")),
         ("ram_speed", "-".join(filter(None, [machine.ram_kind, f"{rate:g}" if rate else ""]))),
         ("ram_bus_bits", str(machine.ram_bus_bits or "")),
@@ -98,11 +98,11 @@ def _row(card: Accelerator) -> Row:
     row = Row(
         name=card.name,
         count=str(card.count),
-        memory=short(card.memory_bytes),
+        memory=format_short(card.memory_bytes),
         memory_exact=str(card.memory_bytes or ""),
-        bandwidth=typed(card.bandwidth_bytes_per_s, GIGA),
-        compute=typed(card.compute_flops_per_s, TERA),
-        fastest=typed(card.fastest_flops_per_s, TERA),
+        bandwidth=format_input(card.bandwidth_bytes_per_s, GIGA),
+        compute=format_input(card.compute_flops_per_s, TERA),
+        fastest=format_input(card.fastest_flops_per_s, TERA),
         cache=str(card.llc_bytes or ""),
         source=card.source,
         note=card.note,
@@ -158,7 +158,7 @@ def candidates(row: Row, catalogue: Catalogue) -> Sequence[str]:
 # --- out of the form -------------------------------------------------------------------------------------------------
 
 
-def meant(form: Fields, catalogue: Catalogue) -> dict[str, Any]:
+def parse_form(form: Fields, catalogue: Catalogue) -> dict[str, Any]:
     """Columns of a machine. Raises BadInput."""
     cores = form.whole("cores", _("The number of cores"))
     if cores is not None and not 1 <= cores <= 100_000:
@@ -172,8 +172,8 @@ def meant(form: Fields, catalogue: Catalogue) -> dict[str, Any]:
         "hostname": this_host().name if form.get("here") else None,
         "physical_cores": cores,
         "cpu_flops_per_s": check_cpu_peak(quantity(form.get("cpu_peak"), _("The processor's peak compute"), TERA)),
-        "llc_bytes": kept(form.get("llc"), _("The last-level cache"), form.get("llc_exact"), MEGA),
-        "ram_bytes": kept(form.get("ram"), _("Memory"), form.get("ram_exact")),
+        "llc_bytes": parse_rounded(form.get("llc"), _("The last-level cache"), form.get("llc_exact"), MEGA),
+        "ram_bytes": parse_rounded(form.get("ram"), _("Memory"), form.get("ram_exact")),
         **_ram(form),
         "accelerators": [_card(row) for row in completed_rows(form, catalogue)],
     }
@@ -200,13 +200,13 @@ def _ram(form: Fields) -> dict[str, Any]:
 
 def _arithmetic(rate: float | None, bits: int | None) -> str:
     """The bandwidth that speed and width make, as typed; nothing where one is unknown."""
-    return typed(memory.bandwidth_bytes_per_s(rate, bits), GIGA) if rate and bits else ""
+    return format_input(memory.bandwidth_bytes_per_s(rate, bits), GIGA) if rate and bits else ""
 
 
 def _card(row: Row) -> dict[str, Any]:
     if not row.name:
         raise BadInput(_("An accelerator needs a name."))
-    count = whole(row.count, _("How many of {name}", name=row.name))
+    count = parse_int(row.count, _("How many of {name}", name=row.name))
     if count is not None and not 1 <= count <= MOST_CARDS:
         raise BadInput(
             _("How many of {name} must be between 1 and {most_cards:,}.", name=row.name, most_cards=MOST_CARDS)
@@ -216,11 +216,11 @@ def _card(row: Row) -> dict[str, Any]:
         Accelerator(
             name=row.name[:120],
             count=count or 1,
-            memory_bytes=kept(row.memory, _("Memory of {name}", name=row.name), row.memory_exact),
+            memory_bytes=parse_rounded(row.memory, _("Memory of {name}", name=row.name), row.memory_exact),
             bandwidth_bytes_per_s=bandwidth,
             compute_flops_per_s=quantity(row.compute, _("Compute of {name}", name=row.name), TERA),
             fastest_flops_per_s=quantity(row.fastest, _("Fastest compute of {name}", name=row.name), TERA),
-            llc_bytes=kept(row.cache, _("Cache of {name}", name=row.name), row.cache, factor=1),
+            llc_bytes=parse_rounded(row.cache, _("Cache of {name}", name=row.name), row.cache, factor=1),
             source=row.source if row.is_sourced else TYPED,
             note=row.note[:300] if row.is_sourced else "",
         )

@@ -4,24 +4,24 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from app.i18n import _, marked
+from app.core.i18n import N_, _
 from app.web.paths import is_within
 
 SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
-    (marked("Overview"), (("overview", marked("Overview")),)),
-    (marked("Runs"), (("runs", marked("Runs")),)),
-    (marked("History"), (("history", marked("History")),)),
-    (marked("Explore"), (("explore", marked("Explore")),)),
-    (marked("Compare"), (("compare", marked("Compare")),)),
-    (marked("Ceiling"), (("ceiling", marked("Ceiling")),)),
+    (N_("Overview"), (("overview", N_("Overview")),)),
+    (N_("Runs"), (("runs", N_("Runs")),)),
+    (N_("History"), (("history", N_("History")),)),
+    (N_("Explore"), (("explore", N_("Explore")),)),
+    (N_("Compare"), (("compare", N_("Compare")),)),
+    (N_("Ceiling"), (("ceiling", N_("Ceiling")),)),
     (
-        marked("Setup"),
+        N_("Setup"),
         (
-            ("servers", marked("Servers")),
-            ("machines", marked("Machines")),
-            ("models", marked("Models")),
-            ("suites", marked("Suites")),
-            ("shares", marked("Shared links")),
+            ("servers", N_("Servers")),
+            ("machines", N_("Machines")),
+            ("models", N_("Models")),
+            ("suites", N_("Suites")),
+            ("shares", N_("Shared links")),
         ),
     ),
 )

@@ -7,15 +7,15 @@ from typing import Any
 from app.ceiling.geometry import Attention, Geometry, check_bits, typed
 from app.ceiling.labels import bits_of_label
 from app.ceiling.sources import from_document, from_gguf
-from app.errors import BadInput
-from app.i18n import _, marked
-from app.units import GIGA, number
-from app.web.forms import Fields, quantity, whole
+from app.core.errors import BadInput
+from app.core.i18n import N_, _
+from app.core.units import GIGA, format_number
+from app.web.forms import Fields, parse_int, quantity
 
 MAX_CONFIG_CHARS = 256 << 10
 LONGEST_LABEL = 60
 FIGURES = ("total", "active", "bits", "layers", "kv_heads", "head_dim")
-EXAMPLES_OF_BITS = marked("4.85 for Q4_K_M, 8.5 for Q8_0, 16 for BF16")
+EXAMPLES_OF_BITS = N_("4.85 for Q4_K_M, 8.5 for Q8_0, 16 for BF16")
 
 
 def stated(form: Fields) -> tuple[Geometry, dict[str, str]]:
@@ -58,7 +58,7 @@ def from_figures(form: Fields) -> Geometry:
         raise BadInput(_("Bits per weight are missing: {examples}.", examples=_(EXAMPLES_OF_BITS)))
     found = typed(total, active, bits)
     layers, heads, dim = (
-        whole(form.get(key), title)
+        parse_int(form.get(key), title)
         for key, title in (("layers", _("Layers")), ("kv_heads", _("KV heads")), ("head_dim", _("The head size")))
     )
     if layers is None or heads is None or dim is None:
@@ -71,7 +71,7 @@ def from_figures(form: Fields) -> Geometry:
         blocks=layers,
         assumptions=(
             *found.assumptions[:1],
-            marked("all layers see the whole context; their attention in prefill is left out"),
+            N_("all layers see the whole context; their attention in prefill is left out"),
         ),
     )
 
@@ -91,8 +91,8 @@ def at_bits(geometry: Geometry, bits: float | None) -> Geometry:
     check_bits(bits)
     words = _(
         "its weights as if at {bits} bits each instead of {bits_per_weight}",
-        bits=number(bits),
-        bits_per_weight=number(geometry.weights.bits_per_weight),
+        bits=format_number(bits),
+        bits_per_weight=format_number(geometry.weights.bits_per_weight),
     )
     weights = geometry.weights.scaled(bits / geometry.weights.bits_per_weight)
     return replace(geometry, weights=weights, assumptions=(*geometry.assumptions, words))

@@ -13,15 +13,15 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from app.db import Database
-from app.i18n import _, marked, translated
-from app.metrics import TRIPLE
-from app.models import ENDED_STATES, Run
-from app.store import runs
-from app.units import plural
-from app.web.deps import Reading, RunnerDep
+from app.core.i18n import N_, _, translated
+from app.core.units import plural
+from app.db import runs
+from app.db.database import Database
+from app.db.tables import ENDED_STATES, Run
+from app.metrics import HEADLINE_METRICS
+from app.web.deps import ReadSession, RunnerDep
 from app.web.paths import path_for
-from app.web.render import is_partial, render, render_text
+from app.web.templates import is_partial, render, render_text
 
 POLL_S = 0.5
 KEEP_ALIVE_S = 15.0
@@ -62,12 +62,12 @@ def progress_of(session: Session, run: Run) -> Progress:
         status=run.status,
         phase=runs.waits_for(session, run)
         if run.status == "queued"
-        else translated(told.get("phase", marked("Starting."))),
+        else translated(told.get("phase", N_("Starting."))),
         steps=_steps(run, told),
         has_config=run.config_id is not None,
         samples_done=run.samples_done,
         samples_planned=run.samples_planned,
-        last={key: last.get(key) for key in TRIPLE} if last else {},
+        last={key: last.get(key) for key in HEADLINE_METRICS} if last else {},
         elapsed_s=(end - run.started_at).total_seconds() if run.started_at else None,
         remaining_s=_remaining_s(told) if is_running else None,
         is_cancelling=run.cancel_requested_at is not None and is_running,
@@ -100,7 +100,7 @@ def _remaining_s(told: Mapping[str, Any]) -> float | None:
 
 
 @router.get("/runs/{public_id}/progress", name="run_progress")
-def show_progress(request: Request, session: Reading, public_id: str) -> Response:
+def show_progress(request: Request, session: ReadSession, public_id: str) -> Response:
     """The fragment alone, for pages that poll and for people without JavaScript."""
     progress = progress_of(session, runs.run(session, public_id))
     response = render(request, "_progress.html", progress=progress)

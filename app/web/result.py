@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.i18n import _
-from app.metrics import FLAGS, NULL_REASONS, TRIPLE, Measured, is_usable, metrics, triple_of
+from app.core.i18n import _
+from app.core.samples import Sample, Status, Workload
+from app.core.units import format_number, plural, spread
+from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, MetricResult, headline_metrics, is_usable, metrics
 from app.metrics.base import SOURCES, Metric
-from app.metrics.beside import disagreement
+from app.metrics.server_vs_client import disagreement
 from app.metrics.summary import MIN_FOR_INTERVAL
-from app.samples import Point, Sample, Status
-from app.units import number, plural, spread
 from app.web.terms import flag_name, without_stop
 
 FURTHER = (
@@ -54,7 +54,7 @@ class Headline:
 
 @dataclass(frozen=True)
 class PointResult:
-    point: Point
+    point: Workload
     triple: tuple[Headline, ...]
     slope: Reading | None
     """Prefill between this prompt length and the next shorter one."""
@@ -63,9 +63,9 @@ class PointResult:
     left_out: tuple[str, ...]
 
 
-def results(measured: Sequence[Measured], samples: Sequence[Sample]) -> list[PointResult]:
+def results(measured: Sequence[MetricResult], samples: Sequence[Sample]) -> list[PointResult]:
     """Of each point in the order measured."""
-    by_point: dict[Point, list[Measured]] = {}
+    by_point: dict[Workload, list[MetricResult]] = {}
     for each in measured:
         by_point.setdefault(each.point, []).append(each)
     return [
@@ -74,8 +74,8 @@ def results(measured: Sequence[Measured], samples: Sequence[Sample]) -> list[Poi
     ]
 
 
-def _result(point: Point, found: Sequence[Measured], samples: Sequence[Sample]) -> PointResult:
-    triple = [_headline(key, found) for key in TRIPLE]
+def _result(point: Workload, found: Sequence[MetricResult], samples: Sequence[Sample]) -> PointResult:
+    triple = [_headline(key, found) for key in HEADLINE_METRICS]
     if cached := [_reading(each) for each in found if each.metric == "ttft_reused_ms" and each.value is not None]:
         # what such a suite is played for stands beside the fresh one
         triple[0] = replace(
@@ -92,11 +92,11 @@ def _result(point: Point, found: Sequence[Measured], samples: Sequence[Sample]) 
 
 
 def _further_keys() -> list[str]:
-    others = [key for key in metrics() if key not in TRIPLE]
+    others = [key for key in metrics() if key not in HEADLINE_METRICS]
     return sorted(others, key=lambda key: (FURTHER.index(key) if key in FURTHER else len(FURTHER), key))
 
 
-def _headline(key: str, found: Sequence[Measured]) -> Headline:
+def _headline(key: str, found: Sequence[MetricResult]) -> Headline:
     of_key = [each for each in found if each.metric == key]
     if not of_key:
         return Headline(_unknown(key, "no_sample"), ())
@@ -105,14 +105,14 @@ def _headline(key: str, found: Sequence[Measured]) -> Headline:
 
 
 def _unknown(key: str, reason: str) -> Reading:
-    return Reading(metrics()[key], number(None), "", "", "", "", 0, "", _null_reason(reason))
+    return Reading(metrics()[key], format_number(None), "", "", "", "", 0, "", _null_reason(reason))
 
 
-def _reading(each: Measured) -> Reading:
+def _reading(each: MetricResult) -> Reading:
     text, meaning = spread(each.value, each.standard_deviation, each.low, each.high)
     return Reading(
         metric=metrics()[each.metric],
-        value=number(each.value),
+        value=format_number(each.value),
         spread=text,
         spread_meaning=meaning,
         interval=_interval(each),
@@ -127,13 +127,13 @@ def _null_reason(key: str | None) -> str:
     return _(NULL_REASONS[key]) if key else ""
 
 
-def _source(each: Measured) -> str:
+def _source(each: MetricResult) -> str:
     said = _(SOURCES[each.source])
     is_bound = each.metric == "prefill_tokens_per_s" and each.source == "client" and each.value is not None
     return _("{said}, a lower bound: it contains HTTP, queue and chat template", said=said) if is_bound else said
 
 
-def _interval(each: Measured) -> str:
+def _interval(each: MetricResult) -> str:
     """With how many samples it is of."""
     if each.value is None:
         return ""
@@ -148,15 +148,15 @@ def _interval(each: Measured) -> str:
     return f"{said} · {plural(each.samples, 'sample')}"
 
 
-def _ends(each: Measured) -> str:
+def _ends(each: MetricResult) -> str:
     if each.value is None:
         return ""
     if each.low is None or each.high is None:
         return _interval(each)
-    return _("{low} to {high}", low=number(each.low), high=number(each.high))
+    return _("{low} to {high}", low=format_number(each.low), high=format_number(each.high))
 
 
-def _left_out(found: Sequence[Measured]) -> tuple[str, ...]:
+def _left_out(found: Sequence[MetricResult]) -> tuple[str, ...]:
     most: dict[str, int] = {}
     for each in found:
         for key, count in each.left_out.items():
@@ -190,13 +190,14 @@ class SampleLine:
 
 def sample_lines(samples: Sequence[Sample]) -> list[SampleLine]:
     return [
-        SampleLine(sample, is_usable(sample), tuple(_of_sample(sample, key) for key in TRIPLE)) for sample in samples
+        SampleLine(sample, is_usable(sample), tuple(_of_sample(sample, key) for key in HEADLINE_METRICS))
+        for sample in samples
     ]
 
 
 def _of_sample(sample: Sample, key: str) -> tuple[str, str]:
-    value = triple_of(sample)[key]
+    value = headline_metrics(sample)[key]
     if value is not None:
-        return number(value), ""
+        return format_number(value), ""
     reasons = [reading.null_reason for reading in metrics()[key].read([sample]) if reading.null_reason]
-    return number(None), _null_reason(reasons[0]) if reasons else ""
+    return format_number(None), _null_reason(reasons[0]) if reasons else ""

@@ -10,9 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.errors import BadInput
-from app.i18n import marked
-from app.settings import Settings
+from app.core.errors import BadInput
+from app.core.i18n import N_
+from app.core.settings import Settings
 from app.web.paths import is_public
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ def allowed_hosts(settings: Settings) -> frozenset[str]:
     )
 
 
-class Guard:
+class SecurityMiddleware:
     """Pure ASGI, outermost: refuses foreign hosts and origins and too large bodies, and sets headers on all answers.
 
     An exception that nobody expected ends here as one sentence; its traceback goes to the log only.
@@ -120,21 +120,21 @@ class Guard:
         headers = Headers(scope=scope)
         own = _authority(scope["scheme"], headers.getlist("host"))
         if own is None:
-            return 400, marked("The request names no host that makes sense.")
+            return 400, N_("The request names no host that makes sense.")
         if own[1] not in self.hosts:
-            return 403, marked(
+            return 403, N_(
                 "Roofmark does not answer under the name {name}: add it to ROOFMARK_ALLOWED_HOSTS.", name=own[1]
             )
         if scope["method"] not in SAFE_METHODS and not _is_same_origin(headers, own):
-            return 403, marked("The request came from another site, so nothing was changed.")
+            return 403, N_("The request came from another site, so nothing was changed.")
         length = headers.get("content-length", "0")
         if not length.isdecimal():
-            return 400, marked("The length of the request makes no sense.")
+            return 400, N_("The length of the request makes no sense.")
         return (413, _TOO_LARGE) if int(length) > MAX_BODY_BYTES else None
 
 
-_TOO_LARGE = marked("What was sent is larger than {megabytes} MB.", megabytes=MAX_BODY_BYTES // 1_000_000)
-_UNEXPECTED = marked("Something went wrong inside Roofmark; the log of the server says what.")
+_TOO_LARGE = N_("What was sent is larger than {megabytes} MB.", megabytes=MAX_BODY_BYTES // 1_000_000)
+_UNEXPECTED = N_("Something went wrong inside Roofmark; the log of the server says what.")
 
 
 class _TooLarge(Exception):

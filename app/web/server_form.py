@@ -5,21 +5,21 @@ from typing import Any
 
 from sqlmodel import Session
 
-from app.configuration import SETTINGS, Setting, Value, clean_setting, log_path
-from app.errors import BadInput
-from app.i18n import _
-from app.models import Machine, Server
-from app.store import machines
+from app.core.configuration import SETTINGS, Setting, Value, clean_setting, log_path
+from app.core.errors import BadInput
+from app.core.i18n import _
+from app.db import machines
+from app.db.tables import Machine, Server
 from app.web.deps import SecretsDep
 from app.web.forms import Fields, WrongField
-from app.web.render import engine_titles
+from app.web.templates import engine_titles
 
 HERE = "@here"
 """In the choice of machines: the one that Roofmark runs on, added on saving. No slug has an @."""
 
 
 def address(text: str) -> str:
-    from app.http import normalise_base_url  # loads the HTTP client: not at start
+    from app.engines.http import normalise_base_url  # loads the HTTP client: not at start
 
     return normalise_base_url(text)
 
@@ -31,7 +31,7 @@ def is_engine_stated(server: Server) -> bool:
     return STATED_ENGINE in server.capabilities
 
 
-def meant(form: Fields, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def parse_form(form: Fields, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Columns of a server, with `engine` None where the probe shall find it. Raises BadInput.
 
     Settings from `before` stay unless the form has a field for them.
@@ -82,7 +82,7 @@ def kept_key(secrets: SecretsDep, form: Fields, server: Server, moved: bool) -> 
     return None if moved or form.get("remove_key") else server.api_key_encrypted
 
 
-def stored(server: Server, machine: Machine) -> Fields:
+def initial_form(server: Server, machine: Machine) -> Fields:
     return Fields(
         [
             ("name", server.name),
@@ -99,7 +99,7 @@ def stored(server: Server, machine: Machine) -> Fields:
 
 def asked(facts: Mapping[str, Any], said: Mapping[str, Any]) -> Sequence[Setting]:
     """The settings to ask for: those that a probe cannot know and this one did not, and those `said` before."""
-    from app.runner.facts import OVERRIDES
+    from app.measure.runner.config_snapshot import OVERRIDES
 
     told = facts.get("settings", {})
     usual = [setting for setting in SETTINGS.values() if setting.asked and told.get(setting.key) is None]
@@ -107,9 +107,9 @@ def asked(facts: Mapping[str, Any], said: Mapping[str, Any]) -> Sequence[Setting
     return [*usual, *(SETTINGS.get(key) or Setting(key, key) for key in sorted(more))]
 
 
-def lacks(facts: Mapping[str, Any]) -> Sequence[str]:
+def missing_settings(facts: Mapping[str, Any]) -> Sequence[str]:
     """Which of quantization and engine version a person may state, since the probe did not tell them."""
-    from app.runner.facts import OVERRIDES
+    from app.measure.runner.config_snapshot import OVERRIDES
 
     return [key for key in OVERRIDES if not _tells(facts, key)]
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from starlette.datastructures import QueryParams
 
 from app import charts
-from app.errors import BadInput
-from app.i18n import _
+from app.core.errors import BadInput
+from app.core.i18n import _
+from app.core.samples import Sample
+from app.core.units import format_number, read_number
 from app.metrics.serving import serving
 from app.metrics.throughput import USUAL_SLO, Slo
-from app.samples import Sample
-from app.units import number, read_number
-from app.web.forms import typed
+from app.web.forms import format_input
 
 LARGEST_MS = 1e7
 
@@ -32,7 +32,7 @@ def serving_section(samples: Sequence[Sample], query: QueryParams) -> Serving | 
         tpot_ms=_limit(query.get("slo_tpot_ms", ""), "TPOT", USUAL_SLO.tpot_ms),
     )
     figure = charts.serving_figure(serving(samples, slo), slo)
-    return Serving(figure, typed(slo.ttft_ms, 1), typed(slo.tpot_ms, 1)) if figure else None
+    return Serving(figure, format_input(slo.ttft_ms, 1), format_input(slo.tpot_ms, 1)) if figure else None
 
 
 def _limit(text: str, name: str, usual: float) -> float:
@@ -49,7 +49,7 @@ def _limit(text: str, name: str, usual: float) -> float:
             _(
                 "The limit of {name} must be above 0 and at most {largest_ms} ms.",
                 name=name,
-                largest_ms=number(LARGEST_MS),
+                largest_ms=format_number(LARGEST_MS),
             )
         )
     return value

@@ -6,10 +6,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 from sqlmodel import Session
 
-from app import i18n
-from app.errors import BadInput
-from app.i18n import _
-from app.share import Offer, Option, Snapshot, options
+from app.core import i18n
+from app.core.errors import BadInput
+from app.core.i18n import _
+from app.share import Option, OptionalField, Snapshot, options
 from app.share.links import titled
 from app.web.forms import Fields
 
@@ -19,7 +19,7 @@ OWN_FIELDS = ("kind", "title", "include", "digest")
 
 class Subject(NamedTuple):
     snapshot: Snapshot
-    offers: Sequence[Offer]
+    offers: Sequence[OptionalField]
     """What a person may add to it."""
 
 
@@ -77,8 +77,8 @@ def _run(session: Session, form: Fields, included: frozenset[Option]) -> Subject
 
 
 def _ceiling(session: Session, form: Fields, _included: frozenset[Option]) -> Subject:
+    from app.db import devices, models
     from app.share import ceiling
-    from app.store import devices, models
     from app.web.calculator import calculate
 
     found = calculate(form, devices.known_devices(session), models.list_models(session))

@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sqlmodel import Session
 
-from app.charts.naming import distinct_titles
-from app.metrics import TRIPLE, metrics
-from app.store import configs, hardware
-from app.store.history import newest
-from app.web.render import engine_titles
+from app.db import configs
+from app.metrics import HEADLINE_METRICS, metrics
+from app.results import hardware
+from app.results.history.series import newest
+from app.results.naming import distinct_titles
+from app.web.templates import engine_titles
 
 if TYPE_CHECKING:
-    from app.compare.shifts import SeriesDrift, Shift
+    from app.results.history.level_shifts import SeriesDrift, Shift
 
 NEWS = timedelta(days=30)
 PER_SERIES = 64
@@ -33,14 +34,14 @@ class News(NamedTuple):
 def news(session: Session, moment: datetime) -> list[News]:
     """Of servers in use, the shifts that began within NEWS before `moment` and still hold, and the drifts that were
     measured within it: worse ones first."""
-    from app.compare.shifts import drifts, shifts  # loads numpy: not at start
+    from app.results.history.level_shifts import drifts, shifts  # loads numpy: not at start
 
     points = newest(session, PER_SERIES)
     timelines = hardware.timelines(session).all_changes()
     since = moment - NEWS
     changes: list[Shift | SeriesDrift] = [
-        *(each for each in drifts(points, len(TRIPLE), timelines) if each.until >= since),
-        *(each for each in shifts(points, len(TRIPLE), timelines) if each.still_holds and each.at >= since),
+        *(each for each in drifts(points, len(HEADLINE_METRICS), timelines) if each.until >= since),
+        *(each for each in shifts(points, len(HEADLINE_METRICS), timelines) if each.still_holds and each.at >= since),
     ]
     if not changes:
         return []
@@ -51,9 +52,9 @@ def news(session: Session, moment: datetime) -> list[News]:
 
 
 def _news(change: "Shift | SeriesDrift", config: str, fingerprint: str) -> News:
-    from app.compare.shifts import SeriesDrift, drift_words, is_worse, words
+    from app.results.history.level_shifts import SeriesDrift, drift_words, is_worse, words
 
-    triple = [metrics()[key] for key in TRIPLE]
+    triple = [metrics()[key] for key in HEADLINE_METRICS]
     worse = any(is_worse(each, triple[each.place]) for each in change.metrics)
     if isinstance(change, SeriesDrift):
         sentence, first, last, is_drift = drift_words(change, triple), change.first, change.last, True

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
-from app import i18n
-from app.i18n import _, marked
+from app.core import i18n
+from app.core.i18n import N_, _
 from app.metrics import FLAGS
 from app.web.term_entries import Entry, answer, ceiling, engine, trust, verdicts
 
@@ -16,11 +16,11 @@ def _flag(key: str) -> Entry:
 
 
 SECTIONS: Mapping[str, tuple[Entry, ...]] = {
-    marked("What a reader feels"): answer.ENTRIES,
-    marked("What the engine does"): engine.ENTRIES,
-    marked("What hardware allows"): ceiling.ENTRIES,
-    marked("What makes a number trustworthy"): trust.ENTRIES,
-    marked("Verdicts of a comparison"): verdicts.ENTRIES,
+    N_("What a reader feels"): answer.ENTRIES,
+    N_("What the engine does"): engine.ENTRIES,
+    N_("What hardware allows"): ceiling.ENTRIES,
+    N_("What makes a number trustworthy"): trust.ENTRIES,
+    N_("Verdicts of a comparison"): verdicts.ENTRIES,
 }
 
 

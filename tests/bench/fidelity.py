@@ -5,13 +5,13 @@ import socket
 import time
 from collections.abc import Iterator
 
+from app.core.settings import Settings
 from app.engines import find
-from app.engines._chat import is_alive, is_token, read_trace
-from app.engines._stream import record
-from app.engines.base import Ask
-from app.http import ServerClient
-from app.metrics.clock import first_token_ms, span_ms
-from app.settings import Settings
+from app.engines.base import CompletionRequest
+from app.engines.http import ServerClient
+from app.engines.protocol.sse import record
+from app.engines.protocol.trace_builder import is_alive, is_token, read_trace
+from app.metrics.token_times import first_token_ms, span_ms
 from tests.bench.replayed import server
 from tests.bench.table import Figure, at_most, medians
 
@@ -48,7 +48,7 @@ def bare(port: int, count: int) -> tuple[float, float, float, float]:
 def ours(port: int, count: int) -> tuple[float, float]:
     """TTFT in ms and decode in tok/s, by the very call that measures a server."""
     with ServerClient(f"http://127.0.0.1:{port}", None, Settings()) as client:
-        trace = find("openai").play(client, Ask("hello", count, "gemma-3-270m"))
+        trace = find("openai").play(client, CompletionRequest("hello", count, "gemma-3-270m"))
     first, span = first_token_ms(trace), span_ms(trace)
     assert first is not None, trace.error
     assert span, trace.error

@@ -27,12 +27,12 @@ from sqlalchemy import event
 from sqlmodel import col, select
 from starlette.testclient import TestClient
 
-from app import files
-from app.db import Database
-from app.migrating import migrate
-from app.models import Run
-from app.settings import Settings
-from app.store.samples import samples_of
+from app.core import files
+from app.core.settings import Settings
+from app.db.database import Database
+from app.db.migrate import migrate
+from app.db.samples import samples_of
+from app.db.tables import Run
 from tests.bench.table import Budget, Figure, at_most, in_turn
 from tests.everywhere import add_share, addresses, choices_in_history
 from tests.many import add_many

@@ -6,13 +6,13 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from app.bench import Stop
-from app.bench.round import play_round
+from app.core.settings import Settings
 from app.engines import find
-from app.engines.base import Ask
-from app.http import ServerClient
-from app.metrics.clock import first_token_ms, span_ms
-from app.settings import Settings
+from app.engines.base import CompletionRequest
+from app.engines.http import ServerClient
+from app.measure.bench import Stop
+from app.measure.bench.concurrent import run_concurrent_requests
+from app.metrics.token_times import first_token_ms, span_ms
 from tests.bench.fidelity import bare
 from tests.bench.replayed import server
 from tests.bench.table import Figure, at_most, medians
@@ -42,10 +42,10 @@ def bare_streams(port: int) -> Seen:
 
 def our_streams(port: int) -> Seen:
     """By the very call that measures a point of several streams."""
-    asks = [Ask("hello", COUNT, "gemma-3-270m") for _ in range(STREAMS)]
+    asks = [CompletionRequest("hello", COUNT, "gemma-3-270m") for _ in range(STREAMS)]
     with ServerClient(f"http://127.0.0.1:{port}", None, Settings()) as client:
         began = time.process_time()
-        traces = play_round(find("openai"), client, asks, Stop())
+        traces = run_concurrent_requests(find("openai"), client, asks, Stop())
         spent = time.process_time() - began
     rows = []
     for trace in traces:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from app import files
-from app.db import Database
-from app.migrating import migrate
-from app.store import annotations, servers
+from app.core import files
+from app.db import annotations, servers
+from app.db.database import Database
+from app.db.migrate import migrate
 from tests.browser.dashboard import running_dashboard
 from tests.seed import _setups, seed
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlmodel import select
 
-from app import files
-from app.db import Database
-from app.migrating import migrate
-from app.models import Config, Machine, Model, Server
-from app.store import annotations, baselines
+from app.core import files
+from app.db import annotations, baselines
+from app.db.database import Database
+from app.db.migrate import migrate
+from app.db.tables import Config, Machine, Model, Server
 from tests.browser.chromium import VARIANTS, tab
 from tests.browser.dashboard import running_dashboard
 from tests.seed import seed

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import files
-from app.db import Database
-from app.migrating import migrate
+from app.core import files
+from app.db.database import Database
+from app.db.migrate import migrate
 from tests.browser.chromium import VARIANTS, Tab, tab
 from tests.browser.dashboard import running_dashboard
 from tests.seed import seed

@@ -1,9 +1,9 @@
 """Models and devices to compute with."""
 
+from app.ceiling.bytes_per_step import Step, step
 from app.ceiling.decode import Device
 from app.ceiling.geometry import Geometry, typed
 from app.ceiling.hf_config import from_config
-from app.ceiling.traffic import Step, step
 from app.ceiling.types import KvTypes
 from tests.ceiling.models import MODELS
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from app.ceiling.bytes_per_step import kv_bytes, kv_bytes_per_token, step
 from app.ceiling.ggml_geometry import from_file
-from app.ceiling.traffic import kv_bytes, kv_bytes_per_token, step
-from app.errors import BadInput
+from app.core.errors import BadInput
 from tests.ceiling.files import SMALL, attention_block, bytes_of, dense, moe, write_gguf
 
 F16 = 2

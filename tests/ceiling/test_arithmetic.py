@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.ceiling.bytes_per_step import kv_bytes_per_token, step
 from app.ceiling.decode import Device, Drafting, Portion, Split, decode, decode_on, speculative
 from app.ceiling.efficiency import mbu
 from app.ceiling.geometry import Geometry, Weights
@@ -13,9 +14,8 @@ from app.ceiling.hf_config import from_config
 from app.ceiling.prefill import Bound, causal_pairs, prefill, prefill_flops
 from app.ceiling.quantities import bandwidth_bytes_per_s, size_bytes
 from app.ceiling.report import report
-from app.ceiling.traffic import kv_bytes_per_token, step
 from app.ceiling.types import KvTypes
-from app.errors import BadInput
+from app.core.errors import BadInput
 from tests.ceiling.models import MODELS
 from tests.ceiling.shapes import H100, LLAMA_8B, of_bytes, stepped
 

@@ -10,6 +10,7 @@ from gguf.constants import Keys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.ceiling.bytes_per_step import kv_bytes
 from app.ceiling.decode import Device
 from app.ceiling.geometry import Certainty, Geometry, typed
 from app.ceiling.ggml_geometry import from_file
@@ -17,7 +18,6 @@ from app.ceiling.hf_config import from_config
 from app.ceiling.report import report
 from app.ceiling.sources import from_document, from_path
 from app.ceiling.structural_keys import shapes_bytes
-from app.ceiling.traffic import kv_bytes
 from tests.ceiling.families import FAMILIES
 from tests.ceiling.files import SMALL, dense, moe, write_gguf
 from tests.ceiling.models import MODELS, shape

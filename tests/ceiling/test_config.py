@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.ceiling.bytes_per_step import kv_bytes, kv_bytes_per_token, step
 from app.ceiling.geometry import Geometry, typed
 from app.ceiling.ggml_geometry import from_file
 from app.ceiling.ggml_keys import Keys
 from app.ceiling.hf_config import from_config
 from app.ceiling.hf_recurrent import Lightning
 from app.ceiling.sources import from_document, from_gguf, from_json, from_path
-from app.ceiling.traffic import kv_bytes, kv_bytes_per_token, step
-from app.errors import BadInput, NotFound
+from app.core.errors import BadInput, NotFound
 from tests.ceiling.families import FAMILIES
 from tests.ceiling.files import SMALL, dense, write_gguf
 from tests.ceiling.models import MODELS, MORE, shape

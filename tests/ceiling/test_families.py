@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from app.ceiling.advice import mean_context
+from app.ceiling.bytes_per_step import kv_bytes, kv_bytes_per_token, step
 from app.ceiling.decode import Device, decode_on
 from app.ceiling.efficiency import mbu
 from app.ceiling.geometry import Certainty, Geometry
 from app.ceiling.hf_config import from_config
-from app.ceiling.traffic import kv_bytes, kv_bytes_per_token, step
 from tests.ceiling.families import FAMILIES
 from tests.ceiling.models import MODELS
 

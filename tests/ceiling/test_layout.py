@@ -6,13 +6,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from app.ceiling.bytes_per_step import Step, check_tokens, step
 from app.ceiling.decode import Device, Portion, Split, decode
 from app.ceiling.geometry import Attention, Geometry, Part, Source, Weights, typed
 from app.ceiling.layout import Layout, Memory
 from app.ceiling.offload import ALL_LAYERS, Offload, in_ram
 from app.ceiling.prefill import attention_pairs
-from app.ceiling.traffic import Step, check_tokens, step
-from app.errors import BadInput
+from app.core.errors import BadInput
 
 GIB = 1 << 30
 BLOCKS = 36

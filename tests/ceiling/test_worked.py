@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from app.ceiling.bytes_per_step import expected_expert_share, kv_bytes, kv_bytes_per_token, step
 from app.ceiling.decode import Device, decode_on
 from app.ceiling.efficiency import mbu
 from app.ceiling.fit import Fit, Observation, fit
 from app.ceiling.geometry import Geometry
 from app.ceiling.hf_config import from_config
 from app.ceiling.prefill import prefill, prefill_flops
-from app.ceiling.traffic import expected_expert_share, kv_bytes, kv_bytes_per_token, step
 from app.ceiling.types import KvTypes
 from tests.ceiling.models import MODELS, MORE
 

@@ -8,12 +8,12 @@ from itertools import pairwise
 import pytest
 
 from app.charts import curves, forest, pauses
-from app.compare import Comparison
-from app.db import Database
-from app.samples import Point
+from app.core.samples import Workload
+from app.db.database import Database
+from app.results.compare import Comparison
 from tests.compare.runs import Q4, Q8, compared, place, run, taken
 
-LONGER = Point(2000, 32)
+LONGER = Workload(2000, 32)
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_curves_run_over_the_lengths(found: Comparison) -> None:
 
 def test_curves_run_over_depth(database: Database) -> None:
     q8, q4 = place(database, Q8, Q4)
-    behind = [Point(64, 32), Point(64, 32, depth=2000)]
+    behind = [Workload(64, 32), Workload(64, 32, depth=2000)]
     names = []
     for config in (q8, q4):
         samples = [

@@ -5,18 +5,19 @@ from datetime import UTC, datetime
 import plotly.graph_objects as go
 import pytest
 
-from app.charts import Figure, explore
+from app.charts import Figure
 from app.charts.base import MAX_POINTS
-from app.charts.explore import Sheet, View
-from app.charts.explore.field import Spot, natural, order
-from app.charts.explore.fields import registry
 from app.charts.explore.notes import notes, nothing
-from app.charts.explore.shape import shape
-from app.charts.explore.view import parse
+from app.core.samples import Workload
+from app.db.tables import Config, Model
 from app.metrics import metrics
-from app.models import Config, Model
-from app.samples import Point
-from app.store.explore import Found, Observation, Place
+from app.results import explore
+from app.results.explore import ExploreResult, View
+from app.results.explore.aggregate import shape
+from app.results.explore.field import GroupContext, natural, order
+from app.results.explore.observations import Found, Observation, Place
+from app.results.explore.query import parse
+from app.results.explore.registry import registry
 
 DECODE = "decode_tokens_per_s"
 USUAL = View("quantization", DECODE, "model")
@@ -35,14 +36,18 @@ MODELS = {
 FIELDS = registry(CONFIGS.values())
 
 
-PLAIN = Point(512, 128)
+PLAIN = Workload(512, 128)
 
 
-def spot(config: int = 1, point: Point = PLAIN, machine: str = "box") -> Spot:
-    return Spot(CONFIGS[config], MODELS[config], None, f"c{config}", machine, "s", "Engine", "triple", point, (), 100.0)
+def spot(config: int = 1, point: Workload = PLAIN, machine: str = "box") -> GroupContext:
+    return GroupContext(
+        CONFIGS[config], MODELS[config], None, f"c{config}", machine, "s", "Engine", "triple", point, (), 100.0
+    )
 
 
-def sheet(view: View, rows: dict[Spot, list[Observation]], runs: int = 0, is_main_only: bool = True) -> Sheet:
+def sheet(
+    view: View, rows: dict[GroupContext, list[Observation]], runs: int = 0, is_main_only: bool = True
+) -> ExploreResult:
     places = {Place(each.config.id or 0, 1, each.suite, each.point.key, each.machine): each for each in rows}
     found = Found({place: rows[each] for place, each in places.items()}, runs or sum(map(len, rows.values())))
     return shape(view, FIELDS, found, places, is_main_only)
@@ -55,7 +60,7 @@ def runs(*values: float | None, reason: str | None = None, config: int = 1) -> l
     ]
 
 
-def drawn(found: Sheet) -> Figure:
+def drawn(found: ExploreResult) -> Figure:
     figure = explore.figure(found, lambda mark: f"/{mark.public_id or 'many'}")
     assert figure is not None
     go.Figure(data=figure.data, layout=figure.layout)  # plotly raises for anything it does not know
@@ -139,14 +144,14 @@ def test_what_is_left_out_is_said() -> None:
 
 
 def test_several_streams_do_not_count_beside_one_unless_they_are_in_sight() -> None:
-    rows = {spot(1): runs(10), spot(1, Point(512, 128, 8)): runs(2, config=3)}
+    rows = {spot(1): runs(10), spot(1, Workload(512, 128, 8)): runs(2, config=3)}
     apart = sheet(USUAL, rows)
     assert [mark.y for mark in apart.marks] == [10]
     assert notes(apart)[-1] == (
         "Left out: 1 run with concurrency above 1: choose concurrency for an axis or the series to see them."
     )
     assert len(sheet(View("concurrency", DECODE), rows).marks) == 2
-    assert [mark.y for mark in sheet(USUAL, {spot(1, Point(512, 128, 8)): runs(2)}).marks] == [2]
+    assert [mark.y for mark in sheet(USUAL, {spot(1, Workload(512, 128, 8)): runs(2)}).marks] == [2]
 
 
 def test_what_a_mark_mixes_is_said() -> None:
@@ -165,7 +170,7 @@ def test_a_share_of_the_ceiling_is_of_all_streams() -> None:
     streams: list[Observation] = [("r1", None, 20.0, None, 46.7, None)]
     alone: list[Observation] = [("r2", None, 20.0, None, 18.0, None)]
     unknown: list[Observation] = [("r3", None, 20.0, None, None, "no_token")]
-    rows = {spot(1, Point(512, 128, 4)): streams, spot(1): alone, spot(2, Point(512, 128, 4)): unknown}
+    rows = {spot(1, Workload(512, 128, 4)): streams, spot(1): alone, spot(2, Workload(512, 128, 4)): unknown}
     found = sheet(View("concurrency", "ceiling_share"), rows)
     assert [(mark.x, mark.y) for mark in found.marks] == [(1, 20.0), (4, pytest.approx(46.7))]
     assert [left.lack.reason for left in found.left_out] == ["No token arrived."]

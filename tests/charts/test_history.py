@@ -8,20 +8,20 @@ import plotly.graph_objects as go
 import pytest
 
 from app.charts import MAX_SERIES, Figure, history
-from app.charts.base import MAX_POINTS, reduce
-from app.compare.changepoint import ChangePoint, Drift
-from app.compare.shifts import MetricDrift, MetricShift, SeriesDrift, Shift
-from app.configuration import Snapshot
-from app.metrics import TRIPLE, metrics
-from app.store.configs import Described
-from app.store.hardware import HardwareChange
-from app.store.points import HistoryPoint, Points
+from app.charts.base import MAX_POINTS, downsample_minmax
+from app.core.configuration import Snapshot
+from app.db.configs import Described
+from app.metrics import HEADLINE_METRICS, metrics
+from app.results.hardware import HardwareChange
+from app.results.history.changepoint import ChangePoint, Drift
+from app.results.history.level_shifts import MetricDrift, MetricShift, SeriesDrift, Shift
+from app.results.history.table import HistoryPoint, HistoryTable
 
 START = datetime(2026, 9, 1, 12, tzinfo=UTC)
 SNAPSHOT = Snapshot("llama.cpp", "b6301", "Qwen3-8B", "Q4_K_M", {"context": 4096})
 
 
-METRICS = [metrics()[key] for key in TRIPLE]
+METRICS = [metrics()[key] for key in HEADLINE_METRICS]
 
 
 def point(
@@ -46,7 +46,7 @@ def described(**changed: object) -> Described:
 
 def drawn(points: list[HistoryPoint], configs: dict[int, Described] | None = None, **more: Any) -> Figure:
     figure = history(
-        Points.of(points), configs or {1: described()}, METRICS, lambda public_id: f"/runs/{public_id}", **more
+        HistoryTable.of(points), configs or {1: described()}, METRICS, lambda public_id: f"/runs/{public_id}", **more
     )
     assert figure is not None
     go.Figure(data=figure.data, layout=figure.layout)  # plotly raises for anything it does not know
@@ -54,10 +54,10 @@ def drawn(points: list[HistoryPoint], configs: dict[int, Described] | None = Non
 
 
 def test_nothing_to_draw() -> None:
-    assert history(Points.of([]), {}, METRICS, str) is None
+    assert history(HistoryTable.of([]), {}, METRICS, str) is None
     assert (
         history(
-            Points.of([point(0, ttft_ms=None, prefill_tokens_per_s=None, decode_tokens_per_s=None)]),
+            HistoryTable.of([point(0, ttft_ms=None, prefill_tokens_per_s=None, decode_tokens_per_s=None)]),
             {1: described()},
             METRICS,
             str,
@@ -191,7 +191,7 @@ def test_of_many_values_of_a_field_the_rest_is_said() -> None:
 def test_one_metric_alone_fills_the_chart() -> None:
     tpot = [metrics()["tpot_ms"]]
     readings = HistoryPoint("run0", START, 1, 1, "p", "[]", (16.5, None, 5))
-    figure = history(Points.of([readings]), {1: described()}, tpot, str, roofs={1: 84.2})
+    figure = history(HistoryTable.of([readings]), {1: described()}, tpot, str, roofs={1: 84.2})
     assert figure is not None
     assert [key for key in figure.layout if key.startswith("yaxis")] == ["yaxis"]
     assert figure.layout["yaxis"]["domain"] == [0, 1]
@@ -295,13 +295,13 @@ def test_many_runs_are_reduced_and_their_extremes_stay(configurations: int) -> N
 
 def test_reducing_keeps_order_ends_and_extremes() -> None:
     values = [float((i * 7919) % 1000) for i in range(5000)]
-    kept = reduce(values, 300)
+    kept = downsample_minmax(values, 300)
     assert list(kept) == sorted(set(kept))
     assert (kept[0], kept[-1]) == (0, 4999)
     assert {min(values), max(values)} <= {values[i] for i in kept}
     assert len(kept) <= 301
-    assert {17, 4321} <= set(reduce(values, 300, always=(17, 4321)))
-    assert list(reduce(values[:300], 300)) == list(range(300))
+    assert {17, 4321} <= set(downsample_minmax(values, 300, always=(17, 4321)))
+    assert list(downsample_minmax(values[:300], 300)) == list(range(300))
 
 
 def test_the_summary_is_one_sentence() -> None:

@@ -1,6 +1,6 @@
-from app.charts.naming import distinct_titles
-from app.configuration import Snapshot
-from app.store.configs import Described
+from app.core.configuration import Snapshot
+from app.db.configs import Described
+from app.results.naming import distinct_titles
 
 
 def snapshot(version: str | None = "b1", labels: tuple[str, ...] = (), **settings: object) -> Snapshot:

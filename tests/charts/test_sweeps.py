@@ -4,9 +4,9 @@ import plotly.graph_objects as go
 import pytest
 
 from app.charts import Figure, absence, sensors_of, serving_figure
+from app.core.samples import Sample
 from app.metrics.serving import serving
 from app.metrics.throughput import Slo
-from app.samples import Sample
 from tests.metrics.rounds import one_round
 from tests.traces import sample
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from app.charts import Figure, gaps, timeline, typical_sample
 from app.charts.base import MAX_POINTS
 from app.charts.tokens import _percentile_labels
-from app.metrics import clock, flags_of
-from app.samples import Event, Kind, Point, Sample
-from app.units import number
+from app.core.samples import Event, Kind, Sample, Workload
+from app.core.units import format_number
+from app.metrics import flags_of, token_times
 from tests.seed import made_sample
 
-POINT = Point(512, 64)
+POINT = Workload(512, 64)
 
 
 def sample(ordinal: int, decode: float = 50.0, is_warmup: bool = False, tokens: int = 64) -> Sample:
@@ -59,9 +59,12 @@ def test_the_headline_median_is_what_the_timeline_states() -> None:
 def test_the_sentence_of_the_timeline_is_of_one_sample() -> None:
     """The median of the first tokens may be later than the last token of the typical sample."""
     figure = valid(timeline([sample(0, 10), sample(2, 50), sample(10, 90)]))
-    first_ms, last_ms = (clock.first_token_ms(sample(2, 50).trace), clock.last_token_ms(sample(2, 50).trace))
-    assert figure.summary.startswith(f"Sample 3: the first token came after {number(first_ms)} ms, all ")
-    assert figure.summary.endswith(f" were complete after {number(last_ms)} ms.")
+    first_ms, last_ms = (
+        token_times.first_token_ms(sample(2, 50).trace),
+        token_times.last_token_ms(sample(2, 50).trace),
+    )
+    assert figure.summary.startswith(f"Sample 3: the first token came after {format_number(first_ms)} ms, all ")
+    assert figure.summary.endswith(f" were complete after {format_number(last_ms)} ms.")
 
 
 def test_answers_to_a_cached_prompt_are_not_mixed_with_those_to_a_fresh_one() -> None:
@@ -80,7 +83,7 @@ def test_the_timeline_starts_with_the_prefill_and_ends_with_all_tokens() -> None
     assert [trace["name"] for trace in figure.data] == ["Sample 2", "Sample 4", "Sample 3"]
     assert [trace["meta"]["series"] for trace in figure.data] == [None, None, 0]
     line = figure.data[-1]
-    first = clock.first_token_ms(taken[2].trace)
+    first = token_times.first_token_ms(taken[2].trace)
     assert line["x"][:2] == [0, first]
     assert line["y"][:3] == [0, 0, 1]
     assert line["y"][-1] == 64
@@ -116,7 +119,7 @@ def test_many_samples_stay_few_points() -> None:
 def test_gaps_show_their_percentiles() -> None:
     one = sample(2)
     figure = valid(gaps(one))
-    found = clock.gaps_ms(one.trace)
+    found = token_times.gaps_ms(one.trace)
     assert figure.data[0]["y"] == [round(gap, 3) for gap in found]
     assert figure.layout["yaxis"]["title"]["text"] == "Inter-token latency, ms"
     assert len(figure.layout["shapes"]) == 3

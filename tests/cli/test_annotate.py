@@ -7,11 +7,11 @@ from sqlmodel import select
 from typer.testing import CliRunner, Result
 
 from app.cli import app
-from app.db import Database
-from app.errors import BadInput, NotFound
-from app.models import Model, Run, Server
-from app.settings import Settings
-from app.store import runs
+from app.core.errors import BadInput, NotFound
+from app.core.settings import Settings
+from app.db import runs
+from app.db.database import Database
+from app.db.tables import Model, Run, Server
 from tests.seed import seed
 
 

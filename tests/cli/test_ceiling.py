@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
-from app.db import Database
-from app.errors import RoofmarkError
-from app.settings import Settings
+from app.core.errors import RoofmarkError
+from app.core.settings import Settings
+from app.db.database import Database
 from tests.ceiling.files import SMALL, bytes_of, dense, moe, write_gguf, write_shards
 from tests.ceiling.models import MODELS
 from tests.seed import seed

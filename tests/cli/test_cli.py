@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from app import engines, files
-from app.migrating import revisions
+from app import engines
+from app.core import files
+from app.db.migrate import revisions
 from tests.cli.processes import Roofmark, one_sentence
 from tests.ports import free_port
 from tests.replay import Script, case, case_rows, serve

@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 from app.cli import app
 from app.cli.compare import compare_them
-from app.compare import to_json
-from app.db import Database
-from app.errors import BadInput
-from app.models import now
-from app.settings import Settings
+from app.core.errors import BadInput
+from app.core.settings import Settings
+from app.db.database import Database
+from app.db.tables import now
+from app.results.compare import to_json
 from tests.compare.runs import change, compared, place, run, taken
 
 Compare = Callable[..., tuple[int, str]]

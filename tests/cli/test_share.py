@@ -11,10 +11,10 @@ from sqlmodel import select
 from typer.testing import CliRunner, Result
 
 from app.cli import app
-from app.db import Database
-from app.models import Share
-from app.settings import Settings
-from app.store import annotations
+from app.core.settings import Settings
+from app.db import annotations
+from app.db.database import Database
+from app.db.tables import Share
 from tests.seed import seed
 from tests.web.notebook import pages
 

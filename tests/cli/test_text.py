@@ -8,12 +8,12 @@ import pytest
 
 from app.cli.show import list_them
 from app.cli.text import run_text
-from app.db import Database
-from app.document import run_document
-from app.samples import Point
-from app.settings import Settings
-from app.store import configs, runs
-from app.store.run_filter import RunFilter
+from app.core.samples import Workload
+from app.core.settings import Settings
+from app.db import configs, runs
+from app.db.database import Database
+from app.results.run_filter import RunFilter
+from app.schemas.run_document import run_document
 from tests.seed import START, _setups, made_sample, seed
 from tests.web.notebook import add_run
 
@@ -29,7 +29,7 @@ def two(database: Database) -> tuple[str, str]:
     with database.write() as session:
         seed(session, runs=1, configs_used=1)
         other = configs.freeze(session, 1, _setups()[1].snapshot, {}, "").id
-    taken = [[made_sample(n, Point(512, 64), ttft, 50.0) for n in range(3)] for ttft in (500.0, 400.0)]
+    taken = [[made_sample(n, Workload(512, 64), ttft, 50.0) for n in range(3)] for ttft in (500.0, 400.0)]
     later = START + timedelta(days=200)
     return (
         add_run(database, taken[0], suite_sha256="a" * 64),
@@ -76,7 +76,7 @@ def server(database: Database) -> None:
 @pytest.mark.usefixtures("server")
 def test_a_sweep_of_streams_says_what_it_was_played_for(database: Database) -> None:
     taken = [
-        replace(made_sample(n, Point(512, 64, streams), 400.0 * streams, 50.0), round=0, stream=stream)
+        replace(made_sample(n, Workload(512, 64, streams), 400.0 * streams, 50.0), round=0, stream=stream)
         for n, (streams, stream) in enumerate((streams, stream) for streams in (1, 2) for stream in range(streams))
     ]
     said = run_text(document(database, add_run(database, taken, suite_key="concurrency"))).splitlines()
@@ -89,7 +89,7 @@ def test_a_sweep_of_streams_says_what_it_was_played_for(database: Database) -> N
 
 @pytest.mark.usefixtures("server")
 def test_a_cached_prompt_has_a_line_of_its_own(database: Database) -> None:
-    fresh, cached = (made_sample(n, Point(512, 64), ttft, 50.0) for n, ttft in enumerate((500.0, 20.0)))
+    fresh, cached = (made_sample(n, Workload(512, 64), ttft, 50.0) for n, ttft in enumerate((500.0, 20.0)))
     cached = replace(cached, reuses_cache=True, trace=replace(cached.trace, cached_tokens=511))
     said = run_text(document(database, add_run(database, [fresh, cached])))
     assert "TTFT, prompt cached    20.0 ms" in said
@@ -98,10 +98,10 @@ def test_a_cached_prompt_has_a_line_of_its_own(database: Database) -> None:
 
 @pytest.mark.usefixtures("server")
 def test_points_that_do_not_fit_say_so_once(database: Database) -> None:
-    run = add_run(database, [made_sample(0, Point(512, 64), 500.0, 50.0)])
+    run = add_run(database, [made_sample(0, Workload(512, 64), 500.0, 50.0)])
     with database.write() as session:
         row = runs.run(session, run)
-        row.evidence = {"left_out": [{"point": Point(8000, 64).key, "reason": "It does not fit."}]}
+        row.evidence = {"left_out": [{"point": Workload(8000, 64).key, "reason": "It does not fit."}]}
         session.add(row)
     said = run_text(document(database, run))
     assert said.count("do not fit into the server's context") + said.count("does not fit") == 1

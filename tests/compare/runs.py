@@ -9,17 +9,17 @@ from typing import Any
 from sqlalchemy import event
 from sqlmodel import Session, select
 
-from app.compare import Comparison, compare
-from app.configuration import Snapshot
-from app.db import Database
-from app.metrics import TRIPLE
-from app.models import Config, Run, Server
-from app.samples import Point, Sample
-from app.store import configs, machines, servers
+from app.core.configuration import Snapshot
+from app.core.samples import Sample, Workload
+from app.db import configs, machines, servers
+from app.db.database import Database
+from app.db.tables import Config, Run, Server
+from app.metrics import HEADLINE_METRICS
+from app.results.compare import Comparison, compare
 from tests.seed import made_sample
 from tests.web.notebook import add_run
 
-POINT = Point(512, 32)
+POINT = Workload(512, 32)
 SUITE = "a" * 64
 QUIET = (1.0, 1.002, 0.998, 1.001, 0.999)
 BEGAN = datetime(2026, 9, 1, 12, tzinfo=UTC)
@@ -28,7 +28,7 @@ Q4 = replace(Q8, quantization="Q4_K_M")
 
 
 def taken(
-    ttft_ms: float, decode_tokens_per_s: float, point: Point = POINT, noise: Sequence[float] = QUIET
+    ttft_ms: float, decode_tokens_per_s: float, point: Workload = POINT, noise: Sequence[float] = QUIET
 ) -> list[Sample]:
     """One repetition for each value of `noise`, after a warm-up that is far slower; all with the same pauses."""
     factors = [5.0, *noise]
@@ -79,7 +79,7 @@ def change(database: Database, public_id: str, **fields: Any) -> None:
         session.add(found)
 
 
-def compared(database: Database, *names: str, keys: tuple[str, ...] = TRIPLE) -> Comparison:
+def compared(database: Database, *names: str, keys: tuple[str, ...] = HEADLINE_METRICS) -> Comparison:
     with database.read() as session:
         return compare(session, names, {"llama.cpp": "llama.cpp"}, keys)
 

@@ -7,15 +7,15 @@ import pytest
 from sqlmodel import select
 
 from app.cli.text import run_text
-from app.compare import standing, standings
-from app.compare.baseline import verdicts_of_run
-from app.db import Database
-from app.document import run_document
-from app.errors import Conflict, NotFound
-from app.models import Baseline, Run, now
+from app.core.errors import Conflict, NotFound
+from app.db import baselines
+from app.db.database import Database
+from app.db.tables import Baseline, Run, now
+from app.results.compare import standing, standings
+from app.results.compare.baseline import verdicts_of_run
+from app.schemas.run_document import run_document
 from app.stats.runs import RunScatter
 from app.stats.verdict import Verdict
-from app.store import baselines
 from tests.compare.runs import Q8, calm_history, change, compared, place, run, statements, taken
 from tests.databases import on_both
 

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
-from app.compare import compare, to_json
-from app.compare import standing as compare_with_baseline
-from app.compare.comparable import MOST_NAMED, about_words
-from app.compare.words import pair_scatter_words, scatter_words
-from app.db import Database
-from app.errors import BadInput, NotFound, RoofmarkError
-from app.metrics import TRIPLE
-from app.models import Run, now
-from app.samples import Point, Sample, ServerFigures
+from app.core.errors import BadInput, NotFound, RoofmarkError
+from app.core.samples import Sample, ServerFigures, Workload
+from app.db import baselines
+from app.db.database import Database
+from app.db.machines import MachineDevice, Stated
+from app.db.tables import Run, now
+from app.metrics import HEADLINE_METRICS
+from app.results.compare import compare, to_json
+from app.results.compare import standing as compare_with_baseline
+from app.results.compare.eligibility import MOST_NAMED, about_words
+from app.results.compare.words import pair_scatter_words, scatter_words
+from app.results.hardware import as_frozen
 from app.stats.verdict import Ratio, Verdict
-from app.store import baselines
-from app.store.hardware import as_frozen
-from app.store.machines import MachineDevice, Stated
 from tests.compare.runs import CALM, POINT, Q4, Q8, QUIET, calm_history, change, compared, place, run, statements, taken
 from tests.databases import on_both
 from tests.seed import seed
@@ -144,13 +144,13 @@ def test_a_run_whose_samples_are_all_left_out(database: Database, pair: tuple[st
 @pytest.mark.parametrize(
     ("point", "reason"),
     [
-        (Point(512, 64), "output length is 64 here, not 32"),
-        (Point(512, 32, concurrency=4), "concurrency is 4 here, not 1"),
-        (Point(512, 32, depth=2000), "depth is 2,000 here, not 0"),
-        (Point(2000, 32), "did not measure this point"),
+        (Workload(512, 64), "output length is 64 here, not 32"),
+        (Workload(512, 32, concurrency=4), "concurrency is 4 here, not 1"),
+        (Workload(512, 32, depth=2000), "depth is 2,000 here, not 0"),
+        (Workload(2000, 32), "did not measure this point"),
     ],
 )
-def test_points_must_agree(database: Database, point: Point, reason: str) -> None:
+def test_points_must_agree(database: Database, point: Workload, reason: str) -> None:
     q8, q4 = place(database)
     found = compared(database, run(database, q8, taken(500, 50)), run(database, q4, taken(400, 60, point)))
     assert reason in found.pairs[0].reason_not_comparable
@@ -159,7 +159,7 @@ def test_points_must_agree(database: Database, point: Point, reason: str) -> Non
 
 def test_common_points_are_compared_though_one_lacks_others(database: Database) -> None:
     q8, q4 = place(database)
-    longer = Point(2000, 32)
+    longer = Workload(2000, 32)
     one = run(database, q8, [*taken(500, 50), *(replace(s, ordinal=s.ordinal + 6) for s in taken(2000, 45, longer))])
     found = compared(database, one, run(database, q4, taken(400, 60)))
     assert found.pairs[0].verdict == "better"
@@ -197,7 +197,7 @@ def ttft_beside_baseline(database: Database, base: str, other: str) -> Ratio | N
 
 def test_streams_of_one_round_are_one_repetition(database: Database) -> None:
     q8, q4 = place(database)
-    busy = Point(512, 32, concurrency=2)
+    busy = Workload(512, 32, concurrency=2)
 
     def rounds(ttft_ms: float) -> list[Sample]:
         taken_twice = [each for each in taken(ttft_ms, 40, busy) for _ in range(2)]
@@ -341,7 +341,7 @@ def test_what_counts_as_the_same_can_be_chosen(database: Database) -> None:
 def test_only_the_main_point_decides(database: Database) -> None:
     q8, q4 = place(database)
     calm_history(database, q8)
-    longer = Point(2000, 32)
+    longer = Workload(2000, 32)
 
     def samples(decode: float) -> list[Sample]:
         others = taken(2000, decode, longer)
@@ -349,7 +349,9 @@ def test_only_the_main_point_decides(database: Database) -> None:
 
     found = compared(database, run(database, q8, samples(45)), run(database, q4, samples(20)))
     assert found.pairs[0].verdict == "same"
-    (decode,) = [row for each in found.points if each.point == longer for row in each.rows if row.metric == TRIPLE[2]]
+    (decode,) = [
+        row for each in found.points if each.point == longer for row in each.rows if row.metric == HEADLINE_METRICS[2]
+    ]
     assert decode.cells[1].ratio is not None
     assert decode.cells[1].ratio.verdict is Verdict.WORSE
 

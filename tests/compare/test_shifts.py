@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.compare.shifts import SeriesDrift, Shift, drift_words, drifts, shifts, words
-from app.metrics import TRIPLE, metrics
-from app.store.hardware import HardwareChange
-from app.store.points import HistoryPoint, Points
+from app.metrics import HEADLINE_METRICS, metrics
+from app.results.hardware import HardwareChange
+from app.results.history.level_shifts import SeriesDrift, Shift, drift_words, drifts, shifts, words
+from app.results.history.table import HistoryPoint, HistoryTable
 
 START = datetime(2026, 9, 1, 12, tzinfo=UTC)
-METRICS = [metrics()[key] for key in TRIPLE]
+METRICS = [metrics()[key] for key in HEADLINE_METRICS]
 
 
 def runs(count: int, config_id: int = 1, first: int = 0, prompt: str = "p", **ratios: float) -> list[HistoryPoint]:
@@ -41,29 +41,29 @@ def said(found: list[Shift]) -> list[str]:
 
 
 def test_metrics_that_shift_together_are_one_shift() -> None:
-    (found,) = shifts(Points.of([*runs(10), *runs(8, first=10, decode=0.9, ttft=1.2)]), 3)
+    (found,) = shifts(HistoryTable.of([*runs(10), *runs(8, first=10, decode=0.9, ttft=1.2)]), 3)
     assert words(found, METRICS) == "TTFT +19 %, decode −9.5 % since 11 September 2026, same configuration"
     assert (found.before, found.after, found.config_id, found.still_holds) == ("run9", "run10", 1, True)
 
 
 def test_a_level_that_came_back_holds_no_longer() -> None:
-    found = shifts(Points.of([*runs(10), *runs(8, first=10, decode=0.8), *runs(8, first=18)]), 3)
+    found = shifts(HistoryTable.of([*runs(10), *runs(8, first=10, decode=0.8), *runs(8, first=18)]), 3)
     assert [(shift.after, shift.still_holds) for shift in found] == [("run10", False), ("run18", True)]
 
 
 def test_another_configuration_prompt_or_hardware_is_no_shift() -> None:
-    assert shifts(Points.of([*runs(10), *runs(10, config_id=2, first=10, decode=0.8)]), 3) == []
-    assert shifts(Points.of([*runs(10), *runs(10, prompt="q", first=10, decode=0.8)]), 3) == []
+    assert shifts(HistoryTable.of([*runs(10), *runs(10, config_id=2, first=10, decode=0.8)]), 3) == []
+    assert shifts(HistoryTable.of([*runs(10), *runs(10, prompt="q", first=10, decode=0.8)]), 3) == []
     points = [*runs(10), *runs(10, first=10, decode=0.8)]
     change = HardwareChange(points[10].started_at, "RTX 3090 → 2 × RTX 3090")
-    assert shifts(Points.of(points), 3, {1: [change]}) == []
-    assert len(shifts(Points.of(points), 3, {2: [change]})) == 1  # of another server
+    assert shifts(HistoryTable.of(points), 3, {1: [change]}) == []
+    assert len(shifts(HistoryTable.of(points), 3, {2: [change]})) == 1  # of another server
 
 
 def test_runs_without_a_value_are_passed_over() -> None:
     points = [*runs(10), *runs(10, first=10, decode=0.8)]
     points[10] = points[10]._replace(readings=(500.0, 5.0, 5, None, None, 0, None, None, 0))
-    (found,) = shifts(Points.of(points), 3)
+    (found,) = shifts(HistoryTable.of(points), 3)
     assert (found.before, found.after) == ("run9", "run11")
 
 
@@ -94,8 +94,8 @@ def drifting(days: float, count: int = 20, config_id: int = 1, **changes: float)
 
 
 def only(points: list[HistoryPoint]) -> SeriesDrift:
-    assert shifts(Points.of(points), 3) == []
-    (series,) = drifts(Points.of(points), 3)
+    assert shifts(HistoryTable.of(points), 3) == []
+    (series,) = drifts(HistoryTable.of(points), 3)
     return series
 
 
@@ -133,5 +133,5 @@ def test_a_slope_is_that_of_the_runs_with_a_value() -> None:
 
 def test_another_configuration_is_no_part_of_a_drift() -> None:
     halves = [*drifting(61, decode=-0.1)[:10], *drifting(61, config_id=2, decode=-0.1)[10:]]
-    (first, second) = drifts(Points.of(halves), 3)
+    (first, second) = drifts(HistoryTable.of(halves), 3)
     assert (first.first, first.last, second.first, second.last) == ("run0", "run9", "run10", "run19")

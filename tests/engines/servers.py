@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.samples import CacheDefeat
+from app.core.samples import CacheDefeat
 from tests.replay import HERE, Answerer, Request, Script, capture
 
 CHAT = "/v1/chat/completions"

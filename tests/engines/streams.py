@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from app.engines._chat import read_trace
-from app.engines._stream import End, Recording
-from app.samples import Trace
+from app.core.samples import Trace
+from app.engines.protocol.sse import End, Recording
+from app.engines.protocol.trace_builder import read_trace
 from tests.replay import Script
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from app.core.samples import Kind, Status, Trace
 from app.engines import find
-from app.engines._stream import End, frames
-from app.engines.base import Ask
-from app.samples import Kind, Status, Trace
+from app.engines.base import CompletionRequest
+from app.engines.protocol.sse import End, frames
 from tests.engines.conftest import Connect
 from tests.engines.streams import chunk, read, sha256, sse, usage
 from tests.replay import Script
@@ -114,7 +114,7 @@ def test_a_complete_answer_needs_no_proper_end_of_the_connection(end: End) -> No
 )
 def test_played(connect: Connect, script: Script) -> None:
     _, client = connect({"/": script})
-    trace = find("openai").play(client, Ask("hello", 2, "m"))
+    trace = find("openai").play(client, CompletionRequest("hello", 2, "m"))
     assert (trace.status, trace.output_tokens, trace.error) == (Status.OK, 2, None)
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from app.engines._chat import read_trace
-from app.engines._playing import ChatEngine
-from app.engines._stream import End, Recording
-from app.engines.base import Ask
+from app.core.samples import TOKEN_KINDS, CacheDefeat, CountSource, Kind, Sample, Status, Trace, Workload
+from app.engines.base import CompletionRequest
+from app.engines.protocol.chat_engine import ChatEngine
+from app.engines.protocol.sse import End, Recording
+from app.engines.protocol.trace_builder import read_trace
 from app.metrics import flags_of
 from app.metrics.decode import read_decode
 from app.metrics.prefill import read_prefill
-from app.samples import TOKEN_KINDS, CacheDefeat, CountSource, Kind, Point, Sample, Status, Trace
 from tests.engines.conftest import Connect
 from tests.engines.recorded import chat_engine
 from tests.replay import HERE, case, case_rows
@@ -53,7 +53,7 @@ def sample_of(name: str) -> Sample:
     trace, expected = recorded(name), case_rows(name)[1]["expect"]
     sent = expected.get("sent_prompt_tokens_estimate", expected["prompt_tokens"] or 20)
     asked = expected.get("requested_max_tokens", expected["completion_tokens"] or expected["token_chunks"] or 1)
-    return sample(trace, point=Point(sent, asked), cache_defeat=CacheDefeat.NONCE)
+    return sample(trace, point=Workload(sent, asked), cache_defeat=CacheDefeat.NONCE)
 
 
 def check_facts(trace: Trace, expected: dict[str, Any]) -> None:
@@ -103,7 +103,7 @@ def test_recorded_case_has_its_exact_times(name: str) -> None:
 def test_played_case(name: str, connect: Connect) -> None:
     replay, client = connect({f"/{name}": case(name)}, f"/{name}", pace=0.02)
     expected = case_rows(name)[1]["expect"]
-    trace = engine_of(name).play(client, Ask("hello", expected.get("requested_max_tokens", 32), "syn-1"))
+    trace = engine_of(name).play(client, CompletionRequest("hello", expected.get("requested_max_tokens", 32), "syn-1"))
     check_facts(trace, expected)
     assert len(replay.posted()) == expected.get("requests_needed", 1)
     assert trace.not_streamed == ("not_streamed" in expected.get("flags_any", ()))

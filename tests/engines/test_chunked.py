@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.errors import ServerProblem
-from app.http import ServerClient, network
-from app.http.network import GuardedBackend, TimedStream
-from app.settings import Settings
+from app.core.errors import ServerError
+from app.core.settings import Settings
+from app.engines.http import ServerClient, network
+from app.engines.http.network import GuardedBackend, TimedStream
 from tests.replay import read_request
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -122,7 +122,7 @@ def test_broken_framing_is_no_answer(wire: bytes) -> None:
 @pytest.mark.parametrize("wire", BROKEN)
 def test_broken_framing_is_one_sentence(wire: bytes) -> None:
     sentence = r"^The connection was lost during the answer to /\.$"
-    with serving(HEAD + wire, closes=True) as (client, _), pytest.raises(ServerProblem, match=sentence):
+    with serving(HEAD + wire, closes=True) as (client, _), pytest.raises(ServerError, match=sentence):
         client.get("/")
 
 
@@ -193,7 +193,7 @@ def test_what_came_after_an_answer_is_not_taken_for_the_next_one(answer: bytes, 
 def test_what_came_after_an_answer_is_no_answer_to_what_was_posted(unasked: bytes) -> None:
     with serving(ANSWER + unasked) as (client, came_on):
         assert client.post_json("/", {}) == {}
-        with pytest.raises(ServerProblem, match="does not answer in HTTP"):  # what was posted may be at work there
+        with pytest.raises(ServerError, match="does not answer in HTTP"):  # what was posted may be at work there
             client.post_json("/", {})
         assert client.post_json("/", {}) == {}
     assert came_on[-1] == 1

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.counted import Counted
-from app.engines import _prometheus, find
+from app.core.server_metrics import ServerMetric
+from app.engines import find
 from app.engines.base import Counters
+from app.engines.protocol import prometheus
 from tests.engines.conftest import Connect
 from tests.engines.servers import scrape
 from tests.replay import Script, capture
@@ -19,7 +20,7 @@ from tests.replay import Script, capture
 
 def between(
     engine: str, connect: Connect, path: str, *answers: Script, requests: int = 1, model: str = "m"
-) -> dict[tuple[str, str], Counted]:
+) -> dict[tuple[str, str], ServerMetric]:
     counting, found = find(engine), []
     for answer in answers:
         _, client = connect({path: answer})
@@ -29,7 +30,7 @@ def between(
     return {(each.name, each.statistic): each for each in counting.counted(found[0], found[1], model, requests)}
 
 
-def rounded(found: dict[tuple[str, str], Counted]) -> dict[str, float]:
+def rounded(found: dict[tuple[str, str], ServerMetric]) -> dict[str, float]:
     """Those with a value, which no percentile of a histogram has."""
     return {
         f"{name} {statistic}": round(each.value, 3)
@@ -38,7 +39,7 @@ def rounded(found: dict[tuple[str, str], Counted]) -> dict[str, float]:
     }
 
 
-def ranges(found: dict[tuple[str, str], Counted]) -> dict[str, tuple[float | None, float | None]]:
+def ranges(found: dict[tuple[str, str], ServerMetric]) -> dict[str, tuple[float | None, float | None]]:
     return {f"{name} {statistic}": (each.low, each.high) for (name, statistic), each in found.items() if each.is_range}
 
 
@@ -173,18 +174,18 @@ def test_several_models_behind_one_server_are_kept_apart(connect: Connect) -> No
     assert rounded({key: each for key, each in found.items() if key[0] == "ttft_ms"}) == {
         "ttft_ms mean": 500,
     }
-    everything = _prometheus.growth(*(_prometheus.parse(reading(*n).rows[0][1].decode()) for n in ((1, 10), (3, 50))))
-    observed = _prometheus.histogram(everything, name)
+    everything = prometheus.growth(*(prometheus.parse(reading(*n).rows[0][1].decode()) for n in ((1, 10), (3, 50))))
+    observed = prometheus.histogram(everything, name)
     assert observed is not None
     assert observed.count == 2 * (2 + 40)
 
 
 def test_what_lies_beyond_the_last_bound_is_unknown() -> None:
-    observed = _prometheus.Histogram(4, 8.0, [(1.0, 1), (float("inf"), 4)])
+    observed = prometheus.Histogram(4, 8.0, [(1.0, 1), (float("inf"), 4)])
     assert observed.percentile_bounds(25) == (0.0, 1.0)
     assert observed.percentile_bounds(50) == (1.0, None)
-    assert _prometheus.Histogram(4, 8.0, [(1.0, 2), (2.0, 4)]).percentile_bounds(99) == (1.0, 2.0)
-    assert _prometheus.Histogram(4, 8.0, [(1.0, 1)]).percentile_bounds(50) is None  # three are in no bucket
+    assert prometheus.Histogram(4, 8.0, [(1.0, 2), (2.0, 4)]).percentile_bounds(99) == (1.0, 2.0)
+    assert prometheus.Histogram(4, 8.0, [(1.0, 1)]).percentile_bounds(50) is None  # three are in no bucket
 
 
 def test_sglang_and_trtllm_by_their_own_names(connect: Connect) -> None:
@@ -286,7 +287,7 @@ def test_llamacpp_tells_of_its_load_without_touching_its_metrics(connect: Connec
     ],
 )
 def test_a_sample_in_whatever_dress(line: str, key: str, value: float) -> None:
-    assert _prometheus.parse(f"# HELP a of it\n{line}\n# EOF\n") == {key: value}
+    assert prometheus.parse(f"# HELP a of it\n{line}\n# EOF\n") == {key: value}
 
 
 @pytest.mark.parametrize(
@@ -308,7 +309,7 @@ def test_a_sample_in_whatever_dress(line: str, key: str, value: float) -> None:
     ],
 )
 def test_what_is_no_sample_is_left_out(line: str) -> None:
-    assert _prometheus.parse(f"before 1\n{line}\nafter 2") == {"before": 1, "after": 2}
+    assert prometheus.parse(f"before 1\n{line}\nafter 2") == {"before": 1, "after": 2}
 
 
 def test_a_compressed_answer_is_read(connect: Connect) -> None:
@@ -324,7 +325,7 @@ def test_a_compressed_answer_is_read(connect: Connect) -> None:
 @pytest.mark.parametrize("count", [0, 1, 7])
 def test_the_largest_bucket_alone_gives_no_quantile(count: int) -> None:
     grown = {'a_bucket{le="+Inf"}': float(count), "a_count": float(count), "a_sum": 1.0}
-    found = _prometheus.histogram(grown, "a")
+    found = prometheus.histogram(grown, "a")
     assert found is None if count == 0 else found is not None and found.percentile_bounds(50) is None
 
 
@@ -332,7 +333,7 @@ def test_the_largest_bucket_alone_gives_no_quantile(count: int) -> None:
 def test_a_percentile_lies_within_its_bounds(seconds: list[float], percent: int) -> None:
     bounds = [0.1, 0.5, 1.0, 2.5, 5.0, float("inf")]
     buckets = [(bound, float(sum(value <= bound for value in seconds))) for bound in bounds]
-    told = _prometheus.Histogram(len(seconds), sum(seconds), buckets).percentile_bounds(percent)
+    told = prometheus.Histogram(len(seconds), sum(seconds), buckets).percentile_bounds(percent)
     true = sorted(seconds)[math.ceil(len(seconds) * percent / 100) - 1]
     assert told is not None
     low, high = told
@@ -348,7 +349,7 @@ def test_growth_is_never_negative_and_never_more_than_there_is(
     before: dict[str, float], after: dict[str, float]
 ) -> None:
     after = {key: value + before.get(key, 0.0) for key, value in after.items()}
-    for key, value in _prometheus.growth(before, after).items():
+    for key, value in prometheus.growth(before, after).items():
         assert 0 <= value <= after[key]
         assert not key.endswith("_created")
 
@@ -378,14 +379,14 @@ def test_whatever_was_exported_comes_back(rows: list[tuple[str, dict[str, str], 
         written = ",".join(f'{label}="{_escaped(text)}"' for label, text in known.items())
         lines.append(f"{name}{{{written}}} {value!r}{tail}" if known else f"{name} {value!r}{tail}")
         expected[name, *sorted(known.items())] = value
-    found = _prometheus.parse("\n".join([*lines, "# EOF"]))
+    found = prometheus.parse("\n".join([*lines, "# EOF"]))
     assert {
-        (key.partition("{")[0], *sorted(_prometheus.labels(key).items())): each for key, each in found.items()
+        (key.partition("{")[0], *sorted(prometheus.labels(key).items())): each for key, each in found.items()
     } == expected
 
 
 @given(st.text(max_size=200))
 def test_any_text_is_read(garbage: str) -> None:
-    found = _prometheus.parse(garbage)
-    _prometheus.growth({}, found)
-    _prometheus.of_model("m", found)
+    found = prometheus.parse(garbage)
+    prometheus.growth({}, found)
+    prometheus.of_model("m", found)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.engines._chat import read_trace
-from app.engines._stream import End, Recording
-from app.samples import CacheDefeat, Status, Trace
+from app.core.samples import CacheDefeat, Status, Trace
+from app.engines.protocol.sse import End, Recording
+from app.engines.protocol.trace_builder import read_trace
 from tests.engines.recorded import chat_engine
 from tests.engines.streams import json_values, sse
 from tests.engines.written_servers import SERVERS

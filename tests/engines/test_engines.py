@@ -5,11 +5,11 @@ import json
 import pytest
 
 from app import engines
-from app.engines import _models
-from app.engines.base import Ask, Engine
-from app.errors import NotFound, ServerProblem
-from app.samples import TOKEN_KINDS, CacheDefeat, Status
-from app.settings import Settings
+from app.core.errors import NotFound, ServerError
+from app.core.samples import TOKEN_KINDS, CacheDefeat, Status
+from app.core.settings import Settings
+from app.engines.base import CompletionRequest, Engine
+from app.engines.protocol import models
 from tests.engines.conftest import Connect
 from tests.engines.written_servers import SERVERS
 from tests.replay import Script, serve
@@ -51,7 +51,7 @@ class TestEachEngine:
     def test_asks_and_reads_its_stream(self, engine: Engine, connect: Connect) -> None:
         server = SERVERS[engine.key]()
         replay, client = connect(server.routes, pace=0.01)
-        ask = Ask("hello", 8, server.models[0][0], nonce="0123abcd", context_tokens=4096)
+        ask = CompletionRequest("hello", 8, server.models[0][0], nonce="0123abcd", context_tokens=4096)
         trace = engine.play(client, ask)
         assert (trace.status, trace.error, trace.learned) == (Status.OK, None, {})
         assert (trace.finish_reason, trace.not_streamed) == (server.finish_reason, False)
@@ -72,7 +72,7 @@ class TestEachEngine:
     def test_takes_over_the_figures_of_its_server(self, engine: Engine, connect: Connect) -> None:
         server = SERVERS[engine.key]()
         _, client = connect(server.routes, pace=0.01)
-        trace = engine.play(client, Ask("hello", 8, None, nonce="0123abcd"))
+        trace = engine.play(client, CompletionRequest("hello", 8, None, nonce="0123abcd"))
         if server.figures is None:
             assert trace.server is None
             return
@@ -87,15 +87,15 @@ class TestEachEngine:
         refusal, words = server.error
         _, client = connect({**server.routes, server.path: refusal}, pace=0.01)
         try:
-            error = str(engine.play(client, Ask("hello", 8, "m")).error)
-        except ServerProblem as problem:
+            error = str(engine.play(client, CompletionRequest("hello", 8, "m")).error)
+        except ServerError as problem:
             error = str(problem)
         assert words in error
 
     def test_sends_the_very_same_prompt_to_a_cache(self, engine: Engine, connect: Connect) -> None:
         server = SERVERS[engine.key]()
         replay, client = connect(server.routes, pace=0.01)
-        trace = engine.play(client, Ask("hello", 8, None, nonce="0123abcd", reuse_cache=True))
+        trace = engine.play(client, CompletionRequest("hello", 8, None, nonce="0123abcd", reuse_cache=True))
         assert trace.cache_defeat is CacheDefeat.NONE
         (body,) = [request.json() for request in replay.requests if request.path == server.path]
         assert body["messages"][0]["content"] == "hello"
@@ -131,7 +131,7 @@ def test_discover(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )  # fmt: skip
 def test_file_types(text: str, name: str | None) -> None:
-    assert _models.quantization_of_ftype(text) == name
+    assert models.quantization_of_ftype(text) == name
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_file_types(text: str, name: str | None) -> None:
     ],
 )  # fmt: skip
 def test_quantization_in_a_name(name: str, quantization: str | None) -> None:
-    assert _models.quantization_in(name) == quantization
+    assert models.quantization_in(name) == quantization
 
 
 @pytest.mark.parametrize(
@@ -156,4 +156,4 @@ def test_quantization_in_a_name(name: str, quantization: str | None) -> None:
     ],
 )  # fmt: skip
 def test_shown_names(path: str, name: str) -> None:
-    assert _models.shown_name(path) == name
+    assert models.shown_name(path) == name

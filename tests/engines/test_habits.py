@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from app.core.errors import ServerError, ServerErrorKind
+from app.core.samples import CountSource, Kind, Status, Trace
 from app.engines import find, probe
-from app.engines.base import Ask, Counters
-from app.errors import ServerProblem, Trouble
-from app.http import ServerClient
-from app.samples import CountSource, Kind, Status, Trace
+from app.engines.base import CompletionRequest, Counters
+from app.engines.http import ServerClient
 from tests.engines.conftest import Connect
 from tests.engines.recorded import recorded, tokens
 from tests.engines.servers import CHAT, ROLE, WORDS, Finishing, Route, chunk, no_choices, ollama, stream, usage, vllm
@@ -19,7 +19,9 @@ from tests.replay import Script
 
 
 def play(engine: str, client: ServerClient, **ask: Any) -> Trace:
-    return find(engine).play(client, Ask(**{"prompt": "hello", "output_tokens": 8, "model": "m", "nonce": "x", **ask}))
+    return find(engine).play(
+        client, CompletionRequest(**{"prompt": "hello", "output_tokens": 8, "model": "m", "nonce": "x", **ask})
+    )
 
 
 def test_transformers_sends_its_role_chunk_long_before_the_first_token() -> None:
@@ -49,9 +51,9 @@ def test_transformers_sends_its_role_chunk_long_before_the_first_token() -> None
 )
 def test_a_prompt_that_is_too_long_in_their_words(connect: Connect, engine: str, status: int, message: str) -> None:
     _, client = connect({"/": Script.json({"error": message}, status)})
-    with pytest.raises(ServerProblem, match="too long") as caught:
+    with pytest.raises(ServerError, match="too long") as caught:
         play(engine, client)
-    assert caught.value.trouble is Trouble.PROMPT_TOO_LONG
+    assert caught.value.trouble is ServerErrorKind.PROMPT_TOO_LONG
 
 
 def test_transformers_that_lists_its_models(connect: Connect) -> None:

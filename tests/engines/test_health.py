@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from app.core.errors import ServerError, ServerErrorKind
 from app.engines import all as all_engines
 from app.engines import find
-from app.engines._models import listed_models
 from app.engines.base import Engine
-from app.errors import ServerProblem, Trouble
+from app.engines.protocol.models import listed_models
 from tests.engines.conftest import Connect
 from tests.replay import Script
 
@@ -38,16 +38,18 @@ def test_only_a_loading_server_is_waited_for(connect: Connect, engine: Engine, s
 @pytest.mark.parametrize(
     ("script", "trouble"),
     [
-        (Script.json({"error": "Unauthorized"}, 401), Trouble.NEEDS_KEY),
-        (Script.json({"error": "bad"}, 400), Trouble.SERVER_ERROR),
-        (Script.json({"error": "no worker left"}, 503), Trouble.SERVER_ERROR),
-        (Script.text("bad gateway", 502), Trouble.SERVER_ERROR),
-        (Script(status=302, headers={"location": "http://h/"}), Trouble.NOT_LLM),
+        (Script.json({"error": "Unauthorized"}, 401), ServerErrorKind.NEEDS_KEY),
+        (Script.json({"error": "bad"}, 400), ServerErrorKind.SERVER_ERROR),
+        (Script.json({"error": "no worker left"}, 503), ServerErrorKind.SERVER_ERROR),
+        (Script.text("bad gateway", 502), ServerErrorKind.SERVER_ERROR),
+        (Script(status=302, headers={"location": "http://h/"}), ServerErrorKind.NOT_LLM),
     ],
 )
-def test_any_other_fault_is_told_at_once(connect: Connect, engine: Engine, script: Script, trouble: Trouble) -> None:
+def test_any_other_fault_is_told_at_once(
+    connect: Connect, engine: Engine, script: Script, trouble: ServerErrorKind
+) -> None:
     _, client = connect({"/": script})
-    with pytest.raises(ServerProblem) as caught:
+    with pytest.raises(ServerError) as caught:
         engine.health(client)
     assert caught.value.trouble is trouble
 

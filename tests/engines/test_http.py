@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.errors import BadInput, RoofmarkError, ServerProblem, Trouble
-from app.http import ServerClient, network, normalise_base_url, problems
-from app.settings import Settings
+from app.core.errors import BadInput, RoofmarkError, ServerError, ServerErrorKind
+from app.core.settings import Settings
+from app.engines.http import ServerClient, network, normalise_base_url, problems
 from tests.engines.conftest import Connect
 from tests.replay import Request, Script
 
@@ -102,9 +102,9 @@ def test_allowed_addresses(address: str) -> None:
     ],
 )  # fmt: skip
 def test_forbidden_in_any_spelling(url: str) -> None:
-    with ServerClient(url, None, Settings()) as client, pytest.raises(ServerProblem) as caught:
+    with ServerClient(url, None, Settings()) as client, pytest.raises(ServerError) as caught:
         client.get("/v1/models")
-    assert caught.value.trouble is Trouble.FORBIDDEN_ADDRESS
+    assert caught.value.trouble is ServerErrorKind.FORBIDDEN_ADDRESS
 
 
 @pytest.fixture
@@ -124,9 +124,9 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 def test_a_name_that_leads_to_a_forbidden_address(names: Callable[..., None]) -> None:
     names(["169.254.169.254"])
-    with ServerClient("http://llm.example", None, Settings()) as client, pytest.raises(ServerProblem) as caught:
+    with ServerClient("http://llm.example", None, Settings()) as client, pytest.raises(ServerError) as caught:
         client.get("/")
-    assert caught.value.trouble is Trouble.FORBIDDEN_ADDRESS
+    assert caught.value.trouble is ServerErrorKind.FORBIDDEN_ADDRESS
 
 
 def test_the_checked_address_is_pinned(monkeypatch: pytest.MonkeyPatch, connect: Connect) -> None:
@@ -146,14 +146,14 @@ def test_the_checked_address_is_pinned(monkeypatch: pytest.MonkeyPatch, connect:
 def test_roofmark_itself_is_not_measured(connect: Connect) -> None:
     replay, _ = connect({"/": Script.json({})})
     settings = Settings().model_copy(update={"port": replay.port})
-    with ServerClient(replay.url, None, settings) as client, pytest.raises(ServerProblem) as caught:
+    with ServerClient(replay.url, None, settings) as client, pytest.raises(ServerError) as caught:
         client.get("/")
-    assert caught.value.trouble is Trouble.FORBIDDEN_ADDRESS
+    assert caught.value.trouble is ServerErrorKind.FORBIDDEN_ADDRESS
     assert replay.requests == []
 
 
-def problem(client: ServerClient, path: str = "/v1/models") -> ServerProblem:
-    with pytest.raises(ServerProblem) as caught:
+def problem(client: ServerClient, path: str = "/v1/models") -> ServerError:
+    with pytest.raises(ServerError) as caught:
         client.get_json(path)
     assert str(caught.value).endswith(".")
     assert "secret" not in str(caught.value)
@@ -163,29 +163,41 @@ def problem(client: ServerClient, path: str = "/v1/models") -> ServerProblem:
 @pytest.mark.parametrize(
     ("script", "trouble", "words"),
     [
-        (Script.text("<html>secret</html>", content_type="text/html"), Trouble.NOT_LLM, "An HTML page came back"),
-        (Script.text("<!doctype html>secret", 404), Trouble.NOT_LLM, "An HTML page came back"),
-        (Script.text("<html>secret", 502), Trouble.SERVER_ERROR, "HTTP 502"),
-        (Script.text("no json", content_type="text/plain"), Trouble.NOT_LLM, "not JSON"),
-        (Script.json({"error": "Unauthorized"}, 401), Trouble.NEEDS_KEY, "wants an API key"),
-        (Script.json({}, 403), Trouble.NEEDS_KEY, "wants an API key"),
-        (Script.json({"detail": "Not Found"}, 404), Trouble.NOT_LLM, "has no /v1/models (HTTP 404): Not Found"),
-        (Script.json({"error": {"message": "boom"}}, 500), Trouble.SERVER_ERROR, "HTTP 500: boom"),
-        (Script.text("Internal Server Error", 500), Trouble.SERVER_ERROR, "Internal Server Error"),
-        (Script.json({"error": '{"error": {"message": "deep"}}'}, 500), Trouble.SERVER_ERROR, "deep"),
-        (Script.json({"detail": [{"loc": ["body", "x"], "msg": "bad"}]}, 422), Trouble.SERVER_ERROR, "body.x: bad"),
-        (Script.json({"error": "x" * 5000}, 500), Trouble.SERVER_ERROR, "x…."),
-        (Script.text("Oops\nsecret", 500), Trouble.SERVER_ERROR, "HTTP 500: Oops."),
-        (Script.json({"error": {"message": "Loading model", "code": 503}}, 503), Trouble.LOADING, "still loading"),
-        (Script.json({"error": "overloaded"}, 429), Trouble.BUSY, "busy"),
-        (Script(status=302, headers={"location": "http://169.254.169.254/"}), Trouble.NOT_LLM, "redirects"),
-        (Script([(0, b"{")], end="rst"), Trouble.SERVER_ERROR, "lost"),
-        (Script([(0, b"{")], end="hang"), Trouble.TIMEOUT, "did not come to its end"),
-        (Script(end="mute"), Trouble.TIMEOUT, "did not answer within"),
-        (Script([(0, b"\x1f\x8bgarbage")], headers={"content-encoding": "gzip"}), Trouble.SERVER_ERROR, "lost"),
+        (
+            Script.text("<html>secret</html>", content_type="text/html"),
+            ServerErrorKind.NOT_LLM,
+            "An HTML page came back",
+        ),
+        (Script.text("<!doctype html>secret", 404), ServerErrorKind.NOT_LLM, "An HTML page came back"),
+        (Script.text("<html>secret", 502), ServerErrorKind.SERVER_ERROR, "HTTP 502"),
+        (Script.text("no json", content_type="text/plain"), ServerErrorKind.NOT_LLM, "not JSON"),
+        (Script.json({"error": "Unauthorized"}, 401), ServerErrorKind.NEEDS_KEY, "wants an API key"),
+        (Script.json({}, 403), ServerErrorKind.NEEDS_KEY, "wants an API key"),
+        (Script.json({"detail": "Not Found"}, 404), ServerErrorKind.NOT_LLM, "has no /v1/models (HTTP 404): Not Found"),
+        (Script.json({"error": {"message": "boom"}}, 500), ServerErrorKind.SERVER_ERROR, "HTTP 500: boom"),
+        (Script.text("Internal Server Error", 500), ServerErrorKind.SERVER_ERROR, "Internal Server Error"),
+        (Script.json({"error": '{"error": {"message": "deep"}}'}, 500), ServerErrorKind.SERVER_ERROR, "deep"),
+        (
+            Script.json({"detail": [{"loc": ["body", "x"], "msg": "bad"}]}, 422),
+            ServerErrorKind.SERVER_ERROR,
+            "body.x: bad",
+        ),
+        (Script.json({"error": "x" * 5000}, 500), ServerErrorKind.SERVER_ERROR, "x…."),
+        (Script.text("Oops\nsecret", 500), ServerErrorKind.SERVER_ERROR, "HTTP 500: Oops."),
+        (
+            Script.json({"error": {"message": "Loading model", "code": 503}}, 503),
+            ServerErrorKind.LOADING,
+            "still loading",
+        ),
+        (Script.json({"error": "overloaded"}, 429), ServerErrorKind.BUSY, "busy"),
+        (Script(status=302, headers={"location": "http://169.254.169.254/"}), ServerErrorKind.NOT_LLM, "redirects"),
+        (Script([(0, b"{")], end="rst"), ServerErrorKind.SERVER_ERROR, "lost"),
+        (Script([(0, b"{")], end="hang"), ServerErrorKind.TIMEOUT, "did not come to its end"),
+        (Script(end="mute"), ServerErrorKind.TIMEOUT, "did not answer within"),
+        (Script([(0, b"\x1f\x8bgarbage")], headers={"content-encoding": "gzip"}), ServerErrorKind.SERVER_ERROR, "lost"),
     ],
 )
-def test_faults(connect: Connect, script: Script, trouble: Trouble, words: str) -> None:
+def test_faults(connect: Connect, script: Script, trouble: ServerErrorKind, words: str) -> None:
     replay, client = connect({"/": script}, probe_timeout_s=0.3)
     caught = problem(client)
     assert caught.trouble is trouble
@@ -212,7 +224,7 @@ def test_compressed_answers_are_read_though_not_asked_for(connect: Connect) -> N
 
 
 def test_too_large_answers(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.http.client.MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr("app.engines.http.client.MAX_ANSWER_BYTES", 1000)
     _, client = connect({"/": Script.text("x" * 2000)})
     assert "too large" in str(problem(client))
 
@@ -228,7 +240,7 @@ def test_refused(closed_port: int, container: bool, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(problems, "in_container", lambda: container)
     with ServerClient(f"http://localhost:{closed_port}", None, Settings()) as client:
         caught = problem(client)
-    assert caught.trouble is Trouble.REFUSED
+    assert caught.trouble is ServerErrorKind.REFUSED
     assert ("host.docker.internal" in str(caught)) == container
 
 
@@ -240,7 +252,7 @@ def test_unknown_names(monkeypatch: pytest.MonkeyPatch) -> None:
     for host, hint in (("nowhere.invalid", False), ("host.docker.internal", True)):
         with ServerClient(f"http://{host}", None, Settings()) as client:
             caught = problem(client)
-        assert caught.trouble is Trouble.UNREACHABLE
+        assert caught.trouble is ServerErrorKind.UNREACHABLE
         assert ("host-gateway" in str(caught)) == hint
 
 
@@ -260,13 +272,13 @@ def serve_raw(data: bytes) -> socket.socket:
 @pytest.mark.parametrize(
     ("scheme", "data", "trouble", "words"),
     [
-        ("http", b"", Trouble.SERVER_ERROR, "closed the connection without an answer"),
-        ("http", b"SSH-2.0-OpenSSH_9.2\r\nInvalid\r\n\r\n", Trouble.NOT_LLM, "does not answer in HTTP"),
-        ("https", b"HTTP/1.1 400 Bad Request\r\n\r\n", Trouble.UNREACHABLE, "try http://"),
-        ("https", b"", Trouble.UNREACHABLE, "TLS"),
+        ("http", b"", ServerErrorKind.SERVER_ERROR, "closed the connection without an answer"),
+        ("http", b"SSH-2.0-OpenSSH_9.2\r\nInvalid\r\n\r\n", ServerErrorKind.NOT_LLM, "does not answer in HTTP"),
+        ("https", b"HTTP/1.1 400 Bad Request\r\n\r\n", ServerErrorKind.UNREACHABLE, "try http://"),
+        ("https", b"", ServerErrorKind.UNREACHABLE, "TLS"),
     ],
 )
-def test_not_http(scheme: str, data: bytes, trouble: Trouble, words: str) -> None:
+def test_not_http(scheme: str, data: bytes, trouble: ServerErrorKind, words: str) -> None:
     port = serve_raw(data).getsockname()[1]
     with ServerClient(f"{scheme}://127.0.0.1:{port}", None, Settings()) as client:
         caught = problem(client)
@@ -306,4 +318,4 @@ def test_no_file_of_the_person_is_used(connect: Connect, monkeypatch: pytest.Mon
 
 
 def test_errors_are_roofmark_errors() -> None:
-    assert issubclass(ServerProblem, RoofmarkError)
+    assert issubclass(ServerError, RoofmarkError)

@@ -8,18 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app import engines
-from app.engines import _llamacpp_args, find, probe
-from app.engines._log_lines import decimal
-from app.engines.base import STATED_ENGINE, Engine, Facts
-from app.errors import ServerProblem
-from app.http import ServerClient
-from app.settings import Settings
+from app.core.errors import ServerError
+from app.core.settings import Settings
+from app.engines import find, probe
+from app.engines.base import STATED_ENGINE, Engine, ServerInfo
+from app.engines.http import ServerClient
+from app.engines.protocol import llamacpp_args
+from app.engines.protocol.log_lines import decimal
 from tests import model_servers
 from tests.engines.written_servers import SERVERS
 from tests.replay import Script, serve
 
 
-def facts_of(routes: Any, path: str = "", engine: str | None = None) -> Facts:
+def facts_of(routes: Any, path: str = "", engine: str | None = None) -> ServerInfo:
     with serve(routes) as replay, ServerClient(replay.url + path, None, Settings()) as client:
         return probe(client, engine)
 
@@ -49,9 +50,9 @@ def test_an_engine_that_only_a_probe_has_named_is_not_believed() -> None:
     routes = model_servers.openai_at("/v1", {"m": 1})
     assert facts_of(routes, engine="vllm").capabilities[STATED_ENGINE] is True
     with serve(routes) as replay, ServerClient(replay.url, None, Settings()) as client:
-        with pytest.raises(ServerProblem, match="not like a vLLM server"):
+        with pytest.raises(ServerError, match="not like a vLLM server"):
             probe(client, "vllm", is_believed=False)
-        with pytest.raises(ServerProblem, match="not like a Ollama server"):
+        with pytest.raises(ServerError, match="not like a Ollama server"):
             probe(client, "ollama")
 
 
@@ -89,14 +90,14 @@ def test_a_router_is_asked_about_loaded_models_alone() -> None:
     ],
 )  # fmt: skip
 def test_a_command_line(line: str, settings: dict[str, Any], context: int | None) -> None:
-    read = _llamacpp_args.read(["llama-server", *line.split()])
+    read = llamacpp_args.read(["llama-server", *line.split()])
     assert (read.settings, read.context_tokens) == (settings, context)
 
 
 def test_where_a_command_line_names_the_weights() -> None:
-    assert _llamacpp_args.read(["x", "-hf", "a/b-GGUF:Q5_K_M"]).quantization == "Q5_K_M"
-    assert _llamacpp_args.read(["x", "-hf", "a/b-GGUF", "--hf-file", "b-IQ2_XS.gguf"]).quantization == "IQ2_XS"
-    assert _llamacpp_args.read(["x", "-m", "/m/b-Q6_K.gguf"]).file_path == "/m/b-Q6_K.gguf"
+    assert llamacpp_args.read(["x", "-hf", "a/b-GGUF:Q5_K_M"]).quantization == "Q5_K_M"
+    assert llamacpp_args.read(["x", "-hf", "a/b-GGUF", "--hf-file", "b-IQ2_XS.gguf"]).quantization == "IQ2_XS"
+    assert llamacpp_args.read(["x", "-m", "/m/b-Q6_K.gguf"]).file_path == "/m/b-Q6_K.gguf"
 
 
 WORDS = st.text(max_size=12)
@@ -104,14 +105,14 @@ WORDS = st.text(max_size=12)
 
 @given(st.lists(st.one_of(WORDS, st.integers(), st.none(), st.sampled_from(["-c", "-np", "--parallel", "-fa", "-m"]))))
 def test_any_command_line_is_read(args: list[Any]) -> None:
-    read = _llamacpp_args.read(args)
+    read = llamacpp_args.read(args)
     assert read.context_tokens is None or read.context_tokens >= 0
 
 
 @given(st.permutations(["-c 4096", "-np 2", "-fa on", "--mlock", "-t 4", "--prio 2"]))
 def test_the_order_of_flags_makes_no_other_configuration(flags: list[str]) -> None:
-    read = _llamacpp_args.read(" ".join(flags).split())
-    assert read == _llamacpp_args.read(["-c", "4096", "-np", "2", "-fa", "on", "--mlock", "-t", "4", "--prio", "2"])
+    read = llamacpp_args.read(" ".join(flags).split())
+    assert read == llamacpp_args.read(["-c", "4096", "-np", "2", "-fa", "on", "--mlock", "-t", "4", "--prio", "2"])
 
 
 # --- Ollama ----------------------------------------------------------------------------------------------------------

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 
 import pytest
 
+from app.core.errors import ServerError, ServerErrorKind
+from app.core.samples import Status
+from app.core.settings import Settings
 from app.engines import find
-from app.engines._chat import is_alive
-from app.engines._stream import Frame
-from app.engines.base import Ask
-from app.errors import ServerProblem, Trouble
-from app.http import ServerClient
-from app.samples import Status
-from app.settings import Settings
+from app.engines.base import CompletionRequest
+from app.engines.http import ServerClient
+from app.engines.protocol.sse import Frame
+from app.engines.protocol.trace_builder import is_alive
 from tests.engines.conftest import Connect
 from tests.engines.streams import chunk, sse, usage
 from tests.replay import Script
@@ -70,10 +70,10 @@ DRIPS = {
 def test_a_dripping_answer_is_given_up(name: str) -> None:
     settings = Settings().model_copy(update={"probe_timeout_s": 0.3, "first_byte_timeout_s": 0.3})
     with dripping(*DRIPS[name]) as url, ServerClient(url, None, settings) as client:
-        with pytest.raises(ServerProblem) as caught:
+        with pytest.raises(ServerError) as caught:
             client.get("/v1/models")
-        assert caught.value.trouble is Trouble.TIMEOUT
-        trace = OPENAI.play(client, Ask("hello", 8, "m"))
+        assert caught.value.trouble is ServerErrorKind.TIMEOUT
+        trace = OPENAI.play(client, CompletionRequest("hello", 8, "m"))
     assert trace.status is Status.FAILED
 
 
@@ -93,7 +93,7 @@ KEEP_ALIVES = {
 def test_keep_alives_do_not_keep_an_answer_alive(connect: Connect, name: str) -> None:
     pieces = itertools.islice(itertools.cycle(KEEP_ALIVES[name]), 400)
     _, client = connect({CHAT: Script.sse(sse(chunk("a")), *pieces, step_ms=20)}, idle_timeout_s=0.3)
-    trace = OPENAI.play(client, Ask("hello", 8, "m"))
+    trace = OPENAI.play(client, CompletionRequest("hello", 8, "m"))
     assert trace.status is Status.INCOMPLETE
     assert "stood still" in str(trace.error)
     assert len(trace.events) < 300
@@ -103,7 +103,7 @@ def test_tokens_among_keep_alives_keep_it_alive(connect: Connect) -> None:
     pieces = [piece for _ in range(6) for piece in (sse(chunk("a"))[:9], sse(chunk("a"))[9:], *[b": ping\n\n"] * 3)]
     end = sse(chunk(finish="stop", **usage(40, 6)), b"[DONE]")
     _, client = connect({CHAT: Script.sse(*pieces, end, step_ms=40)}, idle_timeout_s=0.8)
-    trace = OPENAI.play(client, Ask("hello", 6, "m"))
+    trace = OPENAI.play(client, CompletionRequest("hello", 6, "m"))
     assert (trace.status, trace.output_tokens) == (Status.OK, 6)
 
 
@@ -129,7 +129,7 @@ def test_signs_of_life(data: bytes, alive: bool) -> None:
 def test_a_server_that_ignores_the_limit_is_stopped_soon(connect: Connect, per_piece: int) -> None:
     pieces = [sse(chunk("word ")) * per_piece] * (6000 // per_piece)
     _, client = connect({CHAT: Script.sse(*pieces, step_ms=0)})
-    trace = OPENAI.play(client, Ask("hello", 16, "m"))
+    trace = OPENAI.play(client, CompletionRequest("hello", 16, "m"))
     assert trace.status is Status.INCOMPLETE
     assert "far more than was asked for" in str(trace.error)
     assert (trace.output_tokens or 0) < 1500
@@ -137,7 +137,7 @@ def test_a_server_that_ignores_the_limit_is_stopped_soon(connect: Connect, per_p
 
 def test_a_few_tokens_too_many_are_read(connect: Connect) -> None:
     _, client = connect({CHAT: Script.sse(sse(*[chunk("x" * 300)] * 60, chunk(finish="stop", **usage(40, 60))))})
-    assert OPENAI.play(client, Ask("hello", 16, "m")).output_tokens == 60
+    assert OPENAI.play(client, CompletionRequest("hello", 16, "m")).output_tokens == 60
 
 
 @pytest.mark.parametrize(("method", "requests"), [("GET", 3), ("POST", 2)])
@@ -169,7 +169,7 @@ def test_what_was_sent_whole_is_not_sent_twice(method: str, requests: int) -> No
         if method == "GET":
             assert client.get_json("/") == {}
         else:
-            with pytest.raises(ServerProblem, match="closed the connection without an answer"):
+            with pytest.raises(ServerError, match="closed the connection without an answer"):
                 client.post("/", {"prompt": "hello"})
         thread.join()
     assert len(seen) == requests

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
+from app.core.errors import ServerError, ServerErrorKind
+from app.core.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, Status, Trace, Workload
 from app.engines import find, probe
-from app.engines._chat import read_trace
-from app.engines._stream import End, Recording, frames
-from app.engines.base import Ask, Counters
+from app.engines.base import CompletionRequest, Counters
+from app.engines.http import ServerClient
 from app.engines.llamacpp import LlamaCpp
-from app.errors import ServerProblem, Trouble
-from app.http import ServerClient
+from app.engines.protocol.sse import End, Recording, frames
+from app.engines.protocol.trace_builder import read_trace
 from app.metrics import flags_of
-from app.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, Point, Status, Trace
 from tests.engines.conftest import Connect
 from tests.engines.streams import chunk, sse
 from tests.replay import Answerer, Request, Script, capture
@@ -34,7 +34,7 @@ ROUTES: dict[str, Script | Answerer] = {
 
 
 def play(client: ServerClient, **ask: Any) -> Trace:
-    return LLAMA.play(client, Ask(**{"prompt": "hello", "output_tokens": 16, "model": None, **ask}))
+    return LLAMA.play(client, CompletionRequest(**{"prompt": "hello", "output_tokens": 16, "model": None, **ask}))
 
 
 def test_recognise(connect: Connect) -> None:
@@ -67,9 +67,9 @@ def test_while_loading(connect: Connect) -> None:
 
 def test_needs_a_key(connect: Connect) -> None:
     _, client = connect({"/": Script.json({"error": {"message": "Invalid API Key"}}, 401, **SERVER)})
-    with pytest.raises(ServerProblem) as caught:
+    with pytest.raises(ServerError) as caught:
         probe(client)
-    assert caught.value.trouble is Trouble.NEEDS_KEY
+    assert caught.value.trouble is ServerErrorKind.NEEDS_KEY
 
 
 def test_other_servers_are_not_it(connect: Connect) -> None:
@@ -98,17 +98,17 @@ def test_slots_that_do_not_answer_are_at_work_on_a_long_prompt(connect: Connect)
     health = LLAMA.health(client)
     assert (health.ready, health.busy) == (True, True)
     _, client = connect({**ROUTES, "/slots": Script(end="rst")})
-    with pytest.raises(ServerProblem):
+    with pytest.raises(ServerError):
         LLAMA.health(client)
 
 
 def test_prompt_tokens_are_counted_by_the_server(connect: Connect) -> None:
     replay, client = connect(ROUTES)
-    assert LLAMA.prompt_tokens(client, Ask("hello", 1, None, nonce="x")) == 4
+    assert LLAMA.prompt_tokens(client, CompletionRequest("hello", 1, None, nonce="x")) == 4
     assert replay.posted()[0]["messages"][0]["content"] == "hello"
     assert "<|im_start|>user" in replay.posted()[1]["content"]
     _, client = connect({})
-    assert LLAMA.prompt_tokens(client, Ask("hello", 1, None)) is None
+    assert LLAMA.prompt_tokens(client, CompletionRequest("hello", 1, None)) is None
 
 
 def test_counters_are_totals(connect: Connect) -> None:
@@ -180,7 +180,7 @@ def test_tokens_without_text(name: str, first_ms: float, last_ms: float | None, 
 def test_text_held_back_until_a_character_is_whole_hides_no_token() -> None:
     trace = recorded("chat_stream_utf8_holdback")
     assert trace.output_tokens is not None
-    flags = flags_of(sample(trace, point=Point(trace.prompt_tokens or 0, trace.output_tokens)))
+    flags = flags_of(sample(trace, point=Workload(trace.prompt_tokens or 0, trace.output_tokens)))
     assert not {"hidden_tokens", "implausible", "unit_mismatch"} & set(flags)
 
 
@@ -230,7 +230,7 @@ def test_it_tells_of_drafts_where_there_were_some(connect: Connect, drafts: dict
     timings = {"prompt_n": 40, "prompt_ms": 9.0, "predicted_n": 2, "predicted_ms": 5.0, **drafts}
     stream = sse(chunk("a"), chunk("b"), chunk(finish="length", timings=timings))
     _, client = connect({CHAT: Script.sse(stream)})
-    told, of_another_engine = play(client), find("openai").play(client, Ask("hello", 2, None))
+    told, of_another_engine = play(client), find("openai").play(client, CompletionRequest("hello", 2, None))
     assert told.server is not None
     assert told.server.draft_tokens == drafted
     assert of_another_engine.server is not None

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.samples import ServerFigures
 from app.engines import find
 from app.engines.base import Logged
-from app.samples import ServerFigures
 from tests.replay import HERE
 
 LLAMA, STRATA = find("llama.cpp").read_log, find("strata").read_log

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engines._negotiation import Negotiation, nested
-from app.engines._refusals import refused_fields
-from app.http import Answer
-from app.http.text import TextCleaner
+from app.engines.http import Answer
+from app.engines.http.text import TextCleaner
+from app.engines.protocol.error_parsing import refused_fields
+from app.engines.protocol.param_negotiation import Negotiation, nested
 from tests.engines.streams import json_values
 
 FIELDS: Mapping[str, Any] = {

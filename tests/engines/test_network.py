@@ -10,9 +10,9 @@ from pathlib import Path
 import httpcore
 import pytest
 
-from app.errors import ServerProblem, Trouble
-from app.http import network, problems
-from app.http.network import GuardedBackend, ReadLimit, TimedStream, is_forbidden
+from app.core.errors import ServerError, ServerErrorKind
+from app.engines.http import network, problems
+from app.engines.http.network import GuardedBackend, ReadLimit, TimedStream, is_forbidden
 
 
 @pytest.mark.parametrize(
@@ -200,8 +200,8 @@ def test_the_next_address_is_tried_and_the_one_that_connected_stays(
     assert asked == ["llm.example", "other.example"]
 
 
-def trouble(backend: GuardedBackend, host: str, port: int = 9) -> tuple[Trouble, str]:
-    with pytest.raises(ServerProblem) as caught:
+def trouble(backend: GuardedBackend, host: str, port: int = 9) -> tuple[ServerErrorKind, str]:
+    with pytest.raises(ServerError) as caught:
         backend.connect_tcp(host, port, 5)
     return caught.value.trouble, str(caught.value)
 
@@ -209,14 +209,14 @@ def trouble(backend: GuardedBackend, host: str, port: int = 9) -> tuple[Trouble,
 @pytest.mark.parametrize("host", ["metadata", "METADATA.goog", "metadata.google.internal."])
 def test_a_name_of_a_metadata_service_is_not_even_looked_up(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = resolves(monkeypatch, "127.0.0.1")
-    assert trouble(GuardedBackend(1, ReadLimit()), host)[0] is Trouble.FORBIDDEN_ADDRESS
+    assert trouble(GuardedBackend(1, ReadLimit()), host)[0] is ServerErrorKind.FORBIDDEN_ADDRESS
     assert asked == []
 
 
 def test_only_the_own_port_of_the_own_machine_is_roofmark_itself(listener: socket.socket) -> None:
     port = listener.getsockname()[1]
     assert trouble(GuardedBackend(port, ReadLimit()), "127.0.0.1", port) == (
-        Trouble.FORBIDDEN_ADDRESS,
+        ServerErrorKind.FORBIDDEN_ADDRESS,
         "That is the address of Roofmark itself.",
     )
     GuardedBackend(port + 1, ReadLimit()).connect_tcp("127.0.0.1", port, 5).close()
@@ -225,15 +225,15 @@ def test_only_the_own_port_of_the_own_machine_is_roofmark_itself(listener: socke
 @pytest.mark.parametrize(
     ("fault", "kind", "words"),
     [
-        (TimeoutError(), Trouble.TIMEOUT, "did not answer the connection in time"),
-        (ConnectionRefusedError(111, "Connection refused"), Trouble.REFUSED, "Nothing listens on"),
-        (OSError(113, "No route to host"), Trouble.UNREACHABLE, "cannot be reached: No route to host."),
-        (OSError("odd"), Trouble.UNREACHABLE, "cannot be reached: odd."),
+        (TimeoutError(), ServerErrorKind.TIMEOUT, "did not answer the connection in time"),
+        (ConnectionRefusedError(111, "Connection refused"), ServerErrorKind.REFUSED, "Nothing listens on"),
+        (OSError(113, "No route to host"), ServerErrorKind.UNREACHABLE, "cannot be reached: No route to host."),
+        (OSError("odd"), ServerErrorKind.UNREACHABLE, "cannot be reached: odd."),
     ],
 )
 @pytest.mark.parametrize(("host", "place"), [("::1", "[::1]:9"), ("192.0.2.7", "192.0.2.7:9")])
 def test_why_nothing_connects(
-    fault: OSError, kind: Trouble, words: str, host: str, place: str, monkeypatch: pytest.MonkeyPatch
+    fault: OSError, kind: ServerErrorKind, words: str, host: str, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def create_connection(*_: object, **__: object) -> None:
         raise fault
@@ -271,16 +271,16 @@ def test_tls_that_is_refused_closes_the_socket(pair: Pair) -> None:
     stream, server, _ = pair
     context = ssl.create_default_context()
     server.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-    with pytest.raises(ServerProblem, match=r"does not speak TLS there: try http://"):
+    with pytest.raises(ServerError, match=r"does not speak TLS there: try http://"):
         stream.start_tls(context, "llm.example", 5)
     assert stream.get_extra_info("socket").fileno() == -1
 
 
 def test_tls_that_nobody_answers(pair: Pair) -> None:
     stream, _, _ = pair
-    with pytest.raises(ServerProblem) as caught:
+    with pytest.raises(ServerError) as caught:
         stream.start_tls(ssl.create_default_context(), "llm.example", 0.01)
-    assert caught.value.trouble is Trouble.TIMEOUT
+    assert caught.value.trouble is ServerErrorKind.TIMEOUT
     assert "TLS handshake was not answered" in str(caught.value)
 
 

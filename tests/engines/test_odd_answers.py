@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.core.errors import ServerError
+from app.core.settings import Settings
 from app.engines import find, probe
-from app.engines.base import Ask, Facts, Health
-from app.errors import ServerProblem
-from app.http import Answer, ServerClient
-from app.runner.facts import facts_json
-from app.settings import Settings
+from app.engines.base import CompletionRequest, Health, ServerInfo
+from app.engines.http import Answer, ServerClient
+from app.measure.runner.config_snapshot import facts_json
 from tests.engines.servers import CHAT
 from tests.engines.written_servers import SERVERS
 from tests.replay import Request, Script
@@ -82,7 +82,7 @@ def changed(value: Any, place: Where, new: Any) -> Any:
 
 def ask_everything(key: str, client: ServerClient) -> None:
     engine = find(key)
-    ask = Ask("hello", 8, "m", nonce="x")
+    ask = CompletionRequest("hello", 8, "m", nonce="x")
     for question in (
         lambda: probe(client),
         lambda: engine.recognise(client),
@@ -93,9 +93,9 @@ def ask_everything(key: str, client: ServerClient) -> None:
     ):
         try:
             told = question()
-        except ServerProblem:  # one sentence
+        except ServerError:  # one sentence
             continue
-        if isinstance(told, Facts):
+        if isinstance(told, ServerInfo):
             json.dumps(facts_json(told), allow_nan=False).encode()
             assert all(model.id.strip() and model.name.strip() for model in told.models)
         if isinstance(told, Health):

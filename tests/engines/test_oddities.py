@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from app.engines._stream import End
-from app.metrics import flags_of, triple_of
+from app.core.samples import CacheDefeat, CountSource, Kind, Status, Trace, Workload
+from app.engines.protocol.sse import End
+from app.metrics import flags_of, headline_metrics
 from app.metrics.ttft import read_ttfa
-from app.samples import CacheDefeat, CountSource, Kind, Point, Status, Trace
 from tests.engines.recorded import read as read_script
 from tests.engines.streams import chunk, read, sha256, sse, usage
 from tests.replay import Script
@@ -51,18 +51,18 @@ def test_usage_in_other_words(ending: bytes) -> None:
     trace = timed(*WORDS, FINISH + ending + DONE)
     assert (trace.status, trace.prompt_tokens, trace.output_tokens) == (Status.OK, 512, 8)
     assert trace.count_source is CountSource.USAGE
-    taken = sample(trace, point=Point(512, 8), cache_defeat=CacheDefeat.NONCE)
+    taken = sample(trace, point=Workload(512, 8), cache_defeat=CacheDefeat.NONCE)
     assert flags_of(taken) == ()
-    assert triple_of(taken) == pytest.approx(PLAIN)
+    assert headline_metrics(taken) == pytest.approx(PLAIN)
 
 
 @pytest.mark.parametrize("stated", [None, {}, [], "8", {"completion_tokens": -1}, {"completion_tokens": "many"}])
 def test_usage_that_says_nothing(stated: Any) -> None:
     trace = timed(*WORDS, FINISH + last(usage=stated) + DONE)
     assert (trace.status, trace.output_tokens, trace.count_source) == (Status.OK, 8, CountSource.EVENTS)
-    taken = sample(trace, point=Point(512, 8), cache_defeat=CacheDefeat.NONCE)
+    taken = sample(trace, point=Workload(512, 8), cache_defeat=CacheDefeat.NONCE)
     assert flags_of(taken) == ("token_count_estimated",)
-    assert triple_of(taken) == {**PLAIN, "prefill_tokens_per_s": None}
+    assert headline_metrics(taken) == {**PLAIN, "prefill_tokens_per_s": None}
 
 
 @pytest.mark.parametrize(
@@ -76,10 +76,10 @@ def test_usage_that_says_nothing(stated: Any) -> None:
 )
 def test_cached_tokens_in_other_words(stated: dict[str, Any]) -> None:
     ending = last(usage={**usage(512, 8)["usage"], **stated})
-    taken = sample(timed(*WORDS, FINISH + ending + DONE), point=Point(512, 8))
+    taken = sample(timed(*WORDS, FINISH + ending + DONE), point=Workload(512, 8))
     assert taken.trace.cached_tokens == 500
     assert flags_of(taken) == ("cached",)
-    assert triple_of(taken)["prefill_tokens_per_s"] is None
+    assert headline_metrics(taken)["prefill_tokens_per_s"] is None
 
 
 def test_durations_that_c_prints_as_no_number_are_none() -> None:
@@ -112,7 +112,7 @@ def test_thinking_among_the_text_is_no_answer(texts: list[str], thoughts: int) -
     assert [event.kind for event in tokens] == [Kind.REASONING] * thoughts + [Kind.ANSWER] * 2
     (ttfa,) = read_ttfa(sample(trace))
     assert ttfa.value == 200 + 25 * thoughts
-    assert triple_of(sample(trace))["ttft_ms"] == 200
+    assert headline_metrics(sample(trace))["ttft_ms"] == 200
     assert trace.text_sha256 == read(sse(chunk("Hi there"), b"[DONE]")).text_sha256
 
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
+from app.core.errors import ServerError, ServerErrorKind
+from app.core.samples import CacheDefeat, Kind, Status, Trace, Workload
 from app.engines import find, probe
-from app.engines.base import Ask
-from app.errors import ServerProblem, Trouble
-from app.http import ServerClient
+from app.engines.base import CompletionRequest
+from app.engines.http import ServerClient
 from app.metrics import flags_of
 from app.metrics.decode import read_decode
 from app.metrics.prefill import read_prefill
-from app.samples import CacheDefeat, Kind, Point, Status, Trace
 from tests.engines.conftest import Connect
 from tests.engines.recorded import read, recorded, tokens
 from tests.engines.servers import ollama
@@ -24,7 +24,7 @@ OLLAMA = find("ollama")
 
 
 def play(client: ServerClient, **ask: Any) -> Trace:
-    return OLLAMA.play(client, Ask(**{"prompt": "hello", "output_tokens": 8, "model": "m", **ask}))
+    return OLLAMA.play(client, CompletionRequest(**{"prompt": "hello", "output_tokens": 8, "model": "m", **ask}))
 
 
 def lines(*values: dict[str, Any]) -> Script:
@@ -75,7 +75,7 @@ def test_captured_streams(
 )
 def test_flags_of_captured_streams(name: str, sent: int, flags: set[str]) -> None:
     trace = recorded("ollama", "ollama", name)
-    found = flags_of(sample(trace, point=Point(sent, trace.output_tokens or 0), cache_defeat=CacheDefeat.NONCE))
+    found = flags_of(sample(trace, point=Workload(sent, trace.output_tokens or 0), cache_defeat=CacheDefeat.NONCE))
     assert set(found) == flags
 
 
@@ -98,7 +98,7 @@ def test_counts_of_a_prompt_that_may_be_cached_are_no_prefill() -> None:
     assert trace.server is not None
     assert trace.server.prompt_tokens is None
     assert trace.server.prompt_ms == pytest.approx(88.149)
-    again = sample(trace, point=Point(169, 24), cache_defeat=CacheDefeat.NONE)
+    again = sample(trace, point=Workload(169, 24), cache_defeat=CacheDefeat.NONE)
     assert flags_of(again) == ("possibly_cached",)
     assert [each.value for each in read_prefill(again)] == [None]
 
@@ -179,13 +179,15 @@ def test_broken_streams(script: Script, status: Status, count: int, words: str) 
 @pytest.mark.parametrize(
     ("script", "trouble", "words"),
     [
-        (capture("ollama", "generate-notruncate"), Trouble.PROMPT_TOO_LONG, "1441 tokens"),
-        (capture("ollama", "err-model"), Trouble.UNKNOWN_MODEL, "model 'nope' not found"),
+        (capture("ollama", "generate-notruncate"), ServerErrorKind.PROMPT_TOO_LONG, "1441 tokens"),
+        (capture("ollama", "err-model"), ServerErrorKind.UNKNOWN_MODEL, "model 'nope' not found"),
     ],
 )
-def test_refusals_that_every_request_would_meet(connect: Connect, script: Script, trouble: Trouble, words: str) -> None:
+def test_refusals_that_every_request_would_meet(
+    connect: Connect, script: Script, trouble: ServerErrorKind, words: str
+) -> None:
     _, client = connect({"/api/chat": script})
-    with pytest.raises(ServerProblem, match=words) as caught:
+    with pytest.raises(ServerError, match=words) as caught:
         play(client)
     assert caught.value.trouble is trouble
 
@@ -260,7 +262,7 @@ def test_its_own_words_about_a_model_are_handed_on(connect: Connect) -> None:
     assert OLLAMA.model_document(client, "m") == told
     assert replay.posted() == [{"model": "m"}]
     _, client = connect({"/api/show": capture("ollama", "err-model")})
-    with pytest.raises(ServerProblem):
+    with pytest.raises(ServerError):
         OLLAMA.model_document(client, "nope")
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from app.core.errors import ServerError, ServerErrorKind
+from app.core.samples import CountSource, Status, Trace
+from app.core.settings import Settings
 from app.engines import find, probe
-from app.engines._chat import Dialect, is_token
-from app.engines._stream import Frame
-from app.engines.base import Ask
-from app.errors import ServerProblem, Trouble
-from app.http import ServerClient
-from app.samples import CountSource, Status, Trace
-from app.settings import Settings
+from app.engines.base import CompletionRequest
+from app.engines.http import ServerClient
+from app.engines.protocol.sse import Frame
+from app.engines.protocol.trace_builder import Dialect, is_token
 from tests.engines.conftest import Connect
 from tests.engines.streams import GOOD, GOOD_STREAM, chunk, sse, usage
 from tests.replay import Answerer, Replay, Request, Script, capture
@@ -24,7 +24,9 @@ CHAT = "/v1/chat/completions"
 
 
 def play(client: ServerClient, **ask: Any) -> Trace:
-    return find("openai").play(client, Ask(**{"prompt": "hello", "output_tokens": 8, "model": "m", **ask}))
+    return find("openai").play(
+        client, CompletionRequest(**{"prompt": "hello", "output_tokens": 8, "model": "m", **ask})
+    )
 
 
 def refuses(*fields: str, status: int = 400, error: Callable[[str], Any]) -> Answerer:
@@ -177,21 +179,31 @@ def test_a_server_that_went_back_to_max_tokens(connect: Connect) -> None:
 @pytest.mark.parametrize(
     ("script", "trouble", "words"),
     [
-        (Script.json({"error": "Unauthorized"}, 401), Trouble.NEEDS_KEY, "wants an API key"),
-        (capture("vllm", "err-noauth"), Trouble.NEEDS_KEY, "wants an API key"),
-        (capture("vllm", "err-unknown-model"), Trouble.UNKNOWN_MODEL, "`nope` does not exist"),
-        (Script.json({"error": {"message": "model 'm' not found"}}, 404), Trouble.UNKNOWN_MODEL, "model 'm' not found"),
-        (Script.json({"error": {"message": "x", "code": "model_not_found"}}, 400), Trouble.UNKNOWN_MODEL, "x"),
-        (capture("llama.cpp", "chat_stream_prompt_too_long"), Trouble.PROMPT_TOO_LONG, "6024 tokens"),
-        (capture("vllm", "err-maxtokens-too-big"), Trouble.PROMPT_TOO_LONG, "max_model_len"),
-        (Script.json({"error": '{"error": "the prompt is too long"}'}, 400), Trouble.PROMPT_TOO_LONG, "too long"),
-        (Script.text("", 413), Trouble.PROMPT_TOO_LONG, "too long"),
-        (Script.json({"error": {"message": "Loading model"}}, 503), Trouble.LOADING, "loading"),
+        (Script.json({"error": "Unauthorized"}, 401), ServerErrorKind.NEEDS_KEY, "wants an API key"),
+        (capture("vllm", "err-noauth"), ServerErrorKind.NEEDS_KEY, "wants an API key"),
+        (capture("vllm", "err-unknown-model"), ServerErrorKind.UNKNOWN_MODEL, "`nope` does not exist"),
+        (
+            Script.json({"error": {"message": "model 'm' not found"}}, 404),
+            ServerErrorKind.UNKNOWN_MODEL,
+            "model 'm' not found",
+        ),
+        (Script.json({"error": {"message": "x", "code": "model_not_found"}}, 400), ServerErrorKind.UNKNOWN_MODEL, "x"),
+        (capture("llama.cpp", "chat_stream_prompt_too_long"), ServerErrorKind.PROMPT_TOO_LONG, "6024 tokens"),
+        (capture("vllm", "err-maxtokens-too-big"), ServerErrorKind.PROMPT_TOO_LONG, "max_model_len"),
+        (
+            Script.json({"error": '{"error": "the prompt is too long"}'}, 400),
+            ServerErrorKind.PROMPT_TOO_LONG,
+            "too long",
+        ),
+        (Script.text("", 413), ServerErrorKind.PROMPT_TOO_LONG, "too long"),
+        (Script.json({"error": {"message": "Loading model"}}, 503), ServerErrorKind.LOADING, "loading"),
     ],
 )
-def test_refusals_that_every_request_would_meet(connect: Connect, script: Script, trouble: Trouble, words: str) -> None:
+def test_refusals_that_every_request_would_meet(
+    connect: Connect, script: Script, trouble: ServerErrorKind, words: str
+) -> None:
     _, client = connect({CHAT: script})
-    with pytest.raises(ServerProblem) as caught:
+    with pytest.raises(ServerError) as caught:
         play(client)
     assert caught.value.trouble is trouble
     assert words in str(caught.value)
@@ -300,7 +312,7 @@ def test_closing_the_client_ends_a_stream_that_is_being_read(connect: Connect, m
         has_token.set()
         return is_token(frame, dialect)
 
-    monkeypatch.setattr("app.engines._playing.is_token", noticed)
+    monkeypatch.setattr("app.engines.protocol.chat_engine.is_token", noticed)
     with ThreadPoolExecutor(1) as threads:
         playing = threads.submit(play, client)
         assert has_token.wait(30)
@@ -328,7 +340,7 @@ def test_what_interrupts_the_reading_passes(connect: Connect, monkeypatch: pytes
     def interrupt(_: object, dialect: Dialect) -> bool:
         raise Interrupted
 
-    monkeypatch.setattr("app.engines._playing.is_token", interrupt)
+    monkeypatch.setattr("app.engines.protocol.chat_engine.is_token", interrupt)
     with pytest.raises(Interrupted):
         play(client)
     monkeypatch.undo()
@@ -380,21 +392,21 @@ def test_probe_of_a_server_that_cannot_list_its_models(connect: Connect) -> None
 @pytest.mark.parametrize(
     ("routes", "trouble", "words"),
     [
-        ({}, Trouble.NOT_LLM, "has no /v1/models"),
-        ({"/": Script.text("<html>hi", content_type="text/html")}, Trouble.NOT_LLM, "An HTML page"),
-        ({"/": Script.json({"hello": "world"})}, Trouble.NOT_LLM, "no LLM server"),
-        ({"/": Script.json({"error": "no"}, 401)}, Trouble.NEEDS_KEY, "wants an API key"),
-        ({"/": Script.json({"error": "loading model"}, 503)}, Trouble.LOADING, "loading"),
-        ({"/": Script(status=302, headers={"location": "http://h/"})}, Trouble.NOT_LLM, "redirects"),
-        ({"/": Script(end="mute")}, Trouble.TIMEOUT, "did not answer"),
-        ({"/": Script.text("oops", 500)}, Trouble.SERVER_ERROR, "HTTP 500"),
+        ({}, ServerErrorKind.NOT_LLM, "has no /v1/models"),
+        ({"/": Script.text("<html>hi", content_type="text/html")}, ServerErrorKind.NOT_LLM, "An HTML page"),
+        ({"/": Script.json({"hello": "world"})}, ServerErrorKind.NOT_LLM, "no LLM server"),
+        ({"/": Script.json({"error": "no"}, 401)}, ServerErrorKind.NEEDS_KEY, "wants an API key"),
+        ({"/": Script.json({"error": "loading model"}, 503)}, ServerErrorKind.LOADING, "loading"),
+        ({"/": Script(status=302, headers={"location": "http://h/"})}, ServerErrorKind.NOT_LLM, "redirects"),
+        ({"/": Script(end="mute")}, ServerErrorKind.TIMEOUT, "did not answer"),
+        ({"/": Script.text("oops", 500)}, ServerErrorKind.SERVER_ERROR, "HTTP 500"),
     ],
 )
 def test_probe_says_why_it_failed(
-    connect: Connect, routes: dict[str, Script | Answerer], trouble: Trouble, words: str
+    connect: Connect, routes: dict[str, Script | Answerer], trouble: ServerErrorKind, words: str
 ) -> None:
     _, client = found(connect, routes)
-    with pytest.raises(ServerProblem) as caught:
+    with pytest.raises(ServerError) as caught:
         probe(client)
     assert caught.value.trouble is trouble
     assert words in str(caught.value)
@@ -425,5 +437,5 @@ def test_health(connect: Connect, script: Script, ready: bool) -> None:
 
 def test_health_without_a_key(connect: Connect) -> None:
     _, client = found(connect, {"/v1/models": Script.json({}, 401)})
-    with pytest.raises(ServerProblem):
+    with pytest.raises(ServerError):
         find("openai").health(client)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engines._thinking import MARKERS, answer_span
+from app.core.samples import CountSource, Kind, Trace, Workload
+from app.engines.protocol.think_tags import MARKERS, answer_span
 from app.metrics import flags_of, metrics
-from app.samples import CountSource, Kind, Point, Trace
 from tests.engines.streams import chunk, read, sha256, sse
 from tests.traces import sample
 
@@ -243,7 +243,7 @@ def test_output_tokens_hold_the_reasoning(contents: list[str], usage: Any, n: in
 
 def test_sums_and_events_that_do_not_agree_are_flagged() -> None:
     def flags(trace: Trace) -> tuple[str, ...]:
-        return flags_of(sample(replace(trace, cached_tokens=0), point=Point(512, 40)))
+        return flags_of(sample(replace(trace, cached_tokens=0), point=Workload(512, 40)))
 
     assert "count_mismatch" not in flags(counted(SEEN, completion_tokens=32, total_tokens=640, details=8))
     assert "count_mismatch" in flags(counted(SEEN, completion_tokens=20, total_tokens=626, details=6))
@@ -252,6 +252,6 @@ def test_sums_and_events_that_do_not_agree_are_flagged() -> None:
 
 
 def test_reasoning_that_is_only_counted_is_in_no_speed() -> None:
-    answer = sample(counted(SEEN[8:], completion_tokens=132, total_tokens=732, details=100), point=Point(512, 132))
+    answer = sample(counted(SEEN[8:], completion_tokens=132, total_tokens=732, details=100), point=Workload(512, 132))
     (decode,) = metrics()["decode_tokens_per_s"].read([answer])
     assert decode.value == pytest.approx(1000)  # 31 steps of 1 ms

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.errors import ServerError
 from app.engines import find, probe
-from app.engines.base import Ask
-from app.errors import ServerProblem
-from app.http.text import HIDDEN_KEY, TextCleaner
+from app.engines.base import CompletionRequest
+from app.engines.http.text import HIDDEN_KEY, TextCleaner
 from tests.engines.conftest import Connect
 from tests.engines.streams import chunk, sse, usage
 from tests.replay import Script
@@ -27,7 +27,7 @@ def everything_stored(connect: Connect, script: Script) -> str:
     _, client = connect({"/": script}, key=KEY)
     results: list[Any] = []
     asked: list[Callable[[], Any]] = [
-        lambda: asdict(find("openai").play(client, Ask("hello", 2, "m"))),
+        lambda: asdict(find("openai").play(client, CompletionRequest("hello", 2, "m"))),
         lambda: client.get_json("/v1/models"),
         lambda: client.get("/").message,
         lambda: asdict(probe(client)),
@@ -36,7 +36,7 @@ def everything_stored(connect: Connect, script: Script) -> str:
     for ask in asked:
         try:
             results.append(ask())
-        except ServerProblem as problem:
+        except ServerError as problem:
             results.append(str(problem))
     return repr(results)
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from app.core.samples import Trace
 from app.engines import find, probe
-from app.engines.base import Ask
-from app.http import ServerClient
+from app.engines.base import CompletionRequest
+from app.engines.http import ServerClient
 from app.metrics.decode import read_decode
 from app.metrics.expert_cache import read_expert_cache
-from app.samples import Trace
 from tests.engines.conftest import Connect
 from tests.engines.servers import (
     CHAT,
@@ -40,7 +40,7 @@ def record(**changes: Any) -> dict[str, Any]:
 
 
 def play(client: ServerClient) -> Trace:
-    return STRATA.play(client, Ask("hello", 8, "m", nonce="0123abcd"))
+    return STRATA.play(client, CompletionRequest("hello", 8, "m", nonce="0123abcd"))
 
 
 def routes(

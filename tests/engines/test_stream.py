@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engines._chat import is_token
-from app.engines._stream import End, Frame, frames
-from app.samples import Kind, Status, Trace
+from app.core.samples import Kind, Status, Trace
+from app.engines.protocol.sse import End, Frame, frames
+from app.engines.protocol.trace_builder import is_token
 from tests.engines.streams import chunk, json_values, read, sha256, sse, usage
 from tests.replay import case_rows
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
+from app.core.errors import ServerError, ServerErrorKind
+from app.core.samples import CacheDefeat, Kind, Status, Trace, Workload
 from app.engines import find, probe
-from app.engines.base import Ask, Counters, Health
-from app.errors import ServerProblem, Trouble
-from app.http import ServerClient
+from app.engines.base import CompletionRequest, Counters, Health
+from app.engines.http import ServerClient
 from app.metrics import flags_of
 from app.metrics.decode import read_decode
 from app.metrics.prefill import read_prefill
-from app.samples import CacheDefeat, Kind, Point, Status, Trace
 from tests.engines.conftest import Connect
 from tests.engines.recorded import read, recorded, tokens
 from tests.engines.servers import CHAT, scrape, vllm
@@ -24,7 +24,9 @@ VLLM = find("vllm")
 
 
 def play(client: ServerClient, **ask: Any) -> Trace:
-    return VLLM.play(client, Ask(**{"prompt": "hello", "output_tokens": 24, "model": "tiny-qwen3", **ask}))
+    return VLLM.play(
+        client, CompletionRequest(**{"prompt": "hello", "output_tokens": 24, "model": "tiny-qwen3", **ask})
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,14 +68,14 @@ def test_its_own_durations(name: str, fresh: int, prompt_ms: float, decode_ms: f
 
 def test_rates_are_computed_and_not_taken_over() -> None:
     """Its tokens_per_second has the prefill in it: 5.14 where the decode makes 23 steps in 4.289 s."""
-    clean = sample(recorded("vllm", "vllm", "chat-stream-perreqmetrics"), point=Point(190, 24))
+    clean = sample(recorded("vllm", "vllm", "chat-stream-perreqmetrics"), point=Workload(190, 24))
     rates = {each.source: each.value for each in read_decode(clean)}
     assert rates["server"] == pytest.approx(23 / 4.289147, rel=1e-5)
     assert rates["client"] == pytest.approx(23 / 4.288523, rel=1e-5)
     prefill = {each.source: each.value for each in read_prefill(clean)}
     assert prefill["server"] == pytest.approx(190 / 0.382682, rel=1e-5)
     assert flags_of(clean) == ()
-    assert flags_of(sample(recorded("vllm", "vllm", "chat-stream-perreqmetrics-cached"), point=Point(190, 24))) == (
+    assert flags_of(sample(recorded("vllm", "vllm", "chat-stream-perreqmetrics-cached"), point=Workload(190, 24))) == (
         "cached",
     )
 
@@ -156,10 +158,10 @@ def test_each_request_has_a_salt_of_its_own(connect: Connect) -> None:
 
 def test_prompt_tokens_are_counted_by_the_server(connect: Connect) -> None:
     replay, client = connect(vllm().routes)
-    assert VLLM.prompt_tokens(client, Ask("hi there", 1, "tiny-qwen3", nonce="x")) == 12
+    assert VLLM.prompt_tokens(client, CompletionRequest("hi there", 1, "tiny-qwen3", nonce="x")) == 12
     assert replay.posted() == [{"model": "tiny-qwen3", "messages": [{"role": "user", "content": "hi there"}]}]
     _, client = connect({})
-    assert VLLM.prompt_tokens(client, Ask("hi there", 1, None)) is None
+    assert VLLM.prompt_tokens(client, CompletionRequest("hi there", 1, None)) is None
 
 
 def test_counters_hold_fresh_and_cached_tokens_apart(connect: Connect) -> None:
@@ -209,15 +211,17 @@ def test_a_kv_cache_of_another_type(connect: Connect) -> None:
 @pytest.mark.parametrize(
     ("name", "trouble", "words"),
     [
-        ("err-too-long", Trouble.PROMPT_TOO_LONG, "at least 2049 input tokens"),
-        ("err-maxtokens-too-big", Trouble.PROMPT_TOO_LONG, "max_model_len=2048"),
-        ("err-unknown-model", Trouble.UNKNOWN_MODEL, "`nope` does not exist"),
-        ("err-noauth", Trouble.NEEDS_KEY, "wants an API key"),
+        ("err-too-long", ServerErrorKind.PROMPT_TOO_LONG, "at least 2049 input tokens"),
+        ("err-maxtokens-too-big", ServerErrorKind.PROMPT_TOO_LONG, "max_model_len=2048"),
+        ("err-unknown-model", ServerErrorKind.UNKNOWN_MODEL, "`nope` does not exist"),
+        ("err-noauth", ServerErrorKind.NEEDS_KEY, "wants an API key"),
     ],
 )
-def test_refusals_that_every_request_would_meet(connect: Connect, name: str, trouble: Trouble, words: str) -> None:
+def test_refusals_that_every_request_would_meet(
+    connect: Connect, name: str, trouble: ServerErrorKind, words: str
+) -> None:
     _, client = connect({CHAT: capture("vllm", name)})
-    with pytest.raises(ServerProblem, match=words) as caught:
+    with pytest.raises(ServerError, match=words) as caught:
         play(client)
     assert caught.value.trouble is trouble
 
@@ -232,6 +236,6 @@ def test_other_refusals_are_told(connect: Connect, name: str, words: str) -> Non
 
 def test_a_key_is_wanted(connect: Connect) -> None:
     _, client = connect({**vllm().routes, "/v1/models": capture("vllm", "err-noauth")})
-    with pytest.raises(ServerProblem) as caught:
+    with pytest.raises(ServerError) as caught:
         probe(client)
-    assert caught.value.trouble is Trouble.NEEDS_KEY
+    assert caught.value.trouble is ServerErrorKind.NEEDS_KEY

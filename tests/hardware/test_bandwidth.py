@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.errors import Conflict
+from app.core.errors import Conflict
 from app.hardware import bandwidth
 from app.hardware.bandwidth import MIB, buffer_size, read_at, remarks, thread_counts
 from tests.hardware.readings import CALM

@@ -17,7 +17,7 @@ from app.hardware.catalogue import GIB, built_in
 from app.hardware.detect import completed, counted
 from app.hardware.host import available_ram_bytes
 from app.hardware.profile import Accelerator, Ram
-from app.hardware.tools import NoAnswer
+from app.hardware.tools import ToolUnavailable
 
 # --- memory modules --------------------------------------------------------------------------------------------------
 
@@ -166,7 +166,7 @@ def test_caches_as_lscpu_lists_them() -> None:
         {"name": "L3", "all-size": "33554432", "type": "Unified", "level": 3},
     ]
     assert caches.from_lscpu(json.dumps({"caches": rows})) == 32 << 20
-    with pytest.raises(NoAnswer, match="no caches"):
+    with pytest.raises(ToolUnavailable, match="no caches"):
         caches.from_lscpu('{"caches": []}')
 
 
@@ -231,7 +231,7 @@ def test_nvml_that_fails_is_a_reason() -> None:
         def nvmlInit(self) -> None:
             raise NvmlError("Driver Not Loaded")
 
-    with pytest.raises(NoAnswer, match="NVML says: Driver Not Loaded"):
+    with pytest.raises(ToolUnavailable, match="NVML says: Driver Not Loaded"):
         nvidia.from_nvml(Broken())
 
 
@@ -239,7 +239,7 @@ def test_nvidia_smi_tells_names_and_memory() -> None:
     text = "NVIDIA GeForce RTX 3090, 24576\nNVIDIA GeForce RTX 3090, 24576\nNVIDIA GB10, [N/A]\n"
     cards = nvidia.from_nvidia_smi(text)
     assert [card.memory_bytes for card in cards] == [24 * GIB, 24 * GIB, None]
-    with pytest.raises(NoAnswer, match="lists no GPU"):
+    with pytest.raises(ToolUnavailable, match="lists no GPU"):
         nvidia.from_nvidia_smi("No devices were found\n")
 
 
@@ -276,7 +276,7 @@ def test_rocm_smi_tells_names_and_memory() -> None:
     first, second = amd.from_rocm_smi(json.dumps(document))
     assert (first.name, first.memory_bytes) == ("AMD Radeon 8060S Graphics", 512 << 20)
     assert (second.name, second.memory_bytes) == ("Radeon RX 7900 XTX", 25753026560)
-    with pytest.raises(NoAnswer, match="lists no GPU"):
+    with pytest.raises(ToolUnavailable, match="lists no GPU"):
         amd.from_rocm_smi('{"system": {}}')
 
 
@@ -328,7 +328,7 @@ def test_a_sensor_knows_better_than_the_catalogue_which_fills_the_gaps() -> None
 
 
 def _silent(*_command: str, timeout_s: float = 0) -> str:
-    raise NoAnswer(f"{_command[0]} is not installed")
+    raise ToolUnavailable(f"{_command[0]} is not installed")
 
 
 def test_without_any_tool_everything_else_is_told_and_each_lack_has_its_reason(
@@ -377,12 +377,12 @@ def test_a_tool_that_is_missing_fails_or_hangs_is_a_reason(tmp_path: Path, monke
         tool.write_text(f"#!/bin/sh\n{script}\n")
         tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    assert tools.ask("works") == "hello\n"
+    assert tools.run_tool("works") == "hello\n"
     for name, reason in (("fails", "fails complained: no driver"), ("missing-tool", "missing-tool is not installed")):
-        with pytest.raises(NoAnswer, match=reason):
-            tools.ask(name)
-    with pytest.raises(NoAnswer, match="hangs did not answer"):
-        tools.ask("hangs", timeout_s=0.2)
+        with pytest.raises(ToolUnavailable, match=reason):
+            tools.run_tool(name)
+    with pytest.raises(ToolUnavailable, match="hangs did not answer"):
+        tools.run_tool("hangs", timeout_s=0.2)
 
 
 PARSERS: list[Callable[[str], object]] = [
@@ -421,7 +421,7 @@ ODD = st.recursive(
 @given(odd=ODD, text=st.text(max_size=60))
 def test_no_output_whatever_breaks_a_parser(parse: Callable[[str], object], odd: object, text: str) -> None:
     for output in (json.dumps(odd), text):
-        with suppress(NoAnswer):
+        with suppress(ToolUnavailable):
             parse(output)
 
 

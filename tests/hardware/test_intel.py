@@ -9,7 +9,7 @@ from app.hardware import detect, intel
 from app.hardware.catalogue import GIB, built_in
 from app.hardware.detect import completed
 from app.hardware.profile import Accelerator
-from app.hardware.tools import NoAnswer
+from app.hardware.tools import ToolUnavailable
 
 DISCOVERY = {
     "device_list": [
@@ -34,7 +34,7 @@ def xpu_smi(*command: str, timeout_s: float = 0) -> str:
 
 
 def missing(*command: str, timeout_s: float = 0) -> str:
-    raise NoAnswer(f"{command[0]} is not installed")
+    raise ToolUnavailable(f"{command[0]} is not installed")
 
 
 def drm(folder: Path, **cards: dict[str, str]) -> Path:
@@ -81,7 +81,7 @@ def test_the_catalogue_knows_their_bandwidth(name: str, catalogued: int, gb_per_
     ],
 )
 def test_graphics_within_a_processor_are_no_card(devices: list[object], said: str) -> None:
-    with pytest.raises(NoAnswer, match=said):
+    with pytest.raises(ToolUnavailable, match=said):
         intel.from_xpu_smi(json.dumps({"device_list": devices}))
 
 
@@ -122,8 +122,8 @@ def test_a_machine_without_intel_graphics_has_none_and_lacks_nothing(
 def test_what_has_no_name_or_place_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(intel, "ask", missing)
     monkeypatch.setattr(intel, "DRM", tmp_path / "nowhere")
-    with pytest.raises(NoAnswer, match=r"xpu-smi is not installed; there is no .*nowhere"):
+    with pytest.raises(ToolUnavailable, match=r"xpu-smi is not installed; there is no .*nowhere"):
         intel.read()
     card = {"device/vendor": "0x8086", "device/device": "0xffff", "lmem_total_bytes": str(GIB)}
-    with pytest.raises(NoAnswer, match="a card with the PCI id 0xffff and no name"):
+    with pytest.raises(ToolUnavailable, match="a card with the PCI id 0xffff and no name"):
         intel.from_sysfs(drm(tmp_path, card0=card))

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.errors import BadInput
+from app.core.errors import BadInput
+from app.core.units import format_bytes
 from app.hardware.memory import (
     CHANNEL_BITS,
     bandwidth_bytes_per_s,
@@ -15,7 +16,6 @@ from app.hardware.memory import (
     data_rate_of_clock,
     parse_speed,
 )
-from app.units import size
 
 GIB = 1 << 30
 
@@ -50,7 +50,7 @@ def test_gib_are_turned_into_bytes_before_gb_per_s_divide_them() -> None:
     model_bytes = 13.34 * GIB
     assert 448e9 / model_bytes == pytest.approx(31.28, abs=0.005)
     assert bandwidth_bytes_per_s(28000, 128) / model_bytes == pytest.approx(31.28, abs=0.005)
-    assert size(round(model_bytes)) == "14.3 GB"
+    assert format_bytes(round(model_bytes)) == "14.3 GB"
 
 
 @pytest.mark.parametrize(

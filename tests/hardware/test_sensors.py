@@ -15,7 +15,7 @@ from app.hardware import card_sensors, sensors, system_sensors
 from app.hardware.card_sensors import amd_card, nvml_card
 from app.hardware.sensors import Reading, read
 from app.hardware.system_sensors import Found, rapl
-from app.hardware.watch import MAX_READINGS, Watch, columns
+from app.hardware.watch import MAX_READINGS, SensorProcess, columns
 from tests.waiting import until
 
 
@@ -286,7 +286,7 @@ def test_this_machine_has_memory_and_a_processor() -> None:
 
 def test_a_watch_takes_readings_in_a_process_of_its_own_and_ends_it() -> None:
     start_s = time.time()
-    with Watch() as watch:
+    with SensorProcess() as watch:
         child = watch._child
         assert child is not None
         until(lambda: len(watch.between(start_s, time.time())) >= 2)
@@ -302,7 +302,7 @@ def test_a_watch_takes_readings_in_a_process_of_its_own_and_ends_it() -> None:
     [b"5\n", b"null\n", b"[1, 2]\n", b'{"at_s": 1', b'{"what": 1}\n', b"\xff\xfe\n", b"Segmentation fault\n", b"\n\n"],
 )
 def test_garbage_from_the_process_loses_no_more_than_its_line(printed: bytes, tmp_path: Path) -> None:
-    with Watch() as watch:
+    with SensorProcess() as watch:
         child = watch._child
         assert child is not None
         child.kill()
@@ -319,7 +319,7 @@ def test_a_process_that_does_not_end_holds_nobody_up(monkeypatch: pytest.MonkeyP
     def hangs(timeout: float) -> None:
         raise subprocess.TimeoutExpired("python", timeout)
 
-    with Watch() as watch:
+    with SensorProcess() as watch:
         child = watch._child
         assert child is not None
         monkeypatch.setattr(child, "wait", hangs)  # within a driver, in the kernel
@@ -329,7 +329,7 @@ def test_a_process_that_does_not_end_holds_nobody_up(monkeypatch: pytest.MonkeyP
 
 def test_a_watch_that_cannot_start_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.hardware.watch.sys.executable", "/nowhere/python")
-    with Watch() as watch:
+    with SensorProcess() as watch:
         assert watch.between(0, 1e12) == []
 
 

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from app import bench, engines
-from app.bench import Job, Limits, Phase, Stop, Taken
-from app.settings import Settings
+from app import engines
+from app.core.settings import Settings
+from app.measure import bench
+from app.measure.bench import Job, Limits, Phase, SampleProgress, Stop
 from app.suites import Suite, own
 from tests.replay import Script, serve
 
@@ -26,9 +27,9 @@ def job(
         yield Job(engine=engines.find(engine), client=client, suite=suite, **values), replay
 
 
-def played(made: Job, stop: Stop | None = None) -> list[Phase | Taken]:
-    return list(bench.play(made, bench.prepare(made), stop or Stop()))
+def played(made: Job, stop: Stop | None = None) -> list[Phase | SampleProgress]:
+    return list(bench.run_suite(made, bench.prepare(made), stop or Stop()))
 
 
-def samples_of(steps: list[Phase | Taken]) -> list[Any]:
-    return [step.sample for step in steps if isinstance(step, Taken)]
+def samples_of(steps: list[Phase | SampleProgress]) -> list[Any]:
+    return [step.sample for step in steps if isinstance(step, SampleProgress)]

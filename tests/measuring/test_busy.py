@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
-from app.bench import BusyCheck, Stop
-from app.bench.busy import disturbance
 from app.hardware.foreign_load import CpuMeter, CpuTimes, ForeignLoad, foreign_load
+from app.measure.bench import BusyCheck, Stop
+from app.measure.bench.busy import disturbance
 from app.suites import BUILT_IN
 
 CASE = BUILT_IN["triple"].cases[0]
@@ -128,7 +128,7 @@ def test_warm_ups_and_short_rounds_are_not_judged(monkeypatch: pytest.MonkeyPatc
     busy.begin_round()
     busy.end_round(CASE, is_warmup=False)
     assert not busy.rounds
-    monkeypatch.setattr("app.bench.busy.MIN_ROUND_S", 0.0)
+    monkeypatch.setattr("app.measure.bench.busy.MIN_ROUND_S", 0.0)
     busy.begin_round()
     busy.end_round(CASE, is_warmup=False)
     assert list(busy.rounds.values()) == [[pytest.approx(0.0)]]

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from app.bench.others import work_of_others
+from app.core.samples import Status, Trace
 from app.engines.base import Counters
-from app.samples import Status, Trace
+from app.measure.bench.interference import foreign_work
 from tests.measuring.playing import CHAT, IDLE, READY, job, played, samples_of
 from tests.replay import Request, Script, capture
 from tests.traces import trace
@@ -97,4 +97,4 @@ def test_a_slot_that_is_freed_a_moment_after_our_own_answer_is_ours() -> None:
 def test_work_beyond_our_own(
     traces: list[Trace], before: Counters | None, after: Counters, finding: str | None
 ) -> None:
-    assert work_of_others(traces, before, after) == finding
+    assert foreign_work(traces, before, after) == finding

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from app import bench
-from app.bench import Limits, Phase, Stop, Taken
-from app.errors import BadInput, Cancelled, ServerProblem, Trouble
-from app.samples import CacheDefeat
+from app.core.errors import BadInput, Cancelled, ServerError, ServerErrorKind
+from app.core.samples import CacheDefeat
+from app.measure import bench
+from app.measure.bench import Limits, Phase, SampleProgress, Stop
 from app.suites import BUILT_IN
 from tests.measuring.playing import CHAT, IDLE, MODELS, READY, SUITE, job, played, samples_of
 from tests.replay import Answerer, Script, capture, case
@@ -68,9 +68,9 @@ def test_a_server_that_stays_busy_is_measured_and_flagged() -> None:
 
 def test_a_server_that_never_gets_ready_is_given_up() -> None:
     with job({"/health": LOADING}, "llama.cpp", limits=Limits(0, 0)) as (made, _):
-        with pytest.raises(ServerProblem) as problem:
+        with pytest.raises(ServerError) as problem:
             list(bench.wait_until_ready(made.engine, made.client, made.limits, Stop()))
-        assert problem.value.trouble is Trouble.LOADING
+        assert problem.value.trouble is ServerErrorKind.LOADING
 
 
 def test_a_server_that_says_it_is_loading_only_when_asked_is_waited_for() -> None:
@@ -121,8 +121,8 @@ def test_no_usable_sample_is_a_reason() -> None:
 def test_a_stop_between_samples() -> None:
     stop = Stop()
     with job({CHAT: case("S23"), "/v1/models": MODELS}) as (made, _):
-        steps = bench.play(made, bench.prepare(made), stop)
-        assert isinstance(next(steps), Taken)
+        steps = bench.run_suite(made, bench.prepare(made), stop)
+        assert isinstance(next(steps), SampleProgress)
         stop.request()
         with pytest.raises(Cancelled):
             list(steps)

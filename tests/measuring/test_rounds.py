@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from app import bench
-from app.bench import Phase, Stop, Taken
-from app.errors import Cancelled, ServerProblem, Trouble
-from app.metrics import is_usable, measure
-from app.samples import CacheDefeat, Point
+from app.core.errors import Cancelled, ServerError, ServerErrorKind
+from app.core.samples import CacheDefeat, Workload
+from app.measure import bench
+from app.measure.bench import Phase, SampleProgress, Stop
+from app.metrics import compute_metrics, is_usable
 from app.suites import BUILT_IN, Case, Suite
 from tests.measuring.playing import CHAT, IDLE, MODELS, READY, job, played, samples_of
 from tests.replay import Request, Script, capture, case
@@ -28,7 +28,7 @@ STREAM = Script.sse(*[WORD] * 5, END, step_ms=500)
 
 
 def suite(*concurrencies: int, repetitions: int = 1, warmups: int = 0, output_tokens: int = 5) -> Suite:
-    cases = tuple(Case(Point(100, output_tokens, concurrency), "word " * 100) for concurrency in concurrencies)
+    cases = tuple(Case(Workload(100, output_tokens, concurrency), "word " * 100) for concurrency in concurrencies)
     return Suite("mine", "Mine", "", cases, repetitions, warmups)
 
 
@@ -47,7 +47,7 @@ def test_the_streams_of_a_round_run_at_the_same_time() -> None:
     assert len({body["messages"][0]["content"] for body in replay.posted()}) == 12  # a nonce of its own each
     for number in range(3):
         assert min(sample.sent_at_ms for sample in samples if sample.round == number) == 0
-    metrics = {metric.metric: metric for metric in measure(samples)}
+    metrics = {metric.metric: metric for metric in compute_metrics(samples)}
     assert metrics["output_tokens_per_s"].samples == 2  # rounds
     assert metrics["ttft_ms"].samples == 8
     together_per_s, alone_per_s = metrics["output_tokens_per_s"].value, metrics["decode_tokens_per_s"].value
@@ -88,9 +88,9 @@ def test_a_server_too_busy_to_say_how_it_is_still_answers() -> None:
 def test_a_problem_that_all_meet_is_raised_once() -> None:
     refusal = Script.json({"error": {"message": "The model `x` does not exist.", "code": "model_not_found"}}, 404)
     with job({CHAT: refusal, "/v1/models": MODELS}, suite=suite(3)) as (made, _):
-        with pytest.raises(ServerProblem) as caught:
+        with pytest.raises(ServerError) as caught:
             played(made)
-        assert caught.value.trouble is Trouble.UNKNOWN_MODEL
+        assert caught.value.trouble is ServerErrorKind.UNKNOWN_MODEL
 
 
 def test_what_one_stream_meets_is_a_failed_request_among_the_answers_of_the_others() -> None:
@@ -108,7 +108,7 @@ def test_what_one_stream_meets_is_a_failed_request_among_the_answers_of_the_othe
     assert "does not exist" in (failed.trace.error or "")
     assert failed.trace.end_ms is not None
     assert failed.sent_at_ms >= 0
-    (throughput,) = (metric for metric in measure(samples) if metric.metric == "output_tokens_per_s")
+    (throughput,) = (metric for metric in compute_metrics(samples) if metric.metric == "output_tokens_per_s")
     assert throughput.value is not None
     assert throughput.samples == 1
 
@@ -132,10 +132,10 @@ def test_stopping_wakes_every_stream() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("stream")]
 
 
-def collect(steps: Iterator[Phase | Taken], samples: list[Any]) -> None:
+def collect(steps: Iterator[Phase | SampleProgress], samples: list[Any]) -> None:
     """Each sample the moment it comes, whatever comes after it."""
     for step in steps:
-        if isinstance(step, Taken):
+        if isinstance(step, SampleProgress):
             samples.append(step.sample)
 
 
@@ -162,7 +162,7 @@ def test_what_had_come_when_a_run_was_cancelled_is_kept_and_not_counted(streams:
     with job({CHAT: chat, "/v1/models": MODELS}, suite=suite(streams, repetitions=3)) as (made, _), stop.on_signals():
         threading.Thread(target=cancel, daemon=True).start()
         with pytest.raises(Cancelled):
-            collect(bench.play(made, bench.prepare(made), stop), samples)
+            collect(bench.run_suite(made, bench.prepare(made), stop), samples)
     cut = samples[streams:]
     assert [sample.trace.status for sample in samples[:streams]] == ["ok"] * streams
     assert len(cut) == max(1, streams - 1)
@@ -171,7 +171,7 @@ def test_what_had_come_when_a_run_was_cancelled_is_kept_and_not_counted(streams:
         assert sample.trace.error == "The run was cancelled in the middle of this answer."
         assert {"incomplete", "interrupted"} <= set(sample.flags)
         assert not is_usable(sample)
-    assert {metric.samples for metric in measure(samples) if metric.metric == "ttft_ms"} == {streams}
+    assert {metric.samples for metric in compute_metrics(samples) if metric.metric == "ttft_ms"} == {streams}
 
 
 def test_the_cache_suite_measures_fresh_and_reused_apart() -> None:
@@ -188,7 +188,7 @@ def test_the_cache_suite_measures_fresh_and_reused_apart() -> None:
     assert {sample.cache_defeat for sample in samples if sample.reuses_cache} == {CacheDefeat.NONE}
     assert not any({"cached", "possibly_cached"} & set(sample.flags) for sample in samples)
     assert len({body["messages"][0]["content"] for body in replay.posted()}) == 1
-    metrics = {(metric.metric, metric.source): metric for metric in measure(samples)}
+    metrics = {(metric.metric, metric.source): metric for metric in compute_metrics(samples)}
     assert metrics["ttft_ms", "client"].samples == 2
     assert metrics["ttft_reused_ms", "client"].samples == 2
 
@@ -196,7 +196,7 @@ def test_the_cache_suite_measures_fresh_and_reused_apart() -> None:
 def test_a_server_that_reuses_nothing_has_no_reused_ttft() -> None:
     routes = {"/health": READY, "/slots": IDLE, CHAT: capture("llama.cpp", "chat_stream_usage_cache_prompt_false")}
     with job(routes, "llama.cpp", suite=BUILT_IN["cache"].with_counts(2, 0)) as (made, _):
-        metrics = measure(samples_of(played(made)))
+        metrics = compute_metrics(samples_of(played(made)))
     (reused,) = [metric for metric in metrics if metric.metric == "ttft_reused_ms"]
     assert (reused.value, reused.null_reason) == (None, "not_reused")
 
@@ -224,5 +224,5 @@ def test_the_step_is_named() -> None:
 
 def test_taken_samples_of_a_round_share_its_time() -> None:
     with job({CHAT: STREAM, "/v1/models": MODELS}, suite=suite(2)) as (made, _):
-        steps: list[Any] = [step for step in played(made) if isinstance(step, Taken)]
+        steps: list[Any] = [step for step in played(made) if isinstance(step, SampleProgress)]
     assert len({step.seconds for step in steps}) == 1

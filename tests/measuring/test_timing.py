@@ -14,16 +14,17 @@ from typing import Any
 
 import pytest
 
-from app import bench, engines
-from app.bench import Job, Limits, Stop, Taken
-from app.bench import round as rounds
-from app.engines import _stream
-from app.engines.base import Ask
-from app.metrics import flags_of, measure
-from app.metrics.clock import first_token_ms
+from app import engines
+from app.core.samples import Event, Kind, Sample, Status, Trace, Workload
+from app.core.settings import Settings
+from app.engines.base import CompletionRequest
+from app.engines.protocol import sse
+from app.measure import bench
+from app.measure.bench import Job, Limits, SampleProgress, Stop
+from app.measure.bench import concurrent as rounds
+from app.metrics import compute_metrics, flags_of
 from app.metrics.decode import read_decode
-from app.samples import Event, Kind, Point, Sample, Status, Trace
-from app.settings import Settings
+from app.metrics.token_times import first_token_ms
 from app.suites import Case, Suite
 from tests.replay import HERE
 from tests.traces import sample, trace
@@ -105,12 +106,12 @@ def url(server: OneSlot) -> str:
 
 
 def measured_samples(server: OneSlot, streams: int, repetitions: int) -> list[Sample]:
-    cases = (Case(Point(100, TOKENS, streams), "word " * 100),)
+    cases = (Case(Workload(100, TOKENS, streams), "word " * 100),)
     with engines.open_client(url(server), None, Settings()) as client:
         suite = Suite("mine", "Mine", "", cases, repetitions, 0)
         job = Job(engines.find("openai"), client, suite, "m", None, limits=Limits(5, 5))
-        steps = list(bench.play(job, bench.prepare(job), Stop()))
-    return [step.sample for step in steps if isinstance(step, Taken)]
+        steps = list(bench.run_suite(job, bench.prepare(job), Stop()))
+    return [step.sample for step in steps if isinstance(step, SampleProgress)]
 
 
 def test_four_at_once_on_a_server_with_one_slot() -> None:
@@ -121,7 +122,7 @@ def test_four_at_once_on_a_server_with_one_slot() -> None:
     for earlier, later in pairwise(in_turn):  # the queue is in TTFT
         end_ms = earlier.trace.events[-1].at_ms + earlier.sent_at_ms
         assert (first_token_ms(later.trace) or 0) + later.sent_at_ms > end_ms
-    values = {metric.metric: metric.value for metric in measure(samples) if metric.source == "client"}
+    values = {metric.metric: metric.value for metric in compute_metrics(samples) if metric.source == "client"}
     decode, throughput = values["decode_tokens_per_s"], values["output_tokens_per_s"]
     assert throughput is not None
     # the streams never ran at the same time, so that their speeds do not add up; a busy machine may read them late
@@ -139,12 +140,12 @@ def test_the_queue_of_a_server_with_one_slot_by_its_numbers() -> None:
         step_ms = (request["last_token_ms"] - request["first_token_ms"]) / (n - 1)
         times = [request["first_token_ms"] + step_ms * place for place in range(n)]
         answer = trace([Event(at_ms, Kind.ANSWER, 5) for at_ms in times], output_tokens=n)
-        samples.append(sample(answer, ordinal=number, stream=number, point=Point(512, n, len(requests))))
+        samples.append(sample(answer, ordinal=number, stream=number, point=Workload(512, n, len(requests))))
     ttfts = [first_token_ms(measured.trace) or 0 for measured in samples]
     assert (ttfts, fmean(ttfts)) == (expected["ttft_ms"], expected["ttft_mean_ms"])
     decodes = [reading.value for measured in samples for reading in read_decode(measured)]
     assert decodes == [pytest.approx(expected["decode_tps_each"])] * len(requests)
-    (throughput,) = [metric.value for metric in measure(samples) if metric.metric == "output_tokens_per_s"]
+    (throughput,) = [metric.value for metric in compute_metrics(samples) if metric.metric == "output_tokens_per_s"]
     assert throughput == pytest.approx(expected["aggregate_output_tps"])
 
 
@@ -164,7 +165,7 @@ def test_the_time_to_connect_is_no_part_of_ttft(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(socket, "create_connection", slowly)
     with one_slot() as server, engines.open_client(url(server), None, Settings()) as client:
-        measured = engines.find("openai").play(client, Ask("hello", TOKENS, "m"))
+        measured = engines.find("openai").play(client, CompletionRequest("hello", TOKENS, "m"))
     assert measured.connect_ms is not None
     assert measured.connect_ms >= 500
     assert (first_token_ms(measured) or 0) < measured.connect_ms
@@ -175,9 +176,9 @@ def test_a_reader_that_had_to_wait_for_a_processor_is_flagged(
     monkeypatch: pytest.MonkeyPatch, waited_ms: int, is_late: bool
 ) -> None:
     accounts = iter([(0, 0), (waited_ms * 1_000_000, 10)])
-    monkeypatch.setattr(_stream, "account", lambda: next(accounts))
+    monkeypatch.setattr(sse, "account", lambda: next(accounts))
     with one_slot() as server, engines.open_client(url(server), None, Settings()) as client:
-        measured = engines.find("openai").play(client, Ask("hello", TOKENS, "m"))
+        measured = engines.find("openai").play(client, CompletionRequest("hello", TOKENS, "m"))
     assert measured.lag_ms == waited_ms / 10
     assert ("loop_lag" in flags_of(sample(measured))) is is_late
 
@@ -199,6 +200,6 @@ def test_several_readers_hand_the_interpreter_over_promptly(monkeypatch: pytest.
 
     monkeypatch.setattr(type(engine), "play", play)
     with one_slot() as server, engines.open_client(url(server), None, Settings()) as client:
-        rounds.play_round(engine, client, [Ask("hello", TOKENS, "m")] * 2, Stop())
+        rounds.run_concurrent_requests(engine, client, [CompletionRequest("hello", TOKENS, "m")] * 2, Stop())
     assert seen == [pytest.approx(rounds.HANDOVER_S)] * 2
     assert sys.getswitchinterval() == usual

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from app.samples import Point, Sample
+from app.core.samples import Sample, Workload
 from tests.traces import sample, stream, trace
 
 
@@ -12,7 +12,7 @@ def one_round(
 ) -> list[Sample]:
     """`streams` answers of 11 tokens; each begins `later_ms` after the one before."""
     made = trace(stream(first_ms, gap_ms))
-    point = Point(512, 11, streams)
+    point = Workload(512, 11, streams)
     return [
         sample(made, point=point, round=number, stream=n, ordinal=n, sent_at_ms=n * later_ms, **changes)
         for n in range(streams)

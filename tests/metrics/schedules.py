@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from app.samples import Event, Kind, Point, Sample
+from app.core.samples import Event, Kind, Sample, Workload
 from tests.traces import sample, trace
 
 TOKEN_BYTES = (1, 2, 3, 4, 4, 5, 5, 6, 7, 8, 10)
@@ -133,4 +133,4 @@ def arrived(pieces: Sequence[Piece], is_stated: bool) -> Sample:
     for at_ms, size_bytes, tokens in pieces:
         so_far += tokens
         events.append(Event(at_ms, Kind.ANSWER, size_bytes, so_far if is_stated else None))
-    return sample(trace(events, output_tokens=so_far), point=Point(512, so_far))
+    return sample(trace(events, output_tokens=so_far), point=Workload(512, so_far))

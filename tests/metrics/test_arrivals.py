@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.samples import CountSource, Event, Kind, Sample, Workload
 from app.metrics import flags_of, metrics
 from app.metrics.arrivals import Arrival, Arrivals
 from app.metrics.decode import UNTIMED
-from app.samples import CountSource, Event, Kind, Point, Sample
 from tests.metrics.schedules import SCHEDULES, Schedule, arrived, at_the_end, make, one_by_one, read_late
 from tests.traces import figures, sample, stream, trace
 
@@ -59,14 +59,14 @@ def test_most_speeds_are_known(schedule: Schedule) -> None:
 def test_events_of_several_tokens_have_the_speed_of_their_tokens(tokens: int) -> None:
     """128 tokens at 100 tok/s; 16 of them in an event once were 13 % too fast, 32 of them 32 %."""
     events = [Event(300 + 10 * (end - 1), Kind.ANSWER, 5 * tokens) for end in range(tokens, 129, tokens)]
-    answer = sample(trace(events, output_tokens=128), point=Point(512, 128))
+    answer = sample(trace(events, output_tokens=128), point=Workload(512, 128))
     assert read("decode_tokens_per_s", answer) == pytest.approx(100)
 
 
 def test_a_few_large_events_at_once_have_no_speed_and_no_first_token() -> None:
     """512 tokens at 100 tok/s in six events 1 ms apart once were 101,519 tok/s."""
     events = [Event(5420 + place, Kind.ANSWER, 430) for place in range(6)]
-    answer = sample(trace(events, output_tokens=512), point=Point(512, 512))
+    answer = sample(trace(events, output_tokens=512), point=Workload(512, 512))
     assert read("decode_tokens_per_s", answer) == "too_few_events"
     assert read("ttft_ms", answer) == "one_piece"
     assert read("e2e_ms", answer) == 5425
@@ -75,13 +75,13 @@ def test_a_few_large_events_at_once_have_no_speed_and_no_first_token() -> None:
 
 def test_two_halves_are_too_few() -> None:
     events = [Event(940, Kind.ANSWER, 320), Event(1580, Kind.ANSWER, 320)]
-    answer = sample(trace(events, output_tokens=128), point=Point(512, 128))
+    answer = sample(trace(events, output_tokens=128), point=Workload(512, 128))
     assert read("decode_tokens_per_s", answer) == "too_few_events"
     assert read("ttft_ms", answer) == 940
 
 
 def test_one_event_is_one_piece_unless_it_is_one_token() -> None:
-    whole = sample(trace([Event(1580, Kind.ANSWER, 640)], output_tokens=128), point=Point(512, 128))
+    whole = sample(trace([Event(1580, Kind.ANSWER, 640)], output_tokens=128), point=Workload(512, 128))
     assert read("ttft_ms", whole) == "one_piece"
     assert read("decode_tokens_per_s", whole) == "zero_span"
     assert read("ttft_ms", sample(trace(stream(tokens=1), output_tokens=1))) == 800
@@ -90,10 +90,10 @@ def test_one_event_is_one_piece_unless_it_is_one_token() -> None:
 
 def test_an_answer_in_one_piece_after_its_reasoning_has_no_first_token_of_its_own() -> None:
     reasoning = [Event(300 + 20 * place, Kind.REASONING, 5) for place in range(40)]
-    answer = sample(trace([*reasoning, Event(2000, Kind.ANSWER, 400)], output_tokens=120), point=Point(512, 120))
+    answer = sample(trace([*reasoning, Event(2000, Kind.ANSWER, 400)], output_tokens=120), point=Workload(512, 120))
     assert read("ttft_ms", answer) == 300
     assert read("ttfa_ms", answer) == "one_piece"
-    one = sample(trace([*reasoning, Event(1100, Kind.ANSWER, 2)], output_tokens=41), point=Point(512, 41))
+    one = sample(trace([*reasoning, Event(1100, Kind.ANSWER, 2)], output_tokens=41), point=Workload(512, 41))
     assert read("ttfa_ms", one) == 1100
 
 
@@ -103,7 +103,7 @@ def test_what_a_late_read_found_is_one_first_event() -> None:
     times = [max(300 + step_ms * place, 300 + step_ms * 39) for place in range(128)]
     events = [Event(at_ms, Kind.ANSWER, 5) for at_ms in times]
     server = figures(output_tokens=128, decode_ms=127 * step_ms, prompt_ms=290.0)
-    answer = sample(trace(events, output_tokens=128, server=server), point=Point(512, 128))
+    answer = sample(trace(events, output_tokens=128, server=server), point=Workload(512, 128))
     assert read("decode_tokens_per_s", answer) == pytest.approx(26.9)
     assert "client_server_mismatch" not in flags_of(answer)
     assert read("prefill_tokens_per_s", answer) == "bundled_start"
@@ -113,10 +113,10 @@ def test_a_start_that_the_server_says_was_slower_does_not_count() -> None:
     """Not all that waited came at the same moment: the client is 9 % too fast, and knows that it began late."""
     late = [Event(1000, Kind.ANSWER, 5)] * 3 + [Event(1000 + 25 * place, Kind.ANSWER, 5) for place in range(1, 30)]
     server = figures(output_tokens=32, decode_ms=31 * 27.5)
-    answer = sample(trace(late, output_tokens=32, server=server), point=Point(512, 32))
+    answer = sample(trace(late, output_tokens=32, server=server), point=Workload(512, 32))
     assert "client_server_mismatch" in flags_of(answer)
     assert read("decode_tokens_per_s", answer) == "late_start"
-    even = sample(trace(stream(tokens=32, gap_ms=25), output_tokens=32, server=server), point=Point(512, 32))
+    even = sample(trace(stream(tokens=32, gap_ms=25), output_tokens=32, server=server), point=Workload(512, 32))
     assert "client_server_mismatch" in flags_of(even)
     assert read("decode_tokens_per_s", even) == pytest.approx(40)
     lagging = replace(even, trace=replace(even.trace, lag_ms=5.0))
@@ -144,7 +144,7 @@ def test_events_that_were_counted_instead_of_tokens_must_hold_one_each() -> None
 
 def test_an_answer_cut_at_the_length_that_was_asked_for_has_as_many_tokens() -> None:
     for asked, decode in ((11, pytest.approx(40)), (44, "tokens_unknown")):
-        answer = sample(trace(stream(), count_source=CountSource.EVENTS), point=Point(512, asked))
+        answer = sample(trace(stream(), count_source=CountSource.EVENTS), point=Workload(512, asked))
         assert read("decode_tokens_per_s", answer) == decode
         (throughput,) = metrics()["output_tokens_per_s"].read([answer])
         assert (throughput.value is None) is (decode == "tokens_unknown")
@@ -155,7 +155,7 @@ def test_an_answer_cut_at_the_length_that_was_asked_for_has_as_many_tokens() -> 
 @pytest.mark.parametrize(("prompt_tokens", "first_ms"), [(16, 4000), (512, 8000)])
 def test_single_tokens_at_a_speed_far_beyond_their_prompts_were_held_back(prompt_tokens: int, first_ms: float) -> None:
     events = stream(first_ms, 1.0, 128)
-    answer = sample(trace(events, prompt_tokens=prompt_tokens, output_tokens=128), point=Point(prompt_tokens, 128))
+    answer = sample(trace(events, prompt_tokens=prompt_tokens, output_tokens=128), point=Workload(prompt_tokens, 128))
     assert (read("decode_tokens_per_s", answer), read("ttft_ms", answer)) == ("buffered", "one_piece")
     soon = replace(answer, trace=replace(answer.trace, events=stream(first_ms / 4, 1.0, 128)))
     assert read("decode_tokens_per_s", soon) == pytest.approx(1000)
@@ -164,10 +164,10 @@ def test_single_tokens_at_a_speed_far_beyond_their_prompts_were_held_back(prompt
 def test_an_answer_faster_than_any_prompt_was_held_back() -> None:
     """512 prompt tokens took no 5.2 s where 512 tokens of an answer take 80 ms."""
     events = [Event(5200 + 2 * place, Kind.ANSWER, 64) for place in range(40)]
-    answer = sample(trace(events, output_tokens=512), point=Point(512, 512))
+    answer = sample(trace(events, output_tokens=512), point=Workload(512, 512))
     assert (read("decode_tokens_per_s", answer), read("ttft_ms", answer)) == ("buffered", "one_piece")
     assert "buffered" in flags_of(answer)
-    waited = replace(answer, point=Point(512, 512, 8))
+    waited = replace(answer, point=Workload(512, 512, 8))
     assert isinstance(read("decode_tokens_per_s", waited), float)
 
 

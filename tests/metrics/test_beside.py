@@ -2,18 +2,18 @@
 
 import pytest
 
-from app.counted import Counted
-from app.metrics import measure
-from app.metrics.beside import beside, client_figure, decode_cause, disagreement, stated
-from app.samples import Point, Sample, Status
+from app.core.samples import Sample, Status, Workload
+from app.core.server_metrics import ServerMetric
+from app.metrics import compute_metrics
+from app.metrics.server_vs_client import client_figure, compare_with_client, decode_cause, disagreement, stated
 from tests.traces import figures, sample, stream, trace
 
 # 11 tokens each: TTFT 800 and 1000 ms, then 10 steps of 25 and of 75 ms
 TAKEN = [sample(trace(stream(800, 25)), is_warmup=True), sample(trace(stream(1000, 75)), ordinal=1)]
 
 
-def counted(name: str, value: float, statistic: str = "mean", **bounds: float) -> Counted:
-    return Counted(name, statistic, "ms", value, "how", **bounds)  # type: ignore[arg-type]  # a statistic
+def counted(name: str, value: float, statistic: str = "mean", **bounds: float) -> ServerMetric:
+    return ServerMetric(name, statistic, "ms", value, "how", **bounds)  # type: ignore[arg-type]  # a statistic
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_the_clients_figure_of_the_same(name: str, statistic: str, value: float 
 
 
 def test_prefill_beside_other_streams_is_mostly_waiting() -> None:
-    together = [*TAKEN, sample(trace(stream(2000, 25)), point=Point(512, 11, 2))]
+    together = [*TAKEN, sample(trace(stream(2000, 25)), point=Workload(512, 11, 2))]
     for name in ("prefill_ms", "prefill_tokens_per_s"):
         assert client_figure(name, "mean", TAKEN) is not None
         assert client_figure(name, "mean", together) is None
@@ -56,14 +56,14 @@ def test_fresh_prompt_tokens_are_those_not_found_in_the_cache() -> None:
 
 
 def test_a_small_difference_has_no_cause_and_a_large_one_has() -> None:
-    near, far = beside([counted("ttft_ms", 880), counted("ttft_ms", 700)], TAKEN)
+    near, far = compare_with_client([counted("ttft_ms", 880), counted("ttft_ms", 700)], TAKEN)
     assert near.difference == pytest.approx(900 / 880 - 1)
     assert near.cause == ""
     assert "HTTP, the chat template" in far.cause
 
 
-def bucket(name: str, statistic: str, low: float, high: float | None) -> Counted:
-    return Counted(name, statistic, "ms", None, "how", low, high)  # type: ignore[arg-type]  # a statistic
+def bucket(name: str, statistic: str, low: float, high: float | None) -> ServerMetric:
+    return ServerMetric(name, statistic, "ms", None, "how", low, high)  # type: ignore[arg-type]  # a statistic
 
 
 def test_a_range_is_no_point_to_differ_from() -> None:
@@ -72,7 +72,7 @@ def test_a_range_is_no_point_to_differ_from() -> None:
         bucket("ttft_ms", "p50", 1, 5),
         bucket("itl_ms", "p99", 5, None),
     ):
-        (pair,) = beside([figure], TAKEN)
+        (pair,) = compare_with_client([figure], TAKEN)
         assert pair.client == client_figure(figure.name, figure.statistic, TAKEN)
         assert (pair.difference, pair.cause, pair.null_reason) == (None, "", None)
 
@@ -88,10 +88,10 @@ def test_what_older_runs_kept_of_a_histogram_is_a_range_too() -> None:
         "low": 500.0,
         "high": 1000.0,
     }
-    figure = Counted.from_json(old)
+    figure = ServerMetric.from_json(old)
     assert (figure.value, figure.low, figure.high, figure.is_range) == (None, 500.0, 1000.0, True)
     assert figure.how == "vllm:queue, the bucket that holds it, difference of two readings"
-    assert Counted.from_json(figure.to_json()) == figure
+    assert ServerMetric.from_json(figure.to_json()) == figure
 
 
 def test_what_older_runs_kept_of_answers_is_of_those_that_state_it() -> None:
@@ -103,15 +103,17 @@ def test_what_older_runs_kept_of_answers_is_of_those_that_state_it() -> None:
         "low": None,
         "high": None,
     }
-    assert Counted.from_json({**old, "how": "stated with 2 of 3 answers"}).origin == "answers"
-    assert Counted.from_json({**old, "how": "totals of /metrics, difference of two readings"}).origin == "counters"
+    assert ServerMetric.from_json({**old, "how": "stated with 2 of 3 answers"}).origin == "answers"
+    assert ServerMetric.from_json({**old, "how": "totals of /metrics, difference of two readings"}).origin == "counters"
 
 
 def test_what_some_answers_state_stands_beside_the_same_answers() -> None:
     """Two of three state a decode of 40 tok/s; the third, which does not, was four times slower."""
     taken = [sample(trace(stream(800, 25), server=figures()), ordinal=n) for n in range(2)]
     taken.append(sample(trace(stream(800, 100)), ordinal=2))
-    (decode,) = [pair for pair in beside(stated(taken), taken) if pair.counted.name == "decode_tokens_per_s"]
+    (decode,) = [
+        pair for pair in compare_with_client(stated(taken), taken) if pair.counted.name == "decode_tokens_per_s"
+    ]
     assert decode.counted.how == "stated with 2 of 3 answers"
     assert decode.client == pytest.approx(40)
     assert decode.difference == pytest.approx(0)
@@ -120,11 +122,11 @@ def test_what_some_answers_state_stands_beside_the_same_answers() -> None:
 def test_a_failed_request_may_be_in_the_servers_figure_and_not_in_ours() -> None:
     taken = [*TAKEN, sample(trace(status=Status.FAILED), ordinal=2)]
     figure = counted("ttft_ms", 300)
-    (unknown,) = beside([figure], taken)
+    (unknown,) = compare_with_client([figure], taken)
     assert (unknown.client, unknown.difference) == (900, None)
-    (_, fewer) = beside([counted("requests", 3, "total"), figure], taken)
+    (_, fewer) = compare_with_client([counted("requests", 3, "total"), figure], taken)
     assert fewer.difference is None
-    (_, same) = beside([counted("requests", 2, "total"), figure], taken)
+    (_, same) = compare_with_client([counted("requests", 2, "total"), figure], taken)
     assert same.difference == pytest.approx(2)
 
 
@@ -133,21 +135,23 @@ def test_a_warning_holds_client_and_server_of_the_same_samples_against_each_othe
     told = [sample(trace(stream(800, 25), server=figures()), ordinal=n) for n in range(2)]
     silent = [sample(trace(stream(800, 50)), ordinal=n) for n in range(2, 5)]
     taken = [*told, *silent]
-    assert disagreement(measure(taken), taken) is None
+    assert disagreement(compute_metrics(taken), taken) is None
     slower = [sample(trace(stream(800, 25), server=figures(decode_ms=500.0)), ordinal=n) for n in range(2)]
-    warning = disagreement(measure([*slower, *silent]), [*slower, *silent])
+    warning = disagreement(compute_metrics([*slower, *silent]), [*slower, *silent])
     assert warning is not None
     assert warning.startswith("Roofmark timed 40.0 tok/s decode, the server states 20.0 tok/s: 100 % more.")
-    assert disagreement(measure(silent), silent) is None
-    assert disagreement(measure(slower), silent) is None
-    assert disagreement(measure(slower), []) is None
+    assert disagreement(compute_metrics(silent), silent) is None
+    assert disagreement(compute_metrics(slower), silent) is None
+    assert disagreement(compute_metrics(slower), []) is None
 
 
 def test_the_cause_of_a_slower_clock_is_read_off_the_flags() -> None:
     bundled = [sample(trace(stream(800, 25)), flags=("bundled",))]
-    (found,) = beside([counted("itl_ms", 15)], bundled)
+    (found,) = compare_with_client([counted("itl_ms", 15)], bundled)
     assert "several tokens each" in found.cause
-    (found,) = beside([counted("decode_tokens_per_s", 44)], [sample(trace(stream(800, 25)))])  # 11 / 0.25 s
+    (found,) = compare_with_client(
+        [counted("decode_tokens_per_s", 44)], [sample(trace(stream(800, 25)))]
+    )  # 11 / 0.25 s
     assert "one interval less" in found.cause
 
 
@@ -180,14 +184,14 @@ def test_what_few_samples_have_explains_nothing() -> None:
 
 
 def test_a_time_that_is_longer_is_a_speed_that_is_lower() -> None:
-    (longer,) = beside([counted("tpot_ms", 30)], TAKEN)  # 50 ms here
-    (shorter,) = beside([counted("tpot_ms", 70)], TAKEN)
+    (longer,) = compare_with_client([counted("tpot_ms", 30)], TAKEN)  # 50 ms here
+    (shorter,) = compare_with_client([counted("tpot_ms", 70)], TAKEN)
     assert "slow network" in longer.cause
     assert "held the first ones back" in shorter.cause
 
 
 def test_strangers_requests_explain_everything() -> None:
-    found = beside([counted("requests", 5, "total"), counted("ttft_ms", 300)], TAKEN)
+    found = compare_with_client([counted("requests", 5, "total"), counted("ttft_ms", 300)], TAKEN)
     assert [each.cause for each in found] == ["The server's figure holds requests of others too."] * 2
 
 

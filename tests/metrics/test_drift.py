@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.metrics import FLAGS, measure
+from app.core.samples import Sample, Workload
+from app.metrics import FLAGS, compute_metrics
 from app.metrics.drift import FALSE_ALARMS, FLAG, MIN_CHANGE, drifts, with_drift
-from app.samples import Point, Sample
 from app.stats.student import two_sided_p
 from tests.traces import POINT, sample, stream, trace
 
@@ -36,7 +36,7 @@ def speeds(
     ]
 
 
-def of_speeds(decodes: Sequence[float], ttfts_ms: Sequence[float], point: Point = POINT) -> list[Sample]:
+def of_speeds(decodes: Sequence[float], ttfts_ms: Sequence[float], point: Workload = POINT) -> list[Sample]:
     return [
         sample(trace(stream(ttft_ms, 1000 / decode)), ordinal=place + 1, round=place + 1, point=point)
         for place, (decode, ttft_ms) in enumerate(zip(decodes, ttfts_ms, strict=True))
@@ -98,7 +98,7 @@ STEADY = [800, 803, 798, 801, 799]
 
 
 def test_all_usable_samples_of_the_workload_are_flagged_and_no_others() -> None:
-    other = Point(2000, 11)
+    other = Workload(2000, 11)
     incomplete = replace(sample(ordinal=6), flags=("incomplete",))
     samples = [WARM_UP, *of_speeds(DRIFTING, STEADY), incomplete, *of_speeds([60, 61, 59.5, 60.5, 60], STEADY, other)]
     assert flagged(samples) == [False, *[True] * 5, False, *[False] * 5]
@@ -123,7 +123,7 @@ def test_it_disqualifies_nothing_and_narrows_no_interval() -> None:
     samples = of_speeds(DRIFTING, STEADY)
     assert all(flagged(samples))
     assert not FLAGS[FLAG].disqualifies
-    assert measure(with_drift(samples)) == measure(samples)
+    assert compute_metrics(with_drift(samples)) == compute_metrics(samples)
 
 
 @given(st.lists(st.floats(1e-6, 1e9), max_size=12), st.integers(-900, 900))

@@ -2,9 +2,9 @@
 
 import pytest
 
+from app.core.samples import CacheDefeat, CountSource, Event, Kind, Sample, Status, Workload
 from app.metrics import FLAGS, flags_of, is_usable, refreshed_flags
 from app.metrics.flags import Flag
-from app.samples import CacheDefeat, CountSource, Event, Kind, Point, Sample, Status
 from tests.traces import POINT, figures, sample, stream, trace
 
 CLEAN = [
@@ -40,7 +40,7 @@ CASES: dict[str, list[Sample]] = {
         sample(trace(stream(gap_ms=0))),
         sample(trace(bursts(of=4, count=3), output_tokens=12), point=POINT),
         sample(trace(bursts(of=32, count=4), output_tokens=128)),
-        sample(trace(bursts(of=20, count=26), output_tokens=520), point=Point(512, 520)),
+        sample(trace(bursts(of=20, count=26), output_tokens=520), point=Workload(512, 520)),
     ],
     "truncated_prompt": [sample(trace(prompt_tokens=200)), sample(expected_prompt_tokens=513)],
     "loop_lag": [sample(trace(stream(gap_ms=25), lag_ms=3)), sample(trace(stream(30, tokens=1), lag_ms=4))],
@@ -73,7 +73,7 @@ CASES: dict[str, list[Sample]] = {
     "too_few_events": [
         sample(trace(stream(tokens=1, size_bytes=55))),
         sample(trace(stream(tokens=3, gap_ms=100, size_bytes=20))),
-        sample(trace(stream(tokens=6, gap_ms=1, size_bytes=400), output_tokens=512), point=Point(512, 512)),
+        sample(trace(stream(tokens=6, gap_ms=1, size_bytes=400), output_tokens=512), point=Workload(512, 512)),
         sample(trace(stream(tokens=8, size_bytes=80), output_tokens=8, count_source=CountSource.EVENTS)),
     ],
     "count_mismatch": [
@@ -145,12 +145,12 @@ NEAR_MISSES: dict[str, list[Sample]] = {
     "token_count_estimated": [sample(trace(count_source=CountSource.TIMINGS))],
     "unit_mismatch": [
         sample(trace(server=figures(prompt_ms=79, decode_ms=25))),
-        sample(trace(server=figures(prompt_ms=4, prompt_tokens=40), prompt_tokens=40), point=Point(40, 11)),
+        sample(trace(server=figures(prompt_ms=4, prompt_tokens=40), prompt_tokens=40), point=Workload(40, 11)),
         sample(trace(server=figures(load_ms=700.0, prompt_ms=90.0))),
     ],
     "too_few_events": [
         sample(trace(stream(tokens=1), output_tokens=1)),
-        sample(trace(stream(tokens=8, gap_ms=160, size_bytes=80), output_tokens=128), point=Point(512, 128)),
+        sample(trace(stream(tokens=8, gap_ms=160, size_bytes=80), output_tokens=128), point=Workload(512, 128)),
         sample(trace((), not_streamed=True)),
     ],
     "count_mismatch": [
@@ -209,7 +209,7 @@ def test_large_bursts_of_a_server_that_says_that_it_speculates_are_not_buffering
 
 def test_a_reader_kept_waiting_for_milliseconds_is_not_buffering() -> None:
     late = [Event(100 + 10 * (at // 20) + 0.02 * (at % 20), Kind.ANSWER, 5) for at in range(600)]  # 2,000 tok/s
-    assert "buffered" not in flags_of(sample(trace(late, output_tokens=600), point=Point(512, 600)))
+    assert "buffered" not in flags_of(sample(trace(late, output_tokens=600), point=Workload(512, 600)))
 
 
 def test_one_long_stall_is_not_buffering() -> None:
@@ -245,7 +245,7 @@ def test_an_answer_without_visible_tokens_is_empty_only_if_nothing_was_counted()
 
 
 def test_characters_of_several_tokens_hide_none() -> None:
-    emoji = sample(trace(stream(tokens=20, size_bytes=4), output_tokens=60), point=Point(512, 60))
+    emoji = sample(trace(stream(tokens=20, size_bytes=4), output_tokens=60), point=Workload(512, 60))
     assert "hidden_tokens" not in flags_of(emoji)
     assert "bundled" in flags_of(emoji)
 
@@ -261,7 +261,7 @@ def test_characters_of_several_tokens_hide_none() -> None:
 )
 def test_more_than_a_twentieth_beyond_the_events(size_bytes: int, tokens: int, flag: str | None) -> None:
     events = stream(tokens=40, size_bytes=size_bytes)
-    flags = set(flags_of(sample(trace(events, output_tokens=tokens), point=Point(512, tokens))))
+    flags = set(flags_of(sample(trace(events, output_tokens=tokens), point=Workload(512, tokens))))
     assert flags & {"bundled", "hidden_tokens"} == ({flag} if flag else set())
 
 

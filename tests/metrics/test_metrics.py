@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.metrics import NULL_REASONS, TRIPLE, Measured, flags_of, measure, metrics, triple_of
-from app.samples import CacheDefeat, CountSource, Event, Kind, Point, Sample, Status
+from app.core.samples import CacheDefeat, CountSource, Event, Kind, Sample, Status, Workload
+from app.metrics import (
+    HEADLINE_METRICS,
+    NULL_REASONS,
+    MetricResult,
+    compute_metrics,
+    flags_of,
+    headline_metrics,
+    metrics,
+)
 from tests.metrics.measuring import measured
 from tests.traces import figures, sample, stream, trace
 
@@ -23,7 +31,7 @@ def read(key: str, taken: Sample) -> dict[str, float | str | None]:
 
 
 def test_the_triple_comes_first_and_every_metric_explains_itself() -> None:
-    assert tuple(metrics())[:3] == TRIPLE
+    assert tuple(metrics())[:3] == HEADLINE_METRICS
     for metric in metrics().values():
         assert metric.explanation.endswith(".")
         assert metric.better in ("higher", "lower")
@@ -48,7 +56,7 @@ def test_both_sides_stand_side_by_side() -> None:
         "client": pytest.approx(640),
     }
     assert read("decode_tokens_per_s", taken) == {"client": pytest.approx(40), "server": pytest.approx(40)}
-    assert triple_of(taken) == {
+    assert headline_metrics(taken) == {
         "ttft_ms": 800,
         "prefill_tokens_per_s": pytest.approx(512 / 0.79),
         "decode_tokens_per_s": pytest.approx(40),
@@ -66,7 +74,7 @@ def test_tokens_that_the_first_event_is_known_to_hold_took_no_time_after_it(
     told: tuple[int | None, ...], speed: float
 ) -> None:
     events = [Event(800 + 25 * place, Kind.ANSWER, 15, tokens) for place, tokens in enumerate(told)]
-    taken = sample(trace(events, output_tokens=12), point=Point(512, 12))
+    taken = sample(trace(events, output_tokens=12), point=Workload(512, 12))
     assert read("decode_tokens_per_s", taken) == {"client": pytest.approx(speed)}
     assert read("tpot_ms", taken) == {"client": pytest.approx(1000 / speed)}
 
@@ -77,25 +85,25 @@ def test_without_running_totals_the_text_tells_how_many_tokens_the_first_event_h
 ) -> None:
     """Of 12 tokens in 4 events nobody knows within 10 %; of 192 in 16 events one does."""
     few = [Event(800 + 25 * place, Kind.ANSWER, 15, tokens) for place, tokens in enumerate(told)]
-    taken = sample(trace(few, output_tokens=12), point=Point(512, 12))
+    taken = sample(trace(few, output_tokens=12), point=Workload(512, 12))
     assert read("decode_tokens_per_s", taken) == {"client": "too_few_events"}
     many = [Event(800 + 100 * place, Kind.ANSWER, 60, told[place // 4]) for place in range(16)]
-    taken = sample(trace(many, output_tokens=192), point=Point(512, 192))
+    taken = sample(trace(many, output_tokens=192), point=Workload(512, 192))
     assert read("decode_tokens_per_s", taken) == {"client": pytest.approx(180 / 1.5)}
 
 
 def test_when_most_tokens_came_nobody_knows() -> None:
     """500 tokens counted, 20 seen 20 ms apart: neither 1,313 tok/s nor 50 is known."""
     few = trace(stream(5200, 20, tokens=20, size_bytes=4), output_tokens=500)
-    assert read("decode_tokens_per_s", sample(few, point=Point(512, 500))) == {"client": "hidden_tokens"}
+    assert read("decode_tokens_per_s", sample(few, point=Workload(512, 500))) == {"client": "hidden_tokens"}
     behind_role = replace(few, events=(Event(200, Kind.HIDDEN), *few.events[1:]))
-    found = read("decode_tokens_per_s", sample(behind_role, point=Point(512, 500)))
+    found = read("decode_tokens_per_s", sample(behind_role, point=Workload(512, 500)))
     assert found == {"client": pytest.approx(499 / 5.38)}  # from 200 to 5,580 ms
 
 
 def test_reasoning_that_a_server_keeps_to_itself_is_in_ttft_and_in_no_speed() -> None:
     """11 tokens in 250 ms were seen; 100 more were only counted."""
-    taken = sample(trace(output_tokens=111, reasoning_tokens=100), point=Point(512, 111))
+    taken = sample(trace(output_tokens=111, reasoning_tokens=100), point=Workload(512, 111))
     assert read("ttft_ms", taken) == {"client": 800}
     assert read("decode_tokens_per_s", taken) == {"client": pytest.approx(40)}
     assert read("tpot_ms", taken) == {"client": pytest.approx(25)}
@@ -190,7 +198,7 @@ def test_a_cached_prompt_spoils_ttft_but_not_decode() -> None:
 
 def test_without_any_usable_sample_the_triple_is_null_with_a_reason() -> None:
     found = measured([sample(trace(status=Status.FAILED, events=(), output_tokens=None))])
-    for key in TRIPLE:
+    for key in HEADLINE_METRICS:
         assert found[key, "client"].value is None
         assert found[key, "client"].null_reason == "no_usable_sample"
 
@@ -199,24 +207,24 @@ def test_prefill_by_slope_cancels_constant_overhead() -> None:
     taken = [
         sample(
             trace(stream(first_ms=100 + tokens / 2), prompt_tokens=tokens),
-            point=Point(tokens, 11),
+            point=Workload(tokens, 11),
             ordinal=ordinal,
         )
         for ordinal, tokens in enumerate([200] * 3 + [2000] * 3 + [8000] * 3)
     ]
-    slopes = [each for each in measure(taken) if each.source == "slope"]
+    slopes = [each for each in compute_metrics(taken) if each.source == "slope"]
     assert [each.point.prompt_tokens for each in slopes] == [2000, 8000]
     assert all(each.value == pytest.approx(2000) for each in slopes)
 
 
-def slopes(*lengths: tuple[int, Sequence[float]]) -> list[Measured]:
+def slopes(*lengths: tuple[int, Sequence[float]]) -> list[MetricResult]:
     """Of prompts of so many tokens with these TTFTs."""
     taken = [
-        sample(trace(stream(first_ms=ttft_ms), prompt_tokens=tokens), point=Point(tokens, 11))
+        sample(trace(stream(first_ms=ttft_ms), prompt_tokens=tokens), point=Workload(tokens, 11))
         for tokens, ttfts in lengths
         for ttft_ms in ttfts
     ]
-    return [each for each in measure(taken) if each.source == "slope"]
+    return [each for each in compute_metrics(taken) if each.source == "slope"]
 
 
 def test_the_interval_of_a_slope_is_the_one_of_the_difference_of_the_ttfts() -> None:
@@ -259,20 +267,20 @@ def test_a_slope_is_of_usable_samples_of_single_streams_in_order_of_length() -> 
     short, long = (200, [190, 200, 210]), (2000, [1080, 1100, 1120])
     assert slopes(long, short) == slopes(short, long)
 
-    def with_long(**changes: Any) -> list[Measured]:
-        point = changes.pop("point", Point(2000, 11))
+    def with_long(**changes: Any) -> list[MetricResult]:
+        point = changes.pop("point", Workload(2000, 11))
         taken = [
-            sample(trace(stream(first_ms=ttft_ms), prompt_tokens=tokens), point=Point(tokens, 11))
+            sample(trace(stream(first_ms=ttft_ms), prompt_tokens=tokens), point=Workload(tokens, 11))
             for tokens, ttfts in (short, long)
             for ttft_ms in ttfts
         ]
         odd = sample(trace(stream(first_ms=9000), prompt_tokens=2000), point=point, **changes)
-        return [each for each in measure([*taken, odd, odd, odd, odd]) if each.source == "slope"]
+        return [each for each in compute_metrics([*taken, odd, odd, odd, odd]) if each.source == "slope"]
 
     clean = slopes(short, long)
     assert with_long(flags=("incomplete",)) == clean
     assert with_long(is_warmup=True) == clean
-    assert with_long(point=Point(2000, 11, 2)) == clean
+    assert with_long(point=Workload(2000, 11, 2)) == clean
     assert with_long() != clean
 
 
@@ -300,19 +308,19 @@ def test_a_slope_needs_as_many_tokens_as_a_prefill(more: int, count: int) -> Non
 
 
 def test_one_length_has_no_slope() -> None:
-    assert not [each for each in measure([sample(), sample(ordinal=1)]) if each.source == "slope"]
+    assert not [each for each in compute_metrics([sample(), sample(ordinal=1)]) if each.source == "slope"]
 
 
 def test_exactly_one_source_is_shown() -> None:
-    found = measure([sample(trace(server=figures()))])
-    for key in TRIPLE:
+    found = compute_metrics([sample(trace(server=figures()))])
+    for key in HEADLINE_METRICS:
         assert [each.source for each in found if each.metric == key and each.is_shown] == [
             "server" if key == "prefill_tokens_per_s" else "client"
         ]
 
 
 def test_a_null_source_is_not_shown_where_another_has_a_value() -> None:
-    found = measure([sample(trace(stream(gap_ms=0), server=figures()))])
+    found = compute_metrics([sample(trace(stream(gap_ms=0), server=figures()))])
     shown = next(each for each in found if each.metric == "decode_tokens_per_s" and each.is_shown)
     assert shown.source == "server"
     assert shown.value == pytest.approx(40)
@@ -349,9 +357,9 @@ def test_each_source_counts_the_samples_that_it_has_no_value_of() -> None:
 
 @pytest.mark.parametrize("spoiler", [{"server": figures(load_ms=4000)}, {"cached_tokens": 100}])
 def test_a_slope_takes_no_ttft_that_a_flag_has_spoiled(spoiler: dict[str, Any]) -> None:
-    spoiled = sample(trace(stream(first_ms=5000), prompt_tokens=200, **spoiler), point=Point(200, 11))
-    long = sample(trace(prompt_tokens=2000), point=Point(2000, 11), ordinal=1)
-    found = measure([replace(s, flags=flags_of(s)) for s in (spoiled, long)])
+    spoiled = sample(trace(stream(first_ms=5000), prompt_tokens=200, **spoiler), point=Workload(200, 11))
+    long = sample(trace(prompt_tokens=2000), point=Workload(2000, 11), ordinal=1)
+    found = compute_metrics([replace(s, flags=flags_of(s)) for s in (spoiled, long)])
     assert not [each for each in found if each.source == "slope"]
 
 
@@ -413,7 +421,7 @@ def test_no_stream_gives_a_zero_an_infinity_or_an_exception(
         ),
         cache_defeat=defeat,
     )
-    for each in measure([replace(taken, flags=flags_of(taken))] * 3):
+    for each in compute_metrics([replace(taken, flags=flags_of(taken))] * 3):
         if each.value is None:
             assert each.null_reason in NULL_REASONS
         else:

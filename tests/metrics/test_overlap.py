@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app import engines
-from app.counted import Counted
-from app.metrics import Measured, measure, triple_of
-from app.metrics.beside import beside, stated
+from app.core.samples import Sample, Status, Workload
+from app.core.server_metrics import ServerMetric
+from app.metrics import MetricResult, compute_metrics, headline_metrics
 from app.metrics.overlap import shared_ms, with_prefill_overlaps
-from app.samples import Point, Sample, Status
+from app.metrics.server_vs_client import compare_with_client, stated
 from tests.traces import figures, sample, stream, trace
 
 
@@ -20,7 +20,7 @@ def played(
     *streams: tuple[float, float | None], number: int = 0, of: int | None = None, **changes: object
 ) -> list[Sample]:
     """Of each stream of a round when its first token came, and how long its prompt took, as the server says."""
-    point = Point(512, 11, of or len(streams))
+    point = Workload(512, 11, of or len(streams))
     return [
         sample(
             trace(stream(first_ms), server=figures(prompt_ms=prompt_ms)),
@@ -30,8 +30,8 @@ def played(
     ]  # fmt: skip
 
 
-def prefill(samples: Sequence[Sample]) -> Measured:
-    (measured,) = (e for e in measure(samples) if (e.metric, e.source) == ("prefill_tokens_per_s", "server"))
+def prefill(samples: Sequence[Sample]) -> MetricResult:
+    (measured,) = (e for e in compute_metrics(samples) if (e.metric, e.source) == ("prefill_tokens_per_s", "server"))
     return measured
 
 
@@ -70,7 +70,7 @@ def test_of_some_streams_only_those_that_were_alone_count() -> None:
 def test_a_little_overlap_is_none(second: tuple[float, float | None], is_shared: bool) -> None:
     first, _ = with_prefill_overlaps(played((640.0, 640.0), second))
     assert first.prefill_overlaps is is_shared
-    assert (triple_of(first)["prefill_tokens_per_s"] is None) is is_shared
+    assert (headline_metrics(first)["prefill_tokens_per_s"] is None) is is_shared
 
 
 @pytest.mark.parametrize(("second_ms", "is_shared"), [(38.5, False), (37.5, True)])
@@ -99,7 +99,7 @@ def test_where_a_stream_of_the_round_is_missing_nothing_is_known() -> None:
     one = played((640.0, 640.0), of=4)
     assert with_prefill_overlaps(one)[0].prefill_overlaps is None
     assert prefill(one).null_reason == "overlapping_prefill"
-    assert triple_of(one[0])["prefill_tokens_per_s"] is None
+    assert headline_metrics(one[0])["prefill_tokens_per_s"] is None
 
 
 def test_a_stream_that_failed_may_have_been_in_the_batch() -> None:
@@ -132,10 +132,10 @@ def test_the_sum_of_what_was_stated_leaves_shared_prompts_out() -> None:
 @pytest.mark.parametrize("origin", ["counters", "answers"])
 def test_no_counter_tells_the_speed_of_prompts_in_one_batch(origin: str) -> None:
     """Its tokens are right and so are its seconds, but each second counts once for every prompt of the batch."""
-    speed = Counted("prefill_tokens_per_s", "mean", "tok/s", 358.0, "how", origin=origin)  # type: ignore[arg-type]  # an origin
-    (shared,) = beside([speed], played(*[(1430.0, 1430.0)] * 4))
+    speed = ServerMetric("prefill_tokens_per_s", "mean", "tok/s", 358.0, "how", origin=origin)  # type: ignore[arg-type]  # an origin
+    (shared,) = compare_with_client([speed], played(*[(1430.0, 1430.0)] * 4))
     assert (shared.counted.value, shared.client, shared.null_reason) == (None, None, "overlapping_prefill")
-    (own,) = beside([speed], played((640.0, 640.0), (1640.0, 640.0)))
+    (own,) = compare_with_client([speed], played((640.0, 640.0), (1640.0, 640.0)))
     assert own.null_reason is None
     assert own.counted.value == pytest.approx(358 if origin == "counters" else 800)
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from app.metrics import flags_of, metrics, triple_of
+from app.core.samples import CacheDefeat, Sample, ServerFigures, Workload
+from app.metrics import flags_of, headline_metrics, metrics
 from app.metrics.prefill import fresh_prompt_tokens
-from app.metrics.sensed import prefill_span_ms
-from app.samples import CacheDefeat, Point, Sample, ServerFigures
+from app.metrics.sensors import prefill_span_ms
 from tests.metrics.measuring import measured
 from tests.traces import figures, sample, stream, trace
 
@@ -29,7 +29,7 @@ def test_impossible_durations_of_the_server_leave_the_clients_numbers(name: str)
         assert found[key, "server"].null_reason in ("unit_mismatch", "implausible")
         assert found[key, "client"].is_shown
     flagged = replace(taken[0], flags=flags_of(taken[0]))
-    assert triple_of(flagged)["prefill_tokens_per_s"] == pytest.approx(640)
+    assert headline_metrics(flagged)["prefill_tokens_per_s"] == pytest.approx(640)
 
 
 def test_impossible_counts_spoil_what_is_computed_of_them() -> None:
@@ -66,7 +66,7 @@ def test_a_single_duration_in_another_unit_is_noticed(name: str) -> None:
 
 @pytest.mark.parametrize("wrong", [figures(prompt_tokens=40, prompt_ms=1e-308), figures(decode_ms=1e-5)])
 def test_what_is_shorter_than_a_microsecond_was_never_measured(wrong: ServerFigures) -> None:
-    short = sample(trace(stream(first_ms=20, gap_ms=1), prompt_tokens=40, server=wrong), point=Point(40, 11))
+    short = sample(trace(stream(first_ms=20, gap_ms=1), prompt_tokens=40, server=wrong), point=Workload(40, 11))
     assert "implausible" in flags_of(short)
 
 
@@ -79,16 +79,16 @@ WAITED = trace(stream(first_ms=33_000), server=figures(prompt_ms=60.0))
 """For seven others on a server with one slot."""
 
 SOUND = [
-    sample(WAITED, point=Point(512, 11, 8)),
+    sample(WAITED, point=Workload(512, 11, 8)),
     sample(WAITED, sensors={"server_was_busy": True}),
     sample(trace(server=figures(prompt_ms=80, load_ms=300, queue_ms=400))),
     sample(trace(server=figures(prompt_ms=20.0))),  # most of TTFT is network, queue and set-up
-    sample(trace(server=figures(prompt_tokens=40, prompt_ms=0.5), prompt_tokens=40), point=Point(40, 11)),
+    sample(trace(server=figures(prompt_tokens=40, prompt_ms=0.5), prompt_tokens=40), point=Workload(40, 11)),
     sample(trace(stream(tokens=14), output_tokens=11)),  # a tool's name in several pieces
     sample(trace(server=figures(decode_ms=500.0))),  # tokens before the first visible one
     sample(trace(stream(gap_ms=0), server=figures())),  # held back by a proxy: the server is right
     sample(trace(stream(tokens=30), output_tokens=100)),  # the limit is ignored, the reasoning hidden
-    sample(trace(prompt_tokens=2000), point=Point(16, 11)),  # a long chat template
+    sample(trace(prompt_tokens=2000), point=Workload(16, 11)),  # a long chat template
     sample(trace((), not_streamed=True, end_ms=1050, server=figures())),
 ]
 
@@ -96,7 +96,7 @@ SOUND = [
 def test_who_waited_for_nobody_waited_for_its_prompt() -> None:
     assert {"implausible", "unit_mismatch"} & set(flags_of(sample(WAITED)))
     told = replace(WAITED, server=figures(prompt_ms=60.0, queue_ms=3.0))
-    assert {"implausible", "unit_mismatch"} & set(flags_of(sample(told, point=Point(512, 11, 8))))
+    assert {"implausible", "unit_mismatch"} & set(flags_of(sample(told, point=Workload(512, 11, 8))))
 
 
 @pytest.mark.parametrize("taken", SOUND)

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.metrics import Measured, measure
+from app.core.samples import Event, Kind, Sample, Status, Workload
+from app.metrics import MetricResult, compute_metrics
 from app.metrics.serving import Served, largest_within, serving
 from app.metrics.throughput import Slo
-from app.samples import Event, Kind, Point, Sample, Status
 from tests.metrics.rounds import LONG, one_round, sensed
 from tests.traces import sample, stream, trace
 
 SLO = Slo(ttft_ms=1000, tpot_ms=30)
 
 
-def found(samples: Sequence[Sample], key: str) -> Measured | None:
-    return next((each for each in measure(samples) if each.metric == key), None)
+def found(samples: Sequence[Sample], key: str) -> MetricResult | None:
+    return next((each for each in compute_metrics(samples) if each.metric == key), None)
 
 
 def value(samples: Sequence[Sample], key: str) -> float | None:
@@ -138,7 +138,7 @@ def test_an_incomplete_answer_of_a_lone_stream_is_never_a_zero() -> None:
 
 
 def test_several_points_of_as_many_streams_are_rounds_of_their_own() -> None:
-    long = [replace(each, point=Point(4096, 11, 2)) for each in one_round(2, first_ms=1800)]
+    long = [replace(each, point=Workload(4096, 11, 2)) for each in one_round(2, first_ms=1800)]
     (served,) = serving([*one_round(2), *long], SLO)
     assert served.throughput_tokens_per_s == pytest.approx((22 / 1.05 + 22 / 2.05) / 2)
     assert served.requests == 4
@@ -153,7 +153,7 @@ def test_a_failed_request_never_raises_a_rounds_figures(streams: list[tuple[bool
 
 
 def test_client_prefill_of_concurrent_streams_is_unknown_with_its_reason() -> None:
-    measured = [each for each in measure(one_round(2)) if each.metric == "prefill_tokens_per_s"]
+    measured = [each for each in compute_metrics(one_round(2)) if each.metric == "prefill_tokens_per_s"]
     assert [(each.source, each.value, each.null_reason) for each in measured] == [
         ("client", None, "concurrent_streams")
     ]
@@ -204,7 +204,7 @@ def test_a_request_without_a_whole_answer_is_within_no_limits() -> None:
 def test_goodput_never_exceeds_all_requests_and_grows_with_the_limits(
     answers: list[tuple[float, float]], ttft_ms: float, tpot_ms: float
 ) -> None:
-    point = Point(512, 11, len(answers))
+    point = Workload(512, 11, len(answers))
     taken = [
         sample(trace(stream(first, gap)), point=point, stream=n, ordinal=n) for n, (first, gap) in enumerate(answers)
     ]
@@ -224,7 +224,7 @@ def test_nothing_usable_is_no_zero() -> None:
 # --- energy ----------------------------------------------------------------------------------------------------------
 
 
-def energy(sensors: dict[str, Any]) -> Measured | None:
+def energy(sensors: dict[str, Any]) -> MetricResult | None:
     return found([sample(LONG, sensors=sensors)], "joules_per_output_token")
 
 
@@ -238,7 +238,7 @@ def test_energy_is_the_mean_power_of_the_decode_over_its_speed() -> None:
 def test_energy_counts_the_tokens_that_decode_counts() -> None:
     """Of 51 output tokens 40 were reasoning before the first that was seen: what they drew is not known."""
     thought = replace(LONG, output_tokens=51, reasoning_tokens=40)
-    answer = sample(thought, point=Point(512, 51), sensors=sensed(gpu0__power_w=[900, 100, 200, 900]))
+    answer = sample(thought, point=Workload(512, 51), sensors=sensed(gpu0__power_w=[900, 100, 200, 900]))
     assert value([answer], "joules_per_output_token") == pytest.approx(150 / 10)
     whole = replace(LONG, events=(*LONG.events[:1], *stream(1800, tokens=1, size_bytes=55)[1:]))
     measured = found([replace(answer, trace=whole)], "joules_per_output_token")
@@ -247,7 +247,7 @@ def test_energy_counts_the_tokens_that_decode_counts() -> None:
 
 
 def test_the_energy_of_a_round_is_shared_by_its_tokens() -> None:
-    taken = [sample(LONG, point=Point(512, 11, 2), stream=n, ordinal=n) for n in range(2)]
+    taken = [sample(LONG, point=Workload(512, 11, 2), stream=n, ordinal=n) for n in range(2)]
     taken[0] = replace(taken[0], sensors=sensed(gpu0__power_w=[300, 300, 300, 300]))
     assert value(taken, "joules_per_output_token") == pytest.approx(300 * 1.0 / 20)
 

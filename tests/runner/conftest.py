@@ -2,12 +2,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.db import Database
+from app.core.settings import Settings
+from app.db import machines, runs, servers, suites
+from app.db.database import Database
+from app.db.tables import Run
 from app.demo import DemoEngine
-from app.models import Run
-from app.runner import Runner
-from app.settings import Settings
-from app.store import machines, runs, servers, suites
+from app.measure.runner import Runner
 
 
 @pytest.fixture

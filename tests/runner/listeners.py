@@ -1,6 +1,6 @@
 """Who listens to a run."""
 
-from app.runner import Progress
+from app.measure.runner import Progress
 
 
 def silent(_: Progress) -> None:

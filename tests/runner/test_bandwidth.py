@@ -7,15 +7,15 @@ from functools import partial
 
 import pytest
 
-from app.db import Database
-from app.errors import Conflict, NotFound
+from app.core.errors import Conflict, NotFound
+from app.core.settings import Settings
+from app.db import bandwidth, machines, servers
+from app.db.database import Database
+from app.db.tables import BandwidthProbe, Run, now
 from app.hardware import bandwidth as probe
 from app.hardware import this_host
-from app.models import BandwidthProbe, Run, now
-from app.runner import Runner, workers
-from app.runner import bandwidth as measuring
-from app.settings import Settings
-from app.store import bandwidth, machines, servers
+from app.measure.runner import Runner, workers
+from app.measure.runner import bandwidth as measuring
 from tests.databases import on_both
 from tests.hardware.readings import CALM
 

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from app.compare.soundness import unsound_by_run
-from app.db import Database
+from app.core.settings import Settings
+from app.db import machines, servers, suites
+from app.db.database import Database
 from app.demo import DemoEngine
 from app.hardware import logical_cores
-from app.runner import Runner
-from app.settings import Settings
-from app.store import machines, servers, suites
+from app.measure.runner import Runner
+from app.results.compare.soundness import unsound_by_run
 from tests.runner.conftest import run_named
 from tests.waiting import until
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from app.bench import BusyCheck, Prepared
-from app.compare import soundness
+from app.core.samples import Sample, Status
 from app.engines.base import Counters
 from app.hardware.foreign_load import CpuMeter, ForeignLoad
-from app.runner import evidence
-from app.samples import Sample, Status
+from app.measure.bench import BusyCheck, Prepared
+from app.measure.runner import run_checks
+from app.results.compare import soundness
 from app.suites import BUILT_IN
 from tests.traces import sample, trace
 
@@ -19,12 +19,12 @@ BEGAN = Counters(prompt_tokens=1000, cached_prompt_tokens=0, output_tokens=50)
 
 
 def after(ended: Counters | None, taken: Sequence[Sample] = TAKEN) -> dict[str, Any]:
-    return evidence.after({"warnings": ["first"]}, taken, BEGAN, ended)
+    return run_checks.after({"warnings": ["first"]}, taken, BEGAN, ended)
 
 
 def test_before_a_run() -> None:
     fits, too_long = BUILT_IN["lengths"].cases[0], BUILT_IN["lengths"].cases[2]
-    known = evidence.before(Prepared(((fits, 225),), ((too_long, "It does not fit."),)), ["busy"], None)
+    known = run_checks.before(Prepared(((fits, 225),), ((too_long, "It does not fit."),)), ["busy"], None)
     assert known["warnings"] == ["busy"]
     assert known["left_out"] == [{"point": "8000/128/1/0", "reason": "It does not fit."}]
     assert known["checks"] == ["The server's tokenizer counts 225 tokens in the prompt of about 200."]
@@ -38,7 +38,7 @@ def test_a_busy_machine_is_a_warning_and_an_idle_one_a_check(
     load_share: float | None, is_busy: bool, is_idle: bool
 ) -> None:
     """Of a server that is elsewhere this machine's load says nothing."""
-    known = evidence.before(Prepared((), ()), [], load_share)
+    known = run_checks.before(Prepared((), ()), [], load_share)
     assert (bool(known["warnings"]), bool(known["checks"])) == (is_busy, is_idle)
     assert known["cpu_load_share_before"] == load_share
     assert known["unsound"] == ([soundness.machine_busy("before", load_share)] if is_busy and load_share else [])
@@ -77,7 +77,7 @@ def test_a_sample_beside_somebody_elses_request_makes_the_run_unsound_without_co
 def test_other_programs_during_the_run_are_evidence(pauses: list[float], share: float | None) -> None:
     check = BusyCheck(CpuMeter(None))
     check.pauses = [ForeignLoad(pause, True) for pause in pauses]
-    found = evidence.after({"unsound": [soundness.machine_busy("before", 0.6)]}, TAKEN, None, None, busy_check=check)
+    found = run_checks.after({"unsound": [soundness.machine_busy("before", 0.6)]}, TAKEN, None, None, busy_check=check)
     during = [] if share is None else [soundness.machine_busy("during", share)]
     assert found["unsound"] == [soundness.machine_busy("before", 0.6), *during]
     warnings = [warning for warning in found["warnings"] if "Other programs used up to 51 %" in warning]
@@ -95,7 +95,7 @@ def test_without_counters_or_after_a_restart_nothing_is_claimed(ended: Counters 
 
 def test_a_restart_during_the_run_is_said_and_leaves_nothing_known() -> None:
     began = Counters(1000, 0, 50, totals={"requests": 7.0})
-    found = evidence.after({}, TAKEN, began, Counters(9000, 0, 900, totals={"requests": 3.0}))
+    found = run_checks.after({}, TAKEN, began, Counters(9000, 0, 900, totals={"requests": 3.0}))
     (warning,) = found["warnings"]
     assert "began anew during the run" in warning
     assert not [check for check in found["checks"] if "counters" in check]
@@ -104,7 +104,7 @@ def test_a_restart_during_the_run_is_said_and_leaves_nothing_known() -> None:
 
 def test_a_prompt_of_many_points_is_counted_once() -> None:
     cases = BUILT_IN["concurrency"].cases
-    known = evidence.before(Prepared(tuple((case, 521) for case in cases), ()), [], None)
+    known = run_checks.before(Prepared(tuple((case, 521) for case in cases), ()), [], None)
     assert known["checks"] == ["The server's tokenizer counts 521 tokens in the prompt of about 512."]
 
 

@@ -4,9 +4,9 @@ from itertools import count
 
 import pytest
 
-from app.db import Database
-from app.runner import Runner
-from app.store import measurements, samples
+from app.db import measurements, samples
+from app.db.database import Database
+from app.measure.runner import Runner
 from tests.engines.streams import GOOD_STREAM
 from tests.replay import Request, Script, serve
 from tests.runner.conftest import add_server, run_named

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from app import engines
+from app.ceiling.bytes_per_step import kv_bytes_per_token
 from app.ceiling.geometry import Geometry, Source
-from app.ceiling.traffic import kv_bytes_per_token
-from app.configuration import Snapshot
-from app.db import Database
-from app.engines.base import Engine, ModelFacts
-from app.errors import ServerProblem, Trouble
-from app.http import ServerClient
-from app.models import FULL_GEOMETRY, Model, Server
-from app.runner import Runner
-from app.runner.facts import geometry
-from app.store import configs, runs
+from app.core.configuration import Snapshot
+from app.core.errors import ServerError, ServerErrorKind
+from app.db import configs, runs
+from app.db.database import Database
+from app.db.tables import FULL_GEOMETRY, Model, Server
+from app.engines.base import Engine, ModelInfo
+from app.engines.http import ServerClient
+from app.measure.runner import Runner
+from app.measure.runner.config_snapshot import geometry
 from tests.ceiling.files import SMALL, dense, write_gguf
 from tests.replay import capture, case, serve
 from tests.runner.conftest import add_server
@@ -28,28 +28,28 @@ ELSEWHERE = Server(machine_id=1, slug="s", name="s", engine="llama.cpp", base_ur
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> ModelFacts:
+def model(tmp_path: Path) -> ModelInfo:
     path = write_gguf(tmp_path / "m.gguf", "llama", SMALL, dense())
-    return ModelFacts("m", "m", size_bytes=5, parameters=7, file_path=str(path))
+    return ModelInfo("m", "m", size_bytes=5, parameters=7, file_path=str(path))
 
 
-def test_a_local_file_tells_all_beside_what_the_server_tells(model: ModelFacts) -> None:
+def test_a_local_file_tells_all_beside_what_the_server_tells(model: ModelInfo) -> None:
     known, warnings = geometry(HERE, model)
     full = Geometry.from_json(known[FULL_GEOMETRY])
     assert (known["parameters"], known["size_bytes"], warnings) == (7, 5, [])
     assert (full.source, full.architecture, full.blocks) == (Source.LLAMA_CPP, "llama", 2)
 
 
-def test_a_file_of_another_machine_is_not_looked_for(model: ModelFacts) -> None:
+def test_a_file_of_another_machine_is_not_looked_for(model: ModelInfo) -> None:
     assert geometry(ELSEWHERE, model) == ({"parameters": 7, "size_bytes": 5}, [])
 
 
 @pytest.mark.parametrize("path", ["/models/in/a/container.gguf", "nul\0byte", ".", "x" * 5000])
-def test_a_path_that_leads_to_no_file_here_is_no_trouble(model: ModelFacts, path: str) -> None:
+def test_a_path_that_leads_to_no_file_here_is_no_trouble(model: ModelInfo, path: str) -> None:
     assert geometry(HERE, replace(model, file_path=path)) == ({"parameters": 7, "size_bytes": 5}, [])
 
 
-def test_a_broken_file_is_a_warning(model: ModelFacts, tmp_path: Path) -> None:
+def test_a_broken_file_is_a_warning(model: ModelInfo, tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF and then nothing of sense")
     known, [warning] = geometry(HERE, replace(model, file_path=str(broken)))
@@ -63,7 +63,7 @@ def show() -> Any:
 
 
 def test_ollama_tells_the_geometry_itself_wherever_it_runs() -> None:
-    known, warnings = geometry(ELSEWHERE, ModelFacts("gemma3-270m", "gemma3-270m"), show())
+    known, warnings = geometry(ELSEWHERE, ModelInfo("gemma3-270m", "gemma3-270m"), show())
     full = Geometry.from_json(known[FULL_GEOMETRY])
     assert (full.source, full.architecture, full.blocks, warnings) == (Source.OLLAMA, "gemma3", 18, [])
     assert full.weights is not None
@@ -71,13 +71,13 @@ def test_ollama_tells_the_geometry_itself_wherever_it_runs() -> None:
     assert kv_bytes_per_token(full) == 18_432
 
 
-def test_a_document_without_sense_is_a_warning(model: ModelFacts) -> None:
+def test_a_document_without_sense_is_a_warning(model: ModelInfo) -> None:
     known, [warning] = geometry(ELSEWHERE, model, {"model_info": {}})
     assert known == {"parameters": 7, "size_bytes": 5}
     assert warning.startswith("What the server says of its model could not be understood, so there is no ceiling: ")
 
 
-def test_a_known_configuration_learns_the_geometry_and_stays_itself(database: Database, model: ModelFacts) -> None:
+def test_a_known_configuration_learns_the_geometry_and_stays_itself(database: Database, model: ModelInfo) -> None:
     add_server(database, HERE.base_url, "llama.cpp")
     snapshot = Snapshot("llama.cpp", "b1", "m", "Q4_K_M", {})
     known, _ = geometry(HERE, model)
@@ -101,7 +101,7 @@ def test_a_run_asks_the_engine_for_its_models_document(
     def model_document(_: Engine, __: ServerClient, model_id: str) -> Any:
         asked.append(model_id)
         if not answers:
-            raise ServerProblem("It does not answer.", Trouble.UNREACHABLE)
+            raise ServerError("It does not answer.", ServerErrorKind.UNREACHABLE)
         return show()
 
     monkeypatch.setattr(type(engines.find("openai")), "model_document", model_document)

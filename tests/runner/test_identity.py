@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from app.configuration import Snapshot, changes, model_names, weights_told_apart
-from app.db import Database
-from app.document import run_document
+from app.core.configuration import Snapshot, changes, distinguishing_weights, model_names
+from app.core.errors import ServerError
+from app.core.settings import Settings
+from app.db.database import Database
+from app.db.tables import Server
 from app.engines import probe
-from app.engines.base import Facts, ModelFacts
-from app.errors import ServerProblem
-from app.http import ServerClient
-from app.models import Server
-from app.runner import Runner
-from app.runner.facts import chosen_model, namesakes, snapshot
-from app.settings import Settings
+from app.engines.base import ModelInfo, ServerInfo
+from app.engines.http import ServerClient
+from app.measure.runner import Runner
+from app.measure.runner.config_snapshot import chosen_model, namesakes, snapshot
+from app.schemas.run_document import run_document
 from tests import model_servers
 from tests.replay import Script, serve
 from tests.runner.conftest import add_server, run_named
@@ -73,24 +73,24 @@ def test_each_model_has_its_own_context() -> None:
     assert [frozen(routes, name).settings["context"] for name in ("a", "b")] == [32768, 8192]
 
 
-def model(identifier: str, name: str = "m", quantization: str | None = None) -> ModelFacts:
-    return ModelFacts(identifier, name, quantization)
+def model(identifier: str, name: str = "m", quantization: str | None = None) -> ModelInfo:
+    return ModelInfo(identifier, name, quantization)
 
 
 def test_a_name_that_may_be_several_models_is_none() -> None:
-    facts = Facts("openai", None, (model("a/m"), model("b/m"), model("c/n", "n")))
+    facts = ServerInfo("openai", None, (model("a/m"), model("b/m"), model("c/n", "n")))
     assert chosen_model(facts, "n") == facts.models[2]
     assert chosen_model(facts, "b/m") == facts.models[1]
-    with pytest.raises(ServerProblem, match="a/m, b/m"):
+    with pytest.raises(ServerError, match="a/m, b/m"):
         chosen_model(facts, "m")
     assert namesakes(facts, facts.models[0]) == ["b/m"]
     assert namesakes(facts, facts.models[2]) == []
 
 
 def test_no_model_of_elsewhere_is_measured_unasked() -> None:
-    remote = ModelFacts("gpt-oss:120b-cloud", "gpt-oss:120b-cloud", runs_on="ollama.com")
-    facts = Facts("ollama", None, (remote,))
-    with pytest.raises(ServerProblem, match="runs elsewhere"):
+    remote = ModelInfo("gpt-oss:120b-cloud", "gpt-oss:120b-cloud", runs_on="ollama.com")
+    facts = ServerInfo("ollama", None, (remote,))
+    with pytest.raises(ServerError, match="runs elsewhere"):
         chosen_model(facts, None)
     assert chosen_model(facts, remote.id) == remote
     assert snapshot(SERVER, facts, remote).settings["runs_on"] == "ollama.com"
@@ -117,10 +117,10 @@ def test_names_are_as_long_as_they_must_be(identifiers: list[str], names: list[s
 
 def test_a_folder_tells_files_of_one_server_apart_only() -> None:
     both = [served("/a/m.gguf"), served("/b/m.gguf")]
-    assert weights_told_apart(both, is_one_server=True) == {"Model file": ["/a/m.gguf", "/b/m.gguf"]}
-    assert weights_told_apart(both, is_one_server=False) == {}
+    assert distinguishing_weights(both, is_one_server=True) == {"Model file": ["/a/m.gguf", "/b/m.gguf"]}
+    assert distinguishing_weights(both, is_one_server=False) == {}
     others = [served("x", model_file="/a/m.gguf"), served("x", model_file="/b/n.gguf")]
-    assert weights_told_apart(others, is_one_server=False) == {"Model file": ["m.gguf", "n.gguf"]}
+    assert distinguishing_weights(others, is_one_server=False) == {"Model file": ["m.gguf", "n.gguf"]}
 
 
 def test_another_quantization_is_one_change() -> None:

@@ -6,14 +6,14 @@ import signal
 import pytest
 
 from app.ceiling.geometry import Geometry
-from app.db import Database
+from app.core.errors import BadInput, Conflict
+from app.core.settings import Settings
+from app.db import measurements, runs, samples, servers, suites
+from app.db.database import Database
+from app.db.tables import FULL_GEOMETRY
 from app.demo import DemoEngine
-from app.document import run_document
-from app.errors import BadInput, Conflict
-from app.models import FULL_GEOMETRY
-from app.runner import Progress, Runner
-from app.settings import Settings
-from app.store import measurements, runs, samples, servers, suites
+from app.measure.runner import Progress, Runner
+from app.schemas.run_document import run_document
 from app.suites import BUILT_IN
 from tests.databases import on_both
 from tests.runner.conftest import add_server, run_named

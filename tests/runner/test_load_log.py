@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from app.ceiling.geometry import Geometry, Part, Source, Weights
+from app.db.tables import FULL_GEOMETRY
 from app.engines import find
-from app.engines.base import ModelFacts
-from app.models import FULL_GEOMETRY
-from app.runner.load_log import settings_of_log
+from app.engines.base import ModelInfo
+from app.measure.runner.load_log import settings_of_log
 from tests.engines.test_llamacpp_load import EXPERTS, OLD
 
-MODEL = ModelFacts("a", "a", file_path="/models/a.gguf")
+MODEL = ModelInfo("a", "a", file_path="/models/a.gguf")
 LLAMA = find("llama.cpp")
 MIB = 1 << 20
 
@@ -84,7 +84,7 @@ def test_the_last_load_of_the_models_own_file_counts(tmp_path: Path) -> None:
 
 
 def test_the_start_of_a_long_log_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.runner.logfile.EDGE_BYTES", 2048)
+    monkeypatch.setattr("app.measure.runner.logfile.EDGE_BYTES", 2048)
     assert settings(tmp_path, OLD + "srv  update_slots: all slots are idle\n" * 1000) == {"gpu_layers": 12}
 
 

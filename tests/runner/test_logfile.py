@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bench import Log
-from app.db import Database
+from app.core.errors import BadInput
+from app.core.samples import CountSource, ServerFigures, Status, Trace
+from app.db import runs, samples, servers
+from app.db.database import Database
 from app.engines import find
 from app.engines.base import FROM_LOG, Logged
-from app.errors import BadInput
-from app.runner import Runner, logfile
-from app.runner.logfile import LogFile, following
-from app.runner.pairing import with_log
-from app.samples import CountSource, ServerFigures, Status, Trace
-from app.store import runs, samples, servers
+from app.measure.bench import Log
+from app.measure.runner import Runner, logfile
+from app.measure.runner.log_matching import merge_log_figures
+from app.measure.runner.logfile import LogFile, following
 from tests.engines.written_servers import SERVERS
 from tests.replay import HERE, Request, Script, serve
 from tests.runner.conftest import add_server
@@ -151,11 +151,11 @@ def server_of(found: Trace) -> ServerFigures:
 
 
 def test_what_the_answer_did_not_tell_is_filled_in_and_named() -> None:
-    (found,) = with_log([BARE], [TOLD])
+    (found,) = merge_log_figures([BARE], [TOLD])
     assert (found.output_tokens, found.count_source, found.cached_tokens) == (11, CountSource.TIMINGS, 0)
     assert (server_of(found).decode_ms, server_of(found).expert_hit_share) == (250, 0.9)
     assert {"decode_ms", "expert_hit_share", "cached_tokens"} <= set(server_of(found).raw[FROM_LOG])
-    (kept,) = with_log([trace(server=figures(decode_ms=99.0, raw={"a": 1}))], [TOLD])
+    (kept,) = merge_log_figures([trace(server=figures(decode_ms=99.0, raw={"a": 1}))], [TOLD])
     assert (server_of(kept).decode_ms, server_of(kept).draft_tokens) == (99, 8)
     assert server_of(kept).raw == {"a": 1, FROM_LOG: ["draft_accepted_tokens", "draft_tokens", "expert_hit_share"]}
 
@@ -172,19 +172,19 @@ def test_what_the_answer_did_not_tell_is_filled_in_and_named() -> None:
     ],
 )
 def test_no_pair_where_it_is_not_certain(traces: Sequence[Trace], logged: Sequence[Logged]) -> None:
-    assert with_log(traces, logged) == list(traces)
+    assert merge_log_figures(traces, logged) == list(traces)
 
 
 def test_a_strangers_request_is_left_alone() -> None:
     other = Logged(figures(prompt_tokens=40, output_tokens=300), prompt_tokens=40, cached_tokens=0)
-    (found,) = with_log([trace()], [other, TOLD, other])
+    (found,) = merge_log_figures([trace()], [other, TOLD, other])
     assert server_of(found).prompt_tokens == 512
 
 
 def test_streams_of_one_round_pair_in_the_order_of_their_ends() -> None:
     early, late = trace(end_ms=900.0), trace(end_ms=2000.0)
     first, second = (replace(TOLD, figures=figures(decode_ms=ms)) for ms in (250.0, 800.0))
-    found = with_log([late, early], [first, second])
+    found = merge_log_figures([late, early], [first, second])
     assert [server_of(each).decode_ms for each in found] == [800, 250]
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.db import Database
-from app.errors import BadInput
-from app.runner import Runner, notify
-from app.settings import Settings
-from app.store import baselines
+from app.core.errors import BadInput
+from app.core.settings import Settings
+from app.db import baselines
+from app.db.database import Database
+from app.measure.runner import Runner, notify
 from tests.compare.runs import calm_history, place, taken
 from tests.compare.runs import run as add_run
 from tests.ports import free_port

@@ -6,13 +6,13 @@ import pytest
 
 from app import engines
 from app.ceiling.geometry import Geometry
-from app.db import Database
-from app.engines.base import Engine, Facts, ModelFacts
-from app.models import FULL_GEOMETRY
-from app.runner import Runner
-from app.runner.facts import with_context
-from app.samples import Point
-from app.store import runs, samples, servers
+from app.core.samples import Workload
+from app.db import runs, samples, servers
+from app.db.database import Database
+from app.db.tables import FULL_GEOMETRY
+from app.engines.base import Engine, ModelInfo, ServerInfo
+from app.measure.runner import Runner
+from app.measure.runner.config_snapshot import with_context
 from app.suites import BUILT_IN, Case, Suite
 from tests.engines.written_servers import SERVERS
 from tests.replay import Request, Script, capture, serve
@@ -161,13 +161,13 @@ def test_the_context_that_was_loaded_stands_beside_the_one_that_was_asked_for(
 
 
 OLLAMA = engines.find("ollama")
-MODEL = ModelFacts("m", "m", max_context_tokens=16_384)
-FACTS = Facts("ollama", "0.12", (MODEL,))
+MODEL = ModelInfo("m", "m", max_context_tokens=16_384)
+FACTS = ServerInfo("ollama", "0.12", (MODEL,))
 
 
 def suite(prompt_tokens: int, output_tokens: int = 128) -> Suite:
     return replace(
-        BUILT_IN["triple"], cases=(Case(Point(prompt_tokens, output_tokens), "x" * round(4.95 * prompt_tokens)),)
+        BUILT_IN["triple"], cases=(Case(Workload(prompt_tokens, output_tokens), "x" * round(4.95 * prompt_tokens)),)
     )
 
 

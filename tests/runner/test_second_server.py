@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import pytest
 
 from app import engines
-from app.db import Database
-from app.document import run_document
-from app.engines.base import Ask
-from app.runner import Runner
-from app.samples import TOKEN_KINDS, CacheDefeat, CountSource, Kind, Status
-from app.settings import Settings
-from app.store import runs
+from app.core.samples import TOKEN_KINDS, CacheDefeat, CountSource, Kind, Status
+from app.core.settings import Settings
+from app.db import runs
+from app.db.database import Database
+from app.engines.base import CompletionRequest
+from app.measure.runner import Runner
+from app.schemas.run_document import run_document
 from tests.mlx_server import mlx_server
 from tests.runner.conftest import add_server
 from tests.runner.listeners import silent
@@ -34,7 +34,9 @@ def test_probe_and_one_request(url: str) -> None:
         engine = engines.find(facts.engine)
         assert engine.health(client).ready
         prompt, model = "the sea is wide and " * 40, facts.models[0].id
-        trace = engine.play(client, Ask(prompt, 16, model, nonce="0123abcd", capabilities=facts.capabilities))
+        trace = engine.play(
+            client, CompletionRequest(prompt, 16, model, nonce="0123abcd", capabilities=facts.capabilities)
+        )
     assert (trace.status, trace.error) == (Status.OK, None)
     assert (trace.output_tokens, trace.count_source, trace.finish_reason) == (16, CountSource.USAGE, "length")
     assert trace.cache_defeat is CacheDefeat.NONCE

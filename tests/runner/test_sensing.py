@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from app.compare import soundness
-from app.db import Database
+from app.core.settings import Settings
+from app.db import machines
+from app.db.database import Database
+from app.db.tables import Machine
 from app.hardware import names_this_host, this_host
-from app.models import Machine
-from app.runner.sensing import absence, disturbances, sensed, watching
-from app.settings import Settings
-from app.store import machines
+from app.measure.runner.sensing import absence, disturbances, sensed, watching
+from app.results.compare import soundness
 from tests.traces import sample
 
 READ = {"at_ms": [0, 500], "values": {}, "throttles": []}
@@ -66,17 +66,17 @@ def test_why_nothing_is_known(
 
 
 def test_only_the_first_stream_keeps_what_was_seen() -> None:
-    from app.bench import Taken
-    from app.models import now
+    from app.db.tables import now
+    from app.measure.bench import SampleProgress
 
     def between(start_s: float, end_s: float) -> list[Any]:
         return [SimpleNamespace(at_s=start_s + 0.1, values={"cpu_load_percent": 5}, throttles=())]
 
     watch: Any = SimpleNamespace(between=between)
-    first, second = (sensed(Taken(sample(stream=n), now(), 1.0), watch).sample for n in range(2))
+    first, second = (sensed(SampleProgress(sample(stream=n), now(), 1.0), watch).sample for n in range(2))
     assert first.sensors["at_ms"] == [100]
     assert second.sensors == {}
-    assert sensed(Taken(sample(), now(), 1.0), None).sample.sensors == {}
+    assert sensed(SampleProgress(sample(), now(), 1.0), None).sample.sensors == {}
 
 
 def seen(*throttles: str, swapped: tuple[int, int] = (0, 0)) -> dict[str, Any]:

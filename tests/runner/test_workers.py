@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from app.db import Database
-from app.errors import Busy, Conflict, NotFound
-from app.runner import Progress, Runner, workers
-from app.settings import Settings
-from app.store import machines, runs, servers
+from app.core.errors import Busy, Conflict, NotFound
+from app.core.settings import Settings
+from app.db import machines, runs, servers
+from app.db.database import Database
+from app.measure.runner import Progress, Runner, workers
 from app.suites import BUILT_IN
 from tests.replay import Script, case, serve
 from tests.runner.conftest import add_server, run_named

@@ -6,8 +6,9 @@ from typing import Any
 from sqlalchemy import JSON, String
 from sqlmodel import AutoString, Session, SQLModel, select
 
-from app.db import Database
-from app.models import (
+from app.db.database import Database
+from app.db.machines import MachineDevice, Stated
+from app.db.tables import (
     FULL_GEOMETRY,
     BandwidthProbe,
     Baseline,
@@ -23,8 +24,7 @@ from app.models import (
     Suite,
     now,
 )
-from app.store.hardware import as_frozen
-from app.store.machines import MachineDevice, Stated
+from app.results.hardware import as_frozen
 from tests.seed import seed
 
 PUBLIC = {("config", "engine")}

@@ -1,14 +1,14 @@
 """A snapshot made by hand."""
 
-from app.charts import Figure, Key, Table
-from app.share import Bar, Chart, Column, Fact, Figures, Prose, Snapshot, Tile
+from app.charts import Figure, LegendEntry, Table
+from app.share import CeilingShare, Chart, Column, Fact, Snapshot, Table, Tile, UserText
 
 FIGURE = Figure(
     data=[{"type": "scatter", "x": [1, 2.5], "y": [3, None], "meta": {"series": 0}, "name": "Ceiling"}],
     layout={"xaxis": {"title": {"text": "Tokens"}}, "yaxis": {"title": {"text": "tok/s"}}},
     summary="It rises.",
     table=Table(("Tokens",), (("1",),)),
-    legend=(Key(0, "This run"),),
+    legend=(LegendEntry(0, "This run"),),
 )
 
 SNAPSHOT = Snapshot(
@@ -21,12 +21,12 @@ SNAPSHOT = Snapshot(
         Tile("Prefill", None, "tok/s", reason="No sample gave it."),
         Tile("Decode", 71.23, "tok/s", 1.9, 70, 73, 5, "Timed by Roofmark"),
     ),
-    bars=(Bar("Decode ceiling", 0.62, 114.7, "tok/s", "115 tok/s = 936 GB/s / 8.16 GB"),),
+    bars=(CeilingShare("Decode ceiling", 0.62, 114.7, "tok/s", "115 tok/s = 936 GB/s / 8.16 GB"),),
     facts=(Fact("Model", "Gemma"),),
     figures=(
-        Figures("Points", (Column("Prompt tokens"), Column("Decode", "tok/s")), ((512, 71.23), (8192, None)), True),
+        Table("Points", (Column("Prompt tokens"), Column("Decode", "tok/s")), ((512, 71.23), (8192, None)), True),
     ),
     charts=(Chart("Decode against context", FIGURE),),
     remarks=("Medians of the samples.",),
-    prose=(Prose("Note", "Fans at 80 %"),),
+    prose=(UserText("Note", "Fans at 80 %"),),
 )

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.charts import Key, Table
-from app.errors import BadInput, Conflict
-from app.share import Bar, Column, Fact, Figures, Prose, Snapshot, Tile, links, options
+from app.charts import LegendEntry, Table
+from app.core.errors import BadInput, Conflict
+from app.share import CeilingShare, Column, Fact, Snapshot, Table, Tile, UserText, links, options
 from app.share.card import card
 from app.share.document import document
 from app.share.figures import public
@@ -85,14 +85,14 @@ def test_a_figure_keeps_its_numbers_and_loses_links_and_hidden_words() -> None:
         data=[trace],
         layout=layout,
         table=Table(("Run",), (("1",),), links=("/runs/abc",)),
-        legend=(Key(0, "One", link="/history?config=abc"),),
+        legend=(LegendEntry(0, "One", link="/history?config=abc"),),
     )
     made = public(private)
     assert made.data == FIGURE.data
     assert made.layout["annotations"] == [{"x": 1, "text": "1"}]
     assert "meta" not in made.layout
     assert made.table.links == ()
-    assert made.legend == (Key(0, "One"),)
+    assert made.legend == (LegendEntry(0, "One"),)
 
 
 def test_hover_texts_that_are_numbers_stay() -> None:
@@ -117,7 +117,7 @@ def test_a_spreadsheet_has_the_numbers_as_they_were_measured() -> None:
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n", " =", "＝", "＠"])
 def test_no_cell_of_a_spreadsheet_is_a_formula(start: str) -> None:
     dangerous = f"{start}HYPERLINK(1)"
-    made = replace(SNAPSHOT, title=dangerous, facts=(Fact(dangerous, dangerous),), prose=(Prose("Note", dangerous),))
+    made = replace(SNAPSHOT, title=dangerous, facts=(Fact(dangerous, dangerous),), prose=(UserText("Note", dangerous),))
     cells = [cell for row in rows(spreadsheet(made)) for cell in row if "HYPERLINK" in cell]
     assert len(cells) == 4
     assert all(cell.startswith("'") for cell in cells)
@@ -130,7 +130,7 @@ def test_whatever_a_cell_holds_it_begins_no_formula(text: str, start: str) -> No
 
 
 def test_numbers_below_zero_stay_numbers() -> None:
-    table = Figures("Losses", (Column("Loss"), Column("Typed", is_text=True)), ((-3.5, "-4.5 or so"),))
+    table = Table("Losses", (Column("Loss"), Column("Typed", is_text=True)), ((-3.5, "-4.5 or so"),))
     assert ["-3.5", "'-4.5 or so"] in rows(spreadsheet(replace(SNAPSHOT, figures=(table,))))
 
 
@@ -179,7 +179,7 @@ def test_the_picture_has_the_usual_size_and_no_metadata() -> None:
         {"title": "\u0007"},
         {"title": ""},
         {"tiles": (), "bars": ()},
-        {"bars": (Bar("Decode ceiling", 1.4, 100, "tok/s", ""),)},
+        {"bars": (CeilingShare("Decode ceiling", 1.4, 100, "tok/s", ""),)},
         {"tiles": (Tile("TTFT", 123456789.0, "ms"),) * 3},
     ],
 )

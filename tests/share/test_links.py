@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from app.db import Database
-from app.errors import NotFound
+from app.core.errors import NotFound
+from app.db import shares
+from app.db.database import Database
 from app.share import links
-from app.store import shares
 from tests.databases import on_both
 from tests.share.snapshots import SNAPSHOT
 

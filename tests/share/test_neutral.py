@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.db.machines import MachineDevice
+from app.db.tables import Config
 from app.hardware.catalogue import built_in
-from app.models import Config
-from app.share import neutral
-from app.store.machines import MachineDevice
+from app.share import anonymize
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,12 @@ from app.store.machines import MachineDevice
     ],
 )
 def test_a_model_is_named_without_where_it_lies(stored: str, shown: str) -> None:
-    assert neutral.model_name(stored) == shown
+    assert anonymize.model_name(stored) == shown
 
 
 @given(st.text())
 def test_a_model_name_never_holds_a_path(stored: str) -> None:
-    shown = neutral.model_name(stored)
+    shown = anonymize.model_name(stored)
     assert shown
     assert "\\" not in shown
     assert not shown.startswith("/")
@@ -61,7 +61,7 @@ HOSTS = st.from_regex(r"[a-z][a-z0-9]{2,9}(\.(lan|local|example))?|10\.\d{1,2}\.
     st.booleans(),
 )
 def test_a_model_name_never_holds_a_host_or_a_key(host: str, rest: str, has_port: bool) -> None:
-    shown = neutral.model_name(f"http://zquser:zqpass@{host}{':8080' if has_port else ''}{rest}")
+    shown = anonymize.model_name(f"http://zquser:zqpass@{host}{':8080' if has_port else ''}{rest}")
     assert "zq" not in shown
     assert "8080" not in shown
 
@@ -69,19 +69,19 @@ def test_a_model_name_never_holds_a_host_or_a_key(host: str, rest: str, has_port
 @given(st.text())
 def test_a_device_is_one_of_the_catalogue_or_has_no_name(stored: str) -> None:
     names = {device.name for device in built_in().devices}
-    assert neutral.device_name(stored) in names | {neutral.ACCELERATOR}
+    assert anonymize.device_name(stored) in names | {anonymize.ACCELERATOR}
 
 
 @pytest.mark.parametrize("text", ["b6400", "0.11.0", "v0.11.0rc1+cu128", "Q4_K_M"])
 def test_versions_and_formats_are_words(text: str) -> None:
-    assert neutral.word(text) == text
+    assert anonymize.safe_token(text) == text
 
 
 @pytest.mark.parametrize(
     "text", ["/opt/llama", "http://box", "my own build", "a:b", "", None, "x" * 80, "10.0.0.7", "box.lan", "ab12" * 6]
 )
 def test_what_does_not_look_like_one_is_left_out(text: str | None) -> None:
-    assert neutral.word(text) == ""
+    assert anonymize.safe_token(text) == ""
 
 
 def config(**settings: Any) -> Config:
@@ -91,20 +91,20 @@ def config(**settings: Any) -> Config:
 def test_an_engine_is_named_by_its_title() -> None:
     known = config()
     known.engine_version = "b6400"
-    assert neutral.engine(known) == "llama.cpp b6400"
+    assert anonymize.engine(known) == "llama.cpp b6400"
     known.engine, known.engine_version = "of my own", "b0-unknown"
-    assert neutral.engine(known) == "another engine"
+    assert anonymize.engine(known) == "another engine"
 
 
 def test_settings_with_a_known_meaning_are_public_and_all_others_are_a_persons_own() -> None:
     values = {"context": 8192, "split_mode": "row", "kv_type_k": "own", "flags": "--api-key x", "rig": "garage"}
-    assert neutral.settings(values) == [("Context", "8,192"), ("Split mode", "row")]
-    assert neutral.own_settings(values) == "KV cache type K own; Flags --api-key x; rig garage"
+    assert anonymize.settings(values) == [("Context", "8,192"), ("Split mode", "row")]
+    assert anonymize.own_settings(values) == "KV cache type K own; Flags --api-key x; rig garage"
 
 
 @pytest.mark.parametrize("value", ["8192", True, 1.5, ["x"], {"a": 1}, None])
 def test_a_setting_of_another_kind_is_none(value: object) -> None:
-    assert neutral.settings({"context": value}) == []
+    assert anonymize.settings({"context": value}) == []
 
 
 def device(name: str, kind: str = "accelerator", count: int = 1, memory_bytes: int | None = None) -> MachineDevice:
@@ -123,4 +123,4 @@ def device(name: str, kind: str = "accelerator", count: int = 1, memory_bytes: i
     ],
 )
 def test_hardware_in_neutral_words(held: list[MachineDevice], said: str) -> None:
-    assert neutral.hardware(held) == said
+    assert anonymize.hardware(held) == said

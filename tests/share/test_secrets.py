@@ -6,15 +6,15 @@ from functools import partial
 import pytest
 from sqlmodel import Session
 
-from app.charts import explore
-from app.db import Database
-from app.errors import BadInput
-from app.settings import Settings
+from app.core.errors import BadInput
+from app.core.settings import Settings
+from app.db.database import Database
+from app.db.devices import known_devices, list_devices
+from app.results import explore
 from app.share import Option, Snapshot, ceiling, comparison, explorer, links, run
-from app.store.devices import known_devices, list_devices
 from app.web.calculator import calculate
 from app.web.forms import Fields
-from app.web.render import engine_titles
+from app.web.templates import engine_titles
 from tests.share.planted import plant, secret, secrets_in
 from tests.web.notebook import pages
 

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from app.metrics import TRIPLE, metrics
+from app.metrics import HEADLINE_METRICS, metrics
 from app.stats.runs import RunMedian, run_median, run_scatter
 from app.stats.verdict import Ratio, Result, Verdict, judge, overall
 
@@ -69,13 +69,13 @@ def compared(source: np.random.Generator, setup: Setup) -> dict[str, Ratio]:
     )
     decodes[2] += math.log(setup.decode_change)
     results = {}
-    for key, sides in zip(TRIPLE, (times, [-rows for rows in times], decodes), strict=True):
+    for key, sides in zip(HEADLINE_METRICS, (times, [-rows for rows in times], decodes), strict=True):
         history, base, other = map(medians, sides)
         groups = [history] if setup.runs == 1 else [history, base, other]
         singles = [*base, *other] if setup.runs == 1 else []
         scatter = run_scatter(groups, metrics()[key].assumed_run_deviation, compared=singles)
         results[key] = Result(base, scatter), Result(other, scatter)
-    return judge(results, {key: metrics()[key].better for key in TRIPLE})
+    return judge(results, {key: metrics()[key].better for key in HEADLINE_METRICS})
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,11 @@ class Outcome:
 
 def simulate(setup: Setup, rounds: int = 200) -> Outcome:
     source = np.random.default_rng(setup.seed)
-    truth = {**dict.fromkeys(TRIPLE, 1.0), TRIPLE[2]: setup.decode_change}
+    truth = {**dict.fromkeys(HEADLINE_METRICS, 1.0), HEADLINE_METRICS[2]: setup.decode_change}
     comparisons = [compared(source, setup) for _ in range(rounds)]
     verdicts = [overall(ratio.verdict for ratio in ratios.values()) for ratios in comparisons]
     covered = [ratio.low <= truth[key] <= ratio.high for ratios in comparisons for key, ratio in ratios.items()]
-    better = [ratios[TRIPLE[2]].verdict is Verdict.BETTER for ratios in comparisons]
+    better = [ratios[HEADLINE_METRICS[2]].verdict is Verdict.BETTER for ratios in comparisons]
     return Outcome(
         sum(verdict in CHANGED for verdict in verdicts) / rounds,
         sum(covered) / len(covered),
@@ -157,10 +157,10 @@ def test_the_number_of_runs_it_asks_for_settles_most_cases() -> None:
     setup = Setup(0.01, 0.02, 3, 10, decode_change=1.06)
     asked = settled = 0
     for _ in range(100):
-        needed = compared(source, setup)[TRIPLE[2]].additional_runs_needed
+        needed = compared(source, setup)[HEADLINE_METRICS[2]].additional_runs_needed
         if needed is not None and needed <= 30:
             asked += 1
             longer = Setup(0.01, 0.02, 3, 10, runs=1 + needed, decode_change=1.06)
-            settled += compared(source, longer)[TRIPLE[2]].verdict is not Verdict.INCONCLUSIVE
+            settled += compared(source, longer)[HEADLINE_METRICS[2]].verdict is not Verdict.INCONCLUSIVE
     assert asked > 30
     assert settled / asked > 0.5

@@ -11,12 +11,12 @@ from sqlalchemy import event, text
 from sqlalchemy.exc import IntegrityError, StatementError
 from sqlmodel import Session, col, func, select, update
 
-from app import files
-from app.db import Database
-from app.errors import BadInput, StorageProblem
-from app.migrating import migrate
-from app.models import Machine, Run, Server
-from app.settings import Settings
+from app.core import files
+from app.core.errors import BadInput, StorageError
+from app.core.settings import Settings
+from app.db.database import Database
+from app.db.migrate import migrate
+from app.db.tables import Machine, Run, Server
 from tests.databases import PostgresDatabases, on_both
 
 
@@ -168,7 +168,7 @@ def test_a_second_writer_that_waited_in_vain_is_told_so(database: Database, monk
     impatient = Database(str(database.url))
     with database.write() as session:
         machine(session, "first")
-        with pytest.raises(StorageProblem, match="busy"), impatient.write() as other:
+        with pytest.raises(StorageError, match="busy"), impatient.write() as other:
             machine(other, "second")
     with impatient.write() as session:
         machine(session, "later")
@@ -183,7 +183,7 @@ def test_a_full_or_read_only_disk_is_one_sentence_and_loses_nothing(
         machine(session, "before")
     database.dispose()
     event.listen(database.engine, "connect", lambda connection, _: connection.execute(f"PRAGMA {pragma}"))
-    with pytest.raises(StorageProblem, match=sentence), database.write() as session:
+    with pytest.raises(StorageError, match=sentence), database.write() as session:
         session.add(Machine(slug="big", name="big", notes="x" * 1_000_000))
     with database.read() as session:
         assert session.exec(select(Machine.slug)).all() == ["before"]
@@ -191,7 +191,7 @@ def test_a_full_or_read_only_disk_is_one_sentence_and_loses_nothing(
 
 @on_both
 def test_a_database_that_was_never_migrated_says_what_to_do(empty_database: Database) -> None:
-    with pytest.raises(StorageProblem, match="roofmark migrate"), empty_database.read() as session:
+    with pytest.raises(StorageError, match="roofmark migrate"), empty_database.read() as session:
         session.exec(select(Machine)).all()
 
 
@@ -199,14 +199,14 @@ def test_a_damaged_file_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "broken.db"
     path.write_bytes(b"SQLite format 3\x00" + b"\xff" * 5000)
     database = Database(f"sqlite:///{path}")
-    with pytest.raises(StorageProblem, match="damaged"), database.read() as session:
+    with pytest.raises(StorageError, match="damaged"), database.read() as session:
         session.connection().execute(text("SELECT 1 FROM run"))
     database.dispose()
 
 
 def test_a_folder_in_the_place_of_the_file_is_one_sentence(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path}")
-    with pytest.raises(StorageProblem, match="cannot be opened"):
+    with pytest.raises(StorageError, match="cannot be opened"):
         migrate(database, files.MIGRATIONS)
     database.dispose()
 
@@ -224,7 +224,7 @@ def test_a_folder_in_the_place_of_the_file_is_one_sentence(tmp_path: Path) -> No
     ],
 )
 def test_urls_that_cannot_be_used(url: str, sentence: str) -> None:
-    with pytest.raises(StorageProblem, match=sentence):
+    with pytest.raises(StorageError, match=sentence):
         Database(url)
 
 
@@ -243,7 +243,7 @@ def test_a_data_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
 
 def test_a_data_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageProblem, match="cannot be made"):
+    with pytest.raises(StorageError, match="cannot be made"):
         Database(f"sqlite:///{tmp_path}/file/roofmark.db")
 
 
@@ -251,7 +251,7 @@ def test_a_data_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> No
 def test_a_postgres_that_is_not_there_is_one_sentence(postgres_databases: PostgresDatabases) -> None:
     for url in (f"{postgres_databases.server_url}/missing", "postgres://nobody@127.0.0.1:1/x"):
         database = Database(url)
-        with pytest.raises(StorageProblem, match="ROOFMARK_DATABASE_URL"):
+        with pytest.raises(StorageError, match="ROOFMARK_DATABASE_URL"):
             migrate(database, files.MIGRATIONS)
         database.dispose()
 

@@ -2,11 +2,11 @@
 
 from sqlmodel import Session, col, func, select
 
-from app import i18n
-from app.db import Database
-from app.kept import kept
-from app.models import Machine
-from app.store import machines
+from app.core import i18n
+from app.db import machines
+from app.db.database import Database
+from app.db.query_cache import cached_query
+from app.db.tables import Machine
 from tests.databases import on_both
 
 pytestmark = on_both
@@ -14,7 +14,7 @@ pytestmark = on_both
 asked: list[str] = []
 
 
-@kept(2)
+@cached_query(2)
 def count(session: Session, prefix: str = "") -> int:
     asked.append(prefix)
     return session.exec(select(func.count()).select_from(Machine).where(col(Machine.name).startswith(prefix))).one()

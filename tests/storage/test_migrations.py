@@ -16,11 +16,11 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, event, inspect
 from sqlmodel import SQLModel
 
-import app.models  # noqa: F401  (fills SQLModel.metadata)
-from app import files
-from app.db import Database
-from app.errors import BadInput, StorageProblem
-from app.migrating import KEEP_BACKUPS, alembic_config, current_revision, migrate, revisions
+import app.db.tables  # noqa: F401  (fills SQLModel.metadata)
+from app.core import files
+from app.core.errors import BadInput, StorageError
+from app.db.database import Database
+from app.db.migrate import KEEP_BACKUPS, alembic_config, current_revision, migrate, revisions
 from tests.databases import on_both
 from tests.storage import rows
 
@@ -188,7 +188,7 @@ def test_a_failing_migration_leaves_everything_as_it_was(database: Database, scr
         raise RuntimeError("a bug in this migration")
         """,
     )
-    with pytest.raises(StorageProblem, match="as it was before") as caught:
+    with pytest.raises(StorageError, match="as it was before") as caught:
         migrate(database, scripts)
     assert "bug in this migration" in str(caught.value.__cause__)
     assert counts(database) == before
@@ -225,7 +225,7 @@ def test_a_migration_that_leaves_orphans_is_refused(database: Database, scripts:
         rows.fill(connection)
     before = counts(database)
     add_revision(scripts, 'op.execute("DELETE FROM run")')
-    with pytest.raises(StorageProblem, match="as it was before"):
+    with pytest.raises(StorageError, match="as it was before"):
         migrate(database, scripts)
     assert counts(database) == before
 
@@ -241,7 +241,7 @@ def test_a_disk_that_fills_up_during_a_migration_is_named(database: Database, sc
         op.execute("INSERT INTO big VALUES (zeroblob(10000000))")
         """,
     )
-    with pytest.raises(StorageProblem, match="disk is full") as caught:
+    with pytest.raises(StorageError, match="disk is full") as caught:
         migrate(database, scripts)
     assert "as it was before" in str(caught.value)
     assert "big" not in counts(database)
@@ -252,7 +252,7 @@ def test_a_disk_that_fills_up_during_a_migration_is_named(database: Database, sc
 def test_a_database_of_a_newer_version_is_left_alone(database: Database) -> None:
     with writing(database) as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(StorageProblem, match="newer Roofmark"):
+    with pytest.raises(StorageError, match="newer Roofmark"):
         migrate(database, files.MIGRATIONS)
     assert not is_current(database, files.MIGRATIONS)
     assert current_revision(database) == "9999"
@@ -280,7 +280,7 @@ def test_processes_that_migrate_at_once_wait_for_each_other(empty_database: Data
 
 def _migrate_in_processes(database: Database, scripts: Path, count: int = 3) -> None:
     code = (
-        "import sys; from pathlib import Path; from app.db import Database; from app.migrating import migrate; "
+        "import sys; from pathlib import Path; from app.db import Database; from app.db.migrate import migrate; "
         "database = Database(sys.argv[1]); sys.stdin.read(); migrate(database, Path(sys.argv[2]))"
     )
     arguments = [sys.executable, "-c", code, database.url.render_as_string(hide_password=False), str(scripts)]
@@ -302,8 +302,8 @@ def test_a_lock_that_never_comes_free_is_one_sentence(
 ) -> None:
     from filelock import FileLock
 
-    monkeypatch.setattr("app.migrating.MIGRATION_TIMEOUT_S", 0.05)
-    with FileLock(f"{empty_database.url.database}.migrating"), pytest.raises(StorageProblem, match="still migrating"):
+    monkeypatch.setattr("app.db.migrate.MIGRATION_TIMEOUT_S", 0.05)
+    with FileLock(f"{empty_database.url.database}.migrating"), pytest.raises(StorageError, match="still migrating"):
         migrate(empty_database, files.MIGRATIONS)
 
 
@@ -319,7 +319,7 @@ def test_a_file_that_is_no_database_is_named_and_left_alone(tmp_path: Path) -> N
     path = tmp_path / "notes.txt"
     path.write_text("this is not a database, " * 100)
     database = Database(f"sqlite:///{path}")
-    with pytest.raises(StorageProblem, match="no SQLite file"):
+    with pytest.raises(StorageError, match="no SQLite file"):
         migrate(database, files.MIGRATIONS)
     assert path.read_text().startswith("this is not")
     database.dispose()

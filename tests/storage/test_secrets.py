@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from cryptography.fernet import Fernet
 
-from app.errors import BadInput, StorageProblem
-from app.secrets import Secrets
-from app.settings import Settings
+from app.core.errors import BadInput, StorageError
+from app.core.secrets import Secrets
+from app.core.settings import Settings
 
 
 def test_a_key_comes_back_and_is_not_readable_in_between(settings: Settings) -> None:
@@ -37,7 +37,7 @@ def test_another_key_cannot_read_it_and_says_so(settings: Settings, tmp_path: Pa
         Settings(data_dir=tmp_path / "other"),
         Settings(data_dir=settings.data_dir, secret_key=Fernet.generate_key().decode()),
     ):
-        with pytest.raises(StorageProblem, match="enter it again"):
+        with pytest.raises(StorageError, match="enter it again"):
             Secrets(other).decrypt(token)
 
 
@@ -46,11 +46,11 @@ def test_keys_that_are_no_keys(settings: Settings, tmp_path: Path) -> None:
         Secrets(Settings(data_dir=tmp_path, secret_key="short")).encrypt("x")
     settings.data_dir.mkdir()
     (settings.data_dir / "secret.key").write_text("")
-    with pytest.raises(StorageProblem, match="damaged"):
+    with pytest.raises(StorageError, match="damaged"):
         Secrets(settings).encrypt("x")
 
 
 def test_a_data_folder_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageProblem, match="cannot be used"):
+    with pytest.raises(StorageError, match="cannot be used"):
         Secrets(Settings(data_dir=tmp_path / "file" / "data")).encrypt("x")

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from sqlmodel import select
 
-from app.db import Database
-from app.models import Run
-from app.samples import Point
-from app.store.token_counts import answer_lengths
+from app.core.samples import Workload
+from app.db.database import Database
+from app.db.tables import Run
+from app.results.token_counts import answer_lengths
 from tests.compare.runs import POINT, place, run, taken
 from tests.databases import on_both
 
-LONGER = Point(2048, 64)
+LONGER = Workload(2048, 64)
 
 
 @on_both

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from sqlmodel import Session
 
-from app.configuration import Snapshot
-from app.db import Database
-from app.models import Config, Machine, Run, Server
-from app.store import configs, samples
+from app.core.configuration import Snapshot
+from app.db import configs, samples
+from app.db.database import Database
+from app.db.tables import Config, Machine, Run, Server
 from tests.traces import sample
 
 BASE = Snapshot("openai", None, "llama-3-8b", None, {"context": 4096})

@@ -3,11 +3,11 @@
 import pytest
 
 from app.ceiling.decode import Device
-from app.db import Database
-from app.errors import BadInput
+from app.core.errors import BadInput
+from app.db import devices
+from app.db.database import Database
+from app.db.devices import KnownDevice, KnownDevices, known_devices
 from app.hardware.catalogue import built_in
-from app.store import devices
-from app.store.devices import KnownDevice, KnownDevices, known_devices
 from tests.seed import seed
 
 OWN = [

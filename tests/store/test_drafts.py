@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from app.db import Database
-from app.document import run_document
-from app.samples import Point, Sample, ServerFigures, Status
-from app.store import runs
-from app.store.decodes import newest_decodes
-from app.store.drafts import Drafts, drafts_of
+from app.core.samples import Sample, ServerFigures, Status, Workload
+from app.db import runs
+from app.db.database import Database
+from app.results.decode_speeds import newest_decodes
+from app.results.speculation import Drafts, drafts_of
+from app.schemas.run_document import run_document
 from tests.databases import on_both
 from tests.seed import made_sample, seed
 from tests.web.notebook import add_run
 
-POINT = Point(512, 128)
+POINT = Workload(512, 128)
 
 
 def sample(ordinal: int, drafted: int | None, accepted: int | None, is_warmup: bool = False, **trace: Any) -> Sample:
@@ -30,7 +30,7 @@ def seeded(database: Database) -> None:
         seed(session, runs=1, configs_used=1, detailed=0)
 
 
-def told(database: Database, taken: list[Sample]) -> dict[Point, Drafts]:
+def told(database: Database, taken: list[Sample]) -> dict[Workload, Drafts]:
     public_id = add_run(database, taken)
     with database.read() as session:
         run_id = runs.run(session, public_id).id or 0

@@ -5,12 +5,12 @@ from datetime import timedelta
 import pytest
 from sqlmodel import Session, select
 
-from app.db import Database
-from app.models import Run, now
-from app.samples import Point
-from app.store import explore
-from app.store.explore import Found
-from app.store.run_filter import RunFilter
+from app.core.samples import Workload
+from app.db.database import Database
+from app.db.tables import Run, now
+from app.results.explore import observations
+from app.results.explore.observations import Found
+from app.results.run_filter import RunFilter
 from tests.databases import on_both
 from tests.explored import QUANTIZATIONS, START, SUITES, add_notebook, number
 
@@ -28,14 +28,14 @@ def count(found: Found) -> int:
 
 
 def read(session: Session, where: RunFilter | None = None, *metrics: str, source: str | None = None) -> Found:
-    return explore.observations(session, where or RunFilter(), metrics or [DECODE], source)
+    return observations.observations(session, where or RunFilter(), metrics or [DECODE], source)
 
 
 @on_both
 def test_a_run_counts_once_at_its_main_point_or_at_all_of_its_points(database: Database, ids: list[str]) -> None:
     with database.read() as session:
-        assert count(read(session)) == count(explore.observations(session, RunFilter(), [])) == len(ids)
-        everywhere = explore.observations(session, RunFilter(), [DECODE], is_main_only=False)
+        assert count(read(session)) == count(observations.observations(session, RunFilter(), [])) == len(ids)
+        everywhere = observations.observations(session, RunFilter(), [DECODE], is_main_only=False)
     assert count(everywhere) == len(ids) // len(SUITES) * sum(map(len, SUITES.values()))
     assert everywhere.runs == len(ids)
     assert {place.point_key for place in everywhere.observations} >= {"512/128/8/0", "64/64/1/16384"}
@@ -100,8 +100,8 @@ def test_what_there_is_to_choose_from(database: Database, ids: list[str]) -> Non
         assert run is not None
         run.labels = ["夜間", 'a "quoted" one']
     with database.read() as session:
-        known = explore.known(session)
-        played = explore.played(session)
+        known = observations.known(session)
+        played = observations.played(session)
         assert (
             count(read(session, RunFilter(label="夜間")))
             == count(read(session, RunFilter(label='a "quoted" one')))
@@ -118,7 +118,7 @@ def test_a_null_has_its_reason(database: Database) -> None:
     with database.write() as session:
         (public_id, *_) = add_notebook(session, repeats=1)
         run = session.exec(select(Run).where(Run.public_id == public_id)).one()
-        session.add(number(run, Point(512, 128), "ttfa_ms", "client", "ms", None, null_reason="no_answer_token"))
+        session.add(number(run, Workload(512, 128), "ttfa_ms", "client", "ms", None, null_reason="no_answer_token"))
     with database.read() as session:
         found = read(session, None, "ttfa_ms")
     assert [row[2:] for rows in found.observations.values() for row in rows] == [(None, "no_answer_token")]
@@ -127,9 +127,9 @@ def test_a_null_has_its_reason(database: Database) -> None:
 @on_both
 def test_machines_of_one_name_are_told_apart(database: Database, ids: list[str]) -> None:
     with database.write() as session:
-        for machine in explore.known(session).machines.values():
+        for machine in observations.known(session).machines.values():
             machine.name = "box"
             session.add(machine)
     with database.read() as session:
-        known = explore.known(session)
+        known = observations.known(session)
         assert {known.machine_title(key) for key in known.machines} == {"box (strix-halo)", "box (2x3090)"}

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
-from app.db import Database
-from app.errors import BadInput
-from app.models import Config
-from app.store import annotations
-from app.store.listing import list_runs
-from app.store.run_filter import RunFilter, filter_choices
+from app.core.errors import BadInput
+from app.db import annotations
+from app.db.database import Database
+from app.db.tables import Config
+from app.results.run_filter import RunFilter, filter_choices
+from app.results.run_list import list_runs
 from tests.databases import on_both
 from tests.seed import seed
 

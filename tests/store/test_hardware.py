@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlmodel import select
 
-from app.db import Database
-from app.document import run_document
-from app.models import BandwidthProbe, Machine, Run
-from app.store import hardware, machines, runs
-from app.store.hardware import HardwareChange, as_known, changes, freeze, timelines
-from app.store.machines import MachineDevice, Stated
-from app.store.previous import previous
+from app.db import machines, runs
+from app.db.database import Database
+from app.db.machines import MachineDevice, Stated
+from app.db.tables import BandwidthProbe, Machine, Run
+from app.results import hardware
+from app.results.hardware import HardwareChange, as_known, changes, freeze, timelines
+from app.results.previous import previous
+from app.schemas.run_document import run_document
 from tests.databases import on_both
 from tests.seed import seed
 

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import pytest
 from sqlmodel import Session
 
-from app.db import Database
-from app.errors import BadInput
-from app.roof import config_roofs
-from app.store import annotations, runs
-from app.store.history import history
-from app.store.listing import decode_trends, latest_per_config, list_runs
-from app.store.previous import previous
-from app.store.run_filter import RunFilter
+from app.core.errors import BadInput
+from app.db import annotations, runs
+from app.db.database import Database
+from app.results.ceiling import config_ceilings
+from app.results.history.series import history
+from app.results.previous import previous
+from app.results.run_filter import RunFilter
+from app.results.run_list import decode_trends, latest_per_config, list_runs
 from tests.databases import on_both
 from tests.seed import seed
 
@@ -50,7 +50,7 @@ def test_the_next_newest_stands_in_its_place(database: Database) -> None:
         (trend,) = decode_trends(session).values()
         assert len(trend) == 3
         (row,) = [row for row in list_runs(session)[0] if row.public_id == second]
-        (roof,) = config_roofs(session).values()
+        (roof,) = config_ceilings(session).values()
         assert roof.mbu == pytest.approx((row.decode.value or 0) / roof.ceiling.tokens_per_s)
 
 

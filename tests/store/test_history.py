@@ -5,11 +5,11 @@ from datetime import date, timedelta
 import pytest
 from sqlmodel import Session, select
 
-from app.db import Database
-from app.errors import BadInput
-from app.models import Config, Model, Run, now
-from app.store.history import history, newest
-from app.store.run_filter import RunFilter
+from app.core.errors import BadInput
+from app.db.database import Database
+from app.db.tables import Config, Model, Run, now
+from app.results.history.series import history, newest
+from app.results.run_filter import RunFilter
 from tests.databases import on_both
 from tests.seed import seed
 

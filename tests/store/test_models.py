@@ -7,13 +7,14 @@ from sqlmodel import Session
 
 from app.ceiling.geometry import Geometry, Source, typed
 from app.ceiling.hf_config import from_config
-from app.configuration import Snapshot
-from app.db import Database
-from app.errors import BadInput, NotFound
-from app.models import FULL_GEOMETRY, Config, Model, StatedGeometry
-from app.roof import config_roofs
-from app.store import configs, explore, models
-from app.store.decodes import newest_decodes
+from app.core.configuration import Snapshot
+from app.core.errors import BadInput, NotFound
+from app.db import configs, models
+from app.db.database import Database
+from app.db.tables import FULL_GEOMETRY, Config, Model, StatedGeometry
+from app.results.ceiling import config_ceilings
+from app.results.decode_speeds import newest_decodes
+from app.results.explore import observations
 from tests.ceiling.models import MODELS
 from tests.databases import on_both
 from tests.seed import seed
@@ -41,7 +42,7 @@ def of(source: Source) -> Geometry:
 def test_the_better_source_counts(said: Sequence[Source], told: Sequence[Source], counts: Source) -> None:
     model = Model(name="m", geometry={FULL_GEOMETRY: of(told[0]).to_json()} if told else {}, geometry_sha256="")
     stated = StatedGeometry(model_name="m", geometry=of(said[0]).to_json()) if said else None
-    found = models.best(model, stated)
+    found = models.best_geometry(model, stated)
     assert found is not None
     assert found.geometry.source == counts
     assert (found.stated_at is None) == (counts in told)
@@ -50,10 +51,10 @@ def test_the_better_source_counts(said: Sequence[Source], told: Sequence[Source]
 def test_a_source_without_weights_is_none() -> None:
     empty = Geometry(Source.OLLAMA, "llama", None, None)
     model = Model(name="m", geometry={FULL_GEOMETRY: empty.to_json()}, geometry_sha256="")
-    found = models.best(model, StatedGeometry(model_name="m", geometry=GUESS.to_json()))
+    found = models.best_geometry(model, StatedGeometry(model_name="m", geometry=GUESS.to_json()))
     assert found is not None
     assert found.geometry == GUESS
-    assert models.best(Model(name="m", geometry={}, geometry_sha256=""), None) is None
+    assert models.best_geometry(Model(name="m", geometry={}, geometry_sha256=""), None) is None
 
 
 def freeze(session: Session, name: str, quantization: str, version: str, geometry: dict[str, object]) -> Config:
@@ -75,22 +76,24 @@ def test_a_statement_holds_for_runs_before_and_after_it_until_it_is_taken_back(d
         seed(session, runs=6, configs_used=2, detailed=0)
         forget(session)
     with database.read() as session:
-        assert config_roofs(session) == {}
+        assert config_ceilings(session) == {}
     with database.write() as session:
         model = newest_decodes(session)[0].model
         assert model.id is not None
-        models.state(session, model.id, CONFIG, {"way": "config"})
+        models.set_stated_geometry(session, model.id, CONFIG, {"way": "config"})
     with database.read() as session:
         told = {one.model.quantization: one.told for one in newest_decodes(session)}
         assert {name for name, one in told.items() if one} == {model.quantization}
-        frozen = explore.known(session).configs.values()
+        frozen = observations.known(session).configs.values()
         assert {each.model.quantization for each in frozen if each.told} == {model.quantization}
-        before = config_roofs(session)
+        before = config_ceilings(session)
         assert before
     with database.write() as session:  # corrected
-        models.state(session, model.id, GUESS, {"way": "figures"})
+        models.set_stated_geometry(session, model.id, GUESS, {"way": "figures"})
     with database.read() as session:
-        assert {each.ceiling for each in config_roofs(session).values()} != {each.ceiling for each in before.values()}
+        assert {each.ceiling for each in config_ceilings(session).values()} != {
+            each.ceiling for each in before.values()
+        }
         assert [one.told.geometry.source for one in models.list_models(session) if one.told] == [Source.TYPED]
     with database.write() as session:  # of another engine version, and with other totals: the same model all the same
         config = freeze(session, model.name, model.quantization, "new", {"parameters": 8})
@@ -99,9 +102,9 @@ def test_a_statement_holds_for_runs_before_and_after_it_until_it_is_taken_back(d
         assert known.told.geometry.weights == GUESS.weights
         assert any("the name says 30.0 B" in sentence for sentence in known.told.geometry.assumptions)
         assert len(known.ids) == 2
-        models.take_back(session, config.model_id)
+        models.clear_stated_geometry(session, config.model_id)
     with database.read() as session:
-        assert config_roofs(session) == {}
+        assert config_ceilings(session) == {}
         assert models.model(session, model.id).told is None
 
 
@@ -124,7 +127,7 @@ def test_one_line_for_rows_that_know_the_same_and_two_for_different_files(databa
 def test_a_better_source_outranks_what_was_stated_and_both_stay(database: Database) -> None:
     with database.write() as session:
         seed(session, runs=1, configs_used=1, detailed=0)
-        models.state(session, 1, GUESS, {"way": "figures"})
+        models.set_stated_geometry(session, 1, GUESS, {"way": "figures"})
         known = models.model(session, 1)
         assert known.told is not None
         assert known.told.geometry.source is Source.CONFIG
@@ -136,10 +139,10 @@ def test_what_cannot_be_stated(database: Database) -> None:
     with database.write() as session:
         seed(session, runs=1, configs_used=1, detailed=0)
         with pytest.raises(BadInput, match="say the bits per weight too"):
-            models.state(session, 1, Geometry(Source.CONFIG, "llama", None, None), {})
+            models.set_stated_geometry(session, 1, Geometry(Source.CONFIG, "llama", None, None), {})
         with pytest.raises(NotFound):
-            models.take_back(session, 1)
-        for call in (models.take_back, models.model):
+            models.clear_stated_geometry(session, 1)
+        for call in (models.clear_stated_geometry, models.model):
             with pytest.raises(NotFound, match="There is no model 99"):
                 call(session, 99)
 
@@ -149,7 +152,7 @@ def test_experts_of_unknown_use_are_asked_for(database: Database) -> None:
     with database.write() as session:
         seed(session, runs=1, configs_used=1, detailed=0)
         with pytest.raises(BadInput, match="of its 128 experts a token uses is unknown"):
-            models.state(session, 1, from_config(config), {})
+            models.set_stated_geometry(session, 1, from_config(config), {})
 
 
 def test_a_geometry_of_an_older_roofmark_is_read_anew(database: Database) -> None:

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.store.hardware import HardwareChange
-from app.store.points import HistoryPoint, Points
+from app.results.hardware import HardwareChange
+from app.results.history.table import HistoryPoint, HistoryTable
 
 START = datetime(2026, 9, 1, 12, tzinfo=UTC)
 
@@ -26,7 +26,7 @@ some = st.lists(points, max_size=40, unique_by=lambda each: each.public_id)
 
 @given(some)
 def test_points_come_back_in_order_of_time(given_points: list[HistoryPoint]) -> None:
-    columns = Points.of(given_points)
+    columns = HistoryTable.of(given_points)
     assert list(columns) == sorted(given_points, key=lambda each: (each.started_at, each.public_id))
     assert columns.used_configs == {each.config_id for each in given_points}
     assert columns.has_values == any(each.value(0) is not None or each.value(1) is not None for each in given_points)
@@ -35,7 +35,7 @@ def test_points_come_back_in_order_of_time(given_points: list[HistoryPoint]) -> 
 @given(some)
 def test_stretches_hold_each_run_once_with_its_like(given_points: list[HistoryPoint]) -> None:
     change = HardwareChange(START + timedelta(days=4), "RTX 3090 → 2 × RTX 3090")
-    columns = Points.of(given_points)
+    columns = HistoryTable.of(given_points)
     stretches = [stretch.tolist() for stretch in columns.stretches({1: [change]}, by_labels=True)]
     assert sorted(place for stretch in stretches for place in stretch) == list(range(len(columns)))
     assert all(stretch == sorted(stretch) for stretch in stretches)
@@ -52,7 +52,7 @@ def test_stretches_hold_each_run_once_with_its_like(given_points: list[HistoryPo
 
 @given(some)
 def test_steps_are_what_two_neighbours_on_a_server_differ_in(given_points: list[HistoryPoint]) -> None:
-    columns = Points.of(given_points)
+    columns = HistoryTable.of(given_points)
     expected: list[tuple[int, int]] = []
     before: dict[int, int] = {}
     for place, point in enumerate(columns):
@@ -68,7 +68,7 @@ def test_a_spread_holds_every_run_of_its_steps(given_points: list[HistoryPoint],
     known = [each for each in given_points if each.value(0) is not None and each.deviation(0) is not None]
     if len(known) < 2:
         return
-    columns = Points.of(known)
+    columns = HistoryTable.of(known)
     (everything,) = [columns.with_public_ids(each.public_id for each in known)]
     found = columns.spread(0, everything, limit)
     assert found is not None
@@ -83,7 +83,7 @@ def test_moments_may_be_texts_as_sqlite_stores_them() -> None:
         ("run1", "2026-09-01 12:00:00.000001", 1, 1, "p", "[]"),
         ("run0", "2026-08-31 00:00:00.000000", 1, 1, "p", "[]"),
     ]
-    columns = Points.of_rows([rows], 0)
+    columns = HistoryTable.of_rows([rows], 0)
     assert [point.started_at for point in columns] == [
         datetime(2026, 8, 31, tzinfo=UTC),
         START + timedelta(microseconds=1),

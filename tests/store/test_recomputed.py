@@ -9,12 +9,12 @@ from typer.testing import CliRunner
 
 from app import metrics
 from app.cli import app
-from app.db import Database
-from app.models import Measurement, Run, SampleRow
-from app.runner import OUTDATED_AT_ONCE, Runner, workers
-from app.settings import Settings
-from app.store import measurements
-from app.store.samples import samples_of
+from app.core.settings import Settings
+from app.db import measurements
+from app.db.database import Database
+from app.db.samples import samples_of
+from app.db.tables import Measurement, Run, SampleRow
+from app.measure.runner import OUTDATED_AT_ONCE, Runner, workers
 from tests.databases import on_both
 from tests.metrics.rounds import LONG, sensed
 from tests.seed import seed

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from sqlmodel import Session, SQLModel, func, select
 
-from app.db import Database
-from app.errors import Conflict, NotFound
-from app.models import Baseline, Config, Machine, Measurement, Run, SampleRow, Server, Share
+from app.core.errors import Conflict, NotFound
+from app.db import machines, removal, runs, servers
+from app.db.database import Database
+from app.db.tables import Baseline, Config, Machine, Measurement, Run, SampleRow, Server, Share
 from app.share import links
 from app.share.run import snapshot
-from app.store import machines, removal, runs, servers
 from tests.databases import on_both
 from tests.seed import seed
 from tests.web.notebook import add_run

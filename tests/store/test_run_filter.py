@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlmodel import Session, select
 
-from app.db import Database
-from app.errors import BadInput
-from app.models import Config, Model, Run, Server
-from app.store import explore
-from app.store.history import history
-from app.store.listing import count_runs, list_runs
-from app.store.run_filter import FIELDS, RunFilter
-from app.store.runs import circumstances
+from app.core.errors import BadInput
+from app.db.database import Database
+from app.db.runs import circumstances
+from app.db.tables import Config, Model, Run, Server
+from app.results.explore import observations
+from app.results.history.series import history
+from app.results.run_filter import FIELDS, RunFilter
+from app.results.run_list import count_runs, list_runs
 from tests.databases import on_both
 from tests.filtered import add_notebook, questions
 
@@ -71,7 +71,7 @@ def test_every_query_gives_the_same_runs(database: Database) -> None:
             }
             points, _ = history(session, where)
             assert {point.public_id for point in points} == counted, asked
-            found = explore.observations(session, where, [])
+            found = observations.observations(session, where, [])
             assert {row[0] for rows in found.observations.values() for row in rows} == counted, asked
             assert found.runs == len(counted)
             answered += 0 < len(expected) < len(runs)

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from sqlmodel import Session, col, select
 
-from app.configuration import Snapshot
-from app.db import Database
-from app.models import Config, Machine, Run, Server
-from app.store import configs, samples
-from app.store.splitting import split_models
+from app.core.configuration import Snapshot
+from app.db import configs, samples
+from app.db.database import Database
+from app.db.splitting import split_models
+from app.db.tables import Config, Machine, Run, Server
 from tests.databases import on_both
 from tests.traces import sample
 

@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from app.db import Database
+from app.core.samples import Sample, Workload
+from app.db import measurements, runs
+from app.db.database import Database
+from app.db.samples import samples_of
 from app.metrics import metrics
-from app.roof import config_roofs
-from app.samples import Point, Sample
-from app.store import measurements, runs
-from app.store.decodes import newest_decodes
-from app.store.samples import samples_of
+from app.results.ceiling import config_ceilings
+from app.results.decode_speeds import newest_decodes
 from tests.databases import on_both
 from tests.seed import made_sample, seed
 from tests.web.notebook import add_run
 
-POINT = Point(512, 128, concurrency=4)
+POINT = Workload(512, 128, concurrency=4)
 
 
 def played(**changes: object) -> list[Sample]:
@@ -71,6 +71,6 @@ def test_the_throughput_of_the_rounds_stands_under_the_ceiling(database: Databas
         assert one.tokens_per_s == throughput
         assert throughput is not None
         assert throughput < 4 * 50
-        roof = config_roofs(session)[config_id or 0, "streams"]
+        roof = config_ceilings(session)[config_id or 0, "streams"]
         assert roof.mbu == pytest.approx(throughput / roof.ceiling.tokens_per_s)
     assert metrics()["output_tokens_per_s"].formula_version == 2

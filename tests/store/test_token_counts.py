@@ -6,21 +6,21 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
-from app.compare import compare
-from app.db import Database
-from app.document import run_document
+from app.core.samples import Sample, ServerFigures, Status, Workload
+from app.db import runs
+from app.db.database import Database
+from app.db.tables import Machine, Run
 from app.metrics.token_counts import TokenCounts, token_counts_of
-from app.models import Machine, Run
-from app.roof import Stand, config_roofs, decode_ceilings
-from app.samples import Point, Sample, ServerFigures, Status
-from app.store import runs
-from app.store.decodes import newest_decodes
-from app.store.token_counts import Place, newest_token_counts, token_counts
+from app.results.ceiling import CeilingRequest, config_ceilings, decode_ceilings
+from app.results.compare import compare
+from app.results.decode_speeds import newest_decodes
+from app.results.token_counts import Place, newest_token_counts, token_counts
+from app.schemas.run_document import run_document
 from tests.databases import on_both
 from tests.seed import made_sample, seed
 from tests.web.notebook import add_run
 
-POINT = Point(512, 128)
+POINT = Workload(512, 128)
 
 
 def sample(ordinal: int, prompt: int | None, cached: int | None, output: int, **fields: Any) -> Sample:
@@ -78,10 +78,10 @@ def test_pages_and_lists_use_the_same_tokens(database: Database) -> None:
         (point,) = run_document(session, public_id)["points"]
         run = session.exec(select(Run).where(Run.public_id == public_id)).one()
         (decode,) = [one for one in newest_decodes(session) if one.public_id == again]
-        listed = config_roofs(session)[run.config_id or 0, run.suite_key]
+        listed = config_ceilings(session)[run.config_id or 0, run.suite_key]
         machine = session.get_one(Machine, run.machine_id)
         compared = compare(session, [public_id, again], {}).ceilings
-        (explored,) = decode_ceilings(session, [Stand(machine, decode.config, decode.told, POINT)])
+        (explored,) = decode_ceilings(session, [CeilingRequest(machine, decode.config, decode.told, POINT)])
     assert point["ceiling"]["context"] == round(300.5 + 55)
     assert decode.counts == COUNTS
     assert listed.ceiling.tokens_per_s == pytest.approx(point["ceiling"]["decode_tokens_per_s"])
@@ -99,9 +99,9 @@ def test_pages_and_lists_use_the_same_drafts(database: Database) -> None:
         (point,) = run_document(session, public_id)["points"]
         (decode,) = [one for one in newest_decodes(session) if one.public_id == public_id]
         run = session.exec(select(Run).where(Run.public_id == public_id)).one()
-        listed = config_roofs(session)[run.config_id or 0, run.suite_key]
+        listed = config_ceilings(session)[run.config_id or 0, run.suite_key]
         machine = session.get_one(Machine, run.machine_id)
-        (explored,) = decode_ceilings(session, [Stand(machine, decode.config, decode.told, POINT)])
+        (explored,) = decode_ceilings(session, [CeilingRequest(machine, decode.config, decode.told, POINT)])
     assert decode.drafts is not None
     assert decode.drafts.accepted_per_pass == 2
     assert listed.ceiling.tokens_per_s == pytest.approx(point["ceiling"]["decode_tokens_per_s"])

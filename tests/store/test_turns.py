@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 from sqlmodel import select
 
-from app.db import Database
-from app.errors import Conflict
-from app.models import BandwidthProbe, Machine, Run
-from app.store import bandwidth, machines, runs, servers
+from app.core.errors import Conflict
+from app.db import bandwidth, machines, runs, servers
+from app.db.database import Database
+from app.db.tables import BandwidthProbe, Machine, Run
 from tests.databases import on_both
 
 

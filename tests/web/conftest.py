@@ -4,10 +4,10 @@ from contextlib import contextmanager
 import pytest
 from starlette.testclient import TestClient
 
-from app.db import Database
-from app.runner import Runner
-from app.settings import Settings
-from app.store import machines, servers
+from app.core.settings import Settings
+from app.db import machines, servers
+from app.db.database import Database
+from app.measure.runner import Runner
 from app.web import create_app
 from tests.replay import Replay, capture, serve
 from tests.seed import seed

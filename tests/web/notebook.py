@@ -10,12 +10,12 @@ from typing import Any
 from fastapi.testclient import TestClient
 from sqlmodel import Session, select
 
-from app.db import Database
-from app.errors import Conflict
-from app.models import Config, Run, Server, now
-from app.samples import Sample
-from app.settings import Settings
-from app.store import measurements, samples
+from app.core.errors import Conflict
+from app.core.samples import Sample
+from app.core.settings import Settings
+from app.db import measurements, samples
+from app.db.database import Database
+from app.db.tables import Config, Run, Server, now
 from app.web import create_app
 
 BASE_URL = "http://127.0.0.1:8765"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
 
-from app import i18n
+from app.core import i18n
 
 _SPOKEN = frozenset({"title", "aria-label", "alt", "placeholder", "data-label", "data-failed"})
 _VOID = frozenset({"area", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"})

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from app.db import Database
-from app.document import run_document
+from app.db.database import Database
+from app.schemas.run_document import run_document
 from tests.seed import seed
 
 

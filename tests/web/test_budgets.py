@@ -8,11 +8,11 @@ import pytest
 from sqlalchemy import event
 from starlette.testclient import TestClient
 
-from app import files
-from app.db import Database
-from app.migrating import migrate
-from app.settings import Settings
-from app.store import machines
+from app.core import files
+from app.core.settings import Settings
+from app.db import machines
+from app.db.database import Database
+from app.db.migrate import migrate
 from tests.everywhere import add_share, addresses
 from tests.many import add_many
 from tests.web.notebook import pages

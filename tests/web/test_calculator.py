@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlmodel import select
 
-from app.db import Database
-from app.errors import BadInput
+from app.core.errors import BadInput
+from app.db import machines
+from app.db.database import Database
+from app.db.devices import KnownDevices
+from app.db.tables import Run
 from app.hardware.catalogue import built_in
-from app.models import Run
-from app.store import machines
-from app.store.devices import KnownDevices
 from app.web.calculator import calculate, packed
 from app.web.forms import Fields
 from tests.ceiling.models import MODELS

@@ -10,22 +10,22 @@ from fastapi import FastAPI
 from sqlmodel import select
 from starlette.testclient import TestClient
 
-from app import files
-from app.bench import step
 from app.ceiling.windows import slides_by_default
-from app.counted import Counted
-from app.db import Database
-from app.engines._counting import Exported, Exporting
+from app.core import files
+from app.core.samples import Sample, Status, Workload
+from app.core.server_metrics import ServerMetric
+from app.core.settings import Settings
+from app.db.database import Database
+from app.db.migrate import migrate
+from app.db.tables import BandwidthProbe, Config, Machine, Server
 from app.engines.base import Counters
+from app.engines.http.problems import status_problem
+from app.engines.http.text import TextCleaner
+from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
 from app.hardware import bandwidth as memory_bandwidth
-from app.http.problems import status_problem
-from app.http.text import TextCleaner
+from app.measure.bench import step
+from app.measure.runner import run_checks
 from app.metrics import FLAGS
-from app.migrating import migrate
-from app.models import BandwidthProbe, Config, Machine, Server
-from app.runner import evidence
-from app.samples import Point, Sample, Status
-from app.settings import Settings
 from app.suites import BUILT_IN
 from tests.everywhere import add_share, addresses
 from tests.many import add_many
@@ -91,7 +91,7 @@ def _troubled(database: Database) -> dict[str, str]:
     running = {"phase": "The server is ready. Waiting for 4 s.", "step": step(suite, suite.cases, 13)}
     refused = status_problem(404, "text/plain", b"", path="/v1/chat/completions", cleaner=TextCleaner(None))
     return {
-        "flagged": add_run(database, taken, evidence=evidence.after(told, taken, None, None, counted=_counted())),
+        "flagged": add_run(database, taken, evidence=run_checks.after(told, taken, None, None, counted=_counted())),
         "failed": add_run(database, taken[:3], status="failed", error=lost),
         "refused": add_run(database, status="failed", error=str(refused)),
         "cancelled": add_run(database, status="cancelled"),
@@ -102,15 +102,15 @@ def _troubled(database: Database) -> dict[str, str]:
 
 
 def _sample(ordinal: int, flags: tuple[str, ...] = (), error: str | None = None) -> Sample:
-    made = made_sample(ordinal, Point(512, 128), 500.0, 50.0)
+    made = made_sample(ordinal, Workload(512, 128), 500.0, 50.0)
     status = Status.INCOMPLETE if error else Status.OK
     return replace(made, trace=replace(made.trace, status=status, error=error), flags=flags)
 
 
-class _Counting(Exporting):
+class _Counting(PrometheusEngine):
     """Of every kind that an engine exports."""
 
-    exported = Exported(
+    exported = MetricNames(
         requests=("requests",),
         prompt_tokens=("prompt",),
         output_tokens=("output",),
@@ -122,7 +122,7 @@ class _Counting(Exporting):
     )
 
 
-def _counted() -> Sequence[Counted]:
+def _counted() -> Sequence[ServerMetric]:
     after = dict.fromkeys(("requests", "prompt", "output", "prefill", "decode", "hits", "queries", "running"), 100.0)
     histogram = {'ttft_bucket{le="0.5"}': 60.0, 'ttft_bucket{le="+Inf"}': 100.0, "ttft_sum": 40.0, "ttft_count": 100.0}
     before = dict.fromkeys({**after, **histogram}, 0.0)

@@ -10,12 +10,12 @@ from sqlmodel import select
 from starlette.testclient import TestClient
 
 from app.cli.text import run_text
-from app.compare import to_json
-from app.compare.soundness import server_shared
-from app.db import Database
-from app.models import Run, now
+from app.db import baselines, configs, servers
+from app.db.database import Database
+from app.db.tables import Run, now
+from app.results.compare import to_json
+from app.results.compare.soundness import server_shared
 from app.share import run as shared_run
-from app.store import baselines, configs, servers
 from tests.compare.runs import Q4, Q8, change, compared, place, run, taken
 from tests.seed import seed
 

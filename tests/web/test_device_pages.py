@@ -1,8 +1,8 @@
 import pytest
 from starlette.testclient import TestClient
 
-from app.db import Database
-from app.store import devices, machines
+from app.db import devices, machines
+from app.db.database import Database
 
 FORM = {"name": "Homemade X1", "kind": "gpu", "memory": "48", "bandwidth": "123.4", "compute": "10", "fastest": "20"}
 

@@ -5,9 +5,9 @@ import logging
 import pytest
 from starlette.testclient import TestClient
 
-from app.db import Database
-from app.settings import Settings
-from app.store import machines
+from app.core.settings import Settings
+from app.db import machines
+from app.db.database import Database
 from tests.web.conftest import browser
 
 

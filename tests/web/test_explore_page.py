@@ -18,12 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event
 
-from app.charts.explore import PRESETS, View, registry
-from app.db import Database
-from app.settings import Settings
-from app.store import explore as store
-from app.tables import safe_cell
-from app.units import number
+from app.core.csv_export import escape_formula
+from app.core.settings import Settings
+from app.core.units import format_number
+from app.db.database import Database
+from app.results.explore import PRESETS, View, registry
+from app.results.explore import observations as store
 from tests.explored import add_notebook
 from tests.web.notebook import pages
 
@@ -70,7 +70,7 @@ def told(value: Any, kind: str) -> str:
     if kind == "time":
         day, clock = value[:10], value[11:16]
         return day if value[11:19] == "00:00:00" else f"{day} {clock}"
-    return f"{value:,}" if isinstance(value, int) else number(value) if isinstance(value, float) else value
+    return f"{value:,}" if isinstance(value, int) else format_number(value) if isinstance(value, float) else value
 
 
 def check_the_three_agree(client: TestClient, params: dict[str, str]) -> list[dict[str, Any]]:
@@ -87,7 +87,9 @@ def check_the_three_agree(client: TestClient, params: dict[str, str]) -> list[di
     lines = list(csv.reader(io.StringIO(text.text, newline="")))
     columns = (*axes, "lowest", "highest", "observations", "run")
     assert lines[0] == [used[name]["name"] if name in axes else name for name in columns]
-    assert lines[1:] == [["" if row[name] is None else str(safe_cell(row[name])) for name in columns] for row in rows]
+    assert lines[1:] == [
+        ["" if row[name] is None else str(escape_formula(row[name])) for name in columns] for row in rows
+    ]
     return rows
 
 

@@ -10,10 +10,10 @@ from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
 
-from app.db import Database
-from app.errors import StorageProblem
-from app.settings import Settings
-from app.web.login import Gate, Sessions, session_key
+from app.core.errors import StorageError
+from app.core.settings import Settings
+from app.db.database import Database
+from app.web.login import AuthMiddleware, Sessions, session_key
 from tests.web.conftest import browser
 
 PASSWORD = "correct horse"
@@ -52,7 +52,7 @@ def gate(path: str, authorization: str = "", session: dict[str, str] | None = No
         "root_path": root_path, "app": SimpleNamespace(state=state), "server": ("localhost", 80),
         "session": session or {},
     }  # fmt: skip
-    asyncio.run(Gate(behind, PASSWORD)(scope, receive, send))
+    asyncio.run(AuthMiddleware(behind, PASSWORD)(scope, receive, send))
     return sent[0]
 
 
@@ -184,7 +184,7 @@ def test_an_empty_file_of_sessions_is_no_token(settings: Settings) -> None:
 
 def test_sessions_that_cannot_be_written_are_a_sentence(settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageProblem, match="sessions cannot be written: File exists"):
+    with pytest.raises(StorageError, match="sessions cannot be written: File exists"):
         Sessions(settings.model_copy(update={"data_dir": tmp_path / "file"}))
 
 

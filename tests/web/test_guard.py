@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
-from app.settings import Settings
+from app.core.settings import Settings
 from app.web import security
-from app.web.security import Guard, allowed_hosts
+from app.web.security import SecurityMiddleware, allowed_hosts
 
 LIMIT = 1000
 Header = tuple[str, str]
@@ -61,7 +61,7 @@ def pass_through(scope: Scope, behind: Behind, body: Sequence[bytes] = (b"",)) -
         sent.append(message)
 
     hosts = frozenset({"localhost", "127.0.0.1", "::1", "models.lan"})
-    asyncio.run(Guard(behind, hosts, "/notes", refuse)(scope, receive, send))
+    asyncio.run(SecurityMiddleware(behind, hosts, "/notes", refuse)(scope, receive, send))
     return sent
 
 

@@ -4,10 +4,10 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlmodel import select
 
-from app.db import Database
-from app.models import Config
+from app.db import servers
+from app.db.database import Database
+from app.db.tables import Config
 from app.share import links, run
-from app.store import servers
 from tests.seed import seed
 from tests.web.notebook import add_run
 from tests.web.walk import addresses

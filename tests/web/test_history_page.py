@@ -8,8 +8,8 @@ from fastapi.testclient import TestClient
 from sqlalchemy import event
 from sqlmodel import col, select
 
-from app.db import Database
-from app.models import Machine, Measurement, Run, now
+from app.db.database import Database
+from app.db.tables import Machine, Measurement, Run, now
 from tests.seed import seed
 
 

@@ -5,8 +5,8 @@ import re
 import pytest
 from starlette.testclient import TestClient
 
-from app import i18n
-from app.db import Database
+from app.core import i18n
+from app.db.database import Database
 from tests.seed import seed
 
 CHINESE = {"accept-language": "zh-TW,zh;q=0.9,en;q=0.8"}

@@ -9,8 +9,8 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlmodel import select
 
-from app.db import Database
-from app.models import Model, StatedGeometry
+from app.db.database import Database
+from app.db.tables import Model, StatedGeometry
 from tests.ceiling.files import SMALL, dense, write_gguf
 from tests.ceiling.models import MODELS
 from tests.web.notebook import read, text_of

@@ -6,9 +6,9 @@ import pytest
 from sqlmodel import select
 from starlette.testclient import TestClient
 
-from app.db import Database
-from app.models import Baseline, Config, Run
-from app.store import runs
+from app.db import runs
+from app.db.database import Database
+from app.db.tables import Baseline, Config, Run
 from tests.seed import seed
 from tests.web.notebook import listed
 

@@ -11,10 +11,10 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from app.cli import app
-from app.db import Database
-from app.settings import Settings
-from app.store.listing import list_runs
-from app.store.run_filter import ALIASES, RunFilter
+from app.core.settings import Settings
+from app.db.database import Database
+from app.results.run_filter import ALIASES, RunFilter
+from app.results.run_list import list_runs
 from tests.filtered import add_notebook, questions
 from tests.web.notebook import listed
 

@@ -10,22 +10,22 @@ from starlette.testclient import TestClient
 from app import engines
 from app.cli.text import run_text
 from app.cli.verdicts import comparison_text
-from app.compare import compare, soundness, standings
-from app.db import Database
-from app.document import run_document
-from app.models import now
-from app.samples import Point, Sample
+from app.core.samples import Sample, Workload
+from app.db import baselines
+from app.db.database import Database
+from app.db.tables import now
+from app.results.compare import compare, soundness, standings
+from app.schemas.run_document import run_document
 from app.share import comparison as shared
-from app.store import baselines
 from tests.compare.runs import POINT, place, run, taken
 from tests.seed import made_sample
 
-OTHER_POINT = Point(2048, 32)
+OTHER_POINT = Workload(2048, 32)
 
 
 def answers(length: int, ttft_ms: float = 500, decode_tokens_per_s: float = 50) -> list[Sample]:
     """Each ended after so many tokens, whatever was asked for."""
-    point = Point(POINT.prompt_tokens, length)
+    point = Workload(POINT.prompt_tokens, length)
     made = [made_sample(place, point, ttft_ms, decode_tokens_per_s) for place in range(3)]
     return [replace(sample, point=POINT, flags=()) for sample in made]
 

@@ -7,9 +7,9 @@ import time
 import pytest
 from starlette.testclient import TestClient
 
-from app.configuration import Snapshot
-from app.db import Database
-from app.store import configs, runs
+from app.core.configuration import Snapshot
+from app.db import configs, runs
+from app.db.database import Database
 from tests.waiting import until
 
 

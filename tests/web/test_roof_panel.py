@@ -6,10 +6,11 @@ from datetime import timedelta
 from fastapi.testclient import TestClient
 from sqlmodel import select
 
-from app.db import Database
-from app.models import Config, Measurement, Model, Run
-from app.samples import Point
-from app.store import hardware, machines, measurements, runs, samples
+from app.core.samples import Workload
+from app.db import machines, measurements, runs, samples
+from app.db.database import Database
+from app.db.tables import Config, Measurement, Model, Run
+from app.results import hardware
 from tests.seed import made_sample
 from tests.web.notebook import add_run, read, text_of
 
@@ -176,8 +177,8 @@ def test_the_best_of_a_model_is_shown_with_its_run(client: TestClient, database:
         measured = session.exec(select(Measurement).where(Measurement.metric == "decode_tokens_per_s")).first()
         assert measured is not None
         best = (measured.value or 0) + 20
-    faster = add_run(database, [made_sample(n, Point(512, 128), 500.0, best) for n in range(3)])
-    add_run(database, [made_sample(n, Point(512, 128), 500.0, 5.0) for n in range(3)])
+    faster = add_run(database, [made_sample(n, Workload(512, 128), 500.0, best) for n in range(3)])
+    add_run(database, [made_sample(n, Workload(512, 128), 500.0, 5.0) for n in range(3)])
     page = client.get("/machines/strix-halo").text
     panel = page.partition('id="roof-title"')[2].partition("<h2>Servers</h2>")[0]
     assert panel.count("/runs/") == 1

@@ -11,17 +11,17 @@ from fastapi.testclient import TestClient
 from sqlalchemy import event
 from sqlmodel import select
 
-from app.compare import standings
-from app.db import Database
+from app.core.samples import Kind, Sample, Status, Workload
+from app.db import baselines, configs, machines, runs
+from app.db.continuation import snapshot_of
+from app.db.database import Database
+from app.db.tables import Config, Model
 from app.metrics import flags_of
-from app.models import Config, Model
-from app.samples import Kind, Point, Sample, Status
-from app.store import baselines, configs, machines, runs
-from app.store.continuation import snapshot_of
+from app.results.compare import standings
 from tests.seed import made_sample, seed
 from tests.web.notebook import add_run, read, text_of
 
-POINT = Point(512, 128)
+POINT = Workload(512, 128)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_bench512_says_how_to_compare(client: TestClient, database: Database, se
 def test_llama_bench_is_told_with_the_runs_own_lengths(
     client: TestClient, database: Database, seeded: list[str], streams: int, suite: str, count: int
 ) -> None:
-    point = Point(300, 64, streams)
+    point = Workload(300, 64, streams)
     taken = [made_sample(n, point, 500.0, 50.0) for n in range(streams)]
     said = read(client, add_run(database, taken, suite_key=suite))
     assert said.count("llama-bench -p 0 -n 64 -d 300") == count
@@ -120,16 +120,16 @@ def test_bundled_events_are_the_named_cause(client: TestClient, database: Databa
 
 
 def test_counting_n_over_the_time_of_n_minus_1_is_recognised(database: Database) -> None:
-    from app.metrics import measure
-    from app.metrics.beside import disagreement
+    from app.metrics import compute_metrics
+    from app.metrics.server_vs_client import disagreement
 
-    point = Point(512, 11)
+    point = Workload(512, 11)
     one = made_sample(0, point, 500.0, 50.0)
     assert one.trace.server is not None
     assert one.trace.server.decode_ms is not None
     stated = replace(one.trace.server, decode_ms=one.trace.server.decode_ms * 10 / 11)
     taken = [replace(one, trace=replace(one.trace, server=stated))]
-    warning = disagreement(measure(taken), taken)
+    warning = disagreement(compute_metrics(taken), taken)
     assert warning is not None
     assert "divide all tokens by the time of one interval less" in warning
 
@@ -276,7 +276,7 @@ def test_what_a_server_counted_of_prompts_in_one_batch_is_no_speed(
     client: TestClient, database: Database, seeded: list[str]
 ) -> None:
     assert seeded
-    point = Point(512, 128, 4)
+    point = Workload(512, 128, 4)
     taken = [replace(made_sample(n, point, 2000.0, 50.0), stream=n, round=0) for n in range(4)]
     public_id = add_run(database, taken)
     figure = {"name": "prefill_tokens_per_s", "statistic": "mean", "unit": "tok/s", "value": 358.0, "how": "vllm:both"}

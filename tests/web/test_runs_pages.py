@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from app.configuration import Snapshot
-from app.db import Database
-from app.samples import Point
-from app.store import annotations, configs, listing, runs, servers
-from app.store.run_filter import RunFilter
+from app.core.configuration import Snapshot
+from app.core.samples import Workload
+from app.db import annotations, configs, runs, servers
+from app.db.database import Database
+from app.results import run_list
+from app.results.run_filter import RunFilter
 from tests.seed import made_sample, seed
 from tests.web.notebook import add_run, listed
 
@@ -149,7 +150,7 @@ def test_overview_shows_the_newest_of_each_configuration(client: TestClient, see
 
 def test_running_again_keeps_what_was_asked_for(client: TestClient, database: Database, seeded: list[str]) -> None:
     plan = {"repetitions": 7, "warmups": 2, "model": None}
-    page = client.get(f"/runs/{add_run(database, [made_sample(0, Point(512, 16), 100, 50)], plan=plan)}").text
+    page = client.get(f"/runs/{add_run(database, [made_sample(0, Workload(512, 16), 100, 50)], plan=plan)}").text
     (link,) = re.findall(r'href="(/runs/new\?[^"]*)">Run again', page)
     again = client.get(unescape(link) + "&runs=3").text
     assert re.search(r'name="runs" type="number" min="1" max="20" value="3"', again)
@@ -161,14 +162,14 @@ def test_running_again_takes_the_number_of_runs(client: TestClient, database: Da
     with database.write() as session:
         server = servers.list_servers(session)[0]
     plan = {"repetitions": 7, "warmups": 2, "model": None}
-    samples = [made_sample(0, Point(512, 16), 100, 50)]
+    samples = [made_sample(0, Workload(512, 16), 100, 50)]
     page = client.get(f"/runs/{add_run(database, samples, plan=plan, server_id=server.id)}").text
     (form,) = re.findall(r'<form class="again" method="post" action="/runs">(.*?)</form>', page, re.DOTALL)
     fields = dict(re.findall(r'name="(\w+)"[^>]* value="([^"]*)"', form))
     assert fields == {"server": server.slug, "suite": "triple", "repetitions": "7", "warmups": "2", "runs": "1"}
     client.post("/runs", data={**fields, "runs": "3"})
     with database.read() as session:
-        queued, _ = listing.list_runs(session, RunFilter(status="queued"))
+        queued, _ = run_list.list_runs(session, RunFilter(status="queued"))
         plans = [runs.run(session, row.public_id).plan for row in queued]
     assert [(each["repetitions"], each["warmups"]) for each in plans] == [(7, 2)] * 3
 
@@ -187,13 +188,13 @@ def test_running_again_measures_the_same_of_several_models(
         snapshot = Snapshot("llama.cpp", None, "b", None, {"model_id": "org/b"})
         config = configs.freeze(session, server.id, snapshot, {}, "")
         fields: dict[str, Any] = {"server_id": server.id, "config_id": config.id, "plan": {"model": None}}
-    page = client.get(f"/runs/{add_run(database, [made_sample(0, Point(512, 16), 100, 50)], **fields)}").text
+    page = client.get(f"/runs/{add_run(database, [made_sample(0, Workload(512, 16), 100, 50)], **fields)}").text
     (form,) = re.findall(r'<form class="again" method="post" action="/runs">(.*?)</form>', page, re.DOTALL)
     assert dict(re.findall(r'name="(\w+)"[^>]* value="([^"]*)"', form)).get("model") == model
 
 
 def test_tiles_compare_runs_of_one_suite_only(client: TestClient, database: Database, seeded: list[str]) -> None:
-    point = Point(200, 16)
+    point = Workload(200, 16)
     quick = add_run(database, [made_sample(0, point, 1.0, 9000.0)], suite_key="lengths", suite_sha256="1" * 64)
     page = client.get("/").text
     tiles, _, table = page.partition("<table")
@@ -212,7 +213,7 @@ def test_rows_say_what_tells_configurations_apart(client: TestClient, seeded: li
 def test_a_row_says_which_of_several_points_it_shows(client: TestClient, database: Database, seeded: list[str]) -> None:
     add_run(
         database,
-        [made_sample(0, Point(200, 16), 100.0, 50.0)],
+        [made_sample(0, Workload(200, 16), 100.0, 50.0)],
         suite_key="lengths",
         plan={"repetitions": 3, "warmups": 1},
         samples_planned=8,

@@ -10,13 +10,13 @@ from pydantic import SecretStr
 from sqlmodel import select
 from starlette.testclient import TestClient
 
-from app.db import Database
-from app.errors import BadInput
-from app.models import Config
-from app.secrets import Secrets
-from app.settings import Settings
+from app.core.errors import BadInput
+from app.core.secrets import Secrets
+from app.core.settings import Settings
+from app.db import servers
+from app.db.database import Database
+from app.db.tables import Config
 from app.share import links, run
-from app.store import servers
 from app.web import security
 from app.web.security import CONTENT_SECURITY_POLICY, check_listen
 from tests.seed import seed

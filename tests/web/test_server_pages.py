@@ -4,11 +4,11 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from app.db import Database
-from app.models import Server
-from app.secrets import Secrets
-from app.settings import Settings
-from app.store import machines, servers
+from app.core.secrets import Secrets
+from app.core.settings import Settings
+from app.db import machines, servers
+from app.db.database import Database
+from app.db.tables import Server
 from tests.ports import free_port
 from tests.replay import Replay, Script, serve
 from tests.web.conftest import API_KEY

@@ -11,11 +11,11 @@ from pydantic import SecretStr
 from sqlmodel import select
 from starlette.testclient import TestClient
 
-from app.db import Database
-from app.models import Config, Run, Share
-from app.samples import Point
-from app.settings import Settings
-from app.store import annotations, machines
+from app.core.samples import Workload
+from app.core.settings import Settings
+from app.db import annotations, machines
+from app.db.database import Database
+from app.db.tables import Config, Run, Share
 from tests.seed import made_sample, seed
 from tests.web.conftest import browser
 from tests.web.notebook import BASE_URL, add_run, pages
@@ -275,8 +275,10 @@ def test_two_runs_of_the_same_are_told_by_their_ratios(client: TestClient, run_i
 
 
 def test_points_with_several_streams_are_told_apart(client: TestClient, run_id: str, database: Database) -> None:
-    made = [replace(made_sample(n, Point(512, 128, 4), 450.0 + n, 50.0), round=n // 4, stream=n % 4) for n in range(12)]
-    alone = [made_sample(12 + n, Point(512, 128), 300.0 + n, 60.0) for n in range(3)]
+    made = [
+        replace(made_sample(n, Workload(512, 128, 4), 450.0 + n, 50.0), round=n // 4, stream=n % 4) for n in range(12)
+    ]
+    alone = [made_sample(12 + n, Workload(512, 128), 300.0 + n, 60.0) for n in range(3)]
     several = add_run(database, [*made, *alone], suite_key="concurrency")
     slug = share(client, f"kind=run&run={several}")
     page = client.get(f"/s/{slug}").text

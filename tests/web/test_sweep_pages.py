@@ -8,14 +8,14 @@ from fastapi.testclient import TestClient
 from sqlmodel import select
 
 from app.cli.text import run_text
-from app.compare import compare
-from app.db import Database
-from app.document import run_document
-from app.i18n import as_sentence
+from app.core.i18n import as_sentence
+from app.core.samples import Sample, Workload
+from app.core.settings import Settings
+from app.db.database import Database
+from app.db.tables import Model
 from app.metrics import flags_of
-from app.models import Model
-from app.samples import Point, Sample
-from app.settings import Settings
+from app.results.compare import compare
+from app.schemas.run_document import run_document
 from app.share.run import snapshot
 from tests.seed import made_sample, seed
 from tests.web.notebook import add_run, pages, text_of
@@ -36,7 +36,7 @@ def client(settings: Settings, database: Database) -> Iterator[TestClient]:
 
 
 def streams(count: int, ttft_ms: float) -> list[Sample]:
-    made = [made_sample(n, Point(512, 128, count), ttft_ms + n, 50.0) for n in range(3 * count)]
+    made = [made_sample(n, Workload(512, 128, count), ttft_ms + n, 50.0) for n in range(3 * count)]
     return [replace(each, round=n // count, stream=n % count) for n, each in enumerate(made)]
 
 
@@ -70,7 +70,7 @@ def test_lone_streams_have_no_such_section(client: TestClient, database: Databas
 
 
 def test_decode_against_context_has_a_chart_where_no_ceiling_is_known(client: TestClient, database: Database) -> None:
-    points = (Point(128, 32), Point(2000, 32), Point(8000, 32))
+    points = (Workload(128, 32), Workload(2000, 32), Workload(8000, 32))
     taken = [made_sample(n, point, 300.0, 50.0 - 10 * n) for n, point in enumerate(points)]
     with database.write() as session:
         for model in session.exec(select(Model)):
@@ -136,7 +136,7 @@ def test_what_is_not_known_is_said(client: TestClient, database: Database) -> No
 
 
 def test_a_cached_prompt_has_a_ttft_of_its_own(client: TestClient, database: Database) -> None:
-    point = Point(2000, 32)
+    point = Workload(2000, 32)
     fresh = [made_sample(n, point, 800.0, 50.0) for n in range(3)]
     reused = [replace(made_sample(n, point, 90.0, 50.0), reuses_cache=True) for n in range(3)]
     reused = [replace(each, trace=replace(each.trace, cached_tokens=1990)) for each in reused]

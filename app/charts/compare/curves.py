@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from app.charts.base import Figure, Table, axis, plain
+from app.charts.base import Figure, Table, axis, escape_plotly_html
 from app.charts.compare.letters import GAP, legend, lettered, series_of
 from app.charts.stack import domain, y_axis, y_name
-from app.compare.result import Cell, Comparison, Row, Subject
-from app.i18n import _, marked
-from app.samples import Point
-from app.units import number
+from app.core.i18n import N_, _
+from app.core.samples import Workload
+from app.core.units import format_number
+from app.results.compare.result import Cell, Comparison, Row, Subject
 
 VARIED = (
-    ("depth", marked("Tokens in the cache before the prompt")),
-    ("concurrency", marked("Streams")),
-    ("prompt_tokens", marked("Prompt tokens")),
+    ("depth", N_("Tokens in the cache before the prompt")),
+    ("concurrency", N_("Streams")),
+    ("prompt_tokens", N_("Prompt tokens")),
 )
 """What a suite may vary."""
 
@@ -66,7 +66,7 @@ def _curve(
     curve = {
         "type": "scatter",
         "mode": "lines+markers",
-        "name": plain(subject.title),
+        "name": escape_plotly_html(subject.title),
         "meta": {"series": series_of(place)},
         "x": [x for x, _ in known],
         "y": [round(value, 3) for value in values],
@@ -82,7 +82,7 @@ def _curve(
     return lettered(curve, subject.letter, place, len(known) - 1)
 
 
-def _table(found: Comparison, title: str, name: str, points: Sequence[Point]) -> Table:
+def _table(found: Comparison, title: str, name: str, points: Sequence[Workload]) -> Table:
     rows = {(each.point, row.metric): row for each in found.points for row in each.rows}
     heads = [f"{row.title} {row.unit}, {subject.letter}" for row in found.main_rows for subject in found.subjects]
     return Table(
@@ -90,7 +90,7 @@ def _table(found: Comparison, title: str, name: str, points: Sequence[Point]) ->
         tuple(
             (
                 f"{getattr(point, name):,}",
-                *(number(cell.value) for row in found.main_rows for cell in rows[point, row.metric].cells),
+                *(format_number(cell.value) for row in found.main_rows for cell in rows[point, row.metric].cells),
             )
             for point in points
         ),

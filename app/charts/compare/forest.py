@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from app.charts.base import Figure, Key, Table, plain
+from app.charts.base import Figure, LegendEntry, Table, escape_plotly_html
 from app.charts.compare.letters import GAP, lettered, series_of
 from app.charts.stack import domain, y_axis, y_name
-from app.compare.result import Cell, Comparison, Row, Subject
-from app.i18n import _, pause
-from app.units import change_interval, number, percent
+from app.core.i18n import _, separator
+from app.core.units import change_interval, format_number, format_percent
+from app.results.compare.result import Cell, Comparison, Row, Subject
 
 CLOSEST_TICKS = 0.09
 """As a share of the axis: on a phone, closer labels run into each other."""
@@ -34,7 +34,7 @@ def forest(found: Comparison) -> Figure | None:
     for panel, row in enumerate(rows):
         wish = _("lower is better") if row.better == "lower" else _("higher is better")
         layout[y_axis(panel)] |= {
-            "title": {"text": pause(": ").join((row.title, wish))},
+            "title": {"text": separator(": ").join((row.title, wish))},
             "domain": domain(panel, len(rows), GAP),
         }
         for place, (subject, cell) in enumerate(zip(found.subjects, row.cells, strict=True)):
@@ -54,7 +54,7 @@ def forest(found: Comparison) -> Figure | None:
         ),
         table=_table(found, rows),
         legend=tuple(
-            Key(series_of(place), f"{subject.letter} · {subject.title}", mode="markers")
+            LegendEntry(series_of(place), f"{subject.letter} · {subject.title}", mode="markers")
             for place, subject in enumerate(found.subjects)
             if place and any(row.cells[place].ratio for row in rows)
         ),
@@ -85,17 +85,17 @@ def _mark(subject: Subject, place: int, cell: Cell, row: Row, y: str, line: int)
         "arrayminus": [round(ratio.value - ratio.low, 6)],
     }
     interval = change_interval(ratio.low, ratio.high)
-    text = f"{row.title} {percent(ratio.value - 1)}<br>{interval}<br>{_(ratio.verdict)}"
+    text = f"{row.title} {format_percent(ratio.value - 1)}<br>{interval}<br>{_(ratio.verdict)}"
     mark = {
         "type": "scatter",
         "mode": "markers",
-        "name": plain(subject.title),
+        "name": escape_plotly_html(subject.title),
         "meta": {"series": series_of(place)},
         "x": [round(ratio.value, 6)],
         "y": [line],
         "yaxis": y,
         "error_x": bars,
-        "hovertemplate": f"{subject.letter} · {plain(subject.title)}<br>{text}<extra></extra>",
+        "hovertemplate": f"{subject.letter} · {escape_plotly_html(subject.title)}<br>{text}<extra></extra>",
         "showlegend": False,
     }
     return lettered(mark, subject.letter, place, 0)
@@ -126,10 +126,17 @@ def _table(found: Comparison, rows: Sequence[Row]) -> Table:
             ratio = cell.ratio
             if ratio is None:
                 lines.append(
-                    (row.title, subject.letter, number(None), number(None), number(None), cell.reason_not_comparable)
+                    (
+                        row.title,
+                        subject.letter,
+                        format_number(None),
+                        format_number(None),
+                        format_number(None),
+                        cell.reason_not_comparable,
+                    )
                 )
             else:
-                bounds = (number(ratio.low), number(ratio.high))
+                bounds = (format_number(ratio.low), format_number(ratio.high))
                 verdict = _(ratio.verdict)
-                lines.append((row.title, subject.letter, number(ratio.value), *bounds, verdict))
+                lines.append((row.title, subject.letter, format_number(ratio.value), *bounds, verdict))
     return Table((_("Metric"), _("Result"), _("Ratio"), _("Lowest"), _("Highest"), _("Verdict")), tuple(lines), texts=2)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from app.charts.base import MAX_SERIES, Key
-from app.compare.result import Comparison
+from app.charts.base import MAX_SERIES, LegendEntry
+from app.results.compare.result import Comparison
 
 GAP = 0.12
 """Between panels, as a share of the figure."""
@@ -23,8 +23,8 @@ def lettered(trace: dict[str, Any], letter: str, place: int, at: int) -> dict[st
     return trace | {"mode": f"{trace['mode']}+text", "text": text, "textposition": "middle right"}
 
 
-def legend(found: Comparison, places: Sequence[int], mode: str) -> tuple[Key, ...]:
+def legend(found: Comparison, places: Sequence[int], mode: str) -> tuple[LegendEntry, ...]:
     return tuple(
-        Key(series_of(place), f"{found.subjects[place].letter} · {found.subjects[place].title}", mode=mode)
+        LegendEntry(series_of(place), f"{found.subjects[place].letter} · {found.subjects[place].title}", mode=mode)
         for place in places
     )

@@ -1,10 +1,10 @@
 """How the pauses between tokens are distributed."""
 
-from app.charts.base import Figure, Table, axis, plain
+from app.charts.base import Figure, Table, axis, escape_plotly_html
 from app.charts.compare.letters import legend, lettered, series_of
-from app.compare.result import Comparison
-from app.i18n import _, pause
-from app.units import number
+from app.core.i18n import _, separator
+from app.core.units import format_number
+from app.results.compare.result import Comparison
 
 SHOWN_PERCENT = 99
 """Further out, single pauses stretch the axis: the table says how long the longest was."""
@@ -23,7 +23,7 @@ def pauses(found: Comparison) -> Figure | None:
         trace = {
             "type": "scatter",
             "mode": "lines",
-            "name": plain(subject.title),
+            "name": escape_plotly_html(subject.title),
             "meta": {"series": series_of(place)},
             "x": list(each.quantiles_ms[: SHOWN_PERCENT + 1]),
             "y": list(range(SHOWN_PERCENT + 1)),
@@ -31,13 +31,13 @@ def pauses(found: Comparison) -> Figure | None:
             "showlegend": False,
         }
         traces.append(lettered(trace, subject.letter, place, SHOWN_PERCENT // 2))
-    middles = pause(", ").join(
-        f"{found.subjects[place].letter} {number(each.quantiles_ms[50])} ms" for place, each in known
+    middles = separator(", ").join(
+        f"{found.subjects[place].letter} {format_number(each.quantiles_ms[50])} ms" for place, each in known
     )
     return Figure(
         data=traces,
         layout={
-            "xaxis": axis(pause(", ").join((what, "ms"))),
+            "xaxis": axis(separator(", ").join((what, "ms"))),
             "yaxis": axis(_("Pauses no longer than this, %"), range=[0, 100]),
             "hovermode": "closest",
         },
@@ -47,7 +47,7 @@ def pauses(found: Comparison) -> Figure | None:
             tuple(
                 (
                     f"{found.subjects[place].letter} · {found.subjects[place].title}",
-                    *(number(each.quantiles_ms[percent]) for percent in (50, 90, 99, 100)),
+                    *(format_number(each.quantiles_ms[percent]) for percent in (50, 90, 99, 100)),
                     f"{each.gaps:,}",
                 )
                 for place, each in known

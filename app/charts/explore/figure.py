@@ -5,11 +5,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from app.charts.base import MAX_SERIES, Figure, Key, axis, plain, reduce, shares
-from app.charts.explore.field import Field, Value, order
-from app.charts.explore.shape import Mark, Sheet
+from app.charts.base import (
+    MAX_SERIES,
+    Figure,
+    LegendEntry,
+    allocate_points,
+    axis,
+    downsample_minmax,
+    escape_plotly_html,
+)
 from app.charts.explore.table import Link, hover, series_words, summary, table, words
-from app.units import plural
+from app.core.units import plural
+from app.results.explore.aggregate import DataPoint, ExploreResult
+from app.results.explore.field import Field, Value, order
 
 HEIGHTS = ((14, "chart-explore"), (28, "chart-explore chart-long"))
 """So many lines of names have room on the upright axis of such a chart."""
@@ -23,7 +31,7 @@ LONGEST_ROW = 48
 LONGEST_NAME = 24
 
 
-def figure(sheet: Sheet, link: Link) -> Figure | None:
+def figure(sheet: ExploreResult, link: Link) -> Figure | None:
     """`link` says where a mark leads. None when there is nothing to draw.
 
     Categories with long names lie on the upright axis: there they can be read.
@@ -32,7 +40,7 @@ def figure(sheet: Sheet, link: Link) -> Figure | None:
         return None
     x, y = _Axis.of(sheet.x, (mark.x for mark in sheet.marks)), _Axis.of(sheet.y, (mark.y for mark in sheet.marks))
     lines = _lines(sheet)
-    limits = shares([len(line.marks) for line in lines])
+    limits = allocate_points([len(line.marks) for line in lines])
     traces = [
         _trace(sheet, line, limit, link, x, y, _shift(place, len(lines)))
         for place, (line, limit) in enumerate(zip(lines, limits, strict=True))
@@ -107,7 +115,7 @@ def chart_class(figure: Figure) -> str:
 def _name(text: str) -> str:
     """In lines that a phone has room for."""
     lines = [part if len(part) <= LONGEST_NAME else f"{part[: LONGEST_NAME - 1]}…" for part in text.split(" · ")]
-    return "<br>".join(map(plain, lines))
+    return "<br>".join(map(escape_plotly_html, lines))
 
 
 def _is_sideways(x: _Axis, y: _Axis) -> bool:
@@ -119,18 +127,18 @@ def _is_sideways(x: _Axis, y: _Axis) -> bool:
 class _Line:
     index: int | None
     title: str
-    marks: Sequence[Mark]
+    marks: Sequence[DataPoint]
 
 
-def _legend(sheet: Sheet, lines: Sequence[_Line]) -> tuple[Key, ...]:
+def _legend(sheet: ExploreResult, lines: Sequence[_Line]) -> tuple[LegendEntry, ...]:
     """The background last, though it is drawn first."""
     ordered = sorted(lines, key=lambda line: line.index is None)
-    return tuple(Key(line.index, line.title, mode=_mode(sheet, line)) for line in ordered)
+    return tuple(LegendEntry(line.index, line.title, mode=_mode(sheet, line)) for line in ordered)
 
 
-def _lines(sheet: Sheet) -> list[_Line]:
+def _lines(sheet: ExploreResult) -> list[_Line]:
     """Those with the most observations are drawn distinctly; what is left shares the background."""
-    groups: dict[Value | None, list[Mark]] = {}
+    groups: dict[Value | None, list[DataPoint]] = {}
     for mark in sheet.marks:
         groups.setdefault(mark.series, []).append(mark)
     by_size = sorted(groups, key=lambda value: -sum(mark.observations for mark in groups[value]))
@@ -144,7 +152,7 @@ def _lines(sheet: Sheet) -> list[_Line]:
     return lines
 
 
-def _mode(sheet: Sheet, line: _Line) -> str:
+def _mode(sheet: ExploreResult, line: _Line) -> str:
     """A line only where its order means something, and of one series."""
     is_line = not sheet.is_single and sheet.x.kind != "category" and sheet.y.kind == "number" and line.index is not None
     return "lines+markers" if is_line else "markers"
@@ -155,10 +163,12 @@ def _shift(place: int, count: int) -> float:
     return (place - (count - 1) / 2) * min(WIDEST_STEP, GROUP_WIDTH / count)
 
 
-def _trace(sheet: Sheet, line: _Line, limit: int, link: Link, x: _Axis, y: _Axis, shift: float) -> dict[str, Any]:
-    marks = [line.marks[i] for i in reduce([y.height(mark.y) for mark in line.marks], limit)]
+def _trace(
+    sheet: ExploreResult, line: _Line, limit: int, link: Link, x: _Axis, y: _Axis, shift: float
+) -> dict[str, Any]:
+    marks = [line.marks[i] for i in downsample_minmax([y.height(mark.y) for mark in line.marks], limit)]
     jitter = WIDEST_STEP * 0.8 if sheet.is_single else 0.0
-    own = "" if sheet.series is None or line.index is None else f"{plain(line.title)}<br>"
+    own = "" if sheet.series is None or line.index is None else f"{escape_plotly_html(line.title)}<br>"
     along = [
         x.at(mark.x) + round(shift + jitter * ((n * GOLDEN) % 1 - 0.5), 3) if x.places else x.at(mark.x)
         for n, mark in enumerate(marks)
@@ -169,19 +179,19 @@ def _trace(sheet: Sheet, line: _Line, limit: int, link: Link, x: _Axis, y: _Axis
     return {
         "type": "scatter",
         "mode": _mode(sheet, line),
-        "name": plain(line.title),
+        "name": escape_plotly_html(line.title),
         "meta": {"series": line.index},
         "x": values if is_sideways else along,
         "y": along if is_sideways else values,
         "customdata": [link(mark) for mark in marks],
-        "text": [plain(hover(sheet, mark, line.index is None)).replace("\n", "<br>") for mark in marks],
+        "text": [escape_plotly_html(hover(sheet, mark, line.index is None)).replace("\n", "<br>") for mark in marks],
         **({"error_x" if is_sideways else "error_y": bars} if bars else {}),
         "hovertemplate": f"{own}%{{text}}<extra></extra>",
         "showlegend": False,
     }
 
 
-def _bars(marks: Sequence[Mark]) -> dict[str, Any] | None:
+def _bars(marks: Sequence[DataPoint]) -> dict[str, Any] | None:
     """From the lowest to the highest observation; None where no mark has several."""
     if not any(mark.observations > 1 and mark.low is not None for mark in marks):
         return None

@@ -1,11 +1,11 @@
 """What to know before believing a chart, and what to do where there is none."""
 
-from app.charts.explore.shape import Sheet
 from app.charts.explore.table import words
-from app.i18n import _, inside
+from app.core.i18n import _, lower_first
+from app.results.explore.aggregate import ExploreResult
 
 
-def notes(sheet: Sheet) -> list[str]:
+def notes(sheet: ExploreResult) -> list[str]:
     """One sentence each; empty where the marks say all there is."""
     said = []
     values = {mark.x for mark in sheet.marks}
@@ -14,13 +14,13 @@ def notes(sheet: Sheet) -> list[str]:
         said.append(
             _(
                 "Every run here has {x} {only}: {remedy}.",
-                x=inside(sheet.x.title),
+                x=lower_first(sheet.x.title),
                 only=words(only),
                 remedy=sheet.x.remedy,
             )
         )
     if sheet.mixed:
-        *more, last = [inside(field.title) for field in sheet.mixed]
+        *more, last = [lower_first(field.title) for field in sheet.mixed]
         names = _("{more} and {last}", more=", ".join(more), last=last) if more else last
         said.append(
             _(
@@ -31,13 +31,13 @@ def notes(sheet: Sheet) -> list[str]:
     return said + [left.words for left in sheet.left_out if not sheet.view.at]
 
 
-def nothing(sheet: Sheet) -> tuple[str, str]:
+def nothing(sheet: ExploreResult) -> tuple[str, str]:
     """A heading and a sentence for a chart without marks."""
     if sheet.matching_runs and sheet.left_out:
         return _(
             "No run here has {y} by {x}",
-            y=inside(sheet.y.title),
-            x=inside(sheet.x.title),
+            y=lower_first(sheet.y.title),
+            x=lower_first(sheet.x.title),
         ), sheet.left_out[0].words
     if sheet.view.is_filtered:
         return _("No finished run matches"), _("Choose less, or measure what you are looking for.")

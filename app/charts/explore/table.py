@@ -4,15 +4,15 @@ from collections.abc import Callable
 from datetime import datetime
 
 from app.charts.base import MAX_POINTS, Table
-from app.charts.explore.field import Field, Value
-from app.charts.explore.shape import Mark, Sheet
-from app.charts.explore.view import UNKNOWN
-from app.i18n import _, inside, joined, marked
-from app.units import number, plural
+from app.core.i18n import N_, _, joined, lower_first
+from app.core.units import format_number, plural
+from app.results.explore.aggregate import DataPoint, ExploreResult
+from app.results.explore.field import Field, Value
+from app.results.explore.query import UNKNOWN
 
 MAX_ROWS = 200
 
-Link = Callable[[Mark], str]
+Link = Callable[[DataPoint], str]
 
 
 def words(value: Value | None) -> str:
@@ -22,20 +22,20 @@ def words(value: Value | None) -> str:
         return f"{value:%Y-%m-%d %H:%M}" if has_time else f"{value:%Y-%m-%d}"
     if isinstance(value, int):  # counts: 8 streams, not 8.00
         return f"{value:,}"
-    return value if isinstance(value, str) else number(value)
+    return value if isinstance(value, str) else format_number(value)
 
 
 def with_unit(field: Field, value: Value) -> str:
     return f"{words(value)} {field.unit}".strip()
 
 
-def series_words(sheet: Sheet, value: Value | None) -> str:
+def series_words(sheet: ExploreResult, value: Value | None) -> str:
     if sheet.series is None:
         return sheet.y.title
     return words(value) if value is not None else _(UNKNOWN)
 
 
-def hover(sheet: Sheet, mark: Mark, with_series: bool) -> str:
+def hover(sheet: ExploreResult, mark: DataPoint, with_series: bool) -> str:
     said = [f"{sheet.y.title} {with_unit(sheet.y, mark.y)}", f"{sheet.x.title} {with_unit(sheet.x, mark.x)}"]
     if with_series and sheet.series is not None:
         said.insert(0, series_words(sheet, mark.series))
@@ -45,7 +45,7 @@ def hover(sheet: Sheet, mark: Mark, with_series: bool) -> str:
     return "\n".join(said)
 
 
-def table(sheet: Sheet, link: Link) -> Table:
+def table(sheet: ExploreResult, link: Link) -> Table:
     shown = sheet.marks[:MAX_ROWS]
     has_spread = not sheet.is_single and sheet.y.kind == "number"
     names = (*([sheet.series] if sheet.series else []), sheet.x, sheet.y)
@@ -79,16 +79,16 @@ def table(sheet: Sheet, link: Link) -> Table:
     )
 
 
-def summary(sheet: Sheet) -> str:
+def summary(sheet: ExploreResult) -> str:
     what = {
         "y": sheet.y.title,
         "observations": plural(sheet.observations, sheet.noun),
-        "x": inside(sheet.x.title),
-        "series": inside(sheet.series.title) if sheet.series else "",
+        "x": lower_first(sheet.x.title),
+        "series": lower_first(sheet.series.title) if sheet.series else "",
         "range": _range(sheet),
     }
-    by_series = marked("{y} of {observations} by {x} and by {series}: {range}")
-    said = [_(by_series if sheet.series else marked("{y} of {observations} by {x}: {range}"), **what)]
+    by_series = N_("{y} of {observations} by {x} and by {series}: {range}")
+    said = [_(by_series if sheet.series else N_("{y} of {observations} by {x}: {range}"), **what)]
     if not sheet.is_single and any(mark.observations > 1 for mark in sheet.marks) and sheet.y.kind == "number":
         said.append(_("Marks are medians, bars reach from the lowest to the highest"))
     if len(sheet.marks) > MAX_POINTS:
@@ -98,7 +98,7 @@ def summary(sheet: Sheet) -> str:
     return joined(*(_("{sentence}.", sentence=each) for each in said))
 
 
-def _range(sheet: Sheet) -> str:
+def _range(sheet: ExploreResult) -> str:
     if sheet.y.kind != "number":
         return plural(len(sheet.marks), "combination")
     low, high = min(sheet.marks, key=_height), max(sheet.marks, key=_height)
@@ -107,11 +107,11 @@ def _range(sheet: Sheet) -> str:
     return _("from {low} to {high}", low=_named(sheet, low), high=_named(sheet, high))
 
 
-def _named(sheet: Sheet, mark: Mark) -> str:
+def _named(sheet: ExploreResult, mark: DataPoint) -> str:
     where = [series_words(sheet, mark.series)] if sheet.series else []
     return f"{with_unit(sheet.y, mark.y)} ({', '.join([*where, with_unit(sheet.x, mark.x)])})"
 
 
-def _height(mark: Mark) -> float:
+def _height(mark: DataPoint) -> float:
     assert isinstance(mark.y, int | float)
     return mark.y

@@ -4,21 +4,21 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from app.charts.base import Figure, Key, Table, shares
+from app.charts.base import Figure, LegendEntry, Table, allocate_points
 from app.charts.history import marks, traces
 from app.charts.history.panels import Panel, layout_of, pad, panels_of
 from app.charts.history.series import CONFIGURATION, Series, series_of
-from app.charts.naming import distinct_titles
-from app.compare.shifts import SeriesDrift, Shift
-from app.i18n import _, enumerated, inside, pause
-from app.metrics import TRIPLE
+from app.core.i18n import _, enumerated, lower_first, separator
+from app.core.units import format_date, format_number, plural
+from app.db.configs import Described
+from app.metrics import HEADLINE_METRICS
 from app.metrics.base import Metric
-from app.store.configs import Described
-from app.store.hardware import HardwareChange
-from app.units import day, number, plural
+from app.results.hardware import HardwareChange
+from app.results.history.level_shifts import SeriesDrift, Shift
+from app.results.naming import distinct_titles
 
 if TYPE_CHECKING:
-    from app.store.points import Points
+    from app.results.history.table import HistoryTable
 
 MAX_ROWS = 100
 
@@ -65,9 +65,9 @@ def history(
     )
 
 
-def _key(series: Series, link: Callable[[str], str] | None) -> Key:
+def _key(series: Series, link: Callable[[str], str] | None) -> LegendEntry:
     leads = link(series.key) if link and series.index is not None else None
-    return Key(series.index, series.title, leads, mode=series.mode)
+    return LegendEntry(series.index, series.title, leads, mode=series.mode)
 
 
 def _traces(
@@ -83,7 +83,7 @@ def _traces(
     drawn = [
         (each, panel, known) for each in series for panel in panels if (known := traces.known_of(points, each, panel))
     ]
-    limits = shares([sum(map(len, known)) for _, _, known in drawn])
+    limits = allocate_points([sum(map(len, known)) for _, _, known in drawn])
     turning = points.with_public_ids(public_id for shift in shifts for public_id in (shift.before, shift.after))
     bands = [traces.band(points, *each) for each in drawn]
     lines = [
@@ -93,7 +93,7 @@ def _traces(
     above = [
         traces.roofs(points, each, panel, roofs, pad(points))
         for panel in panels
-        if panel.metric.key == TRIPLE[2]
+        if panel.metric.key == HEADLINE_METRICS[2]
         for each in series
     ]
     return [trace for trace in [*bands, *lines, *above] if trace]
@@ -111,7 +111,7 @@ def _table(
             (
                 f"{point.started_at:%Y-%m-%d %H:%M}",
                 titles[point.config_id],
-                *(number(point.value(panel.place)) for panel in panels),
+                *(format_number(point.value(panel.place)) for panel in panels),
             )
             for point in newest
         ),
@@ -135,19 +135,19 @@ def _summary(
     )
     first, last = points[0].started_at, points[-1].started_at
     when = (
-        _("on {day}", day=day(first))
-        if day(first) == day(last)
-        else _("from {first} to {last}", first=day(first), last=day(last))
+        _("on {day}", day=format_date(first))
+        if format_date(first) == format_date(last)
+        else _("from {first} to {last}", first=format_date(first), last=format_date(last))
     )
     newest = points[-1]
-    figures = pause(", ").join(
-        f"{inside(panel.metric.title)} {number(value)} {panel.metric.unit}"
+    figures = separator(", ").join(
+        f"{lower_first(panel.metric.title)} {format_number(value)} {panel.metric.unit}"
         for panel in panels
         if (value := newest.value(panel.place)) is not None
     )
     model = configs[newest.config_id].snapshot.model_title
-    is_roof_shown = roof and any(panel.metric.key == TRIPLE[2] for panel in panels)
-    ceiling = _("; its decode ceiling, dashed, is {roof} tok/s", roof=number(roof)) if is_roof_shown else ""
+    is_roof_shown = roof and any(panel.metric.key == HEADLINE_METRICS[2] for panel in panels)
+    ceiling = _("; its decode ceiling, dashed, is {roof} tok/s", roof=format_number(roof)) if is_roof_shown else ""
     developments = [plural(len(shifts), "level shift")] if shifts else []
     developments += [plural(len(drifts), "slow drift")] if drifts else []
     moved = _("; {shifts} within a configuration", shifts=enumerated(developments)) if developments else ""

@@ -7,18 +7,18 @@ from functools import cache
 from math import exp
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.charts.base import Mark, MarkList, plain
+from app.charts.base import Annotation, AnnotationList, escape_plotly_html
 from app.charts.history.panels import Panel, stamp
-from app.compare.shifts import SeriesDrift, Shift, drift_words, is_worse, moved, rate, words
-from app.configuration import changes
-from app.i18n import _, pause
+from app.core.configuration import changes
+from app.core.i18n import _, separator
+from app.core.units import format_date
+from app.db.configs import Described
 from app.metrics.base import Metric
-from app.store.configs import Described
-from app.store.hardware import HardwareChange
-from app.units import day
+from app.results.hardware import HardwareChange
+from app.results.history.level_shifts import SeriesDrift, Shift, drift_words, is_worse, moved, rate, words
 
 if TYPE_CHECKING:
-    from app.store.points import Points
+    pass
 
 MAX_MARKS = 12
 """Of more changes, and of more shifts, the newest are marked."""
@@ -33,7 +33,7 @@ class Change(NamedTuple):
 
     @property
     def text(self) -> str:
-        return pause(": ").join((self.server, pause("; ").join(self.said)))
+        return separator(": ").join((self.server, separator("; ").join(self.said)))
 
 
 class Changes(NamedTuple):
@@ -66,30 +66,34 @@ def changes_of(
     return Changes(found, len(places))
 
 
-def listed(found: Changes) -> MarkList | None:
+def listed(found: Changes) -> AnnotationList | None:
     if not found.total:
         return None
     shown = len(found.newest)
     of_all = _(", the newest {shown} of {all:,}", shown=shown, all=found.total) if found.total > shown else ""
-    marks = tuple(Mark(pause(", ").join((day(change.at), change.text))) for change in found.newest)
-    return MarkList(_("Changes of configuration and hardware, numbered as in the chart{of_all}", of_all=of_all), marks)
+    marks = tuple(Annotation(separator(", ").join((format_date(change.at), change.text))) for change in found.newest)
+    return AnnotationList(
+        _("Changes of configuration and hardware, numbered as in the chart{of_all}", of_all=of_all), marks
+    )
 
 
 def listed_shifts(
     shifts: Sequence[Shift], metrics: Sequence[Metric], titles: Mapping[int, str], run_link: Callable[[str], str]
-) -> MarkList | None:
+) -> AnnotationList | None:
     if not shifts:
         return None
     of_all = _(", the newest {shown} of {all:,}", shown=MAX_MARKS, all=len(shifts)) if len(shifts) > MAX_MARKS else ""
     marks = tuple(
-        Mark(
+        Annotation(
             f"{words(shift, metrics)} ({titles[shift.config_id]})",
             ((_("last run before"), run_link(shift.before)), (_("first run after"), run_link(shift.after))),
             name,
         )
         for name, shift in zip(string.ascii_uppercase, shifts[-MAX_MARKS:], strict=False)
     )
-    return MarkList(_("Level shifts within one configuration, lettered as in the chart{of_all}", of_all=of_all), marks)
+    return AnnotationList(
+        _("Level shifts within one configuration, lettered as in the chart{of_all}", of_all=of_all), marks
+    )
 
 
 def listed_drifts(
@@ -97,19 +101,21 @@ def listed_drifts(
     metrics: Sequence[Metric],
     titles: Mapping[int, str],
     run_link: Callable[[str], str],
-) -> MarkList | None:
+) -> AnnotationList | None:
     if not drifts:
         return None
     of_all = _(", the newest {shown} of {all:,}", shown=MAX_MARKS, all=len(drifts)) if len(drifts) > MAX_MARKS else ""
     marks = tuple(
-        Mark(
+        Annotation(
             f"{drift_words(drift, metrics)} ({titles[drift.config_id]})",
             ((_("first run"), run_link(drift.first)), (_("newest run"), run_link(drift.last))),
             name,
         )
         for name, drift in zip(string.ascii_lowercase, drifts[-MAX_MARKS:], strict=False)
     )
-    return MarkList(_("Slow drifts within one configuration, lettered as in the chart{of_all}", of_all=of_all), marks)
+    return AnnotationList(
+        _("Slow drifts within one configuration, lettered as in the chart{of_all}", of_all=of_all), marks
+    )
 
 
 def drawn(
@@ -154,6 +160,6 @@ def _note(at: datetime, yref: str, text: str, said: str) -> dict[str, Any]:
         "yref": yref,
         "yanchor": "bottom",
         "text": text,
-        "hovertext": plain(said),
+        "hovertext": escape_plotly_html(said),
         "showarrow": False,
     }

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from app.charts.base import axis
 from app.charts.stack import domain, y_axis, y_name
-from app.i18n import _
+from app.core.i18n import _
 from app.metrics.base import Metric
 
 if TYPE_CHECKING:
-    from app.store.points import Points
+    pass
 
 GAP = 0.065
 """Between two panels: room for the title of the lower one."""

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.charts.base import MAX_SERIES
-from app.configuration import setting_title
-from app.i18n import _
-from app.store.config_fields import FIELDS, field
-from app.store.configs import Described
-from app.store.hardware import HardwareChange
-from app.units import plural
+from app.core.configuration import setting_title
+from app.core.i18n import _
+from app.core.units import plural
+from app.db.configs import Described
+from app.results.config_fields import FIELDS, field
+from app.results.hardware import HardwareChange
 
 if TYPE_CHECKING:
-    from app.store.points import Places, Points
+    from app.results.history.table import Places
 
 CONFIGURATION = "configuration"
 """What series are made by unless a person says otherwise; else a key of `config_fields.fields_of`."""
@@ -45,7 +45,7 @@ def series_of(
     hardware: Mapping[int, Sequence[HardwareChange]],
 ) -> list[Series]:
     """Those with the newest runs first, each distinct; all others are together the last one."""
-    from app.store.points import merged  # loads numpy: not at start
+    from app.results.history.table import merged  # loads numpy: not at start
 
     grouped: dict[str, list[Places]] = {}
     for stretch in points.stretches(hardware, by_labels=by == "label"):

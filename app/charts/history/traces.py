@@ -5,14 +5,14 @@ from datetime import timedelta
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from app.charts.base import plain, reduce
+from app.charts.base import downsample_minmax, escape_plotly_html
 from app.charts.history.panels import Panel, stamp
 from app.charts.history.series import Series
-from app.i18n import _
-from app.units import number, plus_minus
+from app.core.i18n import _
+from app.core.units import format_number, plus_minus
 
 if TYPE_CHECKING:
-    from app.store.points import Places, Points
+    from app.results.history.table import Places
 
 MAX_BAND = 40
 """So many steps are enough for the band of one series in one panel."""
@@ -42,17 +42,17 @@ def line(
     values: list[float] = points.values(panel.place)[flat].tolist()
     starts = _starts(known)
     wanted = {0, *(i for start in starts for i in (start - 1, start)), *_places_of(flat, always)}
-    kept = reduce(values, limit, wanted if len(wanted) < limit else ())
+    kept = downsample_minmax(values, limit, wanted if len(wanted) < limit else ())
     spots = list(_broken(kept, starts if series.index is not None else ()))
     runs = [flat[spot] for spot, _ in spots]
     several = len({int(points.config_ids[stretch[0]]) for stretch in known}) > 1 or series.index is None
-    name = "%{hovertext}" if several else plain(titles[int(points.config_ids[flat[0]])])
-    names = [plain(titles[config_id]) for config_id in points.config_ids[runs].tolist()] if several else []
+    name = "%{hovertext}" if several else escape_plotly_html(titles[int(points.config_ids[flat[0]])])
+    names = [escape_plotly_html(titles[config_id]) for config_id in points.config_ids[runs].tolist()] if several else []
     said = _said(points, [flat[spot] for spot, is_gap in spots if not is_gap], panel, len(flat) <= limit)
     return {
         "type": "scatter",
         "mode": series.mode,
-        "name": plain(series.title),
+        "name": escape_plotly_html(series.title),
         "meta": {"series": series.index},
         "x": points.stamps(runs),
         "y": [None if is_gap else round(values[spot], 3) for spot, is_gap in spots],
@@ -70,7 +70,7 @@ def _said(points: "Points", places: Sequence[int], panel: Panel, with_spread: bo
     columns = (points.values(panel.place)[places].tolist(), points.deviations(panel.place)[places].tolist())
     for value, deviation in zip(*columns, strict=True):
         spread = plus_minus(value, deviation) if with_spread and not isnan(deviation) else ""
-        yield " ".join(filter(None, [number(value), spread, panel.metric.unit]))
+        yield " ".join(filter(None, [format_number(value), spread, panel.metric.unit]))
 
 
 def _starts(known: Known) -> list[int]:
@@ -121,7 +121,7 @@ def band(points: "Points", series: Series, panel: Panel, known: Known) -> dict[s
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": plain(series.title),
+        "name": escape_plotly_html(series.title),
         "meta": {"series": series.index, "role": "band"},
         "x": x,
         "y": y,
@@ -156,11 +156,11 @@ def roofs(
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": plain(series.title),
+        "name": escape_plotly_html(series.title),
         "meta": {"series": series.index, "role": "roof"},
         "x": x,
         "y": y,
         "yaxis": panel.y,
-        "hovertemplate": f"{plain(series.title)}<br>{_('Ceiling')} %{{y:,.4~r}} {panel.metric.unit}<extra></extra>",
+        "hovertemplate": f"{escape_plotly_html(series.title)}<br>{_('Ceiling')} %{{y:,.4~r}} {panel.metric.unit}<extra></extra>",
         "showlegend": False,
     }

@@ -6,19 +6,19 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app.i18n import _
-from app.store import annotations
-from app.store.annotations import MAX_REASON_CHARS
-from app.store.runs import MAX_NOTE_CHARS
-from app.web import done
-from app.web.deps import Form, Writing
+from app.core.i18n import _
+from app.db import annotations
+from app.db.annotations import MAX_REASON_CHARS
+from app.db.runs import MAX_NOTE_CHARS
+from app.web import flash
+from app.web.deps import Form, WriteSession
 from app.web.paths import path_for
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.post("/runs/{public_id}/note", name="edit_note")
-def edit_note(request: Request, session: Writing, form: Form, public_id: str) -> Response:
+def edit_note(request: Request, session: WriteSession, form: Form, public_id: str) -> Response:
     """Its note and its labels, which stand in one form."""
     annotations.edit_note(session, public_id, form.text("note", _("The note"), MAX_NOTE_CHARS))
     annotations.set_labels(session, public_id, form.get("labels").split(","))
@@ -26,19 +26,19 @@ def edit_note(request: Request, session: Writing, form: Form, public_id: str) ->
 
 
 @router.post("/runs/{public_id}/hide", name="hide_run")
-def hide_run(request: Request, session: Writing, form: Form, public_id: str) -> Response:
+def hide_run(request: Request, session: WriteSession, form: Form, public_id: str) -> Response:
     annotations.hide(session, public_id, form.text("reason", _("The reason"), MAX_REASON_CHARS))
-    return done.then(request, path_for(request, "run", public_id=public_id), "hide_run", public_id)
+    return flash.redirect_with_flash(request, path_for(request, "run", public_id=public_id), "hide_run", public_id)
 
 
 @router.post("/runs/{public_id}/unhide", name="unhide_run")
-def unhide_run(request: Request, session: Writing, public_id: str) -> Response:
+def unhide_run(request: Request, session: WriteSession, public_id: str) -> Response:
     annotations.unhide(session, public_id)
     return _to_run(request, public_id)
 
 
 @router.post("/configs/{fingerprint}/note", name="edit_config_note")
-def edit_config_note(request: Request, session: Writing, form: Form, fingerprint: str) -> Response:
+def edit_config_note(request: Request, session: WriteSession, form: Form, fingerprint: str) -> Response:
     server = form.get("server")
     note = form.text("note", _("The note"), MAX_NOTE_CHARS)
     config = annotations.edit_config_note(session, fingerprint, server, note)

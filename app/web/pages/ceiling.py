@@ -8,19 +8,19 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app.ceiling.types import KV_BITS, USUAL_BITS
-from app.errors import BadInput
-from app.store import devices, models
+from app.core.errors import BadInput
+from app.db import devices, models
 from app.web.calculator import EXAMPLE, calculate, packed
-from app.web.deps import DatabaseDep, Form, Reading
+from app.web.deps import DatabaseDep, Form, ReadSession
 from app.web.forms import Fields
 from app.web.paths import path_for
-from app.web.render import render
+from app.web.templates import render
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.get("/ceiling", name="ceiling")
-def show_ceiling(request: Request, session: Reading) -> Response:
+def show_ceiling(request: Request, session: ReadSession) -> Response:
     """All of its state is in the address; without any it shows an example."""
     form = Fields(request.query_params.multi_items())
     return _page(request, session, form if form.items() else EXAMPLE, not form.items())

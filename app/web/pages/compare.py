@@ -14,22 +14,22 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app import charts
-from app.compare import Comparison, compare
-from app.compare.comparable import MOST_NAMED
-from app.compare.result import Subject
-from app.compare.words import pair_scatter_words
+from app.db import baselines
+from app.db.runs import MOST_RUNS, circumstances_of
+from app.db.tables import now
 from app.metrics.base import SOURCES
-from app.models import now
-from app.store import baselines
-from app.store.listing import list_runs
-from app.store.run_filter import RunFilter
-from app.store.runs import MOST_RUNS, circumstances_of
-from app.store.subjects import CONFIG, FEWEST, MOST, WORDS
+from app.results.compare import Comparison, compare
+from app.results.compare.compare_refs import CONFIG, FEWEST, MOST, WORDS
+from app.results.compare.eligibility import MOST_NAMED
+from app.results.compare.result import Subject
+from app.results.compare.words import pair_scatter_words
+from app.results.run_filter import RunFilter
+from app.results.run_list import list_runs
 from app.suites.points import point_title
 from app.web.again import settling_runs
-from app.web.deps import FilterDep, Reading, Writing
+from app.web.deps import FilterDep, ReadSession, WriteSession
 from app.web.paths import path_for
-from app.web.render import engine_titles, render
+from app.web.templates import engine_titles, render
 
 OFFERED = 20
 EXTRA_METRICS = ("joules_per_output_token",)
@@ -40,7 +40,7 @@ router = APIRouter(include_in_schema=False)
 @router.get("/compare", name="compare")
 def show_comparison(
     request: Request,
-    session: Reading,
+    session: ReadSession,
     where: FilterDep,
     run: Annotated[list[str], Query(default_factory=list)],
     pick: bool = False,
@@ -158,12 +158,12 @@ def _picker(
 
 
 @router.post("/runs/{public_id}/baseline", name="pin_baseline")
-def pin_baseline(request: Request, session: Writing, public_id: str) -> Response:
+def pin_baseline(request: Request, session: WriteSession, public_id: str) -> Response:
     baselines.pin(session, public_id)
     return RedirectResponse(path_for(request, "run", public_id=public_id), status_code=303)
 
 
 @router.post("/runs/{public_id}/baseline/remove", name="unpin_baseline")
-def unpin_baseline(request: Request, session: Writing, public_id: str) -> Response:
+def unpin_baseline(request: Request, session: WriteSession, public_id: str) -> Response:
     baselines.unpin(session, public_id)
     return RedirectResponse(path_for(request, "run", public_id=public_id), status_code=303)

@@ -4,13 +4,13 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.roof import config_roofs
-from app.store import configs
-from app.store.listing import list_runs
-from app.store.previous import before_config
-from app.store.run_filter import RunFilter
-from app.web.deps import Reading
-from app.web.render import engine_titles, render
+from app.db import configs
+from app.results.ceiling import config_ceilings
+from app.results.previous import before_config
+from app.results.run_filter import RunFilter
+from app.results.run_list import list_runs
+from app.web.deps import ReadSession
+from app.web.templates import engine_titles, render
 
 LATEST_RUNS = 20
 
@@ -18,7 +18,7 @@ router = APIRouter(include_in_schema=False)
 
 
 @router.get("/configs/{fingerprint}", name="config")
-def show_config(request: Request, session: Reading, fingerprint: str, server: str = "") -> Response:
+def show_config(request: Request, session: ReadSession, fingerprint: str, server: str = "") -> Response:
     """The same configuration may have been measured on several servers: `server` says which, the newest without it."""
     config = configs.config(session, fingerprint, server or None)
     model, on, machine = configs.circumstances(session, config)
@@ -38,7 +38,7 @@ def show_config(request: Request, session: Reading, fingerprint: str, server: st
         suites=sorted({row.suite_key for row in rows}),
         ceilings={
             suite: roof
-            for (config_id, suite), roof in config_roofs(session, machine.id).items()
+            for (config_id, suite), roof in config_ceilings(session, machine.id).items()
             if config_id == config.id
         },
     )

@@ -6,20 +6,20 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app.errors import BadInput
+from app.core.errors import BadInput
+from app.core.i18n import N_, _
+from app.core.units import GIGA, TERA
+from app.db import devices
 from app.hardware.catalogue import Device
-from app.i18n import _, marked
-from app.store import devices
-from app.units import GIGA, TERA
-from app.web.deps import DatabaseDep, Form, Writing
-from app.web.forms import Fields, kept, quantity, typed
+from app.web.deps import DatabaseDep, Form, WriteSession
+from app.web.forms import Fields, format_input, parse_rounded, quantity
 from app.web.paths import path_for
-from app.web.render import render
+from app.web.templates import render
 
 KINDS = {
-    "gpu": marked("GPU with its own memory"),
-    "apu": marked("shares the processor's memory"),
-    "ram": marked("memory modules"),
+    "gpu": N_("GPU with its own memory"),
+    "apu": N_("shares the processor's memory"),
+    "ram": N_("memory modules"),
 }
 
 router = APIRouter(include_in_schema=False)
@@ -46,7 +46,7 @@ def save_device(request: Request, database: DatabaseDep, form: Form) -> Response
 
 
 @router.post("/machines/devices/remove", name="remove_device")
-def remove_device(request: Request, session: Writing, form: Form) -> Response:
+def remove_device(request: Request, session: WriteSession, form: Form) -> Response:
     devices.remove_device(session, form.get("name"))
     return RedirectResponse(path_for(request, "devices"), status_code=303)
 
@@ -71,10 +71,10 @@ def _fields(device: Device) -> Fields:
         [
             ("name", device.name),
             ("kind", device.kind),
-            ("memory", typed(device.memory_bytes, GIGA)),
-            ("bandwidth", typed(device.bandwidth_bytes_per_s, GIGA)),
-            ("compute", typed(device.compute_flops_per_s, TERA)),
-            ("fastest", typed(device.fastest_flops_per_s, TERA)),
+            ("memory", format_input(device.memory_bytes, GIGA)),
+            ("bandwidth", format_input(device.bandwidth_bytes_per_s, GIGA)),
+            ("compute", format_input(device.compute_flops_per_s, TERA)),
+            ("fastest", format_input(device.fastest_flops_per_s, TERA)),
             ("source", device.source),
         ]
     )
@@ -95,7 +95,7 @@ def _values(form: Fields) -> dict[str, Any]:
     return {
         "name": form.required("name", _("The name"), 120),
         "kind": kind,
-        "memory_bytes": kept(form.get("memory"), _("The memory"), exact=""),
+        "memory_bytes": parse_rounded(form.get("memory"), _("The memory"), exact=""),
         "bandwidth_bytes_per_s": bandwidth,
         "compute_flops_per_s": compute,
         "fastest_flops_per_s": fastest,

@@ -8,19 +8,19 @@ from sqlmodel import Session
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.charts import explore as explorer
-from app.charts.explore import Exploration, Mark, View
-from app.errors import BadInput
-from app.web.deps import Reading
+from app.core.errors import BadInput
+from app.results import explore as explorer
+from app.results.explore import DataPoint, Exploration, View
+from app.web.deps import ReadSession
 from app.web.filter_choices import filter_choices
 from app.web.paths import path_for
-from app.web.render import engine_titles, render
+from app.web.templates import engine_titles, render
 
 router = APIRouter()
 
 
 @router.get("/explore", name="explore", include_in_schema=False)
-def show_explorer(request: Request, session: Reading) -> Response:
+def show_explorer(request: Request, session: ReadSession) -> Response:
     """What makes no sense in the address is said and left out; the rest is shown."""
     found = _explored(request, session)
     sheet = found.sheet
@@ -31,7 +31,7 @@ def show_explorer(request: Request, session: Reading) -> Response:
 
     each = address(replace(sheet.view, raw=True, at=None, among=None))
 
-    def link(mark: Mark) -> str:
+    def link(mark: DataPoint) -> str:
         """To its run, or to the runs that it stands for."""
         if mark.public_id is not None:
             return run_path + mark.public_id
@@ -67,14 +67,14 @@ def show_explorer(request: Request, session: Reading) -> Response:
 
 
 @router.get("/explore.csv", name="explore_csv", include_in_schema=False)
-def explore_csv(request: Request, session: Reading) -> Response:
+def explore_csv(request: Request, session: ReadSession) -> Response:
     text = explorer.csv(_sound(_explored(request, session)).sheet)
     return Response(text, media_type="text/csv", headers=_file("explore.csv"))
 
 
 @router.get("/explore.json", name="explore_json", include_in_schema=False)
 @router.get("/api/v1/explore", name="api_explore", tags=["explore"])
-def explore_json(request: Request, session: Reading) -> Response:
+def explore_json(request: Request, session: ReadSession) -> Response:
     """Parameters are those of the page: `x`, `y`, `series`, `source`, filters and `raw=on`."""
     return JSONResponse(explorer.document(_sound(_explored(request, session)).sheet))
 

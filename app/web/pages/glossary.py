@@ -2,7 +2,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.web.render import render
+from app.web.templates import render
 from app.web.terms import sections
 
 router = APIRouter(include_in_schema=False)

@@ -10,19 +10,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app import charts
-from app.errors import BadInput
+from app.core.errors import BadInput
+from app.db import configs
+from app.db.configs import Described
 from app.metrics import metrics
-from app.roof import config_roofs
-from app.store import configs, hardware
-from app.store.configs import Described
-from app.store.history import history
-from app.store.run_filter import RunFilter
+from app.results import hardware
+from app.results.ceiling import config_ceilings
+from app.results.history.series import history
+from app.results.run_filter import RunFilter
 from app.suites import USUAL
-from app.web.deps import Reading
+from app.web.deps import ReadSession
 from app.web.filter_choices import filter_choices
 from app.web.history_view import Only, View, groupings, read_by, values_of
 from app.web.paths import path_for
-from app.web.render import engine_titles, is_partial, render
+from app.web.templates import engine_titles, is_partial, render
 
 router = APIRouter(include_in_schema=False)
 
@@ -30,7 +31,7 @@ router = APIRouter(include_in_schema=False)
 @router.get("/history", name="history")
 def show_history(
     request: Request,
-    session: Reading,
+    session: ReadSession,
     metric: str = "",
     by: str = "",
     only: Annotated[Sequence[str], Query()] = (),
@@ -72,7 +73,7 @@ def _drawn(
     request: Request, session: Session, view: View, known: Mapping[int, Described]
 ) -> tuple[charts.Figure | None, int]:
     """The figure, if there is anything to draw, and how many hidden runs it leaves out."""
-    from app.compare.shifts import drifts, shifts  # loads numpy: not at start
+    from app.results.history.level_shifts import drifts, shifts  # loads numpy: not at start
 
     shown = view.metrics
     ids = view.config_ids(known, engine_titles())
@@ -90,7 +91,7 @@ def _drawn(
         engine_titles=engine_titles(),
         roofs={
             config_id: roof.ceiling.tokens_per_s
-            for (config_id, suite_key), roof in config_roofs(session).items()
+            for (config_id, suite_key), roof in config_ceilings(session).items()
             if suite_key == view.where.suite
         },
         shifts=shifts(points, len(shown), changes),

@@ -2,24 +2,24 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app.errors import BadInput, RoofmarkError
-from app.i18n import _
-from app.models import Machine
-from app.roof import config_roofs, machine_uses
-from app.store import bandwidth, devices, machines, servers
-from app.store.listing import count_runs, latest_per_config
-from app.store.run_filter import RunFilter
-from app.web import archive, done, machine_form
-from app.web.deps import DatabaseDep, Form, Reading, SettingsDep, Writing
+from app.core.errors import BadInput, RoofmarkError
+from app.core.i18n import _
+from app.db import bandwidth, devices, machines, servers
+from app.db.tables import Machine
+from app.results.ceiling import config_ceilings, machine_uses
+from app.results.run_filter import RunFilter
+from app.results.run_list import count_runs, latest_per_config
+from app.web import archive, flash, machine_form
+from app.web.deps import DatabaseDep, Form, ReadSession, SettingsDep, WriteSession
 from app.web.forms import Fields
 from app.web.paths import path_for
-from app.web.render import is_partial, render
+from app.web.templates import is_partial, render
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.get("/machines", name="machines")
-def list_machines(request: Request, session: Reading) -> Response:
+def list_machines(request: Request, session: ReadSession) -> Response:
     known = machines.list_machines(session)
     return render(
         request,
@@ -41,7 +41,7 @@ def new_machine(request: Request, database: DatabaseDep, here: bool = False) -> 
 def add_machine(request: Request, database: DatabaseDep, form: Form) -> Response:
     try:
         with database.write() as session:
-            added = machines.add_machine(session, **machine_form.meant(form, devices.load_catalogue(session)))
+            added = machines.add_machine(session, **machine_form.parse_form(form, devices.load_catalogue(session)))
     except BadInput as error:
         return _form(request, database, form, error=error)
     return _to(request, added)
@@ -58,9 +58,9 @@ def change_accelerators(request: Request, database: DatabaseDep, form: Form) -> 
 
 @router.get("/machines/{slug}", name="machine")
 def show_machine(
-    request: Request, session: Reading, database: DatabaseDep, settings: SettingsDep, slug: str
+    request: Request, session: ReadSession, database: DatabaseDep, settings: SettingsDep, slug: str
 ) -> Response:
-    from app.runner import bandwidth as measuring
+    from app.measure.runner import bandwidth as measuring
 
     machine = machines.machine(session, slug)
     return render(
@@ -74,7 +74,7 @@ def show_machine(
         servers=servers.list_servers(session, machine_id=machine.id),
         archived_servers=servers.list_servers(session, archived=True, machine_id=machine.id),
         rows=latest_per_config(session, RunFilter(machine=slug)),
-        roofs=config_roofs(session, machine.id),
+        roofs=config_ceilings(session, machine.id),
         uses=machine_uses(session, machine),
     )
 
@@ -86,7 +86,7 @@ def edit_machine(request: Request, database: DatabaseDep, slug: str, detect: boo
         machine = machines.machine(session, slug)
     if detect and machines.is_here(machine):
         return _detected(request, database, machine)
-    return _form(request, database, machine_form.stored(machine, machines.is_here(machine)), machine=machine)
+    return _form(request, database, machine_form.initial_form(machine, machines.is_here(machine)), machine=machine)
 
 
 @router.post("/machines/{slug}", name="save_machine")
@@ -94,14 +94,14 @@ def save_machine(request: Request, database: DatabaseDep, form: Form, slug: str)
     try:
         with database.write() as session:
             machine = machines.machine(session, slug)
-            values = machine_form.meant(form, devices.load_catalogue(session))
+            values = machine_form.parse_form(form, devices.load_catalogue(session))
             return _to(request, machines.edit_machine(session, slug, **values))
     except BadInput as error:
         return _form(request, database, form, machine=machine, error=error)
 
 
 @router.get("/machines/{slug}/archive", name="confirm_archive_machine")
-def confirm_archive_machine(request: Request, session: Reading, slug: str) -> Response:
+def confirm_archive_machine(request: Request, session: ReadSession, slug: str) -> Response:
     machine = machines.machine(session, slug)
     consequences = [
         _(
@@ -114,20 +114,20 @@ def confirm_archive_machine(request: Request, session: Reading, slug: str) -> Re
 
 
 @router.post("/machines/{slug}/archive", name="archive_machine")
-def archive_machine(request: Request, session: Writing, slug: str) -> Response:
+def archive_machine(request: Request, session: WriteSession, slug: str) -> Response:
     machines.archive_machine(session, slug)
-    return done.then(request, path_for(request, "machine", slug=slug), "archive_machine", slug)
+    return flash.redirect_with_flash(request, path_for(request, "machine", slug=slug), "archive_machine", slug)
 
 
 @router.post("/machines/{slug}/restore", name="restore_machine")
-def restore_machine(request: Request, session: Writing, slug: str) -> Response:
+def restore_machine(request: Request, session: WriteSession, slug: str) -> Response:
     return _to(request, machines.archive_machine(session, slug, archived=False))
 
 
 @router.post("/machines/{slug}/bandwidth", name="measure_bandwidth")
 def measure_bandwidth(request: Request, database: DatabaseDep, settings: SettingsDep, slug: str) -> Response:
     """Starts the process that measures; this one only watches."""
-    from app.runner import bandwidth as measuring
+    from app.measure.runner import bandwidth as measuring
 
     measuring.start(database, settings, slug)
     with database.read() as session:
@@ -137,7 +137,7 @@ def measure_bandwidth(request: Request, database: DatabaseDep, settings: Setting
 @router.get("/machines/{slug}/bandwidth", name="bandwidth")
 def show_bandwidth(request: Request, database: DatabaseDep, settings: SettingsDep, slug: str) -> Response:
     """How far a measurement is; the page as a whole is shown again when it has ended."""
-    from app.runner import bandwidth as measuring
+    from app.measure.runner import bandwidth as measuring
 
     with database.read() as session:
         machine = machines.machine(session, slug)
@@ -189,5 +189,5 @@ def _detected(request: Request, database: DatabaseDep, machine: Machine | None =
         profile = detect(devices.load_catalogue(session))
     fields = machines.detected_fields(profile, machine)
     shown = Machine(**{**(machine.model_dump() if machine else {"slug": "", "name": profile.host.name}), **fields})
-    form = machine_form.stored(shown, is_here=True)
+    form = machine_form.initial_form(shown, is_here=True)
     return _form(request, database, form, machine=machine, unknowns=profile.unknowns)

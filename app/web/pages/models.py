@@ -7,21 +7,21 @@ from sqlmodel import Session
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from app.ceiling.bytes_per_step import kv_bytes_per_token, step
 from app.ceiling.geometry import Geometry, Part, Source
 from app.ceiling.report import Report, report
-from app.ceiling.traffic import kv_bytes_per_token, step
 from app.ceiling.types import USUAL_BITS
-from app.errors import BadInput
+from app.core.errors import BadInput
+from app.core.i18n import _
+from app.db import models
+from app.db.devices import KnownDevice, known_devices
+from app.db.models import KnownModel
 from app.hardware import this_host
-from app.i18n import _
-from app.store import models
-from app.store.devices import KnownDevice, known_devices
-from app.store.models import KnownModel
-from app.web.deps import DatabaseDep, Form, Reading, Writing
-from app.web.forms import Fields, typed
+from app.web.deps import DatabaseDep, Form, ReadSession, WriteSession
+from app.web.forms import Fields, format_input
 from app.web.model_form import stated
 from app.web.paths import local_path, path_for
-from app.web.render import render
+from app.web.templates import render
 
 router = APIRouter(include_in_schema=False)
 
@@ -59,12 +59,12 @@ class Reach(NamedTuple):
 
 
 @router.get("/models", name="models")
-def list_models(request: Request, session: Reading) -> Response:
+def list_models(request: Request, session: ReadSession) -> Response:
     return render(request, "models.html", lines=[_line(one) for one in models.list_models(session)])
 
 
 @router.get("/models/{model_id}", name="model")
-def show_model(request: Request, session: Reading, model_id: int, back: str = "") -> Response:
+def show_model(request: Request, session: ReadSession, model_id: int, back: str = "") -> Response:
     """`back`: the page to return to when the model was told."""
     return _page(request, session, model_id, back)
 
@@ -75,7 +75,7 @@ def state_model(request: Request, database: DatabaseDep, form: Form, model_id: i
     try:
         geometry, fields = stated(form)
         with database.write() as session:
-            models.state(session, model_id, geometry, fields)
+            models.set_stated_geometry(session, model_id, geometry, fields)
     except BadInput as error:
         with database.read() as session:
             return _page(request, session, model_id, back, form, error)
@@ -83,8 +83,8 @@ def state_model(request: Request, database: DatabaseDep, form: Form, model_id: i
 
 
 @router.post("/models/{model_id}/take-back", name="take_back_model")
-def take_back_model(request: Request, session: Writing, model_id: int) -> Response:
-    models.take_back(session, model_id)
+def take_back_model(request: Request, session: WriteSession, model_id: int) -> Response:
+    models.clear_stated_geometry(session, model_id)
     return RedirectResponse(path_for(request, "model", model_id=model_id), status_code=303)
 
 
@@ -153,4 +153,4 @@ def _form(model: KnownModel) -> Fields:
     bits = f"{size_bytes * 8 / parameters:.3g}" if parameters and size_bytes else ""
     if not bits and model.quantization.upper() in USUAL_BITS:
         bits = model.quantization
-    return Fields([("total", typed(parameters)), ("bits", bits)])
+    return Fields([("total", format_input(parameters)), ("bits", bits)])

@@ -6,30 +6,30 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.compare import standings
-from app.configuration import runs_elsewhere
-from app.models import now
-from app.roof import ConfigRoof, config_roofs
-from app.store import machines, runs, servers
-from app.store.listing import Row, decode_trends, latest_per_config
+from app.core.configuration import runs_elsewhere
+from app.db import machines, runs, servers
+from app.db.tables import now
+from app.results.ceiling import ConfigCeiling, config_ceilings
+from app.results.compare import standings
+from app.results.run_list import Row, decode_trends, latest_per_config
 from app.suites import USUAL
-from app.web.deps import Reading
+from app.web.deps import ReadSession
 from app.web.progress import progress_now
-from app.web.render import render
 from app.web.shifts import news
+from app.web.templates import render
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.get("/", name="overview")
-def show_overview(request: Request, session: Reading) -> Response:
+def show_overview(request: Request, session: ReadSession) -> Response:
     rows = latest_per_config(session, archived=False)
     archived_rows = latest_per_config(session, archived=True)
     counts = runs.counts_by_status(session)
     comparable = _comparable(rows)
     with_decode = [row for row in comparable if row.decode.value is not None]
     with_ttft = [row for row in comparable if row.ttft.value is not None]
-    roofs = config_roofs(session) if rows else {}
+    roofs = config_ceilings(session) if rows else {}
     known_servers = servers.list_servers(session)
     from app.charts import sparkline  # loads the figures: not at start
 
@@ -54,7 +54,7 @@ def show_overview(request: Request, session: Reading) -> Response:
     )
 
 
-def _nearest(rows: Sequence[Row], roofs: Mapping[tuple[int, str], ConfigRoof]) -> tuple[Row, ConfigRoof] | None:
+def _nearest(rows: Sequence[Row], roofs: Mapping[tuple[int, str], ConfigCeiling]) -> tuple[Row, ConfigCeiling] | None:
     """The row with the highest share of its ceiling, and that ceiling."""
     found = [(row, roof) for row in rows if row.config_id and (roof := roofs.get((row.config_id, row.suite_key)))]
     return max(found, key=lambda pair: pair[1].mbu, default=None)

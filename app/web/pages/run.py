@@ -9,32 +9,42 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app import charts
-from app.compare.baseline import verdicts_of_run
-from app.errors import BadInput
-from app.i18n import _
-from app.metrics import FLAGS, Measured, metrics
+from app.core.errors import BadInput
+from app.core.i18n import _
+from app.core.samples import Sample, Workload
+from app.db import devices, measurements, runs, samples
+from app.db.annotations import REASONS
+from app.db.tables import ENDED_STATES, Machine, Model, Run
+from app.metrics import FLAGS, MetricResult, metrics
 from app.metrics.token_counts import token_counts_of
-from app.models import ENDED_STATES, Machine, Model, Run
-from app.roof import PointRoof, RunRoof, Unknown, context_of, insight, limits_of_run, run_roof, with_ceiling
-from app.samples import Point, Sample
-from app.store import devices, hardware, measurements, runs, samples
-from app.store.annotations import REASONS
-from app.store.previous import previous
+from app.results import hardware
+from app.results.ceiling import (
+    PointCeiling,
+    RunCeiling,
+    Unknown,
+    context_of,
+    flag_above_ceiling,
+    insight,
+    limits_of_run,
+    run_ceiling,
+)
+from app.results.compare.baseline import verdicts_of_run
+from app.results.previous import previous
 from app.web import calculator
 from app.web.again import again_fields
-from app.web.counted import counted_panel
-from app.web.deps import Reading, Writing
+from app.web.deps import ReadSession, WriteSession
 from app.web.paths import path_for
 from app.web.progress import progress_of
-from app.web.render import engine_titles, render
 from app.web.result import results, sample_lines
+from app.web.server_metrics_panel import counted_panel
 from app.web.serving import serving_section
+from app.web.templates import engine_titles, render
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.get("/runs/{public_id}", name="run")
-def show_run(request: Request, session: Reading, public_id: str, point: str | None = None) -> Response:
+def show_run(request: Request, session: ReadSession, public_id: str, point: str | None = None) -> Response:
     """`point` chooses whose charts are shown, by its key; the suite's main point without it."""
     run = runs.run(session, public_id)
     assert run.id is not None
@@ -42,14 +52,14 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
     taken = samples.samples_of(session, run.id)
     measured = measurements.measurements_of(session, run.id)
     held = hardware.hardware_of(session, run)
-    roof = run_roof(session, run, config, model, held, measured) if measured else None
-    taken = with_ceiling(taken, roof)
+    roof = run_ceiling(session, run, config, model, held, measured) if measured else None
+    taken = flag_above_ceiling(taken, roof)
     found = results(measured, taken)
     shown = _chosen(point, [each.point for each in found], run)
     at_point = [sample for sample in taken if sample.point == shown]
     typical = charts.typical_sample(at_point)
-    top = roof.at(shown) if isinstance(roof, RunRoof) else None
-    explained = insight(session, run, config, roof, top) if isinstance(roof, RunRoof) and config and top else None
+    top = roof.at(shown) if isinstance(roof, RunCeiling) else None
+    explained = insight(session, run, config, roof, top) if isinstance(roof, RunCeiling) and config and top else None
     before = previous(session, run, engine_titles())
     verdicts = verdicts_of_run(session, run, before.run if before else None)
     return render(
@@ -70,9 +80,9 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         hardware=held,
         insight=explained,
         roof_figure=charts.against_context(explained.curve, charts.reached(explained)) if explained else None,
-        depth=None if isinstance(roof, RunRoof) else charts.without_ceiling(_decodes(measured, taken)),
+        depth=None if isinstance(roof, RunCeiling) else charts.without_ceiling(_decodes(measured, taken)),
         calculation=_calculation(session, model, machine, roof, top),
-        roofline=charts.run_roofline(roof.placement, top) if isinstance(roof, RunRoof) and top else None,
+        roofline=charts.run_roofline(roof.placement, top) if isinstance(roof, RunCeiling) and top else None,
         samples=sample_lines(taken),
         flags=_flags(taken),
         timeline=charts.timeline(at_point),
@@ -91,29 +101,29 @@ def show_run(request: Request, session: Reading, public_id: str, point: str | No
         counted=counted_panel(run.evidence.get("server", []), taken),
         checks=run.evidence.get("checks", []),
         unsound=verdicts.unsound,
-        too_long=[(Point.from_key(each["point"]), each["reason"]) for each in run.evidence.get("left_out", [])],
+        too_long=[(Workload.from_key(each["point"]), each["reason"]) for each in run.evidence.get("left_out", [])],
     )
 
 
 @router.post("/runs/{public_id}/hardware", name="refreeze_hardware")
-def refreeze_hardware(request: Request, session: Writing, public_id: str) -> Response:
+def refreeze_hardware(request: Request, session: WriteSession, public_id: str) -> Response:
     """Takes what is known of the machine today for what the run was measured on: a person's word for it."""
     hardware.refreeze(session, runs.run(session, public_id))
     return RedirectResponse(path_for(request, "run", public_id=public_id) + "#roof-title", status_code=303)
 
 
 def _calculation(
-    session: Session, model: Model | None, machine: Machine, roof: RunRoof | Unknown | None, top: PointRoof | None
+    session: Session, model: Model | None, machine: Machine, roof: RunCeiling | Unknown | None, top: PointCeiling | None
 ) -> str:
-    if not isinstance(roof, RunRoof) or top is None or model is None or model.id is None:
+    if not isinstance(roof, RunCeiling) or top is None or model is None or model.id is None:
         return ""
     return calculator.of_run(model.id, machine.name, devices.devices_of(session, machine), roof.placement, top)
 
 
-def _decodes(measured: Sequence[Measured], samples: Sequence[Sample]) -> list[charts.Reached]:
+def _decodes(measured: Sequence[MetricResult], samples: Sequence[Sample]) -> list[charts.Reached]:
     """How fast a lone stream was at each point."""
 
-    def context(point: Point) -> int:
+    def context(point: Workload) -> int:
         return context_of(point, token_counts_of([sample for sample in samples if sample.point == point]))
 
     alone = [each for each in measured if each.metric == "decode_tokens_per_s" and each.point.concurrency == 1]
@@ -128,7 +138,7 @@ def _with_sensors(sample: Sample, at_point: Sequence[Sample]) -> Sample:
     return next(together, sample) if sample.point.concurrency > 1 else sample
 
 
-def _chosen(wanted: str | None, points: Sequence[Point], run: Run) -> Point | None:
+def _chosen(wanted: str | None, points: Sequence[Workload], run: Run) -> Workload | None:
     by_key = {point.key: point for point in points}
     if wanted is not None and wanted not in by_key:
         raise BadInput(_("This run has no point {wanted!r}.", wanted=wanted))

@@ -7,21 +7,22 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app.compare import standings
-from app.configuration import SETTINGS
-from app.errors import RoofmarkError
-from app.i18n import _
-from app.models import Server
-from app.store import listing, servers, suites
-from app.store.listing import DEFAULT_SORT
-from app.store.runs import MAX_NOTE_CHARS, MOST_RUNS
+from app.core.configuration import SETTINGS
+from app.core.errors import RoofmarkError
+from app.core.i18n import _
+from app.db import servers, suites
+from app.db.runs import MAX_NOTE_CHARS, MOST_RUNS
+from app.db.tables import Server
+from app.results import run_list
+from app.results.compare import standings
+from app.results.run_list import DEFAULT_SORT
 from app.suites import USUAL
-from app.web.deps import DatabaseDep, FilterDep, Form, Reading, RunnerDep
+from app.web.deps import DatabaseDep, FilterDep, Form, ReadSession, RunnerDep
 from app.web.filter_choices import filter_choices
 from app.web.forms import Fields
 from app.web.paths import path_for
 from app.web.progress import progress_now
-from app.web.render import render
+from app.web.templates import render
 
 PER_PAGE = 50
 
@@ -31,13 +32,13 @@ router = APIRouter(include_in_schema=False)
 @router.get("/runs", name="runs")
 def list_runs(
     request: Request,
-    session: Reading,
+    session: ReadSession,
     where: FilterDep,
     sort: str = DEFAULT_SORT,
     order: Annotated[str, Query(pattern="^(asc|desc)$")] = "desc",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
 ) -> Response:
-    rows, total = listing.list_runs(session, where, sort, order == "desc", page, PER_PAGE)
+    rows, total = run_list.list_runs(session, where, sort, order == "desc", page, PER_PAGE)
     here = path_for(request, "runs")
     state = {"sort": sort, "order": order, "page": page}
     usual = {"sort": DEFAULT_SORT, "order": "desc", "page": 1}

@@ -9,20 +9,20 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app import suites
-from app.errors import BadInput, RoofmarkError, ServerProblem
-from app.i18n import _
-from app.models import Server
-from app.store import machines, servers
-from app.store.listing import count_runs, list_runs
-from app.store.run_filter import RunFilter
-from app.web import archive, done, server_form
-from app.web.deps import DatabaseDep, Form, OwnPagesOnly, Reading, RunnerDep, SecretsDep, Writing
+from app.core.errors import BadInput, RoofmarkError, ServerError
+from app.core.i18n import _
+from app.db import machines, servers
+from app.db.tables import Server
+from app.results.run_filter import RunFilter
+from app.results.run_list import count_runs, list_runs
+from app.web import archive, flash, server_form
+from app.web.deps import DatabaseDep, Form, OwnPagesOnly, ReadSession, RunnerDep, SecretsDep, WriteSession
 from app.web.forms import Fields, WrongField
 from app.web.paths import path_for
-from app.web.render import engine_title, engine_titles, is_partial, render
+from app.web.templates import engine_title, engine_titles, is_partial, render
 
 if TYPE_CHECKING:
-    from app.engines.base import Facts
+    pass
 
 LATEST_RUNS = 10
 
@@ -30,7 +30,7 @@ router = APIRouter(include_in_schema=False)
 
 
 @router.get("/servers", name="servers")
-def list_servers(request: Request, session: Reading) -> Response:
+def list_servers(request: Request, session: ReadSession) -> Response:
     owners = {machine.id: machine for machine in machines.all_machines(session)}
     return render(
         request,
@@ -68,7 +68,7 @@ def probe_server(request: Request, database: DatabaseDep, runner: RunnerDep, for
 @router.post("/servers", name="add_server")
 def add_server(request: Request, database: DatabaseDep, runner: RunnerDep, secrets: SecretsDep, form: Form) -> Response:
     try:
-        values = server_form.meant(form)
+        values = server_form.parse_form(form)
         key = form.get("api_key").strip() or None
         facts, problem = _try_probe(runner, form.get("base_url"), key, values.pop("engine"))
         values |= _address_found(facts)
@@ -90,7 +90,7 @@ def add_server(request: Request, database: DatabaseDep, runner: RunnerDep, secre
 
 
 @router.get("/servers/{slug}", name="server")
-def show_server(request: Request, session: Reading, slug: str, unreached: bool = False) -> Response:
+def show_server(request: Request, session: ReadSession, slug: str, unreached: bool = False) -> Response:
     return _page(request, session, slug, unreached=unreached)
 
 
@@ -117,7 +117,7 @@ def _page(
 def edit_server(request: Request, database: DatabaseDep, slug: str) -> Response:
     with database.read() as session:
         server, machine = servers.server_with_machine(session, slug)
-    return _form(request, database, server_form.stored(server, machine), server=server)
+    return _form(request, database, server_form.initial_form(server, machine), server=server)
 
 
 @router.post("/servers/{slug}", name="save_server")
@@ -127,7 +127,7 @@ def save_server(
     with database.read() as session:
         server = servers.server(session, slug)
     try:
-        values = server_form.meant(form, server.settings)
+        values = server_form.parse_form(form, server.settings)
         moved = values["base_url"] != server.base_url
         encrypted = server_form.kept_key(secrets, form, server, moved)
         key = secrets.api_key(encrypted)
@@ -156,14 +156,14 @@ def save_server(
 def probe_known_server(request: Request, database: DatabaseDep, runner: RunnerDep, slug: str) -> Response:
     try:
         runner.refresh(slug)
-    except ServerProblem as problem:
+    except ServerError as problem:
         with database.read() as session:
             return _page(request, session, slug, error=problem)
     return RedirectResponse(path_for(request, "server", slug=slug), status_code=303)
 
 
 @router.get("/servers/{slug}/archive", name="confirm_archive_server")
-def confirm_archive_server(request: Request, session: Reading, slug: str) -> Response:
+def confirm_archive_server(request: Request, session: ReadSession, slug: str) -> Response:
     consequences = [
         _(
             "It leaves the list of servers and cannot be measured until it is restored: runs that "
@@ -175,13 +175,13 @@ def confirm_archive_server(request: Request, session: Reading, slug: str) -> Res
 
 
 @router.post("/servers/{slug}/archive", name="archive_server")
-def archive_server(request: Request, session: Writing, slug: str) -> Response:
+def archive_server(request: Request, session: WriteSession, slug: str) -> Response:
     servers.archive_server(session, slug)
-    return done.then(request, path_for(request, "server", slug=slug), "archive_server", slug)
+    return flash.redirect_with_flash(request, path_for(request, "server", slug=slug), "archive_server", slug)
 
 
 @router.post("/servers/{slug}/restore", name="restore_server")
-def restore_server(request: Request, session: Writing, slug: str) -> Response:
+def restore_server(request: Request, session: WriteSession, slug: str) -> Response:
     return _to(request, servers.archive_server(session, slug, archived=False))
 
 
@@ -199,7 +199,7 @@ def _probed(request: Request, database: DatabaseDep, runner: RunnerDep, form: Fi
     try:
         facts = runner.probe(form.get("base_url"), key)
         base_url = facts.base_url or server_form.address(form.get("base_url"))
-    except (BadInput, ServerProblem) as error:
+    except (BadInput, ServerError) as error:
         return _form(request, database, form, error=error)
     name, suggestion = form.get("name").strip(), _suggested_name(facts.engine, base_url)
     found = Fields(
@@ -216,11 +216,11 @@ def _probed(request: Request, database: DatabaseDep, runner: RunnerDep, form: Fi
 
 def _try_probe(
     runner: RunnerDep, url: str, key: str | None, engine: str | None, *, is_believed: bool = True
-) -> "tuple[Facts | None, ServerProblem | None]":
+) -> "tuple[Facts | None, ServerError | None]":
     """Saving does not depend on the server being up."""
     try:
         return runner.probe(url, key, engine, is_believed=is_believed), None
-    except ServerProblem as problem:
+    except ServerError as problem:
         return None, problem
 
 
@@ -246,7 +246,7 @@ def _remember(session: Session, server_id: int, facts: "Facts | None") -> None:
 
 
 def _told(facts: "Facts") -> dict[str, Any]:
-    from app.runner.facts import facts_json
+    from app.measure.runner.config_snapshot import facts_json
 
     return facts_json(facts)
 
@@ -290,7 +290,7 @@ def _form(
         "engines": list(engine_titles().items()),
         "models": told.get("models", []),
         "asked": server_form.asked(told, server.settings if server else {}),
-        "lacks": server_form.lacks(told),
+        "lacks": server_form.missing_settings(told),
     }
     template = "server_edit.html" if server else "_server_fields.html" if is_partial(request) else "server_new.html"
     # in a piece of the page a failed probe is an answer like any other, and browsers log error states

@@ -10,21 +10,21 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from app.db import shares
 from app.share import Withheld, links
 from app.share.document import document
 from app.share.page import body
-from app.store import shares
-from app.web.deps import DatabaseDep, Form, Reading, Writing
+from app.web.deps import DatabaseDep, Form, ReadSession, WriteSession
 from app.web.forms import Fields
 from app.web.paths import absolute, path_for
-from app.web.render import render
 from app.web.sharing import OWN_FIELDS, subject
+from app.web.templates import render
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.get("/shares", name="shares")
-def list_shares(request: Request, session: Reading, new: str = "") -> Response:
+def list_shares(request: Request, session: ReadSession, new: str = "") -> Response:
     """`new`: the slug of a link that was made just now."""
     listed = shares.list_shares(session)
     active = [each for each in listed if each.revoked_at is None]
@@ -45,7 +45,7 @@ def new_share(request: Request, database: DatabaseDep) -> Response:
 
 
 @router.get("/shares/new/card", name="card_preview")
-def show_card(request: Request, session: Reading) -> Response:
+def show_card(request: Request, session: ReadSession) -> Response:
     from app.share.card import card  # loads the drawing library: not at start
 
     found = subject(session, Fields(request.query_params.multi_items()))
@@ -65,7 +65,7 @@ def add_share(request: Request, database: DatabaseDep, form: Form) -> Response:
 
 
 @router.post("/shares/{share}/revoke", name="revoke_share")
-def revoke_share(request: Request, session: Writing, share: str) -> Response:
+def revoke_share(request: Request, session: WriteSession, share: str) -> Response:
     shares.revoke(session, share)
     return RedirectResponse(path_for(request, "shares"), status_code=303)
 

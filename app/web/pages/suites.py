@@ -2,21 +2,21 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app.errors import BadInput, NotFound
-from app.i18n import _
-from app.store import suites
+from app.core.errors import BadInput, NotFound
+from app.core.i18n import _
+from app.db import suites
 from app.suites import BUILT_IN, Suite
-from app.web import done
-from app.web.deps import Form, Reading, Writing
+from app.web import flash
+from app.web.deps import Form, ReadSession, WriteSession
 from app.web.forms import Fields
 from app.web.paths import path_for
-from app.web.render import render
+from app.web.templates import render
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.get("/suites", name="suites")
-def list_suites(request: Request, session: Reading) -> Response:
+def list_suites(request: Request, session: ReadSession) -> Response:
     return render(
         request,
         "suites.html",
@@ -33,7 +33,7 @@ def new_suite(request: Request) -> Response:
 
 
 @router.post("/suites", name="add_suite")
-def add_suite(request: Request, session: Writing, form: Form) -> Response:
+def add_suite(request: Request, session: WriteSession, form: Form) -> Response:
     try:
         added = suites.save_suite(session, form.text("title", _("The title"), 120), _definition(form))
     except BadInput as error:
@@ -42,14 +42,14 @@ def add_suite(request: Request, session: Writing, form: Form) -> Response:
 
 
 @router.get("/suites/{key}", name="suite")
-def show_suite(request: Request, session: Reading, key: str) -> Response:
+def show_suite(request: Request, session: ReadSession, key: str) -> Response:
     archived = next((each for each in suites.list_suites(session, archived=True) if each.key == key), None)
     suite = archived or _suite(session, key)
     return render(request, "suite.html", suite=suite, is_own=key not in BUILT_IN, is_archived=archived is not None)
 
 
 @router.get("/suites/{key}/edit", name="edit_suite")
-def edit_suite(request: Request, session: Reading, key: str) -> Response:
+def edit_suite(request: Request, session: ReadSession, key: str) -> Response:
     suite = _own_suite(session, key)
     (case,) = suite.cases
     form = Fields(
@@ -65,7 +65,7 @@ def edit_suite(request: Request, session: Reading, key: str) -> Response:
 
 
 @router.post("/suites/{key}", name="save_suite")
-def save_suite(request: Request, session: Writing, form: Form, key: str) -> Response:
+def save_suite(request: Request, session: WriteSession, form: Form, key: str) -> Response:
     suite = _own_suite(session, key)
     try:
         suites.save_suite(session, form.text("title", _("The title"), 120), _definition(form), key)
@@ -75,13 +75,13 @@ def save_suite(request: Request, session: Writing, form: Form, key: str) -> Resp
 
 
 @router.post("/suites/{key}/archive", name="archive_suite")
-def archive_suite(request: Request, session: Writing, key: str) -> Response:
+def archive_suite(request: Request, session: WriteSession, key: str) -> Response:
     suites.archive_suite(session, _own_suite(session, key).key)
-    return done.then(request, path_for(request, "suite", key=key), "archive_suite", key)
+    return flash.redirect_with_flash(request, path_for(request, "suite", key=key), "archive_suite", key)
 
 
 @router.post("/suites/{key}/restore", name="restore_suite")
-def restore_suite(request: Request, session: Writing, key: str) -> Response:
+def restore_suite(request: Request, session: WriteSession, key: str) -> Response:
     suites.archive_suite(session, key, archived=False)
     return _to(request, key)
 
@@ -90,14 +90,14 @@ def _to(request: Request, key: str) -> Response:
     return RedirectResponse(path_for(request, "suite", key=key), status_code=303)
 
 
-def _suite(session: Reading, key: str) -> Suite:
+def _suite(session: ReadSession, key: str) -> Suite:
     try:
         return suites.suite(session, key)
     except BadInput as error:  # an address that names nothing, not a typing error
         raise NotFound(str(error)) from error
 
 
-def _own_suite(session: Reading, key: str) -> Suite:
+def _own_suite(session: ReadSession, key: str) -> Suite:
     if key in BUILT_IN:
         raise BadInput(_("{key!r} is built in and stays as it is: add a suite of your own.", key=key))
     return _suite(session, key)

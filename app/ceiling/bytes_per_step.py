@@ -1,0 +1,120 @@
+"""Bytes that one decode step reads, and what they are for.
+
+step(c, batch) = dense + head + routed x share of experts + batch x (kv(c) + 2 x state)
+
+Everything uncertain is left out, so that a speed computed from these bytes is an upper bound.
+"""
+
+from dataclasses import dataclass, replace
+
+from app.ceiling.geometry import Geometry
+from app.ceiling.types import KvTypes
+from app.core.errors import BadInput
+from app.core.i18n import _
+from app.core.units import format_bytes
+
+F16 = KvTypes()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One decode step of `batch` sequences that each have `context` tokens in the cache."""
+
+    context: int
+    batch: int
+    weight_bytes: int
+    """Read once for the whole batch; the strict bound, as if all sequences used the same experts."""
+    expected_weight_bytes: int
+    """The same when each sequence uses experts of its own by chance; no bound, but what to expect."""
+    kv_bytes: int | None
+    """Of one sequence; None where the layers are unknown."""
+    state_bytes: int
+    """Of one sequence; read and written."""
+    head_bytes: int = 0
+    """Of `weight_bytes`, the output head."""
+    routed_bytes: int = 0
+    """Of `weight_bytes`, the routed experts that are read."""
+
+    @property
+    def dense_bytes(self) -> int:
+        """Weights that lie in the layers and are read whole."""
+        return self.weight_bytes - self.head_bytes - self.routed_bytes
+
+    @property
+    def expected(self) -> "Step":
+        """The same step when each sequence uses experts of its own by chance."""
+        more = self.expected_weight_bytes - self.weight_bytes
+        return replace(self, weight_bytes=self.expected_weight_bytes, routed_bytes=self.routed_bytes + more)
+
+    @property
+    def sequence_bytes(self) -> int:
+        return self.batch * ((self.kv_bytes or 0) + 2 * self.state_bytes)
+
+    @property
+    def n_bytes(self) -> int:
+        return self.weight_bytes + self.sequence_bytes
+
+    @property
+    def expected_bytes(self) -> int:
+        return self.expected_weight_bytes + self.sequence_bytes
+
+    @property
+    def words(self) -> str:
+        """`3.05 GB = 2.91 GB weights + 134 MB KV cache`"""
+        parts = [_("{weight_bytes} weights", weight_bytes=format_bytes(self.weight_bytes))]
+        times = f"{self.batch} x " if self.batch > 1 else ""
+        if self.kv_bytes:
+            parts.append(times + _("{kv_bytes} KV cache", kv_bytes=format_bytes(self.kv_bytes)))
+        if self.state_bytes:
+            parts.append(times + _("2 x {state_bytes} state", state_bytes=format_bytes(self.state_bytes)))
+        return f"{format_bytes(self.n_bytes)} = {' + '.join(parts)}" if len(parts) > 1 else parts[0]
+
+
+def step(geometry: Geometry, context: int = 0, kv: KvTypes = F16, batch: int = 1) -> Step | None:
+    """None where the weights are unknown. Raises BadInput for a context or batch that makes no sense."""
+    check_tokens(context)
+    if not 1 <= batch <= 1_000_000:
+        raise BadInput(_("A batch of {batch:,} makes no sense.", batch=batch))
+    weights = geometry.weights
+    if weights is None:
+        return None
+    always = weights.dense.n_bytes + weights.head.n_bytes
+    routed = round(weights.routed.n_bytes * geometry.expert_share)
+    return Step(
+        context=context,
+        batch=batch,
+        weight_bytes=always + routed,
+        expected_weight_bytes=always + round(weights.routed.n_bytes * expected_expert_share(geometry, batch)),
+        kv_bytes=kv_bytes(geometry, context, kv),
+        state_bytes=geometry.state_bytes,
+        head_bytes=weights.head.n_bytes,
+        routed_bytes=routed,
+    )
+
+
+def expected_expert_share(geometry: Geometry, tokens: int) -> float:
+    """Share of the routed experts that `tokens` tokens use together, when each picks by chance."""
+    return 1 - (1 - geometry.expert_share) ** tokens
+
+
+def kv_bytes(geometry: Geometry, context: int, kv: KvTypes = F16) -> int | None:
+    """KV cache that one sequence of `context` tokens reads; a layer with a window reads no more than that."""
+    if geometry.attention is None:
+        return None
+    k_bits, v_bits = kv.bits
+    return round(
+        sum(
+            layers.layers * layers.entries(context) * (layers.k_elements * k_bits + layers.v_elements * v_bits) / 8
+            for layers in geometry.attention
+        )
+    )
+
+
+def kv_bytes_per_token(geometry: Geometry, kv: KvTypes = F16) -> int | None:
+    """What the cache grows by with a token, while no window is full."""
+    return kv_bytes(geometry, 1, kv)
+
+
+def check_tokens(count: int) -> None:
+    if not 0 <= count <= 1_000_000_000:
+        raise BadInput(_("A context of {count:,} tokens makes no sense.", count=count))

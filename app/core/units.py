@@ -1,0 +1,201 @@
+"""Numbers and times as a person reads them. Units live at the edge only: everything inside is SI and bytes."""
+
+import math
+import re
+from datetime import UTC, datetime
+
+from app.core.i18n import N_, _, ngettext
+
+DASH = "–"
+GIGA = 1e9
+TERA = 1e12
+
+
+def format_number(value: float | None, digits: int = 3) -> str:
+    """Three significant digits, no exponent, thousands separated; an unknown is a dash.
+
+    >>> number(72.4381), number(1288.2), number(0.01234), number(None)
+    ('72.4', '1,288', '0.0123', '–')
+    """
+    if value is None or not math.isfinite(value):
+        return DASH
+    if value == 0:
+        return "0"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}"
+    # rounding may have gained a digit: 9.996 -> 10.00 -> 10.0
+    if decimals and len(text.replace(",", "").replace(".", "").lstrip("-0")) > digits:
+        text = f"{value:,.{decimals - 1}f}"
+    return text
+
+
+def plus_minus(value: float | None, spread: float | None) -> str:
+    """A spread in the decimals of its value; empty where there is none.
+
+    >>> number(72.4381), plus_minus(72.4381, 1.913), plus_minus(72.4, None), plus_minus(1288.2, 0.31)
+    ('72.4', '± 1.9', '', '± 0.3')
+    """
+    if value is None or spread is None:
+        return ""
+    decimals = len(format_number(value).partition(".")[2])
+    text = f"{spread:,.{decimals}f}"
+    return f"± {text}" if float(text.replace(",", "")) else f"± {format_number(spread, 1)}"
+
+
+WIDE = 3.0
+"""An interval whose ends differ by more than this factor is far from symmetric: one ± would mislead."""
+
+
+def spread(
+    value: float | None, standard_deviation: float | None, low: float | None, high: float | None
+) -> tuple[str, str]:
+    """What to write behind a value, and what that is: the standard deviation, or for a wide interval its ends.
+
+    >>> spread(72.4381, 1.913, 71, 74)[0], spread(40, 60.2, 9.1, 120)[0]
+    ('± 1.9', '(9.10 to 120)')
+    """
+    if value is not None and low is not None and high is not None and 0 < low * WIDE < high:
+        around = _("({low} to {high})", low=format_number(low), high=format_number(high))
+        return around, _("95 % interval: too lopsided for one ±")
+    return plus_minus(value, standard_deviation), _("Standard deviation of the samples")
+
+
+_NUMBER = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d*)?(e[+-]?\d+)?", re.IGNORECASE)
+
+
+def read_number(text: str) -> float:
+    """A number as typed; commas may only separate thousands. Raises ValueError, also for a decimal comma.
+
+    >>> read_number("131,072"), read_number("936.2")
+    (131072.0, 936.2)
+    """
+    plain = text.strip().replace("_", "")
+    if not _NUMBER.fullmatch(plain) or not math.isfinite(value := float(plain.replace(",", ""))):
+        raise ValueError(text)
+    return value
+
+
+def read_share(text: str) -> float:
+    """A share of 1 as typed, also in per cent. Raises ValueError.
+
+    >>> read_share("0.01"), read_share("1%"), read_share("2.5 %")
+    (0.01, 0.01, 0.025)
+    """
+    value, percent_sign, rest = text.partition("%")
+    if rest.strip():
+        raise ValueError(text)
+    return read_number(value) / 100 if percent_sign else read_number(value)
+
+
+def format_duration(seconds: float | None) -> str:
+    """
+    >>> duration(0.01), duration(0.42), duration(42), duration(194), duration(7300)
+    ('less than 0.1 s', '0.4 s', '42 s', '3 min 14 s', '2 h 1 min')
+    """
+    if seconds is None or not math.isfinite(seconds):
+        return DASH
+    if seconds < 0.05:
+        return _("less than 0.1 s")
+    if seconds < 10:
+        return _("{n} s", n=f"{seconds:.1f}")
+    whole = round(seconds)
+    if whole < 60:
+        return _("{n} s", n=whole)
+    if whole < 3600:
+        return _("{minutes} min {seconds} s", minutes=whole // 60, seconds=whole % 60)
+    return _("{hours} h {minutes} min", hours=whole // 3600, minutes=whole % 3600 // 60)
+
+
+def format_bytes(n_bytes: int | None) -> str:
+    """GB = 1e9 bytes.
+
+    >>> size(25_300_000_000), size(246_587_904)
+    ('25.3 GB', '247 MB')
+    """
+    if n_bytes is None:
+        return DASH
+    value = float(n_bytes)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 1000 or unit == "TB":
+            return f"{format_number(value)} {unit}"
+        value /= 1000
+    raise AssertionError("unreachable")
+
+
+def format_bandwidth(bytes_per_s: float | None) -> str:
+    """
+    >>> bandwidth(256e9), bandwidth(None)
+    ('256 GB/s', '– GB/s')
+    """
+    return f"{format_number(bytes_per_s and bytes_per_s / GIGA)} GB/s"
+
+
+def format_billions(parameters: int | None) -> str:
+    """How many parameters a model has.
+
+    >>> billions(30_532_122_624)
+    '30.5 B'
+    """
+    return f"{format_number(parameters and parameters / GIGA)} B"
+
+
+def plural(count: int, noun: str) -> str:
+    """In another language the catalogue has each count: `{n} run`, `{n} runs`.
+
+    >>> plural(1, "run"), plural(3, "run")
+    ('1 run', '3 runs')
+    """
+    return ngettext(f"{{n}} {noun}", f"{{n}} {noun}s", count).format(n=f"{count:,}")
+
+
+def format_percent(fraction: float, digits: int = 0) -> str:
+    """A relative change with its sign; from 10 % on with so many digits after the point.
+
+    >>> percent(0.034), percent(-0.12), percent(0.0001), percent(1.5)
+    ('+3.4 %', '−12 %', '±0 %', '+150 %')
+    """
+    size = abs(100 * fraction)
+    text = f"{size:.1f}" if size < 9.95 else f"{size:,.{digits}f}"
+    if text == "0.0":
+        return "±0 %"
+    return f"{'+' if fraction > 0 else '−'}{text} %"
+
+
+def format_date(moment: datetime) -> str:
+    """
+    >>> day(datetime(2026, 11, 2, 23, 30, tzinfo=UTC))
+    '2 November 2026'
+    """
+    utc = moment.astimezone(UTC)
+    return _("{moment.day} {moment:%B} {moment.year}", moment=utc)
+
+
+def change_interval(low: float, high: float) -> str:
+    """Both ends of the interval of a ratio, as relative changes.
+
+    >>> change_interval(0.92, 1.034)
+    '95 % interval −8.0 % to +3.4 %'
+    >>> change_interval(0.596, 0.604)
+    '95 % interval −40.4 % to −39.6 %'
+    """
+    ends = format_percent(low - 1), format_percent(high - 1)
+    if ends[0] == ends[1]:
+        ends = format_percent(low - 1, digits=1), format_percent(high - 1, digits=1)
+    return _("95 % interval {low} to {high}", low=ends[0], high=ends[1])
+
+
+def format_age(then: datetime | None, now: datetime | None = None) -> str:
+    """How long since, in one unit."""
+    if then is None:
+        return DASH
+    seconds = ((now or datetime.now(UTC)) - then).total_seconds()
+    if seconds < 45:
+        return _("just now")
+    for limit, per, said in (
+        (3600, 60, N_("{n} min ago")),
+        (86400, 3600, N_("{n} h ago")),
+        (86400 * 60, 86400, N_("{n} d ago")),
+    ):
+        if seconds < limit:
+            return _(said, n=max(1, round(seconds / per)))
+    return then.strftime("%Y-%m-%d")

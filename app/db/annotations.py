@@ -1,0 +1,88 @@
+"""What a person writes beside a run or a configuration, and runs that they take out of the statistics."""
+
+from collections.abc import Iterable
+
+from sqlmodel import Session
+
+from app.core.errors import BadInput
+from app.core.i18n import N_, _
+from app.db import runs
+from app.db.configs import config
+from app.db.tables import Config, Run, now
+
+MAX_REASON_CHARS = 500
+MAX_LABELS = 20
+MAX_LABEL_CHARS = 60
+
+REASONS = (
+    N_("Something else was running on the machine."),
+    N_("The server was not set up as the configuration says."),
+    N_("It was only a try."),
+)
+"""Usual reasons for hiding a run; any other sentence does as well."""
+
+
+def edit_note(session: Session, public_id: str, note: str) -> Run:
+    found = runs.run(session, public_id)
+    found.note = runs.checked_note(note)
+    session.add(found)
+    return found
+
+
+def edit_config_note(session: Session, fingerprint: str, server_slug: str, note: str) -> Config:
+    """A remark beside what is frozen: the fingerprint does not know it."""
+    found = config(session, fingerprint, server_slug)
+    found.note = runs.checked_note(note)
+    session.add(found)
+    return found
+
+
+def set_labels(session: Session, public_id: str, labels: Iterable[str]) -> Run:
+    """A run's own labels; those of its configuration are frozen. Raises BadInput."""
+    found = runs.run(session, public_id)
+    found.labels = clean_labels(labels)
+    session.add(found)
+    return found
+
+
+def clean_labels(labels: Iterable[str]) -> list[str]:
+    """Each once, in the order given, without blanks around them. Raises BadInput.
+
+    >>> clean_labels([" night ", "", "fans 80 %", "night"])
+    ['night', 'fans 80 %']
+    """
+    cleaned = list(dict.fromkeys(label for each in labels if (label := " ".join(each.split()))))
+    for label in cleaned:
+        if len(label) > MAX_LABEL_CHARS:
+            raise BadInput(
+                _(
+                    "The label {label!r}... is longer than {most} characters.",
+                    label=label[:MAX_LABEL_CHARS],
+                    most=MAX_LABEL_CHARS,
+                )
+            )
+        if "," in label:
+            raise BadInput(_("The label {label!r} holds a comma, which stands between labels.", label=label))
+    if len(cleaned) > MAX_LABELS:
+        raise BadInput(_("A run has at most {most} labels.", most=MAX_LABELS))
+    return cleaned
+
+
+def hide(session: Session, public_id: str, reason: str) -> Run:
+    """Out of histories and statistics, with a reason that everybody can read. Raises BadInput without one."""
+    reason = reason.strip()
+    if not reason:
+        raise BadInput(_("Say why the run is hidden: whoever finds it later will ask."))
+    if len(reason) > MAX_REASON_CHARS:
+        raise BadInput(_("The reason is longer than {most} characters.", most=MAX_REASON_CHARS))
+    found = runs.run(session, public_id)
+    found.hidden_at, found.hidden_reason = found.hidden_at or now(), reason
+    session.add(found)
+    return found
+
+
+def unhide(session: Session, public_id: str) -> Run:
+    found = runs.run(session, public_id)
+    found.hidden_at, found.hidden_reason = None, ""
+    session.add(found)
+    return found

@@ -1,0 +1,102 @@
+"""Measurements of memory bandwidth: the row is how the measuring process tells the pages what it does."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import Session, col, func, select
+
+from app.core.errors import Conflict
+from app.core.i18n import N_, _
+from app.db import machine_lock
+from app.db.database import session_memo
+from app.db.tables import BandwidthProbe, Machine, now
+from app.hardware.bandwidth import Reading, remarks
+
+REMEMBERED = 50
+_NEWEST_FIRST = (col(BandwidthProbe.started_at).desc(), col(BandwidthProbe.id).desc())
+
+BEING_MEASURED = N_("The memory of this machine is being measured already.")
+
+
+def add_probe(session: Session, machine: Machine) -> BandwidthProbe:
+    """Raises Conflict when one of this machine runs already, or a run."""
+    assert machine.id is not None
+    machine_lock.lock_machine(session, machine.id)
+    if session.exec(select(machine_lock.has_running_run(machine.id))).one():
+        raise Conflict(_("A run is being measured on {name}: wait until it is done.", name=machine.name))
+    added = BandwidthProbe(machine_id=machine.id, phase="Starting.")
+    try:
+        with session.begin_nested():
+            session.add(added)
+    except IntegrityError as error:
+        raise Conflict(_(BEING_MEASURED)) from error
+    return added
+
+
+def running(session: Session, machine: Machine) -> BandwidthProbe | None:
+    found = select(BandwidthProbe).where(
+        BandwidthProbe.machine_id == machine.id, col(BandwidthProbe.status) == "running"
+    )
+    return session.exec(found).first()
+
+
+def all_running(session: Session) -> Sequence[Machine]:
+    """The machines that are being measured."""
+    probed = select(BandwidthProbe.machine_id).where(BandwidthProbe.status == "running")
+    return session.exec(select(Machine).where(col(Machine.id).in_(probed))).all()
+
+
+def latest(session: Session, machine: Machine) -> BandwidthProbe | None:
+    """In whatever state."""
+    newest = select(BandwidthProbe).where(BandwidthProbe.machine_id == machine.id).order_by(*_NEWEST_FIRST).limit(1)
+    return session.exec(newest).first()
+
+
+def counting(session: Session, machine: Machine) -> BandwidthProbe | None:
+    """The measurement that counts: the newest without a remark, so that one beside other work undoes no sound one."""
+    found = session_memo(session, _done).get(machine.id or 0, [])
+    return next((probe for probe in found if not probe.record["remarks"]), found[0] if found else None)
+
+
+def _done(session: Session) -> dict[int, list[BandwidthProbe]]:
+    """The newest of each machine, the newest first."""
+    place = func.row_number().over(partition_by=col(BandwidthProbe.machine_id), order_by=_NEWEST_FIRST)
+    done = select(col(BandwidthProbe.id), place.label("place")).where(BandwidthProbe.status == "done").subquery()
+    newest = select(done.c.id).where(done.c.place <= REMEMBERED)
+    found: dict[int, list[BandwidthProbe]] = {}
+    for probe in session.exec(
+        select(BandwidthProbe).where(col(BandwidthProbe.id).in_(newest)).order_by(*_NEWEST_FIRST)
+    ):
+        found.setdefault(probe.machine_id, []).append(probe)
+    return found
+
+
+def say(session: Session, probe_id: int, phase: str) -> None:
+    probe = _probe(session, probe_id)
+    probe.phase = phase
+    session.add(probe)
+
+
+def finish(session: Session, probe_id: int, reading: Reading) -> None:
+    probe = _probe(session, probe_id)
+    probe.status, probe.phase, probe.finished_at = "done", "", now()
+    probe.best_bytes_per_s = reading.best_bytes_per_s
+    probe.median_bytes_per_s = reading.median_bytes_per_s
+    probe.threads = reading.threads
+    record = asdict(reading)
+    for column in ("best_bytes_per_s", "median_bytes_per_s", "threads"):
+        del record[column]
+    probe.record = {**record, "is_stable": reading.is_stable, "remarks": remarks(reading)}
+    session.add(probe)
+
+
+def fail(session: Session, probe_id: int, error: str) -> None:
+    probe = _probe(session, probe_id)
+    if probe.status == "running":
+        probe.status, probe.phase, probe.finished_at, probe.error = "failed", "", now(), error
+        session.add(probe)
+
+
+def _probe(session: Session, probe_id: int) -> BandwidthProbe:
+    return session.get_one(BandwidthProbe, probe_id)

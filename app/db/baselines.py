@@ -1,0 +1,151 @@
+"""Pinned baselines: for a machine, a model and a suite, the run that every later one is compared with."""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import delete, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import aliased
+from sqlmodel import Session, col
+
+from app.core.errors import Conflict, NotFound
+from app.core.i18n import _
+from app.db import runs
+from app.db.tables import Baseline, Config, Machine, Model, Run
+
+
+def pin(session: Session, public_id: str) -> Baseline:
+    """Instead of the one before. Raises NotFound, and Conflict for a run that nothing can be compared with."""
+    run = runs.run(session, public_id)
+    model = _model_name(session, run)
+    if run.status != "done" or model is None:
+        raise Conflict(_("Only a finished run can be a baseline; this one is {status}.", status=_(run.status)))
+    if run.hidden_at is not None:
+        raise Conflict(_("A hidden run cannot be a baseline: show it again first."))
+    assert run.id is not None
+    here = (Baseline.machine_id == run.machine_id, Baseline.model_name == model, Baseline.suite_key == run.suite_key)
+    session.execute(delete(Baseline).where(*here))  # type: ignore[arg-type]  # columns compare to conditions
+    pinned = Baseline(machine_id=run.machine_id, model_name=model, suite_key=run.suite_key, run_id=run.id)
+    try:
+        with session.begin_nested():
+            session.add(pinned)
+    except IntegrityError as error:
+        raise Conflict(_("Another baseline was pinned at this very moment: look again.")) from error
+    return pinned
+
+
+def unpin(session: Session, public_id: str) -> None:
+    """Raises NotFound when the run is no baseline."""
+    run = runs.run(session, public_id)
+    found: Any = session.execute(delete(Baseline).where(col(Baseline.run_id) == run.id))
+    if not found.rowcount:
+        raise NotFound(_("Run {id} is no baseline.", id=public_id))
+
+
+def baseline_of(session: Session, run: Run) -> str | None:
+    """The public id of the run that `run` is compared with; of a baseline, its own."""
+    query = (
+        select(col(Run.public_id))
+        .join(Baseline, col(Baseline.run_id) == col(Run.id))
+        .where(
+            col(Baseline.machine_id) == run.machine_id,
+            col(Baseline.model_name) == _model_name(session, run),
+            col(Baseline.suite_key) == run.suite_key,
+        )
+    )
+    found: str | None = session.execute(query).scalar()
+    return found
+
+
+def _model_name(session: Session, run: Run) -> str | None:
+    query = (
+        select(col(Model.name))
+        .join(Config, col(Config.model_id) == col(Model.id))
+        .where(col(Config.id) == run.config_id)
+    )
+    found: str | None = session.execute(query).scalar()
+    return found
+
+
+class Listed(NamedTuple):
+    public_id: str
+    machine: str
+    machine_slug: str
+    model: str
+    suite_key: str
+    started_at: datetime | None
+    hidden_at: datetime | None
+    """Since then no run is compared with it."""
+
+
+def list_baselines(session: Session) -> list[Listed]:
+    pinned = (Baseline.model_name, Baseline.suite_key, Run.started_at, Run.hidden_at)
+    query = (
+        select(Run.public_id, Machine.name, Machine.slug, *pinned)  # type: ignore[call-overload]  # typed for fewer columns
+        .join(Run, col(Run.id) == col(Baseline.run_id))
+        .join(Machine, col(Machine.id) == col(Baseline.machine_id))
+        .order_by(col(Machine.name), col(Baseline.model_name), col(Baseline.suite_key))
+    )
+    return [Listed(*row) for row in session.execute(query)]
+
+
+# --- a run beside its baseline ---------------------------------------------------------------------------------------
+
+
+class Side(NamedTuple):
+    """What a verdict at a run's main point needs to know of the run."""
+
+    run_id: int
+    public_id: str
+    machine_id: int
+    suite_key: str
+    suite_sha256: str
+    main_point_key: str
+    is_compared: bool
+    """Finished and not hidden."""
+    started_at: datetime | None
+    server_id: int
+    model: str
+    quantization: str
+    model_id: str | None
+    """By which the server tells it from others; None where that was not recorded."""
+
+
+def beside_baselines(session: Session, public_ids: Collection[str]) -> list[tuple[Side, Side]]:
+    """Those of some runs for which a baseline is pinned: each, and its baseline."""
+    pinned, pinned_config, pinned_model = aliased(Run), aliased(Config), aliased(Model)
+    query = (
+        select(*_side(Run, Config, Model), *_side(pinned, pinned_config, pinned_model))
+        .join(Config, col(Config.id) == col(Run.config_id))
+        .join(Model, col(Model.id) == col(Config.model_id))
+        .join(
+            Baseline,
+            (col(Baseline.machine_id) == col(Run.machine_id))
+            & (col(Baseline.model_name) == col(Model.name))
+            & (col(Baseline.suite_key) == col(Run.suite_key)),
+        )
+        .join(pinned, col(pinned.id) == col(Baseline.run_id))
+        .join(pinned_config, col(pinned_config.id) == col(pinned.config_id))
+        .join(pinned_model, col(pinned_model.id) == col(pinned_config.model_id))
+        .where(col(Run.public_id).in_(public_ids))
+    )
+    width = len(Side._fields)
+    return [(Side(*row[:width]), Side(*row[width:])) for row in session.execute(query)]
+
+
+def _side(table: Any, config: Any, model: Any) -> list[Any]:
+    return [
+        table.id,
+        table.public_id,
+        table.machine_id,
+        table.suite_key,
+        table.suite_sha256,
+        table.main_point_key,
+        (col(table.status) == "done") & col(table.hidden_at).is_(None),
+        table.started_at,
+        table.server_id,
+        model.name,
+        model.quantization,
+        config.settings["model_id"].as_string(),
+    ]

@@ -1,0 +1,169 @@
+"""Frozen configurations: rows are found by fingerprint or inserted; only what is known of a model may grow."""
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from sqlmodel import Session, col, select
+
+from app.core.configuration import IDENTITY, Snapshot, distinguishing_settings
+from app.core.errors import NotFound
+from app.core.i18n import N_, _
+from app.db.continuation import continued_by, snapshot_of
+from app.db.query_cache import cached_query
+from app.db.tables import FULL_GEOMETRY, Config, Machine, Model, Server
+
+
+def freeze(
+    session: Session,
+    server_id: int,
+    snapshot: Snapshot,
+    geometry: Mapping[str, Any],
+    source: str,
+    namesakes: Collection[str] = (),
+) -> Config:
+    """The configuration row for `snapshot`, made when it is new for this server.
+
+    `namesakes`: ids of other models of the server that are shown alike; with one of them, a configuration that does not
+    say which of them it was continues with none.
+    """
+    fingerprint = snapshot.fingerprint
+    same = select(Config).where(Config.server_id == server_id, Config.fingerprint == fingerprint)
+    found = session.exec(same).first() or continued_by(session, server_id, snapshot, namesakes)
+    if found is not None:
+        _learn(session, found, snapshot, geometry, source)
+    else:
+        model = _model(session, snapshot, geometry, source)
+        assert model.id is not None
+        found = Config(
+            server_id=server_id,
+            model_id=model.id,
+            engine=snapshot.engine,
+            engine_version=snapshot.engine_version,
+            settings=dict(snapshot.settings),
+            labels=sorted(snapshot.labels),
+            fingerprint=fingerprint,
+        )
+        session.add(found)
+        session.flush()
+    return found
+
+
+def with_model_id(snapshot: Snapshot, identifier: str) -> Snapshot:
+    return replace(snapshot, settings=dict(sorted({**snapshot.settings, "model_id": identifier}.items())))
+
+
+def _learn(session: Session, config: Config, snapshot: Snapshot, geometry: Mapping[str, Any], source: str) -> None:
+    """What was unknown when the configuration was frozen, or read without account of its keys, and what the model is
+    called today: the configuration stays what it is, and so does its fingerprint."""
+    learned = {key: snapshot.settings[key] for key in IDENTITY if key in snapshot.settings}
+    if not learned.keys() <= config.settings.keys():
+        config.settings = {**learned, **config.settings}
+        session.add(config)
+    model = session.get_one(Model, config.model_id)
+    stored = model.geometry.get(FULL_GEOMETRY)
+    is_better = FULL_GEOMETRY in geometry and (stored is None or "certainty" not in stored)
+    if is_better or model.name != snapshot.model:
+        better = _model(session, snapshot, geometry if is_better else model.geometry, source)
+        assert better.id is not None
+        config.model_id = better.id
+        session.add(config)
+
+
+def _model(session: Session, snapshot: Snapshot, geometry: Mapping[str, Any], source: str) -> Model:
+    digest = hashlib.sha256(json.dumps(dict(geometry), sort_keys=True).encode()).hexdigest()
+    quantization = snapshot.quantization or ""
+    found = session.exec(
+        select(Model).where(
+            Model.name == snapshot.model, Model.quantization == quantization, Model.geometry_sha256 == digest
+        )
+    ).first()
+    if found is None:
+        found = Model(
+            name=snapshot.model,
+            quantization=quantization,
+            geometry=dict(geometry),
+            geometry_sha256=digest,
+            source=source,
+        )
+        session.add(found)
+        session.flush()
+    return found
+
+
+class Described(NamedTuple):
+    """A configuration and the names of its server and machine."""
+
+    server: str
+    snapshot: Snapshot
+    machine: str = ""
+    frozen_fingerprint: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """As it was frozen: what was learned of its model since is no part of it."""
+        return self.frozen_fingerprint or self.snapshot.fingerprint
+
+
+def describe(session: Session, server_slugs: Collection[str] | None = None) -> Mapping[int, Described]:
+    """Every configuration by its id, or those of some servers."""
+    return _described(session, None if server_slugs is None else frozenset(server_slugs))
+
+
+@cached_query(4)
+def _described(session: Session, server_slugs: frozenset[str] | None) -> Mapping[int, Described]:
+    query = (
+        select(Config, Model, Server.name, Machine.name)
+        .join(Model, col(Model.id) == Config.model_id)
+        .join(Server, col(Server.id) == Config.server_id)
+        .join(Machine, col(Machine.id) == Server.machine_id)
+        .order_by(col(Config.id))
+    )
+    if server_slugs is not None:
+        query = query.where(col(Server.slug).in_(server_slugs))
+    rows = session.exec(query).all()
+    return {
+        config.id: Described(name, snapshot_of(config, model), machine, config.fingerprint)
+        for config, model, name, machine in rows
+        if config.id
+    }
+
+
+def short_config_labels(session: Session, server_slugs: Collection[str]) -> dict[int, str]:
+    """Of each configuration of these servers, the settings and labels in which its model's configurations differ there.
+
+    Empty where there is nothing to tell apart, or only the engine, which lists name anyway.
+    """
+    groups: dict[tuple[str, str, str | None], dict[int, Snapshot]] = {}
+    for key, (server, snapshot, _machine, _fingerprint) in describe(session, server_slugs).items():
+        bare = replace(snapshot, engine="", engine_version=None)
+        groups.setdefault((server, snapshot.model, snapshot.quantization), {})[key] = bare
+    return {key: " · ".join(said) for group in groups.values() for key, said in distinguishing_settings(group).items()}
+
+
+def config(session: Session, fingerprint: str, server_slug: str | None = None) -> Config:
+    """By its fingerprint or the beginning of one; without a server the newest that has it. Raises NotFound."""
+    query = select(Config).join(Server, col(Server.id) == Config.server_id).order_by(col(Config.id).desc())
+    query = query.where(col(Config.fingerprint).startswith(fingerprint, autoescape=True))
+    if server_slug:
+        query = query.where(Server.slug == server_slug)
+    found = session.exec(query.limit(2)).all()
+    if not found or len({each.fingerprint for each in found}) > 1:
+        here = N_("There is no configuration {fingerprint!r} here.")
+        said = here if server_slug else N_("There is no configuration {fingerprint!r}.")
+        raise NotFound(_(said, fingerprint=fingerprint[:12]))
+    return found[0]
+
+
+def circumstances(session: Session, config: Config) -> tuple[Model, Server, Machine]:
+    server = session.get_one(Server, config.server_id)
+    return session.get_one(Model, config.model_id), server, session.get_one(Machine, server.machine_id)
+
+
+def other_servers(session: Session, config: Config) -> list[Server]:
+    """Where the very same configuration was measured too."""
+    query = select(Server).join(Config, col(Config.server_id) == Server.id).order_by(Server.name)
+    same = query.where(Config.fingerprint == config.fingerprint, Config.server_id != config.server_id)
+    return list(session.exec(same).all())

@@ -1,0 +1,229 @@
+"""The database: connections and transactions. SQLite by default, PostgreSQL by its URL.
+
+A SQLite fact that shapes this file: a transaction that reads first and writes later fails at once in WAL mode, whatever
+the busy timeout, so writers say `BEGIN IMMEDIATE`.
+"""
+
+import logging
+import re
+import sqlite3
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlmodel import Session
+
+from app.core.errors import BadInput, Busy, StorageError
+from app.core.i18n import N_, _
+from app.db.query_cache import QUERY_CACHE, QueryCache
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+BUSY_TIMEOUT_MS = 5000
+
+
+class Database:
+    """One engine and the two ways to use it: `read()` and `write()`.
+
+    Both give a session; `write()` commits at the end of the block and rolls back on an error. Raises StorageError
+    when the URL names no SQLite file and no PostgreSQL database, or when the file's folder cannot be made. Every
+    session has `session_info` in its `info`.
+    """
+
+    def __init__(self, url: str, session_info: Mapping[str, Any] | None = None) -> None:
+        self.url: URL = _checked(url)
+        self._session_info = dict(session_info or {})
+        self.engine: Engine = _create_engine(self.url)
+        self._versions = _Versions(self.url) if self.is_sqlite else None
+        self._kept = QueryCache(_version)
+
+    @property
+    def is_sqlite(self) -> bool:
+        return self.url.get_backend_name() == "sqlite"
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        with translate_db_errors(), Session(self.engine, expire_on_commit=False) as session:
+            session.info |= {**self._session_info, _REMEMBERED: {}, QUERY_CACHE: self._kept}
+            if self._versions is not None:  # before anything is read, so that nothing older passes for this version
+                session.info[_VERSION] = self._versions.now()
+            yield session
+
+    @contextmanager
+    def write(self) -> Iterator[Session]:
+        writer = self.engine.execution_options(roofmark_write=True)
+        with translate_db_errors(), Session(writer, expire_on_commit=False) as session, session.begin():
+            session.info |= self._session_info
+            yield session
+
+    def dispose(self) -> None:
+        self.engine.dispose()
+        if self._versions is not None:
+            self._versions.close()
+
+
+_REMEMBERED = "remembered"
+
+
+def session_memo(session: Session, read: Callable[..., T], *about: Hashable) -> T:
+    """`read(session, *about)`, asked once in each session that only reads: nothing changes under it."""
+    memory: dict[Hashable, T] | None = session.info.get(_REMEMBERED)
+    if memory is None:
+        return read(session, *about)
+    if (read, about) not in memory:
+        memory[read, about] = read(session, *about)
+    return memory[read, about]
+
+
+_VERSION = "version"
+
+
+def _version(session: Session) -> Hashable:
+    """Another one after every commit of anybody. PostgreSQL says which transactions are seen."""
+    if _VERSION not in session.info:
+        session.info[_VERSION] = session.execute(text("SELECT CAST(pg_current_snapshot() AS text)")).scalar_one()
+    version: Hashable = session.info[_VERSION]
+    return version
+
+
+class _Versions:
+    """Of a SQLite database: each connection counts the commits of all others, so this one never writes."""
+
+    def __init__(self, url: URL) -> None:
+        self._path = str(url.database)
+        self._lock = Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    def now(self) -> int:
+        with self._lock:
+            if self._connection is None:
+                self._connection = sqlite3.connect(
+                    self._path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False
+                )
+            version: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
+            return version
+
+    def close(self) -> None:
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = None
+
+
+# --- what went wrong, in one sentence --------------------------------------------------------------------------------
+
+_BROKEN = N_("The text holds a broken character that cannot be stored.")
+_NUL = re.compile(r"NUL \(0x00\)|\\u0000 cannot be converted")
+_BUSY = N_("The database is busy: others hold it. Try again in a moment.")
+_SENTENCES = (
+    (
+        r"disk is full|no space left|disk I/O error|quota exceeded",
+        N_("The disk is full or failing: nothing was stored, what was there before is unharmed."),
+    ),
+    (r"readonly|read-only", N_("The database is read-only: check who owns the data folder.")),
+    (r"locked|too many clients|QueuePool", _BUSY),
+    (r"unable to open", N_("The database file cannot be opened: check the data folder and its permissions.")),
+    (
+        r"malformed|not a database",
+        N_(
+            "The database file is damaged or is no SQLite file: put the newest file of the `backups` folder in its "
+            "place."
+        ),
+    ),
+    (
+        r"no such (table|column)|(relation|column) .* does not exist|undefined (table|column)",
+        N_("The database has another layout than this version expects: run `roofmark migrate`."),
+    ),
+    (
+        r"connection (failed|refused)|could not (connect|translate)|failed to resolve|server closed|timeout expired",
+        N_("The database server cannot be used: check that it runs and what ROOFMARK_DATABASE_URL says."),
+    ),
+)
+
+
+@contextmanager
+def translate_db_errors() -> Iterator[None]:
+    """Turns what a database or disk says into StorageError; integrity errors pass, callers know what they mean."""
+    try:
+        yield
+    except IntegrityError:
+        raise
+    except UnicodeEncodeError as error:  # a lone surrogate: half a character
+        raise BadInput(_(_BROKEN)) from error
+    except (DBAPIError, sqlite3.Error, PoolTimeout) as error:  # sqlite3's own: from the pragmas of a new connection
+        if _NUL.search(str(error)):  # the one character that PostgreSQL cannot store
+            raise BadInput(_(_BROKEN)) from error
+        said = error_message(error)
+        raise (Busy if said == _BUSY else StorageError)(_(said)) from error
+
+
+def error_message(
+    error: Exception, otherwise: str = N_("The database did not do what was asked; the log says why.")
+) -> str:
+    """What went wrong, for a person; what nobody expects goes to the log."""
+    cause = str(error.orig) if isinstance(error, DBAPIError) else str(error)
+    for pattern, told in _SENTENCES:
+        if re.search(pattern, cause, re.IGNORECASE):
+            return told
+    log.error("%s: %s", type(error).__name__, cause)
+    return otherwise
+
+
+# --- connections -----------------------------------------------------------------------------------------------------
+
+
+def _checked(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except Exception as error:  # each malformed part has its own type
+        raise StorageError("The database URL cannot be read: check ROOFMARK_DATABASE_URL.") from error
+    if parsed.drivername in ("postgres", "postgresql"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername not in ("sqlite", "postgresql+psycopg"):
+        raise StorageError("Roofmark stores in SQLite or PostgreSQL: ROOFMARK_DATABASE_URL names another database.")
+    name = parsed.database or ":memory:"
+    if parsed.drivername == "sqlite" and (name == ":memory:" or name.startswith("file:")):
+        raise StorageError("ROOFMARK_DATABASE_URL must name a file by its path, as in sqlite:///roofmark.db.")
+    return parsed
+
+
+def _create_engine(url: URL) -> Engine:
+    if url.get_backend_name() != "sqlite":
+        try:
+            return create_engine(url, pool_pre_ping=True)
+        except ImportError as error:
+            raise StorageError("PostgreSQL needs its driver: pip install 'roofmark[postgres]'.") from error
+    folder = Path(str(url.database)).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"The data folder {folder} cannot be made: {error.strerror}.") from error
+    # autocommit mode of the driver: the BEGIN below is the only one
+    engine = create_engine(url, connect_args={"isolation_level": None, "check_same_thread": False})
+    event.listen(engine, "connect", _set_pragmas)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _set_pragmas(connection: Any, _record: object) -> None:
+    for pragma in (f"busy_timeout={BUSY_TIMEOUT_MS}", "foreign_keys=ON", "synchronous=NORMAL"):
+        connection.execute(f"PRAGMA {pragma}")
+    connection.create_function("unicode_lower", 1, _lower, deterministic=True)
+
+
+def _lower(value: Any) -> Any:
+    """SQLite's own knows ASCII only; what stands in JSON may be a number."""
+    return value.lower() if isinstance(value, str) else value
+
+
+def _begin(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("roofmark_write", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -1,0 +1,23 @@
+"""One measurement at a time on a machine: a run and a measurement of bandwidth would spoil each other.
+
+Both take the machine's turn before they begin, and begin only where the other has not. SQLite has one writer anyway;
+PostgreSQL locks the machine's row until the transaction ends, in a mode that lets rows be added that point at it.
+"""
+
+from sqlalchemy import ColumnElement, exists, select
+from sqlmodel import Session, col
+
+from app.db.tables import BandwidthProbe, Machine, Run
+
+
+def lock_machine(session: Session, machine_id: int) -> None:
+    """Until this transaction ends, nobody else takes the turn of this machine."""
+    session.execute(select(col(Machine.id)).where(col(Machine.id) == machine_id).with_for_update(key_share=True)).all()
+
+
+def has_running_run(machine_id: int) -> ColumnElement[bool]:
+    return exists().where(col(Run.machine_id) == machine_id, col(Run.status) == "running")
+
+
+def has_running_probe(machine_id: int) -> ColumnElement[bool]:
+    return exists().where(col(BandwidthProbe.machine_id) == machine_id, col(BandwidthProbe.status) == "running")

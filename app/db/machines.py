@@ -1,0 +1,258 @@
+"""Machines, and the devices of a machine that hold models: its memory and its accelerators."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from app.core.errors import BadInput, NotFound
+from app.core.i18n import N_, _, separator, translated
+from app.db import bandwidth
+from app.db.slugs import free_slug
+from app.db.tables import Machine, now
+from app.hardware import memory, this_host
+from app.hardware.catalogue import built_in
+from app.hardware.profile import CATALOGUE, MEASURED, SENSOR, TYPED, Profile
+
+LARGEST_CPU_FLOPS_PER_S = 1e15
+"""Far above any processor: whoever types more has typed GFLOP/s."""
+
+
+def list_machines(session: Session, archived: bool = False) -> Sequence[Machine]:
+    wanted = col(Machine.archived_at).is_not(None) if archived else col(Machine.archived_at).is_(None)
+    return session.exec(select(Machine).where(wanted).order_by(Machine.name)).all()
+
+
+def all_machines(session: Session) -> Sequence[Machine]:
+    """Archived ones too."""
+    return session.exec(select(Machine).order_by(Machine.name)).all()
+
+
+def machine(session: Session, slug: str) -> Machine:
+    found = session.exec(select(Machine).where(Machine.slug == slug)).first()
+    if found is None:
+        raise NotFound(_("There is no machine called {slug!r}.", slug=slug))
+    return found
+
+
+def add_machine(session: Session, name: str, **fields: Any) -> Machine:
+    added = Machine(slug=free_slug(session, Machine, name), name=name, **fields)
+    session.add(added)
+    session.flush()
+    return added
+
+
+def edit_machine(session: Session, slug: str, **fields: Any) -> Machine:
+    """The slug stays: links to a machine outlive its renaming."""
+    found = machine(session, slug)
+    for key, value in fields.items():
+        setattr(found, key, value)
+    session.add(found)
+    return found
+
+
+def archive_machine(session: Session, slug: str, archived: bool = True) -> Machine:
+    return edit_machine(session, slug, archived_at=now() if archived else None)
+
+
+def check_cpu_peak(flops_per_s: float | None) -> float | None:
+    """Raises BadInput for what no processor computes."""
+    if flops_per_s is not None and not 0 < flops_per_s < LARGEST_CPU_FLOPS_PER_S:
+        raise BadInput(_("The processor's peak must be above 0 and below 1,000 TFLOP/s; 1,000 GFLOP/s are 1 TFLOP/s."))
+    return flops_per_s
+
+
+# --- this machine ----------------------------------------------------------------------------------------------------
+
+
+def is_here(machine: Machine) -> bool:
+    """Whether Roofmark runs on it, as it was told; a machine of this host's name is taken for this one."""
+    return this_host().name == (machine.hostname or machine.name)
+
+
+def here(session: Session) -> Machine | None:
+    """The machine that Roofmark runs on: the one that was said to be, before one that only has its name."""
+    found = [machine for machine in list_machines(session) if is_here(machine)]
+    return next((machine for machine in found if machine.hostname), found[0] if found else None)
+
+
+def ensure_here(session: Session) -> Machine:
+    """The machine that Roofmark runs on, added with what costs nothing to know unless it is there."""
+    found = here(session)
+    if found is not None:
+        return found
+    host = this_host()
+    return add_machine(session, host.name, os=host.os, cpu=host.cpu, ram_bytes=host.ram_bytes, hostname=host.name)
+
+
+def fill(session: Session, slug: str, profile: Profile) -> Machine:
+    """Takes over what was detected; what a person typed and detection does not know stays."""
+    return edit_machine(session, slug, **detected_fields(profile, machine(session, slug)))
+
+
+def detected_fields(profile: Profile, before: Machine | None = None) -> dict[str, Any]:
+    """Columns of a machine as detected. What a person typed about a bandwidth or a card stays as it was typed."""
+    fields: dict[str, Any] = {
+        "os": profile.host.os,
+        "cpu": profile.host.cpu,
+        "ram_bytes": profile.host.ram_bytes,
+        "hostname": profile.host.name,
+        "physical_cores": profile.physical_cores,
+        "llc_bytes": profile.llc_bytes,
+        "ram_kind": profile.ram.kind or None,
+        "ram_data_rate_mt_per_s": profile.ram.data_rate_mt_per_s,
+        "ram_bus_bits": profile.ram.bus_bits,
+    }
+    if before is None or before.ram_bandwidth_source != TYPED:
+        fields["ram_bandwidth_bytes_per_s"] = profile.ram_bandwidth_bytes_per_s
+        fields["ram_bandwidth_source"] = profile.ram_bandwidth_source
+    known = {key: value for key, value in fields.items() if value is not None}
+    typed = [card for card in before.accelerators if card.get("source") == TYPED] if before else []
+    names = {card["name"] for card in typed}
+    found = [asdict(card) for card in profile.accelerators if card.name not in names]
+    kept = typed if found else (before.accelerators if before else [])
+    return known | {"accelerators": found + list(kept)}
+
+
+MEMORY = N_("Memory")
+
+
+def device_title(name: str) -> str:
+    """As the reader says it: memory has no name of its own. Several devices stand joined by a plus."""
+    parts = name.split(" + ")
+    return " + ".join(
+        f"{_(MEMORY)}{part.removeprefix(MEMORY)}" if part.partition(" ")[0] == MEMORY else part for part in parts
+    )
+
+
+# --- its devices -----------------------------------------------------------------------------------------------------
+
+
+SOURCES = {
+    MEASURED: N_("measured on the machine"),
+    SENSOR: N_("from the hardware's own clocks and bus width"),
+    CATALOGUE: N_("from the catalogue"),
+    TYPED: N_("as typed"),
+}
+
+
+def source_words(source: str) -> str:
+    """Where a bandwidth comes from."""
+    return _(SOURCES.get(source, N_("as stated")))
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A bandwidth with where it comes from: measured, sensor, catalogue or typed."""
+
+    bytes_per_s: float
+    source: str
+    note: str = ""
+    at: datetime | None = None
+    is_later: bool = False
+    """Not known yet when the run was measured that it is used for."""
+
+    @property
+    def words(self) -> str:
+        """`measured on the machine on 2026-11-02, a lower bound`"""
+        when = _(" on {at:%Y-%m-%d}", at=self.at) if self.at else ""
+        later = _(", after this run") if self.is_later else ""
+        note = f"{separator(', ')}{translated(self.note)}" if self.note else ""
+        return f"{source_words(self.source)}{when}{later}{note}"
+
+
+@dataclass(frozen=True)
+class MachineDevice:
+    """What holds a model, or a part of one: the memory, or `count` equal accelerators with the figures of one."""
+
+    name: str
+    kind: str
+    """ram or accelerator."""
+    count: int
+    memory_bytes: int | None
+    bandwidths: Sequence[Stated]
+    """The best source first: the first one counts, the others stay in sight."""
+    compute_flops_per_s: float | None = None
+    """Of memory: its processor's."""
+    fastest_flops_per_s: float | None = None
+    llc_bytes: int | None = None
+    is_peak_later: bool = False
+    """Of its FLOP/s, as `Stated.is_later`."""
+
+    @property
+    def bandwidth_bytes_per_s(self) -> float | None:
+        return self.bandwidths[0].bytes_per_s if self.bandwidths else None
+
+    @property
+    def peak_flops(self) -> float | None:
+        """Of the fastest usable path, else with FP32 accumulate."""
+        return self.fastest_flops_per_s or self.compute_flops_per_s
+
+
+def devices(session: Session, machine: Machine) -> Sequence[MachineDevice]:
+    """The memory first, then the accelerators as they are listed."""
+    return [_ram(session, machine), *map(_accelerator, machine.accelerators)]
+
+
+def _ram(session: Session, machine: Machine) -> MachineDevice:
+    rate = machine.ram_data_rate_mt_per_s
+    speed = f"{machine.ram_kind or ''}-{rate:.0f}".lstrip("-") if rate else machine.ram_kind or ""
+    measured = bandwidth.counting(session, machine)
+    found = []
+    stated = machine.ram_bandwidth_bytes_per_s
+    if stated is not None:
+        note = _arithmetic(machine) if machine.ram_bandwidth_source in (SENSOR, TYPED) else ""
+        found.append(Stated(stated, machine.ram_bandwidth_source or TYPED, note))
+    if measured is not None and (best := measured.best_bytes_per_s) is not None:
+        is_doubtful = bool(measured.record["remarks"])
+        note = N_("a lower bound, in doubt") if is_doubtful else N_("a lower bound")
+        says_little = is_doubtful and stated is not None and best < stated  # as other work halves it
+        found.insert(1 if says_little else 0, Stated(best, MEASURED, note, measured.finished_at))
+    name = " ".join(filter(None, [MEMORY, speed]))
+    return MachineDevice(
+        name,
+        "ram",
+        1,
+        machine.ram_bytes,
+        found,
+        compute_flops_per_s=machine.cpu_flops_per_s,
+        llc_bytes=machine.llc_bytes,
+    )
+
+
+def _arithmetic(machine: Machine) -> str:
+    rate, bits = machine.ram_data_rate_mt_per_s, machine.ram_bus_bits
+    stated = machine.ram_bandwidth_bytes_per_s or 0
+    if not rate or not bits or not math.isclose(stated, memory.bandwidth_bytes_per_s(rate, bits), rel_tol=1e-5):
+        return ""
+    return f"{rate:,.0f} MT/s × {bits // 8} B"
+
+
+def _accelerator(card: dict[str, Any]) -> MachineDevice:
+    value = card.get("bandwidth_bytes_per_s")
+    stated = [Stated(value, card.get("source") or TYPED, card.get("note") or "")] if value else []
+    return MachineDevice(
+        name=card["name"],
+        kind="accelerator",
+        count=card["count"],
+        memory_bytes=card.get("memory_bytes"),
+        bandwidths=stated,
+        compute_flops_per_s=card.get("compute_flops_per_s"),
+        fastest_flops_per_s=card.get("fastest_flops_per_s"),
+        llc_bytes=card.get("llc_bytes"),
+    )
+
+
+def capacity_of(device: MachineDevice) -> int | None:
+    """Bytes for a model on it; None where that is unknown, or where it takes what it needs of the system's memory."""
+    return None if _shares_system_memory(device.name, device.memory_bytes) else device.memory_bytes
+
+
+@lru_cache(maxsize=256)
+def _shares_system_memory(name: str, memory_bytes: int | None) -> bool:
+    known = built_in().find(name, memory_bytes).device
+    return known is not None and known.kind == "apu"

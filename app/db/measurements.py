@@ -1,0 +1,110 @@
+from collections.abc import Collection, Sequence
+
+from sqlalchemy import exists, or_
+from sqlmodel import Session, col, delete, select, update
+
+from app.core.samples import Workload
+from app.db.samples import refresh_flags, samples_of
+from app.db.tables import ENDED_STATES, Measurement, Run, SampleRow
+from app.metrics import MetricResult, compute_metrics, derivation_digest
+
+
+def derive(session: Session, run_id: int) -> None:
+    """Computes the numbers of a run from its samples; always all of them anew."""
+    _replace(session, run_id, compute_metrics(samples_of(session, run_id)))
+
+
+def derive_anew(session: Session, run_id: int) -> None:
+    """Brings an earlier run to today's flag rules and formulas."""
+    _replace(session, run_id, compute_metrics(refresh_flags(session, run_id)))
+
+
+def outdated(session: Session, limit: int, before: int | None = None) -> Sequence[int]:
+    """Ids of up to `limit` ended runs that were derived with other formulas or flag rules, and have samples to derive
+    them from anew; the newest first, only those that are smaller than `before`."""
+    run_id = col(Run.id)
+    is_sampled = exists().where(col(SampleRow.run_id) == run_id)
+    digest, current = col(Run.metrics_digest), derivation_digest()
+    # not `!=`, for which no index is of use; by itself, or SQLite would walk through all runs in the order asked for
+    others = select(run_id).where(or_(digest.is_(None), digest < current, digest > current)).correlate(None)
+    query = select(run_id).where(run_id.in_(others), col(Run.status).in_(ENDED_STATES), is_sampled)
+    if before is not None:
+        query = query.where(run_id < before)
+    return session.execute(query.order_by(run_id.desc()).limit(limit)).scalars().all()
+
+
+def _replace(session: Session, run_id: int, measured: Sequence[MetricResult]) -> None:
+    session.exec(delete(Measurement).where(col(Measurement.run_id) == run_id))
+    session.exec(update(Run).where(col(Run.id) == run_id).values(metrics_digest=derivation_digest()))
+    session.add_all(
+        Measurement(
+            run_id=run_id,
+            point_key=each.point.key,
+            metric=each.metric,
+            source=each.source,
+            unit=each.unit,
+            is_shown=each.is_shown,
+            value=each.value,
+            low=each.low,
+            high=each.high,
+            minimum=each.minimum,
+            maximum=each.maximum,
+            standard_deviation=each.standard_deviation,
+            left_out=each.left_out,
+            sample_count=each.samples,
+            null_reason=each.null_reason,
+            formula_version=each.formula_version,
+        )
+        for each in measured
+    )
+
+
+def measurements_of(session: Session, run_id: int) -> list[MetricResult]:
+    return measurements_by_run(session, [run_id]).get(run_id, [])
+
+
+def measurements_by_run(
+    session: Session, run_ids: Collection[int], metrics: Collection[str] | None = None
+) -> dict[int, list[MetricResult]]:
+    """Of all metrics or of some. Runs without any are missing."""
+    query = select(Measurement).where(col(Measurement.run_id).in_(run_ids)).order_by(col(Measurement.id))
+    if metrics is not None:
+        query = query.where(col(Measurement.metric).in_(metrics))
+    measured: dict[int, list[MetricResult]] = {}
+    for row in session.exec(query).all():
+        measured.setdefault(row.run_id, []).append(_measured(row))
+    return measured
+
+
+def measured_points(session: Session, run_ids: Collection[int], metrics: Collection[str]) -> dict[int, list[str]]:
+    """The keys of the points that runs measured, in order."""
+    if not run_ids:
+        return {}
+    query = select(Measurement.run_id, Measurement.point_key).order_by(col(Measurement.id))
+    points: dict[int, list[str]] = {}
+    for run_id, point in session.exec(
+        query.where(col(Measurement.run_id).in_(run_ids), col(Measurement.metric).in_(metrics))
+    ):
+        if point not in points.setdefault(run_id, []):
+            points[run_id].append(point)
+    return points
+
+
+def _measured(row: Measurement) -> MetricResult:
+    return MetricResult(
+        point=Workload.from_key(row.point_key),
+        metric=row.metric,
+        source=row.source,  # type: ignore[arg-type]  # only Source values are ever written
+        unit=row.unit,
+        value=row.value,
+        low=row.low,
+        high=row.high,
+        minimum=row.minimum,
+        maximum=row.maximum,
+        standard_deviation=row.standard_deviation,
+        samples=row.sample_count,
+        left_out=row.left_out,
+        null_reason=row.null_reason,
+        is_shown=row.is_shown,
+        formula_version=row.formula_version,
+    )

@@ -1,0 +1,177 @@
+"""Models, and what is known of their geometry: by their server or its file, or by a person, the better source first.
+
+A person's statement is one of a name and a quantization. It stands beside what servers tell and changes no row of
+theirs, so it holds for runs before and after it, and leaves no trace when it is removed.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import func
+from sqlmodel import Session, col, select
+
+from app.ceiling.geometry import Geometry, Source
+from app.ceiling.named_totals import with_totals_checked
+from app.core.errors import BadInput, NotFound
+from app.core.i18n import _, translated
+from app.db.tables import FULL_GEOMETRY, Config, Model, Run, StatedGeometry, now
+
+RANK = (Source.GGUF, Source.OLLAMA, Source.LLAMA_CPP, Source.CONFIG, Source.TYPED)
+"""The best source first."""
+
+
+@dataclass(frozen=True)
+class KnownGeometry:
+    """A geometry and who told it."""
+
+    geometry: Geometry
+    stated_at: datetime | None = None
+    """When a person said it; None: the server did."""
+
+
+@dataclass(frozen=True)
+class KnownModel:
+    """A model in one quantization and with one geometry, however many rows tell of it."""
+
+    ids: tuple[int, ...]
+    """Of its rows; the first one names it."""
+    name: str
+    quantization: str
+    told: KnownGeometry | None
+    stated: StatedGeometry | None
+    """What a person said, whether or not a better source outranks it."""
+    parameters: int | None
+    size_bytes: int | None
+    """As far as servers tell."""
+    run_count: int
+
+    @property
+    def id(self) -> int:
+        return self.ids[0]
+
+    @property
+    def is_outranked(self) -> bool:
+        return self.stated is not None and (self.told is None or self.told.stated_at is None)
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} {self.quantization}".strip()
+
+
+def best_geometry(model: Model, stated: StatedGeometry | None) -> KnownGeometry | None:
+    """Of what the server told and what a person stated; whichever knows the weights comes first."""
+    told = [KnownGeometry(geometry, stated.stated_at)] if stated and (geometry := _geometry(stated.geometry)) else []
+    full = model.geometry.get(FULL_GEOMETRY)
+    if full and (geometry := _geometry(full)):
+        told.append(KnownGeometry(geometry))
+    return min(told, key=lambda one: (one.geometry.weights is None, RANK.index(one.geometry.source)), default=None)
+
+
+def _geometry(document: Mapping[str, object]) -> Geometry | None:
+    try:
+        return Geometry.from_json(document)
+    except BadInput:  # of another version: the next run reads the file anew
+        return None
+
+
+# --- what a person states --------------------------------------------------------------------------------------------
+
+
+def geometry_of(session: Session, model: Model) -> KnownGeometry | None:
+    return best_geometry(model, stated_of(session, model))
+
+
+def all_stated(session: Session) -> dict[tuple[str, str], StatedGeometry]:
+    """By name and quantization."""
+    return {(each.model_name, each.quantization): each for each in session.exec(select(StatedGeometry)).all()}
+
+
+def stated_of(session: Session, model: Model) -> StatedGeometry | None:
+    return session.exec(
+        select(StatedGeometry).where(
+            StatedGeometry.model_name == model.name, StatedGeometry.quantization == model.quantization
+        )
+    ).first()
+
+
+def set_stated_geometry(session: Session, model_id: int, geometry: Geometry, form: Mapping[str, str]) -> None:
+    """In the place of what was stated before. Raises BadInput without weights, NotFound."""
+    if geometry.weights is None:
+        if geometry.experts_total and not geometry.experts_used:
+            why = translated(geometry.assumptions[0])
+            raise BadInput(_("That does not tell how many bytes the model reads for a token: {why}.", why=why))
+        raise BadInput(_("That does not tell how many bytes the weights have: say the bits per weight too."))
+    model = _row(session, model_id)
+    found = stated_of(session, model) or StatedGeometry(model_name=model.name, quantization=model.quantization)
+    geometry = with_totals_checked(geometry, [model.name])
+    found.geometry, found.form, found.stated_at = geometry.to_json(), dict(form), now()
+    session.add(found)
+    session.flush()
+
+
+def clear_stated_geometry(session: Session, model_id: int) -> None:
+    """What servers tell holds again. Raises NotFound."""
+    found = stated_of(session, _row(session, model_id))
+    if found is None:
+        raise NotFound(_("Nobody stated the geometry of this model: it may have been taken back already."))
+    session.delete(found)
+    session.flush()
+
+
+def _row(session: Session, model_id: int) -> Model:
+    found = session.get(Model, model_id)
+    if found is None:
+        raise NotFound(_("There is no model {id}.", id=model_id))
+    return found
+
+
+# --- what is known ---------------------------------------------------------------------------------------------------
+
+
+def list_models(session: Session) -> list[KnownModel]:
+    """Those that some configuration uses, by name."""
+    used = select(Config.model_id).distinct()
+    by_name = (func.lower(Model.name), Model.quantization, col(Model.id))
+    return _known(session, session.exec(select(Model).where(col(Model.id).in_(used)).order_by(*by_name)).all())
+
+
+def model(session: Session, model_id: int) -> KnownModel:
+    """Which a row tells of. Raises NotFound."""
+    row = _row(session, model_id)
+    alike = session.exec(
+        select(Model).where(Model.name == row.name, Model.quantization == row.quantization).order_by(col(Model.id))
+    ).all()
+    return next(one for one in _known(session, alike) if model_id in one.ids)
+
+
+def _known(session: Session, rows: Iterable[Model]) -> list[KnownModel]:
+    counts = dict(
+        session.exec(
+            select(Config.model_id, func.count(col(Run.id)))
+            .join(Run, col(Run.config_id) == col(Config.id))
+            .group_by(col(Config.model_id))
+        ).all()
+    )
+    stated = all_stated(session)
+    groups: dict[tuple[str, str, KnownGeometry | None], list[Model]] = {}
+    for row in rows:
+        name = (row.name, row.quantization)
+        groups.setdefault((*name, best_geometry(row, stated.get(name))), []).append(row)
+    return [
+        KnownModel(
+            ids=tuple(sorted(row.id for row in alike if row.id is not None)),
+            name=name,
+            quantization=quantization,
+            told=told,
+            stated=stated.get((name, quantization)),
+            parameters=_first(alike, "parameters"),
+            size_bytes=_first(alike, "size_bytes"),
+            run_count=sum(counts.get(row.id or 0, 0) for row in alike),
+        )
+        for (name, quantization, told), alike in groups.items()
+    ]
+
+
+def _first(rows: Iterable[Model], key: str) -> int | None:
+    return next((value for row in rows if isinstance(value := row.geometry.get(key), int)), None)

@@ -1,0 +1,116 @@
+"""Deleting, and what goes with it. What was measured goes only when a person says so, never by itself."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import Session, col, delete, func, or_, select
+
+from app.core.errors import Conflict
+from app.core.i18n import _
+from app.core.units import plural
+from app.db import machines, runs, servers
+from app.db.tables import ENDED_STATES, Baseline, Config, Machine, Measurement, Run, SampleRow, Server
+
+
+@dataclass(frozen=True)
+class Goes:
+    """What is deleted together. Shared pages stay: they are snapshots, and name no run."""
+
+    runs: int
+    samples: int
+    measurements: int
+    configs: int
+    """Configurations that no other run has."""
+    servers: int = 0
+    baselines: tuple[str, ...] = ()
+    """`model, suite` of each baseline that one of these runs is."""
+
+
+def goes_with_run(session: Session, public_id: str) -> Goes:
+    return _goes(session, Run.id == runs.run(session, public_id).id)
+
+
+def goes_with_server(session: Session, slug: str) -> Goes:
+    server = servers.server(session, slug)
+    return _goes(session, Run.server_id == server.id, [server.id])
+
+
+def goes_with_machine(session: Session, slug: str) -> Goes:
+    of_machine = _of_machine(session, slug)
+    return _goes(session, *of_machine, n_servers=len(of_machine[1]))
+
+
+def delete_run(session: Session, public_id: str) -> None:
+    """Raises Conflict while it waits or runs."""
+    _delete_runs(session, Run.id == runs.run(session, public_id).id)
+
+
+def delete_server(session: Session, slug: str) -> None:
+    """With its runs and configurations. Raises Conflict unless it is archived and rests."""
+    server = servers.server(session, slug)
+    refuse_in_use(server)
+    _delete_runs(session, Run.server_id == server.id, [server.id])
+    session.delete(server)
+
+
+def delete_machine(session: Session, slug: str) -> None:
+    """With its servers and all that was measured on it. Raises Conflict unless it is archived and rests."""
+    machine = machines.machine(session, slug)
+    refuse_in_use(machine)
+    wanted, server_ids = _of_machine(session, slug)
+    _delete_runs(session, wanted, server_ids)
+    session.exec(delete(Server).where(col(Server.id).in_(server_ids)))
+    session.delete(machine)
+
+
+def refuse_in_use(found: Machine | Server) -> None:
+    if found.archived_at is not None:
+        return
+    if isinstance(found, Server):
+        raise Conflict(_("The server {name!r} is in use: archive it before deleting it.", name=found.name))
+    raise Conflict(_("The machine {name!r} is in use: archive it before deleting it.", name=found.name))
+
+
+def _of_machine(session: Session, slug: str) -> tuple[ColumnElement[bool], list[int | None]]:
+    """Its runs and its servers. A server that moved elsewhere has left the runs behind that it made here."""
+    machine = machines.machine(session, slug)
+    ids = list(session.exec(select(Server.id).where(Server.machine_id == machine.id)).all())
+    return or_(Run.machine_id == machine.id, col(Run.server_id).in_(ids)), ids
+
+
+def _goes(session: Session, wanted: Any, server_ids: list[int | None] | None = None, n_servers: int = 0) -> Goes:
+    ids = select(Run.id).where(wanted)
+    baselines = select(Baseline.model_name, Baseline.suite_key).where(col(Baseline.run_id).in_(ids))
+    return Goes(
+        runs=_count(session, Run, wanted),
+        samples=_count(session, SampleRow, col(SampleRow.run_id).in_(ids)),
+        measurements=_count(session, Measurement, col(Measurement.run_id).in_(ids)),
+        configs=_count(session, Config, _left_alone(wanted, server_ids or [])),
+        servers=n_servers,
+        baselines=tuple(f"{model}, {suite}" for model, suite in session.exec(baselines)),
+    )
+
+
+def _count(session: Session, table: Any, wanted: Any) -> int:
+    return session.exec(select(func.count()).select_from(table).where(wanted)).one()
+
+
+def _left_alone(wanted: Any, server_ids: list[int | None]) -> ColumnElement[bool]:
+    """Configurations of these runs, or of these servers, that no other run has."""
+    of_runs = select(Run.config_id).where(wanted, col(Run.config_id).is_not(None))
+    of_others = select(Run.config_id).where(~wanted, col(Run.config_id).is_not(None))
+    return or_(col(Config.id).in_(of_runs), col(Config.server_id).in_(server_ids)) & col(Config.id).not_in(of_others)
+
+
+def _delete_runs(session: Session, wanted: Any, server_ids: list[int | None] | None = None) -> None:
+    """Samples, measurements and baselines go with their runs by themselves."""
+    waiting = _count(session, Run, wanted & col(Run.status).not_in(ENDED_STATES))
+    if waiting:
+        raise Conflict(_("{runs} of it wait or are being measured: cancel first.", runs=plural(waiting, "run")))
+    alone = session.exec(select(Config.id).where(_left_alone(wanted, server_ids or []))).all()
+    session.exec(delete(Run).where(wanted))
+    with suppress(IntegrityError), session.begin_nested():  # a run that has just begun may hold one: then it stays
+        session.exec(delete(Config).where(col(Config.id).in_(alone)))

@@ -1,0 +1,227 @@
+"""Runs and their states. A state changes by one conditional UPDATE; whoever sees rowcount 1 did it."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import Session, col, func, select, update
+
+from app.core.errors import BadInput, Conflict, NotFound
+from app.core.i18n import _
+from app.core.units import plural
+from app.db import machine_lock
+from app.db.tables import ENDED_STATES, BandwidthProbe, Config, Machine, Model, Run, Server, new_public_id, now
+from app.suites import Suite
+
+MAX_NOTE_CHARS = 10_000
+MAX_MODEL_CHARS = 300
+MOST_RUNS = 20
+"""So many runs of the same can be queued at once."""
+
+
+def add_run(
+    session: Session,
+    server: Server,
+    suite: Suite,
+    *,
+    model: str | None = None,
+    note: str = "",
+    public_id: str | None = None,
+) -> Run:
+    machine = session.get(Machine, server.machine_id)
+    assert machine is not None, "a foreign key holds it"
+    refuse_archived(server, machine)
+    if model is not None and len(model) > MAX_MODEL_CHARS:
+        raise BadInput(_("The model's name is longer than {most} characters.", most=MAX_MODEL_CHARS))
+    assert server.id is not None
+    run = Run(
+        public_id=public_id or new_public_id(),
+        machine_id=server.machine_id,
+        server_id=server.id,
+        suite_key=suite.key,
+        suite_sha256=suite.sha256,
+        main_point_key=suite.cases[0].point.key,
+        plan={
+            "points": len({case.point for case in suite.cases}),
+            "repetitions": suite.repetitions,
+            "warmups": suite.warmups,
+            "model": model or server.model,
+        },
+        samples_planned=suite.sample_count(suite.cases),
+        note=checked_note(note),
+    )
+    session.add(run)
+    session.flush()
+    return run
+
+
+def check_run_count(count: int) -> None:
+    """Raises BadInput."""
+    if not 1 <= count <= MOST_RUNS:
+        raise BadInput(_("From 1 to {most} runs can be queued at once, not {count:,}.", most=MOST_RUNS, count=count))
+
+
+def checked_note(note: str) -> str:
+    """Raises BadInput."""
+    if len(note) > MAX_NOTE_CHARS:
+        raise BadInput(_("The note is longer than {most:,} characters.", most=MAX_NOTE_CHARS))
+    return note
+
+
+def refuse_archived(server: Server, machine: Machine) -> None:
+    """Asked when a run is queued, and again when its turn has come. Raises Conflict."""
+    if server.archived_at is not None:
+        raise Conflict(_("The server {name!r} is archived: restore it before measuring.", name=server.name))
+    if machine.archived_at is not None:
+        raise Conflict(_("The machine {name!r} is archived: restore it before measuring.", name=machine.name))
+
+
+def run(session: Session, public_id: str) -> Run:
+    found = session.exec(select(Run).where(Run.public_id == public_id)).first()
+    if found is None:
+        raise NotFound(_("There is no run {id!r}.", id=public_id))
+    return found
+
+
+def claim(session: Session, run_id: int, worker_pid: int, worker_instance: str) -> bool:
+    """Queued to running; False when it is not queued any more, or its machine is being measured already."""
+    machine_id = session.get_one(Run, run_id).machine_id
+    machine_lock.lock_machine(session, machine_id)
+    try:
+        with session.begin_nested():
+            return _change(
+                session,
+                run_id,
+                ("queued",),
+                ~machine_lock.has_running_probe(machine_id),
+                status="running",
+                started_at=now(),
+                worker_pid=worker_pid,
+                worker_instance=worker_instance,
+            )
+    except IntegrityError:  # the partial unique index: one running run per machine
+        return False
+
+
+def finish(session: Session, run_id: int, status: str, error: str | None = None) -> bool:
+    """Running to one of the ended states; False when somebody else ended it."""
+    assert status in ENDED_STATES
+    return _change(session, run_id, ("running",), status=status, finished_at=now(), error=error)
+
+
+def warn(session: Session, public_id: str, sentence: str) -> None:
+    """Adds to the warnings of a run, whatever its state."""
+    found = run(session, public_id)
+    found.evidence = {**found.evidence, "warnings": [*found.evidence.get("warnings", ()), sentence]}
+    session.add(found)
+
+
+def request_cancel(session: Session, run_id: int) -> bool:
+    """A queued run is cancelled at once; a running one is asked to stop. False when it had ended already."""
+    if _change(session, run_id, ("queued",), status="cancelled", finished_at=now(), cancel_requested_at=now()):
+        return True
+    return _change(session, run_id, ("running",), cancel_requested_at=now())
+
+
+def beat(session: Session, run_id: int, **fields: Any) -> bool:
+    """Records progress; False when the run is no longer running or was asked to stop."""
+    alive = _change(session, run_id, ("running",), **fields)
+    if not alive:
+        return False
+    return session.exec(select(col(Run.cancel_requested_at)).where(Run.id == run_id)).one() is None
+
+
+def _change(session: Session, run_id: int, from_states: tuple[str, ...], *only_if: Any, **fields: Any) -> bool:
+    change = update(Run).where(col(Run.id) == run_id, col(Run.status).in_(from_states), *only_if).values(**fields)
+    return bool(session.exec(change).rowcount)
+
+
+def next_queued(session: Session) -> Sequence[int]:
+    """Per machine on which nothing is being measured, the id of its oldest queued run."""
+    running = select(Run.machine_id).where(Run.status == "running")
+    probed = select(BandwidthProbe.machine_id).where(BandwidthProbe.status == "running")
+    oldest = (
+        select(func.min(Run.id))
+        .where(Run.status == "queued", col(Run.machine_id).not_in(running), col(Run.machine_id).not_in(probed))
+        .group_by(col(Run.machine_id))
+    )
+    return [run_id for run_id in session.exec(oldest).all() if run_id is not None]
+
+
+def running(session: Session) -> Sequence[Run]:
+    return session.exec(select(Run).where(Run.status == "running").order_by(col(Run.started_at))).all()
+
+
+def counts_by_status(session: Session) -> Mapping[str, int]:
+    return dict(session.exec(select(Run.status, func.count()).group_by(Run.status)).all())
+
+
+def queue_position(session: Session, run: Run) -> int:
+    """How many runs of its machine come before it."""
+    ahead = select(func.count()).where(
+        Run.machine_id == run.machine_id,
+        (col(Run.status) == "running") | ((col(Run.status) == "queued") & (col(Run.id) < run.id)),
+    )
+    return session.exec(ahead).one()
+
+
+def waits_for(session: Session, run: Run) -> str:
+    """Why a queued run does not start yet, in one sentence."""
+    if session.exec(select(machine_lock.has_running_probe(run.machine_id))).one():
+        return _("Waiting until the bandwidth of this machine has been measured.")
+    ahead = queue_position(session, run)
+    return (
+        _("Waiting for {ahead} on this machine.", ahead=plural(ahead, "other run"))
+        if ahead
+        else _("Waiting for its turn.")
+    )
+
+
+class Circumstances(NamedTuple):
+    run: Run
+    machine: Machine
+    server: Server
+    config: Config | None
+    """None: it ended before its configuration was known."""
+    model: Model | None
+
+
+def circumstances(session: Session, run: Run) -> tuple[Machine, Server, Config | None, Model | None]:
+    return circumstances_of(session, [run.public_id])[run.public_id][1:]
+
+
+def circumstances_of(session: Session, public_ids: Collection[str]) -> dict[str, Circumstances]:
+    """By public id. Raises NotFound when one is missing."""
+    query = (
+        select(Run, Machine, Server, Config, Model)  # type: ignore[call-overload]  # typed for four columns
+        .join(Machine, col(Machine.id) == col(Run.machine_id))
+        .join(Server, col(Server.id) == col(Run.server_id))
+        .outerjoin(Config, col(Config.id) == col(Run.config_id))
+        .outerjoin(Model, col(Model.id) == col(Config.model_id))
+        .where(col(Run.public_id).in_(public_ids))
+    )
+    found = {row[0].public_id: Circumstances(*row) for row in session.exec(query)}
+    missing = next((each for each in public_ids if each not in found), None)
+    if missing is not None:
+        raise NotFound(_("There is no run {id!r}.", id=missing))
+    return found
+
+
+def newest_configs(session: Session, server_ids: Collection[int | None]) -> dict[tuple[int, int | None], int]:
+    """The configuration with which a server measured a model last, by the ids of both; by None, whatever the model."""
+    newest = (
+        select(func.max(Run.id))
+        .join(Config, col(Config.id) == col(Run.config_id))
+        .where(col(Run.server_id).in_(server_ids))
+        .group_by(col(Run.server_id), col(Config.model_id))
+    )
+    query = (
+        select(Run.server_id, Config.model_id, Config.id)
+        .join(Config, col(Config.id) == col(Run.config_id))
+        .where(col(Run.id).in_(newest))
+    )
+    configs: dict[tuple[int, int | None], int] = {}
+    for server_id, model_id, config_id in session.exec(query.order_by(col(Run.id))):
+        assert config_id is not None
+        configs[server_id, model_id] = configs[server_id, None] = config_id
+    return configs

@@ -1,0 +1,99 @@
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlmodel import Session, col, func, select
+
+from app.core.errors import NotFound
+from app.core.i18n import _
+from app.db.slugs import free_slug
+from app.db.tables import Machine, Server, now
+
+
+def list_servers(session: Session, archived: bool = False, machine_id: int | None = None) -> Sequence[Server]:
+    wanted = col(Server.archived_at).is_not(None) if archived else col(Server.archived_at).is_(None)
+    query = select(Server).where(wanted).order_by(Server.name)
+    if machine_id is not None:
+        query = query.where(Server.machine_id == machine_id)
+    return session.exec(query).all()
+
+
+def counts_by_machine(session: Session) -> Mapping[int, int]:
+    """How many servers in use each machine has, by its id."""
+    query = select(Server.machine_id, func.count()).where(col(Server.archived_at).is_(None)).group_by(Server.machine_id)  # type: ignore[arg-type]  # a column of the table
+    return dict(session.exec(query).all())
+
+
+def server(session: Session, slug: str) -> Server:
+    found = session.exec(select(Server).where(Server.slug == slug)).first()
+    if found is None:
+        raise NotFound(_("There is no server called {slug!r}.", slug=slug))
+    return found
+
+
+def server_with_machine(session: Session, slug: str) -> tuple[Server, Machine]:
+    found = server(session, slug)
+    owner = session.get(Machine, found.machine_id)
+    assert owner is not None, "a foreign key holds it"
+    return found, owner
+
+
+def server_at(session: Session, base_url: str) -> Server | None:
+    """The server at that address, the newest if there are several; an archived one only where none is in use."""
+    query = select(Server).where(Server.base_url == base_url)
+    return session.exec(query.order_by(col(Server.archived_at).is_not(None), col(Server.id).desc())).first()
+
+
+def add_server(session: Session, machine_id: int, name: str, engine: str, base_url: str, **fields: Any) -> Server:
+    added = Server(
+        machine_id=machine_id,
+        slug=free_slug(session, Server, name),
+        name=name,
+        engine=engine,
+        base_url=base_url,
+        **fields,
+    )
+    session.add(added)
+    session.flush()
+    return added
+
+
+def edit_server(session: Session, slug: str, **fields: Any) -> Server:
+    found = server(session, slug)
+    for key, value in fields.items():
+        setattr(found, key, value)
+    session.add(found)
+    return found
+
+
+def archive_server(session: Session, slug: str, archived: bool = True) -> Server:
+    return edit_server(session, slug, archived_at=now() if archived else None)
+
+
+def remember(
+    session: Session,
+    server_id: int,
+    *,
+    facts: Mapping[str, Any] | None = None,
+    capabilities: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    anew: bool = False,
+) -> None:
+    """Keeps what a probe, a request or a person said. A setting of None is forgotten.
+
+    What requests taught of one version of an engine does not hold for another one; nor, `anew`, for a server that a
+    person has probed again: most tell no version.
+    """
+    found = session.get(Server, server_id)
+    if found is None:
+        return
+    if facts is not None:
+        if anew or facts.get("engine_version") != found.facts.get("engine_version"):
+            found.capabilities = {}
+        found.facts = dict(facts)
+        found.probed_at = now()
+    if capabilities:
+        found.capabilities = {**found.capabilities, **capabilities}
+    if settings:
+        merged = {**found.settings, **settings}
+        found.settings = {key: value for key, value in merged.items() if value is not None}
+    session.add(found)

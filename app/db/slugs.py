@@ -1,0 +1,44 @@
+"""Names for URLs."""
+
+import re
+import unicodedata
+from collections.abc import Collection
+from itertools import chain, count
+
+from sqlmodel import Session, col, select
+
+from app.db.tables import Machine, Server
+
+_LATIN = str.maketrans(
+    {"×": "x", "ß": "ss", "æ": "ae", "Æ": "ae", "œ": "oe", "Œ": "oe", "ø": "o", "Ø": "o"}
+    | {"ł": "l", "Ł": "l", "đ": "d", "Đ": "d", "ð": "d", "Ð": "d", "þ": "th", "Þ": "th", "ı": "i", "µ": "u", "μ": "u"}
+)
+"""Letters and signs that are no base letter with a mark, as they are usually written in ASCII."""
+
+
+def slugify(name: str) -> str:
+    """
+    >>> slugify("Strix Halo (128 GB)"), slugify("2×3090"), slugify("Größe ½"), slugify("伺服器")
+    ('strix-halo-128-gb', '2x3090', 'grosse-1-2', 'unnamed')
+    """
+    whole = unicodedata.normalize("NFKD", name.translate(_LATIN))
+    plain = "".join(letter for letter in whole if not unicodedata.combining(letter)).lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain)[:60].strip("-") or "unnamed"
+
+
+RESERVED = frozenset({"new", "probe", "discover", "accelerators", "devices"})
+"""Pages that stand where a machine or a server would."""
+
+
+def free_slug(session: Session, table: type[Machine] | type[Server], name: str) -> str:
+    base = slugify(name)
+    return free(base, set(session.exec(select(table.slug).where(col(table.slug).startswith(base))).all()) | RESERVED)
+
+
+def free(base: str, taken: Collection[str]) -> str:
+    """`base`, or with the lowest number that makes it one of its own.
+
+    >>> free("tower", {"tower", "tower-2"})
+    'tower-3'
+    """
+    return next(slug for slug in chain([base], (f"{base}-{n}" for n in count(2))) if slug not in taken)

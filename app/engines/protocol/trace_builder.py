@@ -1,0 +1,292 @@
+"""A streamed answer as a `Trace`: a pure function of a recording.
+
+All of it is written for OpenAI's chunks. What an engine words differently, its `Dialect` translates at the door.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.core.i18n import N_, ngettext
+from app.core.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Status, Trace
+from app.engines.http.problems import HTML_PAGE
+from app.engines.http.text import TextCleaner, is_html, parse_json
+from app.engines.protocol import openai_chunk
+from app.engines.protocol.openai_chunk import count, first_choice, mapping
+from app.engines.protocol.server_timings import Stated, of_timings
+from app.engines.protocol.sse import DONE, End, Frame, Recording, frames
+from app.engines.protocol.think_tags import answer_span
+
+_JSON_STARTS = (b"{", b"[")
+_COUNTS = frozenset({"usage", "timings"})
+_JSON_LINES = ("ndjson", "jsonl", "json-seq")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What an engine's answer words in its own way. As it stands: OpenAI's, with llama.cpp's `timings`."""
+
+    chunk: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda value: value
+    """One JSON object of the stream as OpenAI would have sent it; errors stay as they are."""
+    figures: Callable[[Stated], ServerFigures | None] = of_timings
+    """The server's own durations, from the objects that came in its chunks."""
+
+
+OPENAI = Dialect()
+
+
+def is_token(frame: Frame, dialect: Dialect = OPENAI) -> bool:
+    """Whether this event carries token text."""
+    value = _parsed(frame.data)
+    return isinstance(value, dict) and openai_chunk.has_token(dialect.chunk(value))
+
+
+def is_alive(frame: Frame, dialect: Dialect = OPENAI) -> bool:
+    """Whether this event shows that the server works on the answer: anything else only keeps a connection open."""
+    value = _parsed(frame.data)
+    return frame.data == DONE or (isinstance(value, dict) and openai_chunk.is_answer(dialect.chunk(value)))
+
+
+def read_trace(
+    recording: Recording,
+    learned: Mapping[str, Any],
+    cache_defeat: CacheDefeat = CacheDefeat.NONE,
+    dialect: Dialect = OPENAI,
+) -> Trace:
+    """What a response with a status of success says."""
+    reader = _Reader(recording.cleaner, dialect)
+    body = recording.body
+    if (whole := _whole(recording, dialect)) is not None:
+        reader.take_whole(whole)
+    elif not is_html(recording.content_type, body):
+        for frame in frames(recording.rows):
+            reader.take(frame, recording.ms(frame.at_ns))
+            if frame.data == DONE:
+                break
+    status, error = _verdict(recording, reader)
+    events, answer = reader.events_and_answer()
+    stated = Stated(reader.objects, cache_defeat, recording.cleaner, reader.tokens, _reasoning_share(events))
+    output_tokens, count_source = stated.output
+    text = answer.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return Trace(
+        status=status,
+        events=events,
+        prompt_tokens=stated.prompt_tokens,
+        cached_tokens=stated.cached_tokens,
+        output_tokens=output_tokens,
+        total_tokens=stated.total_tokens,
+        reasoning_tokens=stated.reasoning_tokens,
+        count_source=count_source,
+        finish_reason=recording.cleaner.clean(reader.finish_reason),
+        model=recording.cleaner.clean(reader.model),
+        cache_defeat=cache_defeat,
+        text_sha256=hashlib.sha256(text.encode()).hexdigest(),
+        end_ms=recording.ms(recording.end_ns),
+        sent_ns=recording.t0_ns,
+        connect_ms=recording.connect_ms,
+        lag_ms=recording.lag_ms,
+        not_streamed=reader.not_streamed,
+        server=dialect.figures(stated),
+        error=error,
+        learned=dict(learned),
+    )
+
+
+class _Reader:
+    """Takes the events of one answer, in order."""
+
+    def __init__(self, cleaner: TextCleaner, dialect: Dialect) -> None:
+        self.cleaner = cleaner
+        self.dialect = dialect
+        self.events: list[Event] = []
+        self.texts: list[tuple[int | None, str]] = []
+        """Of the answer: which of the events brought it, and the text; None for an answer in one piece."""
+        self.objects: dict[str, Mapping[str, Any]] = {}
+        """Beside the text: usage, timings and whatever else a server calls its figures; the last ones."""
+        self.finish_reason: str | None = None
+        self.model: str | None = None
+        self.error: str | None = None
+        self.has_answer = False
+        """Something came that is an answer or a part of one."""
+        self.has_stray = False
+        """Something else came, which is no error either."""
+        self.has_garbage = False
+        self.has_broken_json = False
+        self.has_end = False
+        self.not_streamed = False
+
+    @property
+    def tokens(self) -> int:
+        return sum(event.kind in TOKEN_KINDS for event in self.events)
+
+    @property
+    def is_complete(self) -> bool:
+        """Nothing that matters can be missing, however the connection ended."""
+        return self.has_end and self.finish_reason is not None and not self.objects.keys().isdisjoint(_COUNTS)
+
+    def events_and_answer(self) -> tuple[tuple[Event, ...], str]:
+        """What was thought aloud before the answer, among its text, is none of it."""
+        events, text = list(self.events), "".join(text for _, text in self.texts)
+        (start, answer_end), end = answer_span(text), 0
+        for place, piece in self.texts:
+            end += len(piece)
+            if place is not None and events[place].kind is Kind.ANSWER and end <= start:
+                events[place] = events[place]._replace(kind=Kind.REASONING)
+        return tuple(events), text[start:answer_end]
+
+    def take(self, frame: Frame, at_ms: float) -> None:
+        if frame.event == b"error":
+            self._take_error(frame.data.decode("utf-8", "replace"), at_ms)
+        elif not frame.data:
+            self.events.append(Event(at_ms, Kind.COMMENT))
+        elif frame.data == DONE:
+            self.has_end = True
+            self.events.append(Event(at_ms, Kind.DONE))
+        else:
+            try:
+                value = parse_json(frame.data)
+            except ValueError:
+                self.has_garbage = True
+                self.has_broken_json |= frame.data.startswith(_JSON_STARTS)
+                self.events.append(Event(at_ms, Kind.ERROR))
+                return
+            if isinstance(value, dict):
+                value = self.dialect.chunk(value)
+            if openai_chunk.is_error(value):
+                self._take_error(value, at_ms)
+            elif "message" in first_choice(mapping(value)) and mapping(value).get("object") == "chat.completion":
+                self.take_whole(value)
+            else:
+                self._take_chunk(mapping(value), at_ms)
+
+    def _take_error(self, value: Any, at_ms: float) -> None:
+        self.error = self.error or self._message(value)
+        self.events.append(Event(at_ms, Kind.ERROR))
+
+    def _message(self, value: Any) -> str:
+        fault = openai_chunk.fault_of(mapping(value))
+        return self.cleaner.message(value) or self.cleaner.message(fault) or N_("no message was given")
+
+    def take_whole(self, value: Any) -> None:
+        """An answer in one piece: its text and counts hold, but it is no token event."""
+        if openai_chunk.is_error(value):
+            self.error = self._message(value)
+        elif openai_chunk.is_answer(value):
+            self.texts.append((None, openai_chunk.Texts(value).answer))
+            self._take_figures(value)
+            self.has_answer = self.not_streamed = self.has_end = True
+        else:
+            self.has_stray = True
+
+    def _take_chunk(self, chunk: Mapping[str, Any], at_ms: float) -> None:
+        texts = openai_chunk.Texts(chunk)
+        stated, is_finish = self._take_figures(chunk)
+        kind = texts.kind
+        if kind is Kind.EMPTY:
+            if is_finish:
+                kind = Kind.FINISH
+            elif mapping(first_choice(chunk).get("delta")).get("role"):
+                kind = Kind.ROLE
+            elif "prompt_progress" in chunk:
+                kind = Kind.PROGRESS
+            elif stated is not None:
+                kind = Kind.USAGE
+        if is_finish or kind is Kind.USAGE:
+            self.has_end = True
+        elif kind in TOKEN_KINDS:
+            # what was stated before this token was a running total, not the end
+            self.has_end = False
+        if "delta" in first_choice(chunk) or kind is not Kind.EMPTY:
+            self.has_answer = True
+        else:
+            self.has_stray = True
+        self.texts.append((len(self.events), texts.answer))
+        self.events.append(Event(at_ms, kind, texts.size_bytes, stated))
+
+    def _take_figures(self, chunk: Mapping[str, Any]) -> tuple[int | None, bool]:
+        """Keeps usage, timings, finish reason and model: the last ones count.
+
+        Gives the output tokens stated so far, and whether this is said to be the last of the answer.
+        """
+        stated = None
+        self.objects.update({key: v for key, v in chunk.items() if key not in _COUNTS and isinstance(v, dict) and v})
+        if timings := openai_chunk.timings_of(chunk):
+            self.objects["timings"] = timings
+            stated = count(timings.get("predicted_n"))
+        if usage := openai_chunk.usage_of(chunk):
+            self.objects["usage"] = usage
+            stated = count(usage.get("completion_tokens"))
+        if isinstance(model := chunk.get("model"), str) and model:
+            self.model = model
+        reason = openai_chunk.finish_reason(chunk)
+        self.finish_reason = reason or self.finish_reason
+        return stated, reason is not None or chunk.get("done") is True
+
+
+def _reasoning_share(events: Sequence[Event]) -> float:
+    sizes = [event.size_bytes for event in events if event.kind is Kind.REASONING]
+    return sum(sizes) / (sum(event.size_bytes for event in events) or 1)
+
+
+def _verdict(recording: Recording, reader: _Reader) -> tuple[Status, str | None]:
+    """How the answer ended, and what to say about it."""
+    tokens = reader.tokens
+    broken = Status.INCOMPLETE if tokens else Status.FAILED
+    when = N_("before the first token")
+    if tokens:
+        when = ngettext("after {n} token event", "after {n} token events", tokens).format(n=f"{tokens:,}")
+    if reader.error is not None:
+        return broken, N_("The server reported an error {when}: {words}.", when=when, words=reader.error.rstrip("."))
+    if openai_chunk.is_broken_off(reader.finish_reason):
+        return broken, N_(
+            "The server broke the answer off {when} and gave no other reason than `{reason}`.",
+            when=when,
+            reason=reader.finish_reason,
+        )
+    if recording.end is End.TOO_LARGE or (recording.end is not End.CLOSED and not reader.is_complete):
+        sentences = {
+            End.LOST: N_("The connection was lost {when}.", when=when),
+            End.UNREADABLE: N_("What came {when} is not compressed in the way that the server says.", when=when),
+            End.FIRST_TOKEN_TIMEOUT: N_("No token came within the time allowed for the first one."),
+            End.IDLE_TIMEOUT: N_("The stream stood still for too long {when}.", when=when),
+            End.TOO_LARGE: N_("The server sent far more than was asked for, so reading was stopped."),
+        }
+        return broken, sentences[recording.end]
+    if is_html(recording.content_type, recording.body):
+        return Status.FAILED, HTML_PAGE
+    # plain words may be somebody's keep-alive, but broken JSON is a part of the answer that is missing
+    is_harmless = reader.is_complete or (reader.has_answer and reader.has_end and not reader.has_broken_json)
+    if reader.has_garbage and not is_harmless:
+        return broken, N_("The stream holds an event that is not JSON.")
+    if reader.has_stray and not reader.has_answer:
+        return Status.FAILED, N_("The server sent JSON that holds no answer.")
+    if not reader.events and not reader.not_streamed:
+        if recording.body.strip():
+            return Status.FAILED, N_("The answer is neither an event stream nor JSON.")
+        return Status.FAILED, N_("The server sent an empty answer.")
+    if not reader.has_end:
+        return broken, N_("The stream ended {when} and without a finish reason, usage or last line.", when=when)
+    return Status.OK, None
+
+
+def _whole(recording: Recording, dialect: Dialect) -> Any:
+    """The one JSON object or list that the body is, when it is no stream; else None."""
+    body = recording.body
+    if any(name in recording.content_type for name in _JSON_LINES):
+        return None
+    if not body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_JSON_STARTS):
+        return None
+    value = _parsed(body)
+    if not isinstance(value, dict):
+        return value
+    chunk = dialect.chunk(value)
+    return None if "delta" in first_choice(chunk) else chunk
+
+
+def _parsed(data: bytes) -> Any:
+    """None for what is not JSON."""
+    try:
+        return parse_json(data)
+    except ValueError:  # see above
+        return None

@@ -1,6 +1,0 @@
-"""Talking to measured servers: one warm, guarded connection each, and every fault as one sentence."""
-
-from app.http.client import Answer, ServerClient, StreamingAnswer
-from app.http.url import DEFAULT_API_PREFIX, is_loopback, normalise_base_url
-
-__all__ = ["DEFAULT_API_PREFIX", "Answer", "ServerClient", "StreamingAnswer", "is_loopback", "normalise_base_url"]

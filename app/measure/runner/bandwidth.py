@@ -1,0 +1,119 @@
+"""Measuring this machine's memory in a process of its own: `roofmark machine bandwidth`, started by a page or by hand.
+
+The lock file tells whether the process lives, as it does for runs.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from sqlmodel import Session
+
+from app.core.errors import Conflict, RoofmarkError
+from app.core.i18n import N_, _
+from app.core.settings import Settings
+from app.db import bandwidth, machines
+from app.db.database import Database
+from app.db.tables import BandwidthProbe, Machine, now
+from app.hardware import bandwidth as probe
+from app.measure.runner import workers
+
+STARTING = timedelta(seconds=30)
+"""So long a process may take to come up before it counts as dead."""
+
+Say = Callable[[str], None]
+
+
+def start(database: Database, settings: Settings, slug: str) -> None:
+    """Starts the process, unless one measures already. Raises Conflict for another machine or one that is in use."""
+    with database.write() as session:
+        machine = _measurable(session, slug)
+        bandwidth.add_probe(session, machine)
+    workers.start(settings, _name(slug), "machine", "bandwidth", slug)
+
+
+def perform(database: Database, settings: Settings, slug: str, say: Say) -> BandwidthProbe:
+    """Measures in this very process, which must not have imported numpy yet; returns the finished row.
+
+    Raises Conflict for another machine, one that is in use, and too little memory.
+    """
+    with workers.hold(settings, _name(slug)) as is_ours:
+        if not is_ours:
+            raise Conflict(_(bandwidth.BEING_MEASURED))
+        return _perform(database, slug, say)
+
+
+def _perform(database: Database, slug: str, say: Say) -> BandwidthProbe:
+    with database.write() as session:
+        machine = _measurable(session, slug)
+        # a row that a page has made, or one whose process has died: nobody else holds the lock
+        row = bandwidth.running(session, machine) or bandwidth.add_probe(session, machine)
+    assert row.id is not None
+    row_id = row.id
+
+    def tell(phase: str) -> None:
+        say(phase)
+        with database.write() as session:
+            bandwidth.say(session, row_id, phase)
+
+    try:
+        probe.hold_blas_to_one_thread()
+        reading = probe.measure(machine.llc_bytes or _llc_bytes(), tell)
+    except BaseException as error:
+        with database.write() as session:
+            sentence = str(error) if isinstance(error, RoofmarkError) else N_("The measurement was broken off.")
+            bandwidth.fail(session, row_id, sentence)
+        raise
+    with database.write() as session:
+        bandwidth.finish(session, row_id, reading)
+    with database.read() as session:
+        return session.get_one(BandwidthProbe, row_id)
+
+
+def current(database: Database, settings: Settings, machine: Machine) -> BandwidthProbe | None:
+    """The newest measurement, in whatever state; one whose process has died is marked as failed first."""
+    with database.read() as session:
+        row = bandwidth.latest(session, machine)
+    if row is None or row.status != "running" or now() - row.started_at < STARTING:
+        return row
+    if workers.is_held(settings, _name(machine.slug)):
+        return row
+    assert row.id is not None
+    with database.write() as session:
+        bandwidth.fail(session, row.id, N_("The process that measured ended before it was done."))
+        return bandwidth.latest(session, machine)
+
+
+def end_dead(database: Database, settings: Settings) -> None:
+    """Marks measurements of this machine whose process has died as failed: runs wait for them."""
+    with database.read() as session:
+        probed = bandwidth.all_running(session)
+    for machine in probed:
+        if machines.is_here(machine):  # whether a process lives is known on its own machine alone
+            current(database, settings, machine)
+
+
+def _measurable(session: Session, slug: str) -> Machine:
+    machine = machines.machine(session, slug)
+    if not machines.is_here(machine):
+        raise Conflict(
+            _(
+                "{name} is another machine than this one: run `roofmark machine bandwidth` on it, and "
+                "type the result into its form.",
+                name=machine.name,
+            )
+        )
+    return machine
+
+
+def _llc_bytes() -> int | None:
+    from app.hardware.caches import llc_bytes
+    from app.hardware.tools import ToolUnavailable
+
+    try:
+        return llc_bytes()
+    except ToolUnavailable:  # unknown: the probe then takes its own bounds
+        return None
+
+
+def _name(slug: str) -> str:
+    return f"bandwidth-{slug}"

@@ -1,0 +1,104 @@
+"""Says elsewhere that a run ended badly, through Apprise and whatever services a person named.
+
+It fails no run: what went wrong stands in the log and in the run's evidence. Addresses hold passwords, so nothing that
+is said here has more of them than the names of their services.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from sqlmodel import Session
+
+from app.core.errors import BadInput
+from app.core.i18n import lower_first
+from app.core.settings import Settings
+from app.core.units import change_interval, format_percent
+from app.db import runs
+from app.db.database import Database
+from app.db.tables import Run
+from app.metrics import metrics
+from app.results.compare import standing
+from app.stats.verdict import Verdict
+
+if TYPE_CHECKING:
+    from apprise import NotifyBase
+
+log = logging.getLogger(__name__)
+
+
+class Message(NamedTuple):
+    title: str
+    sentences: tuple[str, ...]
+
+
+def ended(database: Database, settings: Settings, public_id: str) -> None:
+    """For a run that has just ended and whose results are stored: tells what somebody would want to be called for."""
+    if settings.notify_urls is None:
+        return
+    try:
+        with database.read() as session:
+            message = _message(session, runs.run(session, public_id))
+        problem = send(settings, message) if message else ""
+        if problem:
+            log.warning("run %s: %s", public_id, problem)
+            with database.write() as session:
+                runs.warn(session, public_id, problem)
+    except Exception:
+        log.exception("run %s: nobody could be notified", public_id)
+
+
+def _message(session: Session, run: Run) -> Message | None:
+    machine, server, _, model = runs.circumstances(session, run)
+    what = " ".join(filter(None, [model.name, model.quantization])) if model else f"Suite {run.suite_key}"
+    where = f"Suite {run.suite_key} on {server.name}, machine {machine.name}; run {run.public_id}."
+    if run.status == "failed":
+        return Message(f"{what} failed", (run.error or "", where))
+    if run.status == "done" and (found := _worse_than_baseline(session, run.public_id)):
+        return Message(f"{what} is worse than its baseline", (found, where))
+    return None
+
+
+def _worse_than_baseline(session: Session, public_id: str) -> str:
+    """Which metrics are, by how much; empty where none is."""
+    against = standing(session, public_id)
+    if against is None or against.verdict not in (Verdict.WORSE, Verdict.MIXED):
+        return ""
+    worse = [
+        f"{lower_first(metrics()[key].title)} {format_percent(ratio.value - 1)} ({change_interval(ratio.low, ratio.high)})"
+        for key, ratio in against.ratios.items()
+        if ratio.verdict is Verdict.WORSE
+    ]
+    return f"Beside the baseline {against.baseline_id}: {', '.join(worse)}." if worse else ""
+
+
+def send(settings: Settings, message: Message) -> str:
+    """To every service; gives in one sentence what went wrong, empty when nothing did."""
+    try:
+        found = services(settings)
+    except BadInput as error:
+        return str(error)
+    body = "\n".join(filter(None, message.sentences))
+    failed = [name_of(each) for each in found if not each.notify(title=f"Roofmark: {message.title}", body=body)]
+    return f"The notification did not get through to {', '.join(failed)}." if failed else ""
+
+
+def services(settings: Settings) -> "Sequence[NotifyBase]":
+    """Raises BadInput for an address that names no service, and without the extra `notify`."""
+    if settings.notify_urls is None:
+        return []
+    try:
+        from apprise import Apprise  # large, and hardly ever needed
+    except ImportError as error:
+        raise BadInput("Notifications need the extra: pip install 'roofmark[notify]'.") from error
+    for name in ("apprise", "urllib3"):  # both write addresses into the log
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    known = Apprise()
+    if not known.add(settings.notify_urls.get_secret_value()):
+        raise BadInput("ROOFMARK_NOTIFY_URLS has an address that Apprise does not understand.")
+    return list(known)
+
+
+def name_of(service: "NotifyBase") -> str:
+    """Such as Telegram; never its address."""
+    return str(service.service_name)

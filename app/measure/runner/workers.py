@@ -1,0 +1,105 @@
+"""Worker processes: starting them, and knowing whether one lives.
+
+A worker holds a lock file while it works (and a terminal while it waits for its turn). The operating system
+releases the lock when the process dies, however it dies, so a run in state `running` whose lock is free has lost its
+worker. The lock lives in the data folder; runs of another data folder (several machines on one PostgreSQL) are
+told apart by an instance id and left alone.
+"""
+
+import logging
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+import app
+from app.core.errors import StorageError
+from app.core.i18n import _, translated
+from app.core.settings import Settings
+
+log = logging.getLogger(__name__)
+
+KEEP_LOGS = 200
+LOOK_S = 2.0
+
+
+@contextmanager
+def hold(settings: Settings, public_id: str) -> Iterator[bool]:
+    """Holds the lock of one run's worker; gives False where another process has it.
+
+    Only its holder ever removes the file: whoever merely looked could remove one that was taken a moment later.
+    """
+    lock = _lock(settings, public_id)
+    try:
+        lock.acquire(timeout=LOOK_S)  # somebody may be looking at this very moment
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
+
+
+def is_held(settings: Settings, public_id: str) -> bool:
+    lock = _lock(settings, public_id)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    lock.release()
+    return False
+
+
+def _lock(settings: Settings, public_id: str) -> FileLock:
+    return FileLock(_folder(settings, "workers") / f"{public_id}.lock")
+
+
+def instance_id(settings: Settings) -> str:
+    """Names this data folder, the same for all processes that share it."""
+    path = _folder(settings, "workers") / "instance"
+    try:
+        with FileLock(path.with_suffix(".lock"), timeout=10):  # nobody reads a half-written name
+            if not path.exists():
+                path.write_text(uuid.uuid4().hex, encoding="ascii")
+            return path.read_text(encoding="ascii").strip()
+    except (OSError, Timeout) as error:
+        raise StorageError(_("The data folder cannot be written: check its permissions.")) from error
+
+
+def start(settings: Settings, name: str, *command: str) -> subprocess.Popen[bytes]:
+    """Starts `roofmark COMMAND` as a process of its own session, so that it outlives its starter; `name` its log."""
+    folder = _folder(settings, "logs")
+    for old in sorted(folder.glob("run-*.log"), key=lambda path: path.stat().st_mtime)[:-KEEP_LOGS]:
+        old.unlink(missing_ok=True)
+    environment = {
+        **os.environ,
+        **settings.as_environment(),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(Path(app.__file__).parent.parent), os.getenv("PYTHONPATH")])),
+    }
+    with (folder / f"{name}.log").open("ab") as output:
+        return subprocess.Popen(  # noqa: S603  # our own interpreter and module
+            [sys.executable, "-m", "app", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            start_new_session=True,
+        )
+
+
+def _folder(settings: Settings, name: str) -> Path:
+    folder = settings.data_dir / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            _("The data folder cannot be written: {why}.", why=translated(str(error.strerror)))
+        ) from error
+    return folder

@@ -1,0 +1,145 @@
+"""What the machine's sensors said during a sample (app.hardware.watch keeps it with the first stream of a round)."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from app.core.i18n import N_, _
+from app.core.samples import Sample
+from app.metrics import token_times
+
+MIN_READINGS = 2
+IDLE_PERCENT = 5.0
+"""A card whose load never exceeds this only draws a screen, or nothing."""
+SWAPPED_BYTES = 64 * 1024**2
+"""From so much on, swapping is no longer somebody else's forgotten page."""
+BUSY_CPU_SHARE = 0.5
+"""Load of all cores from which on a processor is busy."""
+Span = tuple[float, float]
+"""From and to, in ms after the round's t0."""
+_POWER = re.compile(r"(?:(gpu\d+)\.|cpu_)power_w")
+
+
+def decode_span_ms(streams: Sequence[Sample]) -> Span | None:
+    """From the first token of any stream to the last of all, after the round's t0; None where a stream has no token."""
+    spans = [(token_times.first_token_ms(s.trace), token_times.last_token_ms(s.trace), s.sent_at_ms) for s in streams]
+    begins = [first + sent for first, _, sent in spans if first is not None]
+    ends = [last + sent for _, last, sent in spans if last is not None]
+    return (min(begins), max(ends)) if streams and len(begins) == len(streams) else None
+
+
+def within(sensors: Mapping[str, Any], name: str, from_ms: float, to_ms: float) -> list[float]:
+    """Of one quantity what was told in that time; empty where there is nothing."""
+    told = sensors.get("values", {}).get(name, ())
+    return [value for value in _picked(sensors, told, (from_ms, to_ms)) if value is not None]
+
+
+def _picked(sensors: Mapping[str, Any], told: Sequence[Any], span: Span) -> Iterator[Any]:
+    """Of a column what was told in the span."""
+    begin, end = span
+    return (each for at_ms, each in zip(sensors.get("at_ms", ()), told, strict=False) if begin <= at_ms <= end)
+
+
+def has_power(sensors: Mapping[str, Any]) -> bool:
+    return any(_POWER.fullmatch(name) for name in sensors.get("values", {}))
+
+
+def mean_power_w(sensors: Mapping[str, Any], from_ms: float, to_ms: float) -> float | str:
+    """Of all processors and of the cards that worked, together, over that time; or the reason why it is unknown.
+
+    A card that tells no load is taken for one that worked. The means add up, so that a sensor that skips a reading
+    lowers no sum.
+    """
+    powers: list[list[float]] = []
+    is_idle = True
+    for name in sensors.get("values", {}):
+        if (match := _POWER.fullmatch(name)) is None:
+            continue
+        card = match[1]
+        if card is not None:
+            loads = within(sensors, f"{card}.load_percent", from_ms, to_ms)
+            if loads and max(loads) <= IDLE_PERCENT:
+                continue
+        is_idle = False
+        powers.append(within(sensors, name, from_ms, to_ms))
+    if is_idle:
+        return "idle_cards"
+    if any(len(readings) < MIN_READINGS for readings in powers):
+        return "few_readings"
+    return sum(fmean(readings) for readings in powers)
+
+
+def swapped(samples: Sequence[Sample]) -> int:
+    """Bytes that went to swap and came from it between the first and the last reading; what lies there does no harm."""
+    counters = (sample.sensors.get("values", {}).get("swapped_bytes", ()) for sample in samples)
+    told = [each for counter in counters for each in counter if each is not None]
+    return max(0, round(told[-1] - told[0])) if told else 0
+
+
+# --- cards that are held back ----------------------------------------------------------------------------------------
+
+_THROTTLES = {
+    "power limit": N_("power limit"),
+    "current limit": N_("current limit"),
+    "temperature": N_("temperature"),
+    "hardware slowdown": N_("hardware slowdown"),
+    "power brake": N_("power brake"),
+}
+
+
+def is_usual_limit(throttle: str) -> bool:
+    """Whether it is the limit of power or current that a card under load is meant to run at."""
+    return throttle.endswith((": power limit", ": current limit"))
+
+
+def throttle_words(throttle: str) -> str:
+    """Of `gpu0: temperature`."""
+    card, _colon, why = throttle.partition(": ")
+    return f"{card_title(card)}: {_(_THROTTLES.get(why, why))}"
+
+
+def card_title(card: str) -> str:
+    """Of `gpu0`."""
+    return f"GPU {card.removeprefix('gpu')}"
+
+
+def throttled(rounds: Sequence[Sequence[Sample]], span_of: Callable[[Sequence[Sample]], Span | None]) -> Counter[str]:
+    """In how many rounds a card was held back in their span, by throttle. Where no times are kept, at any moment."""
+    found: Counter[str] = Counter()
+    for streams in rounds:
+        sensors, span = streams[0].sensors, span_of(streams)
+        if span is None:
+            continue
+        for throttle in sensors.get("throttles", ()):
+            marks = sensors.get("throttled", {}).get(throttle)
+            if marks is None or any(_picked(sensors, marks, span)):
+                found[throttle] += 1
+    return found
+
+
+def readings_of(
+    rounds: Sequence[Sequence[Sample]], name: str, span_of: Callable[[Sequence[Sample]], Span | None]
+) -> list[float]:
+    """All of one quantity in the spans of all rounds."""
+    return [
+        value for streams in rounds if (span := span_of(streams)) for value in within(streams[0].sensors, name, *span)
+    ]
+
+
+def card_loads(
+    rounds: Sequence[Sequence[Sample]], span_of: Callable[[Sequence[Sample]], Span | None]
+) -> list[list[float]]:
+    """Readings in percent in the spans of all rounds, of each card that tells its load."""
+    names = {name for streams in rounds for name in streams[0].sensors.get("values", {})}
+    found = [
+        readings_of(rounds, name, span_of) for name in sorted(names) if re.fullmatch(r"gpu\d+\.load_percent", name)
+    ]
+    return [readings for readings in found if readings]
+
+
+def prefill_span_ms(streams: Sequence[Sample]) -> Span | None:
+    """From the round's t0 to the first token of any stream."""
+    span = decode_span_ms(streams)
+    return (0.0, span[0]) if span else None

@@ -1,0 +1,48 @@
+"""A run under its ceiling: from stored rows and measured numbers to what the hardware allows and how much was reached.
+
+cards       which cards of a machine hold a model, and how they share it
+placement   a configuration -> the model's bytes on the devices that hold them
+points      the ceiling over each measured point
+configs     the share that each configuration reaches
+stands      the decode ceilings of configurations at any points
+machine     what each device of a machine can do
+insight     where a token's time goes, how it changes with context, what would make it faster
+beyond      samples that are faster than their hardware can be
+limits      what limits a result, with the evidence, and what to change first
+"""
+
+from app.results.ceiling.bulk_ceilings import CeilingRequest, decode_ceilings
+from app.results.ceiling.configs import ConfigCeiling, config_ceilings
+from app.results.ceiling.implausible import flag_above_ceiling
+from app.results.ceiling.insight import Insight, insight
+from app.results.ceiling.limits import Evidence, Limit, Limits, limits, limits_of_run
+from app.results.ceiling.machine import DeviceUse, ModelUse, machine_uses
+from app.results.ceiling.placement import DeviceShare, Placement, Unknown, resolve_placement
+from app.results.ceiling.points import PointCeiling, RunCeiling, context_of, run_ceiling, run_ceilings
+
+__all__ = [
+    "CeilingRequest",
+    "ConfigCeiling",
+    "DeviceShare",
+    "DeviceUse",
+    "Evidence",
+    "Insight",
+    "Limit",
+    "Limits",
+    "ModelUse",
+    "Placement",
+    "PointCeiling",
+    "RunCeiling",
+    "Unknown",
+    "config_ceilings",
+    "context_of",
+    "decode_ceilings",
+    "flag_above_ceiling",
+    "insight",
+    "limits",
+    "limits_of_run",
+    "machine_uses",
+    "resolve_placement",
+    "run_ceiling",
+    "run_ceilings",
+]

@@ -1,0 +1,98 @@
+"""What a rule sees, and what it says."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from app.core.samples import Sample
+from app.metrics import headline_metrics, is_usable, rounds_of
+from app.results.ceiling.placement import Placement
+from app.results.ceiling.points import PointCeiling
+
+NOTABLE = 0.25
+"""Share of a whole from which on a part of it counts."""
+
+
+ORDER = (
+    "swapping",
+    "busy_cpu",
+    "held_back",
+    "loading",
+    "thinking",
+    "queue",
+    "others_prefill",
+    "cache",
+    "offload",
+    "stalls",
+    "drafts",
+    "kv_cache",
+    "shared",
+    "power_limit",
+    "outside",
+    "prompt",
+    "bandwidth",
+    "other",
+    "unsteady",
+)
+"""What to change first: what spoils a result, then what is cheap to change, then what only other hardware changes."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    key: str
+    """Its rule's name; see ORDER."""
+    of: Literal["TTFT", "Decode"]
+    sentence: str
+    evidence: str
+    """With its figures, without a full stop."""
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of one point."""
+
+    samples: Sequence[Sample]
+    roof: PointCeiling | None = None
+    placement: Placement | None = None
+    no_ceiling: str = ""
+    """Why there is no roof, and what to do about it."""
+    alone: Sequence[Sample] = ()
+    """Of a point with several streams: samples of the same run and lengths with a single one."""
+    cpu_load_share_before: float | None = None
+    """Of all cores of the server's machine, just before the run."""
+    on_cards_share: float | None = None
+    """Of the model, as the server says (see `Counted` of the name `gpu_share`)."""
+    engine: str = ""
+    """Its key; empty where it is not known."""
+
+    @cached_property
+    def taken(self) -> list[Sample]:
+        """Without warm-ups, and without those that were to find their prompt in the cache."""
+        return [sample for sample in self.samples if not sample.is_warmup and not sample.reuses_cache]
+
+    @cached_property
+    def usable(self) -> list[Sample]:
+        return [sample for sample in self.taken if is_usable(sample)]
+
+    @cached_property
+    def usable_alone(self) -> list[Sample]:
+        return [sample for sample in self.alone if is_usable(sample)]
+
+    @cached_property
+    def reused(self) -> list[Sample]:
+        return [sample for sample in self.samples if not sample.is_warmup and sample.reuses_cache]
+
+    @cached_property
+    def rounds(self) -> list[list[Sample]]:
+        """Of `taken`: the first stream of each has what the sensors said."""
+        return rounds_of(self.taken)
+
+    @property
+    def streams(self) -> int:
+        return self.samples[0].point.concurrency if self.samples else 1
+
+
+def decodes(samples: Sequence[Sample]) -> list[float]:
+    return [speed for sample in samples if (speed := headline_metrics(sample)["decode_tokens_per_s"])]

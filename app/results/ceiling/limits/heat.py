@@ -1,0 +1,54 @@
+"""Cards that were held back while something was waited for."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
+
+from app.core.i18n import _, separator
+from app.core.samples import Sample
+from app.core.units import format_number, plural
+from app.metrics import sensors
+from app.metrics.sensors import Span
+from app.results.ceiling.limits.base import Evidence, Limit
+
+SpanOf = Callable[[Sequence[Sample]], Span | None]
+
+
+def held_back(seen: Evidence, of: Literal["TTFT", "Decode"], span_of: SpanOf) -> Iterator[Limit]:
+    """By heat or a fault, which spoils a result, else by the power that a card is meant to draw at most."""
+    counts = sensors.throttled(seen.rounds, span_of)
+    if not counts:
+        return
+    evidence = _(
+        "its driver said so: {throttles}{heat}", throttles=_throttles(seen, counts), heat=_heat(seen, counts, span_of)
+    )
+    if all(map(sensors.is_usual_limit, counts)):
+        yield Limit(
+            "power_limit",
+            of,
+            _("A GPU ran at its power limit."),
+            evidence,
+            _("Raise the limit where its maker allows that, and measure again."),
+        )
+    else:
+        yield Limit(
+            "held_back",
+            of,
+            _("A GPU was held back."),
+            evidence,
+            _("Cool it better, and measure again when it is cool."),
+        )
+
+
+def _throttles(seen: Evidence, counts: Mapping[str, int]) -> str:
+    watched = plural(sum("throttles" in streams[0].sensors for streams in seen.rounds), "sample")
+    return separator("; ").join(
+        _("{throttle} in {count} of {watched}", throttle=sensors.throttle_words(throttle), count=count, watched=watched)
+        for throttle, count in sorted(counts.items())
+    )
+
+
+def _heat(seen: Evidence, counts: Mapping[str, int], span_of: SpanOf) -> str:
+    """The highest temperature of the cards that were held back."""
+    cards = dict.fromkeys(throttle.partition(":")[0] for throttle in counts)
+    found = [told for card in cards for told in sensors.readings_of(seen.rounds, f"{card}.temperature_c", span_of)]
+    return _(", at up to {degrees} °C", degrees=format_number(max(found))) if found else ""

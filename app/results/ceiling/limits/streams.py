@@ -1,0 +1,163 @@
+"""What the streams of one round do to each other: whose prompt was processed while another one waited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from app.core.i18n import _
+from app.core.samples import Sample
+from app.core.units import format_number
+from app.metrics import is_usable, token_times
+from app.metrics.overlap import Window, prefill_window
+
+if TYPE_CHECKING:
+    from app.engines.base import Engine
+
+
+@dataclass(frozen=True)
+class Wait:
+    """What TTFT of one of several streams consists of, beside its own prompt, in ms."""
+
+    ttft_ms: float
+    others_prefill_ms: float
+    """While at least one other stream's prompt was processed, its own at the same time or not yet."""
+    slot_ms: float
+    """Before its own prompt was begun, while no other stream's was processed: those were decoded, or nothing was."""
+
+
+def waits(rounds: Sequence[Sequence[Sample]], alone_ms: float | None) -> list[Wait]:
+    """Of each usable stream with a token of its own. `alone_ms`: TTFT of a lone one, where there is one.
+
+    By the server's own times of the prompts where it states all of a round, else by the work that a lone prompt is;
+    nothing where neither is known.
+    """
+    return [wait for streams in rounds for wait in _waits(streams, alone_ms)]
+
+
+def _waits(streams: Sequence[Sample], alone_ms: float | None) -> Iterator[Wait]:
+    timed = [sample for sample in streams if token_times.first_token_ms(sample.trace) is not None]
+    stated = all(sample.trace.server is not None and sample.trace.server.prompt_ms is not None for sample in timed)
+    for sample in timed:
+        if not is_usable(sample) or not _is_of_prompt(sample):
+            continue
+        others = [other for other in timed if other is not sample]
+        if stated:
+            yield _by_windows(sample, others)
+        elif alone_ms is not None:
+            yield _by_work(sample, others, alone_ms)
+
+
+def _is_of_prompt(sample: Sample) -> bool:
+    """As TTFT is taken: no model was loaded, and the prompt was not in the cache."""
+    return not {"cold", "cached", "not_streamed"} & set(sample.flags)
+
+
+def _by_windows(sample: Sample, others: Sequence[Sample]) -> Wait:
+    ttft_ms = token_times.first_token_ms(sample.trace) or 0.0
+    begin, end = sample.sent_at_ms, sample.sent_at_ms + ttft_ms
+    windows = [window for other in others if (window := prefill_window(other)) is not None]
+    own = prefill_window(sample) or (begin, end)
+    before = max(0.0, own[0] - begin)
+    return Wait(ttft_ms, covered_ms(windows, (begin, end)), before - covered_ms(windows, (begin, begin + before)))
+
+
+def _by_work(sample: Sample, others: Sequence[Sample], alone_ms: float) -> Wait:
+    """Each other prompt is as much work as a lone one, done before that stream's own first token."""
+    ttft_ms = token_times.first_token_ms(sample.trace) or 0.0
+    first = sample.sent_at_ms + ttft_ms
+    done_ms = 0.0
+    for other in others:
+        after = other.sent_at_ms + (token_times.first_token_ms(other.trace) or 0.0) - first
+        done_ms += min(alone_ms, max(0.0, alone_ms - after))
+    late_ms = max(0.0, ttft_ms - alone_ms)
+    prefill_ms = min(late_ms, done_ms)
+    return Wait(ttft_ms, prefill_ms, late_ms - prefill_ms)
+
+
+def covered_ms(windows: Sequence[Window], span: Window) -> float:
+    """For how long of a span at least one of the windows was open.
+
+    >>> covered_ms([(0, 4), (3, 6), (9, 20)], (2, 10))
+    5.0
+    """
+    covered, until = 0.0, span[0]
+    for begin, end in sorted(windows):
+        begin, end = max(begin, until), min(end, span[1])
+        if end > begin:
+            covered, until = covered + end - begin, end
+    return covered
+
+
+def others_windows(sample: Sample, rounds: Sequence[Sequence[Sample]]) -> list[Window]:
+    """When the other streams of its round had their prompts processed, or waited for that."""
+    streams = next((streams for streams in rounds if any(other is sample for other in streams)), ())
+    return [window for other in streams if other is not sample and (window := prefill_window(other)) is not None]
+
+
+def until_decoding_ms(streams: Sequence[Sample]) -> tuple[float, float] | None:
+    """Of a round: until its last stream had a first token, and until its last token; None where a stream has none."""
+    firsts = [token_times.first_token_ms(sample.trace) for sample in streams]
+    lasts = [token_times.last_token_ms(sample.trace) for sample in streams]
+    if not streams or None in firsts or None in lasts:
+        return None
+    sent = [sample.sent_at_ms for sample in streams]
+    return (
+        max(at + (first or 0.0) for at, first in zip(sent, firsts, strict=True)),
+        max(at + (last or 0.0) for at, last in zip(sent, lasts, strict=True)),
+    )
+
+
+# --- what to do about it, in the engine's own words -----------------------------------------------------------------
+
+
+def engine_of(key: str) -> Engine | None:
+    from app import engines  # loads every engine: not at start
+
+    return next((engine for engine in engines.all() if engine.key == key), None)
+
+
+def slots_remedy(engine: Engine | None) -> str:
+    if engine is not None and not engine.batches:
+        return _("{engine} works on one request at a time: send it less at once.", engine=engine.title)
+    if engine is not None and engine.slots_option:
+        return _(
+            "Give {engine} more parallel slots ({option}), or send it less at once.",
+            engine=engine.title,
+            option=engine.slots_option,
+        )
+    return _("Give the server more parallel slots, or send it less at once.")
+
+
+def prompts_remedy(engine: Engine | None) -> str:
+    """More slots would not help: the time is that of computing the prompts."""
+    if engine is not None and engine.prompt_options:
+        return _(
+            "Send fewer or shorter prompts at once, or change how much of them {engine} processes in one step "
+            "({options}).",
+            engine=engine.title,
+            options=engine.prompt_options,
+        )
+    return _("Send fewer or shorter prompts at once.")
+
+
+def middle(waits: Sequence[Wait]) -> Wait | None:
+    """The medians, all of the same streams."""
+    if not waits:
+        return None
+    return Wait(
+        median(wait.ttft_ms for wait in waits),
+        median(wait.others_prefill_ms for wait in waits),
+        median(wait.slot_ms for wait in waits),
+    )
+
+
+def prefill_words(wait: Wait, streams: str) -> str:
+    return _(
+        "{prefill_ms} of {ttft_ms} ms passed while other prompts were processed, with {streams} at once",
+        prefill_ms=format_number(wait.others_prefill_ms),
+        ttft_ms=format_number(wait.ttft_ms),
+        streams=streams,
+    )

@@ -1,0 +1,317 @@
+"""What TTFT consists of, where the server states its own part of it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from app.ceiling.efficiency import describe, is_slow_prefill
+from app.core.i18n import _
+from app.core.samples import Sample, Trace
+from app.core.units import format_number, plural
+from app.hardware.catalogue import built_in
+from app.metrics import sensors, token_times
+from app.metrics.ttft import read_ttft
+from app.results.ceiling.limits.base import NOTABLE, Evidence, Limit
+from app.results.ceiling.limits.heat import held_back
+from app.results.ceiling.limits.streams import engine_of, middle, prefill_words, prompts_remedy, slots_remedy, waits
+from app.results.ceiling.peers import prefill_peers
+
+MOSTLY = 0.5
+"""Share of TTFT from which on a part of it is what limits."""
+NEGLIGIBLE_MS = 20.0
+"""HTTP, template and the first decode step take some time everywhere."""
+MISSED = 0.5
+"""Share of a repeated prompt below which the cache did not help."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Of one sample, in ms; None where the server does not state it, or its time is not of this prompt alone."""
+
+    ttft_ms: float
+    prompt_ms: float | None
+    queue_ms: float | None
+    prompt_tokens: float | None
+
+    @property
+    def rest_ms(self) -> float | None:
+        """Neither in the queue nor for the prompt."""
+        return None if self.prompt_ms is None else self.ttft_ms - self.prompt_ms - (self.queue_ms or 0)
+
+
+class Parts:
+    """The samples of a point; the medians of one sentence are always of the same ones."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts = parts
+
+    @property
+    def ttft_ms(self) -> float:
+        return median(part.ttft_ms for part in self.parts)
+
+    def medians(self, *names: str) -> tuple[float, ...] | None:
+        """Of TTFT and of these, in the samples that have them all; None where there is none."""
+        rows = self._rows(names)
+        return tuple(median(values) for values in zip(*rows, strict=True)) if rows else None
+
+    def are_all(self, *names: str) -> bool:
+        return len(self._rows(names)) == len(self.parts)
+
+    def where(self, *names: str) -> str:
+        """Which samples such medians are of, where they are not of all."""
+        count = len(self._rows(names))
+        if count == len(self.parts):
+            return ""
+        return _(", in {count} of {samples}", count=count, samples=plural(len(self.parts), "sample"))
+
+    def _rows(self, names: Sequence[str]) -> list[list[float]]:
+        rows = [[getattr(part, name) for name in ("ttft_ms", *names)] for part in self.parts]
+        return [row for row in rows if None not in row]
+
+
+def rules(seen: Evidence) -> Iterator[Limit]:
+    yield from _loading(seen)
+    thinking = list(_thinking(seen.usable))
+    yield from thinking
+    parts = None if thinking else _parts(seen.usable)
+    if parts is not None:
+        yield from _queue(parts) if seen.streams == 1 else _others(seen, parts)
+        yield from _outside(seen, parts)
+        yield from _prompt(seen, parts)
+    yield from _cache(seen.reused)
+    yield from held_back(seen, "TTFT", sensors.prefill_span_ms)
+
+
+def unknown(seen: Evidence) -> Iterator[str]:
+    """Why no rule speaks."""
+    parts = _parts(seen.usable)
+    if parts is None:
+        return
+    if (known := parts.medians("prompt_ms")) is not None:
+        yield _(
+            "TTFT: nothing stands out; the server worked on the prompt for {prompt_ms} of {ttft_ms} ms{where}.",
+            prompt_ms=format_number(known[1]),
+            ttft_ms=format_number(known[0]),
+            where=parts.where("prompt_ms"),
+        )
+    elif any(sample.trace.server and sample.trace.server.prompt_ms for sample in seen.usable):
+        yield _(
+            "TTFT: several prompts were processed at the same time, so nobody can tell what the {ttft_ms} ms of one "
+            "consist of.",
+            ttft_ms=format_number(parts.ttft_ms),
+        )
+    else:
+        yield _(
+            "TTFT: the server does not state how long it worked on the prompt, so nobody can tell what the {ttft_ms} "
+            "ms consist of.",
+            ttft_ms=format_number(parts.ttft_ms),
+        )
+
+
+def _parts(usable: Sequence[Sample]) -> Parts | None:
+    """Of the samples that TTFT is taken from: none that loaded the model, or had its prompt in the cache."""
+    parts = [
+        _part(sample, ttft_ms)
+        for sample in usable
+        if not {"cold", "cached"} & set(sample.flags) and (ttft_ms := read_ttft(sample)[0].value)
+    ]
+    return Parts(parts) if parts else None
+
+
+def _part(sample: Sample, ttft_ms: float) -> Part:
+    server = sample.trace.server
+    if server is None or {"unit_mismatch", "implausible"} & set(sample.flags):
+        return Part(ttft_ms, None, None, None)
+    is_own = sample.point.concurrency == 1 or sample.prefill_overlaps is False
+    return Part(ttft_ms, server.prompt_ms if is_own else None, server.queue_ms, server.prompt_tokens)
+
+
+def _loading(seen: Evidence) -> Iterator[Limit]:
+    cold = [sample for sample in seen.taken if "cold" in sample.flags]
+    loads = [s.trace.server.load_ms for s in cold if s.trace.server and s.trace.server.load_ms]
+    if loads:
+        yield Limit(
+            "loading",
+            "TTFT",
+            _("The model was being loaded."),
+            _(
+                "{samples} of {taken} waited {loads} ms for it",
+                samples=plural(len(loads), "sample"),
+                taken=len(seen.taken),
+                loads=format_number(median(loads)),
+            ),
+            _("Keep the model loaded between requests (Ollama: `keep_alive`), or add a warm-up."),
+        )
+
+
+def _thinking(usable: Sequence[Sample]) -> Iterator[Limit]:
+    """Reasoning that the server counts and keeps to itself: TTFT is its time, and nothing but that can be told."""
+    hidden = [tokens for sample in usable if (tokens := _unseen_tokens(sample.trace))]
+    if 2 * len(hidden) > len(usable):
+        yield Limit(
+            "thinking",
+            "TTFT",
+            _("The model thinks before its first visible token."),
+            _(
+                "{tokens:,.0f} tokens of reasoning were counted and never sent, in {samples}",
+                tokens=median(hidden),
+                samples=plural(len(hidden), "sample"),
+            ),
+            _("Turn thinking off or down, or let the server send its reasoning: then TTFT is the prompt's time."),
+        )
+
+
+def _unseen_tokens(trace: Trace) -> int:
+    """Before the first one that was seen."""
+    if token_times.is_mostly_unseen(trace):
+        return (trace.output_tokens or 0) - len(trace.token_events)
+    return token_times.unseen_reasoning(trace)
+
+
+def _queue(parts: Parts) -> Iterator[Limit]:
+    """Of a lone stream: in the server's queue, where it tells."""
+    known = parts.medians("queue_ms")
+    if known is not None and known[1] > NOTABLE * known[0]:
+        yield Limit(
+            "queue",
+            "TTFT",
+            _("The request waited in a queue."),
+            _queue_words(known) + parts.where("queue_ms"),
+            _("Measure while nobody else uses the server."),
+        )
+
+
+def _queue_words(known: Sequence[float]) -> str:
+    return _(
+        "{queue_ms} of {ttft_ms} ms passed in the server's queue",
+        queue_ms=format_number(known[1]),
+        ttft_ms=format_number(known[0]),
+    )
+
+
+def _others(seen: Evidence, parts: Parts) -> Iterator[Limit]:
+    """Of several streams, by what the others did while one waited: their prompts were processed, or their answers
+    held the slots. A lone stream may have been slow for reasons of its own."""
+    alone, queued = _parts(seen.usable_alone), parts.medians("queue_ms")
+    wait = middle(waits(seen.rounds, alone.ttft_ms if alone else None))
+    is_slower = alone is None or parts.ttft_ms > (1 + NOTABLE) * alone.ttft_ms + NEGLIGIBLE_MS
+    at_once = plural(seen.streams, "stream")
+    if (
+        wait is not None
+        and is_slower
+        and _is_notable(wait.others_prefill_ms, wait.ttft_ms)
+        and wait.others_prefill_ms >= wait.slot_ms
+    ):
+        yield Limit(
+            "others_prefill",
+            "TTFT",
+            _("The prompts of this run's own other streams take the time."),
+            prefill_words(wait, at_once),
+            prompts_remedy(engine_of(seen.engine)),
+        )
+        return
+    usual = alone.medians("rest_ms") if alone else None
+    if queued is not None and queued[1] > NOTABLE * queued[0]:
+        evidence = _queue_words(queued) + parts.where("queue_ms")
+    elif alone is not None and is_slower:
+        evidence = _(
+            "{ttft_ms} ms instead of the {alone_ms} ms of a lone stream",
+            ttft_ms=format_number(parts.ttft_ms),
+            alone_ms=format_number(alone.ttft_ms),
+        )
+    elif wait is not None and _is_notable(wait.slot_ms - (usual[1] if usual else 0.0), wait.ttft_ms):
+        evidence = _rest(wait.slot_ms, wait.ttft_ms)
+    else:
+        return
+    yield Limit(
+        "queue",
+        "TTFT",
+        _("Requests wait for each other."),
+        _("{evidence}, with {streams} at once", evidence=evidence, streams=at_once),
+        slots_remedy(engine_of(seen.engine)),
+    )
+
+
+def _is_notable(part_ms: float, ttft_ms: float) -> bool:
+    return part_ms > max(NEGLIGIBLE_MS, NOTABLE * ttft_ms)
+
+
+def _rest(rest_ms: float, ttft_ms: float) -> str:
+    return _(
+        "{rest_ms} of {ttft_ms} ms passed outside of the prompt's processing",
+        rest_ms=format_number(rest_ms),
+        ttft_ms=format_number(ttft_ms),
+    )
+
+
+def _outside(seen: Evidence, parts: Parts) -> Iterator[Limit]:
+    """Of a lone stream: several ones wait for each other."""
+    known = parts.medians("rest_ms") if seen.streams == 1 else None
+    if known is not None and _is_notable(known[1], known[0]):
+        yield Limit(
+            "outside",
+            "TTFT",
+            _("Something beside the prompt's processing takes the time."),
+            _rest(known[1], known[0]) + parts.where("rest_ms"),
+            _("Measure on the server's own machine and without a proxy, to see what remains."),
+        )
+
+
+def _prompt(seen: Evidence, parts: Parts) -> Iterator[Limit]:
+    known, with_tokens = parts.medians("prompt_ms"), parts.medians("prompt_ms", "prompt_tokens")
+    if known is None or known[1] <= MOSTLY * known[0]:
+        return
+    if with_tokens is not None and with_tokens[2]:
+        ttft_ms, prompt_ms, tokens = with_tokens
+        evidence = _(
+            "{prompt_ms} of {ttft_ms} ms for {tokens:,.0f} prompt tokens",
+            tokens=tokens,
+            prompt_ms=format_number(prompt_ms),
+            ttft_ms=format_number(ttft_ms),
+        ) + parts.where("prompt_ms", "prompt_tokens")
+    else:
+        evidence = _("{prompt_ms} of {ttft_ms} ms", prompt_ms=format_number(known[1]), ttft_ms=format_number(known[0]))
+        evidence += parts.where("prompt_ms")
+    remedy = _("Send shorter prompts, or begin them alike so that the prompt cache helps.")
+    roof = seen.roof
+    # the speed is of all samples, so it goes with the times of all alone
+    if roof is not None and roof.prefill is not None and roof.prefill_share is not None and parts.are_all("prompt_ms"):
+        binds = _("compute") if roof.prefill.bound == "compute" else _("memory bandwidth")
+        evidence += _(
+            ", {share} % of the prefill ceiling, which {binds} sets",
+            share=format_number(roof.prefill_share * 100),
+            binds=binds,
+        )
+        group = prefill_peers(seen.placement, built_in()) if seen.placement else None
+        if group and is_slow_prefill(roof.prefill_share, group):
+            evidence += _("; {usual}", usual=describe(group))
+            remedy = _(
+                "Such hardware usually does much better: try larger batches of the prompt (llama.cpp: `-ub`), flash "
+                "attention, or a newer build of the engine; and begin prompts alike so that the prompt cache helps."
+            )
+    yield Limit("prompt", "TTFT", _("The prompt's length: its processing is most of the time."), evidence, remedy)
+
+
+def _cache(reused: Sequence[Sample]) -> Iterator[Limit]:
+    """By the server's own count; where it does not tell, nothing is known."""
+    told = [
+        (cached, total)
+        for sample in reused
+        if (cached := sample.trace.cached_tokens) is not None and (total := sample.trace.prompt_tokens)
+    ]
+    missed = [(cached, total) for cached, total in told if cached < MISSED * total]
+    if missed:
+        yield Limit(
+            "cache",
+            "TTFT",
+            _("The prompt cache did not help."),
+            _(
+                "{cached:,.0f} of {total:,.0f} tokens came from the cache, in {samples} of {reused} that repeated "
+                "a prompt",
+                cached=median(cached for cached, _total in missed),
+                total=median(total for _cached, total in missed),
+                samples=plural(len(missed), "sample"),
+                reused=len(told),
+            ),
+            _("Turn prompt caching on in the server, or give it room for more prompts."),
+        )

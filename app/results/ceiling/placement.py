@@ -1,0 +1,318 @@
+"""Where a configuration's model lies: its bytes on the devices that hold them, or why that is unknown."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from app.ceiling.bytes_per_step import Step, step
+from app.ceiling.decode import DecodeCeiling, Device, Portion, Split, decode
+from app.ceiling.geometry import Geometry
+from app.ceiling.layout import Layout, Memory
+from app.ceiling.offload import Offload
+from app.ceiling.types import KV_BITS, UNKNOWN, KvTypes, kv_bits
+from app.core.configuration import runs_elsewhere
+from app.core.i18n import _, joined, translated
+from app.core.llamacpp_flags import parse_flags, with_flags
+from app.core.samples import Workload
+from app.core.units import TERA, format_number
+from app.db.machines import MachineDevice, Stated, capacity_of
+from app.db.models import KnownGeometry
+from app.db.tables import Config
+from app.hardware.profile import MEASURED
+from app.results.ceiling.cards import Cards, Unknown, cards_of, engine_of, ratios_of, whole
+
+
+@dataclass(frozen=True)
+class DeviceShare:
+    """One device that holds the model or a part of it, and where its bandwidth comes from."""
+
+    device: Device
+    stated: Stated
+    is_ram: bool
+    llc_bytes: int | None
+    memory_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Placement:
+    told: KnownGeometry
+    """The model's geometry, with its weights, and who told it."""
+    kv: KvTypes
+    device_shares: tuple[DeviceShare, ...]
+    """Cards before memory; equal cards one by one."""
+    layout: Layout
+    slots: int | None
+    """So many requests the server works on at once; None where it does not tell."""
+    assumptions: tuple[str, ...]
+
+    @property
+    def geometry(self) -> Geometry:
+        return self.told.geometry
+
+    @property
+    def split(self) -> Split:
+        return self.layout.split
+
+    def at_once(self, point: Workload) -> int:
+        return at_once(point, self.slots)
+
+    def portions(self, step: Step) -> list[Portion]:
+        """Which device reads how much of a step."""
+        portions = self.layout.portions(self.geometry, step)
+        return self._on_cards_alone().portions(self.geometry, step) or [] if portions is None else portions
+
+    def decode(self, step: Step) -> DecodeCeiling:
+        """Without the memory's bandwidth that of the cards alone, which is no lower."""
+        ceiling = self.layout.decode(self.geometry, step)
+        if ceiling is not None:
+            return ceiling
+        doubt = _("the bandwidth of system memory is unknown, so the part that lies there is counted as on GPUs")
+        ceiling = decode(step, self.portions(step), self.split)
+        sentences = (*self.layout.sentences(self.geometry, step), doubt)
+        return DecodeCeiling(
+            ceiling.tokens_per_s, ceiling.expected_tokens_per_s, ceiling.words, (*sentences, *ceiling.assumptions)
+        )
+
+    def _on_cards_alone(self) -> Layout:
+        cards = tuple(Memory(card.device) for card in self.layout.cards)
+        return Layout(cards, None, Offload(), self.layout.split, self.layout.shares, self.layout.stages)
+
+    def ram_time_share(self, step: Step) -> float:
+        """Of the reading time of a step, what system memory takes beside cards; 0 where all is in one place."""
+        portions = self.portions(step)
+        if not self.layout.cards or len(portions) == len(self.layout.cards):
+            return 0.0
+        ram = portions[-1]
+        ram_s = ram.share / sum(one.share for one in portions) * step.n_bytes / ram.device.bandwidth_bytes_per_s
+        return ram_s * self.decode(step).tokens_per_s / step.batch
+
+    @property
+    def is_partly_in_ram(self) -> bool:
+        return len({device_share.is_ram for device_share in self.device_shares}) > 1
+
+    @property
+    def device(self) -> Device | None:
+        """What all of them together are like where one device stands for them: a single one, or equal ones."""
+        first = self.device_shares[0].device
+        if any(device_share.device != first for device_share in self.device_shares):
+            return None
+        many = len(self.device_shares) // self.layout.stages if self.split is Split.TENSOR else 1
+        name = first.name if len(self.device_shares) == 1 else f"{len(self.device_shares)} × {first.name}"
+        peak = first.peak_flops and first.peak_flops * many
+        return Device(name, first.bandwidth_bytes_per_s * many, peak)
+
+    def equivalent_device(self, step: Step) -> Device:
+        """One device that takes as long for a step as all of them together, each reading its share of the bytes."""
+        if len(self.device_shares) == 1:
+            return self.device_shares[0].device
+        names = " + ".join(dict.fromkeys(device_share.device.name for device_share in self.device_shares))
+        peaks = [device_share.device.peak_flops for device_share in self.device_shares]
+        bandwidth = self.decode(step).tokens_per_s * step.n_bytes / step.batch
+        return Device(names, bandwidth, sum(peak or 0 for peak in peaks) if all(peaks) else None)
+
+    def is_on_the_same_devices_as(self, other: "Placement") -> bool:
+        """Whatever is known of their bandwidth."""
+        mine, theirs = (
+            [(share.device.name, share.memory_bytes) for share in placement.device_shares]
+            for placement in (self, other)
+        )
+        same_split = (self.split, self.layout.shares) == (other.split, other.layout.shares)
+        same_offload = not self.is_partly_in_ram or self.layout.offload == other.layout.offload
+        return mine == theirs and same_split and same_offload
+
+    @property
+    def is_measured(self) -> bool:
+        return any(device_share.stated.source == MEASURED for device_share in self.device_shares)
+
+    @property
+    def llc_bytes(self) -> int | None:
+        return sum(device_share.llc_bytes or 0 for device_share in self.device_shares) or None
+
+
+def resolve_placement(
+    devices: Sequence[MachineDevice],
+    config: Config,
+    model_geometry: KnownGeometry | None,
+    remarks: Sequence[str] = (),
+    gpu_share: float | None = None,
+) -> Placement | Unknown:
+    """`devices`: of the machine; `remarks`: what must be known to judge them and the model.
+
+    `gpu_share`: of 1, in the memory of cards as the server said during a run; what a person stated outranks it.
+    """
+    if host := runs_elsewhere(config.settings):
+        return Unknown(
+            _("The model runs at {host}, so nothing is known of the hardware that it runs on.", host=host),
+            _("Measure a model that the server runs itself."),
+            "configuration",
+        )
+    if model_geometry is not None and model_geometry.geometry.weights is None and model_geometry.geometry.assumptions:
+        return Unknown(
+            _(
+                "How many bytes the model reads for a token is unknown: {why}.",
+                why=translated(model_geometry.geometry.assumptions[0]),
+            ),
+            _("Tell what the model is like: its config.json, a GGUF file, or its parameters and bits per weight."),
+            "model",
+        )
+    if model_geometry is None or model_geometry.geometry.weights is None:
+        return Unknown(
+            _(
+                "How many bytes the model reads for a token is unknown, because its server names no "
+                "model file that can be read here."
+            ),
+            _("Tell what the model is like: its config.json, a GGUF file, or its parameters and bits per weight."),
+            "model",
+        )
+    geometry, settings = model_geometry.geometry, with_flags(config.settings)
+    assert geometry.weights is not None
+    if gpu_share is not None and gpu_share < 1:
+        settings.setdefault("gpu_share", round(100 * gpu_share))
+    kv, doubt = _kv_types(settings)
+    empty = step(geometry, 0, kv)
+    assert empty is not None
+    engine = engine_of(config.engine)
+    cards = cards_of(devices, settings, engine, geometry.weights.total.n_bytes)
+    if isinstance(cards, Unknown):
+        return cards
+    if unknown := next((card for card in cards.used if not card.bandwidths), None):
+        return _without_bandwidth(unknown)
+    ram = next((device for device in devices if device.kind == "ram"), None)
+    layout = _layout(cards, ram, Offload.of(settings))
+    if engine.caches_experts and geometry.experts_total and cards.used:
+        layout = replace(layout, cards=tuple(Memory(card.device) for card in layout.cards), shares=layout.card_shares())
+        doubt.append(
+            _("{title} keeps the experts that are used most on GPUs, so all are counted there", title=engine.title)
+        )
+    needs_ram = not cards.used or layout.placed(geometry).n_bytes(empty) > 0
+    overflow = layout.overflow(geometry, empty)
+    if (needs_ram or overflow) and layout.ram is None:
+        return _without_bandwidth(ram, overflow)
+    owners = [*cards.used, *([ram] if ram and (needs_ram or overflow) else [])]
+    return Placement(
+        told=model_geometry,
+        kv=kv,
+        device_shares=tuple(map(_device_share, owners)),
+        layout=layout,
+        slots=slots_of(config),
+        assumptions=(
+            *remarks,
+            *dict.fromkeys(_figures(owners)),
+            *cards.assumptions,
+            *doubt,
+            *_not_understood(settings),
+        ),
+    )
+
+
+def _layout(cards: Cards, ram: MachineDevice | None, offload: Offload) -> Layout:
+    def memory(device: MachineDevice, capacity_bytes: int | None) -> Memory:
+        return Memory(_device_share(device).device, capacity_bytes)
+
+    return Layout(
+        cards=tuple(memory(card, capacity_of(card)) for card in cards.used),
+        ram=memory(ram, ram.memory_bytes) if ram and ram.bandwidths else None,
+        offload=offload,
+        split=cards.split,
+        shares=cards.shares,
+        stages=cards.stages,
+    )
+
+
+def _device_share(owner: MachineDevice) -> DeviceShare:
+    stated = owner.bandwidths[0]
+    device = Device(owner.name, stated.bytes_per_s, owner.peak_flops)
+    return DeviceShare(device, stated, owner.kind == "ram", owner.llc_bytes, owner.memory_bytes)
+
+
+def _not_understood(settings: dict[str, object]) -> Iterator[str]:
+    """Flags that were typed and may change what is read, and shares that are no numbers."""
+    flags = settings.get("flags")
+    if isinstance(flags, str) and (unknown := parse_flags(flags).not_understood):
+        yield _("not understood, so the ceiling takes no account of it: {flags}", flags=", ".join(unknown))
+    if (shares := settings.get("tensor_split")) and not ratios_of(settings):
+        yield _("not understood, so the ceiling takes no account of it: {flags}", flags=f"tensor_split {shares}")
+
+
+def _without_bandwidth(owner: MachineDevice | None, overflow: str | None = None) -> Unknown:
+    """`overflow`: why memory is needed where no setting says that something is there."""
+    if owner is None or owner.kind == "ram":
+        reason = _("The bandwidth of the machine's memory is unknown.")
+        return Unknown(
+            joined(f"{overflow[:1].upper()}{overflow[1:]}.", reason) if overflow else reason,
+            _("Measure it, or type it."),
+            "machine",
+        )
+    reason = _("The bandwidth of the machine's {device} is unknown.", device=owner.name)
+    return Unknown(reason, _("Pick the device from the catalogue."), "machine")
+
+
+def _figures(owners: Sequence[MachineDevice]) -> Iterator[str]:
+    """Which figures were not known yet when the run was measured, and which of two peaks counts."""
+    for owner in owners:
+        stated = owner.bandwidths[0]
+        if stated.is_later:
+            is_measured, day = stated.source == MEASURED, f"{stated.at:%Y-%m-%d}" if stated.at else ""
+            if is_measured and day:
+                yield _("the bandwidth of {name} was measured on {day}, after this run", name=owner.name, day=day)
+            elif is_measured:
+                yield _("the bandwidth of {name} was measured after this run", name=owner.name)
+            elif day:
+                yield _("the bandwidth of {name} was stated on {day}, after this run", name=owner.name, day=day)
+            else:
+                yield _("the bandwidth of {name} was stated after this run", name=owner.name)
+        if owner.kind == "ram" and owner.peak_flops:
+            yield _(
+                "the peak compute of the processor, {peak} TFLOP/s, was typed",
+                peak=format_number(owner.peak_flops / TERA),
+            )
+        if owner.is_peak_later:
+            yield _(
+                "the peak compute of {name} was stated after this run", name=computing(owner.name, owner.kind == "ram")
+            )
+        slow, fast = owner.compute_flops_per_s, owner.fastest_flops_per_s
+        if slow and fast and slow != fast:
+            yield (
+                _(
+                    "computing on {name} is taken at its fastest usable path, {fast} TFLOP/s; FP16 with FP32 "
+                    "accumulate reaches {slow}",
+                    name=owner.name,
+                    fast=format_number(fast / TERA),
+                    slow=format_number(slow / TERA),
+                )
+            )
+
+
+def computing(name: str, is_ram: bool) -> str:
+    """What computes with the bytes of a device: cards do it themselves."""
+    return _("the processor") if is_ram else name
+
+
+def _kv_types(settings: Mapping[str, object]) -> tuple[KvTypes, list[str]]:
+    """And what is to be said of types that are not stated or of which the size is not known."""
+    stated = [settings.get(key) for key in ("kv_type_k", "kv_type_v")]
+    names = ["f16" if name is None else str(name).strip().lower() for name in stated]
+    doubts = [_("the type of the KV cache is not stated, so f16 is counted")] if None in stated else []
+    for name in dict.fromkeys(names):
+        bits = kv_bits(name)
+        if bits is None:
+            doubts.append(
+                _("the size of a KV cache of type {name} is unknown, so it is left out of the bytes", name=name)
+            )
+        elif name not in KV_BITS:
+            doubts.append(
+                _(
+                    "a KV cache of type {name} counts {bits:g} bits a value, its scales are left out",
+                    name=name,
+                    bits=bits,
+                )
+            )
+    return KvTypes(*(UNKNOWN if kv_bits(name) is None else name for name in names)), doubts
+
+
+def slots_of(config: Config) -> int | None:
+    return whole(with_flags(config.settings), "parallel") or None
+
+
+def at_once(point: Workload, slots: int | None) -> int:
+    """How many of a point's streams are decoded together: those beyond the server's slots wait for their turn."""
+    return min(point.concurrency, slots or point.concurrency)

@@ -1,0 +1,20 @@
+"""Results side by side: what differs, by how much, and what may be concluded from it.
+
+comparable   what differs, and whether two results may be compared
+observations the numbers of a run, or of a configuration's runs
+scatter      how much runs of one configuration differ on a machine
+soundness    what disturbed a run, so that no verdict may rest on it
+main_verdict the verdict of one run against another at their main point
+comparison   all of it for two to eight runs or configurations
+result       what a comparison is, as plain values; `to_json` makes the document of them
+words        what ratios and scatter mean, in sentences
+baseline     every run beside the one that was pinned
+changepoint  where the level of a series shifts
+shifts       the same for stored runs, in words
+"""
+
+from app.results.compare.baseline import Standing, standing, standings
+from app.results.compare.comparison import compare
+from app.results.compare.result import Comparison, to_json
+
+__all__ = ["Comparison", "Standing", "compare", "standing", "standings", "to_json"]

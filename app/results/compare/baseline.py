@@ -1,0 +1,138 @@
+"""Every run beside its pinned baseline: the verdict at its main point, cheap enough for a list of runs."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, NamedTuple
+
+from sqlmodel import Session
+
+from app.core.configuration import Snapshot, model_names
+from app.core.i18n import _
+from app.db.baselines import Side, beside_baselines
+from app.db.tables import Run
+from app.results.compare.eligibility import why_not_at_all
+from app.results.compare.main_verdict import Judged, MainVerdict, Values, main_verdicts
+from app.results.compare.soundness import unsound_by_run
+from app.results.run_history import Series
+from app.stats.runs import RunScatter
+from app.stats.verdict import Ratio, Verdict
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a run stands beside its baseline."""
+
+    baseline_id: str
+    """The public id of the baseline."""
+    is_baseline: bool
+    """The run is the baseline itself."""
+    verdict: Verdict | None = None
+    """Of the triple; None has a reason, or is the baseline's own."""
+    ratios: Mapping[str, Ratio] = field(default_factory=dict)
+    """By metric of the triple, over the baseline; those that both have from the same source."""
+    unsound: tuple[str, ...] = ()
+    """What disturbed one of the two, so that nothing more than inconclusive can be said."""
+    scatters: Mapping[str, RunScatter] = field(default_factory=dict)
+    """By metric: how much runs of one configuration differ on this machine."""
+    values: Mapping[str, Values] = field(default_factory=dict)
+    """By metric: source, and the figures of both."""
+    reason: str = ""
+
+
+def standings(session: Session, public_ids: Collection[str]) -> dict[str, Standing]:
+    """Of runs, by public id. Missing are those without a baseline, those that did not finish, and those from before
+    the baseline was measured: a baseline is for what comes after it. A handful of queries, however many runs."""
+    pairs = _with_baseline(session, public_ids)
+    compared = _comparable(pairs)
+    unsound = unsound_by_run(session, {side.public_id for pair in compared for side in pair}) if compared else {}
+    verdicts = main_verdicts(session, compared, unsound)
+    return {run.public_id: _standing(run, base, verdicts) for run, base in pairs}
+
+
+def standing(session: Session, public_id: str) -> Standing | None:
+    return standings(session, [public_id]).get(public_id)
+
+
+class RunVerdicts(NamedTuple):
+    """All that is concluded about one run."""
+
+    standing: Standing | None
+    """Beside its baseline; None without one."""
+    previous: MainVerdict | None
+    """Against the run before its configuration changed; None without one."""
+    unsound: tuple[str, ...]
+    """What disturbed the run."""
+
+
+def verdicts_of_run(session: Session, run: Run, before: Run | None) -> RunVerdicts:
+    """`before`: the newest run of the previous configuration with the same suite, if there is one."""
+    pairs = _with_baseline(session, [run.public_id])
+    compared = _comparable(pairs)
+    why_not = why_not_at_all(before, run) if before else ""
+    if before and not why_not:
+        compared.append((Judged.of(before), Judged.of(run)))
+    unsound = unsound_by_run(session, {run.public_id, *(side.public_id for pair in compared for side in pair)})
+    verdicts = main_verdicts(session, compared, unsound)
+    previous = None
+    if before:
+        assert before.id is not None
+        assert run.id is not None
+        previous = MainVerdict(None, {}, reason=why_not) if why_not else verdicts[before.id, run.id]
+    standings_of_run = [_standing(side, base, verdicts) for side, base in pairs]
+    return RunVerdicts(next(iter(standings_of_run), None), previous, unsound.get(run.public_id, ()))
+
+
+def _with_baseline(session: Session, public_ids: Collection[str]) -> list[tuple[Side, Side]]:
+    return [(run, base) for run, base in beside_baselines(session, public_ids) if _is_compared(run, base)]
+
+
+def _comparable(pairs: Collection[tuple[Side, Side]]) -> list[tuple[Judged, Judged]]:
+    return [
+        (_judged(base), _judged(run)) for run, base in pairs if run.run_id != base.run_id and not _refusal(run, base)
+    ]
+
+
+def to_json(standing: Standing | None) -> dict[str, Any] | None:
+    """As the document of a run holds it."""
+    if standing is None:
+        return None
+    return {**asdict(standing), "values": {key: values._asdict() for key, values in standing.values.items()}}
+
+
+def _is_compared(run: Side, base: Side) -> bool:
+    if run.run_id == base.run_id:
+        return True
+    is_later = run.started_at is not None and base.started_at is not None and run.started_at > base.started_at
+    return run.is_compared and is_later
+
+
+def _refusal(run: Side, base: Side) -> str:
+    if not base.is_compared:
+        return _("The baseline is hidden from statistics.")
+    if run.suite_sha256 != base.suite_sha256:
+        return _("The suite was changed since the baseline: its prompt or its lengths are others now.")
+    if _is_another_model(run, base):
+        return _("The baseline is of another model of that name, {model}.", model=base.model_id)
+    return ""
+
+
+def _is_another_model(run: Side, base: Side) -> bool:
+    """By what one server calls the two; another server may call the same model otherwise."""
+    if run.server_id != base.server_id or None in (run.model_id, base.model_id):
+        return False
+    sides = [Snapshot("", None, side.model, side.quantization, {"model_id": side.model_id}) for side in (run, base)]
+    name, base_name = model_names(sides)
+    return name != base_name
+
+
+def _judged(side: Side) -> Judged:
+    return Judged(side.run_id, side.public_id, Series(side.machine_id, side.suite_key), side.main_point_key)
+
+
+def _standing(run: Side, base: Side, verdicts: Mapping[tuple[int, int], MainVerdict]) -> Standing:
+    if run.run_id == base.run_id:
+        return Standing(base.public_id, is_baseline=True)
+    if reason := _refusal(run, base):
+        return Standing(base.public_id, is_baseline=False, reason=reason)
+    main = verdicts[base.run_id, run.run_id]
+    return Standing(base.public_id, is_baseline=False, **{f.name: getattr(main, f.name) for f in fields(main)})

@@ -1,0 +1,425 @@
+"""Two to eight runs or configurations side by side."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import NamedTuple
+
+from sqlmodel import Session
+
+from app.core.configuration import model_names
+from app.core.errors import BadInput
+from app.core.i18n import _, enumerated
+from app.core.samples import Sample, Workload
+from app.db.continuation import snapshot_of
+from app.db.machines import MachineDevice, devices
+from app.db.models import all_stated, best_geometry
+from app.db.tables import StatedGeometry
+from app.metrics import (
+    HEADLINE_METRICS,
+    MetricResult,
+    applies_to,
+    is_usable,
+    metrics,
+    preferred,
+    token_times,
+    values_of,
+)
+from app.metrics.base import SOURCES, Source
+from app.metrics.summary import percentiles, summarise
+from app.metrics.token_counts import token_counts_of
+from app.results.ceiling import Placement, resolve_placement, run_ceilings
+from app.results.compare.compare_refs import resolve
+from app.results.compare.eligibility import (
+    about,
+    differences,
+    refusal_reason_lengths,
+    refusal_reason_pair,
+    refusal_reason_point,
+    unknown_settings,
+)
+from app.results.compare.main_verdict import conclude, same_within
+from app.results.compare.observations import NO_FIGURES, Figures, SubjectData, load_subjects
+from app.results.compare.result import LETTERS, Ceiling, Cell, Comparison, Distribution, Pair, PointRows, Row, Subject
+from app.results.compare.scatter import Scatters
+from app.results.compare.soundness import distinct_reasons
+from app.results.hardware import Hardware, as_known, gpu_share_of
+from app.stats.verdict import Ratio, Result, Verdict
+
+
+def compare(
+    session: Session,
+    names: Sequence[str],
+    engine_titles: Mapping[str, str],
+    keys: Sequence[str] = HEADLINE_METRICS,
+    extra_keys: Sequence[str] = (),
+    limit: float | None = None,
+) -> Comparison:
+    """`names` as `store.subjects.resolve` reads them; `keys` are the metrics to judge, `extra_keys` those that are
+    shown where two have them, and that no verdict looks at. An interval within `limit` of 1 counts as the same: without
+    one, as the settings say.
+
+    Raises BadInput for too few or too many names, or an unknown metric, and NotFound.
+    """
+    unknown = next((key for key in keys if key not in metrics()), None)
+    if unknown is not None:
+        raise BadInput(
+            _("There is no metric {unknown!r}: known are {known}.", unknown=unknown, known=", ".join(metrics()))
+        )
+    subjects = load_subjects(session, resolve(session, names), (*keys, *extra_keys))
+    _refuse_twins(subjects)
+    sides = [subject.circumstances for subject in subjects]
+    differing = differences(sides, engine_titles)
+    reasons = _reasons_not_comparable(subjects)
+    main = _main(subjects, reasons)
+    limit = same_within(session) if limit is None else limit
+    tables = _Tables(session, subjects, reasons, main, limit)
+    points = tuple(tables.at(point, keys, extra_keys) for point in _points(subjects))
+    main_table = next((table for table in points if table.point == main), None)
+    return Comparison(
+        subjects=tuple(
+            _subject(letter, subject, title)
+            for letter, subject, title in zip(LETTERS, subjects, _titles(subjects), strict=False)
+        ),
+        differences=differing,
+        pairs=tuple(
+            Pair(
+                place,
+                reasons[place] or ("" if tables.verdict(place) else _why_no_verdict(main_table, place)),
+                about(differing, 0, place),
+                unknown_settings(sides[0], sides[place]),
+                tables.verdict(place),
+                tables.unsound(place),
+            )
+            for place in range(1, len(subjects))
+        ),
+        points=points,
+        main=main,
+        distributions=tuple(_distribution(subject, main) for subject in subjects),
+        ceilings=_ceilings(session, subjects, main),
+        same_within=limit,
+    )
+
+
+def _refuse_twins(subjects: Sequence[SubjectData]) -> None:
+    """Two runs may name one configuration."""
+    seen: dict[tuple[str, ...], str] = {}
+    for subject in subjects:
+        first = seen.setdefault(subject.runs, subject.reference.key)
+        if first != subject.reference.key:
+            raise BadInput(
+                _(
+                    "{first} and {key} are the same: a comparison needs different ones.",
+                    first=first,
+                    key=subject.reference.key,
+                )
+            )
+
+
+def _reasons_not_comparable(subjects: Sequence[SubjectData]) -> list[str]:
+    base, *others = subjects
+    return [
+        "",
+        *(
+            base.reason_not_comparable
+            or other.reason_not_comparable
+            or refusal_reason_pair(base.circumstances.run, other.circumstances.run)
+            for other in others
+        ),
+    ]
+
+
+def _titles(subjects: Sequence[SubjectData]) -> list[str]:
+    """Model and quantization: the whole id of a model where two of a server share the name."""
+    snapshots = {
+        place: snapshot_of(side.config, side.model)
+        for place, side in enumerate(subject.circumstances for subject in subjects)
+        if side.config and side.model
+    }
+    is_one_server = len({subject.circumstances.server.id for subject in subjects}) == 1
+    names = model_names(list(snapshots.values())) if is_one_server else [each.model for each in snapshots.values()]
+    titles = {
+        place: replace(snapshot, model=name).model_title
+        for (place, snapshot), name in zip(snapshots.items(), names, strict=True)
+    }
+    return [
+        titles.get(place) or _("Run {public_id}", public_id=subject.circumstances.run.public_id)
+        for place, subject in enumerate(subjects)
+    ]
+
+
+def _subject(letter: str, subject: SubjectData, title: str) -> Subject:
+    run, machine, server, config, model = subject.circumstances
+    return Subject(
+        letter=letter,
+        key=subject.reference.key,
+        public_id=run.public_id,
+        title=title,
+        unit=subject.unit,
+        data_source=subject.data_source,
+        runs=subject.runs,
+        machine=machine.name,
+        server=server.name,
+        engine=config.engine if config else None,
+        engine_version=config.engine_version if config else None,
+        model=model.name if model else None,
+        quantization=(model.quantization or None) if model else None,
+        settings=dict(config.settings) if config else {},
+        labels=tuple(config.labels) if config else (),
+        fingerprint=config.fingerprint if config else None,
+        suite_key=run.suite_key,
+        started_at=run.started_at.isoformat() if run.started_at else None,
+        reason_not_comparable=subject.reason_not_comparable,
+        unsound=subject.unsound,
+    )
+
+
+# --- points and metrics ----------------------------------------------------------------------------------------------
+
+
+def _points(subjects: Sequence[SubjectData]) -> list[Workload]:
+    """Of the first subject in its order, then what only others have."""
+    return list(dict.fromkeys(point for subject in subjects for point in subject.points))
+
+
+def _main(subjects: Sequence[SubjectData], reasons: Sequence[str]) -> Workload | None:
+    comparable = [subject for subject, reason in zip(subjects, reasons, strict=True) if not reason]
+    points = _points(subjects)
+    common = [point for point in points if all(point in subject.points for subject in comparable)]
+    usual = subjects[0].circumstances.run.main_point_key
+    return next((point for point in common if point.key == usual), next(iter([*common, *points]), None))
+
+
+def _why_no_verdict(main: PointRows | None, place: int) -> str:
+    reasons = dict.fromkeys(row.cells[place].reason_not_comparable for row in main.rows) if main else {}
+    return " ".join(filter(None, reasons)) or _("They have nothing in common that could be compared.")
+
+
+class _Tables:
+    """The figures of all points, with ratios over the first subject; those of the main point are judged together."""
+
+    def __init__(
+        self,
+        session: Session,
+        subjects: Sequence[SubjectData],
+        reasons: Sequence[str],
+        main: Workload | None,
+        limit: float,
+    ) -> None:
+        self._subjects, self._reasons, self._main, self._limit = subjects, reasons, main, limit
+        keys = dict.fromkeys(key for subject in subjects for _point, key in subject.figures)
+        points = {point.key for subject in subjects for point in subject.points}
+        self._scatters = Scatters(session, {subject.series for subject in subjects}, tuple(keys), points)
+        self._verdicts: dict[int, Verdict | None] = {}
+
+    def verdict(self, place: int) -> Verdict | None:
+        """Of a subject against the first; None before its main point was looked at, and where nothing compares."""
+        return self._verdicts.get(place)
+
+    def unsound(self, place: int) -> tuple[str, ...]:
+        return distinct_reasons([*self._subjects[0].unsound, *self._subjects[place].unsound])
+
+    def at(self, point: Workload, keys: Sequence[str], extra_keys: Sequence[str]) -> PointRows:
+        why = self._why_not(point)
+        rows, extra_rows = ([self._row(point, key, why) for key in group] for group in (keys, extra_keys))
+        extra = self._judged(extra_rows, together=False)
+        return PointRows(
+            point,
+            self._judged(rows, together=point == self._main),
+            tuple(row for row in extra if sum(cell.value is not None for cell in row.cells) > 1),
+        )
+
+    def _judged(self, rows: Sequence["_Results"], *, together: bool) -> tuple[Row, ...]:
+        judged = [results.row for results in rows]
+        for place in range(1, len(self._subjects)):
+            pairs = {results.row.metric: results.pairs[place] for results in rows if place in results.pairs}
+            groups = [pairs] if together else [{key: pair} for key, pair in pairs.items()]
+            verdicts = [conclude(group, self.unsound(place), self._limit) for group in groups]
+            ratios = {key: ratio for verdict in verdicts for key, ratio in verdict.ratios.items()}
+            judged = [_with_ratio(row, place, ratios.get(row.metric)) for row in judged]
+            if together:
+                self._verdicts[place] = verdicts[0].verdict
+        return tuple(judged)
+
+    def _why_not(self, point: Workload) -> list[str]:
+        """Of each subject, why it has no ratio here; empty where it may have one."""
+        base_length = self._subjects[0].answer_lengths.get(point.key)
+        return [
+            reason
+            or refusal_reason_point(point, self._subjects[0].points)
+            or refusal_reason_point(point, subject.points)
+            or refusal_reason_lengths(base_length, subject.answer_lengths.get(point.key))
+            for subject, reason in zip(self._subjects, self._reasons, strict=True)
+        ]
+
+    def _row(self, point: Workload, key: str, why: Sequence[str]) -> "_Results":
+        metric = metrics()[key]
+        figures = [subject.figures.get((point, key), NO_FIGURES) for subject in self._subjects]
+        source = _source(key, figures, why)
+        cells = [
+            _cell(
+                subject,
+                of_subject,
+                source,
+                subject.reason_not_comparable or refusal_reason_point(point, subject.points),
+            )
+            for subject, of_subject in zip(self._subjects, figures, strict=True)
+        ]
+        pairs: dict[int, tuple[Result, Result]] = {}
+        for place in range(1, len(cells)) if source is not None else ():
+            assert source is not None
+            reason = why[place] or _why_no_ratio(cells[0], cells[place])
+            if reason:
+                cells[place] = replace(cells[place], reason_not_comparable=reason)
+                continue
+            pairs[place] = base, other = self._results(point, key, source, figures, place)
+            cells[0] = replace(cells[0], scatter=base.scatter)
+            cells[place] = replace(cells[place], scatter=other.scatter)
+        return _Results(Row(key, metric.title, metric.unit, metric.better, source, tuple(cells)), pairs)
+
+    def _results(
+        self, point: Workload, key: str, source: Source, figures: Sequence[Figures], place: int
+    ) -> tuple[Result, Result]:
+        sides = [
+            {figure.run_id: figure.median for figure in of_subject.by_source[source]}
+            for of_subject in (figures[0], figures[place])
+        ]
+        base, other = (
+            Result(list(runs.values()), self._scatters.of(subject.series, point, key, source, sides))
+            for subject, runs in zip((self._subjects[0], self._subjects[place]), sides, strict=True)
+        )
+        return base, other
+
+
+class _Results(NamedTuple):
+    row: Row
+    """Without ratios yet."""
+    pairs: Mapping[int, tuple[Result, Result]]
+    """The first subject's result and another's, by the other's place, where they may be compared."""
+
+
+def _with_ratio(row: Row, place: int, ratio: Ratio | None) -> Row:
+    if ratio is None:
+        return row
+    cells = [*row.cells]
+    cells[place] = replace(cells[place], ratio=ratio)
+    return replace(row, cells=tuple(cells))
+
+
+def _why_no_ratio(base: Cell, other: Cell) -> str:
+    if other.value is None:
+        return other.reason
+    if base.value is None:
+        return _("The first one has no value: {reason}", reason=base.reason)
+    if min(base.value, other.value) <= 0:
+        return _("A ratio needs positive numbers, and {wrong:g} is none.", wrong=min(base.value, other.value))
+    return ""
+
+
+def _source(key: str, figures: Sequence[Figures], why: Sequence[str]) -> Source | None:
+    """The preferred one that all who may be compared have; else one that the first has; else any."""
+    comparable = [of_subject for of_subject, reason in zip(figures, why, strict=True) if not reason]
+    with_values = [of_subject for of_subject in figures if of_subject.by_source]
+    for group in ([each for each in comparable if each.by_source], figures[:1], with_values):
+        for source in preferred(key):
+            if group and all(of_subject.by_source.get(source) for of_subject in group):
+                return source
+    return next((source for of_subject in figures for source in of_subject.by_source), None)
+
+
+def _cell(subject: SubjectData, figures: Figures, source: Source | None, absence: str) -> Cell:
+    runs = figures.by_source.get(source, ()) if source else ()
+    if not runs:
+        return Cell(None, left_out=figures.left_out, reason=absence or _why_no_value(figures, source))
+    if len(subject.runs) == 1:
+        measured = runs[0].measured
+        return Cell(
+            value=measured.value,
+            low=measured.low,
+            high=measured.high,
+            standard_deviation=measured.standard_deviation,
+            count=runs[0].repetitions,
+            left_out=figures.left_out,
+        )
+    summary = summarise([run.measured.value for run in runs if run.measured.value is not None])
+    return Cell(
+        value=summary.median,
+        low=summary.low,
+        high=summary.high,
+        standard_deviation=summary.standard_deviation,
+        count=summary.count,
+        left_out=figures.left_out,
+    )
+
+
+def _why_no_value(figures: Figures, source: Source | None) -> str:
+    if figures.by_source and source:
+        return _(
+            "Its only source is “{elsewhere}”, the others have “{source}”.",
+            elsewhere=enumerated(_(SOURCES[own]) for own in figures.by_source),
+            source=_(SOURCES[source]),
+        )
+    return figures.reason or _("There is no value.")
+
+
+# --- around the triple -----------------------------------------------------------------------------------------------
+
+
+def _distribution(subject: SubjectData, point: Workload | None) -> Distribution:
+    samples = [sample for sample in subject.at(point) if is_usable(sample) and not sample.reuses_cache] if point else []
+    streamed = [sample for sample in samples if not token_times.arrives_in_bursts(sample.trace)]
+    gaps = [gap for sample in streamed for gap in token_times.gaps_ms(sample.trace)]
+    if not gaps:
+        reason = _("Its tokens arrived in bursts.") if samples else _("It has no usable sample at this point.")
+        return Distribution((), 0, False, subject.reason_not_comparable or reason)
+    quantiles = tuple(round(value, 4) for value in (min(gaps), *percentiles(gaps), max(gaps)))
+    return Distribution(quantiles, len(gaps), any("bundled" in sample.flags for sample in streamed))
+
+
+def _ceilings(session: Session, subjects: Sequence[SubjectData], point: Workload | None) -> tuple[Ceiling, ...]:
+    machine_devices: dict[int, Sequence[MachineDevice]] = {}
+    stated = all_stated(session)
+    for subject in subjects:
+        machine = subject.circumstances.machine
+        assert machine.id is not None
+        if machine.id not in machine_devices:
+            machine_devices[machine.id] = devices(session, machine)
+    runs = [subject.circumstances.run for subject in subjects]
+    hardware = [as_known(run.hardware, machine_devices[run.machine_id]) for run in runs]
+    return tuple(_ceiling(*pair, stated, point) for pair in zip(hardware, subjects, strict=True))
+
+
+def _ceiling(
+    hardware: Hardware, subject: SubjectData, stated: Mapping[tuple[str, str], StatedGeometry], point: Workload | None
+) -> Ceiling:
+    config, model = subject.circumstances.config, subject.circumstances.model
+    at_point = (subject.at(point) if point else []) or subject.at(subject.main_point)
+    if config is None or model is None or not at_point:
+        reason = subject.reason_not_comparable or _("It did not measure this point.")
+        return Ceiling(None, "", None, None, "", None, reason)
+    told = best_geometry(model, stated.get((model.name, model.quantization)))
+    gpu_share = gpu_share_of(subject.circumstances.run.evidence)
+    found = resolve_placement(hardware.devices, config, told, hardware.said, gpu_share)
+    if not isinstance(found, Placement):
+        return Ceiling(None, "", None, None, "", None, f"{found.reason} {found.remedy}")
+    counts = {at_point[0].point: token_counts_of(at_point)}
+    (roof,) = run_ceilings(
+        found, [_shown(at_point, key) for key in (*HEADLINE_METRICS, "output_tokens_per_s")], counts=counts
+    )
+    return Ceiling(
+        decode_tokens_per_s=roof.decode.tokens_per_s,
+        decode_words=roof.decode.words,
+        mbu=roof.mbu,
+        prefill_tokens_per_s=roof.prefill.tokens_per_s if roof.prefill else None,
+        prefill_words=roof.prefill.words if roof.prefill else roof.why_no_prefill,
+        mfu=roof.mfu,
+    )
+
+
+def _shown(samples: Sequence[Sample], key: str) -> MetricResult:
+    """Of the samples of one point, without warm-ups: only what a ceiling is set beside."""
+    metric = metrics()[key]
+    by_source = values_of(metric, [sample for sample in samples if applies_to(sample, metric)]).by_source
+    sources = [source for source in preferred(key) if by_source.get(source)]
+    value = median(by_source[sources[0]]) if sources else None
+    return MetricResult(samples[0].point, key, (*sources, "client")[0], metric.unit, value, is_shown=True)

@@ -1,0 +1,261 @@
+"""The hardware of a run: its machine's devices, frozen when it started, so that no later edit changes its result."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from sqlalchemy import Text, cast, func, select
+from sqlmodel import Session, col
+
+from app.core.configuration import runs_elsewhere
+from app.core.i18n import N_, _, separator
+from app.core.units import format_bytes
+from app.db.machines import MachineDevice, Stated, device_title, devices
+from app.db.query_cache import cached_query
+from app.db.tables import Config, Machine, Run
+from app.hardware.catalogue import is_same_name
+from app.results.run_filter import COUNTS
+
+Frozen = list[dict[str, Any]]
+"""`Run.hardware`: each device as plain JSON values."""
+
+NOT_RECORDED = N_("the machine's devices were not recorded with this run, so they are taken as they are known today")
+SAME_MEMORY = 0.02
+"""What systems and drivers keep for themselves changes with their versions."""
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What the ceiling of a run is computed from."""
+
+    devices: Sequence[MachineDevice]
+    said: tuple[str, ...] = ()
+    """What must be known to judge them."""
+    is_outdated: bool = False
+    """Whether the machine is known otherwise today."""
+
+
+def freeze(session: Session, run: Run) -> Frozen:
+    """The devices of the run's machine as they are known now."""
+    return as_frozen(devices(session, session.get_one(Machine, run.machine_id)))
+
+
+def refreeze(session: Session, run: Run) -> None:
+    """Takes what is known of the machine today for what the run was measured on."""
+    run.hardware = freeze(session, run)
+    session.add(run)
+
+
+def hardware_of(session: Session, run: Run) -> Hardware:
+    """None of the machine's where the model ran elsewhere."""
+    config = None if run.config_id is None else session.get(Config, run.config_id)
+    if config is not None and runs_elsewhere(config.settings):
+        return Hardware(())
+    return as_known(run.hardware, devices(session, session.get_one(Machine, run.machine_id)))
+
+
+def gpu_share_of(evidence: Mapping[str, Any]) -> float | None:
+    """Of 1: how much of the model was in the memory of cards, as the server said after a run; None: it does not say."""
+    shares = [figure["value"] for figure in evidence.get("server", ()) if figure["name"] == "gpu_share"]
+    return shares[0] if shares else None
+
+
+class Record(NamedTuple):
+    """What a run has frozen of the hardware, and what its server said of it."""
+
+    frozen: Frozen
+    gpu_share: float | None
+
+
+def newest_records(session: Session) -> dict[tuple[int, int], Record]:
+    """Of the newest done run of each configuration, by machine and configuration."""
+    newest = select(func.max(col(Run.id))).where(col(Run.status) == "done", col(Run.config_id).is_not(None), COUNTS)
+    newest = newest.group_by(col(Run.machine_id), col(Run.config_id))
+    columns = (col(Run.machine_id), col(Run.config_id), col(Run.hardware), col(Run.evidence))
+    rows = session.execute(select(*columns).where(col(Run.id).in_(newest))).all()
+    return {
+        (machine_id, config_id): Record(frozen, gpu_share_of(evidence))
+        for machine_id, config_id, frozen, evidence in rows
+    }
+
+
+def as_known(frozen: Frozen, today: Sequence[MachineDevice]) -> Hardware:
+    """The frozen devices; a bandwidth or peak that was unknown is today's, if the machine still has the device."""
+    if not frozen:
+        return Hardware(today, (NOT_RECORDED,), is_outdated=True)
+    return Hardware(
+        [_with_later_figures(device, today) for device in thawed(frozen)], is_outdated=frozen != as_frozen(today)
+    )
+
+
+def _with_later_figures(device: MachineDevice, today: Iterable[MachineDevice]) -> MachineDevice:
+    later = next((each for each in today if _is_same_kind(device, each)), None)
+    if later is None:
+        return device
+    if not device.bandwidths:
+        device = replace(device, bandwidths=[replace(each, is_later=True) for each in later.bandwidths])
+    if device.peak_flops is None and later.peak_flops is not None:
+        device = replace(
+            device,
+            compute_flops_per_s=later.compute_flops_per_s,
+            fastest_flops_per_s=later.fastest_flops_per_s,
+            is_peak_later=True,
+        )
+    return device
+
+
+# --- JSON ------------------------------------------------------------------------------------------------------------
+
+
+def as_frozen(held: Iterable[MachineDevice]) -> Frozen:
+    frozen = []
+    for device in held:
+        stated = [{**asdict(each), "at": each.at and each.at.isoformat()} for each in device.bandwidths]
+        frozen.append({**asdict(device), "bandwidths": stated})
+    return frozen
+
+
+def thawed(frozen: Frozen) -> list[MachineDevice]:
+    return [MachineDevice(**{**each, "bandwidths": [_stated(one) for one in each["bandwidths"]]}) for each in frozen]
+
+
+def _stated(plain: Mapping[str, Any]) -> Stated:
+    return Stated(**{**plain, "at": datetime.fromisoformat(plain["at"]) if plain["at"] else None})
+
+
+# --- other hardware --------------------------------------------------------------------------------------------------
+
+
+def changes(then: Sequence[MachineDevice], today: Sequence[MachineDevice]) -> list[str]:
+    """Which devices are others, in words. What is only known better, or measured anew, is no other hardware.
+
+    >>> one, two = (MachineDevice("RTX 3090", "accelerator", count, None, ()) for count in (1, 2))
+    >>> changes([one], [two]), changes([one], [one]), changes([], [two])
+    (['RTX 3090 → 2 × RTX 3090'], [], ['2 × RTX 3090 added'])
+    """
+    said = []
+    for kind in ("accelerator", "ram"):
+        gone, come = _pooled(then, kind), _pooled(today, kind)
+        for device in [*gone]:
+            same = next((each for each in come if each.count == device.count and _is_same(device, each)), None)
+            if same is not None:
+                gone.remove(device)
+                come.remove(same)
+        before, after = _named(gone), _named(come)
+        if before == after:
+            before, after = _named(gone, with_memory=True), _named(come, with_memory=True)
+        if before and after:
+            said.append(f"{before} → {after}")
+        elif before or after:
+            said.append(_("{device} removed", device=before) if before else _("{device} added", device=after))
+    return said
+
+
+def _pooled(held: Iterable[MachineDevice], kind: str) -> list[MachineDevice]:
+    """Equal cards as one device, however they are listed."""
+    found: list[MachineDevice] = []
+    for device in held:
+        if device.kind != kind:
+            continue
+        for place, known in enumerate(found):
+            if _is_same(known, device):
+                found[place] = replace(known, count=known.count + device.count)
+                break
+        else:
+            found.append(device)
+    return found
+
+
+def _named(held: Iterable[MachineDevice], with_memory: bool = False) -> str:
+    return " + ".join(
+        f"{f'{each.count} × ' if each.count > 1 else ''}{device_title(each.name)}"
+        f"{f' {format_bytes(each.memory_bytes)}' if with_memory and each.memory_bytes else ''}"
+        for each in held
+    )
+
+
+def _is_same(one: MachineDevice, other: MachineDevice) -> bool:
+    """Whatever is not known of one of the two tells no difference."""
+    return _is_same_kind(one, other) and _is_as_large(one.memory_bytes, other.memory_bytes)
+
+
+def _is_as_large(one: int | None, other: int | None) -> bool:
+    return one is None or other is None or abs(one - other) <= SAME_MEMORY * max(one, other)
+
+
+def _is_same_kind(one: MachineDevice, other: MachineDevice) -> bool:
+    if one.kind != other.kind:
+        return False
+    if one.kind == "ram":  # whose speed becomes part of its name when it is known
+        return one.name.startswith(other.name) or other.name.startswith(one.name)
+    return is_same_name(one.name, other.name)
+
+
+def words(held: Sequence[MachineDevice]) -> str:
+    """`2 × RTX 3090 24.0 GB + Memory 64.0 GB`; empty when nothing is known."""
+    return _named([*_pooled(held, "accelerator"), *_pooled(held, "ram")], with_memory=True)
+
+
+class HardwareChange(NamedTuple):
+    at: datetime
+    """When the first run with the new hardware started."""
+    text: str
+
+
+class Timelines:
+    """Of each server, since when its runs have had which hardware."""
+
+    def __init__(self, rows: Iterable[tuple[int, datetime, Frozen]]) -> None:
+        self._since: dict[int, list[datetime]] = {}
+        self._devices: dict[int, list[Sequence[MachineDevice]]] = {}
+        for server_id, started_at, frozen in rows:
+            self._since.setdefault(server_id, []).append(started_at)
+            self._devices.setdefault(server_id, []).append(thawed(frozen))
+
+    def between(self, server_id: int, then: datetime, today: datetime) -> list[str]:
+        """What changed from a run that started at one moment to one of a later moment, as far as it was recorded."""
+        first, second = self._place(server_id, then), self._place(server_id, today)
+        if first == second or first < 0:
+            return []
+        held = self._devices[server_id]
+        return changes(held[first], held[second])
+
+    def all_changes(self) -> dict[int, list[HardwareChange]]:
+        """By server, in order of time."""
+        found: dict[int, list[HardwareChange]] = {}
+        for server_id, since in self._since.items():
+            for (_since, then), (at, today) in pairwise(zip(since, self._devices[server_id], strict=True)):
+                if said := changes(then, today):
+                    found.setdefault(server_id, []).append(HardwareChange(at, separator("; ").join(said)))
+        return found
+
+    def began(self, server_id: int, moment: datetime) -> datetime | None:
+        """Since when the hardware of a run that started at `moment` is no other; None: since ever, as far as known."""
+        place = self._place(server_id, moment)
+        held = self._devices.get(server_id, [])
+        other = next((i for i in range(place - 1, -1, -1) if changes(held[i], held[place])), None)
+        return None if other is None else self._since[server_id][other + 1]
+
+    def _place(self, server_id: int, moment: datetime) -> int:
+        return bisect_right(self._since.get(server_id, []), moment) - 1
+
+
+@cached_query(4)
+def timelines(session: Session, server_id: int | None = None) -> Timelines:
+    """Reads only the runs whose record is another than that of the run before; hidden ones do not count."""
+    order = [col(Run.started_at), col(Run.id)]
+    record = cast(col(Run.hardware), Text)
+    before = func.lag(record).over(partition_by=col(Run.server_id), order_by=order)
+    columns = (col(Run.server_id), col(Run.started_at), col(Run.hardware), record.label("record"))
+    recorded = select(*columns, before.label("before")).where(col(Run.started_at).is_not(None), record != "[]", COUNTS)
+    if server_id is not None:
+        recorded = recorded.where(col(Run.server_id) == server_id)
+    found = recorded.subquery()
+    switches = select(found.c.server_id, found.c.started_at, found.c.hardware).where(
+        found.c.before.is_(None) | (found.c.before != found.c.record)
+    )
+    rows = session.execute(switches.order_by(found.c.started_at)).all()
+    return Timelines((row.server_id, row.started_at, row.hardware) for row in rows)

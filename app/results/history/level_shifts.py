@@ -1,0 +1,215 @@
+"""Level shifts and drifts within a configuration: same model, settings, prompt and hardware, and yet another speed."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import lru_cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
+
+from app.core.i18n import N_, _, enumerated, lower_first
+from app.core.units import format_date, format_percent
+from app.metrics.base import Metric
+from app.results.hardware import HardwareChange
+
+if TYPE_CHECKING:
+    from app.results.history.changepoint import ChangePoint, Development, Drift, Floats
+    from app.results.history.table import Places
+
+
+_DAY_US = 86_400_000_000.0
+_RATES = (
+    (timedelta(days=365.25 / 12), N_("{change} a month")),
+    (timedelta(days=7), N_("{change} a week")),
+    (timedelta(days=1), N_("{change} a day")),
+    (timedelta(hours=1), N_("{change} an hour")),
+)
+"""How a slope is said: per the longest of these that the series lasted for."""
+
+
+class MetricShift(NamedTuple):
+    place: int
+    """Of the metric among those that the points have readings of."""
+    point: "ChangePoint"
+
+
+class Shift(NamedTuple):
+    config_id: int
+    at: datetime
+    """When the first run at the new level started."""
+    before: str
+    """Public id of the last run at the old level."""
+    after: str
+    """Public id of the first run at the new level."""
+    metrics: tuple[MetricShift, ...]
+    still_holds: bool
+    """Whether none of its metrics has shifted again."""
+
+
+class MetricDrift(NamedTuple):
+    place: int
+    """Of the metric among those that the points have readings of."""
+    drift: "Drift"
+    lasted: timedelta
+    """From the first run with a value to the last."""
+
+
+class SeriesDrift(NamedTuple):
+    """From the first run of a series to its last."""
+
+    config_id: int
+    since: datetime
+    until: datetime
+    first: str
+    last: str
+    """Public ids."""
+    metrics: tuple[MetricDrift, ...]
+
+
+def shifts(
+    points: "Points", metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
+) -> list[Shift]:
+    """Of points that have readings of so many metrics; shifts in order of time.
+
+    Metrics that shift at the same run, or one run apart, shift together: at the run where it is clearest.
+    """
+    found = [shift for places in points.stretches(hardware or {}) for shift in _of_stretch(points, places, metrics)]
+    return sorted(found, key=lambda shift: shift.at)
+
+
+def drifts(
+    points: "Points", metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
+) -> list[SeriesDrift]:
+    """Of points that have readings of so many metrics; in order of their last runs."""
+    series = [each for places in points.stretches(hardware or {}) if (each := _drift(points, places, metrics))]
+    return sorted(series, key=lambda each: each.until)
+
+
+def _drift(points: "Points", places: "Places", metrics: int) -> SeriesDrift | None:
+    developments = [_development(points, places, place) for place in range(metrics)]
+    drifting = tuple(
+        MetricDrift(place, found.drift, points.started_at(places[known[-1]]) - points.started_at(places[known[0]]))
+        for place, (known, found) in enumerate(developments)
+        if found.drift
+    )
+    if not drifting:
+        return None
+    first, last = points[places[0]], points[places[-1]]
+    return SeriesDrift(first.config_id, first.started_at, last.started_at, first.public_id, last.public_id, drifting)
+
+
+class _Seen(NamedTuple):
+    """A shift of one metric, by the places of runs in their stretch."""
+
+    after: int
+    before: int
+    shift: MetricShift
+
+
+def _of_stretch(points: "Points", places: "Places", metrics: int) -> list[Shift]:
+    seen = sorted(
+        (each for place in range(metrics) for each in _of_metric(points, places, place)),
+        key=lambda each: each.after,
+    )
+    groups: list[list[_Seen]] = []
+    for each in seen:
+        together = groups[-1] if groups else []
+        is_new = all(other.shift.place != each.shift.place for other in together)
+        if together and is_new and each.after - together[0].after <= 1:
+            together.append(each)
+        else:
+            groups.append([each])
+    found = []
+    for number, group in enumerate(groups, 1):
+        later = {each.shift.place for other in groups[number:] for each in other}
+        clearest = min(group, key=lambda each: each.shift.point.chance)
+        first = points[places[clearest.after]]
+        found.append(
+            Shift(
+                config_id=first.config_id,
+                at=first.started_at,
+                before=points.public_id(places[clearest.before]),
+                after=first.public_id,
+                metrics=tuple(sorted((each.shift for each in group), key=lambda shift: shift.place)),
+                still_holds=later.isdisjoint(each.shift.place for each in group),
+            )
+        )
+    return found
+
+
+def _of_metric(points: "Points", places: "Places", place: int) -> list[_Seen]:
+    known, found = _development(points, places, place)
+    return [
+        _Seen(int(known[point.index]), int(known[point.index - 1]), MetricShift(place, point)) for point in found.points
+    ]
+
+
+def _development(points: "Points", places: "Places", place: int) -> "tuple[Places, Development]":
+    """Of one metric in a stretch, and where in it the runs with a value are: others are passed over.
+
+    Deviations are those of logarithms: relative ones.
+    """
+    value, deviation, count = (column[places] for column in points.readings[3 * place : 3 * place + 3])
+    known = (value > 0).nonzero()[0]
+    days = points.at_us[places[known]] / _DAY_US
+    return known, _cached(_Series(value[known], deviation[known] / value[known], count[known], days))
+
+
+class _Series:
+    """Is equal to another one by what is in it, which it forgets once its development is known."""
+
+    def __init__(self, value: "Floats", relative_deviation: "Floats", count: "Floats", days: "Floats") -> None:
+        self._columns = [value, relative_deviation, count, days]
+        self._digest = blake2b(b"".join(column.tobytes() for column in self._columns), digest_size=16).digest()
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Series) and self._digest == other._digest
+
+    def development(self) -> "Development":
+        import numpy as np  # not at start
+
+        from app.results.history.changepoint import development
+
+        value, relative_deviation, count, days = self._columns
+        self._columns = []
+        return development(np.log(value), relative_deviation, count, days)
+
+
+@lru_cache(maxsize=4096)
+def _cached(series: _Series) -> "Development":
+    """Whoever looks at a history from several sides, or after another run, waits only for what is new. Each series is
+    a metric of a configuration with one prompt on one hardware: thousands of them take a megabyte."""
+    return series.development()
+
+
+def is_worse(change: MetricShift | MetricDrift, metric: Metric) -> bool:
+    ratio = change.drift.ratio if isinstance(change, MetricDrift) else change.point.ratio
+    return (ratio < 1) is (metric.better == "higher")
+
+
+def moved(shift: MetricShift, metric: Metric) -> str:
+    return f"{lower_first(metric.title)} {format_percent(shift.point.change)}"
+
+
+def words(shift: Shift, metrics: Sequence[Metric]) -> str:
+    """Such as "decode −11 % since 20 November 2026, same configuration"; `metrics` as the points have readings of."""
+    found = ", ".join(moved(each, metrics[each.place]) for each in shift.metrics)
+    return _("{found} since {at}, same configuration", found=found, at=format_date(shift.at))
+
+
+def rate(drift: MetricDrift) -> str:
+    """Such as "−1.2 % a month"."""
+    unit, message = next((each for each in _RATES if drift.lasted >= each[0]), _RATES[-1])
+    return _(message, change=format_percent(drift.drift.ratio ** (unit / drift.lasted) - 1))
+
+
+def drift_words(series: SeriesDrift, metrics: Sequence[Metric]) -> str:
+    """Such as "decode has been drifting by −1.2 % a month since 3 March 2026, same configuration"."""
+    first, *others = ({"metric": lower_first(metrics[each.place].title), "rate": rate(each)} for each in series.metrics)
+    clauses = [
+        _("{metric} has been drifting by {rate}", **first),
+        *(_("{metric} by {rate}", **each) for each in others),
+    ]
+    return _("{found} since {at}, same configuration", found=enumerated(clauses), at=format_date(series.since))

@@ -1,0 +1,248 @@
+"""The runs of a history as columns: as Python objects, tens of thousands of them would cost megabytes and pauses.
+
+It loads numpy: whoever does not draw a history does without.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from math import isnan
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from app.results.hardware import HardwareChange
+
+Column = np.ndarray[Any, Any]
+Numbers = np.ndarray[Any, np.dtype[np.float64]]
+Places = np.ndarray[Any, np.dtype[np.intp]]
+Codes = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class HistoryPoint(NamedTuple):
+    """One done run at its suite's main point: only what charts and comparisons of many runs need."""
+
+    public_id: str
+    started_at: datetime
+    config_id: int
+    server_id: int
+    suite_sha256: str
+    labels: str
+    """Its own, as JSON: parsed only by whoever needs them."""
+    readings: tuple[float | None, ...]
+    """Of each metric that was asked for three: value, standard deviation and count of its samples."""
+
+    def value(self, place: int) -> float | None:
+        """Of the `place`-th metric; in its own unit, as its deviation is."""
+        return self.readings[3 * place]
+
+    def deviation(self, place: int) -> float | None:
+        return self.readings[3 * place + 1]
+
+
+class Spread(NamedTuple):
+    """Value ± standard deviation along some runs, one element for each step."""
+
+    places: Places
+    """A run in the middle of each step; of the first and the last step, at the end."""
+    lows: list[float]
+    highs: list[float]
+
+
+class _Words:
+    """Texts of which most are equal: each once, and for each row which one it is."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+
+    def codes(self, texts: Sequence[str]) -> Codes:
+        places = self._places
+        return np.array([places.setdefault(text, len(places)) for text in texts], dtype=np.int32)
+
+    @property
+    def texts(self) -> list[str]:
+        return list(self._places)
+
+
+class HistoryTable:
+    """Runs in order of time; places are those in this order."""
+
+    def __init__(self, columns: Sequence[Column], prompts: Sequence[str], labels: Sequence[str]) -> None:
+        self._columns = columns
+        self._ids, self.at_us, self.config_ids, self.server_ids, self._prompts, self._labels, *self.readings = columns
+        """`at_us`: microseconds since 1970. `readings`: as those of a HistoryPoint, NaN where one is unknown; apart,
+        since the system gets back the memory of many small columns sooner than that of one large table."""
+        self._prompt_texts, self._label_texts = prompts, labels
+
+    @classmethod
+    def of_rows(cls, blocks: Iterable[Sequence[Sequence[Any]]], readings: int) -> "Points":
+        """Of rows in whatever order, block by block: the fields of a HistoryPoint and so many readings, flat.
+
+        Moments are in UTC: datetimes, or texts as SQLite stores them.
+        """
+        prompts, labels = _Words(), _Words()
+        texts, numbers, floats = (_column(dtype) for dtype in ("S16", np.int32, float))
+        makes = [texts, _microseconds, numbers, numbers, prompts.codes, labels.codes, *[floats] * readings]
+        gathered = [bytearray() for _ in makes]  # grow where they are: arrays of each block would leave holes behind
+        for block in blocks:
+            for bytes_, make, column in zip(gathered, makes, zip(*block, strict=True), strict=True):
+                bytes_ += make(column).tobytes()
+        unordered = (np.frombuffer(gathered.pop(0), dtype=make(()).dtype) for make in makes)
+        ids, at_us = next(unordered), next(unordered)
+        order = np.lexsort((ids, at_us))
+        columns = [ids[order], at_us[order], *(column[order] for column in unordered)]
+        return cls(columns, prompts.texts, labels.texts)
+
+    @classmethod
+    def of(cls, points: Sequence[HistoryPoint]) -> "Points":
+        """Of points that have readings of the same metrics."""
+        rows = [(*point[:-1], *point.readings) for point in points]
+        return cls.of_rows([rows] if rows else [], len(points[0].readings) if points else 0)
+
+    def take(self, places: Places) -> "Points":
+        """Those at some places, in their order."""
+        return HistoryTable([column[places] for column in self._columns], self._prompt_texts, self._label_texts)
+
+    # --- one by one ---
+
+    def __len__(self) -> int:
+        return len(self.at_us)
+
+    def __getitem__(self, place: int) -> HistoryPoint:
+        readings = [float(column[place]) for column in self.readings]
+        return HistoryPoint(
+            self.public_id(place),
+            self.started_at(place),
+            int(self.config_ids[place]),
+            int(self.server_ids[place]),
+            self._prompt_texts[int(self._prompts[place])],
+            self.labels(place),
+            tuple(None if isnan(value) else value for value in readings),
+        )
+
+    def __iter__(self) -> Iterator[HistoryPoint]:
+        return (self[place] for place in range(len(self)))
+
+    def public_id(self, place: int) -> str:
+        found: bytes = self._ids[place]
+        return found.decode()
+
+    def started_at(self, place: int) -> datetime:
+        return _EPOCH + int(self.at_us[place]) * _MICROSECOND
+
+    def labels(self, place: int) -> str:
+        """As JSON."""
+        return self._label_texts[int(self._labels[place])]
+
+    # --- columns ---
+
+    def public_ids(self, places: Sequence[int] | Places) -> list[str]:
+        return [each.decode() for each in self._ids[places].tolist()]
+
+    def stamps(self, places: Sequence[int] | Places) -> list[str]:
+        """When they started, in UTC to the second: `2026-11-20 12:00:00`."""
+        seconds = (self.at_us[places] // 1_000_000).astype("datetime64[s]")
+        return [each.isoformat(" ") for each in seconds.tolist()]
+
+    def values(self, metric: int) -> Numbers:
+        return self.readings[3 * metric]
+
+    def deviations(self, metric: int) -> Numbers:
+        return self.readings[3 * metric + 1]
+
+    def is_known(self, metric: int) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+        return ~np.isnan(self.values(metric))
+
+    @property
+    def has_values(self) -> bool:
+        return any(not np.isnan(values).all() for values in self.readings[::3])
+
+    @cached_property
+    def used_configs(self) -> set[int]:
+        return set(np.unique(self.config_ids).tolist())
+
+    def with_public_ids(self, public_ids: Iterable[str]) -> Places:
+        return np.flatnonzero(np.isin(self._ids, np.array([each.encode() for each in public_ids], dtype="S16")))
+
+    # --- together ---
+
+    def stretches(self, hardware: Mapping[int, Sequence[HardwareChange]], *, by_labels: bool = False) -> list[Places]:
+        """Apart by what no level or line may cross: configuration, prompt and hardware, and labels if that is wanted.
+
+        `hardware` by server, its changes in order of time. Each stretch is in order of time, and they are in the order
+        of their first runs.
+        """
+        apart = [self.config_ids, self._prompts, self.spells(hardware)]
+        return _together([*apart, self._labels] if by_labels else apart)
+
+    def spells(self, hardware: Mapping[int, Sequence[HardwareChange]]) -> Codes:
+        """For each run, how many of its server's changes had come when it started."""
+        found = np.zeros(len(self), dtype=np.int64)
+        for server_id, changes in hardware.items():
+            here = np.flatnonzero(self.server_ids == server_id)
+            found[here] = np.searchsorted([microseconds(each.at) for each in changes], self.at_us[here], side="right")
+        return found
+
+    def spread(self, metric: int, places: Places, limit: int) -> Spread | None:
+        """In at most so many steps, each of neighbours; None unless every run says how far its samples spread."""
+        value, deviation = self.values(metric)[places], self.deviations(metric)[places]
+        if np.isnan(deviation).any():
+            return None
+        count = len(places)
+        steps = min(count, limit)
+        bounds = np.arange(steps + 1) * count // steps
+        middles = (bounds[:-1] + bounds[1:]) // 2
+        middles[0], middles[-1] = 0, count - 1
+        lows = np.minimum.reduceat(value - deviation, bounds[:-1]).clip(0)
+        highs = np.maximum.reduceat(value + deviation, bounds[:-1])
+        return Spread(places[middles], lows.tolist(), highs.tolist())
+
+    def steps(
+        self, hardware: Mapping[int, Sequence[HardwareChange]], is_step: Callable[[int, int], bool]
+    ) -> list[tuple[int, int]]:
+        """Each two runs that follow one another on a server and differ in hardware, or in their configurations where
+        `is_step` says so of these two; in order of time."""
+        order = np.argsort(self.server_ids, kind="stable")
+        is_same = self.server_ids[order[:-1]] == self.server_ids[order[1:]]
+        before, after = order[:-1][is_same], order[1:][is_same]
+        pairs = np.stack([self.config_ids[before], self.config_ids[after]])
+        kinds, of_kind = np.unique(pairs, axis=1, return_inverse=True)  # thousands of steps are of a few kinds
+        wanted = np.array([old != new and is_step(old, new) for old, new in kinds.T.tolist()], dtype=bool)
+        spells = self.spells(hardware)
+        places = np.flatnonzero(wanted[of_kind.ravel()] | (spells[before] != spells[after]))
+        places = places[np.argsort(after[places])]
+        return list(zip(before[places].tolist(), after[places].tolist(), strict=True))
+
+
+def _together(apart: Sequence[Codes]) -> list[Places]:
+    """The places at which all columns agree, each group in order, groups in the order of their first places."""
+    if not len(apart[0]):
+        return []
+    order = np.lexsort(apart[::-1])  # stable: places of a group stay in order
+    is_new = np.zeros(len(order), dtype=bool)
+    for column in apart:
+        sorted_ = column[order]
+        is_new[1:] |= sorted_[1:] != sorted_[:-1]
+    return sorted(np.split(order, np.flatnonzero(is_new)), key=lambda group: int(group[0]))
+
+
+def merged(groups: Sequence[Places]) -> Places:
+    """In order of time."""
+    return np.sort(np.concatenate(groups))
+
+
+def microseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def _column(dtype: Any) -> Callable[[Sequence[Any]], Column]:
+    return lambda column: np.array(column, dtype=dtype)
+
+
+def _microseconds(moments: Sequence[Any]) -> Codes:
+    if moments and isinstance(moments[0], str):
+        return np.array(moments, dtype="datetime64[us]").astype(np.int64)
+    return np.array([microseconds(each) for each in moments], dtype=np.int64)

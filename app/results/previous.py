@@ -1,0 +1,77 @@
+"""A run beside the configuration or hardware that its server had before: what changed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlmodel import Session, col, select
+
+from app.core.configuration import changes
+from app.db.continuation import snapshot_of
+from app.db.tables import Config, Model, Run
+from app.results import hardware
+from app.results.run_filter import COUNTS
+
+
+@dataclass(frozen=True)
+class Previous:
+    fingerprint: str
+    """Of the previous configuration."""
+    changes: Sequence[str]
+    run: Run | None
+    """The newest run before the change with the very same suite; None if there is none."""
+
+    @property
+    def public_id(self) -> str | None:
+        return self.run.public_id if self.run else None
+
+
+def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None = None) -> Previous | None:
+    """None for a run without a configuration, and for the first configuration of a server on its first hardware.
+
+    Hidden runs do not count.
+    """
+    if run.config_id is None or run.started_at is None:
+        return None
+    before = select(Run).where(
+        Run.server_id == run.server_id, col(Run.config_id).is_not(None), col(Run.started_at) < run.started_at, COUNTS
+    )
+    newest_first = before.order_by(col(Run.started_at).desc(), col(Run.id).desc()).limit(1)
+    known = hardware.timelines(session, run.server_id)
+    began = known.began(run.server_id, run.started_at)
+    is_other = col(Run.config_id) != run.config_id
+    if began is not None:
+        is_other |= col(Run.started_at) < began
+    last = session.exec(newest_first.where(is_other)).first()
+    if last is None or last.started_at is None:
+        return None
+    comparable = session.exec(
+        newest_first.where(
+            Run.config_id == last.config_id,
+            col(Run.started_at) <= last.started_at,
+            Run.suite_sha256 == run.suite_sha256,
+            Run.status == "done",
+        )
+    ).first()
+    frozen = _frozen(session, [last, run])
+    return Previous(
+        fingerprint=frozen[last.config_id][0].fingerprint,
+        changes=[
+            *known.between(run.server_id, last.started_at, run.started_at),
+            *changes(snapshot_of(*frozen[last.config_id]), snapshot_of(*frozen[run.config_id]), engine_titles),
+        ],
+        run=comparable,
+    )
+
+
+def before_config(session: Session, config: Config, engine_titles: Mapping[str, str] | None = None) -> Previous | None:
+    """What its server had before its first run; None for the first configuration of a server."""
+    counted = select(Run).where(Run.config_id == config.id, col(Run.started_at).is_not(None), COUNTS)
+    first = session.exec(counted.order_by(col(Run.started_at), col(Run.id)).limit(1)).first()
+    return previous(session, first, engine_titles) if first else None
+
+
+def _frozen(session: Session, runs: Sequence[Run]) -> dict[int | None, tuple[Config, Model]]:
+    """By the id of the configuration."""
+    used = select(Config, Model).join(Model, col(Model.id) == Config.model_id)
+    rows = session.exec(used.where(col(Config.id).in_({run.config_id for run in runs}))).all()
+    return {config.id: (config, model) for config, model in rows}

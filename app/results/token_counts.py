@@ -1,0 +1,94 @@
+"""The tokens counted in runs, averaged by the database: the same as `metrics.token_counts`, for many runs at once."""
+
+import json
+from collections.abc import Collection, Sequence
+from statistics import median
+from typing import Any, NamedTuple
+
+from sqlalchemy import Text, cast, func, select
+from sqlmodel import Session, col
+
+from app.core.samples import Status, Workload
+from app.db.query_cache import cached_query
+from app.db.tables import Run, SampleRow
+from app.metrics import is_sound
+from app.metrics.token_counts import TokenCounts
+from app.results.run_filter import COUNTS
+
+
+def token_counts(session: Session, run_ids: Collection[int]) -> dict[tuple[int, Workload], TokenCounts]:
+    """By run and point; a point without any whole answer is missing."""
+    if not run_ids:
+        return {}
+    record = col(SampleRow.record)
+    trace, point = record["trace"], cast(col(SampleRow.point), Text)
+    means = [func.avg(trace[key].as_integer()) for key in TokenCounts._fields]
+    rows = session.execute(
+        select(col(SampleRow.run_id), point, *means)
+        .where(
+            col(SampleRow.run_id).in_(run_ids),
+            col(SampleRow.is_warmup).is_(False),
+            col(SampleRow.status) == Status.OK.value,
+            record["reuses_cache"].as_boolean().is_not(True),
+        )
+        .group_by(col(SampleRow.run_id), point)
+    ).all()
+    return {
+        (run_id, Workload(**json.loads(document))): TokenCounts(
+            *(None if mean is None else float(mean) for mean in values)
+        )
+        for run_id, document, *values in rows
+    }
+
+
+@cached_query(8)
+def answer_lengths(session: Session, run_ids: frozenset[int]) -> dict[tuple[int, str], float]:
+    """How many tokens the answers of runs have, in the middle of the usable ones: by run and the key of a point."""
+    if not run_ids:
+        return {}
+    record = col(SampleRow.record)
+    columns: Sequence[Any] = [
+        *(col(SampleRow.run_id), cast(col(SampleRow.point), Text), col(SampleRow.status)),
+        *(cast(col(SampleRow.flags), Text), record["trace"]["output_tokens"].as_integer()),
+    ]
+    wanted = (col(SampleRow.run_id).in_(run_ids), col(SampleRow.is_warmup).is_(False))
+    lengths: dict[tuple[int, str], list[int]] = {}
+    for run_id, document, status, flags, tokens in session.execute(select(*columns).where(*wanted)):
+        if tokens is not None and is_sound(status, json.loads(flags)):
+            lengths.setdefault((run_id, document), []).append(tokens)
+    return {(run_id, Workload(**json.loads(document)).key): median(of) for (run_id, document), of in lengths.items()}
+
+
+class Place(NamedTuple):
+    """Where something was measured."""
+
+    machine_id: int
+    config_id: int
+    point: Workload
+
+
+@cached_query(1)
+def newest_token_counts(session: Session) -> dict[Place, TokenCounts]:
+    """Of the newest done run of each configuration and suite, by machine, configuration and point."""
+    places = newest_runs(session)
+    counts = token_counts(session, places.keys())
+    return {Place(*places[run_id], point): means for (run_id, point), means in sorted(counts.items(), key=_run_id)}
+
+
+def newest_runs(session: Session) -> dict[int, tuple[int, int]]:
+    """The newest done run of each configuration and suite, with its machine and configuration."""
+    newest = (
+        select(func.max(col(Run.id)))
+        .where(col(Run.status) == "done", col(Run.config_id).is_not(None), COUNTS)
+        .group_by(col(Run.machine_id), col(Run.config_id), col(Run.suite_key))
+    )
+    rows = session.execute(
+        select(col(Run.id), col(Run.machine_id), col(Run.config_id))
+        .where(col(Run.id).in_(newest))
+        .order_by(col(Run.id))
+    ).all()
+    return {run_id: (machine_id, config_id) for run_id, machine_id, config_id in rows}
+
+
+def _run_id(item: tuple[tuple[int, Workload], TokenCounts]) -> int:
+    return item[0][0]

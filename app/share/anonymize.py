@@ -1,0 +1,147 @@
+"""Stored words as they may be public. Each is matched against what such a word looks like; all else is left out."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from app.core.configuration import IDENTITY, SETTINGS, setting_title, show
+from app.core.i18n import N_
+from app.core.units import format_bytes
+from app.db.devices import LOCAL
+from app.db.machines import MEMORY, MachineDevice
+from app.db.tables import Config, Model
+from app.hardware.catalogue import built_in
+from app.suites import BUILT_IN
+
+_ORGANISATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_WEIGHT_FILE = re.compile(r"\.(gguf|bin|safetensors)$", re.IGNORECASE)
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,59}")
+_ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}|.*[a-z0-9-]\.[a-z]{2,}", re.IGNORECASE)
+"""`192.168.1.5`, `box.lan`"""
+_HOST_AND_PORT = re.compile(rf"(localhost|{_ADDRESS.pattern}):\d+", re.IGNORECASE)
+_KEY = re.compile(r"[A-Za-z0-9]{20,}")
+"""No version and no format has so many letters and digits in a row; keys and whole commits have."""
+_MEMORY = re.compile(r"\b(?:LP)?DDR\d[A-Z]?(?:-\d+)?\b|\bHBM\d?[A-Z]?\b")
+UNNAMED = "a model"
+ACCELERATOR = "accelerator"
+"""One that the built-in catalogue does not know."""
+
+
+def model_name(name: str) -> str:
+    """Without the folders or the address it was loaded from.
+
+    >>> model_name("unsloth/Qwen3-8B"), model_name("/home/me/models/Qwen3-8B.gguf"), model_name("http://box:1/v1/Qwen3")
+    ('unsloth/Qwen3-8B', 'Qwen3-8B', 'Qwen3')
+    """
+    name = name.strip()
+    path = _path_of(name) if "://" in name else name
+    parts = re.split(r"[/\\]", path.rstrip("/\\"))
+    last = _WEIGHT_FILE.sub("", re.split("[?#]", parts[-1])[0])
+    if _HOST_AND_PORT.fullmatch(last):
+        return UNNAMED
+    if len(parts) == 2 and _ORGANISATION.fullmatch(parts[0]) and last == parts[-1]:
+        return f"{parts[0]}/{last}"
+    return last or UNNAMED
+
+
+def _path_of(url: str) -> str:
+    """Without host, user, password and query."""
+    return re.sub(r"^.*?://[^/?#\\]*", "", url, flags=re.DOTALL)
+
+
+def model_title(model: Model) -> str:
+    return " ".join(filter(None, [model_name(model.name), safe_token(model.quantization)]))
+
+
+def safe_token(text: str | None) -> str:
+    """A version or the name of a format; empty for what does not look like one, or looks like an address or a key.
+
+    >>> word("b6301"), word("0.9.1.post2+cu128"), word("10.0.0.7"), word("box.lan")
+    ('b6301', '0.9.1.post2+cu128', '', '')
+    """
+    if not text or not _WORD.fullmatch(text) or _ADDRESS.fullmatch(text) or _KEY.search(text):
+        return ""
+    return text
+
+
+def engine(config: Config) -> str:
+    version = safe_token(config.engine_version)
+    return " ".join([engine_title(config.engine), *([version] if version and "unknown" not in version else [])])
+
+
+def engine_title(key: str) -> str:
+    from app import engines  # loads every engine: not at start
+
+    return engines.titles().get(key, N_("another engine"))
+
+
+def suite(key: str) -> str:
+    """A person's own suite is named after something; what it plays is said by its points."""
+    return key if key in BUILT_IN else N_("own suite")
+
+
+def settings(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Those that `known_settings` keeps, titled and in words."""
+    return [(SETTINGS[key].title, show(value)) for key, value in known_settings(values).items()]
+
+
+def known_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those with a known meaning and a value of its kind."""
+    found = {}
+    for key, setting in SETTINGS.items():
+        if key in IDENTITY:
+            continue
+        value = values.get(key)
+        is_number = setting.type is int and isinstance(value, int) and not isinstance(value, bool)
+        if is_number or (setting.choices and value in setting.choices):
+            found[key] = value
+    return found
+
+
+def own_settings(values: Mapping[str, Any]) -> str:
+    """All others, in a person's own words; not the names that files and models have on their server."""
+    known = {*known_settings(values), *IDENTITY}
+    return "; ".join(
+        f"{setting_title(key)} {show(value)}" for key, value in values.items() if key not in known and value is not None
+    )
+
+
+def device_name(name: str, is_ram: bool = False, memory_bytes: int | None = None) -> str:
+    """As the built-in catalogue calls it: a typed name may hold anything.
+
+    >>> device_name("NVIDIA GeForce RTX 3090"), device_name("Ann's card"), device_name("Memory DDR5-6000", is_ram=True)
+    ('GeForce RTX 3090', 'accelerator', 'DDR5-6000 memory')
+    """
+    if is_ram:
+        kind = _MEMORY.search(name)
+        return f"{kind[0]} memory" if kind else "memory"
+    found = built_in().find(name, memory_bytes).device or built_in().find(name).device
+    return found.name if found else ACCELERATOR
+
+
+def calculated_device(name: str) -> str:
+    """Of the calculator, where a machine's own device is named with the machine.
+
+    >>> calculated_device("RTX 3090 on Ann's box"), calculated_device("Memory DDR5-6000 on Ann's box")
+    ('GeForce RTX 3090', 'DDR5-6000 memory')
+    """
+    device, _, machine = name.partition(LOCAL)
+    return device_name(device, is_ram=bool(machine) and device.startswith(MEMORY))
+
+
+def hardware(held: Sequence[MachineDevice]) -> str:
+    """`2 × GeForce RTX 3090`; the memory of a machine without accelerators; empty when nothing is known."""
+    cards = [each for each in held if each.kind != "ram"]
+    if not cards:
+        known = [each for each in held if each.memory_bytes or _MEMORY.search(each.name)]
+        return " and ".join(_described(each.memory_bytes, device_name(each.name, is_ram=True)) for each in known)
+    names = [(each.count, device_name(each.name, memory_bytes=each.memory_bytes)) for each in cards]
+    return " and ".join(f"{count} × {name}" if count > 1 else name for count, name in names)
+
+
+def _described(memory_bytes: int | None, name: str) -> str:
+    return f"{format_bytes(memory_bytes)} of {name}" if memory_bytes else name
+
+
+def labels(*several: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(label for each in several for label in each))

@@ -1,0 +1,167 @@
+"""A comparison seen by people who are to know no names: its figures stay, every word of it is a neutral one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlmodel import Session
+
+from app.core.configuration import distinguishing_weights, model_names
+from app.core.errors import BadInput
+from app.core.i18n import N_, _
+from app.db.continuation import snapshot_of
+from app.db.runs import circumstances_of
+from app.db.tables import Config, Machine, Model, Run
+from app.metrics import NULL_REASONS
+from app.results import hardware
+from app.results.compare import Comparison, compare
+from app.results.compare.result import Ceiling, Cell, Distribution, PointRows, Subject
+from app.share import anonymize, circumstances
+from app.share.options import Option
+from app.suites import Case
+
+NO_VERDICT = N_("no verdict")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One subject with everything that may be told of it."""
+
+    letter: str
+    run: Run
+    machine: Machine
+    config: Config
+    model: Model
+    facts: Mapping[str, str]
+    words: Mapping[Option, str]
+
+    @property
+    def title(self) -> str:
+        return anonymize.model_title(self.model)
+
+
+@dataclass(frozen=True)
+class Compared:
+    comparison: Comparison
+    """With neutral titles and without a word that is not the code's own."""
+    sides: Sequence[Side]
+    prompts: Sequence[Case]
+    """Of the first one's suite."""
+
+
+def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
+    from app import engines  # loads every engine: not at start
+
+    compared = compare(session, names, engines.titles())
+    by_id = circumstances_of(session, {subject.public_id for subject in compared.subjects})
+    sides = []
+    for subject in compared.subjects:
+        run, machine, _server, config, model = by_id[subject.public_id]
+        if config is None or model is None:
+            raise BadInput(_("A run that ended before its configuration was known cannot be shared."))
+        told = {
+            fact.title: fact.value
+            for fact in circumstances.facts(config, model, hardware.hardware_of(session, run).devices)
+        }
+        told["Suite"] = anonymize.suite(run.suite_key)
+        words = circumstances.own_words(run, machine, config, ())
+        sides.append(Side(subject.letter, run, machine, config, model, told, words))
+    if _are_namesakes(sides):
+        sides = [replace(side, facts={**side.facts, "Model": f"{side.facts['Model']} {side.letter}"}) for side in sides]
+    titles = _distinct(sides)
+    return Compared(
+        comparison=Comparison(
+            subjects=tuple(_subject(subject, title) for subject, title in zip(compared.subjects, titles, strict=True)),
+            differences=(),
+            pairs=tuple(
+                replace(
+                    pair,
+                    reason_not_comparable=NO_VERDICT if pair.reason_not_comparable else "",
+                    differing_settings=(),
+                )
+                for pair in compared.pairs
+            ),
+            points=tuple(_point(each) for each in compared.points),
+            main=compared.main,
+            distributions=tuple(
+                Distribution(each.quantiles_ms, each.gaps, each.is_chunks) for each in compared.distributions
+            ),
+            ceilings=tuple(
+                Ceiling(each.decode_tokens_per_s, "", each.mbu, each.prefill_tokens_per_s, "", each.mfu)
+                for each in compared.ceilings
+            ),
+            same_within=compared.same_within,
+        ),
+        sides=sides,
+        prompts=circumstances.cases(session, sides[0].run),
+    )
+
+
+def _distinct(sides: Sequence[Side]) -> list[str]:
+    """Model and quantization; where they are the same everywhere, what tells them apart."""
+    if len({side.title for side in sides}) > 1:
+        return [side.title for side in sides]
+    telling = differing(sides)[:2]
+    return [
+        ", ".join(_short(title, side.facts[title]) for title in telling if title in side.facts) or side.title
+        for side in sides
+    ]
+
+
+def _are_namesakes(sides: Sequence[Side]) -> bool:
+    """Whether one name is that of different models, whose whole ids are nobody else's business."""
+    snapshots = [snapshot_of(side.config, side.model) for side in sides]
+    if len({side.title for side in sides}) > 1:
+        return False
+    return len(set(model_names(snapshots))) > 1 or bool(distinguishing_weights(snapshots, is_one_server=False))
+
+
+def _short(title: str, value: str) -> str:
+    return value if title in ("Model", "Engine", "Hardware", "Suite") else f"{title} {value}"
+
+
+def differing(sides: Sequence[Side]) -> list[str]:
+    """Titles of the facts that are not the same everywhere."""
+    return [title for title in fact_titles(sides) if len({side.facts.get(title) for side in sides}) > 1]
+
+
+def fact_titles(sides: Sequence[Side]) -> list[str]:
+    return list(dict.fromkeys(title for side in sides for title in side.facts))
+
+
+def _subject(subject: Subject, title: str) -> Subject:
+    """What tables and figures read of it; all other fields are empty."""
+    return Subject(
+        letter=subject.letter,
+        key="",
+        public_id="",
+        title=title,
+        unit=subject.unit,
+        data_source="",
+        runs=(),
+        machine="",
+        server="",
+        engine=None,
+        engine_version=None,
+        model=None,
+        quantization=None,
+        settings={},
+        labels=(),
+        fingerprint=None,
+        suite_key="",
+        started_at=None,
+        reason_not_comparable="",
+        unsound=subject.unsound,
+    )
+
+
+def _point(point: PointRows) -> PointRows:
+    return PointRows(point.point, tuple(replace(row, cells=tuple(map(_cell, row.cells))) for row in point.rows))
+
+
+def _cell(cell: Cell) -> Cell:
+    """Reasons may name runs and suites: only fixed ones are repeated."""
+    return replace(
+        cell,
+        reason=cell.reason if cell.reason in NULL_REASONS.values() else "",
+        reason_not_comparable=NO_VERDICT if cell.reason_not_comparable else "",
+    )

@@ -1,0 +1,153 @@
+"""Templates, and the words and numbers in them."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup, escape
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from app.core import configuration, templating, units
+from app.core.i18n import _, as_sentence
+from app.core.sentences import first_sentence
+from app.db.machines import device_title
+from app.results.compare.eligibility import about_words
+from app.results.compare.result import Cell
+from app.results.compare.words import ratio_note, scatter_words, settle_words, unsound_run_words, unsound_words
+from app.results.run_list import Shown
+from app.stats.verdict import Ratio
+from app.suites.points import brief_title, point_title
+from app.web import ceiling_view, language, terms
+from app.web.flash import clear_flash, flash_message
+from app.web.menu import menu
+from app.web.paths import path_for
+
+if TYPE_CHECKING:
+    import jinja2
+
+
+@cache
+def environment() -> "jinja2.Environment":
+    env = templating.environment()
+    env.globals.update(
+        is_inside=is_inside,
+        menu=menu,
+        just_done=flash_message,
+        way_back=language.way_back,
+        explained=terms.entry,
+    )
+    env.filters.update(
+        spread=_spread,
+        version=_version,
+        percent=lambda fraction: _unbroken(units.format_percent(fraction)),
+        change_interval=_change_interval,
+        about_words=about_words,
+        ratio_note=ratio_note,
+        scatter_words=scatter_words,
+        settle_words=settle_words,
+        unsound_run_words=unsound_run_words,
+        unsound_words=unsound_words,
+        point_title=point_title,
+        duration=units.format_duration,
+        size=units.format_bytes,
+        bandwidth=units.format_bandwidth,
+        billions=units.format_billions,
+        ago=units.format_age,
+        iso=_iso,
+        when=_when,
+        engine_title=engine_title,
+        setting_title=lambda key: _(configuration.setting_title(key)),
+        setting_value=lambda value: _(configuration.show(value)),
+        code=_code,
+        point_words=brief_title,
+        attention_words=ceiling_view.attention_words,
+        told_words=ceiling_view.told_words,
+        first_sentence=lambda said: first_sentence(str(said)),
+        flag_name=terms.flag_name,
+        sentence=as_sentence,
+        device_title=device_title,
+    )
+    return env
+
+
+def render_text(request: Request, template: str, context: Mapping[str, Any]) -> str:
+    def url_for(name: str, /, **path_params: Any) -> str:
+        return path_for(request, name, **path_params)
+
+    return (
+        environment()
+        .get_template(template)
+        .render(
+            **context,
+            request=request,
+            url_for=url_for,
+            is_login_used=request.app.state.settings.password is not None,
+        )
+    )
+
+
+def render(request: Request, template: str, *, status: int = 200, **context: Any) -> Response:
+    answer = HTMLResponse(render_text(request, template, context), status_code=status)
+    if not is_partial(request):
+        clear_flash(request, answer)
+    return answer
+
+
+def is_partial(request: Request) -> bool:
+    """Whether htmx asks for a piece of a page and not for a page to cut a piece from."""
+    return request.headers.get("hx-request") == "true" and request.headers.get("hx-request-type") != "full"
+
+
+def is_inside(request: Request) -> bool:
+    """Whether the person may see the pages: without a password everybody may."""
+    if request.app.state.settings.password is None:
+        return True
+    session = request.scope.get("session", {})  # refused before the session was read: not inside
+    return bool(session) and session.get("token") == request.app.state.sessions.token
+
+
+@cache
+def engine_titles() -> dict[str, str]:
+    from app import engines  # loads every engine: not before the first page needs one
+
+    return engines.titles()
+
+
+def engine_title(key: str) -> str:
+    return engine_titles().get(key, key)
+
+
+def _spread(shown: Shown | Cell) -> tuple[str, str]:
+    return units.spread(shown.value, shown.standard_deviation, shown.low, shown.high)
+
+
+def _change_interval(ratio: Ratio) -> str:
+    return _unbroken(units.change_interval(ratio.low, ratio.high))
+
+
+def _unbroken(text: str) -> str:
+    """A number and its percent sign stay on one line."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def _version(engine_version: str | None) -> str:
+    """llama.cpp built without git calls its build b0-unknown."""
+    if engine_version and "unknown" in engine_version:
+        return _("build unknown")
+    return engine_version or ""
+
+
+def _code(text: str) -> Markup:
+    """What stands between backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704  # escaped just now
+
+
+def _iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def _when(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
