@@ -1,6 +1,6 @@
 """The catalogues beside the sources: `make messages` brings them up to date, test_messages.py says when they are not.
 
-Texts are found where they are marked: `_()`, `ngettext()` and `marked()` in Python, `_()` and `{% trans %}` in
+Texts are found where they are marked: `_()`, `ngettext()` and `N_()` in Python, `_()` and `{% trans %}` in
 templates, and every noun that is counted (`plural`, `noun`) in both. Tables of texts, as the metrics, need no mark.
 """
 
@@ -31,11 +31,11 @@ from app.suites import BUILT_IN
 from app.web.templates import environment
 from app.web.terms import SECTIONS
 
-SOURCES = Path(i18n.__file__).parent
+SOURCES = Path(i18n.__file__).parent.parent
 COUNTING = ("plural", "noun")
 SHARED = ("Fact", "Column", "Figures", "Chart", "Bar")
 """What shares are made of: their titles."""
-KEYWORDS = ("_", "ngettext", "marked", *COUNTING, *SHARED)
+KEYWORDS = ("_", "ngettext", "N_", *COUNTING, *SHARED)
 LANGUAGES = [tag for tag in i18n.LANGUAGES if tag != i18n.ENGLISH]
 MADE_AT = datetime(2026, 1, 1, tzinfo=UTC)
 """The same in every catalogue, which changes with its messages alone."""
@@ -103,7 +103,7 @@ def _of_tables() -> Iterator[str]:
         yield from (suite.title, suite.about)
     for device in built_in().devices:
         yield from (device.source, device.compute_source)
-    for field in registry.registry(()).values():
+    for field in registry(()).values():
         yield from (field.title, field.group, field.explanation, field.missing)
     for said in SYSTEM:
         yield os.strerror(said)

@@ -221,7 +221,8 @@ class TerminalProgress:
         sample, last = progress.sample, progress.last or {}
         assert sample is not None
         triple = (
-            f"TTFT {format_number(last.get('ttft_ms'))} ms, prefill {format_number(last.get('prefill_tokens_per_s'))} tok/s, "
+            f"TTFT {format_number(last.get('ttft_ms'))} ms, "
+            f"prefill {format_number(last.get('prefill_tokens_per_s'))} tok/s, "
             f"decode {format_number(last.get('decode_tokens_per_s'))} tok/s"
         )
         bar = "█" * round(20 * progress.done / progress.planned) if progress.planned else ""

@@ -56,7 +56,8 @@ def _is_worth_saying(key: str, point: dict[str, Any]) -> bool:
 def _serving_lines(serving: dict[str, Any] | None) -> list[str]:
     if serving is None:
         return []
-    limits = f"TTFT of {format_number(serving['slo']['ttft_ms'])} ms and TPOT of {format_number(serving['slo']['tpot_ms'])} ms"
+    slo = serving["slo"]
+    limits = f"TTFT of {format_number(slo['ttft_ms'])} ms and TPOT of {format_number(slo['tpot_ms'])} ms"
     most = serving["largest_streams"]
     if most is None:
         fewest = plural(serving["points"][0]["streams"], "stream")

@@ -70,7 +70,8 @@ def _cell_words(cell: Cell) -> str:
 
 
 def ratio_words(ratio: Ratio) -> str:
-    return f"{format_percent(ratio.value - 1)} ({change_interval(ratio.low, ratio.high)}) {SIGNS[ratio.verdict]} {ratio.verdict}"
+    change = f"{format_percent(ratio.value - 1)} ({change_interval(ratio.low, ratio.high)})"
+    return f"{change} {SIGNS[ratio.verdict]} {ratio.verdict}"
 
 
 def baseline_lines(standing: Mapping[str, Any] | None) -> list[str]:

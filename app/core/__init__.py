@@ -1,0 +1,1 @@
+"""What every other package may know: samples, units, errors, settings, the reader's language."""

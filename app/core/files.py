@@ -5,7 +5,7 @@ In a checkout they stand next to `app/`; in a wheel they travel inside it, under
 
 from pathlib import Path
 
-_PACKAGE = Path(__file__).parent
+_PACKAGE = Path(__file__).parent.parent
 _ROOT = _PACKAGE / "_files" if (_PACKAGE / "_files").is_dir() else _PACKAGE.parent
 
 MIGRATIONS = _ROOT / "migrations"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ENGLISH = "en"
 LANGUAGES = {ENGLISH: "English", "zh-Hant": "繁體中文"}
 """Tags as in `<html lang>`, each with its own name for itself."""
-CATALOGUES = Path(__file__).parent / "locale"
+CATALOGUES = Path(__file__).parent.parent / "locale"
 DOMAIN = "roofmark"
 
 _SCRIPTS = {"zh": "zh-Hant", "zh-tw": "zh-Hant", "zh-hk": "zh-Hant", "zh-mo": "zh-Hant"}
@@ -88,7 +88,7 @@ def _known(name: str) -> str | None:
 def lower_first(title: str) -> str:
     """A title, or the beginning of a sentence, inside of one; abbreviations stay as they are.
 
-    >>> inside("Decode"), inside("TTFT, prompt cached")
+    >>> lower_first("Decode"), lower_first("TTFT, prompt cached")
     ('decode', 'TTFT, prompt cached')
     """
     return title if title[1:2].isupper() else title[:1].lower() + title[1:]

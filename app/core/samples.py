@@ -60,7 +60,7 @@ class Workload:
         return f"{self.prompt_tokens}/{self.output_tokens}/{self.concurrency}/{self.depth}"
 
     @classmethod
-    def from_key(cls, key: str) -> "Point":
+    def from_key(cls, key: str) -> "Workload":
         return cls(*(int(part) for part in key.split("/")))
 
 

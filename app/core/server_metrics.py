@@ -41,7 +41,7 @@ class ServerMetric:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> "Counted":
+    def from_json(cls, stored: Mapping[str, Any]) -> "ServerMetric":
         """Older runs kept a value that was interpolated within its bucket, and did not say where a figure is from."""
         figure = cls(**stored)
         if figure.low is not None and figure.value is not None:

@@ -1,1 +1,1 @@
-"""Every query. Functions take an open session and speak in table rows or small frozen rows; none of them commits."""
+"""The database: connections, tables, migrations, and the queries of each table. No query commits."""

@@ -17,7 +17,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 QUERY_CACHE = "kept"
-"""Where a session that only reads holds the Kept of its database."""
+"""Where a session that only reads holds the QueryCache of its database."""
 
 
 class QueryCache:

@@ -24,7 +24,7 @@ _DISCOVERY_ANSWER_S = 1.5
 @lru_cache(maxsize=1)
 def all() -> tuple[Engine, ...]:
     """Every engine, in the order in which a probe tries them."""
-    names = (module.name for module in iter_modules(__path__) if not module.name.startswith("_"))
+    names = (module.name for module in iter_modules(__path__) if not module.ispkg)
     engines = (getattr(import_module(f"{__name__}.{name}"), "ENGINE", None) for name in names)
     found = [engine for engine in engines if isinstance(engine, Engine)]
     return tuple(sorted(found, key=lambda engine: (-engine.rank, engine.key)))

@@ -34,7 +34,7 @@ class ModelInfo:
     digest: str | None = None
     """Of the weights, where the server knows one: a tag may be given to other weights."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """As `Facts.settings`, where a server has them for each of its models."""
+    """As `ServerInfo.settings`, where a server has them for each of its models."""
     is_loaded: bool | None = None
     """None where the server does not tell, or has one model only."""
     runs_on: str | None = None

@@ -73,7 +73,7 @@ class OpenAI(ChatEngine):
         settings: Mapping[str, Any] | None = None,
         capabilities: Mapping[str, Any] | None = None,
     ) -> ServerInfo:
-        """Facts of a server that lists these models. `context` is what one request may use, where it is told apart."""
+        """ServerInfo of a server that lists these models; `context` is what one request may use, where known."""
         models = tuple(model_facts(identifier, entry) for identifier, entry in listed.items())
         if context is not None:
             models = tuple(replace(model, context_tokens=context) for model in models)

@@ -1,0 +1,1 @@
+"""Measuring: playing suites against engines (bench), and runs with their workers (runner)."""

@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 
 from app.core.samples import Sample
+from app.metrics import sensors
 from app.metrics.base import Metric, Reading, null
 from app.metrics.decode import client_decode
 
 
 def read_energy(streams: Sequence[Sample]) -> Sequence[Reading]:
     """Mean power during decode x its time / tokens decoded: for a lone stream power / decode speed."""
-    sensors = streams[0].sensors
-    if not sensors.has_power(sensors):
+    readings = streams[0].sensors
+    if not sensors.has_power(readings):
         return []
     span = sensors.decode_span_ms(streams)
     if span is None:
@@ -23,7 +24,7 @@ def read_energy(streams: Sequence[Sample]) -> Sequence[Reading]:
         if isinstance(decode, str):
             return [null("sensor", decode)]
         steps += decode.steps
-    power_w = sensors.mean_power_w(sensors, *span)
+    power_w = sensors.mean_power_w(readings, *span)
     if isinstance(power_w, str):
         return [null("sensor", power_w)]
     return [Reading("sensor", power_w * (span[1] - span[0]) / 1000 / steps)]

@@ -1,0 +1,1 @@
+"""Versioned JSON documents of the API and the command line."""

@@ -15,18 +15,18 @@ builds every field from values that it names; nothing is ever copied whole and t
 """
 
 from app.share.options import OPTIONS, Option, OptionalField, Withheld
-from app.share.snapshot import CeilingShare, Chart, Column, Fact, Snapshot, Table, Tile, UserText
+from app.share.snapshot import CeilingShare, Chart, Column, DataTable, Fact, Snapshot, Tile, UserText
 
 __all__ = [
     "OPTIONS",
     "CeilingShare",
     "Chart",
     "Column",
+    "DataTable",
     "Fact",
     "Option",
     "OptionalField",
     "Snapshot",
-    "Table",
     "Tile",
     "UserText",
     "Withheld",

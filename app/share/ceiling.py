@@ -11,7 +11,7 @@ from app.core.i18n import N_
 from app.core.units import GIGA, TERA, format_bandwidth, format_billions, format_bytes, format_number
 from app.share import anonymize
 from app.share.figures import public
-from app.share.snapshot import Chart, Column, Fact, Snapshot, Table, Tile
+from app.share.snapshot import Chart, Column, DataTable, Fact, Snapshot, Tile
 
 KIND = "ceiling"
 SHOWN_CONTEXT = 8_192
@@ -99,7 +99,7 @@ def _facts(found: Report, device: str) -> Iterator[Fact]:
         yield Fact("Batch", str(found.step.batch))
 
 
-def _contexts(reports: Sequence[Report]) -> Table:
+def _contexts(reports: Sequence[Report]) -> DataTable:
     columns = (
         Column("Context"),
         Column("Bytes read", "GB"),
@@ -109,7 +109,7 @@ def _contexts(reports: Sequence[Report]) -> Table:
         Column("Prefill ceiling", "tok/s"),
         Column("TTFT floor", "ms"),
     )
-    return Table("Ceilings for each context", columns, tuple(_row(each) for each in reports), is_brief=True)
+    return DataTable("Ceilings for each context", columns, tuple(_row(each) for each in reports), is_brief=True)
 
 
 def _row(found: Report) -> tuple[int | float | None, ...]:

@@ -16,7 +16,7 @@ from app.share import circumstances
 from app.share.anonymized_comparison import NO_VERDICT, Compared, differing, fact_titles, neutral_comparison
 from app.share.figures import public
 from app.share.options import Option, OptionalField
-from app.share.snapshot import Chart, Column, Fact, Snapshot, Table, Tile, UserText
+from app.share.snapshot import Chart, Column, DataTable, Fact, Snapshot, Tile, UserText
 from app.suites.points import point_title
 
 KIND = "comparison"
@@ -122,19 +122,19 @@ def _facts(found: Compared, options: frozenset[Option]) -> Iterator[Fact]:
             yield Fact(title, text)
 
 
-def _figures(found: Compared) -> Iterator[Table]:
+def _figures(found: Compared) -> Iterator[DataTable]:
     compared = found.comparison
     heads = (Column("Circumstance", is_text=True), *(Column(side.letter, is_text=True) for side in found.sides))
     rows = [
         (title, *(side.facts.get(title, N_("not stated")) for side in found.sides)) for title in differing(found.sides)
     ]
     days = [f"{side.run.started_at:%Y-%m-%d}" if side.run.started_at else "" for side in found.sides]
-    yield Table("What is compared", heads, (*rows, (N_("Measured"), *days)), is_brief=True)
+    yield DataTable("What is compared", heads, (*rows, (N_("Measured"), *days)), is_brief=True)
     for each in compared.shared_points:
         title = N_("Figures at {point}", point=point_title(each.point))
-        yield Table(title, _COLUMNS, tuple(_rows(compared, each)), is_brief=each.point == compared.main)
+        yield DataTable(title, _COLUMNS, tuple(_rows(compared, each)), is_brief=each.point == compared.main)
     if any(each.decode_tokens_per_s is not None for each in compared.ceilings):
-        yield Table("Ceilings", _CEILING_COLUMNS, tuple(_ceilings(compared)))
+        yield DataTable("Ceilings", _CEILING_COLUMNS, tuple(_ceilings(compared)))
 
 
 _COLUMNS = (

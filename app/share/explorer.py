@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlmodel import Session
 
+from app.charts import explore as charts
 from app.charts.explore.table import series_words, summary, words
 from app.core.configuration import SETTINGS
 from app.core.errors import BadInput
@@ -21,7 +22,7 @@ from app.results.explore.observations import Known, Place
 from app.share import anonymize
 from app.share.figures import public
 from app.share.options import Option, OptionalField, Withheld
-from app.share.snapshot import Cell, Chart, Column, Fact, Snapshot, Table, Tile
+from app.share.snapshot import Cell, Chart, Column, DataTable, Fact, Snapshot, Tile
 
 KIND = "explorer"
 _SETTING = "setting."
@@ -33,7 +34,7 @@ def snapshot(session: Session, given: Mapping[str, str], options: frozenset[Opti
     """`given`: the parameters of the explorer's address. Raises BadInput for what makes no sense there, and Withheld
     for a view of which nothing is public unless it is ticked."""
     sheet = _explored(session, given, options).sheet
-    figure = explorer.figure(sheet, lambda _mark: "")
+    figure = charts.figure(sheet, lambda _mark: "")
     if figure is None:
         if withheld := [offer for offer in offers(session, given) if offer.option not in options]:
             raise Withheld(withheld)
@@ -49,8 +50,8 @@ def snapshot(session: Session, given: Mapping[str, str], options: frozenset[Opti
         tiles=tuple(_tiles(sheet)),
         facts=tuple(_facts(sheet)),
         figures=(_table(sheet),),
-        charts=(Chart(title, public(figure), explorer.chart_class(figure)),),
-        remarks=(*_meanings(sheet), *(note.replace("`", "") for note in explorer.notes(sheet))),
+        charts=(Chart(title, public(figure), charts.chart_class(figure)),),
+        remarks=(*_meanings(sheet), *(note.replace("`", "") for note in charts.notes(sheet))),
     )
 
 
@@ -179,7 +180,7 @@ def _meanings(sheet: ExploreResult) -> Iterator[str]:
             yield f"{field.title} · {field.explanation}"
 
 
-def _table(sheet: ExploreResult) -> Table:
+def _table(sheet: ExploreResult) -> DataTable:
     fields = [*([sheet.series] if sheet.series else []), sheet.x, sheet.y]
     columns = [Column(field.title, field.unit, is_text=field.kind != "number") for field in fields]
     ends = (Column("Lowest", sheet.y.unit), Column("Highest", sheet.y.unit), Column(f"{sheet.noun.capitalize()}s"))
@@ -187,7 +188,7 @@ def _table(sheet: ExploreResult) -> Table:
     for mark in sheet.marks:
         series = [_cell(mark.series)] if sheet.series else []
         rows.append((*series, _cell(mark.x), _cell(mark.y), mark.low, mark.high, mark.observations))
-    return Table("All marks", (*columns, *ends), tuple(rows), is_brief=len(rows) <= 40)
+    return DataTable("All marks", (*columns, *ends), tuple(rows), is_brief=len(rows) <= 40)
 
 
 def _cell(value: Value | None) -> Cell:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from app.core.units import format_number, spread
-from app.share.snapshot import CeilingShare, Snapshot, Table, Tile, shown
+from app.share.snapshot import CeilingShare, DataTable, Snapshot, Tile, shown
 
 # an underscore inside a word marks nothing
 _SPECIAL = re.compile(r"([\\`*{}\[\]<>|#~&@]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
@@ -40,7 +40,7 @@ def _bar(bar: CeilingShare) -> str:
     return f"{_text(bar.title)}: **{format_number(100 * bar.share)} %** reached of {_text(bar.words)}"
 
 
-def _figures(table: Table) -> str:
+def _figures(table: DataTable) -> str:
     headings = [column.heading for column in table.columns]
     rows = ([shown(cell) for cell in row] for row in table.rows)
     return _table(headings, [not column.is_text for column in table.columns], rows)

@@ -8,7 +8,7 @@ from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, headline_metrics,
 from app.metrics.base import SOURCES
 from app.results.ceiling import Insight, limits_of_run
 from app.share.result import Result
-from app.share.snapshot import Column, Table
+from app.share.snapshot import Column, DataTable
 from app.suites.points import point_title
 
 _PARTS = {
@@ -20,20 +20,20 @@ _PARTS = {
 }
 
 
-def figures(found: Result, explained: Insight | None) -> Iterator[Table]:
+def figures(found: Result, explained: Insight | None) -> Iterator[DataTable]:
     if len(found.points) > 1:
         yield _points(found)
     limiting = limits_of_run(found.taken, found.main, found.roof, found.run.evidence, found.config.engine).found
     if limiting:
         said = tuple((each.of, each.sentence, as_sentence(each.evidence), _plain(each.remedy)) for each in limiting)
-        yield Table("What limits it, and what to change first", _LIMIT_COLUMNS, said)
+        yield DataTable("What limits it, and what to change first", _LIMIT_COLUMNS, said)
     if explained and explained.waterfall:
         rows = tuple((_PARTS[share.key], share.ms, share.words) for share in explained.waterfall)
         columns = (Column("Part", is_text=True), Column("Time", "ms"), Column("Arithmetic", is_text=True))
-        yield Table("Where a token's time goes", columns, rows)
+        yield DataTable("Where a token's time goes", columns, rows)
     for point in found.points:
         title = N_("All metrics") if len(found.points) == 1 else N_("All metrics at {point}", point=point_title(point))
-        yield Table(title, _METRIC_COLUMNS, tuple(_metric_rows(found, point)))
+        yield DataTable(title, _METRIC_COLUMNS, tuple(_metric_rows(found, point)))
     if found.taken:
         yield _samples(found.taken)
 
@@ -56,7 +56,7 @@ _SELDOM = {"concurrency": 1, "depth": 0}
 _SELDOM_TITLES = {"concurrency": N_("Streams"), "depth": N_("In the cache before")}
 
 
-def _points(found: Result) -> Table:
+def _points(found: Result) -> DataTable:
     varied = [name for name, usual in _SELDOM.items() if any(getattr(point, name) != usual for point in found.points)]
     columns = (
         Column("Prompt tokens"),
@@ -72,7 +72,7 @@ def _points(found: Result) -> Table:
         ceiling = (top.decode.tokens_per_s, top.mbu and top.mbu * 100) if top else ()
         lengths = (point.prompt_tokens, point.output_tokens, *(int(getattr(point, name)) for name in varied))
         rows.append((*lengths, *triple, *ceiling))
-    return Table("Points", columns, tuple(rows), is_brief=True)
+    return DataTable("Points", columns, tuple(rows), is_brief=True)
 
 
 _METRIC_COLUMNS = (
@@ -108,12 +108,12 @@ _SAMPLE_COLUMNS = (
 )
 
 
-def _samples(taken: Sequence[Sample]) -> Table:
+def _samples(taken: Sequence[Sample]) -> DataTable:
     flags = [", ".join(FLAGS[flag].title for flag in sample.flags if flag in FLAGS) for sample in taken]
     if not any(flags):
-        return Table("Samples", _SAMPLE_COLUMNS, tuple(map(_sample_row, taken)))
+        return DataTable("Samples", _SAMPLE_COLUMNS, tuple(map(_sample_row, taken)))
     rows = tuple((*_sample_row(sample), said) for sample, said in zip(taken, flags, strict=True))
-    return Table("Samples", (*_SAMPLE_COLUMNS, Column("Flags", is_text=True)), rows)
+    return DataTable("Samples", (*_SAMPLE_COLUMNS, Column("Flags", is_text=True)), rows)
 
 
 def _sample_row(sample: Sample) -> tuple[str | float | None, ...]:

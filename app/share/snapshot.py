@@ -76,7 +76,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class DataTable:
     """A table of numbers."""
 
     title: str
@@ -114,7 +114,7 @@ class Snapshot:
     tiles: tuple[Tile, ...] = ()
     bars: tuple[CeilingShare, ...] = ()
     facts: tuple[Fact, ...] = ()
-    figures: tuple[Table, ...] = ()
+    figures: tuple[DataTable, ...] = ()
     charts: tuple[Chart, ...] = ()
     remarks: tuple[str, ...] = ()
     """How to read the numbers."""

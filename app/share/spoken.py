@@ -8,7 +8,7 @@ from typing import Any
 from app.charts import Figure
 from app.charts.base import AnnotationList
 from app.core.i18n import ENGLISH, gettext, language, translated
-from app.share.snapshot import Chart, Fact, Snapshot, Table, Tile, UserText
+from app.share.snapshot import Chart, DataTable, Fact, Snapshot, Tile, UserText
 
 _PAUSE = " · "
 _TEXTS = frozenset({"text", "name", "hovertext", "ticktext", "title"})
@@ -41,7 +41,7 @@ def _tile(tile: Tile) -> Tile:
     return replace(tile, title=_said(tile.title), source=_said(tile.source), reason=_said(tile.reason))
 
 
-def _table(table: Table) -> Table:
+def _table(table: DataTable) -> DataTable:
     columns = tuple(replace(column, title=_said(column.title)) for column in table.columns)
     rows = tuple(tuple(_said(cell) if isinstance(cell, str) else cell for cell in row) for row in table.rows)
     return replace(table, title=_said(table.title), columns=columns, rows=rows)

@@ -1,4 +1,4 @@
-"""The JSON API. Errors are `{"error": {"message": sentence}}`; see app/document.py for the documents."""
+"""The JSON API. Errors are `{"error": {"message": sentence}}`; see app/schemas/run_document.py for the documents."""
 
 from typing import Annotated, Any
 

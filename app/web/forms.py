@@ -79,7 +79,7 @@ def format_input(value: float | None, factor: float = GIGA) -> str:
 def format_short(value: float | None, factor: float = GIGA) -> str:
     """As `typed`, with three significant digits.
 
-    >>> short(25_769_803_776), short(137e9), short(1.1e12), short(None)
+    >>> format_short(25_769_803_776), format_short(137e9), format_short(1.1e12), format_short(None)
     ('25.8', '137', '1100', '')
     """
     return "" if value is None else f"{float(f'{value / factor:.3g}'):g}"

@@ -6,12 +6,12 @@ import plotly.graph_objects as go
 import pytest
 
 from app.charts import Figure
+from app.charts import explore as charts
 from app.charts.base import MAX_POINTS
 from app.charts.explore.notes import notes, nothing
 from app.core.samples import Workload
 from app.db.tables import Config, Model
 from app.metrics import metrics
-from app.results import explore
 from app.results.explore import ExploreResult, View
 from app.results.explore.aggregate import shape
 from app.results.explore.field import GroupContext, natural, order
@@ -61,7 +61,7 @@ def runs(*values: float | None, reason: str | None = None, config: int = 1) -> l
 
 
 def drawn(found: ExploreResult) -> Figure:
-    figure = explore.figure(found, lambda mark: f"/{mark.public_id or 'many'}")
+    figure = charts.figure(found, lambda mark: f"/{mark.public_id or 'many'}")
     assert figure is not None
     go.Figure(data=figure.data, layout=figure.layout)  # plotly raises for anything it does not know
     return figure
@@ -139,7 +139,7 @@ def test_what_is_left_out_is_said() -> None:
         "Left out: 2 runs without decode: it was not measured there.",
     ]
     empty = sheet(View("quantization", "tokens_per_s_per_watt"), {}, runs=3)
-    assert explore.figure(empty, str) is None
+    assert charts.figure(empty, str) is None
     assert nothing(empty)[1].startswith("Left out: 3 runs without decode per watt: no power was recorded")
 
 
@@ -182,7 +182,7 @@ def test_long_names_lie_on_the_upright_axis() -> None:
     assert len(figure.layout["yaxis"]["ticktext"]) == 3
     assert figure.layout["yaxis"]["range"] == [2.5, -0.5]
     assert figure.data[0]["x"] == [1, 2, 3]
-    assert explore.rows(figure) == 3
+    assert charts.rows(figure) == 3
 
 
 def test_no_more_series_than_can_be_told_apart() -> None:

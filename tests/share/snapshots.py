@@ -1,7 +1,7 @@
 """A snapshot made by hand."""
 
 from app.charts import Figure, LegendEntry, Table
-from app.share import CeilingShare, Chart, Column, Fact, Snapshot, Table, Tile, UserText
+from app.share import CeilingShare, Chart, Column, DataTable, Fact, Snapshot, Tile, UserText
 
 FIGURE = Figure(
     data=[{"type": "scatter", "x": [1, 2.5], "y": [3, None], "meta": {"series": 0}, "name": "Ceiling"}],
@@ -24,7 +24,7 @@ SNAPSHOT = Snapshot(
     bars=(CeilingShare("Decode ceiling", 0.62, 114.7, "tok/s", "115 tok/s = 936 GB/s / 8.16 GB"),),
     facts=(Fact("Model", "Gemma"),),
     figures=(
-        Table("Points", (Column("Prompt tokens"), Column("Decode", "tok/s")), ((512, 71.23), (8192, None)), True),
+        DataTable("Points", (Column("Prompt tokens"), Column("Decode", "tok/s")), ((512, 71.23), (8192, None)), True),
     ),
     charts=(Chart("Decode against context", FIGURE),),
     remarks=("Medians of the samples.",),

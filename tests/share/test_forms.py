@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from app.charts import LegendEntry, Table
 from app.core.errors import BadInput, Conflict
-from app.share import CeilingShare, Column, Fact, Snapshot, Table, Tile, UserText, links, options
+from app.share import CeilingShare, Column, DataTable, Fact, Snapshot, Tile, UserText, links, options
 from app.share.card import card
 from app.share.document import document
 from app.share.figures import public
@@ -130,7 +130,7 @@ def test_whatever_a_cell_holds_it_begins_no_formula(text: str, start: str) -> No
 
 
 def test_numbers_below_zero_stay_numbers() -> None:
-    table = Table("Losses", (Column("Loss"), Column("Typed", is_text=True)), ((-3.5, "-4.5 or so"),))
+    table = DataTable("Losses", (Column("Loss"), Column("Typed", is_text=True)), ((-3.5, "-4.5 or so"),))
     assert ["-3.5", "'-4.5 or so"] in rows(spreadsheet(replace(SNAPSHOT, figures=(table,))))
 
 

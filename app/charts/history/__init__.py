@@ -24,7 +24,7 @@ MAX_ROWS = 100
 
 
 def history(
-    points: "Points",
+    points: "HistoryTable",
     configs: Mapping[int, Described],
     metrics: Sequence[Metric],
     run_link: Callable[[str], str],
@@ -71,7 +71,7 @@ def _key(series: Series, link: Callable[[str], str] | None) -> LegendEntry:
 
 
 def _traces(
-    points: "Points",
+    points: "HistoryTable",
     series: Sequence[Series],
     panels: Sequence[Panel],
     run_link: Callable[[str], str],
@@ -100,7 +100,7 @@ def _traces(
 
 
 def _table(
-    points: "Points", panels: Sequence[Panel], titles: Mapping[int, str], run_link: Callable[[str], str]
+    points: "HistoryTable", panels: Sequence[Panel], titles: Mapping[int, str], run_link: Callable[[str], str]
 ) -> Table:
     newest = [points[place] for place in reversed(range(max(0, len(points) - MAX_ROWS), len(points)))]
     rest = len(points) - len(newest)
@@ -121,7 +121,7 @@ def _table(
 
 
 def _summary(
-    points: "Points",
+    points: "HistoryTable",
     configs: Mapping[int, Described],
     panels: Sequence[Panel],
     shifts: Sequence[Shift],

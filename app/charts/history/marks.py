@@ -18,7 +18,7 @@ from app.results.hardware import HardwareChange
 from app.results.history.level_shifts import SeriesDrift, Shift, drift_words, is_worse, moved, rate, words
 
 if TYPE_CHECKING:
-    pass
+    from app.results.history.table import HistoryTable
 
 MAX_MARKS = 12
 """Of more changes, and of more shifts, the newest are marked."""
@@ -44,7 +44,7 @@ class Changes(NamedTuple):
 
 
 def changes_of(
-    points: "Points",
+    points: "HistoryTable",
     configs: Mapping[int, Described],
     engine_titles: Mapping[str, str],
     hardware: Mapping[int, Sequence[HardwareChange]],

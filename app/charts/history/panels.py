@@ -11,7 +11,7 @@ from app.core.i18n import _
 from app.metrics.base import Metric
 
 if TYPE_CHECKING:
-    pass
+    from app.results.history.table import HistoryTable
 
 GAP = 0.065
 """Between two panels: room for the title of the lower one."""
@@ -41,7 +41,7 @@ def panels_of(metrics: Sequence[Metric]) -> list[Panel]:
     return [Panel(metric, place, len(metrics)) for place, metric in enumerate(metrics)]
 
 
-def layout_of(points: "Points", panels: Sequence[Panel], drawn_marks: Mapping[str, list[Any]]) -> dict[str, Any]:
+def layout_of(points: "HistoryTable", panels: Sequence[Panel], drawn_marks: Mapping[str, list[Any]]) -> dict[str, Any]:
     first, last = points[0].started_at, points[-1].started_at
     around = pad(points)
     return {
@@ -58,7 +58,7 @@ def layout_of(points: "Points", panels: Sequence[Panel], drawn_marks: Mapping[st
     }
 
 
-def pad(points: "Points") -> timedelta:
+def pad(points: "HistoryTable") -> timedelta:
     return max((points[-1].started_at - points[0].started_at) * 0.03, timedelta(minutes=10))
 
 

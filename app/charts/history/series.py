@@ -12,6 +12,7 @@ from app.core.units import plural
 from app.db.configs import Described
 from app.results.config_fields import FIELDS, field
 from app.results.hardware import HardwareChange
+from app.results.history.table import HistoryTable
 
 if TYPE_CHECKING:
     from app.results.history.table import Places
@@ -32,12 +33,12 @@ class Series:
 
     @property
     def mode(self) -> str:
-        """Points of everything else make no line."""
+        """HistoryTable of everything else make no line."""
         return "markers" if self.index is None else "lines+markers"
 
 
 def series_of(
-    points: "Points",
+    points: "HistoryTable",
     configs: Mapping[int, Described],
     titles: Mapping[int, str],
     by: str,
@@ -72,7 +73,7 @@ def series_of(
 
 
 def _key(
-    points: "Points", place: int, configs: Mapping[int, Described], by: str, engine_titles: Mapping[str, str]
+    points: "HistoryTable", place: int, configs: Mapping[int, Described], by: str, engine_titles: Mapping[str, str]
 ) -> str:
     """What series a run belongs to; all runs of a stretch belong to the same."""
     config_id = int(points.config_ids[place])

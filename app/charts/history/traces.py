@@ -10,6 +10,7 @@ from app.charts.history.panels import Panel, stamp
 from app.charts.history.series import Series
 from app.core.i18n import _
 from app.core.units import format_number, plus_minus
+from app.results.history.table import HistoryTable
 
 if TYPE_CHECKING:
     from app.results.history.table import Places
@@ -21,14 +22,14 @@ Known = Sequence["Places"]
 """The stretches of a series, without runs that have no value of one metric."""
 
 
-def known_of(points: "Points", series: Series, panel: Panel) -> Known:
+def known_of(points: "HistoryTable", series: Series, panel: Panel) -> Known:
     is_known = points.is_known(panel.place)
     found = [stretch[is_known[stretch]] for stretch in series.stretches]
     return [stretch for stretch in found if len(stretch)]
 
 
 def line(
-    points: "Points",
+    points: "HistoryTable",
     series: Series,
     panel: Panel,
     known: Known,
@@ -65,7 +66,7 @@ def line(
     }
 
 
-def _said(points: "Points", places: Sequence[int], panel: Panel, with_spread: bool) -> Iterator[str]:
+def _said(points: "HistoryTable", places: Sequence[int], panel: Panel, with_spread: bool) -> Iterator[str]:
     """Of very many runs the band says enough of their spread."""
     columns = (points.values(panel.place)[places].tolist(), points.deviations(panel.place)[places].tolist())
     for value, deviation in zip(*columns, strict=True):
@@ -101,7 +102,7 @@ def _broken(kept: Sequence[int], starts: Sequence[int]) -> Iterator[tuple[int, b
         yield spot, False
 
 
-def band(points: "Points", series: Series, panel: Panel, known: Known) -> dict[str, Any] | None:
+def band(points: "HistoryTable", series: Series, panel: Panel, known: Known) -> dict[str, Any] | None:
     """Value ± standard deviation as one outline for each stretch; of very many runs, of neighbours together."""
     x: list[str | None] = []
     y: list[float | None] = []
@@ -133,7 +134,7 @@ def band(points: "Points", series: Series, panel: Panel, known: Known) -> dict[s
 
 
 def roofs(
-    points: "Points", series: Series, panel: Panel, ceilings: Mapping[int, float], pad: timedelta
+    points: "HistoryTable", series: Series, panel: Panel, ceilings: Mapping[int, float], pad: timedelta
 ) -> dict[str, Any] | None:
     """A dashed line over the speeds of each configuration whose ceiling is known, as long as its newest stretch is."""
     x: list[str | None] = []
@@ -161,6 +162,8 @@ def roofs(
         "x": x,
         "y": y,
         "yaxis": panel.y,
-        "hovertemplate": f"{escape_plotly_html(series.title)}<br>{_('Ceiling')} %{{y:,.4~r}} {panel.metric.unit}<extra></extra>",
+        "hovertemplate": (
+            f"{escape_plotly_html(series.title)}<br>{_('Ceiling')} %{{y:,.4~r}} {panel.metric.unit}<extra></extra>"
+        ),
         "showlegend": False,
     }

@@ -1,7 +1,8 @@
 """How busy the server says it is while requests are timed, asked by a process of its own.
 
-The child (`python -m app.measure.bench.server_load`) reads one line of JSON about whom to ask, takes a reading at once and then at
-most twice a second, and rests ten times as long as the answer took: an engine that is slow to tell is asked less often.
+The child (`python -m app.measure.bench.server_load`) reads one line of JSON that says which server to ask, takes a
+reading at once and then at most twice a second, and rests ten times as long as the answer took, so that a slow engine
+is asked less often.
 """
 
 import json

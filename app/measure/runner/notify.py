@@ -65,7 +65,8 @@ def _worse_than_baseline(session: Session, public_id: str) -> str:
     if against is None or against.verdict not in (Verdict.WORSE, Verdict.MIXED):
         return ""
     worse = [
-        f"{lower_first(metrics()[key].title)} {format_percent(ratio.value - 1)} ({change_interval(ratio.low, ratio.high)})"
+        f"{lower_first(metrics()[key].title)} {format_percent(ratio.value - 1)} "
+        f"({change_interval(ratio.low, ratio.high)})"
         for key, ratio in against.ratios.items()
         if ratio.verdict is Verdict.WORSE
     ]

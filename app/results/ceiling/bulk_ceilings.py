@@ -9,7 +9,8 @@ from app.core.samples import Workload
 from app.db.machines import MachineDevice, devices
 from app.db.models import KnownGeometry
 from app.db.tables import Config, Machine
-from app.results.ceiling.placement import Placement, Unknown, resolve_placement
+from app.results.ceiling.cards import Unknown
+from app.results.ceiling.placement import Placement, resolve_placement
 from app.results.ceiling.points import decode_of, step_of
 from app.results.hardware import Record, as_known, newest_records
 from app.results.speculation import newest_drafts

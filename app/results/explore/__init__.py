@@ -1,18 +1,13 @@
 """The explorer: any field of runs against any other, told apart by a third.
 
 field     what a field is
-fields    every one there is, and how it is read
-view      what is asked for, as an address holds it
-gather    reads the database
-shape     observations -> marks, with what was left out
-figure    marks -> chart
-table     marks -> table and a sentence
+registry  every one there is, and how it is read
+query     what is asked for, as an address holds it
+load      reads the database
+aggregate observations -> marks, with what was left out
 document  marks -> JSON and CSV
-notes     what to know before believing it
 """
 
-from app.charts.explore.figure import chart_class, figure, rows
-from app.charts.explore.notes import notes, nothing
 from app.results.explore.aggregate import DataPoint, ExploreResult
 from app.results.explore.document import csv, document
 from app.results.explore.field import Field
@@ -28,15 +23,10 @@ __all__ = [
     "ExploreResult",
     "Field",
     "View",
-    "chart_class",
     "csv",
     "document",
     "explore",
-    "figure",
     "grouped",
     "key",
-    "notes",
-    "nothing",
     "registry",
-    "rows",
 ]

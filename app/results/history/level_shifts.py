@@ -10,6 +10,7 @@ from app.core.i18n import N_, _, enumerated, lower_first
 from app.core.units import format_date, format_percent
 from app.metrics.base import Metric
 from app.results.hardware import HardwareChange
+from app.results.history.table import HistoryTable
 
 if TYPE_CHECKING:
     from app.results.history.changepoint import ChangePoint, Development, Drift, Floats
@@ -66,7 +67,7 @@ class SeriesDrift(NamedTuple):
 
 
 def shifts(
-    points: "Points", metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
+    points: "HistoryTable", metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
 ) -> list[Shift]:
     """Of points that have readings of so many metrics; shifts in order of time.
 
@@ -77,14 +78,14 @@ def shifts(
 
 
 def drifts(
-    points: "Points", metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
+    points: "HistoryTable", metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
 ) -> list[SeriesDrift]:
     """Of points that have readings of so many metrics; in order of their last runs."""
     series = [each for places in points.stretches(hardware or {}) if (each := _drift(points, places, metrics))]
     return sorted(series, key=lambda each: each.until)
 
 
-def _drift(points: "Points", places: "Places", metrics: int) -> SeriesDrift | None:
+def _drift(points: "HistoryTable", places: "Places", metrics: int) -> SeriesDrift | None:
     developments = [_development(points, places, place) for place in range(metrics)]
     drifting = tuple(
         MetricDrift(place, found.drift, points.started_at(places[known[-1]]) - points.started_at(places[known[0]]))
@@ -105,7 +106,7 @@ class _Seen(NamedTuple):
     shift: MetricShift
 
 
-def _of_stretch(points: "Points", places: "Places", metrics: int) -> list[Shift]:
+def _of_stretch(points: "HistoryTable", places: "Places", metrics: int) -> list[Shift]:
     seen = sorted(
         (each for place in range(metrics) for each in _of_metric(points, places, place)),
         key=lambda each: each.after,
@@ -136,14 +137,14 @@ def _of_stretch(points: "Points", places: "Places", metrics: int) -> list[Shift]
     return found
 
 
-def _of_metric(points: "Points", places: "Places", place: int) -> list[_Seen]:
+def _of_metric(points: "HistoryTable", places: "Places", place: int) -> list[_Seen]:
     known, found = _development(points, places, place)
     return [
         _Seen(int(known[point.index]), int(known[point.index - 1]), MetricShift(place, point)) for point in found.points
     ]
 
 
-def _development(points: "Points", places: "Places", place: int) -> "tuple[Places, Development]":
+def _development(points: "HistoryTable", places: "Places", place: int) -> "tuple[Places, Development]":
     """Of one metric in a stretch, and where in it the runs with a value are: others are passed over.
 
     Deviations are those of logarithms: relative ones.

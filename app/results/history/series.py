@@ -10,10 +10,11 @@ from sqlmodel import Session, col, func, select
 from app.db.query_cache import cached_query
 from app.db.tables import Machine, Measurement, Run, Server
 from app.metrics import HEADLINE_METRICS
+from app.results.history.table import HistoryTable
 from app.results.run_filter import COUNTS, RunFilter, conditions
 
 if TYPE_CHECKING:
-    pass
+    from app.results.history.table import HistoryTable
 
 DONE = (col(Run.status) == "done", col(Run.config_id).is_not(None))
 
@@ -23,7 +24,7 @@ def history(
     where: RunFilter,
     metrics: Sequence[str] = HEADLINE_METRICS,
     config_ids: Collection[int] | None = None,
-) -> tuple["Points", int]:
+) -> tuple["HistoryTable", int]:
     """All done runs that count, in order of time, and how many hidden ones are left out; None: all configurations."""
     return _history(session, where, tuple(metrics), None if config_ids is None else tuple(config_ids))
 
@@ -31,7 +32,7 @@ def history(
 @cached_query(2)
 def _history(
     session: Session, where: RunFilter, metrics: tuple[str, ...], config_ids: tuple[int, ...] | None
-) -> tuple["Points", int]:
+) -> tuple["HistoryTable", int]:
     wanted = conditions(where)
     if config_ids is not None:
         wanted.append(col(Run.config_id).in_(config_ids))
@@ -47,7 +48,7 @@ def _history(
 
 
 @cached_query(2)
-def newest(session: Session, per_series: int, metrics: Sequence[str] = HEADLINE_METRICS) -> "Points":
+def newest(session: Session, per_series: int, metrics: Sequence[str] = HEADLINE_METRICS) -> "HistoryTable":
     """The newest runs that count of each configuration and suite, on servers that are in use, in order of time."""
     age = func.row_number().over(
         partition_by=[col(Run.config_id), col(Run.suite_key)], order_by=[col(Run.started_at).desc(), col(Run.id).desc()]
@@ -89,7 +90,7 @@ def _points(metrics: Sequence[str]) -> Any:
     return query
 
 
-def _read(session: Session, query: Any, metrics: Sequence[str]) -> "Points":
+def _read(session: Session, query: Any, metrics: Sequence[str]) -> "HistoryTable":
     from app.results.history.table import HistoryTable  # loads numpy: not at start
 
     session.flush()  # which a connection does not do by itself

@@ -78,7 +78,7 @@ class HistoryTable:
         self._prompt_texts, self._label_texts = prompts, labels
 
     @classmethod
-    def of_rows(cls, blocks: Iterable[Sequence[Sequence[Any]]], readings: int) -> "Points":
+    def of_rows(cls, blocks: Iterable[Sequence[Sequence[Any]]], readings: int) -> "HistoryTable":
         """Of rows in whatever order, block by block: the fields of a HistoryPoint and so many readings, flat.
 
         Moments are in UTC: datetimes, or texts as SQLite stores them.
@@ -97,12 +97,12 @@ class HistoryTable:
         return cls(columns, prompts.texts, labels.texts)
 
     @classmethod
-    def of(cls, points: Sequence[HistoryPoint]) -> "Points":
+    def of(cls, points: Sequence[HistoryPoint]) -> "HistoryTable":
         """Of points that have readings of the same metrics."""
         rows = [(*point[:-1], *point.readings) for point in points]
         return cls.of_rows([rows] if rows else [], len(points[0].readings) if points else 0)
 
-    def take(self, places: Places) -> "Points":
+    def take(self, places: Places) -> "HistoryTable":
         """Those at some places, in their order."""
         return HistoryTable([column[places] for column in self._columns], self._prompt_texts, self._label_texts)
 

@@ -8,6 +8,7 @@ from sqlmodel import Session
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from app.charts import explore as charts
 from app.core.errors import BadInput
 from app.results import explore as explorer
 from app.results.explore import DataPoint, Exploration, View
@@ -40,7 +41,7 @@ def show_explorer(request: Request, session: ReadSession) -> Response:
             narrowed["among"] = explorer.key(mark.series)
         return f"{each}&{urlencode(narrowed)}"
 
-    figure = explorer.figure(sheet, link)
+    figure = charts.figure(sheet, link)
     response = render(
         request,
         "explore.html",
@@ -51,7 +52,7 @@ def show_explorer(request: Request, session: ReadSession) -> Response:
         series=sheet.series,
         view=sheet.view,
         figure=figure,
-        chart_class=explorer.chart_class(figure) if figure else "",
+        chart_class=charts.chart_class(figure) if figure else "",
         problems=found.problems,
         presets=found.presets,
         groups=explorer.grouped(found.fields.values()),
@@ -59,8 +60,8 @@ def show_explorer(request: Request, session: ReadSession) -> Response:
         sources=explorer.SOURCES,
         address=address,
         query=urlencode(sheet.view.query),
-        notes=explorer.notes(sheet),
-        nothing=explorer.nothing(sheet),
+        notes=charts.notes(sheet),
+        nothing=charts.nothing(sheet),
     )
     response.headers["hx-push-url"] = address(sheet.view)
     return response

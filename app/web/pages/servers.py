@@ -22,7 +22,7 @@ from app.web.paths import path_for
 from app.web.templates import engine_title, engine_titles, is_partial, render
 
 if TYPE_CHECKING:
-    pass
+    from app.engines.base import ServerInfo
 
 LATEST_RUNS = 10
 
@@ -216,7 +216,7 @@ def _probed(request: Request, database: DatabaseDep, runner: RunnerDep, form: Fi
 
 def _try_probe(
     runner: RunnerDep, url: str, key: str | None, engine: str | None, *, is_believed: bool = True
-) -> "tuple[Facts | None, ServerError | None]":
+) -> "tuple[ServerInfo | None, ServerError | None]":
     """Saving does not depend on the server being up."""
     try:
         return runner.probe(url, key, engine, is_believed=is_believed), None
@@ -224,12 +224,12 @@ def _try_probe(
         return None, problem
 
 
-def _address_found(facts: "Facts | None") -> dict[str, str]:
+def _address_found(facts: "ServerInfo | None") -> dict[str, str]:
     """Where the server is, when the address of its API was typed instead."""
     return {} if facts is None or facts.base_url is None else {"base_url": facts.base_url}
 
 
-def _seen(runner: RunnerDep, form: Fields) -> "Facts | None":
+def _seen(runner: RunnerDep, form: Fields) -> "ServerInfo | None":
     """What the probe before had found, asked once more, so that a wrong field does not lose it."""
     if not form.get("suggested_name"):
         return None
@@ -240,12 +240,12 @@ def _seen(runner: RunnerDep, form: Fields) -> "Facts | None":
     return _try_probe(runner, base_url, form.get("api_key").strip() or None, None)[0]
 
 
-def _remember(session: Session, server_id: int, facts: "Facts | None") -> None:
+def _remember(session: Session, server_id: int, facts: "ServerInfo | None") -> None:
     if facts is not None:
         servers.remember(session, server_id, facts=_told(facts), capabilities=facts.capabilities)
 
 
-def _told(facts: "Facts") -> dict[str, Any]:
+def _told(facts: "ServerInfo") -> dict[str, Any]:
     from app.measure.runner.config_snapshot import facts_json
 
     return facts_json(facts)
@@ -268,7 +268,7 @@ def _form(
     form: Fields,
     *,
     server: Server | None = None,
-    facts: "Facts | None" = None,
+    facts: "ServerInfo | None" = None,
     error: RoofmarkError | None = None,
 ) -> Response:
     from app.hardware import this_host

@@ -15,9 +15,9 @@ from typing import Any
 
 from app.core.samples import Sample, Workload
 from app.metrics.overlap import with_prefill_overlaps
+from app.results.ceiling.cards import Unknown
 from app.results.ceiling.limits import decode, ttft
 from app.results.ceiling.limits.base import ORDER, Evidence, Limit
-from app.results.ceiling.placement import Unknown
 from app.results.ceiling.points import RunCeiling
 from app.results.hardware import gpu_share_of
 

@@ -63,7 +63,7 @@ class Evidence:
     cpu_load_share_before: float | None = None
     """Of all cores of the server's machine, just before the run."""
     on_cards_share: float | None = None
-    """Of the model, as the server says (see `Counted` of the name `gpu_share`)."""
+    """Of the model, as the server says (see `ServerMetric` of the name `gpu_share`)."""
     engine: str = ""
     """Its key; empty where it is not known."""
 
