@@ -151,7 +151,7 @@ class Replay:
         with connection, connection.makefile("rb") as reader:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             try:
-                request = _read_request(reader)
+                request = read_request(reader)
                 if request is not None:
                     self.requests.append(request)
                     self._play(connection, self._script(request))
@@ -197,7 +197,8 @@ class Replay:
             connection.sendall(b"0\r\n\r\n")
 
 
-def _read_request(reader: Any) -> Request | None:
+def read_request(reader: Any) -> Request | None:
+    """The next request of a connection; None when there is no other one."""
     first = reader.readline().decode("latin-1").split()
     if len(first) != 3:
         return None

@@ -147,7 +147,7 @@ def _probe_root(
 
 
 def _probe(client: ServerClient, candidates: Sequence[Engine], is_stated: bool) -> ServerInfo | None:
-    with client.asking_once():
+    with client.caching_gets():
         for candidate in candidates:
             try:
                 info = candidate.detect(client)

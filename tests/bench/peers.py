@@ -64,8 +64,8 @@ def llama_benchy(folder: Path, python: Path, port: int) -> Seen:
     }
     words = [word for option in options.items() for word in option]
     _run(python, "-m", "llama_benchy", *words, "--no-warmup", "--skip-coherence", "--no-adapt-prompt")
-    (found,) = json.loads(result.read_text())["benchmarks"]
-    return statistics.median(found["e2e_ttft"]["values"]), statistics.median(found["tg_throughput"]["values"])
+    (benchmark,) = json.loads(result.read_text())["benchmarks"]
+    return statistics.median(benchmark["e2e_ttft"]["values"]), statistics.median(benchmark["tg_throughput"]["values"])
 
 
 def openai_client(_: Path, python: Path, port: int) -> Seen:
@@ -83,8 +83,8 @@ def run() -> Iterator[Figure | str]:
     with server(RATE, COUNT) as port:
         bare(port, COUNT), ours(port, COUNT)
         rows = [(*bare(port, COUNT)[:2], *ours(port, COUNT)) for _ in range(ROUNDS)]
-        ttft, decode, *found = (statistics.median(column) for column in zip(*rows, strict=True))
-        yield from _figures(OURS, (found[0], found[1]), ttft, decode)
+        ttft, decode, our_ttft, our_decode = (statistics.median(column) for column in zip(*rows, strict=True))
+        yield from _figures(OURS, (our_ttft, our_decode), ttft, decode)
         for name, measure in PEERS.items():
             with tempfile.TemporaryDirectory() as folder:
                 try:
@@ -121,6 +121,6 @@ def _run(python: Path, *arguments: str) -> str:
 
 def _why(error: Exception) -> str:
     if isinstance(error, subprocess.CalledProcessError):
-        said = error.stderr if isinstance(error.stderr, str) else (error.stderr or b"").decode("utf-8", "replace")
-        return (said.strip().splitlines() or ["it failed without a word."])[-1]
+        output = error.stderr if isinstance(error.stderr, str) else (error.stderr or b"").decode("utf-8", "replace")
+        return (output.strip().splitlines() or ["it failed without a word."])[-1]
     return f"{error}"

@@ -15,14 +15,14 @@ chunk += b"\\n\\n"
 listener = socket.create_server(("127.0.0.1", 0), backlog=256)
 print(listener.getsockname()[1], flush=True)
 book = b"the sea is wide and the boats are small " * 4000
-def request(connection, kept=b""):
-    while b"\\r\\n\\r\\n" not in kept:
+def request(connection, buffered=b""):
+    while b"\\r\\n\\r\\n" not in buffered:
         piece = connection.recv(65536)
         if not piece: return None
-        kept += piece
-    head, _, rest = kept.partition(b"\\r\\n\\r\\n")
-    found = re.search(rb"content-length: *(\\d+)", head.lower())
-    while found and len(rest) < int(found[1]): rest += connection.recv(65536)
+        buffered += piece
+    head, _, rest = buffered.partition(b"\\r\\n\\r\\n")
+    length = re.search(rb"content-length: *(\\d+)", head.lower())
+    while length and len(rest) < int(length[1]): rest += connection.recv(65536)
     return head
 def write(connection, data): connection.sendall(b"%x\\r\\n%s\\r\\n" % (len(data), data))
 def answer(connection):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from app.core.errors import BadInput, RoofmarkError, ServerError, ServerErrorKind
 from app.core.settings import Settings
-from app.engines.http import ServerClient, network, normalise_base_url
+from app.engines.http import ServerClient, network, normalise_base_url, problems
 from tests.engines.conftest import Connect
 from tests.replay import Request, Script
 
@@ -237,7 +237,7 @@ def closed_port() -> int:
 
 @pytest.mark.parametrize("container", [False, True])
 def test_refused(closed_port: int, container: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network, "in_container", lambda: container)
+    monkeypatch.setattr(problems, "in_container", lambda: container)
     with ServerClient(f"http://localhost:{closed_port}", None, Settings()) as client:
         caught = problem(client)
     assert caught.trouble is ServerErrorKind.REFUSED

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engines.http import Answer
-from app.engines.http.text import ServerText
+from app.engines.http.text import TextCleaner
 from app.engines.protocol.error_parsing import refused_fields
 from app.engines.protocol.param_negotiation import Negotiation, nested
 from tests.engines.streams import json_values
@@ -28,7 +28,7 @@ FIELDS: Mapping[str, Any] = {
 
 def answer(body: Any, status: int = 400) -> Answer:
     data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-    return Answer("/v1/chat/completions", status, {"content-type": "application/json"}, data, ServerText())
+    return Answer("/v1/chat/completions", status, {"content-type": "application/json"}, data, TextCleaner())
 
 
 def error_body(message: str, **more: Any) -> dict[str, Any]:

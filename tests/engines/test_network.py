@@ -1,4 +1,4 @@
-"""Sockets to servers on their own: which addresses, how much is read at once, whose time limit counts."""
+"""Connections to servers on their own: which addresses, what limits a read, which times are taken."""
 
 import ipaddress
 import os
@@ -11,8 +11,8 @@ import httpcore
 import pytest
 
 from app.core.errors import ServerError, ServerErrorKind
-from app.engines.http import network
-from app.engines.http.network import Deadline, GuardedBackend, SocketStream, is_forbidden
+from app.engines.http import network, problems
+from app.engines.http.network import GuardedBackend, ReadLimit, TimedStream, is_forbidden
 
 
 @pytest.mark.parametrize(
@@ -41,139 +41,100 @@ def test_which_addresses_are_forbidden(address: str, forbidden: bool) -> None:
 
 
 @pytest.fixture
-def pair() -> Iterator[tuple[SocketStream, socket.socket, Deadline]]:
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening
+
+
+Pair = tuple[TimedStream, socket.socket, ReadLimit]
+
+
+@pytest.fixture
+def pair(listener: socket.socket) -> Iterator[Pair]:
     """Our end of a connection, and the server's."""
-    ours, theirs = socket.socketpair()
-    deadline = Deadline()
-    with ours, theirs:
-        theirs.settimeout(5)
-        yield SocketStream(ours, deadline), theirs, deadline
+    limit = ReadLimit()
+    stream = GuardedBackend(1, limit).connect_tcp("127.0.0.1", listener.getsockname()[1], 5)
+    server = listener.accept()[0]
+    with stream.get_extra_info("socket"), server:
+        server.settimeout(5)
+        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        yield stream, server, limit
 
 
-Pair = tuple[SocketStream, socket.socket, Deadline]
-
-
-@pytest.mark.parametrize("end", [b"\r\n\r\n", b"\n\n", b"\n\r\n"])
-def test_no_read_goes_beyond_the_end_of_a_head(pair: Pair, end: bytes) -> None:
-    stream, theirs, _ = pair
-    head, body = b"HTTP/1.1 200 OK\r\nserver: x" + end, b"body\r\n\r\nand more"
-    stream.write(b"GET / HTTP/1.1\r\n\r\n")
-    theirs.sendall(head + body)
-    assert stream.read(65536, 5) == head
-    stream.end_head()
-    assert stream.read(4) == b"body"
-    assert stream.read(65536) == body[4:]
-
-
-@pytest.mark.parametrize("cut", range(1, 9))
-def test_the_end_of_a_head_may_come_in_two_pieces(pair: Pair, cut: int) -> None:
-    stream, theirs, _ = pair
-    head = b"a: bc\r\n\r\n"
-    stream.write(b"x")
-    theirs.sendall(head[:cut])
-    assert stream.read(65536, 5) == head[:cut]
-    theirs.sendall(head[cut:] + b"body")
-    assert stream.read(65536, 5) == head[cut:]
-    stream.end_head()
-    assert stream.read(65536) == b"body"
-
-
-def test_a_head_that_comes_byte_by_byte_before_a_body(pair: Pair) -> None:
-    stream, theirs, _ = pair
-    stream.write(b"x")
-    for byte in b"a: b\r\n\r\n":
-        theirs.sendall(bytes([byte]))
-        assert stream.read(65536, 5) == bytes([byte])
-    theirs.sendall(b"\nbody")
-    assert stream.read(65536, 5) == b"\nbody"  # the end of a head was before it
-
-
-def test_two_heads_are_read_one_after_the_other(pair: Pair) -> None:
-    """`100 Continue` comes before the real one."""
-    stream, theirs, _ = pair
-    stream.write(b"x")
-    theirs.sendall(b"one\r\n\r\ntwo\r\n\r\nbody")
-    assert [stream.read(65536, 5), stream.read(65536, 5)] == [b"one\r\n\r\n", b"two\r\n\r\n"]
-
-
-def test_what_was_put_back_is_read_first(pair: Pair) -> None:
-    stream, theirs, _ = pair
-    theirs.sendall(b"later")
-    stream.unread(b"second")
-    stream.unread(b"first ")
-    assert [stream.read(8), stream.read(100), stream.read(100, 5)] == [b"first se", b"cond", b"later"]
-
-
-def timeout_of(stream: SocketStream) -> float | None:
+def timeout_of(stream: TimedStream) -> float | None:
     connected: socket.socket = stream.get_extra_info("socket")
     return connected.gettimeout()
 
 
-def test_whose_time_limit_counts(pair: Pair) -> None:
-    """That of the response in place of the request's; never more than the deadline leaves."""
-    stream, theirs, deadline = pair
-    theirs.sendall(b"1234567")
-    limits = []
-    for request_s, response_s, deadline_s in (
-        (7.0, None, None), (7.0, 9.0, None), (7.0, 3.0, None), (7.0, None, 1000.0), (1000.0, None, 500.0),
-        (None, None, 500.0), (None, None, None),
-    ):  # fmt: skip
-        stream.read_timeout_s = response_s
-        deadline.at_ns = None
-        if deadline_s is not None:
-            deadline.set(deadline_s)
-        assert len(stream.read(1, request_s)) == 1
-        limits.append(timeout_of(stream))
-        if deadline_s is None:
-            assert stream._timeout_s == limits[-1]
-    assert limits[:4] == [7.0, 9.0, 3.0, 7.0]
-    assert all(limit is not None and 400 < limit <= 500 for limit in limits[4:6])
-    assert limits[6] is None
+def test_the_limit_of_a_read_is_what_was_set_last(pair: Pair) -> None:
+    stream, server, limit = pair
+    server.sendall(b"1234")
+    assert len(stream.read(1, 1000.0)) == 1
+    timeouts = [timeout_of(stream)]
+    for set_limit, seconds in ((limit.pause_at_most, 7.0), (limit.end_in, 500.0), (limit.pause_at_most, 3.0)):
+        set_limit(seconds)
+        assert len(stream.read(1, 1000.0)) == 1
+        timeouts.append(timeout_of(stream))
+    assert (timeouts[0], timeouts[1], timeouts[3]) == (None, 7.0, 3.0)
+    assert timeouts[2] is not None
+    assert 400 < timeouts[2] <= 500
+
+
+def test_a_write_has_the_time_limit_of_its_request(pair: Pair) -> None:
+    stream, server, limit = pair
+    limit.pause_at_most(7.0)
+    server.sendall(b"12")
+    stream.read(1)
+    stream.write(b"x", 9.0)
+    assert timeout_of(stream) == 9.0
+    stream.read(1)
+    assert timeout_of(stream) == 7.0
 
 
 def test_after_the_deadline_nothing_is_read(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    stream, theirs, deadline = pair
-    theirs.sendall(b"x")
+    stream, server, limit = pair
+    server.sendall(b"x")
     now_ns = 10_000_000_000
     monkeypatch.setattr(network, "perf_counter_ns", lambda: now_ns)
-    deadline.set(2.5)
-    assert deadline.at_ns == 12_500_000_000
-    assert deadline.left_s() == 2.5
+    limit.end_in(2.5)
+    assert limit.timeout_s() == 2.5
     now_ns = 12_499_999_999
-    assert deadline.left_s() == pytest.approx(1e-9)
+    assert limit.timeout_s() == pytest.approx(1e-9)
     now_ns = 12_500_000_000
     with pytest.raises(httpcore.ReadTimeout, match="deadline"):
         stream.read(1, 5)
+    limit.end_at(12_500_000_001)
+    assert limit.timeout_s() == pytest.approx(1e-9)
 
 
-def test_times_are_taken_at_the_first_write_and_after_each_read(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    stream, theirs, _ = pair
+def test_times_are_taken_at_the_first_write_of_a_request_and_after_each_read(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the making of a request, which other streams can delay, nor a later piece of it moves t0."""
+    stream, server, _ = pair
     clock = iter(range(1, 100))
     monkeypatch.setattr(network, "perf_counter_ns", lambda: next(clock))
     stream.write(b"head")
     stream.write(b"body")
     assert (stream.sent_ns, stream.received_ns) == (1, 0)
-    theirs.sendall(b"ok\n\n12")
-    stream.read(65536, 5)
-    assert stream.received_ns == 2
-    stream.end_head()
-    assert stream.read(1) == b"1"
-    assert stream.read(1) == b"2"  # both were there already
-    assert stream.received_ns == 2
+    server.sendall(b"12")
+    assert (stream.read(1), stream.received_ns) == (b"1", 2)
+    assert (stream.read(1), stream.received_ns) == (b"2", 3)
     stream.write(b"next")
-    assert stream.sent_ns == 3
-    assert theirs.recv(100) == b"headbodynext"
+    stream.write(b"one")
+    assert (stream.sent_ns, stream.received_ns) == (4, 3)
 
 
 def test_waiting_and_broken_sockets_are_httpcores_faults(pair: Pair) -> None:
-    stream, theirs, _ = pair
+    stream, server, limit = pair
+    limit.pause_at_most(0.01)
     with pytest.raises(httpcore.ReadTimeout):
-        stream.read(1, 0.01)
+        stream.read(1)
     with pytest.raises(httpcore.WriteTimeout):
         stream.write(b"x" * 50_000_000, 0.01)
-    theirs.close()
+    server.close()  # with data that it has not read, so that the connection is reset
     with pytest.raises(httpcore.WriteError):
-        stream.write(b"x", 5)
+        stream.write(b"x" * 50_000_000, 5)
     stream.close()
     stream.close()
     with pytest.raises(httpcore.ReadError):
@@ -181,26 +142,20 @@ def test_waiting_and_broken_sockets_are_httpcores_faults(pair: Pair) -> None:
 
 
 def test_closing_ends_the_connection_for_the_other_side(pair: Pair) -> None:
-    stream, theirs, _ = pair
+    stream, server, _ = pair
     duplicate = stream.get_extra_info("socket").dup()  # closing alone would leave it open
     with duplicate:
         stream.close()
-        assert theirs.recv(1) == b""
+        assert server.recv(1) == b""
         assert stream.get_extra_info("socket").fileno() == -1
 
 
 def test_whether_something_waits_to_be_read(pair: Pair) -> None:
-    stream, theirs, _ = pair
+    stream, server, _ = pair
     assert stream.get_extra_info("is_readable") is False
-    theirs.sendall(b"x")
+    server.sendall(b"x")
     assert stream.get_extra_info("is_readable") is True
     assert stream.get_extra_info("ssl_object") is None
-
-
-@pytest.fixture
-def listener() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        yield listening
 
 
 def resolves(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> list[str]:
@@ -220,7 +175,7 @@ def test_the_next_address_is_tried_and_the_one_that_connected_stays(
 ) -> None:
     tried: list[str] = []
 
-    def create_connection(address: tuple[str, int], timeout: float | None) -> socket.socket:
+    def create_connection(address: tuple[str, int], timeout: float | None, **_: object) -> socket.socket:
         tried.append(address[0])
         if address[0] != "127.0.0.1":
             raise ConnectionRefusedError
@@ -231,7 +186,7 @@ def test_the_next_address_is_tried_and_the_one_that_connected_stays(
 
     monkeypatch.setattr(socket, "create_connection", create_connection)
     asked = resolves(monkeypatch, "192.0.2.1", "169.254.1.1", "192.0.2.1", "127.0.0.1", "192.0.2.3")
-    backend, port = GuardedBackend(1, Deadline()), listener.getsockname()[1]
+    backend, port = GuardedBackend(1, ReadLimit()), listener.getsockname()[1]
     stream = backend.connect_tcp("llm.example", port, 5)
     assert stream.get_extra_info("server_addr") == ("127.0.0.1", port)
     assert stream.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
@@ -254,17 +209,17 @@ def trouble(backend: GuardedBackend, host: str, port: int = 9) -> tuple[ServerEr
 @pytest.mark.parametrize("host", ["metadata", "METADATA.goog", "metadata.google.internal."])
 def test_a_name_of_a_metadata_service_is_not_even_looked_up(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = resolves(monkeypatch, "127.0.0.1")
-    assert trouble(GuardedBackend(1, Deadline()), host)[0] is ServerErrorKind.FORBIDDEN_ADDRESS
+    assert trouble(GuardedBackend(1, ReadLimit()), host)[0] is ServerErrorKind.FORBIDDEN_ADDRESS
     assert asked == []
 
 
 def test_only_the_own_port_of_the_own_machine_is_roofmark_itself(listener: socket.socket) -> None:
     port = listener.getsockname()[1]
-    assert trouble(GuardedBackend(port, Deadline()), "127.0.0.1", port) == (
+    assert trouble(GuardedBackend(port, ReadLimit()), "127.0.0.1", port) == (
         ServerErrorKind.FORBIDDEN_ADDRESS,
         "That is the address of Roofmark itself.",
     )
-    GuardedBackend(port + 1, Deadline()).connect_tcp("127.0.0.1", port, 5).close()
+    GuardedBackend(port + 1, ReadLimit()).connect_tcp("127.0.0.1", port, 5).close()
 
 
 @pytest.mark.parametrize(
@@ -280,11 +235,11 @@ def test_only_the_own_port_of_the_own_machine_is_roofmark_itself(listener: socke
 def test_why_nothing_connects(
     fault: OSError, kind: ServerErrorKind, words: str, host: str, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def create_connection(*_: object) -> None:
+    def create_connection(*_: object, **__: object) -> None:
         raise fault
 
     monkeypatch.setattr(socket, "create_connection", create_connection)
-    caught = trouble(GuardedBackend(1, Deadline()), host)
+    caught = trouble(GuardedBackend(1, ReadLimit()), host)
     assert caught[0] is kind
     assert words in caught[1]
     assert place in caught[1]
@@ -303,26 +258,26 @@ def test_why_nothing_connects(
 def test_a_container_is_another_localhost(
     host: str, container: bool, hint: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def create_connection(*_: object) -> None:
+    def create_connection(*_: object, **__: object) -> None:
         raise ConnectionRefusedError
 
-    monkeypatch.setattr(network, "in_container", lambda: container)
+    monkeypatch.setattr(problems, "in_container", lambda: container)
     monkeypatch.setattr(socket, "create_connection", create_connection)
-    said = trouble(GuardedBackend(1, Deadline()), host)[1]
-    assert ("host.docker.internal:9 " in said) is hint
+    sentence = trouble(GuardedBackend(1, ReadLimit()), host)[1]
+    assert ("host.docker.internal:9 " in sentence) is hint
 
 
 def test_tls_that_is_refused_closes_the_socket(pair: Pair) -> None:
-    stream, theirs, _ = pair
+    stream, server, _ = pair
     context = ssl.create_default_context()
-    theirs.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    server.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
     with pytest.raises(ServerError, match=r"does not speak TLS there: try http://"):
         stream.start_tls(context, "llm.example", 5)
     assert stream.get_extra_info("socket").fileno() == -1
 
 
 def test_tls_that_nobody_answers(pair: Pair) -> None:
-    stream, _theirs, _ = pair
+    stream, _, _ = pair
     with pytest.raises(ServerError) as caught:
         stream.start_tls(ssl.create_default_context(), "llm.example", 0.01)
     assert caught.value.trouble is ServerErrorKind.TIMEOUT
@@ -338,4 +293,4 @@ def test_a_container_is_known_by_any_of_its_marks(
 ) -> None:
     monkeypatch.setattr(os, "environ", environment)
     monkeypatch.setattr(Path, "exists", lambda path: str(path) == mark)
-    assert network.in_container.__wrapped__() is expected
+    assert problems.in_container.__wrapped__() is expected

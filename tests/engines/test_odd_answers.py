@@ -48,9 +48,9 @@ class Told(ServerClient):
         super().__init__("http://127.0.0.1:1", None, Settings())
         self._answers = answers
 
-    def _whole(self, method: str, path: str, body: Any) -> Answer:
+    def _request(self, method: str, path: str, body: Any) -> Answer:
         status, headers, data = self._answers.get(path, (404, {}, b'{"detail": "Not Found"}'))
-        return Answer(path, status, headers, data, self.text)
+        return Answer(path, status, headers, data, self.cleaner)
 
 
 def answers_of(key: str) -> dict[str, tuple[int, Mapping[str, str], bytes]]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.core.errors import ServerError
 from app.engines import find, probe
 from app.engines.base import CompletionRequest
-from app.engines.http.text import HIDDEN_KEY, ServerText
+from app.engines.http.text import HIDDEN_KEY, TextCleaner
 from tests.engines.conftest import Connect
 from tests.engines.streams import chunk, sse, usage
 from tests.replay import Script
@@ -22,10 +22,10 @@ KEY = "sk-SECRET/123+x"
 ESCAPED = json.dumps(KEY).replace("/", "\\/").replace("S", "\\u0053")
 
 
-def everything_said(connect: Connect, script: Script) -> str:
-    """All that is kept of one answer, or of the problem in its place."""
+def everything_stored(connect: Connect, script: Script) -> str:
+    """All that is stored of one answer, or of the problem in its place."""
     _, client = connect({"/": script}, key=KEY)
-    texts: list[Any] = []
+    results: list[Any] = []
     asked: list[Callable[[], Any]] = [
         lambda: asdict(find("openai").stream_completion(client, CompletionRequest("hello", 2, "m"))),
         lambda: client.get_json("/v1/models"),
@@ -35,10 +35,10 @@ def everything_said(connect: Connect, script: Script) -> str:
     ]
     for ask in asked:
         try:
-            texts.append(ask())
+            results.append(ask())
         except ServerError as problem:
-            texts.append(str(problem))
-    return repr(texts)
+            results.append(str(problem))
+    return repr(results)
 
 
 ERRORS = [
@@ -54,9 +54,9 @@ ERRORS = [
 @pytest.mark.parametrize("status", [200, 400, 404, 500])
 def test_our_key_in_an_error(connect: Connect, error: object, status: int) -> None:
     for body in (json.dumps(error), json.dumps(error).replace(KEY, ESCAPED[1:-1])):
-        words = everything_said(connect, Script([(0, body.encode())], status, {"content-type": "application/json"}))
-        assert "SECRET" not in words
-        assert "sk-" not in words
+        stored = everything_stored(connect, Script([(0, body.encode())], status, {"content-type": "application/json"}))
+        assert "SECRET" not in stored
+        assert "sk-" not in stored
 
 
 @pytest.mark.parametrize(
@@ -78,16 +78,16 @@ def test_our_key_in_an_error(connect: Connect, error: object, status: int) -> No
     ],
 )
 def test_our_key_anywhere_else(connect: Connect, script: Script) -> None:
-    words = everything_said(connect, script)
-    assert "SECRET" not in words
+    stored = everything_stored(connect, script)
+    assert "SECRET" not in stored
 
 
 def test_a_short_key_is_hidden_as_a_word_only() -> None:
-    text = ServerText("test")
-    assert text.clean(["your key test.", "test-model", "latest", "org/test"]) == [
+    cleaner = TextCleaner("test")
+    assert cleaner.clean(["your key test.", "test-model", "latest", "org/test"]) == [
         f"your key {HIDDEN_KEY}.", "test-model", "latest", "org/test",
     ]  # fmt: skip
-    assert "test" not in repr(text)
+    assert "test" not in repr(cleaner)
 
 
 LONE = "\ud800"
@@ -104,7 +104,7 @@ def test_half_a_character_anywhere(connect: Connect, status: int) -> None:
         chunk(LONE, model=LONE), chunk(finish=LONE, timings={"predicted_n": 1, LONE: LONE}, **usage(40, 1)), b"[DONE]"
     )
     for body in (*map(str.encode, bodies), stream):
-        everything_said(connect, Script([(0, body)], status, {"content-type": "application/json"})).encode()
+        everything_stored(connect, Script([(0, body)], status, {"content-type": "application/json"})).encode()
 
 
 json_texts = st.recursive(
@@ -115,14 +115,14 @@ json_texts = st.recursive(
 
 @given(json_texts)
 def test_every_loaded_text_can_be_written(value: object) -> None:
-    loaded = ServerText(KEY).load_json(json.dumps(value).encode())
+    loaded = TextCleaner(KEY).load_json(json.dumps(value).encode())
     written = json.dumps(loaded, ensure_ascii=False)
     assert written.encode().decode() == written
     assert "\\u0000" not in written
 
 
 def test_a_whole_pair_of_halves_is_a_character() -> None:
-    assert ServerText().load_json(b'"\\ud83e\\udd99"') == "\U0001f999"
+    assert TextCleaner().load_json(b'"\\ud83e\\udd99"') == "\U0001f999"
 
 
 @pytest.mark.parametrize(
@@ -139,4 +139,4 @@ def test_a_whole_pair_of_halves_is_a_character() -> None:
     ],
 )
 def test_messages_in_odd_shapes(body: bytes, message: str | None) -> None:
-    assert ServerText().message_of(body) == message
+    assert TextCleaner().message_in_body(body) == message

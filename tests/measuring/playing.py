@@ -31,5 +31,5 @@ def played(made: Job, stop: Stop | None = None) -> list[Phase | SampleProgress]:
     return list(bench.run_suite(made, bench.prepare(made), stop or Stop()))
 
 
-def samples(steps: list[Phase | SampleProgress]) -> list[Any]:
+def samples_of(steps: list[Phase | SampleProgress]) -> list[Any]:
     return [step.sample for step in steps if isinstance(step, SampleProgress)]

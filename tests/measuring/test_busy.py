@@ -61,17 +61,17 @@ def test_a_server_that_nobody_knows_is_said_to_be_unknown() -> None:
     assert foreign_load(before, after) == ForeignLoad(0.5, False)
 
 
-def known(*shares: float) -> list[ForeignLoad]:
+def foreign_loads(*shares: float) -> list[ForeignLoad]:
     return [ForeignLoad(share, True) for share in shares]
 
 
 @pytest.mark.parametrize(
     ("pauses", "share"),
     [
-        (known(0.02, 0.1, 0.05), None),
-        (known(0.02, 0.4, 0.05), 0.4),
-        (known(0.55, 0.5, 0.6), 0.6),  # busy all along
-        (known(0.3, 0.35, 0.4), None),  # as before the run
+        (foreign_loads(0.02, 0.1, 0.05), None),
+        (foreign_loads(0.02, 0.4, 0.05), 0.4),
+        (foreign_loads(0.55, 0.5, 0.6), 0.6),  # busy all along
+        (foreign_loads(0.3, 0.35, 0.4), None),  # as before the run
         ([ForeignLoad(0.6, False)] * 3, None),  # a server may spin while it rests
         ([ForeignLoad(0.1, False), ForeignLoad(0.4, False)], 0.4),
         ([], None),
@@ -84,8 +84,8 @@ def test_a_pause_counts_when_it_is_busy_or_busier_than_the_calmest(
 
 
 def test_what_was_there_before_the_run_only_is_no_disturbance_during_it() -> None:
-    (before,) = known(0.9)
-    assert disturbance(before, known(0.05, 0.1), {}) is None
+    (before,) = foreign_loads(0.9)
+    assert disturbance(before, foreign_loads(0.05, 0.1), {}) is None
 
 
 @pytest.mark.parametrize(("rounds", "share"), [([0.4, 0.4, 0.45], None), ([0.02, 0.03, 0.3], 0.3), ([0.9], None)])

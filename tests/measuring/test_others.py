@@ -8,7 +8,7 @@ import pytest
 from app.core.samples import Status, Trace
 from app.engines.base import Counters
 from app.measure.bench.interference import foreign_work
-from tests.measuring.playing import CHAT, IDLE, READY, job, played, samples
+from tests.measuring.playing import CHAT, IDLE, READY, job, played, samples_of
 from tests.replay import Request, Script, capture
 from tests.traces import trace
 
@@ -37,7 +37,7 @@ def counting(others: Callable[[int], int]) -> dict[str, Any]:
 
 def flagged(routes: dict[str, Any]) -> list[bool]:
     with job(routes, "llama.cpp") as (made, _):
-        return ["concurrent" in sample.flags for sample in samples(played(made))]
+        return ["concurrent" in sample.flags for sample in samples_of(played(made))]
 
 
 def test_only_the_sample_beside_a_strangers_request_is_concurrent() -> None:
@@ -71,7 +71,7 @@ def test_a_slot_that_is_freed_a_moment_after_our_own_answer_is_ours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("traces", "before", "after", "found"),
+    ("traces", "before", "after", "finding"),
     [
         ([trace()], Counters(requests=3), Counters(requests=4), ""),
         ([trace()], Counters(requests=3), Counters(requests=6), "2 requests"),
@@ -94,5 +94,7 @@ def test_a_slot_that_is_freed_a_moment_after_our_own_answer_is_ours() -> None:
         ([trace()], None, Counters(requests=6), None),
     ],
 )
-def test_work_beyond_our_own(traces: list[Trace], before: Counters | None, after: Counters, found: str | None) -> None:
-    assert foreign_work(traces, before, after) == found
+def test_work_beyond_our_own(
+    traces: list[Trace], before: Counters | None, after: Counters, finding: str | None
+) -> None:
+    assert foreign_work(traces, before, after) == finding

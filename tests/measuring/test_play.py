@@ -11,7 +11,7 @@ from app.core.samples import CacheDefeat
 from app.measure import bench
 from app.measure.bench import Limits, Phase, SampleProgress, Stop
 from app.suites import BUILT_IN
-from tests.measuring.playing import CHAT, IDLE, MODELS, READY, SUITE, job, played, samples
+from tests.measuring.playing import CHAT, IDLE, MODELS, READY, SUITE, job, played, samples_of
 from tests.replay import Answerer, Script, capture, case
 
 LOADING = Script.json({"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}, 503)
@@ -26,9 +26,9 @@ def in_order(*scripts: Script) -> Answerer:
 
 def test_warmups_come_first_and_each_request_has_its_own_nonce() -> None:
     with job({CHAT: case("S23"), "/v1/models": MODELS}) as (made, replay):
-        found = samples(played(made))
-    assert [(sample.ordinal, sample.is_warmup) for sample in found] == [(0, True), (1, False), (2, False)]
-    assert all(sample.cache_defeat is CacheDefeat.NONCE for sample in found)
+        samples = samples_of(played(made))
+    assert [(sample.ordinal, sample.is_warmup) for sample in samples] == [(0, True), (1, False), (2, False)]
+    assert all(sample.cache_defeat is CacheDefeat.NONCE for sample in samples)
     prompts = [body["messages"][0]["content"] for body in replay.posted()]
     assert len(set(prompts)) == 3
     assert len({len(prompt) for prompt in prompts}) == 1
@@ -37,9 +37,9 @@ def test_warmups_come_first_and_each_request_has_its_own_nonce() -> None:
 
 def test_what_one_request_learned_the_next_one_knows() -> None:
     with job({CHAT: case("S16"), "/v1/models": MODELS}) as (made, replay):
-        found = samples(played(made))
+        samples = samples_of(played(made))
     assert len(replay.posted()) == 4  # refused once, then three requests without the refused field
-    assert found[0].trace.learned_capabilities["refused_fields"] == ["stream_options"]
+    assert samples[0].trace.learned_capabilities["refused_fields"] == ["stream_options"]
     assert all("stream_options" not in body for body in replay.posted()[1:])
 
 
@@ -55,15 +55,15 @@ def test_a_loading_and_then_a_busy_server_is_waited_for() -> None:
     assert len(phases) == 2
     assert "oading" in phases[0]
     assert "working on 1 other request" in phases[1]
-    assert all(sample.flags == () or "concurrent" not in sample.flags for sample in samples(steps))
+    assert all(sample.flags == () or "concurrent" not in sample.flags for sample in samples_of(steps))
 
 
 def test_a_server_that_stays_busy_is_measured_and_flagged() -> None:
     routes = {"/health": READY, "/slots": BUSY, CHAT: capture("llama.cpp", "chat_stream_usage_cache_prompt_false")}
     with job(routes, "llama.cpp", limits=Limits(5, 0)) as (made, _):
-        found = samples(played(made))
-    assert all("concurrent" in sample.flags for sample in found)
-    assert "working for somebody else" in (bench.verdict(found) or "")
+        samples = samples_of(played(made))
+    assert all("concurrent" in sample.flags for sample in samples)
+    assert "working for somebody else" in (bench.verdict(samples) or "")
 
 
 def test_a_server_that_never_gets_ready_is_given_up() -> None:
@@ -83,7 +83,7 @@ def test_a_server_that_says_it_is_loading_only_when_asked_is_waited_for() -> Non
     with job({CHAT: chat, "/v1/models": MODELS}) as (made, _):
         steps = played(made)
     assert len([step for step in steps if isinstance(step, Phase)]) == 2
-    assert len(samples(steps)) == 3
+    assert len(samples_of(steps)) == 3
 
 
 def test_playing_ends_with_the_first_failure_and_keeps_what_was_taken() -> None:
@@ -94,9 +94,9 @@ def test_playing_ends_with_the_first_failure_and_keeps_what_was_taken() -> None:
         return (good if next(turn) < 2 else bad)(request)
 
     with job({CHAT: chat, "/v1/models": MODELS}, suite=SUITE.with_counts(10, 0)) as (made, _):
-        found = samples(played(made))
-    assert [sample.trace.status for sample in found] == ["ok", "ok", "failed"]
-    assert "out of memory" in (bench.verdict(found) or "")
+        samples = samples_of(played(made))
+    assert [sample.trace.status for sample in samples] == ["ok", "ok", "failed"]
+    assert "out of memory" in (bench.verdict(samples) or "")
 
 
 def test_a_broken_stream_is_no_reason_to_stop() -> None:
@@ -107,15 +107,15 @@ def test_a_broken_stream_is_no_reason_to_stop() -> None:
         return (broken if next(turn) == 1 else good)(request)
 
     with job({CHAT: chat, "/v1/models": MODELS}) as (made, _):
-        found = samples(played(made))
-    assert [sample.trace.status for sample in found] == ["ok", "incomplete", "ok"]
-    assert bench.verdict(found) is None
+        samples = samples_of(played(made))
+    assert [sample.trace.status for sample in samples] == ["ok", "incomplete", "ok"]
+    assert bench.verdict(samples) is None
 
 
 def test_no_usable_sample_is_a_reason() -> None:
     with job({CHAT: case("S18"), "/v1/models": MODELS}) as (made, _):
-        found = samples(played(made))
-    assert (bench.verdict(found) or "").startswith("No sample was complete: The stream ended")
+        samples = samples_of(played(made))
+    assert (bench.verdict(samples) or "").startswith("No sample was complete: The stream ended")
 
 
 def test_a_stop_between_samples() -> None:
@@ -150,8 +150,8 @@ def test_the_servers_own_tokenizer_decides_where_there_is_one() -> None:
     }
     with job(routes, "llama.cpp", context_tokens=512) as (made, replay):
         prepared = bench.prepare(made)
-        ((_, counted),) = prepared.cases
-    assert counted == 505
+        ((_, prompt_tokens),) = prepared.cases
+    assert prompt_tokens == 505
     assert json.dumps(SUITE.cases[0].prompt) in json.dumps(replay.posted()[0])
     with job(routes, "llama.cpp", context_tokens=511) as (made, _), pytest.raises(BadInput, match="505 tokens"):
         bench.prepare(made)

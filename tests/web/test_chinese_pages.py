@@ -20,7 +20,7 @@ from app.db.migrate import migrate
 from app.db.tables import BandwidthProbe, Config, Machine, Server
 from app.engines.base import Counters
 from app.engines.http.problems import status_problem
-from app.engines.http.text import ServerText
+from app.engines.http.text import TextCleaner
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
 from app.hardware import bandwidth as memory_bandwidth
 from app.measure.bench import step
@@ -89,7 +89,7 @@ def _troubled(database: Database) -> dict[str, str]:
     }
     suite = BUILT_IN["concurrency"]
     running = {"phase": "The server is ready. Waiting for 4 s.", "step": step(suite, suite.cases, 13)}
-    refused = status_problem(404, "text/plain", b"", path="/v1/chat/completions", text=ServerText(None))
+    refused = status_problem(404, "text/plain", b"", path="/v1/chat/completions", cleaner=TextCleaner(None))
     return {
         "flagged": add_run(database, taken, evidence=run_checks.after(told, taken, None, None, counted=_counted())),
         "failed": add_run(database, taken[:3], status="failed", error=lost),

@@ -14,9 +14,9 @@ import httpx
 from app.core.errors import BadInput, ServerError, ServerErrorKind
 from app.core.i18n import _
 from app.core.settings import Settings
-from app.engines.http import chunked, problems
-from app.engines.http.network import Deadline, GuardedBackend, SocketStream
-from app.engines.http.text import ServerText, is_html
+from app.engines.http import problems
+from app.engines.http.network import GuardedBackend, ReadLimit, TimedStream
+from app.engines.http.text import TextCleaner, is_html
 from app.engines.http.url import DEFAULT_API_PREFIX, api_prefixes, normalise_base_url
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
@@ -24,14 +24,14 @@ MAX_ANSWER_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One whole answer, whatever its status."""
+    """One whole HTTP response, whatever its status."""
 
     path: str
     status: int
     headers: Mapping[str, str]
     body: bytes
-    """As it came: what is shown or kept of it goes through `text`."""
-    text: ServerText
+    """As it came: only what `cleaner` makes of it may be shown or stored."""
+    cleaner: TextCleaner
 
     @property
     def content_type(self) -> str:
@@ -40,60 +40,57 @@ class Answer:
     @property
     def message(self) -> str | None:
         """The server's own short message, when this is an error answer."""
-        return self.text.message_of(self.body, self.content_type)
+        return self.cleaner.message_in_body(self.body, self.content_type)
 
     def problem(self) -> ServerError:
-        return problems.status_problem(self.status, self.content_type, self.body, path=self.path, text=self.text)
+        """The error that the status means, which is 300 or more."""
+        return problems.status_problem(self.status, self.content_type, self.body, path=self.path, cleaner=self.cleaner)
 
     def json(self) -> Any:
-        """The JSON value. Raises ServerError for an error status, an HTML page, and what is not JSON."""
+        """The cleaned JSON value. Raises ServerError for an error status, an HTML page, and what is not JSON."""
         if self.status >= 300:
             raise self.problem()
         try:
-            return self.text.load_json(self.body)
+            return self.cleaner.load_json(self.body)
         except ValueError as error:
             html = is_html(self.content_type, self.body)
             sentence = _(problems.HTML_PAGE) if html else _("The answer to {path} is not JSON.", path=self.path)
             raise ServerError(sentence, ServerErrorKind.NOT_LLM) from error
 
 
-class Exchange:
-    """A response whose body is still arriving. Times are `perf_counter_ns`."""
+class StreamingAnswer:
+    """An HTTP response whose body is still arriving. Times are `perf_counter_ns`."""
 
     def __init__(
-        self, path: str, response: httpx.Response, marks: Mapping[str, int], text: ServerText, deadline: Deadline
+        self, path: str, response: httpx.Response, connect_ms: float | None, cleaner: TextCleaner, limit: ReadLimit
     ) -> None:
         self.path = path
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
-        self.headers_ns = marks["http11.receive_response_headers.complete"]
-        self.connect_ms = _connect_ms(marks)
-        self.socket: SocketStream = response.extensions["network_stream"]
-        """Its `read_timeout_s` may be changed at any time; its `received_ns` is the arrival of the last piece."""
-        self.socket.end_head()
-        self.t0_ns = self.socket.sent_ns
-        self.text = text
-        self.deadline = deadline
-        """Set while the exchange lasts; may be moved at any time."""
+        self.connect_ms = connect_ms
+        """How long connecting took; None on a connection that was there already."""
+        self.cleaner = cleaner
+        self.limit = limit
+        """How long the server may take; may be changed at any time."""
+        self._stream: TimedStream = response.extensions["network_stream"]
         self._response = response
+
+    @property
+    def sent_ns(self) -> int:
+        """Just before the first byte of the request was written: t0 of every measurement."""
+        return self._stream.sent_ns
+
+    @property
+    def received_ns(self) -> int:
+        """When the last piece of the body arrived at the socket."""
+        return self._stream.received_ns
 
     def pieces(self) -> Iterator[bytes]:
         """The body as it arrives, decompressed. Raises httpcore's and httpx's errors."""
-        if "content-encoding" in self.headers:
-            return self._response.iter_bytes()
-        # `iter_raw` would give the same, for a third more processor time
-        stream = iter(cast(httpx.SyncByteStream, self._response.stream))
-        return self._chunks(stream) if "transfer-encoding" in self.headers else stream
+        return self._response.iter_bytes()
 
-    def _chunks(self, stream: Iterator[bytes]) -> Iterator[bytes]:
-        """httpcore would read them too, for four times the processor time; it is left a body that is empty."""
-        rest = yield from chunked.pieces(self.socket.read)
-        if not rest:  # what nobody asked for must not be taken for the next answer: the connection is then closed
-            self.socket.unread(b"0\r\n\r\n")
-            yield from stream
-
-    def answer(self) -> Answer:
-        """The whole body, bounded in size, and in time by the deadline."""
+    def read(self) -> Answer:
+        """Reads the whole body. Raises ServerError when it breaks off, takes too long or is too large."""
         body = bytearray()
         try:
             for piece in self.pieces():
@@ -101,16 +98,16 @@ class Exchange:
                 if len(body) > MAX_ANSWER_BYTES:
                     raise ServerError(_("The answer to {path} is too large.", path=self.path), ServerErrorKind.NOT_LLM)
         except (httpcore.ProtocolError, httpcore.NetworkError, httpcore.TimeoutException, httpx.DecodingError) as error:
-            raise problems.broken_answer(error, self.path) from error
-        return Answer(self.path, self.status, self.headers, bytes(body), self.text)
+            raise problems.body_problem(error, self.path) from error
+        return Answer(self.path, self.status, self.headers, bytes(body), self.cleaner)
 
 
 class ServerClient:
-    """Keeps one connection warm. Not for use by several threads at once: each stream has its own client.
+    """One warm connection to one measured server. Not for use by several threads at once.
 
-    `url` as a person types it; endpoint paths are appended to its `base_url`, and those of OpenAI's API, which callers
-    write with `/v1`, are below `api_prefix`. Redirects are not followed, proxy settings of the environment are not
-    used: what is measured is the server itself.
+    `url` is what a person typed; endpoint paths are appended to its `base_url`. Callers write the paths of OpenAI's API
+    with `/v1`, and `api_prefix` takes its place. Redirects are not followed and proxy settings of the environment are
+    not used: what is measured is the server itself.
     """
 
     def __init__(
@@ -129,11 +126,11 @@ class ServerClient:
         self.api_prefix = self.api_prefixes[0]
         self.model = model
         """The model that questions after the server's state are about, where it answers for each by itself."""
-        self._remembered: dict[str, Answer] | None = None
         self.settings = settings
-        self.text = ServerText(api_key)
+        self.cleaner = TextCleaner(api_key)
         self._api_key = api_key
-        self._deadline = Deadline()
+        self._answers_by_path: dict[str, Answer] | None = None
+        self._limit = ReadLimit()
         headers = {"accept-encoding": "identity", "user-agent": "roofmark", "accept": "*/*"}
         if api_key:
             if not api_key.isascii() or not api_key.isprintable():
@@ -142,62 +139,63 @@ class ServerClient:
         pool = httpcore.ConnectionPool(
             ssl_context=_ssl_context() if self.base_url.startswith("https:") else None,
             keepalive_expiry=300.0,
-            network_backend=GuardedBackend(settings.port, self._deadline),
+            network_backend=GuardedBackend(settings.port, self._limit),
         )
         self._http = httpx.Client(
             base_url=self.base_url, headers=headers, transport=_Transport(pool), trust_env=False, follow_redirects=False
         )
 
     def get(self, path: str) -> Answer:
-        """Whatever comes back. Raises ServerError only when nothing does."""
-        if self._remembered is None:
-            return self._whole("GET", path, None)
-        place = self._place(path)
-        if place not in self._remembered:
-            self._remembered[place] = self._whole("GET", path, None)
-        return self._remembered[place]
+        """The answer to a GET, whatever its status. Raises ServerError when none comes."""
+        if self._answers_by_path is None:
+            return self._request("GET", path, None)
+        full_path = self._full_path(path)
+        if full_path not in self._answers_by_path:
+            self._answers_by_path[full_path] = self._request("GET", path, None)
+        return self._answers_by_path[full_path]
 
     @contextmanager
-    def asking_once(self) -> Iterator[None]:
-        """For as long as this lasts, `get` asks for each path once: a probe is one look at a server."""
-        self._remembered = {}
+    def caching_gets(self) -> Iterator[None]:
+        """As long as this lasts, `get` asks for each path once: a probe is one look at a server."""
+        self._answers_by_path = {}
         try:
             yield
         finally:
-            self._remembered = None
+            self._answers_by_path = None
 
     def post(self, path: str, body: Any) -> Answer:
-        """As `get`, with a JSON body."""
-        return self._whole("POST", path, body)
+        """The answer to a POST of `body` as JSON, whatever its status. Raises ServerError when none comes."""
+        return self._request("POST", path, body)
 
     def get_json(self, path: str) -> Any:
-        """Raises ServerError, for an error status and for what is not JSON too."""
+        """The JSON that a GET gives. Raises ServerError for an error status and for what is not JSON, too."""
         return self.get(path).json()
 
     def post_json(self, path: str, body: Any) -> Any:
+        """The JSON that a POST gives. Raises ServerError as `get_json` does."""
         return self.post(path, body).json()
 
     @contextmanager
     def stream(
         self, path: str, body: Any, *, first_byte_timeout_s: float, headers: Mapping[str, str] | None = None
-    ) -> Iterator[Exchange]:
-        """Sends a JSON body and hands out the response once its headers are there. `headers` go beside the usual ones.
+    ) -> Iterator[StreamingAnswer]:
+        """Posts `body` as JSON and yields the answer once its headers are there. `headers` are sent besides the usual.
 
         Raises ServerError when there are no headers.
         """
-        with self._exchange("POST", path, body, first_byte_timeout_s, headers) as exchange:
-            yield exchange
+        with self._open("POST", path, body, first_byte_timeout_s, headers) as answer:
+            yield answer
 
     def sibling(self) -> "ServerClient":
         """Another connection to the same server, for one more stream at the same time."""
         return ServerClient(self.base_url, self._api_key, self.settings, api_prefix=self.api_prefix, model=self.model)
 
     def parent(self, url: str) -> "ServerClient":
-        """A connection to what is above the base URL, with the same key."""
+        """A connection to `url`, which is above the base URL, with the same key."""
         return ServerClient(url, self._api_key, self.settings)
 
     def close(self) -> None:
-        """Ends the connection, and with it whatever is still being read."""
+        """Ends the connection; a thread that is still reading from it gets an error."""
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -206,61 +204,60 @@ class ServerClient:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
 
-    def _whole(self, method: str, path: str, body: Any) -> Answer:
-        timeout_s = self.settings.probe_timeout_s
-        with self._exchange(method, path, body, timeout_s) as exchange:
-            return exchange.answer()
+    def _request(self, method: str, path: str, body: Any) -> Answer:
+        with self._open(method, path, body, self.settings.probe_timeout_s) as answer:
+            return answer.read()
 
-    def _place(self, path: str) -> str:
-        """The path as this server has it."""
+    def _full_path(self, path: str) -> str:
+        """`path` with the prefix that this server's API has."""
         is_api = path.startswith(f"{DEFAULT_API_PREFIX}/")
         return self.api_prefix + path.removeprefix(DEFAULT_API_PREFIX) if is_api else path
 
     @contextmanager
-    def _exchange(
+    def _open(
         self, method: str, path: str, body: Any, timeout_s: float, headers: Mapping[str, str] | None = None
-    ) -> Iterator[Exchange]:
-        """`timeout_s` bounds everything from here on, until somebody moves the deadline."""
-        path = self._place(path)
-        self._deadline.set(timeout_s)
-        exchange, response = self._send(method, path, body, timeout_s, headers or {})
+    ) -> Iterator[StreamingAnswer]:
+        """`timeout_s` bounds the whole answer, unless its `limit` is changed."""
+        path = self._full_path(path)
+        content = None if body is None else json.dumps(body).encode()
+        headers = {**(headers or {}), **({} if content is None else {"content-type": "application/json"})}
+        self._limit.end_in(timeout_s)
         try:
-            yield exchange
+            response, connect_ms = self._send(method, path, content, timeout_s, headers)
+        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
+            raise problems.request_problem(error, timeout_s) from error
+        try:
+            yield StreamingAnswer(path, response, connect_ms, self.cleaner, self._limit)
         finally:
-            # the connection lives on, and the next response begins with a timeout of its own
-            exchange.socket.read_timeout_s = None
             response.close()
 
     def _send(
-        self, method: str, path: str, body: Any, timeout_s: float, headers: Mapping[str, str]
-    ) -> tuple[Exchange, httpx.Response]:
-        content = None if body is None else json.dumps(body).encode()
-        for is_retry in (False, True):
-            marks: dict[str, int] = {}
+        self, method: str, path: str, content: bytes | None, timeout_s: float, headers: Mapping[str, str]
+    ) -> tuple[httpx.Response, float | None]:
+        """The response and the time to connect. Raises httpcore's errors, and ServerError from connecting.
 
-            def mark(name: str, _info: Any, marks: dict[str, int] = marks) -> None:
-                marks[name] = perf_counter_ns()
-
-            request = self._http.build_request(
-                method,
-                path,
-                content=content,
-                headers={**headers, **({} if content is None else {"content-type": "application/json"})},
-                timeout=httpx.Timeout(timeout_s, connect=self.settings.connect_timeout_s),
-                extensions={"trace": mark},
-            )
-            try:
-                response = self._http.send(request, stream=True)
-            except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
-                # a kept connection may have been closed by the server just now: that says nothing about the server,
-                # but what was sent whole may be at work there, and must not be sent twice
-                was_kept = "connection.connect_tcp.started" not in marks
-                was_sent = content is not None and "http11.send_request_body.complete" in marks
-                if was_kept and not was_sent and not is_retry and not isinstance(error, httpcore.TimeoutException):
-                    continue
-                raise problems.transport_problem(error, timeout_s) from error
-            return Exchange(path, response, marks, self.text, self._deadline), response
-        raise AssertionError("unreachable")
+        The server may close a kept connection at any moment, which says nothing about the server: then the request is
+        sent again on a new one. But a request that was sent whole may be at work there, and must not be sent twice.
+        """
+        times_ns: dict[str, int] = {}
+        request = self._http.build_request(
+            method,
+            path,
+            content=content,
+            headers=headers,
+            timeout=httpx.Timeout(timeout_s, connect=self.settings.connect_timeout_s),
+            extensions={"trace": lambda event, _info: times_ns.update({event: perf_counter_ns()})},
+        )
+        try:
+            response = self._http.send(request, stream=True)
+            _check_order(response)
+        except (httpcore.NetworkError, httpcore.ProtocolError):
+            is_new = "connection.connect_tcp.started" in times_ns
+            was_sent = content is not None and "http11.send_request_body.complete" in times_ns
+            if is_new or was_sent:
+                raise
+            return self._send(method, path, content, timeout_s, headers)
+        return response, _connect_ms(times_ns)
 
 
 class _Transport(httpx.BaseTransport):
@@ -299,6 +296,17 @@ class _Body(httpx.SyncByteStream):
         self._response.close()
 
 
+def _check_order(response: httpx.Response) -> None:
+    """Raises httpcore.RemoteProtocolError for an answer that was there before its request.
+
+    It stood behind the end of the answer before: nobody asked for it.
+    """
+    stream: TimedStream = response.extensions["network_stream"]
+    if stream.received_ns < stream.sent_ns:
+        response.close()
+        raise httpcore.RemoteProtocolError("an answer came before its request")
+
+
 def _ssl_context() -> Any:
     context = httpx.create_ssl_context()
     # beside the bundled authorities, those that the person has installed for the own network
@@ -306,9 +314,9 @@ def _ssl_context() -> Any:
     return context
 
 
-def _connect_ms(marks: Mapping[str, int]) -> float | None:
-    began = marks.get("connection.connect_tcp.started")
-    if began is None:
+def _connect_ms(times_ns: Mapping[str, int]) -> float | None:
+    started_ns = times_ns.get("connection.connect_tcp.started")
+    if started_ns is None:
         return None
-    ended = marks.get("connection.start_tls.complete", marks.get("connection.connect_tcp.complete", began))
-    return (ended - began) / 1e6
+    completed_ns = times_ns.get("connection.start_tls.complete", times_ns["connection.connect_tcp.complete"])
+    return (completed_ns - started_ns) / 1e6

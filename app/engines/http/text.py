@@ -1,4 +1,4 @@
-"""What a server says, as text that may be kept and shown: a short message, without our own key, and valid Unicode."""
+"""The texts and JSON of a server, made safe to store and show: no API key of ours, valid Unicode, short messages."""
 
 import json
 import re
@@ -17,10 +17,11 @@ _EVENT = re.compile(rb"^(?:event:[^\r\n]*(?:\r\n|\r|\n))?data:")
 # strings are passed over
 _NOT_FINITE = re.compile(r'("(?:[^"\\]|\\.)*")|-?\b(?:nan|inf)\b(?:\((?:ind|snan)\))?')
 # neither UTF-8 nor every database can hold them
-_NO_TEXT = re.compile("[\x00\ud800-\udfff]")
+_NOT_STORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def is_html(content_type: str, body: bytes) -> bool:
+    """Whether a body is an HTML page, by its content type or its beginning."""
     head = body[:512].lstrip().lower()
     return "html" in content_type.lower() or head.startswith((b"<!doctype", b"<html", b"<head", b"<body"))
 
@@ -38,7 +39,7 @@ def parse_json(data: bytes) -> Any:
         try:
             return json.loads(text)
         except ValueError:
-            if (repaired := _NOT_FINITE.sub(lambda found: found[1] or "null", text)) == text:
+            if (repaired := _NOT_FINITE.sub(lambda match: match[1] or "null", text)) == text:
                 raise
             return json.loads(repaired)
     except RecursionError as error:
@@ -46,23 +47,23 @@ def parse_json(data: bytes) -> Any:
 
 
 @dataclass(frozen=True)
-class ServerText:
-    """The one way by which words of a server get in. It knows our key for it, since some servers echo the key."""
+class TextCleaner:
+    """Cleans everything that a server sends before it is stored or shown. Some servers echo `api_key`: it is hidden."""
 
     api_key: str | None = field(default=None, repr=False)
 
     @cached_property
-    def _key(self) -> re.Pattern[str] | None:
+    def _key_pattern(self) -> re.Pattern[str] | None:
         if not self.api_key:
             return None
         key = re.escape(self.api_key)
         return re.compile(key if len(self.api_key) >= _SECRET_CHARS else rf"(?<![\w/-]){key}(?![\w/:-])")
 
     def clean(self, value: Any) -> Any:
-        """Any JSON value, its texts without our key, lone surrogates and NUL."""
+        """`value`, any JSON value, without our key, lone surrogates and NUL in its texts."""
         if isinstance(value, str):
-            text = _NO_TEXT.sub("\ufffd", value)
-            return self._key.sub(HIDDEN_KEY, text) if self._key else text
+            text = _NOT_STORABLE.sub("\ufffd", value)
+            return self._key_pattern.sub(HIDDEN_KEY, text) if self._key_pattern else text
         if isinstance(value, list):
             return [self.clean(item) for item in value]
         if isinstance(value, dict):
@@ -70,27 +71,27 @@ class ServerText:
         return value
 
     def load_json(self, data: bytes) -> Any:
-        """The JSON value, cleaned. Raises ValueError for everything that is not JSON."""
+        """The cleaned JSON value of `data`. Raises ValueError for everything that is not JSON."""
         try:
             return self.clean(parse_json(data))
         except RecursionError as error:
             raise ValueError("JSON nested too deeply") from error
 
-    def message_of(self, body: bytes, content_type: str = "") -> str | None:
-        """The server's own short message in an error body: `error` or `detail` in any of their shapes, or text."""
+    def message_in_body(self, body: bytes, content_type: str = "") -> str | None:
+        """The short message in an error body: in `error` or `detail` in any of their shapes, or a line of text."""
         if is_html(content_type, body):
             return None
-        # an error may wear the clothes of an event stream
+        # some servers send an error as an event of a stream
         body = _EVENT.sub(b"", body.strip(), count=1)
         try:
             return self.message(parse_json(body))
         except ValueError:
-            # what is no message by its form may be any page's text: no more than a status line's worth of it
+            # this may be the text of any page: no more than a status line's worth of it
             line = body.decode("utf-8", "replace").strip().partition("\n")[0]
             return self.message(self.clean(line)[:_PLAIN_TEXT_CHARS])
 
     def message(self, value: Any) -> str | None:
-        """The message in an error value: an object, a text, JSON inside a text, or a list of those."""
+        """The short message in an error value: an object, a text, JSON inside a text, or a list of those."""
         text = self.clean("; ".join(dict.fromkeys(_messages(value))))
         text = " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", text).split())
         if not text:
@@ -110,10 +111,10 @@ def _messages(value: Any, depth: int = 8) -> Iterator[str]:
         for item in value[:5]:
             yield from _messages(item, depth - 1)
     elif isinstance(value, dict):
-        place = value.get("loc")
+        location = value.get("loc")
         for key in _MESSAGE_KEYS:
             if value.get(key) not in (None, "", [], {}) and not isinstance(value[key], bool | int | float):
-                prefix = f"{'.'.join(map(str, place))}: " if isinstance(place, list) else ""
+                prefix = f"{'.'.join(map(str, location))}: " if isinstance(location, list) else ""
                 yield from (prefix + text for text in _messages(value[key], depth - 1))
                 return
         code = value.get("code") or value.get("error")

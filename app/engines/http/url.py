@@ -1,4 +1,4 @@
-"""What a person types as a server's address, as one base URL."""
+"""A measured server's base URL, made from what a person typed as its address."""
 
 import ipaddress
 import re

@@ -21,7 +21,7 @@ _LARGEST = 1e15
 def object_in(answer: Answer) -> Mapping[str, Any]:
     """The JSON object in an answer, whatever its status; empty for anything else."""
     try:
-        return mapping(answer.text.load_json(answer.body))
+        return mapping(answer.cleaner.load_json(answer.body))
     except ValueError:
         return {}
 

@@ -66,12 +66,12 @@ class ChatEngine(Engine):
             body,
             headers=self.chat_headers,
             first_byte_timeout_s=settings.first_byte_timeout_s,
-        ) as exchange:
-            if not 200 <= exchange.status < 300 or exchange.status in _NO_BODY:
-                exchange.deadline.set(settings.probe_timeout_s)
-                return exchange.answer()
+        ) as answer:
+            if not 200 <= answer.status < 300 or answer.status in _NO_BODY:
+                answer.limit.end_in(settings.probe_timeout_s)
+                return answer.read()
             return record(
-                exchange,
+                answer,
                 partial(is_token, dialect=self.dialect),
                 partial(is_alive, dialect=self.dialect),
                 first_token_timeout_s=settings.first_byte_timeout_s,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from app.core.samples import TOKEN_KINDS, Kind
-from app.engines.http.text import ServerText
+from app.engines.http.text import TextCleaner
 from app.engines.protocol.answers import mapping, number
 
 _ANSWER_FIELDS = ("content", "text", "response")
@@ -129,7 +129,7 @@ def is_error(value: Any) -> bool:
         return True
     if isinstance(value.get("choices"), list) or is_answer(value):
         return False
-    return ServerText().message({key: value[key] for key in _FAULT_FIELDS if key in value}) is not None
+    return TextCleaner().message({key: value[key] for key in _FAULT_FIELDS if key in value}) is not None
 
 
 def fault_of(chunk: Mapping[str, Any]) -> Any:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.core.samples import CacheDefeat, CountSource, ServerFigures
-from app.engines.http.text import ServerText
+from app.engines.http.text import TextCleaner
 from app.engines.protocol.answers import count, is_plain, mapping, milliseconds
 
 _EXTRA_EVENTS_SHARE = 0.05
@@ -21,7 +21,7 @@ class ReportedUsage:
 
     objects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     cache_defeat: CacheDefeat = CacheDefeat.NONE
-    text: ServerText = field(default_factory=ServerText)
+    cleaner: TextCleaner = field(default_factory=TextCleaner)
     token_events: int = 0
     """Events with token text; each holds a token or more."""
     reasoning_share: float = 0.0
@@ -133,7 +133,7 @@ class ReportedUsage:
     def raw(self, name: str) -> dict[str, Any]:
         """The plain values of the object `name` as it was sent, for `ServerFigures.raw`."""
         values = {key: value for key, value in self.objects.get(name, {}).items() if is_plain(value)}
-        return dict(self.text.clean(values))
+        return dict(self.cleaner.clean(values))
 
 
 def llamacpp_timings(usage: ReportedUsage) -> ServerFigures | None:

@@ -17,8 +17,8 @@ import httpcore
 import httpx
 
 from app.core.errors import Cancelled
-from app.engines.http import Exchange
-from app.engines.http.text import ServerText, parse_json
+from app.engines.http import StreamingAnswer
+from app.engines.http.text import TextCleaner, parse_json
 
 Row = tuple[int, bytes]
 """Arrival (`perf_counter_ns`) and bytes of one piece."""
@@ -69,7 +69,7 @@ class Recording:
     end_ns: int
     connect_ms: float | None = None
     content_type: str = ""
-    text: ServerText = field(default_factory=ServerText)
+    cleaner: TextCleaner = field(default_factory=TextCleaner)
     sched_delay_ms: float | None = None
     """Mean time that the reader waited for a processor after a wake-up; None where the system does not report it."""
 
@@ -83,7 +83,7 @@ class Recording:
 
 
 def record(
-    exchange: Exchange,
+    answer: StreamingAnswer,
     is_token: Callable[[Frame], bool],
     is_alive: Callable[[Frame], bool],
     *,
@@ -97,8 +97,8 @@ def record(
     Bytes are parsed while they arrive only until the first token. From then on pauses are limited more tightly, and
     only an event that `is_alive` ends a pause: a stream of keep-alives times out.
     """
-    exchange.deadline.at_ns = exchange.t0_ns + int(first_token_timeout_s * 1e9)
-    loop = _TimedLoop(exchange, is_token, is_alive, idle_timeout_s, max_tokens, max_bytes)
+    answer.limit.end_at(answer.sent_ns + int(first_token_timeout_s * 1e9))
+    loop = _TimedLoop(answer, is_token, is_alive, idle_timeout_s, max_tokens, max_bytes)
     waits_before = _scheduler_waits()
     with _no_garbage_collection():
         end = loop.run()
@@ -108,11 +108,11 @@ def record(
     return Recording(
         loop.rows,
         end,
-        exchange.t0_ns,
+        answer.sent_ns,
         stopped_ns,
-        exchange.connect_ms,
-        exchange.headers.get("content-type", ""),
-        exchange.text,
+        answer.connect_ms,
+        answer.headers.get("content-type", ""),
+        answer.cleaner,
         sched_delay_ms(waits_before, _scheduler_waits()),
     )
 
@@ -133,20 +133,31 @@ class _TimedLoop:
     """Collects the pieces of one response until a limit is reached."""
 
     __slots__ = (
-        "_active_ns", "_check_at_size", "_exchange", "_idle_timeout_s", "_is_alive", "_is_token", "_is_waiting",
-        "_max_bytes", "_max_tokens", "_parsed", "_size", "done_ns", "rows",
+        "_active_ns",
+        "_answer",
+        "_check_at_size",
+        "_idle_timeout_s",
+        "_is_alive",
+        "_is_token",
+        "_is_waiting",
+        "_max_bytes",
+        "_max_tokens",
+        "_parsed",
+        "_size",
+        "done_ns",
+        "rows",
     )  # fmt: skip
 
     def __init__(
         self,
-        exchange: Exchange,
+        answer: StreamingAnswer,
         is_token: Callable[[Frame], bool],
         is_alive: Callable[[Frame], bool],
         idle_timeout_s: float,
         max_tokens: int,
         max_bytes: int,
     ) -> None:
-        self._exchange, self._is_token, self._is_alive = exchange, is_token, is_alive
+        self._answer, self._is_token, self._is_alive = answer, is_token, is_alive
         self._idle_timeout_s, self._max_tokens, self._max_bytes = idle_timeout_s, max_tokens, max_bytes
         self._check_at_size = min(max_bytes, _CHECK_BYTES_BASE + _CHECK_BYTES_PER_TOKEN * max_tokens)
         self._is_waiting, self._parsed, self._size, self._active_ns = True, 0, 0, 0
@@ -156,10 +167,10 @@ class _TimedLoop:
 
     def run(self) -> End:
         """Reads until the response ends. Raises Cancelled before its first piece."""
-        socket, add = self._exchange.socket, self._add
+        answer, add = self._answer, self._add
         try:
-            for piece in self._exchange.pieces():
-                if (end := add(socket.received_ns, piece)) is not None:
+            for piece in answer.pieces():
+                if (end := add(answer.received_ns, piece)) is not None:
                     return end
         except httpcore.ReadTimeout:
             return End.FIRST_TOKEN_TIMEOUT if self._is_waiting else End.IDLE_TIMEOUT
@@ -181,7 +192,7 @@ class _TimedLoop:
         # the last line is short: where it was cut, its rest is a short piece
         if not self.done_ns and (DONE in piece or len(piece) < _DONE_REACH) and _is_done(rows):
             self.done_ns = now
-            self._exchange.deadline.set(_CLOSING_S)
+            self._answer.limit.end_in(_CLOSING_S)
         elif self._is_waiting:
             self._look_for_token(now, piece)
         elif now - self._active_ns > self._idle_timeout_s * 1e9:
@@ -200,8 +211,7 @@ class _TimedLoop:
         if (b"\n" in piece or b"\r" in piece) and any(map(self._is_token, frames(self.rows[self._parsed :]))):
             self._is_waiting, self._active_ns = False, now
             if not self.done_ns:
-                self._exchange.deadline.at_ns = None
-                self._exchange.socket.read_timeout_s = self._idle_timeout_s
+                self._answer.limit.pause_at_most(self._idle_timeout_s)
         if piece.endswith((b"\n\n", b"\r\n\r\n", b"\r\r")):
             self._parsed = len(self.rows)
 

@@ -11,7 +11,7 @@ from typing import Any
 from app.core.i18n import N_, ngettext
 from app.core.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Status, Trace
 from app.engines.http.problems import HTML_PAGE
-from app.engines.http.text import ServerText, is_html, parse_json
+from app.engines.http.text import TextCleaner, is_html, parse_json
 from app.engines.protocol import openai_chunk
 from app.engines.protocol.answers import count, mapping
 from app.engines.protocol.openai_chunk import first_choice
@@ -56,7 +56,7 @@ def read_trace(
     dialect: Dialect = OPENAI_DIALECT,
 ) -> Trace:
     """The trace of a response with a status of success."""
-    reader = _Reader(recording.text, dialect)
+    reader = _Reader(recording.cleaner, dialect)
     body = recording.body
     if (whole := _whole(recording, dialect)) is not None:
         reader.read_whole(whole)
@@ -67,7 +67,7 @@ def read_trace(
                 break
     status, error = _verdict(recording, reader)
     events, answer = reader.events_and_answer()
-    usage = ReportedUsage(reader.objects, cache_defeat, recording.text, reader.tokens, _reasoning_share(events))
+    usage = ReportedUsage(reader.objects, cache_defeat, recording.cleaner, reader.tokens, _reasoning_share(events))
     output_tokens, count_source = usage.output
     text = answer.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return Trace(
@@ -79,8 +79,8 @@ def read_trace(
         total_tokens=usage.total_tokens,
         reasoning_tokens=usage.reasoning_tokens,
         count_source=count_source,
-        finish_reason=recording.text.clean(reader.finish_reason),
-        model=recording.text.clean(reader.model),
+        finish_reason=recording.cleaner.clean(reader.finish_reason),
+        model=recording.cleaner.clean(reader.model),
         cache_defeat=cache_defeat,
         text_sha256=hashlib.sha256(text.encode()).hexdigest(),
         end_ms=recording.ms(recording.end_ns),
@@ -97,8 +97,8 @@ def read_trace(
 class _Reader:
     """Collects the events of one answer, in order."""
 
-    def __init__(self, text: ServerText, dialect: Dialect) -> None:
-        self.text = text
+    def __init__(self, cleaner: TextCleaner, dialect: Dialect) -> None:
+        self.cleaner = cleaner
         self.dialect = dialect
         self.events: list[Event] = []
         self.texts: list[tuple[int | None, str]] = []
@@ -167,7 +167,7 @@ class _Reader:
 
     def _message(self, value: Any) -> str:
         fault = openai_chunk.fault_of(mapping(value))
-        return self.text.message(value) or self.text.message(fault) or N_("no message was given")
+        return self.cleaner.message(value) or self.cleaner.message(fault) or N_("no message was given")
 
     def read_whole(self, value: Any) -> None:
         """Reads an answer in one piece: its text and counts are valid, but it is no token event."""
