@@ -10,7 +10,7 @@ from app.db.database import Database
 from app.demo import start_engine
 from app.engines.base import ServerInfo
 from app.hardware.detect import detect
-from app.measure.runner import Runner, facts_json
+from app.measure.runner import Runner, server_info_json
 from app.measure.runner import bandwidth as measuring
 from app.schemas.run_document import run_document
 
@@ -58,7 +58,7 @@ def _register(database: Database, base_url: str, facts: ServerInfo) -> str:
     with database.write() as session:
         known = next((s for s in servers.list_servers(session) if s.name == SERVER_NAME), None)
         if known is not None:
-            servers.edit_server(session, known.slug, base_url=base_url, facts=facts_json(facts))
+            servers.edit_server(session, known.slug, base_url=base_url, facts=server_info_json(facts))
             return known.slug
         machine = machines.ensure_here(session)
         assert machine.id is not None
@@ -68,7 +68,7 @@ def _register(database: Database, base_url: str, facts: ServerInfo) -> str:
             SERVER_NAME,
             facts.engine,
             base_url,
-            facts=facts_json(facts),
+            facts=server_info_json(facts),
             capabilities=dict(facts.capabilities),
             settings={"cards": 0, "kv_type_k": "f16", "kv_type_v": "f16"},
         )

@@ -57,7 +57,7 @@ def doctor(tries_notify: bool) -> None:
 
 def _notifications(settings: Settings, tries: bool) -> tuple[str, str]:
     try:
-        names = ", ".join(map(notify.name_of, notify.services(settings)))
+        names = ", ".join(map(notify.service_name, notify.services(settings)))
     except BadInput as error:
         return BROKEN, f"Notifications: {error}"
     if not names:

@@ -3,7 +3,7 @@ from app.cli.common import log_to_file, print_json, say
 from app.core.settings import Settings
 from app.core.units import format_bytes
 from app.engines.base import ServerInfo
-from app.measure.runner import facts_json
+from app.measure.runner import server_info_json
 
 
 def probe(url: str, engine: str | None, api_key: str | None, as_json: bool) -> None:
@@ -13,7 +13,7 @@ def probe(url: str, engine: str | None, api_key: str | None, as_json: bool) -> N
         facts = engines.probe(client, engine)
         base_url = facts.base_url or client.base_url
     if as_json:
-        print_json({"schema": "roofmark.probe/1", "base_url": base_url, **facts_json(facts)})
+        print_json({"schema": "roofmark.probe/1", "base_url": base_url, **server_info_json(facts)})
     else:
         say(facts_text(base_url, facts))
 

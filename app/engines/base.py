@@ -131,7 +131,7 @@ API_PREFIX = "api_prefix"
 """The capability that says where OpenAI's API is, where that is not `/v1`."""
 STATED_ENGINE = "stated_engine"
 """The capability of a server whose engine a person has named, since nothing that it answers tells of it."""
-LOADS = {"requests_running": "", "requests_waiting": "", "kv_cache_use": "share"}
+LOAD_GAUGES = {"requests_running": "", "requests_waiting": "", "kv_cache_use": "share"}
 """What `Engine.load` may tell, with its unit."""
 
 FROM_LOG = "from_log"

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 MIB = 1 << 20
-USUAL_BUFFER_BYTES = 1024 * MIB
-SMALLEST_BUFFER_BYTES = 512 * MIB
-POOR_BUFFER_BYTES = 64 * MIB  # of a machine with little memory, where its cache is small enough
-CACHES = 4  # a buffer of so many last-level caches is not read from them
+DEFAULT_BUFFER_BYTES = 1024 * MIB
+RELIABLE_BUFFER_BYTES = 512 * MIB
+MIN_BUFFER_BYTES = 64 * MIB  # of a machine with little memory, where its cache is small enough
+MIN_CACHE_MULTIPLE = 4  # a buffer of so many last-level caches is not read from them
 COLUMNS = 4096  # the vector stays in the first-level cache
 CHUNK_ROWS = 1024  # 16 MiB between two looks at the clock
 SAMPLE_S = 0.1
@@ -35,14 +35,14 @@ FINAL_SAMPLES = 10
 PLATEAU_RATIO = 1.15
 STABLE_SHARE = 0.85
 IDLE_S = 0.5
-BUSY_CORES = 0.25  # busy with something else, from which on it is said
+MAX_BUSY_CORES = 0.25  # busy with something else, from which on it is said
 _BLAS = ("OPENBLAS", "OMP", "MKL", "BLIS", "VECLIB")
 
-Say = Callable[[str], None]
+ReportPhase = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Step:
+class SweepStep:
     """What one number of threads reached."""
 
     threads: int
@@ -54,13 +54,13 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Reading:
+class BandwidthResult:
     best_bytes_per_s: float
     median_bytes_per_s: float
     threads: int
     samples: int
     buffer_bytes: int
-    sweep: tuple[Step, ...]
+    sweep: tuple[SweepStep, ...]
     plateau_ratio: float
     """Half of the buffer against all of it: about 1, unless a cache helps the half."""
     busy_share: float
@@ -72,10 +72,10 @@ class Reading:
 
     @property
     def was_idle(self) -> bool:
-        return self.busy_share * logical_cores() < BUSY_CORES
+        return self.busy_share * logical_cores() < MAX_BUSY_CORES
 
 
-def measure(llc_bytes: int | None, say: Say) -> Reading:
+def measure_bandwidth(llc_bytes: int | None, say: ReportPhase) -> BandwidthResult:
     """Measures for about three seconds. `say` gets a sentence at each step. Raises Conflict: too little memory.
 
     Runs in a process of its own: it takes a buffer of 1 GiB and every core.
@@ -85,7 +85,7 @@ def measure(llc_bytes: int | None, say: Say) -> Reading:
     buffer_bytes = buffer_size(llc_bytes, available_ram_bytes())
     say(N_("Filling {size} of memory.", size=format_bytes(buffer_bytes)))
     counts = thread_counts(physical_cores(), logical_cores())
-    return read_at(buffer_bytes, counts, say, busy_share=busy_share)
+    return run_benchmark(buffer_bytes, counts, say, busy_share=busy_share)
 
 
 def buffer_size(llc_bytes: int | None, available_bytes: int) -> int:
@@ -93,9 +93,9 @@ def buffer_size(llc_bytes: int | None, available_bytes: int) -> int:
 
     At most half of the available memory is taken. Raises Conflict when that is too little.
     """
-    enough = CACHES * (llc_bytes or 0)
-    wanted = _power_of_two(max(USUAL_BUFFER_BYTES, 2 * enough))
-    needed = _power_of_two(max(2 * POOR_BUFFER_BYTES, 2 * enough))
+    enough = MIN_CACHE_MULTIPLE * (llc_bytes or 0)
+    wanted = _power_of_two(max(DEFAULT_BUFFER_BYTES, 2 * enough))
+    needed = _power_of_two(max(2 * MIN_BUFFER_BYTES, 2 * enough))
     while wanted > needed and 2 * wanted > available_bytes:
         wanted //= 2
     if 2 * wanted > available_bytes:
@@ -118,30 +118,36 @@ def thread_counts(physical: int, logical: int) -> list[int]:
     return sorted({1, max(1, physical // 2), physical, logical})
 
 
-def read_at(
+def run_benchmark(
     buffer_bytes: int,
     counts: Sequence[int],
-    say: Say,
+    say: ReportPhase,
     *,
     busy_share: float = 0.0,
     sample_s: float = SAMPLE_S,
-) -> Reading:
-    matrix = _filled(buffer_bytes, max(counts))
+) -> BandwidthResult:
+    matrix = _filled_matrix(buffer_bytes, max(counts))
     sweep = []
     for threads in counts:
-        step = _step(matrix, threads, sample_s)
+        step = _sweep_step(matrix, threads, sample_s)
         sweep.append(step)
-        say(N_("{threads}: {rate} GB/s.", threads=_threads(threads), rate=format_number(step.best_bytes_per_s / 1e9)))
+        say(
+            N_(
+                "{threads}: {rate} GB/s.",
+                threads=_thread_count_text(threads),
+                rate=format_number(step.best_bytes_per_s / 1e9),
+            )
+        )
     best = max(sweep, key=lambda step: step.best_bytes_per_s)
-    say(N_("Reading with {threads}.", threads=_threads(best.threads)))
+    say(N_("Reading with {threads}.", threads=_thread_count_text(best.threads)))
     whole, half = _readers(matrix, best.threads), _readers(matrix[: len(matrix) // 2], best.threads)
     rates = list(best.rates_bytes_per_s)
     half_rates = []
     for turn in range(FINAL_SAMPLES):  # in turns, so that what disturbs one disturbs both
-        rates.append(_sample(whole, sample_s))
+        rates.append(_sample_rate(whole, sample_s))
         if turn % 2:
-            half_rates.append(_sample(half, sample_s))
-    return Reading(
+            half_rates.append(_sample_rate(half, sample_s))
+    return BandwidthResult(
         best_bytes_per_s=max(rates),
         median_bytes_per_s=statistics.median(rates),
         threads=best.threads,
@@ -153,7 +159,7 @@ def read_at(
     )
 
 
-def remarks(reading: Reading) -> list[str]:
+def remarks(reading: BandwidthResult) -> list[str]:
     """What a person must know to trust the figure, in sentences."""
     told = []
     if not reading.was_idle:
@@ -180,12 +186,12 @@ def remarks(reading: Reading) -> list[str]:
                 ratio=reading.plateau_ratio,
             )
         )
-    if reading.buffer_bytes < SMALLEST_BUFFER_BYTES:
+    if reading.buffer_bytes < RELIABLE_BUFFER_BYTES:
         told.append(N_("Little memory was free, so only {size} was read.", size=format_bytes(reading.buffer_bytes)))
     return told
 
 
-def hold_blas_to_one_thread() -> None:
+def limit_blas_to_one_thread() -> None:
     """Must be said before numpy is imported: its library reads this once."""
     for library in _BLAS:
         os.environ[f"{library}_NUM_THREADS"] = "1"
@@ -200,7 +206,7 @@ def _busy_share(seconds: float) -> float:
     return min(1.0, max(0.0, (100 - times.idle - getattr(times, "iowait", 0.0)) / 100))
 
 
-def _filled(buffer_bytes: int, threads: int) -> "np.ndarray[Any, np.dtype[np.float32]]":
+def _filled_matrix(buffer_bytes: int, threads: int) -> "np.ndarray[Any, np.dtype[np.float32]]":
     """Rows of COLUMNS float32, first written by as many threads as will read: memory lies near who writes it first."""
     import numpy as np
 
@@ -210,18 +216,18 @@ def _filled(buffer_bytes: int, threads: int) -> "np.ndarray[Any, np.dtype[np.flo
     return matrix
 
 
-def _step(matrix: Any, threads: int, sample_s: float) -> Step:
+def _sweep_step(matrix: Any, threads: int, sample_s: float) -> SweepStep:
     readers = _readers(matrix, threads)
-    return Step(threads, tuple(_sample(readers, sample_s) for _ in range(SWEEP_SAMPLES)))
+    return SweepStep(threads, tuple(_sample_rate(readers, sample_s) for _ in range(SWEEP_SAMPLES)))
 
 
-def _readers(matrix: Any, threads: int) -> list["_Reader"]:
+def _readers(matrix: Any, threads: int) -> list["_ReaderThread"]:
     import numpy as np
 
-    return [_Reader(part) for part in np.array_split(matrix, threads)]
+    return [_ReaderThread(part) for part in np.array_split(matrix, threads)]
 
 
-def _sample(readers: Sequence["_Reader"], seconds: float) -> float:
+def _sample_rate(readers: Sequence["_ReaderThread"], seconds: float) -> float:
     """Bytes a second of all readers together, each reading for `seconds` from the same moment on."""
     start = threading.Barrier(len(readers))
     rates = [0.0] * len(readers)
@@ -234,7 +240,7 @@ def _sample(readers: Sequence["_Reader"], seconds: float) -> float:
     return sum(rates)
 
 
-class _Reader:
+class _ReaderThread:
     """One thread's share of the matrix, read on and on from where it stopped."""
 
     def __init__(self, rows: Any) -> None:
@@ -273,5 +279,5 @@ def _power_of_two(n_bytes: int) -> int:
     return 1 << math.ceil(math.log2(n_bytes))
 
 
-def _threads(count: int) -> str:
+def _thread_count_text(count: int) -> str:
     return "1 thread" if count == 1 else f"{count} threads"

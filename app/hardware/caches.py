@@ -4,14 +4,14 @@ import re
 from pathlib import Path
 
 from app.core.i18n import N_
-from app.hardware.tools import ToolUnavailable, json_of, number, run_tool
+from app.hardware.tools import ToolUnavailable, parse_json_output, parse_number, run_tool
 
 CPUS = Path("/sys/devices/system/cpu")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def llc_bytes() -> int:
-    """All last-level caches of the machine together. Raises NoAnswer."""
+    """All last-level caches of the machine together. Raises ToolUnavailable."""
     return from_sysfs(CPUS) or from_lscpu(run_tool("lscpu", "--caches", "--json", "--bytes"))
 
 
@@ -32,16 +32,16 @@ def from_sysfs(cpus: Path) -> int | None:
 
 
 def from_lscpu(text: str) -> int:
-    """`lscpu --caches --json --bytes`. Raises NoAnswer."""
-    document = json_of(text, "lscpu")
+    """`lscpu --caches --json --bytes`. Raises ToolUnavailable."""
+    document = parse_json_output(text, "lscpu")
     rows = document.get("caches") if isinstance(document, dict) else None
     sizes = {
         int(level): int(size)
         for row in (rows if isinstance(rows, list) else [])
         if isinstance(row, dict)
         and row.get("type") != "Instruction"
-        and (level := number(row.get("level")))
-        and (size := number(row.get("all-size")))
+        and (level := parse_number(row.get("level")))
+        and (size := parse_number(row.get("all-size")))
     }
     if not sizes:
         raise ToolUnavailable(N_("lscpu lists no caches"))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from app.hardware.nvidia import load_nvml
-from app.hardware.system_sensors import EnergyCounter, Found, Source
+from app.hardware.system_sensors import EnergyCounter, SensorSource, SensorValues
 from app.hardware.tools import ToolUnavailable
 
 NVML_THROTTLES: Mapping[int, str] = {
@@ -25,23 +25,23 @@ AMD_THROTTLES: Mapping[int, str] = {
     0x0000_FFFF_0000_0000: "temperature",
 }
 """Of amdgpu's throttlers that are the same for every chip."""
-AMD_THROTTLES_AT: Mapping[tuple[int, int], int] = {(1, 3): 112, (2, 2): 120, (2, 3): 120, (2, 4): 120}
+AMD_THROTTLE_OFFSETS: Mapping[tuple[int, int], int] = {(1, 3): 112, (2, 2): 120, (2, 3): 120, (2, 4): 120}
 """Where they stand in the file gpu_metrics, by the two revisions in its head; other formats do not have them."""
-APU_FORMATS = (2, 3)
+APU_REVISIONS = (2, 3)
 """First revision of gpu_metrics of chips that are processor and graphics in one."""
 
 
-def sources(root: Path = Path("/sys/class/drm")) -> list[Source]:
-    found = nvml_cards()
-    for folder in _cards(root):
+def gpu_sources(root: Path = Path("/sys/class/drm")) -> list[SensorSource]:
+    found = nvml_sources()
+    for folder in _card_folders(root):
         if (folder / "mem_info_vram_used").exists():
-            found.append(amd_card(folder, len(found)))
+            found.append(amd_source(folder, len(found)))
         else:
-            found.extend(intel_card(folder, len(found)))
+            found.extend(intel_sources(folder, len(found)))
     return found
 
 
-def _cards(root: Path) -> list[Path]:
+def _card_folders(root: Path) -> list[Path]:
     """Without their connectors (`card1-DP-1`), in the order of their numbers."""
     numbered = {int(match[1]): path for path in root.glob("card*") if (match := re.fullmatch(r"card(\d+)", path.name))}
     return [numbered[number] / "device" for number in sorted(numbered)]
@@ -50,27 +50,27 @@ def _cards(root: Path) -> list[Path]:
 # --- NVIDIA ----------------------------------------------------------------------------------------------------------
 
 
-def nvml_cards() -> list[Source]:
+def nvml_sources() -> list[SensorSource]:
     try:
         nvml = load_nvml()
     except ToolUnavailable:  # no NVML: no such cards
         return []
-    found: list[Source] = []
+    found: list[SensorSource] = []
     with suppress(nvml.NVMLError):  # no driver: no such cards
         nvml.nvmlInit()
         for index in range(nvml.nvmlDeviceGetCount()):
             try:
-                found.append(nvml_card(nvml, index))
+                found.append(nvml_source(nvml, index))
             except nvml.NVMLError:  # this one is lost, and keeps its number
-                found.append(_lost)
+                found.append(_no_values)
     return found
 
 
-def _lost(_: Found) -> None:
+def _no_values(_: SensorValues) -> None:
     """Says nothing."""
 
 
-def nvml_card(nvml: Any, index: int) -> Source:
+def nvml_source(nvml: Any, index: int) -> SensorSource:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     questions: dict[str, Callable[[], float]] = {
         "power_w": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
@@ -81,7 +81,7 @@ def nvml_card(nvml: Any, index: int) -> Source:
         "memory_clock_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
     }
 
-    def ask(found: Found) -> None:
+    def ask(found: SensorValues) -> None:
         for name, question in questions.items():
             with suppress(nvml.NVMLError):  # this card does not tell that
                 found.values[f"gpu{index}.{name}"] = float(question())
@@ -95,7 +95,7 @@ def nvml_card(nvml: Any, index: int) -> Source:
 # --- AMD -------------------------------------------------------------------------------------------------------------
 
 
-def amd_card(folder: Path, index: int) -> Source:
+def amd_source(folder: Path, index: int) -> SensorSource:
     """`folder`: of a device of the driver amdgpu. Files come and go with the kernel, the chip and its sleep."""
     files = {  # https://docs.kernel.org/gpu/amdgpu/thermal.html
         "power_w": (("hwmon/hwmon*/power1_average", "hwmon/hwmon*/power1_input"), 1e-6),
@@ -107,20 +107,24 @@ def amd_card(folder: Path, index: int) -> Source:
     }
     is_apu = _is_apu(folder)
 
-    def ask(found: Found) -> None:
-        told = {name: value * factor for name, (paths, factor) in files.items() for value in _first(folder, paths)}
+    def ask(found: SensorValues) -> None:
+        told = {
+            name: value * factor for name, (paths, factor) in files.items() for value in _first_number(folder, paths)
+        }
         if is_apu:  # its processor draws the same power, and most of its memory is not its own
             if (power_w := told.pop("power_w", None)) is not None:
                 found.values.setdefault("cpu_power_w", power_w)
-            told["memory_used_bytes"] = told.get("memory_used_bytes", 0.0) + sum(_first(folder, ("mem_info_gtt_used",)))
+            told["memory_used_bytes"] = told.get("memory_used_bytes", 0.0) + sum(
+                _first_number(folder, ("mem_info_gtt_used",))
+            )
         found.values |= {f"gpu{index}.{name}": value for name, value in told.items()}
-        status = _throttle_status(_metrics(folder))
+        status = _throttle_status(_read_gpu_metrics(folder))
         found.throttles += [f"gpu{index}: {why}" for mask, why in AMD_THROTTLES.items() if status & mask]
 
     return ask
 
 
-def _first(folder: Path, patterns: tuple[str, ...]) -> Iterator[int]:
+def _first_number(folder: Path, patterns: tuple[str, ...]) -> Iterator[int]:
     """The number in the first of these files that has one, if any."""
     for path in (path for pattern in patterns for path in sorted(folder.glob(pattern))):
         with suppress(OSError, ValueError):  # not every card has every file, nor lets everybody read it
@@ -128,7 +132,7 @@ def _first(folder: Path, patterns: tuple[str, ...]) -> Iterator[int]:
             return
 
 
-def _metrics(folder: Path) -> bytes:
+def _read_gpu_metrics(folder: Path) -> bytes:
     """The file gpu_metrics: its size (16 bits), two revisions (8 bits each), and what those define. Empty: unknown."""
     with suppress(OSError):  # older kernels and chips have none
         content = (folder / "gpu_metrics").read_bytes()
@@ -141,7 +145,7 @@ def _throttle_status(metrics: bytes) -> int:
     if not metrics:
         return 0
     _size, *revisions = struct.unpack_from("<HBB", metrics)
-    at = AMD_THROTTLES_AT.get((revisions[0], revisions[1]))
+    at = AMD_THROTTLE_OFFSETS.get((revisions[0], revisions[1]))
     if at is None or len(metrics) < at + 8:
         return 0
     (status,) = struct.unpack_from("<Q", metrics, at)
@@ -149,15 +153,15 @@ def _throttle_status(metrics: bytes) -> int:
 
 
 def _is_apu(folder: Path) -> bool:
-    if metrics := _metrics(folder):
-        return metrics[2] in APU_FORMATS
+    if metrics := _read_gpu_metrics(folder):
+        return metrics[2] in APU_REVISIONS
     return not any(folder.glob("hwmon/hwmon*/power1_cap"))  # what has a power limit of its own is a card
 
 
 # --- Intel -----------------------------------------------------------------------------------------------------------
 
 
-def intel_card(folder: Path, index: int) -> Iterator[Source]:
+def intel_sources(folder: Path, index: int) -> Iterator[SensorSource]:
     """One where the drivers i915 and xe count a card's energy; graphics within a processor have no counter."""
     for path in sorted(folder.glob("hwmon/hwmon*/energy1_input")):
         with suppress(OSError, ValueError):  # not readable: absent

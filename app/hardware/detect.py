@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from app.core.i18n import N_
 from app.hardware import amd, apple, caches, dmi, intel, nvidia
-from app.hardware.catalogue import Catalogue, Device, built_in
+from app.hardware.catalogue import Catalogue, CatalogueDevice, built_in
 from app.hardware.host import logical_cores, physical_cores, this_host
-from app.hardware.profile import CATALOGUE, SENSOR, Accelerator, Profile, Unknown
+from app.hardware.profile import CATALOGUE, SENSOR, Accelerator, Profile, UnknownItem
 from app.hardware.tools import ToolUnavailable
 
 
@@ -23,24 +23,24 @@ def detect(catalogue: Catalogue | None = None) -> Profile:
     sources: dict[str, Callable[[], Sequence[Accelerator]]] = (
         {N_("GPU"): apple.read_gpus}
         if is_mac
-        else {N_("NVIDIA GPUs"): nvidia.read, N_("AMD GPUs"): amd.read, N_("Intel GPUs"): intel.read}
+        else {N_("NVIDIA GPUs"): nvidia.read_gpus, N_("AMD GPUs"): amd.read_gpus, N_("Intel GPUs"): intel.read_gpus}
     )
     unknowns = list(profile.unknowns)
     for what, read in sources.items():
         try:
             found += read()
         except ToolUnavailable as reason:
-            unknowns.append(Unknown(what, str(reason)))
-    return _completed(replace(profile, unknowns=tuple(unknowns)), found, catalogue)
+            unknowns.append(UnknownItem(what, str(reason)))
+    return _with_accelerators(replace(profile, unknowns=tuple(unknowns)), found, catalogue)
 
 
 def _with_board(profile: Profile) -> Profile:
-    ram, unknowns = dmi.read()
+    ram, unknowns = dmi.read_ram()
     llc_bytes = None
     try:
         llc_bytes = caches.llc_bytes()
     except ToolUnavailable as reason:
-        unknowns.append(Unknown(N_("Last-level cache"), str(reason)))
+        unknowns.append(UnknownItem(N_("Last-level cache"), str(reason)))
     return replace(profile, ram=ram, llc_bytes=llc_bytes, unknowns=tuple(unknowns))
 
 
@@ -48,21 +48,21 @@ def _with_mac(profile: Profile) -> Profile:
     try:
         cpu = apple.read_cpu()
     except ToolUnavailable as reason:
-        return replace(profile, unknowns=(Unknown(N_("Processor"), str(reason)),))
+        return replace(profile, unknowns=(UnknownItem(N_("Processor"), str(reason)),))
     return replace(profile, host=replace(profile.host, cpu=cpu.name), llc_bytes=cpu.llc_bytes)
 
 
-def _completed(profile: Profile, cards: Sequence[Accelerator], catalogue: Catalogue) -> Profile:
+def _with_accelerators(profile: Profile, cards: Sequence[Accelerator], catalogue: Catalogue) -> Profile:
     """Cards counted and looked up, and the bandwidth of the memory: of its modules, else that of the chip's entry."""
     unknowns = list(profile.unknowns)
     accelerators = []
     bandwidth, source = profile.ram.bandwidth_bytes_per_s, SENSOR
-    for card in counted(cards):
-        device = look_up(card.name, card.memory_bytes, catalogue)
-        accelerators.append(completed(card, catalogue))
+    for card in merge_equal_cards(cards):
+        device = find_device(card.name, card.memory_bytes, catalogue)
+        accelerators.append(fill_from_catalogue(card, catalogue))
         if accelerators[-1].bandwidth_bytes_per_s is None:
             unknowns.append(
-                Unknown(
+                UnknownItem(
                     N_("Bandwidth of {name}", name=card.name),
                     N_("not reported by the device and not in the catalogue"),
                 )
@@ -79,7 +79,7 @@ def _completed(profile: Profile, cards: Sequence[Accelerator], catalogue: Catalo
     )
 
 
-def look_up(name: str, memory_bytes: int | None, catalogue: Catalogue) -> Device | None:
+def find_device(name: str, memory_bytes: int | None, catalogue: Catalogue) -> CatalogueDevice | None:
     """Chips that come with different GPUs are told apart by its cores, all others are found without them."""
     for each in (name, re.sub(r" \(\d+-core GPU\)$", "", name)):
         if device := catalogue.find(each, memory_bytes).device:
@@ -87,12 +87,12 @@ def look_up(name: str, memory_bytes: int | None, catalogue: Catalogue) -> Device
     return None
 
 
-def counted(cards: Iterable[Accelerator]) -> list[Accelerator]:
+def merge_equal_cards(cards: Iterable[Accelerator]) -> list[Accelerator]:
     """Equal cards as one with their number. Drivers of equal cards may leave slightly different memory."""
     found: list[Accelerator] = []
     for card in cards:
         for place, known in enumerate(found):
-            if known.name == card.name and _is_same(known.memory_bytes, card.memory_bytes):
+            if known.name == card.name and _is_same_size(known.memory_bytes, card.memory_bytes):
                 found[place] = replace(known, count=known.count + card.count)
                 break
         else:
@@ -100,13 +100,13 @@ def counted(cards: Iterable[Accelerator]) -> list[Accelerator]:
     return found
 
 
-def _is_same(one: int | None, other: int | None) -> bool:
+def _is_same_size(one: int | None, other: int | None) -> bool:
     return one == other or (one is not None and other is not None and abs(one / other - 1) < 0.02)
 
 
-def completed(card: Accelerator, catalogue: Catalogue) -> Accelerator:
+def fill_from_catalogue(card: Accelerator, catalogue: Catalogue) -> Accelerator:
     """A card with what the catalogue knows where the card itself says nothing; its own figures stay."""
-    device = look_up(card.name, card.memory_bytes, catalogue)
+    device = find_device(card.name, card.memory_bytes, catalogue)
     if device is None:
         return card
     known = device.accelerator()

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from app.core.i18n import N_
 from app.hardware.memory import CHANNEL_BITS, DATA_RATES_MT_PER_S
-from app.hardware.profile import Ram, Unknown
+from app.hardware.profile import Ram, UnknownItem
 from app.hardware.tools import ToolUnavailable, run_tool
 
 MODULES = N_("Speed and channels of the memory")
 
 
 @dataclass(frozen=True)
-class Module:
+class MemoryModule:
     """A slot with memory in it."""
 
     kind: str
@@ -23,7 +23,7 @@ class Module:
     bank: str
 
 
-def read() -> tuple[Ram, list[Unknown]]:
+def read_ram() -> tuple[Ram, list[UnknownItem]]:
     reasons = []
     for command, parse in (
         (("udevadm", "info", "/sys/class/dmi/id"), parse_udevadm),
@@ -35,12 +35,12 @@ def read() -> tuple[Ram, list[Unknown]]:
             reasons.append(str(reason))
             continue
         if modules:
-            return ram_of(modules)
+            return summarize_modules(modules)
         reasons.append(N_("{command} lists no modules", command=command[0]))
-    return Ram(), [Unknown(MODULES, "; ".join(reasons))]
+    return Ram(), [UnknownItem(MODULES, "; ".join(reasons))]
 
 
-def parse_udevadm(text: str) -> list[Module]:
+def parse_udevadm(text: str) -> list[MemoryModule]:
     slots: dict[int, dict[str, str]] = {}
     for index, key, value in re.findall(r"^(?:E: ?)?MEMORY_DEVICE_(\d+)_(\w+)=(.*)$", text, re.MULTILINE):
         slots.setdefault(int(index), {})[key] = value.strip()
@@ -52,7 +52,7 @@ def parse_udevadm(text: str) -> list[Module]:
     ]
 
 
-def parse_dmidecode(text: str) -> list[Module]:
+def parse_dmidecode(text: str) -> list[MemoryModule]:
     modules = []
     for block in re.split(r"\n(?=Handle )", text):
         if "Memory Device\n" not in block:
@@ -64,22 +64,22 @@ def parse_dmidecode(text: str) -> list[Module]:
     return modules
 
 
-def ram_of(modules: Sequence[Module]) -> tuple[Ram, list[Unknown]]:
+def summarize_modules(modules: Sequence[MemoryModule]) -> tuple[Ram, list[UnknownItem]]:
     """Kind, the rate of the slowest module, and the width of all channels that hold one."""
     kinds = {module.kind for module in modules if module.kind}
     rates = [module.data_rate_mt_per_s for module in modules if module.data_rate_mt_per_s]
     unknowns = []
     if len(rates) < len(modules):
-        unknowns.append(Unknown(N_("Speed of the memory"), N_("the board does not report it for every module")))
+        unknowns.append(UnknownItem(N_("Speed of the memory"), N_("the board does not report it for every module")))
         rates = []
     bus_bits = _bus_bits(modules)
     if bus_bits is None:
         reason = N_("the board does not say on which channel each of its {count} modules is", count=len(modules))
-        unknowns.append(Unknown(N_("Channels of the memory"), reason))
+        unknowns.append(UnknownItem(N_("Channels of the memory"), reason))
     return Ram(kinds.pop() if len(kinds) == 1 else "", min(rates, default=None), bus_bits), unknowns
 
 
-def _bus_bits(modules: Sequence[Module]) -> int | None:
+def _bus_bits(modules: Sequence[MemoryModule]) -> int | None:
     if any(module.data_bits is None for module in modules):
         return None
     if len(modules) == 1:
@@ -93,7 +93,7 @@ def _bus_bits(modules: Sequence[Module]) -> int | None:
     return sum(widths.values())
 
 
-def _channel(module: Module) -> str | None:
+def _channel(module: MemoryModule) -> str | None:
     """Names one channel among all sockets and controllers; several modules may share one."""
     text = f"{module.bank} {module.locator}".lower()
     letter = re.search(r"chan(?:nel)?[\s_-]*([a-z0-9])(?![a-z])", text) or re.search(
@@ -105,12 +105,14 @@ def _channel(module: Module) -> str | None:
     return "/".join([*above, letter[1]])
 
 
-def _module(slot: Mapping[str, str], rate: str, rated: str, width: str, bank: str, locator: str, kind: str) -> Module:
+def _module(
+    slot: Mapping[str, str], rate: str, rated: str, width: str, bank: str, locator: str, kind: str
+) -> MemoryModule:
     name = slot.get(kind, "").upper()
     bits = _number(slot.get(width))
     if bits is None and name.startswith("DDR"):
         bits = CHANNEL_BITS  # a module is 64 bits wide; only soldered memory comes in other widths
-    return Module(
+    return MemoryModule(
         kind=name if name in DATA_RATES_MT_PER_S else "",
         # older dmidecode writes MHz behind what is MT/s
         data_rate_mt_per_s=_number(slot.get(rate)) or _number(slot.get(rated)),

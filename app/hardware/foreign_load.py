@@ -50,10 +50,12 @@ class CpuMeter:
         by_process: dict[_ProcessId, float] = {}
         for process in [psutil.Process(), *_with_children([*servers, *helpers])]:
             try:
-                by_process[_id(process)] = sum(process.cpu_times()[:4])  # with ended children, where the system tells
+                by_process[_process_id(process)] = sum(
+                    process.cpu_times()[:4]
+                )  # with ended children, where the system tells
             except psutil.Error:  # it has just ended
                 continue
-        roots = frozenset(_id(process) for process in [*servers, *helpers])
+        roots = frozenset(_process_id(process) for process in [*servers, *helpers])
         times = psutil.cpu_times()._asdict()
         total_s = sum(seconds for name, seconds in times.items() if name not in _GUEST)
         idle_s = sum(times.get(name, 0.0) for name in _IDLE)
@@ -62,7 +64,7 @@ class CpuMeter:
     def _listening(self) -> list[psutil.Process]:
         """The processes that listen on the server's port; empty where the system does not tell."""
         if self._port is not None and not (self._servers and all(each.is_running() for each in self._servers)):
-            self._servers = list(_processes(_listeners(self._port)))
+            self._servers = list(_processes(_listener_pids(self._port)))
         return self._servers
 
 
@@ -83,7 +85,7 @@ def foreign_load(before: CpuTimes, after: CpuTimes) -> ForeignLoad | None:
     return ForeignLoad(min(1.0, max(0.0, share)), before.is_server_known and after.is_server_known)
 
 
-def _id(process: psutil.Process) -> _ProcessId:
+def _process_id(process: psutil.Process) -> _ProcessId:
     return process.pid, process.create_time()
 
 
@@ -105,7 +107,7 @@ def _with_children(roots: Sequence[psutil.Process]) -> Iterator[psutil.Process]:
             continue
 
 
-def _listeners(port: int) -> list[int]:
+def _listener_pids(port: int) -> list[int]:
     """Empty unless all of them are known: without rights, a system hides whose a connection is."""
     try:
         connections = psutil.net_connections("tcp")

@@ -11,7 +11,7 @@ from typing import Any
 
 from app.core.i18n import N_
 from app.hardware.profile import Accelerator
-from app.hardware.tools import ToolUnavailable, json_of, number, run_tool
+from app.hardware.tools import ToolUnavailable, parse_json_output, parse_number, run_tool
 
 DRM = Path("/sys/class/drm")
 VENDOR = "0x8086"
@@ -32,8 +32,8 @@ MEMORY_FILES = ("lmem_total_bytes", "prelim_lmem_total_bytes", "device/tile*/phy
 _SHARED = re.compile(r"\b(?:UHD|HD|Iris)\b|\bArc(?:\(TM\))?(?: \d+[TV])? (?:Graphics|GPU)$")
 
 
-def read() -> Sequence[Accelerator]:
-    """One for each card; none where the kernel lists no Intel graphics. Raises NoAnswer."""
+def read_gpus() -> Sequence[Accelerator]:
+    """One for each card; none where the kernel lists no Intel graphics. Raises ToolUnavailable."""
     try:
         found = from_xpu_smi(run_tool("xpu-smi", "discovery", "-j"))
     except ToolUnavailable as reason:
@@ -45,8 +45,8 @@ def read() -> Sequence[Accelerator]:
 
 
 def from_xpu_smi(text: str) -> dict[int, Accelerator]:
-    """`{"device_list": [{"device_id": 0, "device_name": ...}, ...]}`: cards by their id. Raises NoAnswer."""
-    document = json_of(text, "xpu-smi")
+    """`{"device_list": [{"device_id": 0, "device_name": ...}, ...]}`: cards by their id. Raises ToolUnavailable."""
+    document = parse_json_output(text, "xpu-smi")
     devices = document.get("device_list") if isinstance(document, dict) else None
     named = [
         (device["device_id"], device["device_name"].strip())
@@ -64,10 +64,10 @@ def from_xpu_smi(text: str) -> dict[int, Accelerator]:
 
 
 def memory_from_xpu_smi(text: str) -> int | None:
-    """Of the properties of one card. Raises NoAnswer."""
-    document = json_of(text, "xpu-smi")
+    """Of the properties of one card. Raises ToolUnavailable."""
+    document = parse_json_output(text, "xpu-smi")
     value: Any = document.get("memory_physical_size_byte") if isinstance(document, dict) else None
-    n_bytes = number(value)
+    n_bytes = parse_number(value)
     return int(n_bytes) if n_bytes else None
 
 
@@ -79,7 +79,7 @@ def _memory_of(index: int) -> int | None:
 
 
 def from_sysfs(drm: Path) -> Sequence[Accelerator]:
-    """Raises NoAnswer where nothing can be told, or there is something that has no name here."""
+    """Raises ToolUnavailable where nothing can be told, or there is something that has no name here."""
     if not drm.is_dir():
         raise ToolUnavailable(N_("there is no {drm}", drm=drm))
     found, nameless = [], []
@@ -87,7 +87,7 @@ def from_sysfs(drm: Path) -> Sequence[Accelerator]:
         if "-" in card.name or _text(card / "device/vendor") != VENDOR:  # card0-DP-1 is a connector
             continue
         identifier = _text(card / "device/device")
-        sizes = (number(_text(path)) for name in MEMORY_FILES for path in sorted(card.glob(name)))
+        sizes = (parse_number(_text(path)) for name in MEMORY_FILES for path in sorted(card.glob(name)))
         memory = sum(int(size) for size in sizes if size) or None
         if identifier in NAMES:
             found.append(Accelerator(NAMES[identifier], memory_bytes=memory))

@@ -7,14 +7,14 @@ from typing import Any
 
 from app.core.i18n import N_
 from app.hardware.profile import SENSOR, Accelerator
-from app.hardware.tools import ToolUnavailable, number, run_tool
+from app.hardware.tools import ToolUnavailable, parse_number, run_tool
 
 MIB = 1 << 20
 QUERY = ("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
 
 
-def read() -> Sequence[Accelerator]:
-    """One for each card. Raises NoAnswer."""
+def read_gpus() -> Sequence[Accelerator]:
+    """One for each card. Raises ToolUnavailable."""
     try:
         return from_nvml(load_nvml())
     except ToolUnavailable as reason:
@@ -25,7 +25,7 @@ def read() -> Sequence[Accelerator]:
 
 
 def load_nvml() -> Any:
-    """The module pynvml, not yet initialised. Raises NoAnswer."""
+    """The module pynvml, not yet initialised. Raises ToolUnavailable."""
     try:
         import pynvml
     except ImportError as error:
@@ -34,26 +34,26 @@ def load_nvml() -> Any:
 
 
 def from_nvml(nvml: Any) -> Sequence[Accelerator]:
-    """`nvml` is the module pynvml. Raises NoAnswer."""
+    """`nvml` is the module pynvml. Raises ToolUnavailable."""
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
         raise ToolUnavailable(N_("NVML says: {words}", words=error)) from error
     try:
         handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
-        return [_card(nvml, handle) for handle in handles]
+        return [_accelerator(nvml, handle) for handle in handles]
     except nvml.NVMLError as error:
         raise ToolUnavailable(N_("NVML says: {words}", words=error)) from error
     finally:
         nvml.nvmlShutdown()
 
 
-def _card(nvml: Any, handle: Any) -> Accelerator:
+def _accelerator(nvml: Any, handle: Any) -> Accelerator:
     name = nvml.nvmlDeviceGetName(handle)
-    memory = _asked(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total)
+    memory = _query(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total)
     bandwidth = bandwidth_bytes_per_s(
-        _asked(nvml, lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM)),
-        _asked(nvml, lambda: nvml.nvmlDeviceGetMemoryBusWidth(handle)),
+        _query(nvml, lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM)),
+        _query(nvml, lambda: nvml.nvmlDeviceGetMemoryBusWidth(handle)),
     )
     return Accelerator(
         name=name.decode() if isinstance(name, bytes) else name,
@@ -73,19 +73,19 @@ def bandwidth_bytes_per_s(clock_mhz: float | None, bus_bits: float | None) -> fl
     return 2 * clock_mhz * 1e6 * bus_bits / 8 if clock_mhz and bus_bits else None
 
 
-def _asked(nvml: Any, question: Any) -> float | None:
+def _query(nvml: Any, question: Any) -> float | None:
     try:
-        return number(question())
+        return parse_number(question())
     except nvml.NVMLError:  # this card does not tell that
         return None
 
 
 def from_nvidia_smi(text: str) -> Sequence[Accelerator]:
-    """Lines of `name, MiB`. Raises NoAnswer."""
+    """Lines of `name, MiB`. Raises ToolUnavailable."""
     rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if len(row) == 2]
     if not rows:
         raise ToolUnavailable(N_("nvidia-smi lists no GPU"))
     return [
-        Accelerator(name=name, memory_bytes=int(memory * MIB) if (memory := number(size)) else None)
+        Accelerator(name=name, memory_bytes=int(memory * MIB) if (memory := parse_number(size)) else None)
         for name, size in rows
     ]

@@ -46,7 +46,7 @@ class Ram:
 
 
 @dataclass(frozen=True)
-class Unknown:
+class UnknownItem:
     what: str
     reason: str
 
@@ -61,4 +61,4 @@ class Profile:
     ram_bandwidth_bytes_per_s: float | None = None
     ram_bandwidth_source: str | None = None
     accelerators: tuple[Accelerator, ...] = ()
-    unknowns: tuple[Unknown, ...] = ()
+    unknowns: tuple[UnknownItem, ...] = ()

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from app.hardware import card_sensors, system_sensors
-from app.hardware.system_sensors import Found, Source
+from app.hardware.system_sensors import SensorSource, SensorValues
 
 PLAUSIBLE: Mapping[str, tuple[float, float]] = {
     "power_w": (0.0, 5_000.0),
@@ -23,7 +23,7 @@ PLAUSIBLE: Mapping[str, tuple[float, float]] = {
 
 
 @dataclass(frozen=True)
-class Reading:
+class SensorReading:
     at_s: float
     """Seconds since 1970."""
     values: Mapping[str, float]
@@ -31,22 +31,22 @@ class Reading:
     """Such as `gpu0: temperature`."""
 
 
-def sources() -> list[Source]:
+def find_sources() -> list[SensorSource]:
     """Those that this machine has. Cards come last: what a chip with graphics draws may be its processor's already."""
-    found: list[Source] = []
-    for find in (system_sensors.sources, card_sensors.sources):
+    found: list[SensorSource] = []
+    for find in (system_sensors.system_sources, card_sensors.gpu_sources):
         with suppress(Exception):  # drivers fail in many ways: what cannot be looked for is absent
             found += find()
     return found
 
 
-def read(found_sources: Sequence[Source]) -> Reading:
-    found = Found()
+def read_sensors(found_sources: Sequence[SensorSource]) -> SensorReading:
+    found = SensorValues()
     for source in found_sources:
         with suppress(Exception):  # drivers fail in many ways: what fails is absent, and takes no other with it
             source(found)
     known = {name: value for name, value in found.values.items() if _is_plausible(name, value)}
-    return Reading(time.time(), known, tuple(dict.fromkeys(found.throttles)))
+    return SensorReading(time.time(), known, tuple(dict.fromkeys(found.throttles)))
 
 
 def _is_plausible(name: str, value: float) -> bool:

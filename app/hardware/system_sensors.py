@@ -11,30 +11,30 @@ import psutil
 
 
 @dataclass
-class Found:
+class SensorValues:
     """What the sources have said so far of one moment."""
 
     values: dict[str, float] = field(default_factory=dict)
     throttles: list[str] = field(default_factory=list)
 
 
-Source = Callable[[Found], None]
+SensorSource = Callable[[SensorValues], None]
 
 
-def sources() -> list[Source]:
+def system_sources() -> list[SensorSource]:
     psutil.cpu_percent()  # the first answer is of no interval
-    return [_load, _memory, _swap, *rapl()]
+    return [_load, _memory, _swap, *rapl_sources()]
 
 
-def _load(found: Found) -> None:
+def _load(found: SensorValues) -> None:
     found.values["cpu_load_percent"] = psutil.cpu_percent()
 
 
-def _memory(found: Found) -> None:
+def _memory(found: SensorValues) -> None:
     found.values["ram_available_bytes"] = psutil.virtual_memory().available
 
 
-def _swap(found: Found) -> None:
+def _swap(found: SensorValues) -> None:
     """Where the system hides its counters, psutil warns and says 0: then nothing is known of swapping."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -56,7 +56,7 @@ class EnergyCounter:
     def _now(self) -> tuple[float, int]:
         return time.monotonic(), int(self._path.read_text())
 
-    def __call__(self, found: Found) -> None:
+    def __call__(self, found: SensorValues) -> None:
         (then_s, then_uj), (now_s, now_uj) = self._last, self._now()
         self._last = now_s, now_uj
         used_uj = now_uj - then_uj
@@ -67,7 +67,7 @@ class EnergyCounter:
             found.values[self._name] = found.values.get(self._name, 0.0) + power_w
 
 
-def rapl(root: Path = Path("/sys/class/powercap")) -> Iterator[Source]:
+def rapl_sources(root: Path = Path("/sys/class/powercap")) -> Iterator[SensorSource]:
     """The processor's packages only: other domains (cores, the whole board) are part of them or hold them.
 
     Mostly readable by root alone.

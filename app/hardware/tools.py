@@ -15,7 +15,7 @@ class ToolUnavailable(Exception):
 
 
 def run_tool(*command: str, timeout_s: float = TIMEOUT_S) -> str:
-    """Standard output of a program. Raises NoAnswer."""
+    """Standard output of a program. Raises ToolUnavailable."""
     name = command[0]
     path = shutil.which(name)
     if path is None:
@@ -45,8 +45,8 @@ def run_tool(*command: str, timeout_s: float = TIMEOUT_S) -> str:
     return text
 
 
-def json_of(text: str, name: str) -> Any:
-    """The JSON document in a program's output; some print warnings before it. Raises NoAnswer."""
+def parse_json_output(text: str, name: str) -> Any:
+    """The JSON document in a program's output; some print warnings before it. Raises ToolUnavailable."""
     starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
     for start in sorted(starts):
         try:
@@ -56,7 +56,7 @@ def json_of(text: str, name: str) -> Any:
     raise ToolUnavailable(N_("{name} printed no JSON", name=name))
 
 
-def number(value: object) -> float | None:
+def parse_number(value: object) -> float | None:
     """A number as tools write it: 24576, "24576", {"value": 24576, "unit": "MB"}; None for N/A and the like."""
     if isinstance(value, dict):
         value = value.get("value")

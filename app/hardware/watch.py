@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from app.hardware import sensors
-from app.hardware.sensors import Reading
+from app.hardware.sensors import SensorReading
 
 INTERVAL_S = 0.5
 ENDING_S = 2.0
@@ -39,7 +39,7 @@ class SensorProcess:
         self._path = Path(self._folder.name) / "readings.jsonl"
         self._child: subprocess.Popen[bytes] | None = None
         self._written: IO[bytes] | None = None
-        self._readings: list[Reading] = []
+        self._readings: list[SensorReading] = []
         self.has_seen = False
         """Whether there was any reading at all."""
 
@@ -86,12 +86,12 @@ class SensorProcess:
                 return
             time.sleep(0.02)
 
-    def between(self, start_s: float, end_s: float) -> list[Reading]:
+    def between(self, start_s: float, end_s: float) -> list[SensorReading]:
         """Readings of that time (seconds since 1970); earlier ones are forgotten."""
         if self._written is not None:
             for line in self._written.read().splitlines():
                 try:
-                    self._readings.append(Reading(**json.loads(line)))
+                    self._readings.append(SensorReading(**json.loads(line)))
                 except (ValueError, TypeError):  # half of a line, or what a driver printed: the next one is whole
                     continue
         self.has_seen = self.has_seen or bool(self._readings)
@@ -99,7 +99,7 @@ class SensorProcess:
         return [reading for reading in self._readings if reading.at_s <= end_s]
 
 
-def columns(readings: Sequence[Reading], start_s: float) -> dict[str, Any]:
+def sensor_columns(readings: Sequence[SensorReading], start_s: float) -> dict[str, Any]:
     """As a sample keeps them: `at_ms` after `start_s`, one list for each quantity (null where it was not told).
 
     `throttled` has such a list for each reason of `throttles`: whether it held just then.
@@ -118,7 +118,7 @@ def columns(readings: Sequence[Reading], start_s: float) -> dict[str, Any]:
     }
 
 
-def until_input_ends() -> threading.Event:
+def stdin_closed() -> threading.Event:
     """Set when whoever started this process has closed its input, or is gone."""
     ended = threading.Event()
 
@@ -131,10 +131,10 @@ def until_input_ends() -> threading.Event:
 
 
 def main() -> None:
-    ended = until_input_ends()
-    found = sensors.sources()
+    ended = stdin_closed()
+    found = sensors.find_sources()
     while not ended.wait(INTERVAL_S):
-        print(json.dumps(asdict(sensors.read(found))), flush=True)
+        print(json.dumps(asdict(sensors.read_sensors(found))), flush=True)
 
 
 if __name__ == "__main__":

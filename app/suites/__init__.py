@@ -20,9 +20,9 @@ MAX_OUTPUT_TOKENS = 100_000
 MAX_REPETITIONS = 200
 BYTES_PER_TOKEN = 4.95
 """Of the built-in English prose with Gemma 3's tokenizer; only for estimates before a run."""
-USUAL = "triple"
+DEFAULT_SUITE = "triple"
 """The suite that is meant when none is named."""
-CONTINUE = " Continue this story in the same manner, sentence by sentence, for as long as you can."
+CONTINUE_INSTRUCTION = " Continue this story in the same manner, sentence by sentence, for as long as you can."
 """Engines without a switch for the output length need a reason to go on."""
 
 
@@ -103,9 +103,9 @@ def _prose_case(
     concurrency: int = 1,
     reuses_cache: bool = False,
 ) -> Case:
-    length = round(prompt_tokens * BYTES_PER_TOKEN) - len(CONTINUE)
+    length = round(prompt_tokens * BYTES_PER_TOKEN) - len(CONTINUE_INSTRUCTION)
     point = Workload(prompt_tokens, output_tokens, concurrency)
-    return Case(point, prose(length, start) + CONTINUE, reuses_cache)
+    return Case(point, prose(length, start) + CONTINUE_INSTRUCTION, reuses_cache)
 
 
 BUILT_IN = {
@@ -158,25 +158,25 @@ BUILT_IN = {
 }
 
 
-def own(definition: Mapping[str, Any], key: str, title: str, version: int = 1) -> Suite:
+def custom_suite(definition: Mapping[str, Any], key: str, title: str, version: int = 1) -> Suite:
     """A person's own suite from `{"prompt", "output_tokens", "repetitions", "warmups"}`. Raises BadInput."""
     prompt = str(definition.get("prompt", "")).strip()
     if not prompt:
         raise BadInput(_("The suite needs a prompt text."))
     if len(prompt) > MAX_PROMPT_CHARS:
         raise BadInput(_("The prompt is longer than {most:,} characters.", most=MAX_PROMPT_CHARS))
-    output_tokens = _whole(definition.get("output_tokens", 128), N_("Output length"))
+    output_tokens = _parse_int(definition.get("output_tokens", 128), N_("Output length"))
     if not 1 <= output_tokens <= MAX_OUTPUT_TOKENS:
         raise BadInput(_("Output length must be between 1 and {most:,} tokens.", most=MAX_OUTPUT_TOKENS))
     case = Case(Workload(estimate_tokens(prompt), output_tokens), prompt)
     suite = Suite(key=key, title=title, about=N_("Your own prompt."), cases=(case,), version=version)
     return suite.with_counts(
-        _whole(definition.get("repetitions", 5), N_("Repetitions")),
-        _whole(definition.get("warmups", 1), N_("Warm-ups")),
+        _parse_int(definition.get("repetitions", 5), N_("Repetitions")),
+        _parse_int(definition.get("warmups", 1), N_("Warm-ups")),
     )
 
 
-def _whole(value: Any, what: str) -> int:
+def _parse_int(value: Any, what: str) -> int:
     try:
         return int(str(value))
     except ValueError as error:

@@ -12,7 +12,7 @@ from app.metrics import HEADLINE_METRICS
 from app.results.compare import compare, to_json
 from app.results.run_list import list_runs
 from app.schemas.run_document import run_document, runs_document
-from app.suites import USUAL
+from app.suites import DEFAULT_SUITE
 from app.web.deps import DatabaseDep, FilterDep, ReadSession, RunnerDep, WriteSession
 from app.web.paths import path_for
 from app.web.templates import engine_titles
@@ -40,7 +40,7 @@ class NewRun(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     server: Text
-    suite: Text = USUAL
+    suite: Text = DEFAULT_SUITE
     repetitions: int | None = None
     warmups: int | None = None
     model: Text | None = None

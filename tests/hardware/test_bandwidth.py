@@ -8,13 +8,13 @@ import pytest
 
 from app.core.errors import Conflict
 from app.hardware import bandwidth
-from app.hardware.bandwidth import MIB, buffer_size, read_at, remarks, thread_counts
+from app.hardware.bandwidth import MIB, buffer_size, remarks, run_benchmark, thread_counts
 from tests.hardware.readings import CALM
 
 
 def test_a_reading_has_a_sweep_a_best_and_a_median_of_all_samples() -> None:
     said: list[str] = []
-    reading = read_at(8 * MIB, [1, 2], said.append, sample_s=0.001)
+    reading = run_benchmark(8 * MIB, [1, 2], said.append, sample_s=0.001)
     assert [step.threads for step in reading.sweep] == [1, 2]
     assert reading.threads in (1, 2)
     assert reading.samples == bandwidth.SWEEP_SAMPLES + bandwidth.FINAL_SAMPLES
@@ -26,7 +26,7 @@ def test_a_reading_has_a_sweep_a_best_and_a_median_of_all_samples() -> None:
 
 
 def test_the_whole_buffer_is_read_before_any_of_it_is_read_again() -> None:
-    matrix = bandwidth._filled(3 * bandwidth.CHUNK_ROWS * bandwidth.COLUMNS * 4, threads=1)
+    matrix = bandwidth._filled_matrix(3 * bandwidth.CHUNK_ROWS * bandwidth.COLUMNS * 4, threads=1)
     (reader,) = bandwidth._readers(matrix, 1)
     places = []
     for _ in range(6):
@@ -92,7 +92,7 @@ def test_measuring_looks_at_idleness_and_memory_first(monkeypatch: pytest.Monkey
     monkeypatch.setattr(bandwidth, "IDLE_S", 0.01)
     monkeypatch.setattr(bandwidth, "available_ram_bytes", lambda: 0)
     with pytest.raises(Conflict):
-        bandwidth.measure(None, steps.append)
+        bandwidth.measure_bandwidth(None, steps.append)
     assert steps == ["Checking that the machine is idle."]
 
 

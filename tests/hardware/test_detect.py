@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from app.hardware import amd, apple, caches, detect, dmi, intel, nvidia, tools
 from app.hardware.catalogue import GIB, built_in
-from app.hardware.detect import completed, counted
+from app.hardware.detect import fill_from_catalogue, merge_equal_cards
 from app.hardware.host import available_ram_bytes
 from app.hardware.profile import Accelerator, Ram
 from app.hardware.tools import ToolUnavailable
@@ -72,7 +72,7 @@ EMPTY = {"PRESENT": 0, "LOCATOR": "DIMM 0", "BANK_LOCATOR": "P0 CHANNEL A", "TYP
     ],
 )
 def test_modules_as_udev_lists_them(slots: list[dict[str, object]], ram: Ram) -> None:
-    found, unknowns = dmi.ram_of(dmi.parse_udevadm(udevadm(*slots)))
+    found, unknowns = dmi.summarize_modules(dmi.parse_udevadm(udevadm(*slots)))
     assert found == ram
     assert unknowns == []
 
@@ -92,7 +92,7 @@ def test_modules_as_udev_lists_them(slots: list[dict[str, object]], ram: Ram) ->
 def test_what_the_board_does_not_tell_is_unknown_with_a_reason(
     slots: list[dict[str, object]], ram: Ram, said: str
 ) -> None:
-    found, (unknown,) = dmi.ram_of(dmi.parse_udevadm(udevadm(*slots)))
+    found, (unknown,) = dmi.summarize_modules(dmi.parse_udevadm(udevadm(*slots)))
     assert found == ram
     assert found.bandwidth_bytes_per_s is None
     assert said in unknown.reason
@@ -133,14 +133,14 @@ Memory Device
 
 
 def test_modules_as_dmidecode_lists_them() -> None:
-    found, unknowns = dmi.ram_of(dmi.parse_dmidecode(DMIDECODE))
+    found, unknowns = dmi.summarize_modules(dmi.parse_dmidecode(DMIDECODE))
     assert (found, unknowns) == (Ram("DDR4", 3200, 128), [])
     assert found.bandwidth_bytes_per_s == 51.2e9
 
 
 def test_an_old_dmidecode_writes_mhz_and_means_transfers() -> None:
     old = DMIDECODE.replace("Configured Memory Speed", "Configured Clock Speed").replace("MT/s", "MHz")
-    assert dmi.ram_of(dmi.parse_dmidecode(old))[0] == Ram("DDR4", 3200, 128)
+    assert dmi.summarize_modules(dmi.parse_dmidecode(old))[0] == Ram("DDR4", 3200, 128)
 
 
 # --- caches ----------------------------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ def test_a_mac_tells_chip_cores_and_cache() -> None:
     [("Apple M3 Max (40-core GPU)", 409.6), ("Apple M3 Max (30-core GPU)", 307.2), ("Apple M1 (8-core GPU)", 68.3)],
 )
 def test_the_cores_of_a_chips_gpu_decide_where_they_must(name: str, gb_per_s: float) -> None:
-    card = completed(Accelerator(name), built_in())
+    card = fill_from_catalogue(Accelerator(name), built_in())
     assert card.bandwidth_bytes_per_s == pytest.approx(gb_per_s * 1e9)
     assert card.source == "catalogue"
     assert card.memory_bytes is None
@@ -317,12 +317,12 @@ def test_equal_cards_are_counted_and_others_are_not() -> None:
         Accelerator("A", 1, 24 * GIB - 1000),
         Accelerator("A", 1, GIB),
     ]
-    assert [(card.name, card.count) for card in counted(cards)] == [("A", 2), ("B", 1), ("A", 1)]
+    assert [(card.name, card.count) for card in merge_equal_cards(cards)] == [("A", 2), ("B", 1), ("A", 1)]
 
 
 def test_a_sensor_knows_better_than_the_catalogue_which_fills_the_gaps() -> None:
     card = Accelerator("NVIDIA GeForce RTX 3090", 2, 24 * GIB, 900e9, source="sensor", note="NVML")
-    found = completed(card, built_in())
+    found = fill_from_catalogue(card, built_in())
     assert (found.bandwidth_bytes_per_s, found.source, found.note) == (900e9, "sensor", "NVML")
     assert (found.compute_flops_per_s, found.fastest_flops_per_s, found.count) == (71e12, 284e12, 2)
 

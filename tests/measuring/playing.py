@@ -7,15 +7,15 @@ from typing import Any
 from app import engines
 from app.core.settings import Settings
 from app.measure import bench
-from app.measure.bench import Job, Limits, Phase, SampleProgress, Stop
-from app.suites import Suite, own
+from app.measure.bench import Job, Phase, SampleProgress, Stop, WaitLimits
+from app.suites import Suite, custom_suite
 from tests.replay import Script, serve
 
 MODELS = Script.json({"data": [{"id": "syn-1"}]})
 CHAT = "/v1/chat/completions"
 READY = Script.json({"status": "ok"})
 IDLE = Script.json([{"id": 0, "is_processing": False}])
-SUITE = own({"prompt": "word " * 400, "output_tokens": 7, "repetitions": 2, "warmups": 1}, "mine", "Mine")
+SUITE = custom_suite({"prompt": "word " * 400, "output_tokens": 7, "repetitions": 2, "warmups": 1}, "mine", "Mine")
 
 
 @contextmanager
@@ -23,7 +23,7 @@ def job(
     routes: dict[str, Any], engine: str = "openai", suite: Suite = SUITE, **changes: Any
 ) -> Iterator[tuple[Job, Any]]:
     with serve(routes, pace=0.02) as replay, engines.open_client(replay.url, None, Settings()) as client:
-        values = {"model_id": "syn-1", "context_tokens": None, "limits": Limits(5, 5), **changes}
+        values = {"model_id": "syn-1", "context_tokens": None, "limits": WaitLimits(5, 5), **changes}
         yield Job(engine=engines.find(engine), client=client, suite=suite, **values), replay
 
 

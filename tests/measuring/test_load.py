@@ -7,9 +7,9 @@ import pytest
 
 from app.core.settings import Settings
 from app.engines import find
-from app.engines.base import LOADS
+from app.engines.base import LOAD_GAUGES
 from app.engines.http import ServerClient
-from app.hardware.sensors import Reading
+from app.hardware.sensors import SensorReading
 from app.measure.bench import server_load
 from tests.replay import Request, Script, serve
 from tests.waiting import until
@@ -18,7 +18,7 @@ KEY = "sk-of-nobody"
 
 
 def read(*values: Mapping[str, float]) -> dict[tuple[str, str], float]:
-    found = server_load.counted([Reading(float(place), each) for place, each in enumerate(values)])
+    found = server_load.load_metrics([SensorReading(float(place), each) for place, each in enumerate(values)])
     return {(each.name, each.statistic): each.value for each in found if each.value is not None}
 
 
@@ -29,7 +29,7 @@ def test_mean_and_highest_of_what_was_told() -> None:
         ("kv_cache_use", "mean"): 0.5,
         ("kv_cache_use", "max"): 0.5,
     }
-    (first, _) = server_load.counted([Reading(0.0, {"requests_running": 1.0})])
+    (first, _) = server_load.load_metrics([SensorReading(0.0, {"requests_running": 1.0})])
     assert first.how == "told by the server while requests were at work, 1 reading"
     assert read() == read({}) == {}
 
@@ -55,7 +55,7 @@ def test_a_child_asks_the_server_with_its_key_and_ends_with_the_run() -> None:
 
     settings, began_s = Settings(sensors=True), time.time()
     with serve({"/metrics": metrics}) as replay, ServerClient(replay.url, KEY, settings) as client:
-        with server_load.watching(find("vllm"), client, KEY, settings) as watch:
+        with server_load.watch_server_load(find("vllm"), client, KEY, settings) as watch:
             assert watch is not None
             child = watch._child
             assert child is not None
@@ -81,10 +81,10 @@ def test_who_does_not_tell_is_not_watched(engine: str, sensors: bool, answer: Sc
     with (
         serve({"/metrics": answer}) as replay,
         ServerClient(replay.url, None, settings) as client,
-        server_load.watching(find(engine), client, None, settings) as watch,
+        server_load.watch_server_load(find(engine), client, None, settings) as watch,
     ):
         assert watch is None
 
 
 def test_what_may_be_told_has_a_unit() -> None:
-    assert set(LOADS.values()) == {"", "share"}
+    assert set(LOAD_GAUGES.values()) == {"", "share"}

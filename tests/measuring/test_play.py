@@ -9,7 +9,7 @@ import pytest
 from app.core.errors import BadInput, Cancelled, ServerError, ServerErrorKind
 from app.core.samples import CacheDefeat
 from app.measure import bench
-from app.measure.bench import Limits, Phase, SampleProgress, Stop
+from app.measure.bench import Phase, SampleProgress, Stop, WaitLimits
 from app.suites import BUILT_IN
 from tests.measuring.playing import CHAT, IDLE, MODELS, READY, SUITE, job, played, samples
 from tests.replay import Answerer, Script, capture, case
@@ -60,14 +60,14 @@ def test_a_loading_and_then_a_busy_server_is_waited_for() -> None:
 
 def test_a_server_that_stays_busy_is_measured_and_flagged() -> None:
     routes = {"/health": READY, "/slots": BUSY, CHAT: capture("llama.cpp", "chat_stream_usage_cache_prompt_false")}
-    with job(routes, "llama.cpp", limits=Limits(5, 0)) as (made, _):
+    with job(routes, "llama.cpp", limits=WaitLimits(5, 0)) as (made, _):
         found = samples(played(made))
     assert all("concurrent" in sample.flags for sample in found)
-    assert "working for somebody else" in (bench.verdict(found) or "")
+    assert "working for somebody else" in (bench.failure_reason(found) or "")
 
 
 def test_a_server_that_never_gets_ready_is_given_up() -> None:
-    with job({"/health": LOADING}, "llama.cpp", limits=Limits(0, 0)) as (made, _):
+    with job({"/health": LOADING}, "llama.cpp", limits=WaitLimits(0, 0)) as (made, _):
         with pytest.raises(ServerError) as problem:
             list(bench.wait_until_ready(made.engine, made.client, made.limits, Stop()))
         assert problem.value.trouble is ServerErrorKind.LOADING
@@ -96,7 +96,7 @@ def test_playing_ends_with_the_first_failure_and_keeps_what_was_taken() -> None:
     with job({CHAT: chat, "/v1/models": MODELS}, suite=SUITE.with_counts(10, 0)) as (made, _):
         found = samples(played(made))
     assert [sample.trace.status for sample in found] == ["ok", "ok", "failed"]
-    assert "out of memory" in (bench.verdict(found) or "")
+    assert "out of memory" in (bench.failure_reason(found) or "")
 
 
 def test_a_broken_stream_is_no_reason_to_stop() -> None:
@@ -109,13 +109,13 @@ def test_a_broken_stream_is_no_reason_to_stop() -> None:
     with job({CHAT: chat, "/v1/models": MODELS}) as (made, _):
         found = samples(played(made))
     assert [sample.trace.status for sample in found] == ["ok", "incomplete", "ok"]
-    assert bench.verdict(found) is None
+    assert bench.failure_reason(found) is None
 
 
 def test_no_usable_sample_is_a_reason() -> None:
     with job({CHAT: case("S18"), "/v1/models": MODELS}) as (made, _):
         found = samples(played(made))
-    assert (bench.verdict(found) or "").startswith("No sample was complete: The stream ended")
+    assert (bench.failure_reason(found) or "").startswith("No sample was complete: The stream ended")
 
 
 def test_a_stop_between_samples() -> None:

@@ -68,7 +68,7 @@ def test_one_stream_that_fails_ends_the_run_and_the_others_are_kept() -> None:
     with job({CHAT: chat, "/v1/models": MODELS}, suite=suite(3, repetitions=5, output_tokens=7)) as (made, _):
         found = samples(played(made))
     assert sorted(sample.trace.status for sample in found) == ["failed", "ok", "ok"]
-    assert "out of memory" in (bench.verdict(found) or "")
+    assert "out of memory" in (bench.failure_reason(found) or "")
 
 
 def test_a_server_too_busy_to_say_how_it_is_still_answers() -> None:
@@ -203,7 +203,7 @@ def test_a_server_that_reuses_nothing_has_no_reused_ttft() -> None:
 
 def steps(of: Suite) -> Iterator[str]:
     for done in range(of.sample_count(of.cases) + 1):
-        yield bench.step(of, of.cases, done)
+        yield bench.step_label(of, of.cases, done)
 
 
 def test_the_step_is_named() -> None:

@@ -21,7 +21,7 @@ from app.engines.base import CompletionRequest
 from app.engines.http import network
 from app.engines.protocol import sse
 from app.measure import bench
-from app.measure.bench import Job, Limits, SampleProgress, Stop
+from app.measure.bench import Job, SampleProgress, Stop, WaitLimits
 from app.measure.bench import concurrent as rounds
 from app.metrics import compute_metrics, flags_of
 from app.metrics.decode import read_decode
@@ -110,7 +110,7 @@ def taken(server: OneSlot, streams: int, repetitions: int) -> list[Sample]:
     cases = (Case(Workload(100, TOKENS, streams), "word " * 100),)
     with engines.open_client(url(server), None, Settings()) as client:
         suite = Suite("mine", "Mine", "", cases, repetitions, 0)
-        job = Job(engines.find("openai"), client, suite, "m", None, limits=Limits(5, 5))
+        job = Job(engines.find("openai"), client, suite, "m", None, limits=WaitLimits(5, 5))
         steps = list(bench.run_suite(job, bench.prepare(job), Stop()))
     return [step.sample for step in steps if isinstance(step, SampleProgress)]
 
@@ -220,5 +220,5 @@ def test_several_readers_hand_the_interpreter_over_promptly(monkeypatch: pytest.
     monkeypatch.setattr(type(engine), "play", play)
     with one_slot() as server, engines.open_client(url(server), None, Settings()) as client:
         rounds.run_concurrent_requests(engine, client, [CompletionRequest("hello", TOKENS, "m")] * 2, Stop())
-    assert seen == [pytest.approx(rounds.HANDOVER_S)] * 2
+    assert seen == [pytest.approx(rounds.THREAD_SWITCH_S)] * 2
     assert sys.getswitchinterval() == usual

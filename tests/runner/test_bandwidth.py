@@ -19,7 +19,7 @@ from app.measure.runner import bandwidth as measuring
 from tests.databases import on_both
 from tests.hardware.readings import CALM
 
-Measure = Callable[[int | None, Callable[[str], None]], probe.Reading]
+Measure = Callable[[int | None, Callable[[str], None]], probe.BandwidthResult]
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def _measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     _measuring(monkeypatch, _calm)
 
 
-def _calm(llc_bytes: int | None, say: Callable[[str], None]) -> probe.Reading:
+def _calm(llc_bytes: int | None, say: Callable[[str], None]) -> probe.BandwidthResult:
     say("Reading.")
     return CALM
 
@@ -71,7 +71,7 @@ def test_a_measurement_is_stored_and_outranks_what_is_stated(database: Database,
 def test_a_second_measurement_is_refused_while_one_runs(
     database: Database, settings: Settings, here: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def meanwhile(llc_bytes: int | None, say: Callable[[str], None]) -> probe.Reading:
+    def meanwhile(llc_bytes: int | None, say: Callable[[str], None]) -> probe.BandwidthResult:
         with pytest.raises(Conflict, match="being measured already"):
             measuring.start(database, settings, here)
         with pytest.raises(Conflict, match="being measured already"):
@@ -98,10 +98,10 @@ def test_the_process_that_a_page_starts_takes_over_its_row(
 def test_what_goes_wrong_is_told_and_the_next_one_may_begin(
     database: Database, settings: Settings, here: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(llc_bytes: int | None, say: Callable[[str], None]) -> probe.Reading:
+    def refuse(llc_bytes: int | None, say: Callable[[str], None]) -> probe.BandwidthResult:
         raise Conflict("Measuring needs more memory.")
 
-    def crash(llc_bytes: int | None, say: Callable[[str], None]) -> probe.Reading:
+    def crash(llc_bytes: int | None, say: Callable[[str], None]) -> probe.BandwidthResult:
         raise KeyboardInterrupt
 
     for measure, error, told in (
@@ -122,7 +122,7 @@ def test_a_process_that_dies_is_noticed(database: Database, settings: Settings, 
     with database.write() as session:
         machine = machines.machine(session, here)
         probe_row = bandwidth.add_probe(session, machine)
-    found = measuring.current(database, settings, machine)
+    found = measuring.latest_probe(database, settings, machine)
     assert found is not None
     assert found.status == "running"  # it may be starting
     with database.write() as session:
@@ -130,10 +130,10 @@ def test_a_process_that_dies_is_noticed(database: Database, settings: Settings, 
         row.started_at = now() - timedelta(minutes=5)
         session.add(row)
     with workers.hold(settings, f"bandwidth-{here}"):
-        found = measuring.current(database, settings, machine)
+        found = measuring.latest_probe(database, settings, machine)
         assert found is not None
         assert found.status == "running"
-    found = measuring.current(database, settings, machine)
+    found = measuring.latest_probe(database, settings, machine)
     assert found is not None
     assert (found.status, found.error) == ("failed", "The process that measured ended before it was done.")
 

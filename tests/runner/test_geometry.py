@@ -18,7 +18,7 @@ from app.db.tables import FULL_GEOMETRY, Model, Server
 from app.engines.base import Engine, ModelInfo
 from app.engines.http import ServerClient
 from app.measure.runner import Runner
-from app.measure.runner.config_snapshot import geometry
+from app.measure.runner.config_snapshot import model_geometry
 from tests.ceiling.files import SMALL, dense, write_gguf
 from tests.replay import capture, case, serve
 from tests.runner.conftest import add_server
@@ -34,25 +34,25 @@ def model(tmp_path: Path) -> ModelInfo:
 
 
 def test_a_local_file_tells_all_beside_what_the_server_tells(model: ModelInfo) -> None:
-    known, warnings = geometry(HERE, model)
+    known, warnings = model_geometry(HERE, model)
     full = Geometry.from_json(known[FULL_GEOMETRY])
     assert (known["parameters"], known["size_bytes"], warnings) == (7, 5, [])
     assert (full.source, full.architecture, full.blocks) == (Source.LLAMA_CPP, "llama", 2)
 
 
 def test_a_file_of_another_machine_is_not_looked_for(model: ModelInfo) -> None:
-    assert geometry(ELSEWHERE, model) == ({"parameters": 7, "size_bytes": 5}, [])
+    assert model_geometry(ELSEWHERE, model) == ({"parameters": 7, "size_bytes": 5}, [])
 
 
 @pytest.mark.parametrize("path", ["/models/in/a/container.gguf", "nul\0byte", ".", "x" * 5000])
 def test_a_path_that_leads_to_no_file_here_is_no_trouble(model: ModelInfo, path: str) -> None:
-    assert geometry(HERE, replace(model, file_path=path)) == ({"parameters": 7, "size_bytes": 5}, [])
+    assert model_geometry(HERE, replace(model, file_path=path)) == ({"parameters": 7, "size_bytes": 5}, [])
 
 
 def test_a_broken_file_is_a_warning(model: ModelInfo, tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF and then nothing of sense")
-    known, [warning] = geometry(HERE, replace(model, file_path=str(broken)))
+    known, [warning] = model_geometry(HERE, replace(model, file_path=str(broken)))
     assert known == {"parameters": 7, "size_bytes": 5}
     assert warning.startswith("The model's file could not be understood, so there is no ceiling: broken.gguf")
 
@@ -63,7 +63,7 @@ def show() -> Any:
 
 
 def test_ollama_tells_the_geometry_itself_wherever_it_runs() -> None:
-    known, warnings = geometry(ELSEWHERE, ModelInfo("gemma3-270m", "gemma3-270m"), show())
+    known, warnings = model_geometry(ELSEWHERE, ModelInfo("gemma3-270m", "gemma3-270m"), show())
     full = Geometry.from_json(known[FULL_GEOMETRY])
     assert (full.source, full.architecture, full.blocks, warnings) == (Source.OLLAMA, "gemma3", 18, [])
     assert full.weights is not None
@@ -72,7 +72,7 @@ def test_ollama_tells_the_geometry_itself_wherever_it_runs() -> None:
 
 
 def test_a_document_without_sense_is_a_warning(model: ModelInfo) -> None:
-    known, [warning] = geometry(ELSEWHERE, model, {"model_info": {}})
+    known, [warning] = model_geometry(ELSEWHERE, model, {"model_info": {}})
     assert known == {"parameters": 7, "size_bytes": 5}
     assert warning.startswith("What the server says of its model could not be understood, so there is no ceiling: ")
 
@@ -80,7 +80,7 @@ def test_a_document_without_sense_is_a_warning(model: ModelInfo) -> None:
 def test_a_known_configuration_learns_the_geometry_and_stays_itself(database: Database, model: ModelInfo) -> None:
     add_server(database, HERE.base_url, "llama.cpp")
     snapshot = Snapshot("llama.cpp", "b1", "m", "Q4_K_M", {})
-    known, _ = geometry(HERE, model)
+    known, _ = model_geometry(HERE, model)
     with database.write() as session:
         first = configs.freeze(session, 1, snapshot, {"parameters": 7}, "llama.cpp").id
     with database.write() as session:

@@ -14,7 +14,7 @@ from app.engines import probe
 from app.engines.base import ModelInfo, ServerInfo
 from app.engines.http import ServerClient
 from app.measure.runner import Runner
-from app.measure.runner.config_snapshot import chosen_model, namesakes, snapshot
+from app.measure.runner.config_snapshot import build_snapshot, choose_model, namesakes
 from app.schemas.run_document import run_document
 from tests import model_servers
 from tests.replay import Script, serve
@@ -27,7 +27,7 @@ SERVER = Server(machine_id=1, slug="s", name="s", engine="openai", base_url="htt
 def frozen(routes: Any, wanted: str | None = None) -> Snapshot:
     with serve(routes) as replay, ServerClient(replay.url, None, Settings()) as client:
         facts = probe(client)
-    return snapshot(SERVER, facts, chosen_model(facts, wanted))
+    return build_snapshot(SERVER, facts, choose_model(facts, wanted))
 
 
 def llamacpp(path: str, n_bytes: int) -> dict[str, Script]:
@@ -79,10 +79,10 @@ def model(identifier: str, name: str = "m", quantization: str | None = None) -> 
 
 def test_a_name_that_may_be_several_models_is_none() -> None:
     facts = ServerInfo("openai", None, (model("a/m"), model("b/m"), model("c/n", "n")))
-    assert chosen_model(facts, "n") == facts.models[2]
-    assert chosen_model(facts, "b/m") == facts.models[1]
+    assert choose_model(facts, "n") == facts.models[2]
+    assert choose_model(facts, "b/m") == facts.models[1]
     with pytest.raises(ServerError, match="a/m, b/m"):
-        chosen_model(facts, "m")
+        choose_model(facts, "m")
     assert namesakes(facts, facts.models[0]) == ["b/m"]
     assert namesakes(facts, facts.models[2]) == []
 
@@ -91,9 +91,9 @@ def test_no_model_of_elsewhere_is_measured_unasked() -> None:
     remote = ModelInfo("gpt-oss:120b-cloud", "gpt-oss:120b-cloud", runs_on="ollama.com")
     facts = ServerInfo("ollama", None, (remote,))
     with pytest.raises(ServerError, match="runs elsewhere"):
-        chosen_model(facts, None)
-    assert chosen_model(facts, remote.id) == remote
-    assert snapshot(SERVER, facts, remote).settings["runs_on"] == "ollama.com"
+        choose_model(facts, None)
+    assert choose_model(facts, remote.id) == remote
+    assert build_snapshot(SERVER, facts, remote).settings["runs_on"] == "ollama.com"
 
 
 def served(identifier: str, name: str = "m", quantization: str | None = "Q4_K_M", **more: Any) -> Snapshot:

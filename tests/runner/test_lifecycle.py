@@ -12,7 +12,7 @@ from app.db import measurements, runs, samples, servers, suites
 from app.db.database import Database
 from app.db.tables import FULL_GEOMETRY
 from app.demo import DemoEngine
-from app.measure.runner import Progress, Runner
+from app.measure.runner import Runner, RunProgress
 from app.schemas.run_document import run_document
 from app.suites import BUILT_IN
 from tests.databases import on_both
@@ -162,7 +162,7 @@ def test_a_terminal_waits_for_its_turn(
     until(lambda: run_named(database, first).samples_done >= 1)
     heard: list[str] = []
 
-    def listen(progress: Progress) -> None:
+    def listen(progress: RunProgress) -> None:
         heard.append(progress.phase)
         if len(heard) == 1:
             runner.cancel(first)

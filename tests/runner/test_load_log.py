@@ -10,7 +10,7 @@ from app.ceiling.geometry import Geometry, Part, Source, Weights
 from app.db.tables import FULL_GEOMETRY
 from app.engines import find
 from app.engines.base import ModelInfo
-from app.measure.runner.load_log import settings_of_log
+from app.measure.runner.load_log import settings_from_log
 from tests.engines.test_llamacpp_load import EXPERTS, OLD
 
 MODEL = ModelInfo("a", "a", file_path="/models/a.gguf")
@@ -30,7 +30,7 @@ def settings(
 ) -> dict[str, Any]:
     path = tmp_path / "server.log"
     path.write_text(text)
-    return settings_of_log(str(path), LLAMA, MODEL, stated or {}, known or {})
+    return settings_from_log(str(path), LLAMA, MODEL, stated or {}, known or {})
 
 
 def test_layers_and_weights_on_cards(tmp_path: Path) -> None:
@@ -90,13 +90,13 @@ def test_the_start_of_a_long_log_is_read(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_without_a_log_nothing_is_stated(tmp_path: Path) -> None:
     assert settings(tmp_path, "") == {}
-    assert settings_of_log(None, LLAMA, MODEL, {}, {}) == {}
-    assert settings_of_log(str(tmp_path), LLAMA, MODEL, {}, {}) == {}
-    assert settings_of_log(str(tmp_path / "none.log"), LLAMA, MODEL, {}, {}) == {}
-    assert settings_of_log(str(tmp_path / "server.log"), find("vllm"), MODEL, {}, {}) == {}
+    assert settings_from_log(None, LLAMA, MODEL, {}, {}) == {}
+    assert settings_from_log(str(tmp_path), LLAMA, MODEL, {}, {}) == {}
+    assert settings_from_log(str(tmp_path / "none.log"), LLAMA, MODEL, {}, {}) == {}
+    assert settings_from_log(str(tmp_path / "server.log"), find("vllm"), MODEL, {}, {}) == {}
 
 
 def test_a_model_whose_file_is_unknown_is_the_last_one(tmp_path: Path) -> None:
     path = tmp_path / "server.log"
     path.write_text(OLD + EXPERTS)
-    assert settings_of_log(str(path), LLAMA, replace(MODEL, file_path=None), {}, {})["gpu_layers"] == 25
+    assert settings_from_log(str(path), LLAMA, replace(MODEL, file_path=None), {}, {})["gpu_layers"] == 25

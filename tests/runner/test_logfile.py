@@ -19,7 +19,7 @@ from app.engines.base import FROM_LOG, Logged
 from app.measure.bench import Log
 from app.measure.runner import Runner, logfile
 from app.measure.runner.log_matching import merge_log_figures
-from app.measure.runner.logfile import LogFile, following
+from app.measure.runner.logfile import LogFile, open_server_log
 from tests.engines.written_servers import SERVERS
 from tests.replay import HERE, Request, Script, serve
 from tests.runner.conftest import add_server
@@ -254,7 +254,7 @@ def test_a_log_that_is_not_there_is_a_warning(database: Database, runner: Runner
 
 
 def test_a_log_of_another_server_is_doubted(path: Path) -> None:
-    with following(str(path), find("llama.cpp")) as (followed, _):
+    with open_server_log(str(path), find("llama.cpp")) as (followed, _):
         assert followed is not None
         assert followed.doubt is None
         followed.begin()
@@ -268,10 +268,10 @@ def test_a_log_of_another_server_is_doubted(path: Path) -> None:
 
 
 def test_an_engine_whose_format_is_not_known_says_so(path: Path) -> None:
-    with following(str(path), find("vllm")) as (followed, trouble):
+    with open_server_log(str(path), find("vllm")) as (followed, trouble):
         assert (followed, "not of vLLM" in str(trouble)) == (None, True)
-    with following(None, find("llama.cpp")) as nothing:
+    with open_server_log(None, find("llama.cpp")) as nothing:
         assert nothing == (None, None)
-    with following(str(path), find("llama.cpp")) as (followed, trouble):
+    with open_server_log(str(path), find("llama.cpp")) as (followed, trouble):
         log: Log | None = followed
         assert (log is not None, trouble) == (True, None)

@@ -77,7 +77,7 @@ def test_a_run_that_is_worse_than_its_baseline_is_told(
     with database.write() as session:
         baselines.pin(session, ids[0])
     for public_id in ids:
-        notify.ended(database, told(settings, address(receiver)), public_id)
+        notify.notify_run_ended(database, told(settings, address(receiver)), public_id)
     (request,) = receiver.requests  # the others are the baseline, the same, and better
     message = json.loads(request.body)
     assert message["title"] == "Roofmark: Qwen3-8B Q8_0 is worse than its baseline"
@@ -117,6 +117,6 @@ def test_an_address_that_is_none_is_said_without_it(database: Database, settings
 
 def test_the_addresses_stay_secret(settings: Settings, receiver: Replay) -> None:
     known = told(settings, address(receiver), "tgram://123456789:abcdefg_hijklmnop/12315544/")
-    assert [notify.name_of(each) for each in notify.services(known)] == ["JSON", "Telegram"]
+    assert [notify.service_name(each) for each in notify.services(known)] == ["JSON", "Telegram"]
     assert SECRET not in repr(known)
     assert SECRET in known.as_environment()["ROOFMARK_NOTIFY_URLS"]  # a worker needs it

@@ -12,7 +12,7 @@ from app.db.database import Database
 from app.db.tables import FULL_GEOMETRY
 from app.engines.base import Engine, ModelInfo, ServerInfo
 from app.measure.runner import Runner
-from app.measure.runner.config_snapshot import with_context
+from app.measure.runner.config_snapshot import with_requested_context
 from app.suites import BUILT_IN, Case, Suite
 from tests.engines.written_servers import SERVERS
 from tests.replay import Request, Script, capture, serve
@@ -186,8 +186,8 @@ def suite(prompt_tokens: int, output_tokens: int = 128) -> Suite:
 )
 def test_the_context_that_requests_ask_for(played: Suite, said: object, loaded: int | None, context: int) -> None:
     model = replace(MODEL, context_tokens=loaded)
-    assert with_context(FACTS, OLLAMA, model, said, played).context_tokens == context
+    assert with_requested_context(FACTS, OLLAMA, model, said, played).context_tokens == context
 
 
 def test_elsewhere_the_context_is_the_servers() -> None:
-    assert with_context(FACTS, engines.find("vllm"), MODEL, 2048, suite(512)) is FACTS
+    assert with_requested_context(FACTS, engines.find("vllm"), MODEL, 2048, suite(512)) is FACTS

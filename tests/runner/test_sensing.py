@@ -12,7 +12,7 @@ from app.db import machines
 from app.db.database import Database
 from app.db.tables import Machine
 from app.hardware import names_this_host, this_host
-from app.measure.runner.sensing import absence, disturbances, sensed, watching
+from app.measure.runner.sensing import missing_sensors_reason, sensor_disturbances, watch_sensors, with_sensor_columns
 from app.results.compare import soundness
 from tests.traces import sample
 
@@ -40,11 +40,11 @@ def test_a_machine_is_this_one_by_what_was_told_and_not_by_its_servers_address(
 
 
 def test_the_sensors_of_another_machine_are_not_read(settings: Settings) -> None:
-    with watching(False, settings) as watch:
+    with watch_sensors(False, settings) as watch:
         assert watch is None
-    with watching(True, settings.model_copy(update={"sensors": False})) as watch:
+    with watch_sensors(True, settings.model_copy(update={"sensors": False})) as watch:
         assert watch is None
-    with watching(True, settings) as watch:
+    with watch_sensors(True, settings) as watch:
         assert watch is not None
 
 
@@ -62,7 +62,7 @@ def test_why_nothing_is_known(
     is_here: bool, has_watch: bool, has_seen: bool, sensors: dict[str, Any], why: str | None
 ) -> None:
     watch: Any = SimpleNamespace(has_seen=has_seen) if has_watch else None
-    assert absence(is_here, watch, [sample(sensors=sensors)]) == why
+    assert missing_sensors_reason(is_here, watch, [sample(sensors=sensors)]) == why
 
 
 def test_only_the_first_stream_keeps_what_was_seen() -> None:
@@ -73,10 +73,10 @@ def test_only_the_first_stream_keeps_what_was_seen() -> None:
         return [SimpleNamespace(at_s=start_s + 0.1, values={"cpu_load_percent": 5}, throttles=())]
 
     watch: Any = SimpleNamespace(between=between)
-    first, second = (sensed(SampleProgress(sample(stream=n), now(), 1.0), watch).sample for n in range(2))
+    first, second = (with_sensor_columns(SampleProgress(sample(stream=n), now(), 1.0), watch).sample for n in range(2))
     assert first.sensors["at_ms"] == [100]
     assert second.sensors == {}
-    assert sensed(SampleProgress(sample(), now(), 1.0), None).sample.sensors == {}
+    assert with_sensor_columns(SampleProgress(sample(), now(), 1.0), None).sample.sensors == {}
 
 
 def seen(*throttles: str, swapped: tuple[int, int] = (0, 0)) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def test_what_began_during_the_run_is_a_disturbance(
     rounds: list[dict[str, Any]], expected: list[soundness.Disturbance]
 ) -> None:
     warm_up = sample(is_warmup=True, sensors=seen())
-    assert disturbances([warm_up, *(sample(sensors=sensors) for sensors in rounds)]) == expected
+    assert sensor_disturbances([warm_up, *(sample(sensors=sensors) for sensors in rounds)]) == expected
 
 
 @pytest.mark.parametrize(

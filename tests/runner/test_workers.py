@@ -10,7 +10,7 @@ from app.core.errors import Busy, Conflict, NotFound
 from app.core.settings import Settings
 from app.db import machines, runs, servers
 from app.db.database import Database
-from app.measure.runner import Progress, Runner, workers
+from app.measure.runner import Runner, RunProgress, workers
 from app.suites import BUILT_IN
 from tests.replay import Script, case, serve
 from tests.runner.conftest import add_server, run_named
@@ -57,7 +57,7 @@ def test_a_database_that_others_hold_for_a_while_loses_no_sample(
     hasty = Database(settings.effective_database_url)
     holder = sqlite3.connect(str(database.url.database), isolation_level=None, check_same_thread=False)
 
-    def listen(progress: Progress) -> None:
+    def listen(progress: RunProgress) -> None:
         if progress.done == 1 and progress.sample is not None:
             holder.execute("BEGIN IMMEDIATE")
             threading.Timer(0.5, holder.execute, ["COMMIT"]).start()

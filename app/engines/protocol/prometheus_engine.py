@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from app.core.i18n import N_
 from app.core.server_metrics import ServerMetric, Statistic, bucket_of
-from app.engines.base import LOADS, Counters
+from app.engines.base import LOAD_GAUGES, Counters
 from app.engines.http import ServerClient
 from app.engines.openai import OpenAI
 from app.engines.protocol import prometheus
@@ -95,7 +95,7 @@ class PrometheusEngine(OpenAI):
         if not self.exported.loads:
             return {}
         raw = prometheus.scrape(client, self.exported.path)
-        found = {name: _gauge(raw, names, LOADS[name]) for name, names in self.exported.loads.items()}
+        found = {name: _gauge(raw, names, LOAD_GAUGES[name]) for name, names in self.exported.loads.items()}
         return {name: each[1] for name, each in found.items() if each is not None}
 
 

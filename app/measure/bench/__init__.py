@@ -11,28 +11,28 @@ play    warm-ups and repetitions of every point
 """
 
 from app.measure.bench.busy import BusyCheck
-from app.measure.bench.checks import Limits, wait_until_ready
-from app.measure.bench.interference import counters, foreign_work
-from app.measure.bench.job import Job, Log, Prepared, exceeds_context, prepare, step
-from app.measure.bench.play import run_suite, verdict
+from app.measure.bench.checks import WaitLimits, wait_until_ready
+from app.measure.bench.interference import foreign_work, read_counters
+from app.measure.bench.job import Job, Log, Prepared, exceeds_context, prepare, step_label
+from app.measure.bench.play import failure_reason, run_suite
 from app.measure.bench.progress import Phase, SampleProgress
 from app.measure.bench.stop import Stop
 
 __all__ = [
     "BusyCheck",
     "Job",
-    "Limits",
     "Log",
     "Phase",
     "Prepared",
     "SampleProgress",
     "Stop",
-    "counters",
+    "WaitLimits",
     "exceeds_context",
+    "failure_reason",
     "foreign_work",
     "prepare",
+    "read_counters",
     "run_suite",
-    "step",
-    "verdict",
+    "step_label",
     "wait_until_ready",
 ]

@@ -14,12 +14,12 @@ from app.measure.bench.stop import Stop
 from app.metrics.sensors import BUSY_CPU_SHARE
 from app.suites import Case
 
-LOOK_S = 0.2
-SECOND_LOOK_S = 0.5
+PAUSE_SAMPLE_S = 0.2
+SECOND_SAMPLE_S = 0.5
 """What is high for a moment only is no disturbance."""
 MIN_ROUND_S = 0.5
 """Of a shorter round, processor times are too coarse."""
-RISE = 0.2
+DISTURBING_RISE = 0.2
 """Of all processors: so much more than at the calmest moment of the run is a disturbance."""
 
 Workload = tuple[str, bool]
@@ -47,10 +47,10 @@ class BusyCheck:
             self.pauses.append(load)
 
     def _look(self, stop: Stop) -> ForeignLoad | None:
-        load = self._watched(LOOK_S, stop)
+        load = self._watched(PAUSE_SAMPLE_S, stop)
         if load is None or disturbance(self.before or load, [*self.pauses, load], {}) is None:
             return load
-        again = self._watched(SECOND_LOOK_S, stop)
+        again = self._watched(SECOND_SAMPLE_S, stop)
         return min(load, again, key=lambda each: each.share) if again else load
 
     def _watched(self, seconds: float, stop: Stop) -> ForeignLoad | None:
@@ -93,8 +93,8 @@ def disturbance(
     disturbed = [
         load.share
         for load in pauses
-        if load.share - calmest >= RISE or (load.is_server_known and load.share >= BUSY_CPU_SHARE)
+        if load.share - calmest >= DISTURBING_RISE or (load.is_server_known and load.share >= BUSY_CPU_SHARE)
     ]
     for of_workload in rounds.values():
-        disturbed += [share for share in of_workload if share - min(of_workload) >= RISE]
+        disturbed += [share for share in of_workload if share - min(of_workload) >= DISTURBING_RISE]
     return max(disturbed, default=None)

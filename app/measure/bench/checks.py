@@ -16,17 +16,19 @@ POLL_S = 0.5
 
 
 @dataclass(frozen=True)
-class Limits:
+class WaitLimits:
     loading_timeout_s: float = 900.0
     busy_timeout_s: float = 60.0
 
 
-def wait_until_ready(engine: Engine, client: ServerClient, limits: Limits, stop: Stop) -> Iterator[Phase]:
+def wait_until_ready(engine: Engine, client: ServerClient, limits: WaitLimits, stop: Stop) -> Iterator[Phase]:
     """Until the model is loaded, busy or not. Raises ServerError when that takes too long, or nothing is there."""
     yield from wait_until_idle(engine, client, replace(limits, busy_timeout_s=-1), stop)
 
 
-def wait_until_idle(engine: Engine, client: ServerClient, limits: Limits, stop: Stop) -> Generator[Phase, None, bool]:
+def wait_until_idle(
+    engine: Engine, client: ServerClient, limits: WaitLimits, stop: Stop
+) -> Generator[Phase, None, bool]:
     """Until the model is loaded and no other request is being worked on, as far as the engine tells.
 
     Asking keeps the connection warm besides. Returns (as the generator's value) whether the server is still busy after

@@ -16,7 +16,7 @@ from app.engines.base import CompletionRequest, Engine
 from app.engines.http import ServerClient
 from app.measure.bench.stop import Stop
 
-HANDOVER_S = 0.0005
+THREAD_SWITCH_S = 0.0005
 
 
 def run_concurrent_requests(
@@ -32,11 +32,11 @@ def run_concurrent_requests(
     if len(asks) == 1:
         with stop.interruptible():
             began_ns = perf_counter_ns()
-            return [_timed(engine.play(client, asks[0]), began_ns)]
-    with _clients(client, len(asks)) as clients, _promptly():
+            return [_with_elapsed(engine.play(client, asks[0]), began_ns)]
+    with _clients(client, len(asks)) as clients, _undelayed_reads():
         start = threading.Barrier(len(asks))
 
-        def play(stream: int) -> Trace | _Refusal:
+        def play(stream: int) -> Trace | _FailedRequest:
             try:
                 with suppress(ServerError):  # its answer says what is wrong, and the other streams' answers are kept
                     engine.health(clients[stream])  # connects: that time belongs to no TTFT
@@ -44,9 +44,9 @@ def run_concurrent_requests(
                 start.wait()
             began_ns = perf_counter_ns()
             try:
-                return _timed(engine.play(clients[stream], asks[stream]), began_ns)
+                return _with_elapsed(engine.play(clients[stream], asks[stream]), began_ns)
             except ServerError as problem:
-                return _Refusal(_timed(Trace(Status.FAILED, error=str(problem)), began_ns), problem)
+                return _FailedRequest(_with_elapsed(Trace(Status.FAILED, error=str(problem)), began_ns), problem)
 
         with ThreadPoolExecutor(len(asks), thread_name_prefix="stream") as threads:
             streams = [threads.submit(play, stream) for stream in range(len(asks))]
@@ -61,25 +61,25 @@ def run_concurrent_requests(
                 if begun := [each for each in ended if isinstance(each, Trace)]:
                     return begun
                 raise
-            return _answers([stream.result() for stream in streams])
+            return _answers_or_raise([stream.result() for stream in streams])
 
 
-class _Refusal(NamedTuple):
+class _FailedRequest(NamedTuple):
     """What a stream met that the next request would meet as well."""
 
     trace: Trace
     problem: ServerError
 
 
-def _answers(outcomes: Sequence[Trace | _Refusal]) -> list[Trace]:
-    refusals = [outcome for outcome in outcomes if isinstance(outcome, _Refusal)]
+def _answers_or_raise(outcomes: Sequence[Trace | _FailedRequest]) -> list[Trace]:
+    refusals = [outcome for outcome in outcomes if isinstance(outcome, _FailedRequest)]
     loading = [refusal for refusal in refusals if refusal.problem.trouble is ServerErrorKind.LOADING]
     if loading or len(refusals) == len(outcomes):
         raise (loading or refusals)[0].problem
-    return [outcome.trace if isinstance(outcome, _Refusal) else outcome for outcome in outcomes]
+    return [outcome.trace if isinstance(outcome, _FailedRequest) else outcome for outcome in outcomes]
 
 
-def _timed(trace: Trace, began_ns: int) -> Trace:
+def _with_elapsed(trace: Trace, began_ns: int) -> Trace:
     """A request that failed before anything came has no clock of its own, but what it cost its round counts."""
     if trace.status is not Status.FAILED or trace.end_ms is not None:
         return trace
@@ -93,7 +93,7 @@ def _clients(first: ServerClient, count: int) -> Iterator[list[ServerClient]]:
 
 
 @contextmanager
-def _promptly() -> Iterator[None]:
+def _undelayed_reads() -> Iterator[None]:
     """So that no stream is read late for the sake of another one.
 
     Nothing is collected, not even between two streams of the round (see engines._stream.record). A stream that has
@@ -101,7 +101,7 @@ def _promptly() -> Iterator[None]:
     """
     collects, interval_s = gc.isenabled(), sys.getswitchinterval()
     gc.disable()
-    sys.setswitchinterval(HANDOVER_S)
+    sys.setswitchinterval(THREAD_SWITCH_S)
     try:
         yield
     finally:

@@ -14,10 +14,10 @@ MISCOUNT_TOKENS = 4
 """Per request: what a server may count beside its usage, such as a start token. No stranger's prompt is as short."""
 GRACE_S = 0.1
 """For which a server may still be at work on what it has just answered."""
-LOOKS = 3
+BUSY_CHECKS = 3
 
 
-def counters(engine: Engine, client: ServerClient) -> Counters | None:
+def read_counters(engine: Engine, client: ServerClient) -> Counters | None:
     """A server that has just broken down has no counters."""
     try:
         return engine.counters(client)
@@ -38,13 +38,17 @@ def foreign_work(traces: Sequence[Trace], before: Counters | None, after: Counte
         more = round(after.requests - before.requests) - len(traces)
         return plural(more, "request") if more > 0 else ""
     # a prompt that the server finds in its cache may have next to no tokens to count, but not so its answer
-    known = [each for each in (_more_prompt(traces, before, after), _more_output(traces, before, after)) if each]
+    known = [
+        each
+        for each in (_excess_prompt_tokens(traces, before, after), _excess_output_tokens(traces, before, after))
+        if each
+    ]
     if not known:
         return None
     return next((plural(more, what) for more, what in known if more > MISCOUNT_TOKENS * len(traces)), "")
 
 
-def _more_prompt(traces: Sequence[Trace], before: Counters, after: Counters) -> tuple[int, str] | None:
+def _excess_prompt_tokens(traces: Sequence[Trace], before: Counters, after: Counters) -> tuple[int, str] | None:
     """Fresh ones, and cached ones where the server counts those too."""
     ours = [trace.prompt_tokens for trace in traces]
     began, ended = before.prompt_tokens, after.prompt_tokens
@@ -52,15 +56,15 @@ def _more_prompt(traces: Sequence[Trace], before: Counters, after: Counters) -> 
         ours = [None if n is None else n - (trace.cached_tokens or 0) for n, trace in zip(ours, traces, strict=True)]
     elif began is not None and ended is not None:
         began, ended = began + before.cached_prompt_tokens, ended + after.cached_prompt_tokens
-    return _more(ours, began, ended, noun("prompt token"))
+    return _excess(ours, began, ended, noun("prompt token"))
 
 
-def _more_output(traces: Sequence[Trace], before: Counters, after: Counters) -> tuple[int, str] | None:
+def _excess_output_tokens(traces: Sequence[Trace], before: Counters, after: Counters) -> tuple[int, str] | None:
     ours = [None if trace.count_source is CountSource.EVENTS else trace.output_tokens for trace in traces]
-    return _more(ours, before.output_tokens, after.output_tokens, noun("output token"))
+    return _excess(ours, before.output_tokens, after.output_tokens, noun("output token"))
 
 
-def _more(ours: Sequence[int | None], began: float | None, ended: float | None, what: str) -> tuple[int, str] | None:
+def _excess(ours: Sequence[int | None], began: float | None, ended: float | None, what: str) -> tuple[int, str] | None:
     """None where either side is unknown, or the server counts fewer than are ours: then it counts something else."""
     if began is None or ended is None or None in ours:
         return None
@@ -70,12 +74,12 @@ def _more(ours: Sequence[int | None], began: float | None, ended: float | None, 
 
 def is_still_busy(engine: Engine, client: ServerClient) -> bool:
     """Whether the server goes on working after it has answered us: then it works for somebody else."""
-    for look in range(LOOKS):
+    for look in range(BUSY_CHECKS):
         try:
             if not engine.health(client).busy:
                 return False
         except ServerError:  # it has broken down, which the next request says
             return False
-        if look < LOOKS - 1:
-            time.sleep(GRACE_S / (LOOKS - 1))
+        if look < BUSY_CHECKS - 1:
+            time.sleep(GRACE_S / (BUSY_CHECKS - 1))
     return True

@@ -10,7 +10,7 @@ from app.core.samples import Trace
 from app.engines.base import CompletionRequest, Engine
 from app.engines.http import ServerClient
 from app.measure.bench.busy import BusyCheck
-from app.measure.bench.checks import Limits
+from app.measure.bench.checks import WaitLimits
 from app.suites import Case, Suite
 
 
@@ -34,7 +34,7 @@ class Job:
     model_id: str | None
     context_tokens: int | None
     capabilities: Mapping[str, Any] = field(default_factory=dict)
-    limits: Limits = field(default_factory=Limits)
+    limits: WaitLimits = field(default_factory=WaitLimits)
     log: Log | None = None
     busy_check: BusyCheck | None = None
     """Where the server is on this machine."""
@@ -100,7 +100,7 @@ def exceeds_context(case: Case, counted: int | None, context_tokens: int | None)
     return said.format(prompt=prompt, output=case.point.output_tokens, context=context_tokens)
 
 
-def step(suite: Suite, cases: Sequence[Case], done: int) -> str:
+def step_label(suite: Suite, cases: Sequence[Case], done: int) -> str:
     """Which sample is being taken after `done` of them: `sample 2 of 5, point 1 of 3`; empty when all are."""
     for place, case in enumerate(cases):
         streams = case.point.concurrency

@@ -13,7 +13,7 @@ from app.core.samples import Sample, Status, Trace
 from app.engines.base import LOG_OVERLAP, Counters
 from app.measure.bench.checks import pause, wait_until_idle, waiting_for
 from app.measure.bench.concurrent import run_concurrent_requests
-from app.measure.bench.interference import counters, foreign_work, is_still_busy
+from app.measure.bench.interference import foreign_work, is_still_busy, read_counters
 from app.measure.bench.job import Job, Prepared
 from app.measure.bench.progress import Phase, SampleProgress
 from app.measure.bench.stop import Stop
@@ -55,7 +55,7 @@ def run_suite(job: Job, prepared: Prepared, stop: Stop) -> Iterator[Phase | Samp
             if job.busy_check is not None:
                 job.busy_check.look_between(stop)
             this = _Round(case, counted, ordinal, index, index < job.suite.warmups, busy)
-            taken = yield from _taken(job, this, stop)
+            taken = yield from _play_round(job, this, stop)
             learned = {key: value for each in taken for key, value in each.sample.trace.learned.items()}
             if learned:
                 job = replace(job, capabilities={**job.capabilities, **learned})
@@ -68,7 +68,7 @@ def run_suite(job: Job, prepared: Prepared, stop: Stop) -> Iterator[Phase | Samp
     stop.check()
 
 
-def _taken(job: Job, this: _Round, stop: Stop) -> Generator[Phase, None, list[SampleProgress]]:
+def _play_round(job: Job, this: _Round, stop: Stop) -> Generator[Phase, None, list[SampleProgress]]:
     """Its samples. Some servers say that they are loading only when they are asked to answer.
 
     Before and after, outside of what is timed, the server's counters tell whether it worked for others meanwhile.
@@ -81,7 +81,7 @@ def _taken(job: Job, this: _Round, stop: Stop) -> Generator[Phase, None, list[Sa
             job.log.begin()
         if job.busy_check is not None:
             job.busy_check.begin_round()
-        before, slept = counters(job.engine, job.client), suspended_seconds()
+        before, slept = read_counters(job.engine, job.client), suspended_seconds()
         started_at, begun = datetime.now(UTC), time.monotonic()
         try:
             traces: Sequence[Trace] = run_concurrent_requests(job.engine, job.client, asks, stop)
@@ -98,23 +98,23 @@ def _taken(job: Job, this: _Round, stop: Stop) -> Generator[Phase, None, list[Sa
         seen: dict[str, Any] = {"slept_s": slept} if (slept := suspended_seconds() - slept) >= SLEPT_S else {}
         if stop.requested and any(trace.status is not Status.OK for trace in traces):
             seen["cancelled"] = True
-            traces = _cut_short(traces)
-        if this.server_was_busy or _was_shared(job, traces, before):
+            traces = _completed_before_cancel(traces)
+        if this.server_was_busy or _served_others(job, traces, before):
             seen["server_was_busy"] = True
         if job.log is not None:
             traces = job.log.complete(traces)
-            if len(traces) == 1 and _overlapped(traces[0]):
+            if len(traces) == 1 and _overlaps_in_log(traces[0]):
                 seen["server_was_busy"] = True
-        samples = _samples(this, traces, seen, job.engine.batches)
+        samples = _to_samples(this, traces, seen, job.engine.batches)
         return [SampleProgress(sample, started_at, seconds) for sample in with_prefill_overlaps(samples)]
 
 
-def _overlapped(trace: Trace) -> bool:
+def _overlaps_in_log(trace: Trace) -> bool:
     """Whether the server's log shows somebody else's request at the same time."""
     return trace.server is not None and LOG_OVERLAP in trace.server.raw
 
 
-def _cut_short(traces: Sequence[Trace]) -> Sequence[Trace]:
+def _completed_before_cancel(traces: Sequence[Trace]) -> Sequence[Trace]:
     """What came before the run was cancelled. Raises Cancelled when that is nothing."""
     said = N_("The run was cancelled in the middle of this answer.")
     kept = [
@@ -127,14 +127,14 @@ def _cut_short(traces: Sequence[Trace]) -> Sequence[Trace]:
     return kept
 
 
-def _was_shared(job: Job, traces: Sequence[Trace], before: Counters | None) -> bool:
+def _served_others(job: Job, traces: Sequence[Trace], before: Counters | None) -> bool:
     if any(trace.status is not Status.OK for trace in traces):
         return False
-    after = counters(job.engine, job.client) if before is not None else None
+    after = read_counters(job.engine, job.client) if before is not None else None
     return bool(foreign_work(traces, before, after)) or is_still_busy(job.engine, job.client)
 
 
-def _samples(this: _Round, traces: Sequence[Trace], seen: Mapping[str, Any], batches: bool) -> list[Sample]:
+def _to_samples(this: _Round, traces: Sequence[Trace], seen: Mapping[str, Any], batches: bool) -> list[Sample]:
     began_ns = min((trace.sent_ns for trace in traces if trace.sent_ns), default=0)
     samples = []
     for stream, trace in enumerate(traces):
@@ -156,7 +156,7 @@ def _samples(this: _Round, traces: Sequence[Trace], seen: Mapping[str, Any], bat
     return samples
 
 
-def verdict(samples: Sequence[Sample]) -> str | None:
+def failure_reason(samples: Sequence[Sample]) -> str | None:
     """Why a run that reached its end has no result, in one sentence; None when it has one."""
     measured = [sample for sample in samples if not sample.is_warmup]
     failed = next((sample for sample in samples if sample.trace.status is Status.FAILED), None)

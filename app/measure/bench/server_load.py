@@ -19,23 +19,23 @@ from app.core.i18n import N_
 from app.core.server_metrics import ServerMetric
 from app.core.settings import Settings
 from app.core.units import plural
-from app.engines.base import LOADS, Engine
+from app.engines.base import LOAD_GAUGES, Engine
 from app.engines.http import ServerClient
-from app.hardware.sensors import Reading
-from app.hardware.watch import INTERVAL_S, SensorProcess, until_input_ends
+from app.hardware.sensors import SensorReading
+from app.hardware.watch import INTERVAL_S, SensorProcess, stdin_closed
 
-REST = 10
+REST_RATIO = 10
 _REQUESTS = ("requests_running", "requests_waiting")
-START_S = 3.0
+FIRST_READING_TIMEOUT_S = 3.0
 """For which a run waits for its watcher, whose start would else take processor time from what is timed."""
 
 
 @contextmanager
-def watching(
+def watch_server_load(
     engine: Engine, client: ServerClient, api_key: str | None, settings: Settings
 ) -> Iterator[SensorProcess | None]:
     """None where the server does not tell. The key goes through the child's input: no list of processes shows it."""
-    if not settings.sensors or not _tells(engine, client):
+    if not settings.sensors or not _has_load_gauges(engine, client):
         yield None
         return
     asked = {
@@ -46,25 +46,25 @@ def watching(
         "model": client.model,
     }
     with SensorProcess(__name__, json.dumps(asked).encode() + b"\n", settings.as_environment()) as watch:
-        watch.wait_for_first(START_S)
+        watch.wait_for_first(FIRST_READING_TIMEOUT_S)
         yield watch
 
 
-def _tells(engine: Engine, client: ServerClient) -> bool:
+def _has_load_gauges(engine: Engine, client: ServerClient) -> bool:
     try:
         return bool(engine.load(client))
     except ServerError:  # what went wrong with the server, its run says
         return False
 
 
-def counted(readings: Sequence[Reading]) -> list[ServerMetric]:
+def load_metrics(readings: Sequence[SensorReading]) -> list[ServerMetric]:
     """Mean and highest of what was read while our requests were at work.
 
     A server without any request was asked a moment before the first of a round came, or after the last had ended.
     """
     at_work = [each.values for each in readings if _is_at_work(each.values)]
     found = []
-    for name, unit in LOADS.items():
+    for name, unit in LOAD_GAUGES.items():
         values = [told[name] for told in at_work if name in told]
         if values:
             readings_of_it = plural(len(values), "reading")
@@ -83,7 +83,7 @@ def _is_at_work(told: Mapping[str, float]) -> bool:
 
 def main() -> None:
     asked = json.loads(sys.stdin.buffer.readline())
-    ended = until_input_ends()
+    ended = stdin_closed()
     engine = engines.find(asked.pop("engine"))
     with ServerClient(**asked, settings=Settings()) as client:
         while True:
@@ -92,8 +92,8 @@ def main() -> None:
                 told = engine.load(client)
             except ServerError:  # it may be back at the next look
                 told = {}
-            print(json.dumps(asdict(Reading(time.time(), told))), flush=True)
-            if ended.wait(max(INTERVAL_S, REST * (time.monotonic() - begun))):
+            print(json.dumps(asdict(SensorReading(time.time(), told))), flush=True)
+            if ended.wait(max(INTERVAL_S, REST_RATIO * (time.monotonic() - begun))):
                 return
 
 

@@ -25,20 +25,20 @@ from app.engines.base import STATED_ENGINE, ServerInfo
 from app.measure import bench
 from app.measure.bench import Stop
 from app.measure.runner import bandwidth, workers
-from app.measure.runner.active_run import Listener, Progress
-from app.measure.runner.config_snapshot import facts_json
+from app.measure.runner.active_run import Listener, RunProgress
+from app.measure.runner.config_snapshot import server_info_json
 from app.measure.runner.execute import execute_run
 
-__all__ = ["Listener", "Progress", "Runner", "facts_json"]
+__all__ = ["Listener", "RunProgress", "Runner", "server_info_json"]
 
 log = logging.getLogger(__name__)
 
-WATCH_S = 2.0
-PROBES_AT_ONCE = 4
-OUTDATED_AT_ONCE = 50
+DISPATCH_INTERVAL_S = 2.0
+MAX_CONCURRENT_PROBES = 4
+RECOMPUTE_BATCH = 50
 
 
-class Wishes(TypedDict, total=False):
+class RunOptions(TypedDict, total=False):
     """What may be asked of a run besides its server and its suite, which else say all of it."""
 
     repetitions: int | None
@@ -55,7 +55,7 @@ class Runner:
         self._settings = settings
         self._started: dict[str, subprocess.Popen[bytes]] = {}
         self._lock = threading.Lock()
-        self._probes = threading.BoundedSemaphore(PROBES_AT_ONCE)
+        self._probes = threading.BoundedSemaphore(MAX_CONCURRENT_PROBES)
         self._stopping = threading.Event()
         self._recomputed: int | None = None
         """Runs from this id on are of today's formulas."""
@@ -63,12 +63,12 @@ class Runner:
 
     # --- runs ---
 
-    def queue(self, server_slug: str, suite_key: str, **wishes: Unpack[Wishes]) -> str:
+    def queue(self, server_slug: str, suite_key: str, **wishes: Unpack[RunOptions]) -> str:
         """Adds a run and starts it if its machine is free; returns its public id. Raises RoofmarkError."""
         (public_id,) = self.queue_several(server_slug, suite_key, 1, **wishes)
         return public_id
 
-    def queue_several(self, server_slug: str, suite_key: str, count: int, **wishes: Unpack[Wishes]) -> list[str]:
+    def queue_several(self, server_slug: str, suite_key: str, count: int, **wishes: Unpack[RunOptions]) -> list[str]:
         """Adds so many runs of the same, which are measured one after another; returns their public ids in order.
 
         Raises RoofmarkError, and then adds none.
@@ -79,14 +79,14 @@ class Runner:
         self.dispatch()
         return public_ids
 
-    def perform(self, server_slug: str, suite_key: str, listen: Listener, **wishes: Unpack[Wishes]) -> str:
+    def perform(self, server_slug: str, suite_key: str, listen: Listener, **wishes: Unpack[RunOptions]) -> str:
         """Queues a run, waits for its turn and measures it in this very process; returns its public id.
 
         A run that is cancelled, even while it waits, ends in that state; nothing is raised for it. Earlier runs are
         brought up to date first: the new one will be compared with them.
         """
         while not self.is_measuring() and self.bring_up_to_date():
-            listen(Progress(N_("Computing the numbers of earlier runs anew."), 0, 0))
+            listen(RunProgress(N_("Computing the numbers of earlier runs anew."), 0, 0))
         public_id = new_public_id()
         with workers.hold(self._settings, public_id):  # from the start, so that no dispatcher takes it
             self._add([public_id], server_slug, suite_key, wishes)
@@ -94,7 +94,7 @@ class Runner:
         self.dispatch()
         return public_id
 
-    def _add(self, public_ids: Sequence[str], server_slug: str, suite_key: str, wishes: Wishes) -> None:
+    def _add(self, public_ids: Sequence[str], server_slug: str, suite_key: str, wishes: RunOptions) -> None:
         counts = wishes.get("repetitions"), wishes.get("warmups")
         with self._database.write() as session:
             suite = suites.suite(session, suite_key).with_counts(*counts)
@@ -111,10 +111,10 @@ class Runner:
                 waits = runs.waits_for(session, run)
             if run.status != "queued":
                 return  # cancelled from elsewhere
-            listen(Progress(waits, 0, run.samples_planned))
+            listen(RunProgress(waits, 0, run.samples_planned))
             try:
                 with stop.on_signals(), stop.interruptible():
-                    time.sleep(WATCH_S / 2)
+                    time.sleep(DISPATCH_INTERVAL_S / 2)
             except Cancelled:
                 self.cancel(public_id)
                 return
@@ -160,7 +160,7 @@ class Runner:
         with self._lock:
             self._started = {key: process for key, process in self._started.items() if process.poll() is None}
             self._mark_interrupted()
-            bandwidth.end_dead(self._database, self._settings)
+            bandwidth.fail_dead_probes(self._database, self._settings)
             with self._database.read() as session:
                 queued = [session.get(Run, run_id) for run_id in runs.next_queued(session)]
             for run in queued:
@@ -201,7 +201,7 @@ class Runner:
             with self._database.write() as session:
                 split_models(session)
         with self._database.read() as session:
-            run_ids = measurements.outdated(session, OUTDATED_AT_ONCE, before=self._recomputed)
+            run_ids = measurements.outdated(session, RECOMPUTE_BATCH, before=self._recomputed)
         for run_id in run_ids:
             if self._stopping.is_set():
                 break
@@ -236,7 +236,7 @@ class Runner:
                 log.warning("%s", error)
             except Exception:
                 log.exception("the queue could not be served")
-            if self._stopping.wait(WATCH_S):
+            if self._stopping.wait(DISPATCH_INTERVAL_S):
                 return
 
     def workers(self) -> Sequence[subprocess.Popen[bytes]]:
@@ -284,5 +284,7 @@ class Runner:
         )
         assert server.id is not None
         with self._database.write() as session:
-            servers.remember(session, server.id, facts=facts_json(facts), capabilities=facts.capabilities, anew=True)
+            servers.remember(
+                session, server.id, facts=server_info_json(facts), capabilities=facts.capabilities, anew=True
+            )
         return facts

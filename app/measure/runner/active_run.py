@@ -14,19 +14,19 @@ from app.core.settings import Settings
 from app.db import runs, samples, servers
 from app.db.database import Database
 from app.db.tables import Run, Server
-from app.hardware.sensors import Reading
+from app.hardware.sensors import SensorReading
 from app.hardware.watch import SensorProcess
 from app.measure import bench
 from app.measure.bench import BusyCheck, Phase, Prepared, SampleProgress, Stop
 from app.metrics import headline_metrics
 from app.suites import Suite
 
-Found = TypeVar("Found")
-BUSY_DATABASE_S = 120.0
+Result = TypeVar("Result")
+BUSY_DATABASE_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunProgress:
     """What a terminal shows while a run goes on."""
 
     phase: str
@@ -37,7 +37,7 @@ class Progress:
     sample: Sample | None = None
 
 
-Listener = Callable[[Progress], None]
+Listener = Callable[[RunProgress], None]
 
 
 @dataclass
@@ -56,7 +56,7 @@ class ActiveRun:
     planned: int
     taken: list[SampleProgress] = field(default_factory=list)
     watch: SensorProcess | None = None
-    load: list[Reading] = field(default_factory=list)
+    load: list[SensorReading] = field(default_factory=list)
     busy_check: BusyCheck | None = None
     """None where the server is on another machine."""
 
@@ -65,9 +65,9 @@ class ActiveRun:
         assert self.run.id is not None
         return self.run.id
 
-    def write(self, change: Callable[[Session], Found]) -> Found:
+    def write(self, change: Callable[[Session], Result]) -> Result:
         """Writes, and waits for a database that others hold: what was measured is not lost for that."""
-        deadline = time.monotonic() + BUSY_DATABASE_S
+        deadline = time.monotonic() + BUSY_DATABASE_TIMEOUT_S
         while True:
             try:
                 with self.database.write() as session:
@@ -83,7 +83,7 @@ class ActiveRun:
         progress = {"phase": phase.sentence, "last": last}
         if not self.write(lambda session: runs.beat(session, self.run_id, progress=progress)):
             self.stop.request()
-        self.listen(Progress(phase.sentence, len(self.taken), self.planned, last))
+        self.listen(RunProgress(phase.sentence, len(self.taken), self.planned, last))
         self.stop.check()
 
     def keep(self, taken: SampleProgress, prepared: Prepared) -> None:
@@ -92,7 +92,7 @@ class ActiveRun:
         last = headline_metrics(taken.sample)
         remaining_s = self._remaining_s(prepared)
         done, phase = len(self.taken), N_("Measuring.")
-        step = bench.step(self.suite, prepared.fitting, done)
+        step = bench.step_label(self.suite, prepared.fitting, done)
         progress = {"phase": phase, "step": step, "last": last, "remaining_s": remaining_s, "at": time.time()}
 
         def keep(session: Session) -> bool:
@@ -102,7 +102,7 @@ class ActiveRun:
             return runs.beat(session, self.run_id, samples_done=done, progress=progress)
 
         alive = self.write(keep)
-        self.listen(Progress(phase, done, self.planned, last, remaining_s, taken.sample))
+        self.listen(RunProgress(phase, done, self.planned, last, remaining_s, taken.sample))
         if not alive:
             self.stop.request()
 

@@ -17,10 +17,10 @@ from app.db.tables import BandwidthProbe, Machine, now
 from app.hardware import bandwidth as probe
 from app.measure.runner import workers
 
-STARTING = timedelta(seconds=30)
+START_TIMEOUT = timedelta(seconds=30)
 """So long a process may take to come up before it counts as dead."""
 
-Say = Callable[[str], None]
+ReportPhase = Callable[[str], None]
 
 
 def start(database: Database, settings: Settings, slug: str) -> None:
@@ -31,7 +31,7 @@ def start(database: Database, settings: Settings, slug: str) -> None:
     workers.start(settings, _name(slug), "machine", "bandwidth", slug)
 
 
-def perform(database: Database, settings: Settings, slug: str, say: Say) -> BandwidthProbe:
+def perform(database: Database, settings: Settings, slug: str, say: ReportPhase) -> BandwidthProbe:
     """Measures in this very process, which must not have imported numpy yet; returns the finished row.
 
     Raises Conflict for another machine, one that is in use, and too little memory.
@@ -42,7 +42,7 @@ def perform(database: Database, settings: Settings, slug: str, say: Say) -> Band
         return _perform(database, slug, say)
 
 
-def _perform(database: Database, slug: str, say: Say) -> BandwidthProbe:
+def _perform(database: Database, slug: str, say: ReportPhase) -> BandwidthProbe:
     with database.write() as session:
         machine = _measurable(session, slug)
         # a row that a page has made, or one whose process has died: nobody else holds the lock
@@ -56,8 +56,8 @@ def _perform(database: Database, slug: str, say: Say) -> BandwidthProbe:
             bandwidth.say(session, row_id, phase)
 
     try:
-        probe.hold_blas_to_one_thread()
-        reading = probe.measure(machine.llc_bytes or _llc_bytes(), tell)
+        probe.limit_blas_to_one_thread()
+        reading = probe.measure_bandwidth(machine.llc_bytes or _llc_bytes(), tell)
     except BaseException as error:
         with database.write() as session:
             sentence = str(error) if isinstance(error, RoofmarkError) else N_("The measurement was broken off.")
@@ -69,11 +69,11 @@ def _perform(database: Database, slug: str, say: Say) -> BandwidthProbe:
         return session.get_one(BandwidthProbe, row_id)
 
 
-def current(database: Database, settings: Settings, machine: Machine) -> BandwidthProbe | None:
+def latest_probe(database: Database, settings: Settings, machine: Machine) -> BandwidthProbe | None:
     """The newest measurement, in whatever state; one whose process has died is marked as failed first."""
     with database.read() as session:
         row = bandwidth.latest(session, machine)
-    if row is None or row.status != "running" or now() - row.started_at < STARTING:
+    if row is None or row.status != "running" or now() - row.started_at < START_TIMEOUT:
         return row
     if workers.is_held(settings, _name(machine.slug)):
         return row
@@ -83,13 +83,13 @@ def current(database: Database, settings: Settings, machine: Machine) -> Bandwid
         return bandwidth.latest(session, machine)
 
 
-def end_dead(database: Database, settings: Settings) -> None:
+def fail_dead_probes(database: Database, settings: Settings) -> None:
     """Marks measurements of this machine whose process has died as failed: runs wait for them."""
     with database.read() as session:
         probed = bandwidth.all_running(session)
     for machine in probed:
         if machines.is_here(machine):  # whether a process lives is known on its own machine alone
-            current(database, settings, machine)
+            latest_probe(database, settings, machine)
 
 
 def _measurable(session: Session, slug: str) -> Machine:

@@ -21,13 +21,13 @@ from app.suites import Suite
 OVERRIDES = ("quantization", "engine_version")
 """Settings that a person may state where the server does not tell; they are no settings of their own."""
 
-USUAL_CONTEXT_TOKENS = 4096
+DEFAULT_CONTEXT_TOKENS = 4096
 CONTEXT_STEP_TOKENS = 2048
 # a prompt's size is estimated, and a chat template comes on top
-_ROOM = 1.25
+_CONTEXT_MARGIN = 1.25
 
 
-def facts_json(facts: ServerInfo) -> dict[str, Any]:
+def server_info_json(facts: ServerInfo) -> dict[str, Any]:
     """As kept in `Server.facts`; capabilities are kept apart."""
     kept = asdict(facts)
     for elsewhere in ("capabilities", "base_url"):
@@ -35,7 +35,7 @@ def facts_json(facts: ServerInfo) -> dict[str, Any]:
     return kept
 
 
-def chosen_model(facts: ServerInfo, wanted: str | None) -> ModelInfo | None:
+def choose_model(facts: ServerInfo, wanted: str | None) -> ModelInfo | None:
     """The model to measure; None when the server lists none and none was named. Raises ServerError."""
     if not facts.models:
         return ModelInfo(id=wanted, name=wanted) if wanted else None
@@ -74,7 +74,7 @@ def namesakes(facts: ServerInfo, model: ModelInfo | None) -> list[str]:
     return [other.id for other in facts.models if other.id != model.id and (other.name, other.quantization) == alike]
 
 
-def snapshot(server: Server, facts: ServerInfo, model: ModelInfo | None) -> Snapshot:
+def build_snapshot(server: Server, facts: ServerInfo, model: ModelInfo | None) -> Snapshot:
     """What the server tells by itself outranks what a person once said."""
     said = {key: value for key, value in server.settings.items() if key not in OVERRIDES}
     of_model = {} if model is None else {**model.settings, **_identity(model)}
@@ -118,7 +118,9 @@ def contradictions(server: Server, frozen: Snapshot) -> list[str]:
     ]
 
 
-def with_context(facts: ServerInfo, engine: Engine, model: ModelInfo | None, said: object, suite: Suite) -> ServerInfo:
+def with_requested_context(
+    facts: ServerInfo, engine: Engine, model: ModelInfo | None, said: object, suite: Suite
+) -> ServerInfo:
     """Facts with the context that requests will ask for, where they do: what a person said, else enough for the suite.
 
     What the server has loaded stays when it is enough: another context would load the model anew.
@@ -126,8 +128,10 @@ def with_context(facts: ServerInfo, engine: Engine, model: ModelInfo | None, sai
     if not engine.sets_context:
         return facts
     known = context_tokens(facts, model) or 0
-    needed = max(round(_ROOM * case.estimated_prompt_tokens) + case.point.output_tokens for case in suite.cases)
-    wanted = max(USUAL_CONTEXT_TOKENS, known, -(-needed // CONTEXT_STEP_TOKENS) * CONTEXT_STEP_TOKENS)
+    needed = max(
+        round(_CONTEXT_MARGIN * case.estimated_prompt_tokens) + case.point.output_tokens for case in suite.cases
+    )
+    wanted = max(DEFAULT_CONTEXT_TOKENS, known, -(-needed // CONTEXT_STEP_TOKENS) * CONTEXT_STEP_TOKENS)
     if isinstance(said, int) and said > 0:
         wanted = said
     if model is not None and model.max_context_tokens is not None:
@@ -139,7 +143,7 @@ def context_tokens(facts: ServerInfo, model: ModelInfo | None) -> int | None:
     return facts.context_tokens or (model.context_tokens if model else None)
 
 
-def geometry(
+def model_geometry(
     server: Server, model: ModelInfo | None, document: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], list[str]]:
     """What is known of the model's shape, and warnings: what the server tells and, by its own `document` about the

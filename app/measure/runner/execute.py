@@ -23,11 +23,11 @@ from app.engines.base import STATED_ENGINE, Counters, Engine, ModelInfo, ServerI
 from app.engines.http import ServerClient
 from app.hardware.foreign_load import CpuMeter
 from app.measure import bench
-from app.measure.bench import BusyCheck, Job, Limits, Phase, Stop, server_load
+from app.measure.bench import BusyCheck, Job, Phase, Stop, WaitLimits, server_load
 from app.measure.runner import logfile, notify, run_checks, sensing, workers
 from app.measure.runner.active_run import ActiveRun, Listener
-from app.measure.runner.config_snapshot import chosen_model, context_tokens, facts_json, with_context
-from app.measure.runner.freezing import Freezing, model_document
+from app.measure.runner.config_snapshot import choose_model, context_tokens, server_info_json, with_requested_context
+from app.measure.runner.freezing import ConfigFreezer, model_document
 
 log = logging.getLogger(__name__)
 
@@ -43,14 +43,14 @@ def execute_run(database: Database, settings: Settings, public_id: str, listen: 
         assert run.id is not None
         if not runs.claim(session, run.id, os.getpid(), workers.instance_id(settings)):
             return None
-    status, error = _measured(database, settings, public_id, listen, stop)
+    status, error = _run_to_end(database, settings, public_id, listen, stop)
     with database.write() as session:
         runs.finish(session, run.id, status, error)
-    notify.ended(database, settings, public_id)
+    notify.notify_run_ended(database, settings, public_id)
     return status
 
 
-def _measured(
+def _run_to_end(
     database: Database, settings: Settings, public_id: str, listen: Listener, stop: Stop
 ) -> tuple[str, str | None]:
     """The state a run ends in, and why."""
@@ -81,17 +81,17 @@ def _measure(m: ActiveRun) -> str | None:
     key = Secrets(m.settings).api_key(m.server.api_key_encrypted)
     with engines.open_client(m.server.base_url, key, m.settings, m.server.capabilities) as client:
         engine = engines.find(m.server.engine)
-        limits = Limits(m.settings.loading_timeout_s, m.settings.busy_timeout_s)
+        limits = WaitLimits(m.settings.loading_timeout_s, m.settings.busy_timeout_s)
         for phase in bench.wait_until_ready(engine, client, limits, m.stop):
             m.tell(phase)
-        facts, capabilities = _probed(m, client)
-        model = chosen_model(facts, m.run.plan.get("model"))
+        facts, capabilities = _probe_server(m, client)
+        model = choose_model(facts, m.run.plan.get("model"))
         document = model_document(engine, client, model)
         if model is not None and (host := model.runs_on or engine.runs_on(document or {})):
             model, m.is_here = replace(model, runs_on=host), False
         if model is not None and model.is_loaded is not None:
             client.model = model.id
-        facts = with_context(facts, engine, model, m.server.settings.get("context"), m.suite)
+        facts = with_requested_context(facts, engine, model, m.server.settings.get("context"), m.suite)
         job = Job(
             engine=engine,
             client=client,
@@ -103,14 +103,14 @@ def _measure(m: ActiveRun) -> str | None:
         )
         prepared = bench.prepare(job)
         m.busy_check = BusyCheck(CpuMeter(_port(client.base_url))) if m.is_here else None
-        freezing = Freezing(m, engine, client, facts, model, document)
+        freezing = ConfigFreezer(m, engine, client, facts, model, document)
         freezing.begin(prepared)
-        before, is_whole = bench.counters(engine, client), False
+        before, is_whole = bench.read_counters(engine, client), False
         try:
             with (
-                sensing.watching(m.is_here, m.settings) as watch,
-                server_load.watching(engine, client, key, m.settings) as load_watch,
-                logfile.following(m.server.log_path, engine) as (log_file, trouble),
+                sensing.watch_sensors(m.is_here, m.settings) as watch,
+                server_load.watch_server_load(engine, client, key, m.settings) as load_watch,
+                logfile.open_server_log(m.server.log_path, engine) as (log_file, trouble),
             ):
                 m.watch = watch
                 if m.busy_check is not None:
@@ -122,8 +122,8 @@ def _measure(m: ActiveRun) -> str | None:
                     if isinstance(step, Phase):
                         m.tell(step)
                     else:
-                        m.load += sensing.during(step, load_watch)
-                        m.keep(sensing.sensed(step, watch), prepared)
+                        m.load += sensing.readings_during(step, load_watch)
+                        m.keep(sensing.with_sensor_columns(step, watch), prepared)
                         freezing.after_a_round()
                 is_whole = True
                 if sentence := freezing.answered_by_another():
@@ -133,11 +133,11 @@ def _measure(m: ActiveRun) -> str | None:
         finally:
             freezing.end()
             # of a round that was broken off the server has counted what nobody here has seen
-            after = bench.counters(engine, client) if is_whole else None
-            notes = () if m.stop.requested else _notes(job)
-            counted = [*_counted(m, engine, model, before, after), *server_load.counted(m.load)]
+            after = bench.read_counters(engine, client) if is_whole else None
+            notes = () if m.stop.requested else _notes_after_run(job)
+            counted = [*_counter_metrics(m, engine, model, before, after), *server_load.load_metrics(m.load)]
             _conclude(m, before, after, notes, counted)
-    return bench.verdict([each.sample for each in m.taken])
+    return bench.failure_reason([each.sample for each in m.taken])
 
 
 def _port(base_url: str) -> int:
@@ -145,7 +145,7 @@ def _port(base_url: str) -> int:
     return parts.port or (443 if parts.scheme == "https" else 80)
 
 
-def _probed(m: ActiveRun, client: ServerClient) -> tuple[ServerInfo, Mapping[str, Any]]:
+def _probe_server(m: ActiveRun, client: ServerClient) -> tuple[ServerInfo, Mapping[str, Any]]:
     """Facts, and all that is known of what the server takes.
 
     Asked anew for each run: a server may have been restarted with another model since.
@@ -153,7 +153,7 @@ def _probed(m: ActiveRun, client: ServerClient) -> tuple[ServerInfo, Mapping[str
     is_believed = STATED_ENGINE in m.server.capabilities
     facts = engines.probe(client, m.server.engine, is_believed=is_believed)
     with m.database.write() as session:
-        servers.remember(session, m.run.server_id, facts=facts_json(facts), capabilities=facts.capabilities)
+        servers.remember(session, m.run.server_id, facts=server_info_json(facts), capabilities=facts.capabilities)
         known = session.get(Server, m.run.server_id)
         return facts, dict(known.capabilities) if known else facts.capabilities
 
@@ -169,7 +169,7 @@ def _conclude(
     taken = [each.sample for each in m.taken]
     found = {
         **run_checks.after(m.run.evidence, taken, before, after, notes, counted, m.busy_check),
-        "no_sensors": sensing.absence(m.is_here, m.watch, taken),
+        "no_sensors": sensing.missing_sensors_reason(m.is_here, m.watch, taken),
     }
 
     def conclude(session: Session) -> None:
@@ -179,7 +179,7 @@ def _conclude(
     m.write(conclude)
 
 
-def _notes(job: Job) -> Sequence[str]:
+def _notes_after_run(job: Job) -> Sequence[str]:
     """What the server says of itself now that it has worked: some load the model only then, and wherever it fits."""
     try:
         facts = job.engine.recognise(job.client)
@@ -199,7 +199,7 @@ def _notes(job: Job) -> Sequence[str]:
     return (*facts.notes, cut)
 
 
-def _counted(
+def _counter_metrics(
     m: ActiveRun, engine: Engine, model: ModelInfo | None, before: Counters | None, after: Counters | None
 ) -> Sequence[ServerMetric]:
     if before is None or after is None or after.began_anew(before):

@@ -17,7 +17,13 @@ from app.measure import bench
 from app.measure.bench import Prepared
 from app.measure.runner import load_log, run_checks
 from app.measure.runner.active_run import ActiveRun
-from app.measure.runner.config_snapshot import contradictions, facts_json, geometry, namesakes, snapshot
+from app.measure.runner.config_snapshot import (
+    build_snapshot,
+    contradictions,
+    model_geometry,
+    namesakes,
+    server_info_json,
+)
 from app.results import hardware
 
 log = logging.getLogger(__name__)
@@ -32,7 +38,7 @@ def model_document(engine: Engine, client: ServerClient, model: ModelInfo | None
         return None
 
 
-class Freezing:
+class ConfigFreezer:
     """The circumstances of one run."""
 
     def __init__(
@@ -62,7 +68,7 @@ class Freezing:
                 evidence=m.run.evidence,
                 samples_planned=m.planned,
                 main_point_key=prepared.cases[0][0].point.key,
-                progress={"phase": N_("Measuring."), "step": bench.step(m.suite, prepared.fitting, 0)},
+                progress={"phase": N_("Measuring."), "step": bench.step_label(m.suite, prepared.fitting, 0)},
             )
         if self._model is None or self._model.is_loaded is not False:
             self.end()
@@ -80,7 +86,7 @@ class Freezing:
             return
         self._is_frozen = True
         m = self._run
-        shape, _ = geometry(m.server, self._model, self._document)
+        shape, _ = model_geometry(m.server, self._model, self._document)
         frozen = self._snapshot(shape)
 
         def store(session: Any) -> None:
@@ -111,11 +117,11 @@ class Freezing:
     def _snapshot(self, shape: Mapping[str, Any]) -> Snapshot:
         """What the server says outranks its log, and both what a person stated."""
         server = self._run.server
-        logged = load_log.settings_of_log(server.log_path, self._engine, self._model, server.settings, shape)
-        return snapshot(server, replace(self._facts, settings={**logged, **self._facts.settings}), self._model)
+        logged = load_log.settings_from_log(server.log_path, self._engine, self._model, server.settings, shape)
+        return build_snapshot(server, replace(self._facts, settings={**logged, **self._facts.settings}), self._model)
 
     def _warnings(self) -> list[str]:
-        shape, doubts = geometry(self._run.server, self._model, self._document)
+        shape, doubts = model_geometry(self._run.server, self._model, self._document)
         frozen = self._snapshot(shape)
         elsewhere = []
         if self._model is not None and self._model.runs_on is not None:
@@ -140,4 +146,4 @@ class Freezing:
             return
         self._facts, self._model = facts, replace(model, runs_on=self._model.runs_on)
         m = self._run
-        m.write(lambda session: servers.remember(session, m.run.server_id, facts=facts_json(facts)))
+        m.write(lambda session: servers.remember(session, m.run.server_id, facts=server_info_json(facts)))

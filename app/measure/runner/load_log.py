@@ -15,12 +15,12 @@ from app.measure.runner.logfile import LogFile
 
 log = logging.getLogger(__name__)
 
-WHOLE = 0.98
+FULL_OFFLOAD_SHARE = 0.98
 """Of the weights that a step may read: with so many on cards, all of them are."""
 MIB = 1 << 20
 
 
-def settings_of_log(
+def settings_from_log(
     path: str | None, engine: Engine, model: ModelInfo | None, stated: Mapping[str, Any], shape: Mapping[str, Any]
 ) -> dict[str, Any]:
     """`stated`: what a person said; `shape`: what is known of the model (see runner.facts.geometry)."""
@@ -32,11 +32,11 @@ def settings_of_log(
     except (BadInput, OSError):  # the run says so when it follows the log
         log.info("the server's log cannot be read", exc_info=True)
         return {}
-    load = _of_model(loads, model)
+    load = _load_of_model(loads, model)
     return {} if load is None else _settings(load, with_flags(stated), shape)
 
 
-def _of_model(loads: Sequence[Loaded], model: ModelInfo | None) -> Loaded | None:
+def _load_of_model(loads: Sequence[Loaded], model: ModelInfo | None) -> Loaded | None:
     """The last one of this model's file; a draft model is loaded after its model."""
     if model is None or model.file_path is None:
         return loads[-1] if loads else None
@@ -61,7 +61,7 @@ def _settings(load: Loaded, stated: Mapping[str, Any], shape: Mapping[str, Any])
     is_all = layers is not None and layers == load.layers
     if layers is not None and not (is_all and isinstance(typed, int) and typed >= layers):
         settings["gpu_layers"] = layers
-    settings |= _of_experts(load.expert_blocks_in_ram, stated, shape)
+    settings |= _expert_settings(load.expert_blocks_in_ram, stated, shape)
     if load.is_kv_in_ram and layers:
         settings["kv_offload"] = "off"
     on_cards = load.gpu_weight_mib
@@ -70,12 +70,12 @@ def _settings(load: Loaded, stated: Mapping[str, Any], shape: Mapping[str, Any])
         settings["tensor_split"] = ",".join(
             f"{100 * mib / whole:.0f}" for _name, mib in sorted(on_cards.items(), key=_by_number)
         )
-    if on_cards and (read := _read_bytes(shape)) and sum(on_cards.values()) * MIB < WHOLE * read:
+    if on_cards and (read := _read_bytes(shape)) and sum(on_cards.values()) * MIB < FULL_OFFLOAD_SHARE * read:
         settings["gpu_weight_mib"] = round(sum(on_cards.values()))
     return settings
 
 
-def _of_experts(blocks: frozenset[int], stated: Mapping[str, Any], shape: Mapping[str, Any]) -> dict[str, Any]:
+def _expert_settings(blocks: frozenset[int], stated: Mapping[str, Any], shape: Mapping[str, Any]) -> dict[str, Any]:
     """The first blocks that have experts are `n_cpu_moe`, any others a pattern; what was stated and agrees stays."""
     if not blocks or "override_tensor" in stated:
         return {}

@@ -16,7 +16,7 @@ def merge_log_figures(traces: Sequence[Trace], logged: Sequence[Logged]) -> list
     streams that ran at once ended is but likely, so theirs are marked as overlapping.
     """
     fitting = [
-        tuple(place for place, each in enumerate(logged) if trace.status is Status.OK and _fits(trace, each))
+        tuple(place for place, each in enumerate(logged) if trace.status is Status.OK and _counts_agree(trace, each))
         for trace in traces
     ]
     paired: dict[int, Logged] = {}
@@ -28,10 +28,12 @@ def merge_log_figures(traces: Sequence[Trace], logged: Sequence[Logged]) -> list
             several = len(ours) > 1
             mine = (replace(logged[place], overlaps=logged[place].overlaps or several) for place in places)
             paired.update(zip(ours, mine, strict=True))
-    return [_filled(trace, paired[stream]) if stream in paired else trace for stream, trace in enumerate(traces)]
+    return [
+        _with_log_figures(trace, paired[stream]) if stream in paired else trace for stream, trace in enumerate(traces)
+    ]
 
 
-def _fits(trace: Trace, logged: Logged) -> bool:
+def _counts_agree(trace: Trace, logged: Logged) -> bool:
     """No count that both know differs, and one of them they both know."""
     told, fresh = logged.figures, None
     if trace.prompt_tokens is not None and trace.cached_tokens is not None:
@@ -45,7 +47,7 @@ def _fits(trace: Trace, logged: Logged) -> bool:
     return bool(known) and all(ours == theirs for ours, theirs in known)
 
 
-def _filled(trace: Trace, logged: Logged) -> Trace:
+def _with_log_figures(trace: Trace, logged: Logged) -> Trace:
     before = trace.server or ServerFigures()
     added = {
         field.name: value

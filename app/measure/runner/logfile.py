@@ -18,11 +18,11 @@ from app.measure.runner.log_matching import merge_log_figures
 
 log = logging.getLogger(__name__)
 
-MAX_BYTES = 4 * 1024 * 1024
+MAX_READ_BYTES = 4 * 1024 * 1024
 """Of one look; what is beyond, at the start, is skipped."""
 EDGE_BYTES = 8 * 1024 * 1024
 """Of what was written before a run."""
-LOOKS, PAUSE_S = 6, 0.05
+READ_ATTEMPTS, PAUSE_S = 6, 0.05
 """A line may be written a moment after the answer has ended."""
 
 
@@ -36,9 +36,9 @@ class LogFile:
         """Raises BadInput, in one sentence, for what cannot be followed."""
         self.path = Path(path)
         self._position, self._cut, self._encoding = 0, b"", "utf-8"
-        self._file = _opened(self.path)
+        self._file = _open_regular_file(self.path)
         if self._file is not None:
-            self._encoding = _encoding(self._file)
+            self._encoding = _detect_encoding(self._file)
             self._position = self._whole(os.fstat(self._file).st_size)
 
     def new_text(self) -> str:
@@ -46,7 +46,7 @@ class LogFile:
         text = self._lines()
         if self._is_replaced():
             try:
-                following = _opened(self.path)
+                following = _open_regular_file(self.path)
             except BadInput:  # between two files
                 following = None
             if following is not None:
@@ -81,7 +81,7 @@ class LogFile:
         """Whole ones; what follows the last of them is kept for the next look."""
         rest = self._rest()  # may begin anew, without what was kept
         whole, end, self._cut = (self._cut + rest).rpartition("\n".encode(self._encoding))
-        self._cut = self._cut[-MAX_BYTES:]
+        self._cut = self._cut[-MAX_READ_BYTES:]
         return (whole + end).decode(self._encoding, "replace")
 
     def _rest(self) -> bytes:
@@ -91,8 +91,8 @@ class LogFile:
         if size < self._position:
             self._begin(self._file)
         if self._position < len(codecs.BOM_UTF16):
-            self._encoding = _encoding(self._file)
-        start = max(self._position, self._whole(size - MAX_BYTES))
+            self._encoding = _detect_encoding(self._file)
+        start = max(self._position, self._whole(size - MAX_READ_BYTES))
         data = os.pread(self._file, size - start, start)
         self._position = start + len(data)
         return data
@@ -113,7 +113,7 @@ class LogFile:
         return (now.st_dev, now.st_ino) != (ours.st_dev, ours.st_ino)
 
 
-class Following:
+class ServerLog:
     """What a run asks of the log: `begin` before each round, `complete` after it. Neither ever fails."""
 
     def __init__(self, file: LogFile, engine: Engine) -> None:
@@ -125,12 +125,12 @@ class Following:
 
     def complete(self, traces: Sequence[Trace]) -> Sequence[Trace]:
         text = ""
-        for look in range(LOOKS):
+        for look in range(READ_ATTEMPTS):
             text += self._new_text()
             logged = self._engine.read_log(text)
             if len(logged) >= len(traces):
                 break
-            if look < LOOKS - 1:
+            if look < READ_ATTEMPTS - 1:
                 time.sleep(PAUSE_S)
         found = merge_log_figures(traces, logged)
         self._asked += len(found)
@@ -157,11 +157,11 @@ class Following:
             return ""
 
 
-def _encoding(file: int) -> str:
+def _detect_encoding(file: int) -> str:
     return {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}.get(os.pread(file, 2, 0), "utf-8")
 
 
-def _opened(path: Path) -> int | None:
+def _open_regular_file(path: Path) -> int | None:
     """None for a file that is not there yet. Raises BadInput for what is no file to follow."""
     try:
         # without O_NONBLOCK, opening a pipe would wait for somebody to write into it
@@ -180,7 +180,7 @@ def _opened(path: Path) -> int | None:
 
 
 @contextmanager
-def following(path: str | None, engine: Engine) -> Iterator[tuple[Following | None, str | None]]:
+def open_server_log(path: str | None, engine: Engine) -> Iterator[tuple[ServerLog | None, str | None]]:
     """The log of a run, and one sentence where there should be one and is none."""
     if path is None:
         yield None, None
@@ -197,6 +197,6 @@ def following(path: str | None, engine: Engine) -> Iterator[tuple[Following | No
         yield None, str(error)
         return
     try:
-        yield Following(file, engine), None
+        yield ServerLog(file, engine), None
     finally:
         file.close()

@@ -32,7 +32,7 @@ class Message(NamedTuple):
     sentences: tuple[str, ...]
 
 
-def ended(database: Database, settings: Settings, public_id: str) -> None:
+def notify_run_ended(database: Database, settings: Settings, public_id: str) -> None:
     """For a run that has just ended and whose results are stored: tells what somebody would want to be called for."""
     if settings.notify_urls is None:
         return
@@ -80,7 +80,7 @@ def send(settings: Settings, message: Message) -> str:
     except BadInput as error:
         return str(error)
     body = "\n".join(filter(None, message.sentences))
-    failed = [name_of(each) for each in found if not each.notify(title=f"Roofmark: {message.title}", body=body)]
+    failed = [service_name(each) for each in found if not each.notify(title=f"Roofmark: {message.title}", body=body)]
     return f"The notification did not get through to {', '.join(failed)}." if failed else ""
 
 
@@ -100,6 +100,6 @@ def services(settings: Settings) -> "Sequence[NotifyBase]":
     return list(known)
 
 
-def name_of(service: "NotifyBase") -> str:
+def service_name(service: "NotifyBase") -> str:
     """Such as Telegram; never its address."""
     return str(service.service_name)

@@ -70,7 +70,7 @@ def after(
     run after it had started.
     """
     checks, warnings = list(known.get("checks", ())), list(known.get("warnings", ()))
-    unsound = [*known.get("unsound", ()), *sensing.disturbances(taken)]
+    unsound = [*known.get("unsound", ()), *sensing.sensor_disturbances(taken)]
     complete = [sample for sample in taken if sample.trace.status is Status.OK]
     measured = [sample for sample in complete if not sample.is_warmup]
     cached = [sample.trace.cached_tokens for sample in measured]
@@ -88,12 +88,12 @@ def after(
         )
         unsound.append(soundness.models_changed(models))
     warnings += [note for note in notes if note not in warnings]
-    warnings += sensing.warnings(taken)
+    warnings += sensing.sensor_warnings(taken)
     if busy_check is not None and (busy_check.pauses or busy_check.rounds):
         _judge_foreign_load(busy_check.disturbance(), checks, warnings, unsound)
-    if sentence := told_by_log(complete):
+    if sentence := log_coverage_sentence(complete):
         checks.append(sentence)
-    if sentence := overlap_in_log(complete):
+    if sentence := log_overlap_sentence(complete):
         warnings.append(sentence)
     _judge_counters(taken, began, ended, checks, warnings, unsound)
     told = {each.name for each in counted}
@@ -152,7 +152,7 @@ def _judge_foreign_load(
     )
 
 
-def overlap_in_log(complete: Sequence[Sample]) -> str | None:
+def log_overlap_sentence(complete: Sequence[Sample]) -> str | None:
     """For how many samples the log's figures may be another request's, or hold its time."""
     raws = [sample.trace.server.raw for sample in complete if sample.trace.server is not None]
     overlapping = sum(LOG_OVERLAP in raw for raw in raws)
@@ -165,7 +165,7 @@ def overlap_in_log(complete: Sequence[Sample]) -> str | None:
     )
 
 
-def told_by_log(complete: Sequence[Sample]) -> str | None:
+def log_coverage_sentence(complete: Sequence[Sample]) -> str | None:
     """For how many samples the server's log has lines, and which figures came from there alone."""
     raws = [sample.trace.server.raw for sample in complete if sample.trace.server is not None]
     told = [raw[FROM_LOG] for raw in raws if FROM_LOG in raw]

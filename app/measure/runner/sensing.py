@@ -9,15 +9,15 @@ from app.core.i18n import N_
 from app.core.samples import Sample
 from app.core.settings import Settings
 from app.core.units import format_bytes
-from app.hardware.sensors import Reading
-from app.hardware.watch import SensorProcess, columns
+from app.hardware.sensors import SensorReading
+from app.hardware.watch import SensorProcess, sensor_columns
 from app.measure.bench import SampleProgress
 from app.metrics.sensors import SWAPPED_BYTES, is_usual_limit, swapped, throttle_words
 from app.results.compare import soundness
 
 
 @contextmanager
-def watching(is_here: bool, settings: Settings) -> Iterator[SensorProcess | None]:
+def watch_sensors(is_here: bool, settings: Settings) -> Iterator[SensorProcess | None]:
     """`is_here`: whether the server is on this machine; what the sensors of another one say is nothing to it."""
     if not settings.sensors or not is_here:
         yield None
@@ -26,7 +26,7 @@ def watching(is_here: bool, settings: Settings) -> Iterator[SensorProcess | None
         yield watch
 
 
-def absence(is_here: bool, watch: SensorProcess | None, samples: Sequence[Sample]) -> str | None:
+def missing_sensors_reason(is_here: bool, watch: SensorProcess | None, samples: Sequence[Sample]) -> str | None:
     """Why nothing is known of the sensors, as a key of app.charts.sensors.ABSENCES; None where something is."""
     if watch is None:
         return "off" if is_here else "elsewhere"
@@ -35,7 +35,7 @@ def absence(is_here: bool, watch: SensorProcess | None, samples: Sequence[Sample
     return "short" if watch.has_seen else "silent"
 
 
-def during(taken: SampleProgress, watch: SensorProcess | None) -> list[Reading]:
+def readings_during(taken: SampleProgress, watch: SensorProcess | None) -> list[SensorReading]:
     """What was read while this round was played, once for all of its streams."""
     if watch is None or taken.sample.stream:
         return []
@@ -43,15 +43,15 @@ def during(taken: SampleProgress, watch: SensorProcess | None) -> list[Reading]:
     return watch.between(start_s, start_s + taken.seconds)
 
 
-def sensed(taken: SampleProgress, watch: SensorProcess | None) -> SampleProgress:
+def with_sensor_columns(taken: SampleProgress, watch: SensorProcess | None) -> SampleProgress:
     """With what the sensors said meanwhile; only the first sample of a round keeps it."""
-    seen = columns(during(taken, watch), taken.started_at.timestamp())
+    seen = sensor_columns(readings_during(taken, watch), taken.started_at.timestamp())
     if not seen:
         return taken
     return replace(taken, sample=replace(taken.sample, sensors={**taken.sample.sensors, **seen}))
 
 
-def warnings(samples: Sequence[Sample]) -> list[str]:
+def sensor_warnings(samples: Sequence[Sample]) -> list[str]:
     """What the sensors saw that slows a server down, one sentence each."""
     said = []
     throttles = sorted({why for sample in samples for why in sample.sensors.get("throttles", ())})
@@ -74,7 +74,7 @@ def warnings(samples: Sequence[Sample]) -> list[str]:
     return said
 
 
-def disturbances(samples: Sequence[Sample]) -> list[soundness.Disturbance]:
+def sensor_disturbances(samples: Sequence[Sample]) -> list[soundness.Disturbance]:
     """What the sensors saw that began or ended during the run, as `Run.evidence["unsound"]` holds it.
 
     A card that is held back in every round is the machine as it is; one that is held back in some makes them unlike.

@@ -24,8 +24,8 @@ from app.core.settings import Settings
 
 log = logging.getLogger(__name__)
 
-KEEP_LOGS = 200
-LOOK_S = 2.0
+MAX_LOG_FILES = 200
+LOCK_TIMEOUT_S = 2.0
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def hold(settings: Settings, public_id: str) -> Iterator[bool]:
     """
     lock = _lock(settings, public_id)
     try:
-        lock.acquire(timeout=LOOK_S)  # somebody may be looking at this very moment
+        lock.acquire(timeout=LOCK_TIMEOUT_S)  # somebody may be looking at this very moment
     except Timeout:
         yield False
         return
@@ -76,7 +76,7 @@ def instance_id(settings: Settings) -> str:
 def start(settings: Settings, name: str, *command: str) -> subprocess.Popen[bytes]:
     """Starts `roofmark COMMAND` as a process of its own session, so that it outlives its starter; `name` its log."""
     folder = _folder(settings, "logs")
-    for old in sorted(folder.glob("run-*.log"), key=lambda path: path.stat().st_mtime)[:-KEEP_LOGS]:
+    for old in sorted(folder.glob("run-*.log"), key=lambda path: path.stat().st_mtime)[:-MAX_LOG_FILES]:
         old.unlink(missing_ok=True)
     environment = {
         **os.environ,

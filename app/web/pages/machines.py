@@ -69,7 +69,7 @@ def show_machine(
         machine=machine,
         devices=machines.devices(session, machine),
         is_here=machines.is_here(machine),
-        probe=measuring.current(database, settings, machine),
+        probe=measuring.latest_probe(database, settings, machine),
         measured=bandwidth.counting(session, machine),
         servers=servers.list_servers(session, machine_id=machine.id),
         archived_servers=servers.list_servers(session, archived=True, machine_id=machine.id),
@@ -143,7 +143,7 @@ def show_bandwidth(request: Request, database: DatabaseDep, settings: SettingsDe
         machine = machines.machine(session, slug)
     if not is_partial(request):
         return _to(request, machine)
-    probe = measuring.current(database, settings, machine)
+    probe = measuring.latest_probe(database, settings, machine)
     answer = render(request, "_bandwidth.html", machine=machine, probe=probe)
     if probe is None or probe.status != "running":
         answer.headers["HX-Refresh"] = "true"
