@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.ceiling.published import rows as published
 from app.core.samples import Event, Kind, Sample, Workload
 from app.db.machines import MachineDevice
-from app.measure.runner.sensing import sensor_warnings
+from app.measure.run_checks import sensor_warnings
 from app.results.ceiling import Evidence, Limit, Placement, Unknown, limits, limits_of_run, run_ceilings
 from app.results.ceiling.limits.base import ORDER
 from app.results.speculation import Drafts

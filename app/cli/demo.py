@@ -10,8 +10,9 @@ from app.db.database import Database
 from app.demo import start_engine
 from app.engines.base import ServerInfo
 from app.hardware.detect import detect
-from app.measure.runner import Runner, server_info_json
-from app.measure.runner import bandwidth as measuring
+from app.measure import bandwidth_process as measuring
+from app.measure.config_snapshot import server_info_json
+from app.measure.runner import Runner
 from app.schemas.run_document import run_document
 
 SERVER_NAME = "Demo engine"

@@ -21,7 +21,8 @@ from app.db import servers
 from app.db.database import Database
 from app.db.migrate import current_revision
 from app.db.migrate import migrate as migrate_database
-from app.measure.runner import Runner, notify
+from app.measure import notify
+from app.measure.runner import Runner
 
 OK, ABSENT, BROKEN = "ok ", "-- ", "!! "
 """The second: not there, but no fault of this installation."""

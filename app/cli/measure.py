@@ -23,8 +23,10 @@ from app.db.database import Database
 from app.db.tables import Machine
 from app.engines.base import STATED_ENGINE, ServerInfo
 from app.engines.http import is_loopback, normalise_base_url
-from app.hardware import names_this_host
-from app.measure.runner import Runner, RunProgress, server_info_json
+from app.hardware.host import names_this_host
+from app.measure.active_run import RunProgress
+from app.measure.config_snapshot import server_info_json
+from app.measure.runner import Runner
 from app.schemas.run_document import run_document
 
 EXIT_CODES = {"done": 0, "cancelled": 130}
@@ -102,7 +104,7 @@ def work(public_id: str) -> None:
     settings = Settings()
     log_to_stderr(settings)
     database = open_database(settings)
-    Runner(database, settings).work(public_id, TerminalProgress())
+    Runner(database, settings).run_worker(public_id, TerminalProgress())
 
 
 # --- which server ----------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@ from app.cli.common import log_to_file, print_json, say
 from app.core.settings import Settings
 from app.core.units import format_bytes
 from app.engines.base import ServerInfo
-from app.measure.runner import server_info_json
+from app.measure.config_snapshot import server_info_json
 
 
 def probe(url: str, engine: str | None, api_key: str | None, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""AMD GPUs, by `amd-smi`, else by the older `rocm-smi`, which tells no bandwidth."""
+"""AMD GPUs, by `amd-smi`, else by the older `rocm-smi`, which reports no bandwidth."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,22 +11,22 @@ MIB = 1 << 20
 
 
 def read_gpus() -> Sequence[Accelerator]:
-    """One for each card. Raises ToolUnavailable."""
+    """One accelerator for each GPU. Raises ToolUnavailable."""
     try:
         return from_amd_smi(run_tool("amd-smi", "static", "--asic", "--vram", "--json"))
     except ToolUnavailable as reason:
         try:
             return from_rocm_smi(run_tool("rocm-smi", "--showproductname", "--showmeminfo", "vram", "--json"))
-        except ToolUnavailable as second:
-            raise ToolUnavailable(f"{reason}; {second}") from second
+        except ToolUnavailable as second_reason:
+            raise ToolUnavailable(f"{reason}; {second_reason}") from second_reason
 
 
 def from_amd_smi(text: str) -> Sequence[Accelerator]:
     """A list of cards, from ROCm 6.4 on within `gpu_data`. Raises ToolUnavailable."""
     document = parse_json_output(text, "amd-smi")
     cards = document.get("gpu_data") if isinstance(document, dict) else document
-    found = [_accelerator(card) for card in cards if isinstance(card, dict)] if isinstance(cards, list) else []
-    named = [card for card in found if card.name]
+    accelerators = [_accelerator(card) for card in cards if isinstance(card, dict)] if isinstance(cards, list) else []
+    named = [accelerator for accelerator in accelerators if accelerator.name]
     if not named:
         raise ToolUnavailable(N_("amd-smi lists no GPU"))
     return named
@@ -53,15 +53,15 @@ def from_rocm_smi(text: str) -> Sequence[Accelerator]:
         for key, card in sorted(document.items() if isinstance(document, dict) else [])
         if key.startswith("card") and isinstance(card, dict)
     ]
-    found = []
+    accelerators = []
     for card in cards:
         name = _name(card.get("card series")) or _name(card.get("device name")) or _name(card.get("card model"))
         memory = parse_number(card.get("vram total memory (b)"))
         if name:
-            found.append(Accelerator(name=name, memory_bytes=int(memory) if memory else None))
-    if not found:
+            accelerators.append(Accelerator(name=name, memory_bytes=int(memory) if memory else None))
+    if not accelerators:
         raise ToolUnavailable(N_("rocm-smi lists no GPU"))
-    return found
+    return accelerators
 
 
 def _part(card: dict[str, Any], key: str) -> dict[str, Any]:

@@ -18,12 +18,12 @@ class AppleCpu:
 
 
 def read_cpu() -> AppleCpu:
-    """Raises ToolUnavailable."""
+    """Name and last-level cache of the processor. Raises ToolUnavailable."""
     return from_sysctl(run_tool("sysctl", *SYSCTL_NAMES))
 
 
 def read_gpus() -> Sequence[Accelerator]:
-    """Raises ToolUnavailable."""
+    """The GPUs of this Mac. Raises ToolUnavailable."""
     return from_system_profiler(run_tool("system_profiler", "SPDisplaysDataType", "-json"))
 
 
@@ -38,10 +38,13 @@ def from_sysctl(text: str) -> AppleCpu:
 
 
 def from_system_profiler(text: str) -> Sequence[Accelerator]:
-    """Apple silicon names its GPU by the chip and tells the cores, which decide its bandwidth. Raises ToolUnavailable."""
+    """Apple silicon names its GPU by the chip and reports the cores, which decide its bandwidth.
+
+    Raises ToolUnavailable.
+    """
     document = parse_json_output(text, "system_profiler")
     rows = document.get("SPDisplaysDataType") if isinstance(document, dict) else None
-    found = []
+    accelerators = []
     for row in rows if isinstance(rows, list) else []:
         name = row.get("sppci_model") if isinstance(row, dict) else None
         if not isinstance(name, str) or not name.strip():
@@ -49,12 +52,12 @@ def from_system_profiler(text: str) -> Sequence[Accelerator]:
         cores = parse_number(row.get("sppci_cores"))
         vram = re.fullmatch(r"(\d+) (GB|MB)", str(row.get("spdisplays_vram", "")))
         unit = {"GB": 1 << 30, "MB": 1 << 20}
-        found.append(
+        accelerators.append(
             Accelerator(
                 name=f"{name.strip()} ({cores:.0f}-core GPU)" if cores else name.strip(),
                 memory_bytes=int(vram[1]) * unit[vram[2]] if vram else None,
             )
         )
-    if not found:
+    if not accelerators:
         raise ToolUnavailable(N_("system_profiler lists no GPU"))
-    return found
+    return accelerators

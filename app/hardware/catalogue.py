@@ -42,6 +42,8 @@ _MEMORY_TOLERANCE = 0.12  # what a driver keeps for itself, and GB against GiB
 
 @dataclass(frozen=True)
 class CatalogueDevice:
+    """One line of the catalogue."""
+
     name: str
     vendor: str
     kind: str
@@ -86,12 +88,16 @@ class CatalogueDevice:
 
 @dataclass(frozen=True)
 class DeviceMatch:
+    """What a name means."""
+
     device: CatalogueDevice | None
     candidates: Sequence[CatalogueDevice] = ()
-    """Several that the name fits, when it is not one."""
+    """The devices that the name fits, when they are several."""
 
 
 class Catalogue:
+    """Devices by their names."""
+
     def __init__(self, devices: Iterable[CatalogueDevice]) -> None:
         self.devices: Sequence[CatalogueDevice] = tuple(devices)
 
@@ -99,9 +105,9 @@ class Catalogue:
     def _words(self) -> list[tuple[CatalogueDevice, Counter[str]]]:
         return [(device, Counter(_words(name))) for device in self.devices for name in (device.name, *device.aliases)]
 
-    def with_own(self, own: Iterable[CatalogueDevice]) -> "Catalogue":
+    def with_own(self, devices: Iterable[CatalogueDevice]) -> "Catalogue":
         """A person's device stands before everything else, and in the place of one of its name."""
-        first = [replace(device, is_own=True) for device in own]
+        first = [replace(device, is_own=True) for device in devices]
         names = {device.name.casefold() for device in first}
         return Catalogue([*first, *(device for device in self.devices if device.name.casefold() not in names)])
 
@@ -119,8 +125,8 @@ class Catalogue:
         words = Counter(_words(name))
         if not words:
             return DeviceMatch(None)
-        wider = [(device, own) for device, own in self._words if own >= words and _is_same_brand(name, device)]
-        exact = _unique(device for device, own in wider if own == words)
+        wider = [(device, full) for device, full in self._words if full >= words and _is_same_brand(name, device)]
+        exact = _unique(device for device, full in wider if full == words)
         if not exact:
             return DeviceMatch(None, _unique(device for device, _words in wider))
         if not memory_bytes:
@@ -135,9 +141,9 @@ class Catalogue:
 
     def similar(self, name: str) -> list[CatalogueDevice]:
         """Up to three devices whose names look like `name`, the likeliest first."""
-        names = {" ".join(_words(known)): device for device in self.devices for known in (device.name, *device.aliases)}
+        names = {" ".join(_words(name)): device for device in self.devices for name in (device.name, *device.aliases)}
         close = difflib.get_close_matches(" ".join(_words(name)), names, n=3)
-        return _unique(names[each] for each in close)
+        return _unique(names[similar_name] for similar_name in close)
 
     def search(self, text: str) -> Sequence[CatalogueDevice]:
         """Devices in whose vendor and names each word of `text` begins a word, for a list that a person reads."""
@@ -147,6 +153,7 @@ class Catalogue:
 
 @cache
 def built_in() -> Catalogue:
+    """The catalogue of `devices.csv`, without a person's own devices."""
     with BUILT_IN.open(encoding="utf-8", newline="") as file:
         return Catalogue(_parse_device(row) for row in csv.DictReader(file))
 
@@ -220,14 +227,15 @@ def _full_names(device: CatalogueDevice) -> list[frozenset[str]]:
     return [_full_name(name) for name in (device.name, *device.aliases)]
 
 
-def is_same_name(one: str, other: str) -> bool:
-    """
+def is_same_name(first: str, second: str) -> bool:
+    """Whether two names mean the same device.
+
     >>> is_same_name("RTX 3090", "NVIDIA GeForce RTX 3090"), is_same_name("RTX 4090", "RTX 4090 Laptop GPU")
     (True, False)
     """
-    sizes = {_named_memory(one), _named_memory(other)} - {None}
-    words = frozenset(_words(one)), frozenset(_words(other))
-    return one.casefold() == other.casefold() or (bool(words[0]) and words[0] == words[1] and len(sizes) < 2)
+    sizes = {_named_memory(first), _named_memory(second)} - {None}
+    words = frozenset(_words(first)), frozenset(_words(second))
+    return first.casefold() == second.casefold() or (bool(words[0]) and words[0] == words[1] and len(sizes) < 2)
 
 
 def _all_names(device: CatalogueDevice) -> str:
@@ -235,8 +243,8 @@ def _all_names(device: CatalogueDevice) -> str:
 
 
 def _named_memory(name: str) -> int | None:
-    found = _MEMORY_SIZE.search(name.casefold())
-    return int(found[1]) * GIB if found else None
+    match = _MEMORY_SIZE.search(name.casefold())
+    return int(match[1]) * GIB if match else None
 
 
 def _has_memory(device: CatalogueDevice, memory_bytes: int) -> bool:

@@ -63,15 +63,18 @@ class CpuMeter:
 
     def _listening(self) -> list[psutil.Process]:
         """The processes that listen on the server's port; empty where the system does not tell."""
-        if self._port is not None and not (self._servers and all(each.is_running() for each in self._servers)):
+        if self._port is not None and not (self._servers and all(server.is_running() for server in self._servers)):
             self._servers = list(_processes(_listener_pids(self._port)))
         return self._servers
 
 
 def foreign_load(before: CpuTimes, after: CpuTimes) -> ForeignLoad | None:
-    """Of the time between two readings; None where no time has passed, or a process took its figures with it.
+    """The load of other programs between two readings; None where that is unknown.
 
-    A child that ended has left its time to its parent on Linux; elsewhere its end makes the reading useless.
+    It is where no time has passed, or a process ended and took its figures with it.
+
+    A child that ended has left its time to its parent on Linux; elsewhere its end makes
+    the reading useless.
     """
     elapsed_s = after.total_s - before.total_s
     ended = before.by_process.keys() - after.by_process.keys()
@@ -80,8 +83,8 @@ def foreign_load(before: CpuTimes, after: CpuTimes) -> ForeignLoad | None:
     appeared = after.roots - before.roots
     if appeared:  # it was at work before, for nobody knows how long
         return None
-    ours_s = sum(after.by_process.values()) - sum(before.by_process.values())
-    share = (after.busy_s - before.busy_s - ours_s) / elapsed_s
+    own_s = sum(after.by_process.values()) - sum(before.by_process.values())
+    share = (after.busy_s - before.busy_s - own_s) / elapsed_s
     return ForeignLoad(min(1.0, max(0.0, share)), before.is_server_known and after.is_server_known)
 
 
@@ -114,6 +117,8 @@ def _listener_pids(port: int) -> list[int]:
     except psutil.Error:
         return []
     pids = {
-        each.pid for each in connections if each.status == psutil.CONN_LISTEN and each.laddr and each.laddr.port == port
+        connection.pid
+        for connection in connections
+        if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port
     }
     return [] if None in pids else sorted(pid for pid in pids if pid is not None)

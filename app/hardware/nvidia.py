@@ -1,4 +1,4 @@
-"""NVIDIA GPUs, by NVML (the extra `nvidia`), else by `nvidia-smi`, which tells no bus width."""
+"""NVIDIA GPUs, by NVML (the extra `nvidia`), else by `nvidia-smi`, which reports no bus width."""
 
 import csv
 import io
@@ -14,14 +14,14 @@ QUERY = ("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
 
 
 def read_gpus() -> Sequence[Accelerator]:
-    """One for each card. Raises ToolUnavailable."""
+    """One accelerator for each GPU. Raises ToolUnavailable."""
     try:
         return from_nvml(load_nvml())
     except ToolUnavailable as reason:
         try:
             return from_nvidia_smi(run_tool("nvidia-smi", *QUERY))
-        except ToolUnavailable as second:
-            raise ToolUnavailable(f"{reason}; {second}") from second
+        except ToolUnavailable as second_reason:
+            raise ToolUnavailable(f"{reason}; {second_reason}") from second_reason
 
 
 def load_nvml() -> Any:
@@ -65,7 +65,9 @@ def _accelerator(nvml: Any, handle: Any) -> Accelerator:
 
 
 def bandwidth_bytes_per_s(clock_mhz: float | None, bus_bits: float | None) -> float | None:
-    """The same for every kind of memory, as NVML counts clocks. A GB10 reports a width of 0, which is unknown.
+    """Twice the memory clock times the bus width: the same for every kind of memory, as NVML counts clocks.
+
+    None where a figure is unknown; a GB10 reports a width of 0, which is unknown.
 
     >>> bandwidth_bytes_per_s(9751, 384) / 1e9
     936.096
@@ -73,10 +75,10 @@ def bandwidth_bytes_per_s(clock_mhz: float | None, bus_bits: float | None) -> fl
     return 2 * clock_mhz * 1e6 * bus_bits / 8 if clock_mhz and bus_bits else None
 
 
-def _query(nvml: Any, question: Any) -> float | None:
+def _query(nvml: Any, query: Any) -> float | None:
     try:
-        return parse_number(question())
-    except nvml.NVMLError:  # this card does not tell that
+        return parse_number(query())
+    except nvml.NVMLError:  # this GPU does not report that
         return None
 
 

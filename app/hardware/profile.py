@@ -1,4 +1,4 @@
-"""What detection finds, as data. Bytes and seconds inside; None is unknown, and `Unknown` says why."""
+"""What detection finds, as data, in bytes and seconds; None is unknown, and an `UnknownItem` says why."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ MEASURED, SENSOR, CATALOGUE, TYPED = N_("measured"), N_("sensor"), N_("catalogue
 
 @dataclass(frozen=True)
 class Accelerator:
-    """`count` equal cards; the other figures are those of one."""
+    """`count` equal GPUs; the other figures are those of one."""
 
     name: str
     count: int = 1
@@ -32,7 +32,7 @@ class Accelerator:
 
 @dataclass(frozen=True)
 class Ram:
-    """The memory modules as the board tells them."""
+    """The memory modules as the board reports them."""
 
     kind: str = ""
     data_rate_mt_per_s: float | None = None
@@ -47,12 +47,16 @@ class Ram:
 
 @dataclass(frozen=True)
 class UnknownItem:
+    """What could not be detected, and the reason."""
+
     what: str
     reason: str
 
 
 @dataclass(frozen=True)
 class Profile:
+    """The hardware of this machine."""
+
     host: Host
     physical_cores: int | None = None
     logical_cores: int | None = None

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.core.errors import BadInput
-from app.core.i18n import N_, _
+from app.core.i18n import N_, _, separator
 from app.core.samples import Workload
+from app.core.units import plural
 from app.suites.prose import prose
 
 MAX_PROMPT_CHARS = 2_000_000
@@ -21,7 +22,7 @@ MAX_REPETITIONS = 200
 BYTES_PER_TOKEN = 4.95
 """Of the built-in English prose with Gemma 3's tokenizer; only for estimates before a run."""
 DEFAULT_SUITE = "triple"
-"""The suite that is meant when none is named."""
+"""The suite of a run that names none."""
 CONTINUE_INSTRUCTION = " Continue this story in the same manner, sentence by sentence, for as long as you can."
 """Engines without a switch for the output length need a reason to go on."""
 
@@ -37,16 +38,19 @@ class Case:
 
     @property
     def estimated_prompt_tokens(self) -> int:
-        """Never shown as a measurement: it only decides whether a prompt may fit."""
+        """A guess from the length of the prompt: it only decides whether that may fit, and is never shown."""
         return estimate_tokens(self.prompt)
 
 
 def estimate_tokens(text: str) -> int:
+    """About how many tokens a text has; English prose is assumed."""
     return max(1, round(len(text.encode()) / BYTES_PER_TOKEN))
 
 
 @dataclass(frozen=True)
 class Suite:
+    """Cases, and how often each is played."""
+
     key: str
     title: str
     about: str
@@ -75,16 +79,16 @@ class Suite:
 
     def with_counts(self, repetitions: int | None = None, warmups: int | None = None) -> "Suite":
         """The same suite played another number of times. Raises BadInput."""
-        wanted = replace(
+        suite = replace(
             self,
             repetitions=self.repetitions if repetitions is None else repetitions,
             warmups=self.warmups if warmups is None else warmups,
         )
-        if not 1 <= wanted.repetitions <= MAX_REPETITIONS:
+        if not 1 <= suite.repetitions <= MAX_REPETITIONS:
             raise BadInput(_("Repetitions must be between 1 and {most}.", most=MAX_REPETITIONS))
-        if not 0 <= wanted.warmups <= MAX_REPETITIONS:
+        if not 0 <= suite.warmups <= MAX_REPETITIONS:
             raise BadInput(_("Warm-ups must be between 0 and {most}.", most=MAX_REPETITIONS))
-        return wanted
+        return suite
 
     @property
     def rounds(self) -> int:
@@ -94,6 +98,30 @@ class Suite:
     def sample_count(self, cases: Sequence[Case]) -> int:
         """How many requests these of its cases take."""
         return sum(self.rounds * case.point.concurrency for case in cases)
+
+
+def point_title(point: Workload) -> str:
+    """A point in words.
+
+    >>> point_title(Workload(2064, 128, concurrency=4, depth=2000))
+    '2,064 prompt tokens, 128 output tokens, 4 streams, 2,000 in the cache before'
+    """
+    output = plural(point.output_tokens, "output token")
+    return separator(", ").join([plural(point.prompt_tokens, "prompt token"), output, *_optional_parts(point)])
+
+
+def brief_title(point: Workload) -> str:
+    """A point in words, where the output tokens are shown beside it.
+
+    >>> brief_title(Workload(2064, 128)), brief_title(Workload(512, 128, concurrency=4))
+    ('2,064 prompt tokens', '512 prompt tokens, 4 streams')
+    """
+    return separator(", ").join([plural(point.prompt_tokens, "prompt token"), *_optional_parts(point)])
+
+
+def _optional_parts(point: Workload) -> list[str]:
+    streams = [plural(point.concurrency, "stream")] if point.concurrency > 1 else []
+    return streams + ([_("{n:,} in the cache before", n=point.depth)] if point.depth else [])
 
 
 def _prose_case(
@@ -159,7 +187,7 @@ BUILT_IN = {
 
 
 def custom_suite(definition: Mapping[str, Any], key: str, title: str, version: int = 1) -> Suite:
-    """A person's own suite from `{"prompt", "output_tokens", "repetitions", "warmups"}`. Raises BadInput."""
+    """A suite that a person defines, from `{"prompt", "output_tokens", "repetitions", "warmups"}`. Raises BadInput."""
     prompt = str(definition.get("prompt", "")).strip()
     if not prompt:
         raise BadInput(_("The suite needs a prompt text."))

@@ -94,7 +94,7 @@ def get_comparison(
 @router.post("/runs", name="api_new_run", status_code=201)
 def post_run(request: Request, database: DatabaseDep, runner: RunnerDep, wanted: NewRun) -> Response:
     """The document is that of the first run; `queued` names all of them."""
-    public_ids = runner.queue_several(
+    public_ids = runner.queue(
         wanted.server,
         wanted.suite,
         wanted.runs,

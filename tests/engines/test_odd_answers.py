@@ -13,7 +13,7 @@ from app.core.settings import Settings
 from app.engines import find, probe
 from app.engines.base import CompletionRequest, Health, ServerInfo
 from app.engines.http import Answer, ServerClient
-from app.measure.runner.config_snapshot import server_info_json
+from app.measure.config_snapshot import server_info_json
 from tests.engines.servers import CHAT
 from tests.engines.written_servers import SERVERS
 from tests.replay import Request, Script

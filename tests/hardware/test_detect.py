@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.hardware import amd, apple, caches, detect, dmi, intel, nvidia, tools
+from app.hardware import amd, apple, detect, intel, nvidia, tools
+from app.hardware import memory_detection as caches
+from app.hardware import memory_detection as dmi
 from app.hardware.catalogue import GIB, built_in
 from app.hardware.detect import fill_from_catalogue, merge_equal_cards
 from app.hardware.host import available_ram_bytes
@@ -155,8 +157,8 @@ def test_the_last_level_caches_of_all_core_groups_add_up(tmp_path: Path) -> None
             folder.mkdir(parents=True)
             for name, value in (("type", kind), ("level", level), ("size", size), ("shared_cpu_list", shared)):
                 (folder / name).write_text(f"{value}\n")
-    assert caches.from_sysfs(tmp_path) == 2 * (32 << 20)
-    assert caches.from_sysfs(tmp_path / "cpu9") is None
+    assert caches.caches_from_sysfs(tmp_path) == 2 * (32 << 20)
+    assert caches.caches_from_sysfs(tmp_path / "cpu9") is None
 
 
 def test_caches_as_lscpu_lists_them() -> None:
@@ -165,9 +167,9 @@ def test_caches_as_lscpu_lists_them() -> None:
         {"name": "L2", "all-size": "2097152", "type": "Unified", "level": 2},
         {"name": "L3", "all-size": "33554432", "type": "Unified", "level": 3},
     ]
-    assert caches.from_lscpu(json.dumps({"caches": rows})) == 32 << 20
+    assert caches.caches_from_lscpu(json.dumps({"caches": rows})) == 32 << 20
     with pytest.raises(ToolUnavailable, match="no caches"):
-        caches.from_lscpu('{"caches": []}')
+        caches.caches_from_lscpu('{"caches": []}')
 
 
 # --- NVIDIA ----------------------------------------------------------------------------------------------------------
@@ -335,7 +337,7 @@ def test_without_any_tool_everything_else_is_told_and_each_lack_has_its_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for module in (dmi, caches, nvidia, amd, intel, apple):
-        monkeypatch.setattr(module, "ask", _silent)
+        monkeypatch.setattr(module, "run_tool", _silent)
     monkeypatch.setattr(caches, "CPUS", tmp_path)
     monkeypatch.setattr(nvidia, "from_nvml", lambda _: _silent("NVML"))
     profile = detect.detect()
@@ -352,9 +354,9 @@ def test_a_chip_with_shared_memory_gives_its_processor_the_bandwidth_that_its_co
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("platform.system", lambda: "Linux")
-    monkeypatch.setattr(dmi, "read", lambda: (Ram(), []))
-    monkeypatch.setattr(nvidia, "read", lambda: _silent("nvidia-smi"))
-    monkeypatch.setattr(amd, "read", lambda: [Accelerator("AMD Radeon 8060S Graphics", memory_bytes=512 << 20)])
+    monkeypatch.setattr(dmi, "read_ram", lambda: (Ram(), []))
+    monkeypatch.setattr(nvidia, "read_gpus", lambda: _silent("nvidia-smi"))
+    monkeypatch.setattr(amd, "read_gpus", lambda: [Accelerator("AMD Radeon 8060S Graphics", memory_bytes=512 << 20)])
     profile = detect.detect()
     (card,) = profile.accelerators
     assert (card.memory_bytes, card.bandwidth_bytes_per_s) == (None, 256e9)
@@ -388,7 +390,7 @@ def test_a_tool_that_is_missing_fails_or_hangs_is_a_reason(tmp_path: Path, monke
 PARSERS: list[Callable[[str], object]] = [
     dmi.parse_udevadm,
     dmi.parse_dmidecode,
-    caches.from_lscpu,
+    caches.caches_from_lscpu,
     nvidia.from_nvidia_smi,
     amd.from_amd_smi,
     amd.from_rocm_smi,

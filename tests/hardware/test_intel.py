@@ -48,7 +48,7 @@ def drm(folder: Path, **cards: dict[str, str]) -> Path:
 
 
 def test_xpu_smi_tells_names_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intel, "ask", xpu_smi)
+    monkeypatch.setattr(intel, "run_tool", xpu_smi)
     assert intel.read_gpus() == [
         Accelerator("Intel(R) Arc(TM) A770 Graphics", memory_bytes=16225243136),
         Accelerator("Intel(R) Arc(TM) B580 Graphics"),
@@ -112,7 +112,7 @@ def test_the_kernel_lists_cards_by_their_ids(tmp_path: Path) -> None:
 def test_a_machine_without_intel_graphics_has_none_and_lacks_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(intel, "ask", missing)
+    monkeypatch.setattr(intel, "run_tool", missing)
     monkeypatch.setattr(intel, "DRM", drm(tmp_path, card0={"device/vendor": "0x10de"}))
     monkeypatch.setattr("platform.system", lambda: "Linux")
     assert intel.read_gpus() == []
@@ -120,7 +120,7 @@ def test_a_machine_without_intel_graphics_has_none_and_lacks_nothing(
 
 
 def test_what_has_no_name_or_place_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(intel, "ask", missing)
+    monkeypatch.setattr(intel, "run_tool", missing)
     monkeypatch.setattr(intel, "DRM", tmp_path / "nowhere")
     with pytest.raises(ToolUnavailable, match=r"xpu-smi is not installed; there is no .*nowhere"):
         intel.read_gpus()

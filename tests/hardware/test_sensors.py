@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from app.hardware import card_sensors, sensors, system_sensors
-from app.hardware.card_sensors import amd_source, nvml_source
-from app.hardware.sensors import SensorReading, read_sensors
-from app.hardware.system_sensors import SensorValues, rapl_sources
-from app.hardware.watch import MAX_READINGS, SensorProcess, sensor_columns
+from app.hardware import sensors
+from app.hardware import sensors as card_sensors
+from app.hardware import sensors as system_sensors
+from app.hardware.sensor_process import MAX_READINGS, SensorProcess, sensor_columns
+from app.hardware.sensors import SensorReading, SensorValues, amd_source, nvml_source, rapl_sources, read_sensors
 from tests.waiting import until
 
 
@@ -312,7 +312,7 @@ def test_garbage_from_the_process_loses_no_more_than_its_line(printed: bytes, tm
         with watch._path.open("ab") as more:
             more.write(b'\n{"at_s": 7.0, "values": {"x": 1}, "throttles": ["y"]}\n')
         assert [reading.at_s for reading in watch.between(0, 1e12)] == [7.0]
-    assert watch.has_seen
+    assert watch.has_readings
 
 
 def test_a_process_that_does_not_end_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,7 +328,7 @@ def test_a_process_that_does_not_end_holds_nobody_up(monkeypatch: pytest.MonkeyP
 
 
 def test_a_watch_that_cannot_start_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.hardware.watch.sys.executable", "/nowhere/python")
+    monkeypatch.setattr("app.hardware.sensor_process.sys.executable", "/nowhere/python")
     with SensorProcess() as watch:
         assert watch.between(0, 1e12) == []
 

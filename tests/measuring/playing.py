@@ -6,8 +6,9 @@ from typing import Any
 
 from app import engines
 from app.core.settings import Settings
-from app.measure import bench
-from app.measure.bench import Job, Phase, SampleProgress, Stop, WaitLimits
+from app.measure.job import Job, TimedSample, prepare
+from app.measure.play import run_suite
+from app.measure.waiting import Phase, Stop, WaitLimits
 from app.suites import Suite, custom_suite
 from tests.replay import Script, serve
 
@@ -27,9 +28,9 @@ def job(
         yield Job(engine=engines.find(engine), client=client, suite=suite, **values), replay
 
 
-def played(made: Job, stop: Stop | None = None) -> list[Phase | SampleProgress]:
-    return list(bench.run_suite(made, bench.prepare(made), stop or Stop()))
+def played(made: Job, stop: Stop | None = None) -> list[Phase | TimedSample]:
+    return list(run_suite(made, prepare(made), stop or Stop()))
 
 
-def samples(steps: list[Phase | SampleProgress]) -> list[Any]:
-    return [step.sample for step in steps if isinstance(step, SampleProgress)]
+def samples(steps: list[Phase | TimedSample]) -> list[Any]:
+    return [step.sample for step in steps if isinstance(step, TimedSample)]

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 
 from app.hardware.foreign_load import CpuMeter, CpuTimes, ForeignLoad, foreign_load
-from app.measure.bench import BusyCheck, Stop
-from app.measure.bench.busy import disturbance
+from app.measure.interference import BusyCheck, disturbance
+from app.measure.waiting import Stop
 from app.suites import BUILT_IN
 
 CASE = BUILT_IN["triple"].cases[0]
@@ -113,10 +113,10 @@ class Metered(CpuMeter):
 def test_a_moment_of_load_is_looked_at_twice() -> None:
     """Each look reads before and after: what lies before it does not count."""
     busy = BusyCheck(Metered([0, 0.0, 0, 0.6, 0, 0.1, 0, 0.6, 0, 0.4]))
-    assert busy.look_before(Stop()) == 0
-    busy.look_between(Stop())
+    assert busy.measure_before(Stop()) == 0
+    busy.measure_between(Stop())
     assert busy.disturbance() is None
-    busy.look_between(Stop())
+    busy.measure_between(Stop())
     assert [load.share for load in busy.pauses] == pytest.approx([0.1, 0.4])
     assert busy.disturbance() == pytest.approx(0.4)
 
@@ -128,7 +128,7 @@ def test_warm_ups_and_short_rounds_are_not_judged(monkeypatch: pytest.MonkeyPatc
     busy.begin_round()
     busy.end_round(CASE, is_warmup=False)
     assert not busy.rounds
-    monkeypatch.setattr("app.measure.bench.busy.MIN_ROUND_S", 0.0)
+    monkeypatch.setattr("app.measure.interference.MIN_ROUND_S", 0.0)
     busy.begin_round()
     busy.end_round(CASE, is_warmup=False)
     assert list(busy.rounds.values()) == [[pytest.approx(0.0)]]
@@ -168,7 +168,7 @@ def test_a_server_that_spins_is_not_foreign(spinning_server: int) -> None:
     """All of its time is taken off: what is left of the machine's is less by as much, whatever else runs here."""
     meter, everything = CpuMeter(spinning_server), CpuMeter(None)
     before, all_before = meter.read(), everything.read()
-    BusyCheck(meter)._watched(0.5, Stop())
+    BusyCheck(meter)._load_during(0.5, Stop())
     all_after, after = everything.read(), meter.read()
     own, all_ = foreign_load(before, after), foreign_load(all_before, all_after)
     assert own is not None

@@ -10,7 +10,7 @@ from app.engines import find
 from app.engines.base import LOAD_GAUGES
 from app.engines.http import ServerClient
 from app.hardware.sensors import SensorReading
-from app.measure.bench import server_load
+from app.measure import server_load
 from tests.replay import Request, Script, serve
 from tests.waiting import until
 

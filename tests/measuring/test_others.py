@@ -7,7 +7,7 @@ import pytest
 
 from app.core.samples import Status, Trace
 from app.engines.base import Counters
-from app.measure.bench.interference import foreign_work
+from app.measure.interference import foreign_work
 from tests.measuring.playing import CHAT, IDLE, READY, job, played, samples
 from tests.replay import Request, Script, capture
 from tests.traces import trace

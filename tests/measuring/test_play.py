@@ -8,8 +8,9 @@ import pytest
 
 from app.core.errors import BadInput, Cancelled, ServerError, ServerErrorKind
 from app.core.samples import CacheDefeat
-from app.measure import bench
-from app.measure.bench import Phase, SampleProgress, Stop, WaitLimits
+from app.measure.job import TimedSample, prepare
+from app.measure.play import failure_reason, run_suite
+from app.measure.waiting import Phase, Stop, WaitLimits, wait_until_ready
 from app.suites import BUILT_IN
 from tests.measuring.playing import CHAT, IDLE, MODELS, READY, SUITE, job, played, samples
 from tests.replay import Answerer, Script, capture, case
@@ -63,13 +64,13 @@ def test_a_server_that_stays_busy_is_measured_and_flagged() -> None:
     with job(routes, "llama.cpp", limits=WaitLimits(5, 0)) as (made, _):
         found = samples(played(made))
     assert all("concurrent" in sample.flags for sample in found)
-    assert "working for somebody else" in (bench.failure_reason(found) or "")
+    assert "working for somebody else" in (failure_reason(found) or "")
 
 
 def test_a_server_that_never_gets_ready_is_given_up() -> None:
     with job({"/health": LOADING}, "llama.cpp", limits=WaitLimits(0, 0)) as (made, _):
         with pytest.raises(ServerError) as problem:
-            list(bench.wait_until_ready(made.engine, made.client, made.limits, Stop()))
+            list(wait_until_ready(made.engine, made.client, made.limits, Stop()))
         assert problem.value.trouble is ServerErrorKind.LOADING
 
 
@@ -96,7 +97,7 @@ def test_playing_ends_with_the_first_failure_and_keeps_what_was_taken() -> None:
     with job({CHAT: chat, "/v1/models": MODELS}, suite=SUITE.with_counts(10, 0)) as (made, _):
         found = samples(played(made))
     assert [sample.trace.status for sample in found] == ["ok", "ok", "failed"]
-    assert "out of memory" in (bench.failure_reason(found) or "")
+    assert "out of memory" in (failure_reason(found) or "")
 
 
 def test_a_broken_stream_is_no_reason_to_stop() -> None:
@@ -109,20 +110,20 @@ def test_a_broken_stream_is_no_reason_to_stop() -> None:
     with job({CHAT: chat, "/v1/models": MODELS}) as (made, _):
         found = samples(played(made))
     assert [sample.trace.status for sample in found] == ["ok", "incomplete", "ok"]
-    assert bench.failure_reason(found) is None
+    assert failure_reason(found) is None
 
 
 def test_no_usable_sample_is_a_reason() -> None:
     with job({CHAT: case("S18"), "/v1/models": MODELS}) as (made, _):
         found = samples(played(made))
-    assert (bench.failure_reason(found) or "").startswith("No sample was complete: The stream ended")
+    assert (failure_reason(found) or "").startswith("No sample was complete: The stream ended")
 
 
 def test_a_stop_between_samples() -> None:
     stop = Stop()
     with job({CHAT: case("S23"), "/v1/models": MODELS}) as (made, _):
-        steps = bench.run_suite(made, bench.prepare(made), stop)
-        assert isinstance(next(steps), SampleProgress)
+        steps = run_suite(made, prepare(made), stop)
+        assert isinstance(next(steps), TimedSample)
         stop.request()
         with pytest.raises(Cancelled):
             list(steps)
@@ -130,7 +131,7 @@ def test_a_stop_between_samples() -> None:
 
 def test_points_that_do_not_fit_are_left_out_with_a_sentence() -> None:
     with job({"/v1/models": MODELS}, suite=BUILT_IN["lengths"], context_tokens=4096) as (made, _):
-        prepared = bench.prepare(made)
+        prepared = prepare(made)
     assert [case.point.prompt_tokens for case, _ in prepared.cases] == [200, 2000]
     ((left_out, sentence),) = prepared.left_out
     assert left_out.point.prompt_tokens == 8000
@@ -139,7 +140,7 @@ def test_points_that_do_not_fit_are_left_out_with_a_sentence() -> None:
 
 def test_nothing_fits_is_said_before_anything_is_sent() -> None:
     with job({"/v1/models": MODELS}, context_tokens=256) as (made, replay), pytest.raises(BadInput, match="do not fit"):
-        bench.prepare(made)
+        prepare(made)
     assert replay.posted() == []
 
 
@@ -149,9 +150,9 @@ def test_the_servers_own_tokenizer_decides_where_there_is_one() -> None:
         "/tokenize": Script.json({"tokens": list(range(505))}),
     }
     with job(routes, "llama.cpp", context_tokens=512) as (made, replay):
-        prepared = bench.prepare(made)
+        prepared = prepare(made)
         ((_, counted),) = prepared.cases
     assert counted == 505
     assert json.dumps(SUITE.cases[0].prompt) in json.dumps(replay.posted()[0])
     with job(routes, "llama.cpp", context_tokens=511) as (made, _), pytest.raises(BadInput, match="505 tokens"):
-        bench.prepare(made)
+        prepare(made)

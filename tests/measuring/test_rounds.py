@@ -12,8 +12,9 @@ import pytest
 
 from app.core.errors import Cancelled, ServerError, ServerErrorKind
 from app.core.samples import CacheDefeat, Workload
-from app.measure import bench
-from app.measure.bench import Phase, SampleProgress, Stop
+from app.measure.job import TimedSample, prepare, step_label
+from app.measure.play import failure_reason, run_suite
+from app.measure.waiting import Phase, Stop
 from app.metrics import compute_metrics, is_usable
 from app.suites import BUILT_IN, Case, Suite
 from tests.measuring.playing import CHAT, IDLE, MODELS, READY, job, played, samples
@@ -68,7 +69,7 @@ def test_one_stream_that_fails_ends_the_run_and_the_others_are_kept() -> None:
     with job({CHAT: chat, "/v1/models": MODELS}, suite=suite(3, repetitions=5, output_tokens=7)) as (made, _):
         found = samples(played(made))
     assert sorted(sample.trace.status for sample in found) == ["failed", "ok", "ok"]
-    assert "out of memory" in (bench.failure_reason(found) or "")
+    assert "out of memory" in (failure_reason(found) or "")
 
 
 def test_a_server_too_busy_to_say_how_it_is_still_answers() -> None:
@@ -132,10 +133,10 @@ def test_stopping_wakes_every_stream() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("stream")]
 
 
-def keep(steps: Iterator[Phase | SampleProgress], taken: list[Any]) -> None:
+def keep(steps: Iterator[Phase | TimedSample], taken: list[Any]) -> None:
     """Each sample the moment it comes, whatever comes after it."""
     for step in steps:
-        if isinstance(step, SampleProgress):
+        if isinstance(step, TimedSample):
             taken.append(step.sample)
 
 
@@ -162,7 +163,7 @@ def test_what_had_come_when_a_run_was_cancelled_is_kept_and_not_counted(streams:
     with job({CHAT: chat, "/v1/models": MODELS}, suite=suite(streams, repetitions=3)) as (made, _), stop.on_signals():
         threading.Thread(target=cancel, daemon=True).start()
         with pytest.raises(Cancelled):
-            keep(bench.run_suite(made, bench.prepare(made), stop), taken)
+            keep(run_suite(made, prepare(made), stop), taken)
     cut = taken[streams:]
     assert [sample.trace.status for sample in taken[:streams]] == ["ok"] * streams
     assert len(cut) == max(1, streams - 1)
@@ -203,7 +204,7 @@ def test_a_server_that_reuses_nothing_has_no_reused_ttft() -> None:
 
 def steps(of: Suite) -> Iterator[str]:
     for done in range(of.sample_count(of.cases) + 1):
-        yield bench.step_label(of, of.cases, done)
+        yield step_label(of, of.cases, done)
 
 
 def test_the_step_is_named() -> None:
@@ -224,5 +225,5 @@ def test_the_step_is_named() -> None:
 
 def test_taken_samples_of_a_round_share_its_time() -> None:
     with job({CHAT: STREAM, "/v1/models": MODELS}, suite=suite(2)) as (made, _):
-        taken: list[Any] = [each for each in played(made) if isinstance(each, SampleProgress)]
+        taken: list[Any] = [each for each in played(made) if isinstance(each, TimedSample)]
     assert len({each.seconds for each in taken}) == 1

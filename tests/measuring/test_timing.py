@@ -20,9 +20,10 @@ from app.core.settings import Settings
 from app.engines.base import CompletionRequest
 from app.engines.http import network
 from app.engines.protocol import sse
-from app.measure import bench
-from app.measure.bench import Job, SampleProgress, Stop, WaitLimits
-from app.measure.bench import concurrent as rounds
+from app.measure import play as rounds
+from app.measure.job import Job, TimedSample, prepare
+from app.measure.play import run_suite
+from app.measure.waiting import Stop, WaitLimits
 from app.metrics import compute_metrics, flags_of
 from app.metrics.decode import read_decode
 from app.metrics.token_times import first_token_ms
@@ -111,8 +112,8 @@ def taken(server: OneSlot, streams: int, repetitions: int) -> list[Sample]:
     with engines.open_client(url(server), None, Settings()) as client:
         suite = Suite("mine", "Mine", "", cases, repetitions, 0)
         job = Job(engines.find("openai"), client, suite, "m", None, limits=WaitLimits(5, 5))
-        steps = list(bench.run_suite(job, bench.prepare(job), Stop()))
-    return [step.sample for step in steps if isinstance(step, SampleProgress)]
+        steps = list(run_suite(job, prepare(job), Stop()))
+    return [step.sample for step in steps if isinstance(step, TimedSample)]
 
 
 def test_four_at_once_on_a_server_with_one_slot() -> None:

@@ -1,6 +1,6 @@
 """Who listens to a run."""
 
-from app.measure.runner import RunProgress
+from app.measure.active_run import RunProgress
 
 
 def silent(_: RunProgress) -> None:

@@ -13,9 +13,10 @@ from app.db import bandwidth, machines, servers
 from app.db.database import Database
 from app.db.tables import BandwidthProbe, Run, now
 from app.hardware import bandwidth as probe
-from app.hardware import this_host
-from app.measure.runner import Runner, workers
-from app.measure.runner import bandwidth as measuring
+from app.hardware.host import this_host
+from app.measure import bandwidth_process as measuring
+from app.measure import workers
+from app.measure.runner import Runner
 from tests.databases import on_both
 from tests.hardware.readings import CALM
 
@@ -30,7 +31,7 @@ def here(database: Database) -> str:
 
 @pytest.fixture(autouse=True)
 def _measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "hold_blas_to_one_thread", lambda: None)
+    monkeypatch.setattr(measuring, "limit_blas_to_one_thread", lambda: None)
     _measuring(monkeypatch, _calm)
 
 
@@ -40,7 +41,7 @@ def _calm(llc_bytes: int | None, say: Callable[[str], None]) -> probe.BandwidthR
 
 
 def _measuring(monkeypatch: pytest.MonkeyPatch, measure: Measure) -> None:
-    monkeypatch.setattr(probe, "measure", measure)
+    monkeypatch.setattr(measuring, "measure_bandwidth", measure)
 
 
 def newest(database: Database, slug: str) -> BandwidthProbe:
@@ -162,7 +163,7 @@ def test_a_doubtful_measurement_undoes_no_sound_one(
         (replace(CALM, best_bytes_per_s=15e9, busy_share=0.9), 30e9),
         (replace(CALM, best_bytes_per_s=32e9), 32e9),
     ):
-        monkeypatch.setattr(probe, "measure", partial(lambda reading, *_: reading, reading))
+        monkeypatch.setattr(measuring, "measure_bandwidth", partial(lambda reading, *_: reading, reading))
         measuring.perform(database, settings, here, print)
         assert counts() == expected
 

@@ -8,8 +8,9 @@ import pytest
 from app.core.samples import Sample, Status
 from app.engines.base import Counters
 from app.hardware.foreign_load import CpuMeter, ForeignLoad
-from app.measure.bench import BusyCheck, Prepared
-from app.measure.runner import run_checks
+from app.measure import run_checks
+from app.measure.interference import BusyCheck
+from app.measure.job import Prepared
 from app.results.compare import soundness
 from app.suites import BUILT_IN
 from tests.traces import sample, trace

@@ -17,8 +17,8 @@ from app.db.database import Database
 from app.db.tables import FULL_GEOMETRY, Model, Server
 from app.engines.base import Engine, ModelInfo
 from app.engines.http import ServerClient
+from app.measure.config_snapshot import model_geometry
 from app.measure.runner import Runner
-from app.measure.runner.config_snapshot import model_geometry
 from tests.ceiling.files import SMALL, dense, write_gguf
 from tests.replay import capture, case, serve
 from tests.runner.conftest import add_server

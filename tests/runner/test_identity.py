@@ -13,8 +13,8 @@ from app.db.tables import Server
 from app.engines import probe
 from app.engines.base import ModelInfo, ServerInfo
 from app.engines.http import ServerClient
+from app.measure.config_snapshot import build_snapshot, choose_model, namesakes
 from app.measure.runner import Runner
-from app.measure.runner.config_snapshot import build_snapshot, choose_model, namesakes
 from app.schemas.run_document import run_document
 from tests import model_servers
 from tests.replay import Script, serve

@@ -12,7 +12,8 @@ from app.db import measurements, runs, samples, servers, suites
 from app.db.database import Database
 from app.db.tables import FULL_GEOMETRY
 from app.demo import DemoEngine
-from app.measure.runner import Runner, RunProgress
+from app.measure.active_run import RunProgress
+from app.measure.runner import Runner
 from app.schemas.run_document import run_document
 from app.suites import BUILT_IN
 from tests.databases import on_both
@@ -33,7 +34,7 @@ def status(database: Database, public_id: str) -> str:
 def test_a_run_goes_from_the_queue_to_its_numbers(
     database: Database, runner: Runner, real: str, short_suite: str
 ) -> None:
-    public_id = runner.queue(real, short_suite, note=" first ")
+    (public_id,) = runner.queue(real, short_suite, note=" first ")
     until(lambda: status(database, public_id) in ENDED)
     with database.read() as session:
         document = run_document(session, public_id)
@@ -72,7 +73,7 @@ def test_client_and_server_agree_on_decode(database: Database, runner: Runner, r
 
 
 def test_cancel_keeps_the_finished_samples(database: Database, runner: Runner, real: str, long_suite: str) -> None:
-    public_id = runner.queue(real, long_suite)
+    (public_id,) = runner.queue(real, long_suite)
     until(lambda: run_named(database, public_id).samples_done >= 1)
     runner.cancel(public_id)
     until(lambda: status(database, public_id) in ENDED)
@@ -89,9 +90,9 @@ def test_cancel_keeps_the_finished_samples(database: Database, runner: Runner, r
 def test_a_dead_worker_leaves_an_interrupted_run_with_its_samples_and_the_next_one_starts(
     database: Database, runner: Runner, real: str, long_suite: str, short_suite: str
 ) -> None:
-    first = runner.queue(real, long_suite)
+    (first,) = runner.queue(real, long_suite)
     until(lambda: run_named(database, first).samples_done >= 1)
-    second = runner.queue(real, short_suite)
+    (second,) = runner.queue(real, short_suite)
     assert status(database, second) == "queued"
     os.kill(run_named(database, first).worker_pid or 0, signal.SIGKILL)
     runner.watch()
@@ -108,9 +109,9 @@ def test_a_dead_worker_leaves_an_interrupted_run_with_its_samples_and_the_next_o
 def test_a_new_process_leaves_a_running_run_alone_and_resumes_the_queue(
     database: Database, settings: Settings, runner: Runner, real: str, long_suite: str, short_suite: str
 ) -> None:
-    first = runner.queue(real, long_suite)
+    (first,) = runner.queue(real, long_suite)
     until(lambda: run_named(database, first).samples_done >= 1)
-    second = runner.queue(real, short_suite)
+    (second,) = runner.queue(real, short_suite)
     restarted = Runner(database, settings)  # a web process that has just started
     restarted.watch()
     before = run_named(database, first)
@@ -128,7 +129,7 @@ def test_one_run_at_a_time_on_a_machine_and_several_on_several(
     database: Database, runner: Runner, llama_server: DemoEngine, real: str, long_suite: str
 ) -> None:
     other = add_server(database, llama_server.base_url, "llama.cpp", machine="other box", name="other")
-    first, second, third = (runner.queue(slug, long_suite) for slug in (real, real, other))
+    first, second, third = (runner.queue(slug, long_suite)[0] for slug in (real, real, other))
     until(lambda: {status(database, first), status(database, third)} == {"running"})
     runner.dispatch()
     assert status(database, second) == "queued"
@@ -158,7 +159,7 @@ def test_the_database_itself_forbids_two_running_runs_on_a_machine(
 def test_a_terminal_waits_for_its_turn(
     database: Database, settings: Settings, runner: Runner, real: str, long_suite: str, short_suite: str
 ) -> None:
-    first = runner.queue(real, long_suite)
+    (first,) = runner.queue(real, long_suite)
     until(lambda: run_named(database, first).samples_done >= 1)
     heard: list[str] = []
 

@@ -16,10 +16,9 @@ from app.db import runs, samples, servers
 from app.db.database import Database
 from app.engines import find
 from app.engines.base import FROM_LOG, Logged
-from app.measure.bench import Log
-from app.measure.runner import Runner, logfile
-from app.measure.runner.log_matching import merge_log_figures
-from app.measure.runner.logfile import LogFile, open_server_log
+from app.measure import server_log as logfile
+from app.measure.runner import Runner
+from app.measure.server_log import LogFile, ServerLog, merge_log_figures, open_server_log
 from tests.engines.written_servers import SERVERS
 from tests.replay import HERE, Request, Script, serve
 from tests.runner.conftest import add_server
@@ -71,7 +70,7 @@ def test_a_file_that_took_its_place_is_read_after_the_rest_of_the_old_one(path: 
 
 
 def test_reading_is_bounded(path: Path, file: LogFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logfile, "MAX_BYTES", 10)
+    monkeypatch.setattr(logfile, "MAX_READ_BYTES", 10)
     append(path, "x" * 100 + "\nlast\n")
     assert file.new_text().splitlines()[-1] == "last"
     append(path, "y" * 1000)
@@ -95,9 +94,9 @@ def test_a_link_is_followed_and_a_file_that_appears_later_is_read_from_its_start
     link, target = tmp_path / "link", tmp_path / "target"
     link.symlink_to(target)
     with closing(LogFile(str(link))) as file:
-        assert (file.new_text(), file.is_there) == ("", False)
+        assert (file.new_text(), file.exists) == ("", False)
         target.write_text("first\nsec")
-        assert (file.new_text(), file.is_there) == ("first\n", True)
+        assert (file.new_text(), file.exists) == ("first\n", True)
         append(target, "ond\n")
         assert file.new_text() == "second\n"
 
@@ -256,15 +255,15 @@ def test_a_log_that_is_not_there_is_a_warning(database: Database, runner: Runner
 def test_a_log_of_another_server_is_doubted(path: Path) -> None:
     with open_server_log(str(path), find("llama.cpp")) as (followed, _):
         assert followed is not None
-        assert followed.doubt is None
-        followed.begin()
+        assert followed.warning is None
+        followed.begin_round()
         append(path, "slot print_timing: id  0 | task 1 |        eval time =      50.00 ms /     6 tokens (x)\n")
-        followed.complete([trace()])
-        assert followed.doubt == "The server's log told of none of 1 request: is it the log of this very server?"
+        followed.add_figures([trace()])
+        assert followed.warning == "The server's log told of none of 1 request: is it the log of this very server?"
         append(path, "slot print_timing: id  0 | task 2 |        eval time =      50.00 ms /    11 tokens (x)\n")
-        (found,) = followed.complete([trace(server=figures())])
+        (found,) = followed.add_figures([trace(server=figures())])
         assert server_of(found).raw[FROM_LOG] == []
-        assert followed.doubt is None
+        assert followed.warning is None
 
 
 def test_an_engine_whose_format_is_not_known_says_so(path: Path) -> None:
@@ -273,5 +272,5 @@ def test_an_engine_whose_format_is_not_known_says_so(path: Path) -> None:
     with open_server_log(None, find("llama.cpp")) as nothing:
         assert nothing == (None, None)
     with open_server_log(str(path), find("llama.cpp")) as (followed, trouble):
-        log: Log | None = followed
+        log: ServerLog | None = followed
         assert (log is not None, trouble) == (True, None)

@@ -11,7 +11,8 @@ from app.core.errors import BadInput
 from app.core.settings import Settings
 from app.db import baselines
 from app.db.database import Database
-from app.measure.runner import Runner, notify
+from app.measure import notify
+from app.measure.runner import Runner
 from tests.compare.runs import calm_history, place, taken
 from tests.compare.runs import run as add_run
 from tests.ports import free_port

@@ -11,8 +11,8 @@ from app.db import runs, samples, servers
 from app.db.database import Database
 from app.db.tables import FULL_GEOMETRY
 from app.engines.base import Engine, ModelInfo, ServerInfo
+from app.measure.config_snapshot import with_requested_context
 from app.measure.runner import Runner
-from app.measure.runner.config_snapshot import with_requested_context
 from app.suites import BUILT_IN, Case, Suite
 from tests.engines.written_servers import SERVERS
 from tests.replay import Request, Script, capture, serve

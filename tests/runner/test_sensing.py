@@ -11,8 +11,10 @@ from app.core.settings import Settings
 from app.db import machines
 from app.db.database import Database
 from app.db.tables import Machine
-from app.hardware import names_this_host, this_host
-from app.measure.runner.sensing import missing_sensors_reason, sensor_disturbances, watch_sensors, with_sensor_columns
+from app.hardware.host import names_this_host, this_host
+from app.measure.active_run import with_sensor_columns
+from app.measure.execute import watch_sensors
+from app.measure.run_checks import missing_sensors_reason, sensor_disturbances
 from app.results.compare import soundness
 from tests.traces import sample
 
@@ -49,7 +51,7 @@ def test_the_sensors_of_another_machine_are_not_read(settings: Settings) -> None
 
 
 @pytest.mark.parametrize(
-    ("is_here", "has_watch", "has_seen", "sensors", "why"),
+    ("is_here", "has_watch", "has_readings", "sensors", "why"),
     [
         (False, False, False, {}, "elsewhere"),
         (True, False, False, {}, "off"),
@@ -59,24 +61,24 @@ def test_the_sensors_of_another_machine_are_not_read(settings: Settings) -> None
     ],
 )
 def test_why_nothing_is_known(
-    is_here: bool, has_watch: bool, has_seen: bool, sensors: dict[str, Any], why: str | None
+    is_here: bool, has_watch: bool, has_readings: bool, sensors: dict[str, Any], why: str | None
 ) -> None:
-    watch: Any = SimpleNamespace(has_seen=has_seen) if has_watch else None
+    watch: Any = SimpleNamespace(has_readings=has_readings) if has_watch else None
     assert missing_sensors_reason(is_here, watch, [sample(sensors=sensors)]) == why
 
 
 def test_only_the_first_stream_keeps_what_was_seen() -> None:
     from app.db.tables import now
-    from app.measure.bench import SampleProgress
+    from app.measure.job import TimedSample
 
     def between(start_s: float, end_s: float) -> list[Any]:
         return [SimpleNamespace(at_s=start_s + 0.1, values={"cpu_load_percent": 5}, throttles=())]
 
     watch: Any = SimpleNamespace(between=between)
-    first, second = (with_sensor_columns(SampleProgress(sample(stream=n), now(), 1.0), watch).sample for n in range(2))
+    first, second = (with_sensor_columns(TimedSample(sample(stream=n), now(), 1.0), watch).sample for n in range(2))
     assert first.sensors["at_ms"] == [100]
     assert second.sensors == {}
-    assert with_sensor_columns(SampleProgress(sample(), now(), 1.0), None).sample.sensors == {}
+    assert with_sensor_columns(TimedSample(sample(), now(), 1.0), None).sample.sensors == {}
 
 
 def seen(*throttles: str, swapped: tuple[int, int] = (0, 0)) -> dict[str, Any]:

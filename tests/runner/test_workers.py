@@ -10,7 +10,9 @@ from app.core.errors import Busy, Conflict, NotFound
 from app.core.settings import Settings
 from app.db import machines, runs, servers
 from app.db.database import Database
-from app.measure.runner import Runner, RunProgress, workers
+from app.measure import workers
+from app.measure.active_run import RunProgress
+from app.measure.runner import Runner
 from app.suites import BUILT_IN
 from tests.replay import Script, case, serve
 from tests.runner.conftest import add_server, run_named
@@ -46,7 +48,7 @@ def test_looking_never_removes_what_another_process_is_about_to_take(settings: S
 
 def test_an_unknown_run_leaves_nothing_behind(runner: Runner, settings: Settings, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        runner.work("../../x", lambda _: None)
+        runner.run_worker("../../x", lambda _: None)
     assert not list(tmp_path.rglob("x.lock"))
 
 
@@ -78,7 +80,7 @@ def test_what_is_archived_is_not_measured(database: Database, runner: Runner) ->
         server = servers.server(session, slug)
         queued = runs.add_run(session, server, BUILT_IN["triple"]).public_id
         servers.archive_server(session, slug)
-    runner.work(queued, lambda _: None)
+    runner.run_worker(queued, lambda _: None)
     run = run_named(database, queued)
     assert run.status == "failed"
     assert "is archived" in (run.error or "")

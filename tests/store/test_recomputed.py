@@ -14,7 +14,8 @@ from app.db import measurements
 from app.db.database import Database
 from app.db.samples import samples_of
 from app.db.tables import Measurement, Run, SampleRow
-from app.measure.runner import RECOMPUTE_BATCH, Runner, workers
+from app.measure import workers
+from app.measure.runner import RECOMPUTE_BATCH, Runner
 from tests.databases import on_both
 from tests.metrics.rounds import LONG, sensed
 from tests.seed import seed

@@ -23,8 +23,8 @@ from app.engines.http.problems import status_problem
 from app.engines.http.text import ServerText
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
 from app.hardware import bandwidth as memory_bandwidth
-from app.measure.bench import step_label
-from app.measure.runner import run_checks
+from app.measure import run_checks
+from app.measure.job import step_label
 from app.metrics import FLAGS
 from app.suites import BUILT_IN
 from tests.everywhere import add_share, addresses
@@ -91,7 +91,9 @@ def _troubled(database: Database) -> dict[str, str]:
     running = {"phase": "The server is ready. Waiting for 4 s.", "step": step_label(suite, suite.cases, 13)}
     refused = status_problem(404, "text/plain", b"", path="/v1/chat/completions", text=ServerText(None))
     return {
-        "flagged": add_run(database, taken, evidence=run_checks.after(told, taken, None, None, counted=_counted())),
+        "flagged": add_run(
+            database, taken, evidence=run_checks.after(told, taken, None, None, server_metrics=_counted())
+        ),
         "failed": add_run(database, taken[:3], status="failed", error=lost),
         "refused": add_run(database, status="failed", error=str(refused)),
         "cancelled": add_run(database, status="cancelled"),

@@ -6,8 +6,8 @@ from starlette.testclient import TestClient
 
 from app.db import bandwidth, machines
 from app.db.database import Database
-from app.hardware import this_host
 from app.hardware.catalogue import built_in
+from app.hardware.host import this_host
 from app.hardware.profile import Accelerator, Profile, Ram, UnknownItem
 from app.schemas.run_document import run_document
 from tests.hardware.readings import CALM
@@ -339,7 +339,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Commands that would have been started as processes."""
     commands: list[str] = []
     monkeypatch.setattr(
-        "app.measure.runner.workers.start", lambda _settings, _name, *command: commands.append(" ".join(command))
+        "app.measure.workers.start", lambda _settings, _name, *command: commands.append(" ".join(command))
     )
     return commands
 

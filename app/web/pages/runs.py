@@ -102,7 +102,7 @@ def add_run(request: Request, database: DatabaseDep, runner: RunnerDep, form: Fo
     """Queues one run, or as many as `runs` says; leads to the first."""
     try:
         count = form.whole("runs", _("The number of runs"))
-        first, *_others = runner.queue_several(
+        first, *_others = runner.queue(
             form.required("server", _("The server"), 80),
             form.required("suite", _("The suite"), 60),
             1 if count is None else count,

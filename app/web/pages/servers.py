@@ -246,7 +246,7 @@ def _remember(session: Session, server_id: int, facts: "ServerInfo | None") -> N
 
 
 def _told(facts: "ServerInfo") -> dict[str, Any]:
-    from app.measure.runner.config_snapshot import server_info_json
+    from app.measure.config_snapshot import server_info_json
 
     return server_info_json(facts)
 
@@ -271,7 +271,7 @@ def _form(
     facts: "ServerInfo | None" = None,
     error: RoofmarkError | None = None,
 ) -> Response:
-    from app.hardware import this_host
+    from app.hardware.host import this_host
 
     with database.read() as session:
         known = machines.list_machines(session)

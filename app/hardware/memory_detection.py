@@ -1,15 +1,23 @@
-"""Memory modules as the board's firmware tells them: `udevadm` knows them without rights, `dmidecode` with."""
+"""Memory modules as the board's firmware reports them, and the size of the last-level cache.
+
+`udevadm` knows the modules without rights, `dmidecode` with. What fits in the cache is not read from memory.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from app.core.i18n import N_
 from app.hardware.memory import CHANNEL_BITS, DATA_RATES_MT_PER_S
 from app.hardware.profile import Ram, UnknownItem
-from app.hardware.tools import ToolUnavailable, run_tool
+from app.hardware.tools import ToolUnavailable, parse_json_output, parse_number, run_tool
 
 MODULES = N_("Speed and channels of the memory")
+CPUS = Path("/sys/devices/system/cpu")
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+# --- memory modules --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -24,6 +32,7 @@ class MemoryModule:
 
 
 def read_ram() -> tuple[Ram, list[UnknownItem]]:
+    """The memory modules, and what of them the board does not report."""
     reasons = []
     for command, parse in (
         (("udevadm", "info", "/sys/class/dmi/id"), parse_udevadm),
@@ -41,6 +50,7 @@ def read_ram() -> tuple[Ram, list[UnknownItem]]:
 
 
 def parse_udevadm(text: str) -> list[MemoryModule]:
+    """The slots of `udevadm info /sys/class/dmi/id` that have memory in them."""
     slots: dict[int, dict[str, str]] = {}
     for index, key, value in re.findall(r"^(?:E: ?)?MEMORY_DEVICE_(\d+)_(\w+)=(.*)$", text, re.MULTILINE):
         slots.setdefault(int(index), {})[key] = value.strip()
@@ -53,6 +63,7 @@ def parse_udevadm(text: str) -> list[MemoryModule]:
 
 
 def parse_dmidecode(text: str) -> list[MemoryModule]:
+    """The slots of `dmidecode -t 17` that have memory in them."""
     modules = []
     for block in re.split(r"\n(?=Handle )", text):
         if "Memory Device\n" not in block:
@@ -65,7 +76,7 @@ def parse_dmidecode(text: str) -> list[MemoryModule]:
 
 
 def summarize_modules(modules: Sequence[MemoryModule]) -> tuple[Ram, list[UnknownItem]]:
-    """Kind, the rate of the slowest module, and the width of all channels that hold one."""
+    """Kind, the rate of the slowest module, and the width of all channels that hold one; and what is unknown."""
     kinds = {module.kind for module in modules if module.kind}
     rates = [module.data_rate_mt_per_s for module in modules if module.data_rate_mt_per_s]
     unknowns = []
@@ -101,8 +112,8 @@ def _channel(module: MemoryModule) -> str | None:
     )
     if letter is None:
         return None
-    above = re.findall(r"(?:controller|node|cpu|proc|p)[\s_-]*(\d+)", text)
-    return "/".join([*above, letter[1]])
+    parents = re.findall(r"(?:controller|node|cpu|proc|p)[\s_-]*(\d+)", text)
+    return "/".join([*parents, letter[1]])
 
 
 def _module(
@@ -123,5 +134,46 @@ def _module(
 
 
 def _number(text: str | None) -> float | None:
-    found = re.match(r"\s*(\d+)", text or "")
-    return float(found[1]) or None if found else None
+    match = re.match(r"\s*(\d+)", text or "")
+    return float(match[1]) or None if match else None
+
+
+# --- the last-level cache --------------------------------------------------------------------------------------------
+
+
+def llc_bytes() -> int:
+    """The size of all last-level caches of the machine together. Raises ToolUnavailable."""
+    return caches_from_sysfs(CPUS) or caches_from_lscpu(run_tool("lscpu", "--caches", "--json", "--bytes"))
+
+
+def caches_from_sysfs(cpus: Path) -> int | None:
+    """Caches that several cores share are listed with each of them and count once."""
+    levels: dict[int, dict[str, int]] = {}
+    for folder in cpus.glob("cpu[0-9]*/cache/index*"):
+        try:
+            kind, level, size, cores = (
+                (folder / name).read_text().strip() for name in ("type", "level", "size", "shared_cpu_list")
+            )
+        except OSError:  # a cache that tells less is left out
+            continue
+        match = re.fullmatch(r"(\d+)([KMG]?)", size)
+        if kind != "Instruction" and match and level.isdigit():
+            levels.setdefault(int(level), {})[cores] = int(match[1]) * _UNITS[match[2]]
+    return sum(levels[max(levels)].values()) or None if levels else None
+
+
+def caches_from_lscpu(text: str) -> int:
+    """From the output of `lscpu --caches --json --bytes`. Raises ToolUnavailable."""
+    document = parse_json_output(text, "lscpu")
+    rows = document.get("caches") if isinstance(document, dict) else None
+    sizes = {
+        int(level): int(size)
+        for row in (rows if isinstance(rows, list) else [])
+        if isinstance(row, dict)
+        and row.get("type") != "Instruction"
+        and (level := parse_number(row.get("level")))
+        and (size := parse_number(row.get("all-size")))
+    }
+    if not sizes:
+        raise ToolUnavailable(N_("lscpu lists no caches"))
+    return sizes[max(sizes)]
