@@ -1,7 +1,6 @@
 """NVIDIA GPUs, by NVML (the extra `nvidia`), else by `nvidia-smi`, which reports no bus width."""
 
 import csv
-import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -84,7 +83,7 @@ def _query(nvml: Any, query: Any) -> float | None:
 
 def from_nvidia_smi(text: str) -> Sequence[Accelerator]:
     """Lines of `name, MiB`. Raises ToolUnavailable."""
-    rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if len(row) == 2]
+    rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines()) if len(row) == 2]
     if not rows:
         raise ToolUnavailable(N_("nvidia-smi lists no GPU"))
     return [

@@ -76,9 +76,9 @@ def test_a_variant_is_never_taken_for_the_plain_device(
     device: CatalogueDevice, variant: str, is_before: bool, has_memory: bool
 ) -> None:
     name = f"{variant} {device.name}" if is_before else f"{device.name} {variant}"
-    other = built_in().find(name, device.memory_bytes if has_memory else None).device
+    match = built_in().find(name, device.memory_bytes if has_memory else None).device
     if variant.casefold() not in device.name.casefold().split():
-        assert other != device
+        assert match != device
 
 
 @given(st.sampled_from(DEVICES), st.data())
@@ -86,14 +86,14 @@ def test_a_part_of_a_name_selects_no_other_device(device: CatalogueDevice, data:
     """L40 is not the L40S and A10 is not the A10G, even where their memory is the same."""
     words = device.name.split()
     part = data.draw(st.lists(st.sampled_from(words), min_size=1, unique=True))
-    found = built_in().find(" ".join(part), device.memory_bytes).device
-    if found is not None and found != device:
-        names = [set(re.findall(r"\w+", name.casefold())) for name in (found.name, *found.aliases)]
+    match = built_in().find(" ".join(part), device.memory_bytes).device
+    if match is not None and match != device:
+        names = [set(re.findall(r"\w+", name.casefold())) for name in (match.name, *match.aliases)]
         assert any(set(re.findall(r"\w+", " ".join(part).casefold())) <= name for name in names)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first_name", "second_name"),
     [
         ("L40", "L40S"),
         ("RTX 3070", "RTX 3070 Ti"),
@@ -111,8 +111,8 @@ def test_a_part_of_a_name_selects_no_other_device(device: CatalogueDevice, data:
         ("Tesla P4", "Tesla P40"),
     ],
 )
-def test_devices_with_similar_names(one: str, other: str) -> None:
-    first, second = built_in().find(one).device, built_in().find(other).device
+def test_devices_with_similar_names(first_name: str, second_name: str) -> None:
+    first, second = built_in().find(first_name).device, built_in().find(second_name).device
     assert first is not None
     assert second is not None
     assert first != second
@@ -124,7 +124,7 @@ def test_a_model_number_of_another_brand_is_another_device(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "expected"),
     [
         ("RTX 3090", "GeForce RTX 3090"),
         ("GeForce RTX 3090", "GeForce RTX 3090"),
@@ -177,10 +177,10 @@ def test_a_model_number_of_another_brand_is_another_device(name: str) -> None:
         ("Apple M2", "Apple M2"),
     ],
 )
-def test_a_name_as_people_and_drivers_write_it(name: str, found: str) -> None:
+def test_a_name_as_people_and_drivers_write_it(name: str, expected: str) -> None:
     device = built_in().find(name).device
     assert device is not None
-    assert device.name == found
+    assert device.name == expected
 
 
 @pytest.mark.parametrize(
@@ -266,9 +266,9 @@ def test_own_devices_stand_before_the_built_in_ones_and_in_their_place() -> None
     added = CatalogueDevice("Homemade X1", "", "gpu", 123e9, "a soldering iron")
     catalogue = built_in().with_own([corrected, added])
     assert len(catalogue.devices) == len(DEVICES) + 1
-    found = catalogue.find(DEVICES[0].name).device
-    assert found is not None
-    assert (found.bandwidth_bytes_per_s, found.is_own) == (1e9, True)
+    device = catalogue.find(DEVICES[0].name).device
+    assert device is not None
+    assert (device.bandwidth_bytes_per_s, device.is_own) == (1e9, True)
     assert catalogue.find("homemade x1").device == replace(added, is_own=True)
 
 

@@ -31,8 +31,8 @@ def udevadm(*slots: dict[str, object]) -> str:
 
 
 def slot(locator: str, bank: str = "", rate: int = 6000, kind: str = "DDR5", **more: object) -> dict[str, object]:
-    given = {"SIZE": 16 * GIB, "LOCATOR": locator, "BANK_LOCATOR": bank, "TYPE": kind, "SPEED_MTS": 9999}
-    return {**given, "CONFIGURED_SPEED_MTS": rate, "DATA_WIDTH": 64, **more}
+    fields = {"SIZE": 16 * GIB, "LOCATOR": locator, "BANK_LOCATOR": bank, "TYPE": kind, "SPEED_MTS": 9999}
+    return {**fields, "CONFIGURED_SPEED_MTS": rate, "DATA_WIDTH": 64, **more}
 
 
 EMPTY = {"PRESENT": 0, "LOCATOR": "DIMM 0", "BANK_LOCATOR": "P0 CHANNEL A", "TYPE": "Unknown", "SPEED_MTS": 3000}
@@ -74,13 +74,13 @@ EMPTY = {"PRESENT": 0, "LOCATOR": "DIMM 0", "BANK_LOCATOR": "P0 CHANNEL A", "TYP
     ],
 )
 def test_modules_as_udev_lists_them(slots: list[dict[str, object]], ram: Ram) -> None:
-    found, unknowns = dmi.summarize_modules(dmi.parse_udevadm(udevadm(*slots)))
-    assert found == ram
+    ram_, unknowns = dmi.summarize_modules(dmi.parse_udevadm(udevadm(*slots)))
+    assert ram_ == ram
     assert unknowns == []
 
 
 @pytest.mark.parametrize(
-    ("slots", "ram", "said"),
+    ("slots", "ram", "reason"),
     [
         ([slot("DIMM 1"), slot("DIMM 2")], Ram("DDR5", 6000, None), "does not say on which channel each of its 2"),
         ([slot("Top", kind="LPDDR5", DATA_WIDTH="")], Ram("LPDDR5", 6000, None), "does not say on which channel"),
@@ -92,12 +92,12 @@ def test_modules_as_udev_lists_them(slots: list[dict[str, object]], ram: Ram) ->
     ],
 )
 def test_what_the_board_does_not_tell_is_unknown_with_a_reason(
-    slots: list[dict[str, object]], ram: Ram, said: str
+    slots: list[dict[str, object]], ram: Ram, reason: str
 ) -> None:
-    found, (unknown,) = dmi.summarize_modules(dmi.parse_udevadm(udevadm(*slots)))
-    assert found == ram
-    assert found.bandwidth_bytes_per_s is None
-    assert said in unknown.reason
+    ram_, (unknown,) = dmi.summarize_modules(dmi.parse_udevadm(udevadm(*slots)))
+    assert ram_ == ram
+    assert ram_.bandwidth_bytes_per_s is None
+    assert reason in unknown.reason
 
 
 DMIDECODE = """# dmidecode 3.4
@@ -135,9 +135,9 @@ Memory Device
 
 
 def test_modules_as_dmidecode_lists_them() -> None:
-    found, unknowns = dmi.summarize_modules(dmi.parse_dmidecode(DMIDECODE))
-    assert (found, unknowns) == (Ram("DDR4", 3200, 128), [])
-    assert found.bandwidth_bytes_per_s == 51.2e9
+    ram_, unknowns = dmi.summarize_modules(dmi.parse_dmidecode(DMIDECODE))
+    assert (ram_, unknowns) == (Ram("DDR4", 3200, 128), [])
+    assert ram_.bandwidth_bytes_per_s == 51.2e9
 
 
 def test_an_old_dmidecode_writes_mhz_and_means_transfers() -> None:
@@ -324,9 +324,9 @@ def test_equal_cards_are_counted_and_others_are_not() -> None:
 
 def test_a_sensor_knows_better_than_the_catalogue_which_fills_the_gaps() -> None:
     card = Accelerator("NVIDIA GeForce RTX 3090", 2, 24 * GIB, 900e9, source="sensor", note="NVML")
-    found = fill_from_catalogue(card, built_in())
-    assert (found.bandwidth_bytes_per_s, found.source, found.note) == (900e9, "sensor", "NVML")
-    assert (found.compute_flops_per_s, found.fastest_flops_per_s, found.count) == (71e12, 284e12, 2)
+    accelerator = fill_from_catalogue(card, built_in())
+    assert (accelerator.bandwidth_bytes_per_s, accelerator.source, accelerator.note) == (900e9, "sensor", "NVML")
+    assert (accelerator.compute_flops_per_s, accelerator.fastest_flops_per_s, accelerator.count) == (71e12, 284e12, 2)
 
 
 def _silent(*_command: str, timeout_s: float = 0) -> str:

@@ -70,7 +70,7 @@ def test_the_catalogue_knows_their_bandwidth(name: str, catalogued: int, gb_per_
 
 
 @pytest.mark.parametrize(
-    ("devices", "said"),
+    ("devices", "reason"),
     [
         ([], "xpu-smi lists no GPU"),
         ([{"device_id": 0, "device_name": "Intel(R) UHD Graphics 770"}], "no GPU with memory of its own"),
@@ -80,8 +80,8 @@ def test_the_catalogue_knows_their_bandwidth(name: str, catalogued: int, gb_per_
         ([{"device_id": "0", "device_name": 5}, "odd"], "xpu-smi lists no GPU"),
     ],
 )
-def test_graphics_within_a_processor_are_no_card(devices: list[object], said: str) -> None:
-    with pytest.raises(ToolUnavailable, match=said):
+def test_graphics_within_a_processor_are_no_card(devices: list[object], reason: str) -> None:
+    with pytest.raises(ToolUnavailable, match=reason):
         intel.from_xpu_smi(json.dumps({"device_list": devices}))
 
 

@@ -48,8 +48,8 @@ def nvml(reasons: int = 0, silent: str = "") -> Any:
 
 
 def test_a_card_tells_everything() -> None:
-    found = read_sensors([nvml_source(nvml(reasons=0x20 | 0x4 | 0x1), 1)])
-    assert found.values == {
+    reading = read_sensors([nvml_source(nvml(reasons=0x20 | 0x4 | 0x1), 1)])
+    assert reading.values == {
         "gpu1.power_w": 215.5,
         "gpu1.temperature_c": 71,
         "gpu1.memory_used_bytes": 9e9,
@@ -57,7 +57,7 @@ def test_a_card_tells_everything() -> None:
         "gpu1.clock_mhz": 1695,
         "gpu1.memory_clock_mhz": 1695,
     }
-    assert found.throttles == ("gpu1: power limit", "gpu1: temperature")  # an idle card (0x1) is not held back
+    assert reading.throttles == ("gpu1: power limit", "gpu1: temperature")  # an idle card (0x1) is not held back
 
 
 @pytest.mark.parametrize("silent", ["Power", "Temperature", "Memory", "Utilization", "ClockInfo", "Throttle"])
@@ -114,7 +114,7 @@ def test_counters_that_may_not_be_read_are_absent(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [OSError, ValueError, RuntimeError, KeyError, AttributeError, NVMLError])
 def test_a_source_that_fails_later_takes_no_other_with_it(error: type[Exception]) -> None:
-    def broken(found: SensorValues) -> None:
+    def broken(readings: SensorValues) -> None:
         raise error("the card fell off the bus")
 
     assert "ram_available_bytes" in read_sensors([broken, *system_sensors.system_sources()]).values
@@ -132,8 +132,8 @@ def test_a_source_that_fails_later_takes_no_other_with_it(error: type[Exception]
     ],
 )
 def test_what_no_hardware_can_do_is_not_a_figure(name: str, value: float) -> None:
-    def odd(found: SensorValues) -> None:
-        found.values |= {name: value, "ram_available_bytes": 1.0}
+    def odd(readings: SensorValues) -> None:
+        readings.values |= {name: value, "ram_available_bytes": 1.0}
 
     assert read_sensors([odd]).values == {"ram_available_bytes": 1.0}
 
@@ -247,10 +247,10 @@ def test_a_chip_with_graphics_draws_its_power_once(has_metrics: bool, tmp_path: 
     values = read_sensors([amd_source(device, 0)]).values
     assert values == {"cpu_power_w": 55, "gpu0.temperature_c": 50, "gpu0.memory_used_bytes": 9_512}
 
-    def counted(found: SensorValues) -> None:
-        found.values["cpu_power_w"] = 61.0
+    def processor_power(readings: SensorValues) -> None:
+        readings.values["cpu_power_w"] = 61.0
 
-    assert read_sensors([counted, amd_source(device, 0)]).values["cpu_power_w"] == 61
+    assert read_sensors([processor_power, amd_source(device, 0)]).values["cpu_power_w"] == 61
 
 
 def test_files_that_vanish_or_may_not_be_read_are_absent(tmp_path: Path) -> None:
@@ -271,11 +271,11 @@ def test_an_intel_card_is_a_counter_of_energy(tmp_path: Path, monkeypatch: pytes
     write(tmp_path / "card1" / "device")  # within a processor
     times = iter([0.0, 2.0, 4.0])
     monkeypatch.setattr(time, "monotonic", lambda: next(times))
-    found = card_sensors.gpu_sources(tmp_path)
+    sources = card_sensors.gpu_sources(tmp_path)
     write(counter, energy1_input=201_000_000)
-    assert read_sensors(found).values == {"gpu0.power_w": 100}
+    assert read_sensors(sources).values == {"gpu0.power_w": 100}
     write(counter, energy1_input=5)  # its driver was loaded anew: nobody knows what it drew
-    assert read_sensors(found).values == {}
+    assert read_sensors(sources).values == {}
 
 
 def test_this_machine_has_memory_and_a_processor() -> None:
@@ -290,8 +290,8 @@ def test_a_watch_takes_readings_in_a_process_of_its_own_and_ends_it() -> None:
         child = watch._child
         assert child is not None
         until(lambda: len(watch.between(start_s, time.time())) >= 2)
-        seen = watch.between(start_s, time.time())
-        assert all(start_s <= reading.at_s <= time.time() for reading in seen)
+        readings = watch.between(start_s, time.time())
+        assert all(start_s <= reading.at_s <= time.time() for reading in readings)
         assert watch.between(time.time() + 60, time.time() + 61) == []
         assert watch.between(start_s, time.time() + 61) == []  # forgotten
     assert child.poll() is not None
@@ -343,8 +343,8 @@ def test_columns_have_a_place_for_every_reading_and_are_bounded() -> None:
         "throttles": [],
         "throttled": {},
     }
-    held = sensor_columns([SensorReading(100, {"x": 1}, ("gpu0: temperature",)), SensorReading(101, {"x": 1})], 100)
-    assert (held["throttles"], held["throttled"]) == (["gpu0: temperature"], {"gpu0: temperature": [True, False]})
+    columns = sensor_columns([SensorReading(100, {"x": 1}, ("gpu0: temperature",)), SensorReading(101, {"x": 1})], 100)
+    assert (columns["throttles"], columns["throttled"]) == (["gpu0: temperature"], {"gpu0: temperature": [True, False]})
     assert sensor_columns([], 100) == {}
     many = sensor_columns([SensorReading(float(n), {"x": n}) for n in range(10 * MAX_READINGS)], 0)
     assert len(many["at_ms"]) == len(many["values"]["x"]) == MAX_READINGS

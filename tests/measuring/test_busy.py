@@ -12,7 +12,7 @@ from app.measure.waiting import Stop
 from app.suites import BUILT_IN
 
 CASE = BUILT_IN["triple"].cases[0]
-OURS, SERVER, CHILD = (1, 0.0), (2, 0.0), (3, 0.0)
+ROOFMARK, SERVER, CHILD = (1, 0.0), (2, 0.0), (3, 0.0)
 
 
 def times(
@@ -24,23 +24,23 @@ def times(
     return CpuTimes(total_s, busy_s, by_process, frozenset(roots), is_server_known=bool(roots))
 
 
-BEFORE = times(100, 40, {OURS: 1, SERVER: 10})
+BEFORE = times(100, 40, {ROOFMARK: 1, SERVER: 10})
 
 
 def test_the_work_of_the_server_and_of_roofmark_is_not_foreign() -> None:
-    assert foreign_load(BEFORE, times(110, 50, {OURS: 2, SERVER: 18})) == ForeignLoad(0.1, True)
+    assert foreign_load(BEFORE, times(110, 50, {ROOFMARK: 2, SERVER: 18})) == ForeignLoad(0.1, True)
 
 
 def test_a_process_that_the_server_started_meanwhile_is_its_own() -> None:
-    assert foreign_load(BEFORE, times(110, 50, {OURS: 1, SERVER: 11, CHILD: 9})) == ForeignLoad(0, True)
+    assert foreign_load(BEFORE, times(110, 50, {ROOFMARK: 1, SERVER: 11, CHILD: 9})) == ForeignLoad(0, True)
 
 
 @pytest.mark.parametrize(
     "after",
     [
-        times(100, 40, {OURS: 1, SERVER: 10}),  # no time has passed
-        times(110, 50, {OURS: 2}, ()),  # the server ended
-        times(110, 50, {OURS: 2, CHILD: 8}, (CHILD,)),  # another one listens now
+        times(100, 40, {ROOFMARK: 1, SERVER: 10}),  # no time has passed
+        times(110, 50, {ROOFMARK: 2}, ()),  # the server ended
+        times(110, 50, {ROOFMARK: 2, CHILD: 8}, (CHILD,)),  # another one listens now
     ],
 )
 def test_what_cannot_be_told_apart_is_unknown(after: CpuTimes) -> None:
@@ -48,8 +48,8 @@ def test_what_cannot_be_told_apart_is_unknown(after: CpuTimes) -> None:
 
 
 def test_the_end_of_a_child_leaves_its_time_to_its_parent_on_linux_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = times(100, 40, {OURS: 1, SERVER: 10, CHILD: 5})
-    after = times(110, 50, {OURS: 1, SERVER: 25})
+    before = times(100, 40, {ROOFMARK: 1, SERVER: 10, CHILD: 5})
+    after = times(110, 50, {ROOFMARK: 1, SERVER: 25})
     monkeypatch.setattr("psutil.LINUX", True)
     assert foreign_load(before, after) == ForeignLoad(0, True)
     monkeypatch.setattr("psutil.LINUX", False)
@@ -57,21 +57,21 @@ def test_the_end_of_a_child_leaves_its_time_to_its_parent_on_linux_only(monkeypa
 
 
 def test_a_server_that_nobody_knows_is_said_to_be_unknown() -> None:
-    before, after = times(100, 40, {OURS: 1}, ()), times(110, 45, {OURS: 1}, ())
+    before, after = times(100, 40, {ROOFMARK: 1}, ()), times(110, 45, {ROOFMARK: 1}, ())
     assert foreign_load(before, after) == ForeignLoad(0.5, False)
 
 
-def known(*shares: float) -> list[ForeignLoad]:
+def server_loads(*shares: float) -> list[ForeignLoad]:
     return [ForeignLoad(share, True) for share in shares]
 
 
 @pytest.mark.parametrize(
     ("pauses", "share"),
     [
-        (known(0.02, 0.1, 0.05), None),
-        (known(0.02, 0.4, 0.05), 0.4),
-        (known(0.55, 0.5, 0.6), 0.6),  # busy all along
-        (known(0.3, 0.35, 0.4), None),  # as before the run
+        (server_loads(0.02, 0.1, 0.05), None),
+        (server_loads(0.02, 0.4, 0.05), 0.4),
+        (server_loads(0.55, 0.5, 0.6), 0.6),  # busy all along
+        (server_loads(0.3, 0.35, 0.4), None),  # as before the run
         ([ForeignLoad(0.6, False)] * 3, None),  # a server may spin while it rests
         ([ForeignLoad(0.1, False), ForeignLoad(0.4, False)], 0.4),
         ([], None),
@@ -84,8 +84,8 @@ def test_a_pause_counts_when_it_is_busy_or_busier_than_the_calmest(
 
 
 def test_what_was_there_before_the_run_only_is_no_disturbance_during_it() -> None:
-    (before,) = known(0.9)
-    assert disturbance(before, known(0.05, 0.1), {}) is None
+    (before,) = server_loads(0.9)
+    assert disturbance(before, server_loads(0.05, 0.1), {}) is None
 
 
 @pytest.mark.parametrize(("rounds", "share"), [([0.4, 0.4, 0.45], None), ([0.02, 0.03, 0.3], 0.3), ([0.9], None)])
@@ -170,7 +170,7 @@ def test_a_server_that_spins_is_not_foreign(spinning_server: int) -> None:
     before, all_before = meter.read(), everything.read()
     BusyCheck(meter)._load_during(0.5, Stop())
     all_after, after = everything.read(), meter.read()
-    own, all_ = foreign_load(before, after), foreign_load(all_before, all_after)
-    assert own is not None
-    assert all_ is not None
-    assert own.share < all_.share
+    listener_load, whole_load = foreign_load(before, after), foreign_load(all_before, all_after)
+    assert listener_load is not None
+    assert whole_load is not None
+    assert listener_load.share < whole_load.share

@@ -18,8 +18,8 @@ KEY = "sk-of-nobody"
 
 
 def read(*values: Mapping[str, float]) -> dict[tuple[str, str], float]:
-    found = server_load.load_metrics([SensorReading(float(place), each) for place, each in enumerate(values)])
-    return {(each.name, each.statistic): each.value for each in found if each.value is not None}
+    metrics = server_load.load_metrics([SensorReading(float(index), gauges) for index, gauges in enumerate(values)])
+    return {(metric.name, metric.statistic): metric.value for metric in metrics if metric.value is not None}
 
 
 def test_mean_and_highest_of_what_was_told() -> None:
@@ -61,10 +61,10 @@ def test_a_child_asks_the_server_with_its_key_and_ends_with_the_run() -> None:
             assert child is not None
             assert KEY not in str(child.args)
             until(lambda: len(watch.between(began_s, time.time())) >= 2)
-            seen = watch.between(began_s, time.time())
+            readings = watch.between(began_s, time.time())
         assert child.poll() is not None
-    assert [each.values for each in seen[:2]] == [{"requests_running": 3}] * 2
-    assert seen[1].at_s - seen[0].at_s >= 0.4
+    assert [reading.values for reading in readings[:2]] == [{"requests_running": 3}] * 2
+    assert readings[1].at_s - readings[0].at_s >= 0.4
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,9 @@ def in_order(*scripts: Script) -> Answerer:
 
 def test_warmups_come_first_and_each_request_has_its_own_nonce() -> None:
     with job({CHAT: case("S23"), "/v1/models": MODELS}) as (made, replay):
-        found = samples(played(made))
-    assert [(sample.ordinal, sample.is_warmup) for sample in found] == [(0, True), (1, False), (2, False)]
-    assert all(sample.cache_defeat is CacheDefeat.NONCE for sample in found)
+        samples_ = samples(played(made))
+    assert [(sample.ordinal, sample.is_warmup) for sample in samples_] == [(0, True), (1, False), (2, False)]
+    assert all(sample.cache_defeat is CacheDefeat.NONCE for sample in samples_)
     prompts = [body["messages"][0]["content"] for body in replay.posted()]
     assert len(set(prompts)) == 3
     assert len({len(prompt) for prompt in prompts}) == 1
@@ -38,9 +38,9 @@ def test_warmups_come_first_and_each_request_has_its_own_nonce() -> None:
 
 def test_what_one_request_learned_the_next_one_knows() -> None:
     with job({CHAT: case("S16"), "/v1/models": MODELS}) as (made, replay):
-        found = samples(played(made))
+        samples_ = samples(played(made))
     assert len(replay.posted()) == 4  # refused once, then three requests without the refused field
-    assert found[0].trace.learned["refused_fields"] == ["stream_options"]
+    assert samples_[0].trace.learned["refused_fields"] == ["stream_options"]
     assert all("stream_options" not in body for body in replay.posted()[1:])
 
 
@@ -62,9 +62,9 @@ def test_a_loading_and_then_a_busy_server_is_waited_for() -> None:
 def test_a_server_that_stays_busy_is_measured_and_flagged() -> None:
     routes = {"/health": READY, "/slots": BUSY, CHAT: capture("llama.cpp", "chat_stream_usage_cache_prompt_false")}
     with job(routes, "llama.cpp", limits=WaitLimits(5, 0)) as (made, _):
-        found = samples(played(made))
-    assert all("concurrent" in sample.flags for sample in found)
-    assert "working for somebody else" in (failure_reason(found) or "")
+        samples_ = samples(played(made))
+    assert all("concurrent" in sample.flags for sample in samples_)
+    assert "working for somebody else" in (failure_reason(samples_) or "")
 
 
 def test_a_server_that_never_gets_ready_is_given_up() -> None:
@@ -95,9 +95,9 @@ def test_playing_ends_with_the_first_failure_and_keeps_what_was_taken() -> None:
         return (good if next(turn) < 2 else bad)(request)
 
     with job({CHAT: chat, "/v1/models": MODELS}, suite=SUITE.with_counts(10, 0)) as (made, _):
-        found = samples(played(made))
-    assert [sample.trace.status for sample in found] == ["ok", "ok", "failed"]
-    assert "out of memory" in (failure_reason(found) or "")
+        samples_ = samples(played(made))
+    assert [sample.trace.status for sample in samples_] == ["ok", "ok", "failed"]
+    assert "out of memory" in (failure_reason(samples_) or "")
 
 
 def test_a_broken_stream_is_no_reason_to_stop() -> None:
@@ -108,15 +108,15 @@ def test_a_broken_stream_is_no_reason_to_stop() -> None:
         return (broken if next(turn) == 1 else good)(request)
 
     with job({CHAT: chat, "/v1/models": MODELS}) as (made, _):
-        found = samples(played(made))
-    assert [sample.trace.status for sample in found] == ["ok", "incomplete", "ok"]
-    assert failure_reason(found) is None
+        samples_ = samples(played(made))
+    assert [sample.trace.status for sample in samples_] == ["ok", "incomplete", "ok"]
+    assert failure_reason(samples_) is None
 
 
 def test_no_usable_sample_is_a_reason() -> None:
     with job({CHAT: case("S18"), "/v1/models": MODELS}) as (made, _):
-        found = samples(played(made))
-    assert (failure_reason(found) or "").startswith("No sample was complete: The stream ended")
+        samples_ = samples(played(made))
+    assert (failure_reason(samples_) or "").startswith("No sample was complete: The stream ended")
 
 
 def test_a_stop_between_samples() -> None:
@@ -151,8 +151,8 @@ def test_the_servers_own_tokenizer_decides_where_there_is_one() -> None:
     }
     with job(routes, "llama.cpp", context_tokens=512) as (made, replay):
         prepared = prepare(made)
-        ((_, counted),) = prepared.cases
-    assert counted == 505
+        ((_, prompt_tokens),) = prepared.cases
+    assert prompt_tokens == 505
     assert json.dumps(SUITE.cases[0].prompt) in json.dumps(replay.posted()[0])
     with job(routes, "llama.cpp", context_tokens=511) as (made, _), pytest.raises(BadInput, match="505 tokens"):
         prepare(made)

@@ -107,7 +107,7 @@ def url(server: OneSlot) -> str:
     return f"http://127.0.0.1:{server.server_port}"
 
 
-def taken(server: OneSlot, streams: int, repetitions: int) -> list[Sample]:
+def run_samples(server: OneSlot, streams: int, repetitions: int) -> list[Sample]:
     cases = (Case(Workload(100, TOKENS, streams), "word " * 100),)
     with engines.open_client(url(server), None, Settings()) as client:
         suite = Suite("mine", "Mine", "", cases, repetitions, 0)
@@ -118,13 +118,13 @@ def taken(server: OneSlot, streams: int, repetitions: int) -> list[Sample]:
 
 def test_four_at_once_on_a_server_with_one_slot() -> None:
     with one_slot() as server:
-        found = taken(server, streams=4, repetitions=1)
-    assert [each.trace.status for each in found] == [Status.OK] * 4
-    in_turn = sorted(found, key=lambda each: first_token_ms(each.trace) or 0)
+        samples_ = run_samples(server, streams=4, repetitions=1)
+    assert [sample_.trace.status for sample_ in samples_] == [Status.OK] * 4
+    in_turn = sorted(samples_, key=lambda sample_: first_token_ms(sample_.trace) or 0)
     for earlier, later in pairwise(in_turn):  # the queue is in TTFT
         end_ms = earlier.trace.events[-1].at_ms + earlier.sent_at_ms
         assert (first_token_ms(later.trace) or 0) + later.sent_at_ms > end_ms
-    of_all = {each.metric: each.value for each in compute_metrics(found) if each.source == "client"}
+    of_all = {metric.metric: metric.value for metric in compute_metrics(samples_) if metric.source == "client"}
     decode, together = of_all["decode_tokens_per_s"], of_all["output_tokens_per_s"]
     assert together is not None
     # the streams never ran at the same time, so that their speeds do not add up; a busy machine may read them late
@@ -134,28 +134,28 @@ def test_four_at_once_on_a_server_with_one_slot() -> None:
 
 def test_the_queue_of_a_server_with_one_slot_by_its_numbers() -> None:
     """Each of four answers decodes at 50 tok/s; together they are 84 tokens in 2.4 s."""
-    told = json.loads((HERE / "cases" / "T15.concurrent.json").read_text())["requests"]
+    requests = json.loads((HERE / "cases" / "T15.concurrent.json").read_text())["requests"]
     expected = json.loads((HERE / "cases" / "T15.expected.json").read_text())["expect"]
-    found = []
-    for number, request in enumerate(told):
+    samples_ = []
+    for number, request in enumerate(requests):
         n = request["completion_tokens"]
         step_ms = (request["last_token_ms"] - request["first_token_ms"]) / (n - 1)
         times = [request["first_token_ms"] + step_ms * place for place in range(n)]
         made = trace([Event(at_ms, Kind.ANSWER, 5) for at_ms in times], output_tokens=n)
-        found.append(sample(made, ordinal=number, stream=number, point=Workload(512, n, len(told))))
-    ttfts = [first_token_ms(each.trace) or 0 for each in found]
+        samples_.append(sample(made, ordinal=number, stream=number, point=Workload(512, n, len(requests))))
+    ttfts = [first_token_ms(sample_.trace) or 0 for sample_ in samples_]
     assert (ttfts, fmean(ttfts)) == (expected["ttft_ms"], expected["ttft_mean_ms"])
-    decodes = [reading.value for each in found for reading in read_decode(each)]
-    assert decodes == [pytest.approx(expected["decode_tps_each"])] * len(told)
-    (together,) = [each.value for each in compute_metrics(found) if each.metric == "output_tokens_per_s"]
+    decodes = [reading.value for sample_ in samples_ for reading in read_decode(sample_)]
+    assert decodes == [pytest.approx(expected["decode_tps_each"])] * len(requests)
+    (together,) = [metric.value for metric in compute_metrics(samples_) if metric.metric == "output_tokens_per_s"]
     assert together == pytest.approx(expected["aggregate_output_tps"])
 
 
 def test_all_samples_of_a_run_use_one_warm_connection() -> None:
     with one_slot() as server:
-        found = taken(server, streams=1, repetitions=3)
+        samples_ = run_samples(server, streams=1, repetitions=3)
         assert server.connections == 1  # made by the first look at the server, before any clock runs
-    assert [each.trace.connect_ms for each in found] == [None] * 3
+    assert [sample_.trace.connect_ms for sample_ in samples_] == [None] * 3
 
 
 def test_the_time_to_connect_is_no_part_of_ttft(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,24 +167,24 @@ def test_the_time_to_connect_is_no_part_of_ttft(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("app.engines.http.network.socket.create_connection", slowly)
     with one_slot() as server, engines.open_client(url(server), None, Settings()) as client:
-        found = engines.find("openai").play(client, CompletionRequest("hello", TOKENS, "m"))
-    assert found.connect_ms is not None
-    assert found.connect_ms >= 500
-    assert (first_token_ms(found) or 0) < found.connect_ms
+        trace_ = engines.find("openai").play(client, CompletionRequest("hello", TOKENS, "m"))
+    assert trace_.connect_ms is not None
+    assert trace_.connect_ms >= 500
+    assert (first_token_ms(trace_) or 0) < trace_.connect_ms
 
 
 def test_t0_is_when_the_first_byte_of_each_request_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither its making, which other streams can delay, nor a later piece of it moves t0."""
     moments = iter(range(1, 100))
     monkeypatch.setattr(network, "perf_counter_ns", lambda: next(moments))
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        stream, sent_ns = network.SocketStream(ours, network.Deadline()), []
+    client_socket, server_socket = socket.socketpair()
+    with client_socket, server_socket:
+        stream, sent_ns = network.SocketStream(client_socket, network.Deadline()), []
         for _ in range(2):
             for piece in (b"POST / HTTP/1.1\r\n\r\n", b"{}"):
                 stream.write(piece)
                 sent_ns.append(stream.sent_ns)
-            theirs.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            server_socket.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
             assert stream.read(100).endswith(b"\r\n\r\n")
             stream.end_head()
             assert stream.sent_ns < stream.received_ns
@@ -198,28 +198,28 @@ def test_a_reader_that_had_to_wait_for_a_processor_is_flagged(
     accounts = iter([(0, 0), (waited_ms * 1_000_000, 10)])
     monkeypatch.setattr(sse, "account", lambda: next(accounts))
     with one_slot() as server, engines.open_client(url(server), None, Settings()) as client:
-        found = engines.find("openai").play(client, CompletionRequest("hello", TOKENS, "m"))
-    assert found.lag_ms == waited_ms / 10
-    assert ("loop_lag" in flags_of(sample(found))) is is_late
+        trace_ = engines.find("openai").play(client, CompletionRequest("hello", TOKENS, "m"))
+    assert trace_.lag_ms == waited_ms / 10
+    assert ("loop_lag" in flags_of(sample(trace_))) is is_late
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how long a thread waited for a processor")
 def test_each_reading_is_watched() -> None:
     with one_slot() as server:
-        found = taken(server, streams=2, repetitions=1)
-    assert all(each.trace.lag_ms is not None for each in found)
+        samples_ = run_samples(server, streams=2, repetitions=1)
+    assert all(sample_.trace.lag_ms is not None for sample_ in samples_)
 
 
 def test_several_readers_hand_the_interpreter_over_promptly(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual, seen = sys.getswitchinterval(), []
+    default_interval, intervals = sys.getswitchinterval(), []
     engine = engines.find("openai")
 
     def play(*_: Any) -> Trace:
-        seen.append(sys.getswitchinterval())
+        intervals.append(sys.getswitchinterval())
         return trace()
 
     monkeypatch.setattr(type(engine), "play", play)
     with one_slot() as server, engines.open_client(url(server), None, Settings()) as client:
         rounds.run_concurrent_requests(engine, client, [CompletionRequest("hello", TOKENS, "m")] * 2, Stop())
-    assert seen == [pytest.approx(rounds.THREAD_SWITCH_S)] * 2
-    assert sys.getswitchinterval() == usual
+    assert intervals == [pytest.approx(rounds.THREAD_SWITCH_S)] * 2
+    assert sys.getswitchinterval() == default_interval

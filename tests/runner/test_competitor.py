@@ -60,7 +60,7 @@ def test_a_competitor_that_starts_during_the_run_makes_it_unsound(
     until(lambda: run_named(database, public_id).status in ENDED)
     run = run_named(database, public_id)
     assert (run.status, run.error) == ("done", None)
-    (during,) = (each for each in run.evidence["unsound"] if each.get("when") == "during")
+    (during,) = (disturbance for disturbance in run.evidence["unsound"] if disturbance.get("when") == "during")
     assert during["kind"] == "machine_busy"
     assert 0.2 <= during["share"] <= 1
     assert any(warning.startswith("Other programs used up to") for warning in run.evidence["warnings"])

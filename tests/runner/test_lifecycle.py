@@ -53,10 +53,10 @@ def test_a_run_goes_from_the_queue_to_its_numbers(
     for sample in document["samples"]:
         assert (sample["status"], sample["output_tokens"], sample["cached_tokens"]) == ("ok", 12, 0)
         assert set(sample["flags"]) <= {"loop_lag"}  # a busy machine is none of its faults
-    found = {(m["key"], m["source"]): m for m in document["points"][0]["metrics"]}
-    assert found["prefill_tokens_per_s", "server"]["samples"] == 3
-    assert found["decode_tokens_per_s", "client"]["value"] > 0
-    assert found["ttft_ms", "client"]["low"] <= found["ttft_ms", "client"]["value"]
+    metrics = {(m["key"], m["source"]): m for m in document["points"][0]["metrics"]}
+    assert metrics["prefill_tokens_per_s", "server"]["samples"] == 3
+    assert metrics["decode_tokens_per_s", "client"]["value"] > 0
+    assert metrics["ttft_ms", "client"]["low"] <= metrics["ttft_ms", "client"]["value"]
 
 
 def test_client_and_server_agree_on_decode(database: Database, runner: Runner, real: str) -> None:
@@ -65,9 +65,9 @@ def test_client_and_server_agree_on_decode(database: Database, runner: Runner, r
         run = runs.run(session, public_id)
         assert run.id is not None
         decode = {
-            each.source: each.value
-            for each in measurements.measurements_of(session, run.id)
-            if each.metric == "decode_tokens_per_s"
+            measurement.source: measurement.value
+            for measurement in measurements.measurements_of(session, run.id)
+            if measurement.metric == "decode_tokens_per_s"
         }
     assert decode["client"] == pytest.approx(decode["server"], rel=0.01)
 
@@ -128,8 +128,8 @@ def test_a_new_process_leaves_a_running_run_alone_and_resumes_the_queue(
 def test_one_run_at_a_time_on_a_machine_and_several_on_several(
     database: Database, runner: Runner, llama_server: DemoEngine, real: str, long_suite: str
 ) -> None:
-    other = add_server(database, llama_server.base_url, "llama.cpp", machine="other box", name="other")
-    first, second, third = (runner.queue(slug, long_suite)[0] for slug in (real, real, other))
+    other_slug = add_server(database, llama_server.base_url, "llama.cpp", machine="other box", name="other")
+    first, second, third = (runner.queue(slug, long_suite)[0] for slug in (real, real, other_slug))
     until(lambda: {status(database, first), status(database, third)} == {"running"})
     runner.dispatch()
     assert status(database, second) == "queued"
@@ -186,9 +186,9 @@ def test_what_does_not_fit_is_left_out_and_said(database: Database, runner: Runn
     with pytest.raises(BadInput, match="no suite called"):
         runner.preflight(real, "nope")
     runner.refresh(real)
-    told = runner.preflight(real, "lengths")
-    assert len(told) == 1
-    assert "4,096" in told[0]
+    sentences = runner.preflight(real, "lengths")
+    assert len(sentences) == 1
+    assert "4,096" in sentences[0]
     public_id = runner.perform(real, "lengths", silent, repetitions=1, warmups=0)
     with database.read() as session:
         document = run_document(session, public_id)

@@ -20,8 +20,8 @@ from tests.runner.conftest import add_server, run_named
 
 def test_a_lock_has_one_holder_and_is_gone_afterwards(settings: Settings) -> None:
     assert not workers.is_held(settings, "abc")
-    with workers.hold(settings, "abc") as ours:
-        assert ours
+    with workers.hold(settings, "abc") as is_locked:
+        assert is_locked
         assert workers.is_held(settings, "abc")
     assert not workers.is_held(settings, "abc")
 
@@ -37,9 +37,9 @@ def test_looking_never_removes_what_another_process_is_about_to_take(settings: S
     for looker in lookers:
         looker.start()
     for _ in range(100):
-        with workers.hold(settings, "abc") as ours:
-            if not ours or not workers.is_held(settings, "abc"):
-                wrong.append(ours)
+        with workers.hold(settings, "abc") as is_locked:
+            if not is_locked or not workers.is_held(settings, "abc"):
+                wrong.append(is_locked)
     stop.set()
     for looker in lookers:
         looker.join()
@@ -55,7 +55,7 @@ def test_an_unknown_run_leaves_nothing_behind(runner: Runner, settings: Settings
 def test_a_database_that_others_hold_for_a_while_loses_no_sample(
     database: Database, settings: Settings, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.db.BUSY_TIMEOUT_MS", 50)
+    monkeypatch.setattr("app.db.database.BUSY_TIMEOUT_MS", 50)
     hasty = Database(settings.effective_database_url)
     holder = sqlite3.connect(str(database.url.database), isolation_level=None, check_same_thread=False)
 
