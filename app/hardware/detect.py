@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from app.core.i18n import N_
-from app.hardware import amd, apple, intel, nvidia
-from app.hardware import memory_detection as caches
-from app.hardware import memory_detection as dmi
+from app.hardware import amd, apple, intel, memory_detection, nvidia
 from app.hardware.catalogue import Catalogue, CatalogueDevice, built_in
 from app.hardware.host import logical_cores, physical_cores, this_host
 from app.hardware.profile import CATALOGUE, SENSOR, Accelerator, Profile, UnknownItem
@@ -40,10 +38,10 @@ def detect(catalogue: Catalogue | None = None) -> Profile:
 
 
 def _with_board(profile: Profile) -> Profile:
-    ram, unknowns = dmi.read_ram()
+    ram, unknowns = memory_detection.read_ram()
     llc_bytes = None
     try:
-        llc_bytes = caches.llc_bytes()
+        llc_bytes = memory_detection.llc_bytes()
     except ToolUnavailable as reason:
         unknowns.append(UnknownItem(N_("Last-level cache"), str(reason)))
     return replace(profile, ram=ram, llc_bytes=llc_bytes, unknowns=tuple(unknowns))

@@ -159,9 +159,6 @@ class BusyCheck:
         if load is not None and load.is_server_known:
             self.rounds[case.point.key, case.reuses_cache].append(load.share)
 
-    def disturbance(self) -> float | None:
-        return disturbance(self.before, self.pauses, self.rounds)
-
 
 def disturbance(
     before: ForeignLoad | None, pauses: Sequence[ForeignLoad], rounds: Mapping[WorkloadKey, Sequence[float]]

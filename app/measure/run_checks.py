@@ -13,7 +13,7 @@ from app.core.server_metrics import ServerMetric
 from app.core.units import format_bytes, plural
 from app.engines.base import FROM_LOG, LOG_OVERLAP, Counters
 from app.hardware.sensor_process import SensorProcess
-from app.measure.interference import BusyCheck, foreign_work
+from app.measure.interference import BusyCheck, disturbance, foreign_work
 from app.measure.job import Prepared
 from app.metrics.sensors import BUSY_CPU_SHARE, SWAPPED_BYTES, is_usual_limit, swapped, throttle_words
 from app.metrics.server_vs_client import stated
@@ -98,11 +98,8 @@ def after(
     warnings += [note for note in notes if note not in warnings]
     warnings += sensor_warnings(samples)
     if busy_check is not None and (busy_check.pauses or busy_check.rounds):
-        _judge_foreign_load(busy_check.disturbance(), checks, warnings, unsound)
-    if sentence := log_coverage_sentence(complete):
-        checks.append(sentence)
-    if sentence := log_overlap_sentence(complete):
-        warnings.append(sentence)
+        _judge_foreign_load(busy_check, checks, warnings, unsound)
+    _judge_log(complete, checks, warnings)
     _judge_counters(samples, counters_before, counters_after, checks, warnings, unsound)
     names = {metric.name for metric in server_metrics}
     metrics = [*server_metrics, *(metric for metric in stated(samples) if metric.name not in names)]
@@ -145,8 +142,10 @@ def _judge_counters(
 
 
 def _judge_foreign_load(
-    share: float | None, checks: list[str], warnings: list[str], unsound: list[soundness.Disturbance]
+    busy_check: BusyCheck, checks: list[str], warnings: list[str], unsound: list[soundness.Disturbance]
 ) -> None:
+    """Whether other programs kept the machine busy."""
+    share = disturbance(busy_check.before, busy_check.pauses, busy_check.rounds)
     if share is None:
         checks.append(N_("No other program kept this machine busy during the run."))
         return
@@ -160,30 +159,28 @@ def _judge_foreign_load(
     )
 
 
-# --- the server's log ------------------------------------------------------------------------------------------------
-
-
-def log_overlap_sentence(complete: Sequence[Sample]) -> str | None:
-    """For how many samples the log's figures may be another request's, or hold its time; None for none."""
-    raws = [sample.trace.server.raw for sample in complete if sample.trace.server is not None]
-    overlapping = sum(LOG_OVERLAP in raw for raw in raws)
-    if not overlapping:
-        return None
-    return N_(
-        "In the server's log other requests ran at the same time as {samples}: their times hold one another's, and "
-        "which line is whose is known by their order only.",
-        samples=plural(overlapping, "sample"),
-    )
-
-
-def log_coverage_sentence(complete: Sequence[Sample]) -> str | None:
-    """For how many samples the server's log has lines, and which figures came from it alone; None for no sample."""
+def _judge_log(complete: Sequence[Sample], checks: list[str], warnings: list[str]) -> None:
+    """For how many samples the server's log has lines, which figures came from it alone, and for how many of them it
+    shows other requests at the same time."""
     raws = [sample.trace.server.raw for sample in complete if sample.trace.server is not None]
     figures = [raw[FROM_LOG] for raw in raws if FROM_LOG in raw]
-    if not figures:
-        return None
-    names = dict.fromkeys(name.replace("_", " ") for sample_names in figures for name in sample_names)
-    samples, total = plural(len(figures), "sample"), len(complete)
+    if figures:
+        checks.append(_log_coverage(figures, len(complete)))
+    overlapping = sum(LOG_OVERLAP in raw for raw in raws)
+    if overlapping:
+        warnings.append(
+            N_(
+                "In the server's log other requests ran at the same time as {samples}: their times hold one another's, "
+                "and which line is whose is known by their order only.",
+                samples=plural(overlapping, "sample"),
+            )
+        )
+
+
+def _log_coverage(figures: Sequence[Sequence[str]], total: int) -> str:
+    """`figures`: for each sample that the log mentions, what came from it alone."""
+    names = dict.fromkeys(name.replace("_", " ") for sample_figures in figures for name in sample_figures)
+    samples = plural(len(figures), "sample")
     if names:
         return N_(
             "The server's log tells of {samples} of {all} what its answers did not: {names}.",

@@ -12,9 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.hardware import amd, apple, detect, intel, nvidia, tools
-from app.hardware import memory_detection as caches
-from app.hardware import memory_detection as dmi
+from app.hardware import amd, apple, detect, intel, memory_detection, nvidia, tools
 from app.hardware.catalogue import GIB, built_in
 from app.hardware.detect import fill_from_catalogue, merge_equal_cards
 from app.hardware.host import available_ram_bytes
@@ -74,7 +72,7 @@ EMPTY = {"PRESENT": 0, "LOCATOR": "DIMM 0", "BANK_LOCATOR": "P0 CHANNEL A", "TYP
     ],
 )
 def test_modules_as_udev_lists_them(slots: list[dict[str, object]], ram: Ram) -> None:
-    ram_, unknowns = dmi.summarize_modules(dmi.parse_udevadm(udevadm(*slots)))
+    ram_, unknowns = memory_detection.summarize_modules(memory_detection.parse_udevadm(udevadm(*slots)))
     assert ram_ == ram
     assert unknowns == []
 
@@ -94,7 +92,7 @@ def test_modules_as_udev_lists_them(slots: list[dict[str, object]], ram: Ram) ->
 def test_what_the_board_does_not_tell_is_unknown_with_a_reason(
     slots: list[dict[str, object]], ram: Ram, reason: str
 ) -> None:
-    ram_, (unknown,) = dmi.summarize_modules(dmi.parse_udevadm(udevadm(*slots)))
+    ram_, (unknown,) = memory_detection.summarize_modules(memory_detection.parse_udevadm(udevadm(*slots)))
     assert ram_ == ram
     assert ram_.bandwidth_bytes_per_s is None
     assert reason in unknown.reason
@@ -135,14 +133,14 @@ Memory Device
 
 
 def test_modules_as_dmidecode_lists_them() -> None:
-    ram_, unknowns = dmi.summarize_modules(dmi.parse_dmidecode(DMIDECODE))
+    ram_, unknowns = memory_detection.summarize_modules(memory_detection.parse_dmidecode(DMIDECODE))
     assert (ram_, unknowns) == (Ram("DDR4", 3200, 128), [])
     assert ram_.bandwidth_bytes_per_s == 51.2e9
 
 
 def test_an_old_dmidecode_writes_mhz_and_means_transfers() -> None:
     old = DMIDECODE.replace("Configured Memory Speed", "Configured Clock Speed").replace("MT/s", "MHz")
-    assert dmi.summarize_modules(dmi.parse_dmidecode(old))[0] == Ram("DDR4", 3200, 128)
+    assert memory_detection.summarize_modules(memory_detection.parse_dmidecode(old))[0] == Ram("DDR4", 3200, 128)
 
 
 # --- caches ----------------------------------------------------------------------------------------------------------
@@ -157,8 +155,8 @@ def test_the_last_level_caches_of_all_core_groups_add_up(tmp_path: Path) -> None
             folder.mkdir(parents=True)
             for name, value in (("type", kind), ("level", level), ("size", size), ("shared_cpu_list", shared)):
                 (folder / name).write_text(f"{value}\n")
-    assert caches.caches_from_sysfs(tmp_path) == 2 * (32 << 20)
-    assert caches.caches_from_sysfs(tmp_path / "cpu9") is None
+    assert memory_detection.caches_from_sysfs(tmp_path) == 2 * (32 << 20)
+    assert memory_detection.caches_from_sysfs(tmp_path / "cpu9") is None
 
 
 def test_caches_as_lscpu_lists_them() -> None:
@@ -167,9 +165,9 @@ def test_caches_as_lscpu_lists_them() -> None:
         {"name": "L2", "all-size": "2097152", "type": "Unified", "level": 2},
         {"name": "L3", "all-size": "33554432", "type": "Unified", "level": 3},
     ]
-    assert caches.caches_from_lscpu(json.dumps({"caches": rows})) == 32 << 20
+    assert memory_detection.caches_from_lscpu(json.dumps({"caches": rows})) == 32 << 20
     with pytest.raises(ToolUnavailable, match="no caches"):
-        caches.caches_from_lscpu('{"caches": []}')
+        memory_detection.caches_from_lscpu('{"caches": []}')
 
 
 # --- NVIDIA ----------------------------------------------------------------------------------------------------------
@@ -336,9 +334,9 @@ def _silent(*_command: str, timeout_s: float = 0) -> str:
 def test_without_any_tool_everything_else_is_told_and_each_lack_has_its_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for module in (dmi, caches, nvidia, amd, intel, apple):
+    for module in (memory_detection, nvidia, amd, intel, apple):
         monkeypatch.setattr(module, "run_tool", _silent)
-    monkeypatch.setattr(caches, "CPUS", tmp_path)
+    monkeypatch.setattr(memory_detection, "CPUS", tmp_path)
     monkeypatch.setattr(nvidia, "from_nvml", lambda _: _silent("NVML"))
     profile = detect.detect()
     assert profile.host.cpu
@@ -354,7 +352,7 @@ def test_a_chip_with_shared_memory_gives_its_processor_the_bandwidth_that_its_co
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("platform.system", lambda: "Linux")
-    monkeypatch.setattr(dmi, "read_ram", lambda: (Ram(), []))
+    monkeypatch.setattr(memory_detection, "read_ram", lambda: (Ram(), []))
     monkeypatch.setattr(nvidia, "read_gpus", lambda: _silent("nvidia-smi"))
     monkeypatch.setattr(amd, "read_gpus", lambda: [Accelerator("AMD Radeon 8060S Graphics", memory_bytes=512 << 20)])
     profile = detect.detect()
@@ -388,9 +386,9 @@ def test_a_tool_that_is_missing_fails_or_hangs_is_a_reason(tmp_path: Path, monke
 
 
 PARSERS: list[Callable[[str], object]] = [
-    dmi.parse_udevadm,
-    dmi.parse_dmidecode,
-    caches.caches_from_lscpu,
+    memory_detection.parse_udevadm,
+    memory_detection.parse_dmidecode,
+    memory_detection.caches_from_lscpu,
     nvidia.from_nvidia_smi,
     amd.from_amd_smi,
     amd.from_rocm_smi,

@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 
 from app.hardware import sensors
-from app.hardware import sensors as card_sensors
-from app.hardware import sensors as system_sensors
 from app.hardware.sensor_process import MAX_READINGS, SensorProcess, sensor_columns
 from app.hardware.sensors import SensorReading, SensorValues, amd_source, nvml_source, rapl_sources, read_sensors
 from tests.waiting import until
@@ -79,7 +77,7 @@ def test_an_amd_card_tells_everything_in_files(tmp_path: Path) -> None:
     write(device / "hwmon" / "hwmon3", power1_average=180_000_000, temp1_input=64_000, freq1_input=2_400_000_000)
     write(tmp_path / "card0" / "device")  # another driver's
     write(device / "hwmon" / "hwmon3", power1_cap=300_000_000)
-    (source,) = card_sensors.gpu_sources(tmp_path)
+    (source,) = sensors.gpu_sources(tmp_path)
     assert read_sensors([source]).values == {
         "gpu0.power_w": pytest.approx(180),
         "gpu0.temperature_c": pytest.approx(64),
@@ -117,7 +115,7 @@ def test_a_source_that_fails_later_takes_no_other_with_it(error: type[Exception]
     def broken(readings: SensorValues) -> None:
         raise error("the card fell off the bus")
 
-    assert "ram_available_bytes" in read_sensors([broken, *system_sensors.system_sources()]).values
+    assert "ram_available_bytes" in read_sensors([broken, *sensors.system_sources()]).values
 
 
 @pytest.mark.parametrize(
@@ -144,7 +142,7 @@ def test_swap_that_the_system_hides_is_absent_and_not_nothing(monkeypatch: pytes
         return SimpleNamespace(used=0, sin=0, sout=0)
 
     monkeypatch.setattr("psutil.swap_memory", hidden)
-    values = read_sensors(system_sensors.system_sources()).values
+    values = read_sensors(sensors.system_sources()).values
     assert "ram_available_bytes" in values
     assert not {"swap_used_bytes", "swapped_bytes"} & set(values)
 
@@ -162,11 +160,11 @@ def test_a_lost_card_keeps_its_number_and_others_are_counted_on(
     two = SimpleNamespace(
         **{**vars(made), "nvmlInit": int, "nvmlDeviceGetCount": lambda: 2, "nvmlDeviceGetHandleByIndex": handle}
     )
-    monkeypatch.setattr(card_sensors, "load_nvml", lambda: two)
+    monkeypatch.setattr(sensors, "load_nvml", lambda: two)
     for number in (10, 9):  # in the order of their numbers, not of their names
         write(tmp_path / f"card{number}" / "device", mem_info_vram_used=number, gpu_busy_percent=number)
     (tmp_path / "card9-DP-1").mkdir()
-    values = read_sensors(card_sensors.gpu_sources(tmp_path)).values
+    values = read_sensors(sensors.gpu_sources(tmp_path)).values
     assert {name.partition(".")[0] for name in values} == {"gpu1", "gpu2", "gpu3"}
     assert (values["gpu2.load_percent"], values["gpu3.load_percent"]) == (9, 10)
 
@@ -179,8 +177,8 @@ def test_a_driver_that_does_not_answer_has_no_cards(
         raise NVMLError("Driver/library version mismatch")
 
     answers = {**vars(nvml()), "nvmlInit": int, "nvmlDeviceGetCount": int, broken: refuse}
-    monkeypatch.setattr(card_sensors, "load_nvml", lambda: SimpleNamespace(**answers))
-    assert card_sensors.gpu_sources(tmp_path) == []
+    monkeypatch.setattr(sensors, "load_nvml", lambda: SimpleNamespace(**answers))
+    assert sensors.gpu_sources(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -271,7 +269,7 @@ def test_an_intel_card_is_a_counter_of_energy(tmp_path: Path, monkeypatch: pytes
     write(tmp_path / "card1" / "device")  # within a processor
     times = iter([0.0, 2.0, 4.0])
     monkeypatch.setattr(time, "monotonic", lambda: next(times))
-    sources = card_sensors.gpu_sources(tmp_path)
+    sources = sensors.gpu_sources(tmp_path)
     write(counter, energy1_input=201_000_000)
     assert read_sensors(sources).values == {"gpu0.power_w": 100}
     write(counter, energy1_input=5)  # its driver was loaded anew: nobody knows what it drew

@@ -115,10 +115,10 @@ def test_a_moment_of_load_is_looked_at_twice() -> None:
     busy = BusyCheck(Metered([0, 0.0, 0, 0.6, 0, 0.1, 0, 0.6, 0, 0.4]))
     assert busy.measure_before(Stop()) == 0
     busy.measure_between(Stop())
-    assert busy.disturbance() is None
+    assert disturbance(busy.before, busy.pauses, busy.rounds) is None
     busy.measure_between(Stop())
     assert [load.share for load in busy.pauses] == pytest.approx([0.1, 0.4])
-    assert busy.disturbance() == pytest.approx(0.4)
+    assert disturbance(busy.before, busy.pauses, busy.rounds) == pytest.approx(0.4)
 
 
 def test_warm_ups_and_short_rounds_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
