@@ -22,7 +22,7 @@ def read_gpus() -> Sequence[Accelerator]:
 
 
 def from_amd_smi(text: str) -> Sequence[Accelerator]:
-    """A list of cards, from ROCm 6.4 on within `gpu_data`. Raises ToolUnavailable."""
+    """Reads `amd-smi static --json`: a list of cards, from ROCm 6.4 on within `gpu_data`. Raises ToolUnavailable."""
     document = parse_json_output(text, "amd-smi")
     cards = document.get("gpu_data") if isinstance(document, dict) else document
     accelerators = [_accelerator(card) for card in cards if isinstance(card, dict)] if isinstance(cards, list) else []
@@ -46,7 +46,7 @@ def _accelerator(card: dict[str, Any]) -> Accelerator:
 
 
 def from_rocm_smi(text: str) -> Sequence[Accelerator]:
-    """`{"card0": {...}, "system": {...}}`; the names of the fields change in their case. Raises ToolUnavailable."""
+    """Reads `{"card0": {...}, "system": {...}}`; field names change in their case. Raises ToolUnavailable."""
     document = parse_json_output(text, "rocm-smi")
     cards = [
         {key.lower(): value for key, value in card.items()}

@@ -13,6 +13,8 @@ SYSCTL_NAMES = ("machdep.cpu.brand_string", "hw.perflevel0.l2cachesize", "hw.l3c
 
 @dataclass(frozen=True)
 class AppleCpu:
+    """The processor of a Mac."""
+
     name: str
     llc_bytes: int | None
 
@@ -28,7 +30,7 @@ def read_gpus() -> Sequence[Accelerator]:
 
 
 def from_sysctl(text: str) -> AppleCpu:
-    """Lines of `name: value`; a name that this Mac does not know has none. Raises ToolUnavailable."""
+    """Reads lines of `name: value`; a name that this Mac does not know has none. Raises ToolUnavailable."""
     values = {key: value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}
     name = values.get("machdep.cpu.brand_string", "")
     if not name:
@@ -38,7 +40,7 @@ def from_sysctl(text: str) -> AppleCpu:
 
 
 def from_system_profiler(text: str) -> Sequence[Accelerator]:
-    """Apple silicon names its GPU by the chip and reports the cores, which decide its bandwidth.
+    """Reads the GPUs: Apple silicon names its GPU by the chip and reports the cores, which decide its bandwidth.
 
     Raises ToolUnavailable.
     """

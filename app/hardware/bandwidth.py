@@ -43,13 +43,14 @@ ReportPhase = Callable[[str], None]
 
 @dataclass(frozen=True)
 class SweepStep:
-    """What one number of threads reached."""
+    """The samples with one number of threads."""
 
     threads: int
     rates_bytes_per_s: tuple[float, ...]
 
     @property
     def best_bytes_per_s(self) -> float:
+        """The highest of the rates."""
         return max(self.rates_bytes_per_s)
 
 
@@ -70,10 +71,12 @@ class BandwidthResult:
 
     @property
     def is_stable(self) -> bool:
+        """Whether most samples came near the best one."""
         return self.median_bytes_per_s >= STABLE_SHARE * self.best_bytes_per_s
 
     @property
     def was_idle(self) -> bool:
+        """Whether the machine did nothing else when the measurement began."""
         return self.busy_share * logical_cores() < MAX_BUSY_CORES
 
 
@@ -91,7 +94,7 @@ def measure_bandwidth(llc_bytes: int | None, report: ReportPhase) -> BandwidthRe
 
 
 def buffer_size(llc_bytes: int | None, available_bytes: int) -> int:
-    """Bytes of the larger of the two buffers, a power of two; half of it must be beyond the caches too.
+    """The size in bytes of the larger of the two buffers, a power of two; half of it must be beyond the caches too.
 
     At most half of the available memory is taken. Raises Conflict when that is too little.
     """

@@ -69,10 +69,11 @@ class CatalogueDevice:
 
     @property
     def peak_flops(self) -> float | None:
-        """Of the fastest usable path, else with FP32 accumulate."""
+        """The peak of the fastest usable path, else with FP32 accumulate."""
         return self.fastest_flops_per_s or self.compute_flops_per_s
 
     def accelerator(self, count: int = 1) -> Accelerator:
+        """`count` of this device, as a machine has them."""
         return Accelerator(
             name=self.name,
             count=count,
@@ -106,7 +107,7 @@ class Catalogue:
         return [(device, Counter(_words(name))) for device in self.devices for name in (device.name, *device.aliases)]
 
     def with_own(self, devices: Iterable[CatalogueDevice]) -> "Catalogue":
-        """A person's device stands before everything else, and in the place of one of its name."""
+        """The catalogue with a person's own devices first; one replaces a listed device of its name."""
         first = [replace(device, is_own=True) for device in devices]
         names = {device.name.casefold() for device in first}
         return Catalogue([*first, *(device for device in self.devices if device.name.casefold() not in names)])

@@ -30,6 +30,8 @@ class CpuTimes(NamedTuple):
 
 
 class ForeignLoad(NamedTuple):
+    """What other programs took of this machine's processors."""
+
     share: float
     """Of all processors. Where the server's processes are not known, theirs is in it."""
     is_server_known: bool
@@ -45,6 +47,7 @@ class CpuMeter:
         self._servers: list[psutil.Process] = []
 
     def read(self) -> CpuTimes:
+        """Reads the times now; this takes some milliseconds."""
         servers = self._listening()
         helpers = list(_processes(self.own_pids))
         by_process: dict[_ProcessId, float] = {}

@@ -58,7 +58,7 @@ def physical_cores() -> int:
 
 
 def logical_cores() -> int:
-    """Hardware threads that this process may use."""
+    """The number of hardware threads that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS and Windows

@@ -45,7 +45,7 @@ def read_gpus() -> Sequence[Accelerator]:
 
 
 def from_xpu_smi(text: str) -> dict[int, Accelerator]:
-    """`{"device_list": [{"device_id": 0, "device_name": ...}, ...]}`: cards by their id. Raises ToolUnavailable."""
+    """Cards by their id, from `{"device_list": [{"device_id": 0, "device_name": ...}]}`. Raises ToolUnavailable."""
     document = parse_json_output(text, "xpu-smi")
     devices = document.get("device_list") if isinstance(document, dict) else None
     named = [

@@ -22,7 +22,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @dataclass(frozen=True)
 class MemoryModule:
-    """A slot with memory in it."""
+    """One memory module: a slot with memory in it."""
 
     kind: str
     data_rate_mt_per_s: float | None
@@ -147,7 +147,7 @@ def llc_bytes() -> int:
 
 
 def caches_from_sysfs(cpus: Path) -> int | None:
-    """Caches that several cores share are listed with each of them and count once."""
+    """Adds up the last-level caches; one that several cores share is listed with each of them and counts once."""
     levels: dict[int, dict[str, int]] = {}
     for folder in cpus.glob("cpu[0-9]*/cache/index*"):
         try:
@@ -163,7 +163,7 @@ def caches_from_sysfs(cpus: Path) -> int | None:
 
 
 def caches_from_lscpu(text: str) -> int:
-    """From the output of `lscpu --caches --json --bytes`. Raises ToolUnavailable."""
+    """Reads the last-level cache from `lscpu --caches --json --bytes`. Raises ToolUnavailable."""
     document = parse_json_output(text, "lscpu")
     rows = document.get("caches") if isinstance(document, dict) else None
     sizes = {

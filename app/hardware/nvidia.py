@@ -33,7 +33,7 @@ def load_nvml() -> Any:
 
 
 def from_nvml(nvml: Any) -> Sequence[Accelerator]:
-    """`nvml` is the module pynvml. Raises ToolUnavailable."""
+    """Asks NVML; `nvml` is the module pynvml. Raises ToolUnavailable."""
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
@@ -82,7 +82,7 @@ def _query(nvml: Any, query: Any) -> float | None:
 
 
 def from_nvidia_smi(text: str) -> Sequence[Accelerator]:
-    """Lines of `name, MiB`. Raises ToolUnavailable."""
+    """Reads lines of `name, MiB`. Raises ToolUnavailable."""
     rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines()) if len(row) == 2]
     if not rows:
         raise ToolUnavailable(N_("nvidia-smi lists no GPU"))

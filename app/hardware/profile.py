@@ -40,6 +40,7 @@ class Ram:
 
     @property
     def bandwidth_bytes_per_s(self) -> float | None:
+        """The theoretical bandwidth of the modules; None where speed or width is unknown."""
         if self.data_rate_mt_per_s is None or self.bus_bits is None:
             return None
         return bandwidth_bytes_per_s(self.data_rate_mt_per_s, self.bus_bits)

@@ -65,6 +65,7 @@ class SensorProcess:
 
     @property
     def pid(self) -> int | None:
+        """The child's process id; None where it could not start."""
         return self._child.pid if self._child else None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
@@ -133,6 +134,7 @@ def stdin_closed() -> threading.Event:
 
 
 def main() -> None:
+    """Prints a reading of this machine's sensors as a line of JSON twice a second, until standard input is closed."""
     closed = stdin_closed()
     sources = find_sources()
     while not closed.wait(INTERVAL_S):

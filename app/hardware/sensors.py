@@ -188,7 +188,7 @@ def _no_values(_: SensorValues) -> None:
 
 
 def nvml_source(nvml: Any, index: int) -> SensorSource:
-    """`nvml` is the initialised module pynvml. Raises its NVMLError for a GPU that is lost."""
+    """The source of one NVIDIA GPU. Raises NVMLError where it is lost; `nvml` is the initialised module pynvml."""
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     queries: dict[str, Callable[[], float]] = {
         "power_w": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
@@ -223,7 +223,7 @@ APU_REVISIONS = (2, 3)
 
 
 def amd_source(folder: Path, index: int) -> SensorSource:
-    """`folder`: of a device of the driver amdgpu. Files come and go with the kernel, the chip and its sleep."""
+    """The source of one AMD GPU; `folder` is that of the driver amdgpu, whose files come and go."""
     files = {  # https://docs.kernel.org/gpu/amdgpu/thermal.html
         "power_w": (("hwmon/hwmon*/power1_average", "hwmon/hwmon*/power1_input"), 1e-6),
         "temperature_c": (("hwmon/hwmon*/temp1_input",), 1e-3),

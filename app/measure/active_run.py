@@ -68,6 +68,7 @@ class ActiveRun:
 
     @property
     def run_id(self) -> int:
+        """The primary key of the run."""
         assert self.run.id is not None
         return self.run.id
 
@@ -137,7 +138,7 @@ class ActiveRun:
 
 
 def readings_during(timed: TimedSample, process: SensorProcess | None) -> list[SensorReading]:
-    """What a process read while this round was played, once for all of its streams."""
+    """Returns what a process read while this round was played: for its first stream, on behalf of all."""
     if process is None or timed.sample.stream:
         return []
     start_s = timed.started_at.timestamp()
@@ -145,7 +146,7 @@ def readings_during(timed: TimedSample, process: SensorProcess | None) -> list[S
 
 
 def with_sensor_columns(timed: TimedSample, process: SensorProcess | None) -> TimedSample:
-    """The sample with the sensors of its round; only the first sample of a round keeps them."""
+    """Returns the sample with the sensors of its round; only the first sample of a round keeps them."""
     columns = sensor_columns(readings_during(timed, process), timed.started_at.timestamp())
     if not columns:
         return timed

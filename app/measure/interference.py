@@ -39,8 +39,10 @@ def read_counters(engine: Engine, client: ServerClient) -> Counters | None:
 
 
 def foreign_work(traces: Sequence[Trace], before: Counters | None, after: Counters | None) -> str | None:
-    """`3 requests`, `612 prompt tokens` or `200 output tokens` beyond those of `traces`; empty for none, None where
-    that cannot be known."""
+    """The work that the server did beyond that of `traces`: `3 requests`, `612 prompt tokens` or `200 output tokens`.
+
+    Empty for none, None where that cannot be known.
+    """
     if before is None or after is None or any(trace.status is not Status.OK for trace in traces):
         return None
     if after.began_anew(before):
@@ -130,6 +132,7 @@ class BusyCheck:
         return self.before.share if self.before else None
 
     def measure_between(self, stop: Stop) -> None:
+        """Measures the load of other programs while the server rests. Raises Cancelled."""
         if load := self._measure_pause(stop):
             self.pauses.append(load)
 
@@ -146,6 +149,7 @@ class BusyCheck:
         return foreign_load(before, self.meter.read())
 
     def begin_round(self) -> None:
+        """Reads processor times before the requests of a round are sent."""
         self._round_start = self.meter.read(), time.monotonic()
 
     def end_round(self, case: Case, *, is_warmup: bool) -> None:

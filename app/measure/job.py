@@ -58,6 +58,7 @@ class Prepared:
 
     @property
     def fitting(self) -> list[Case]:
+        """The cases that fit, in the order of the suite."""
         return [case for case, _ in self.cases]
 
 

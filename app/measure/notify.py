@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 
 class Message(NamedTuple):
+    """One notification."""
+
     title: str
     sentences: tuple[str, ...]
 

@@ -194,11 +194,11 @@ class _FailedRequest(NamedTuple):
 def run_concurrent_requests(
     engine: Engine, client: ServerClient, requests: Sequence[CompletionRequest], stop: Stop
 ) -> list[Trace]:
-    """The answers in the order of `requests`, each with the time when it was over.
+    """Sends all requests at once; returns the answers in their order, each with the time when it was over.
 
     When all have ended, raises what the first of them raised, unless others were answered: then it is one failed
     request among them. That the server is loading is raised always, since the round is then played again. When stopped
-    in the middle, only those of which a part has come, and `client` is closed where there were several; raises
+    in the middle, returns only those of which a part has come, and closes `client` where there were several; raises
     Cancelled when there is none.
     """
     if len(requests) == 1:

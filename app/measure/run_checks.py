@@ -21,7 +21,7 @@ from app.results.compare import soundness
 
 
 def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None) -> dict[str, Any]:
-    """The evidence of a run before its first request.
+    """Returns the evidence of a run before its first request.
 
     `load_share` is what other programs take of this machine's processors where the server is on it, else None.
     """
@@ -72,7 +72,7 @@ def after(
     server_metrics: Sequence[ServerMetric] = (),
     busy_check: BusyCheck | None = None,
 ) -> dict[str, Any]:
-    """`evidence` with what the samples, the server's own counters and its `notes` afterwards say about the whole run.
+    """Returns `evidence` with what samples, the server's counters and its `notes` afterwards say about the whole run.
 
     `server_metrics` are stored as `server`, with what the server stated of each answer besides. `unsound` gets what
     disturbed the run after it had started.

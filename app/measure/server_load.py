@@ -86,6 +86,7 @@ def _is_at_work(gauges: Mapping[str, float]) -> bool:
 
 
 def main() -> None:
+    """Prints a reading of the server's load as a line of JSON now and then, until standard input is closed."""
     target = json.loads(sys.stdin.buffer.readline())
     ended = stdin_closed()
     engine = engines.find(target.pop("engine"))

@@ -34,7 +34,7 @@ EDGE_BYTES = 8 * 1024 * 1024
 
 
 class LogFile:
-    """Begins at the end of the file. One that took its place, was cut, or appears later is read from its own beginning.
+    """A log that is read from where it ends now. A file that took its place, was cut, or appears later is read whole.
 
     UTF-8, or by its first bytes UTF-16, which is what PowerShell writes.
     """
@@ -73,10 +73,11 @@ class LogFile:
 
     @property
     def exists(self) -> bool:
-        """False for as long as the file has not appeared."""
+        """Whether the file has appeared."""
         return self._file is not None
 
     def close(self) -> None:
+        """Closes the file; nothing can be read from it any more."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

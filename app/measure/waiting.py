@@ -28,6 +28,7 @@ class Stop:
         self._may_interrupt = False
 
     def request(self) -> None:
+        """Asks for a stop. Raises Cancelled at once where interrupting is allowed."""
         self.requested = True
         if self._may_interrupt:
             raise Cancelled(_("Cancelled."))
@@ -38,7 +39,7 @@ class Stop:
             raise Cancelled(_("Cancelled."))
 
     def sleep(self, seconds: float) -> None:
-        """Raises Cancelled at once when stopping is requested meanwhile."""
+        """Sleeps. Raises Cancelled at once when stopping is requested meanwhile."""
         with self.interruptible():
             time.sleep(seconds)
 

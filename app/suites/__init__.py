@@ -62,6 +62,7 @@ class Suite:
 
     @property
     def sha256(self) -> str:
+        """The identity of the suite: of all that shapes a measurement, not of how often it is repeated."""
         identity = {
             "cache": "defeat",  # of a case without a word of its own
             "cases": [
@@ -92,7 +93,7 @@ class Suite:
 
     @property
     def rounds(self) -> int:
-        """How often each point is played."""
+        """How often each point is played, warm-ups included."""
         return self.warmups + self.repetitions
 
     def sample_count(self, cases: Sequence[Case]) -> int:
