@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.ceiling.published import rows as published
 from app.core.samples import Event, Kind, Sample, Workload
 from app.db.machines import MachineDevice
-from app.measure.runner.sensing import warnings
+from app.measure.run_checks import sensor_warnings
 from app.results.ceiling import Evidence, Limit, Placement, Unknown, limits, limits_of_run, run_ceilings
 from app.results.ceiling.limits.base import ORDER
 from app.results.speculation import Drafts
@@ -224,8 +224,8 @@ def test_a_power_limit_is_what_a_card_is_meant_to_run_at() -> None:
 
     assert ("Decode", "power_limit") in keys(with_throttle("gpu0: power limit"))
     assert ("Decode", "held_back") in keys(with_throttle("gpu0: power limit", "gpu1: temperature"))
-    assert warnings(with_throttle("gpu0: power limit", "gpu0: current limit")) == []
-    assert "(GPU 1: temperature)" in warnings(with_throttle("gpu0: power limit", "gpu1: temperature"))[0]
+    assert sensor_warnings(with_throttle("gpu0: power limit", "gpu0: current limit")) == []
+    assert "(GPU 1: temperature)" in sensor_warnings(with_throttle("gpu0: power limit", "gpu1: temperature"))[0]
 
 
 def test_a_decode_as_fast_as_is_usual_was_not_held_back_by_much() -> None:

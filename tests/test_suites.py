@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from app.core.errors import BadInput, NotFound
 from app.db import suites as stored
 from app.db.database import Database
-from app.suites import BUILT_IN, estimate_tokens, own
+from app.suites import BUILT_IN, custom_suite, estimate_tokens
 
 # Whoever changes a built-in prompt makes old and new results incomparable: these pins say so.
 PINNED = {
@@ -35,9 +35,9 @@ def test_the_built_in_suites_are_what_they_say() -> None:
 def test_identity_is_the_prompt_not_how_often_it_is_played() -> None:
     triple = BUILT_IN["triple"]
     assert triple.with_counts(10, 0).sha256 == triple.sha256
-    first = own({"prompt": "Count to ten."}, "count", "Count")
-    assert own({"prompt": "Count to ten.", "repetitions": 9}, "other", "Other").sha256 == first.sha256
-    assert own({"prompt": "Count to ten.", "output_tokens": 64}, "count", "Count").sha256 != first.sha256
+    first = custom_suite({"prompt": "Count to ten."}, "count", "Count")
+    assert custom_suite({"prompt": "Count to ten.", "repetitions": 9}, "other", "Other").sha256 == first.sha256
+    assert custom_suite({"prompt": "Count to ten.", "output_tokens": 64}, "count", "Count").sha256 != first.sha256
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_identity_is_the_prompt_not_how_often_it_is_played() -> None:
 )
 def test_a_bad_suite_is_one_sentence(definition: dict[str, object], sentence: str) -> None:
     with pytest.raises(BadInput, match=sentence):
-        own(definition, "mine", "Mine")
+        custom_suite(definition, "mine", "Mine")
 
 
 @given(st.text(min_size=1))

@@ -21,7 +21,8 @@ from app.db import servers
 from app.db.database import Database
 from app.db.migrate import current_revision
 from app.db.migrate import migrate as migrate_database
-from app.measure.runner import Runner, notify
+from app.measure import notify
+from app.measure.runner import Runner
 
 OK, ABSENT, BROKEN = "ok ", "-- ", "!! "
 """ABSENT is no fault of this installation: an extra that is not installed, a server that is switched off."""
@@ -58,7 +59,7 @@ def run_checks(sends_notification: bool) -> None:
 
 def _notifications(settings: Settings, sends_test: bool) -> tuple[str, str]:
     try:
-        names = ", ".join(map(notify.name_of, notify.services(settings)))
+        names = ", ".join(map(notify.service_name, notify.services(settings)))
     except BadInput as error:
         return BROKEN, f"Notifications: {error}"
     if not names:

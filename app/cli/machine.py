@@ -14,7 +14,7 @@ from app.db.machines import MachineDevice
 from app.db.tables import BandwidthProbe, Machine
 from app.hardware.detect import detect as detect_profile
 from app.hardware.profile import Profile
-from app.measure.runner import bandwidth as measuring
+from app.measure import bandwidth_process as measuring
 
 
 def detect_machine(as_json: bool) -> None:

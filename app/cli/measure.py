@@ -23,8 +23,10 @@ from app.db.database import Database
 from app.db.tables import Machine
 from app.engines.base import STATED_ENGINE, ServerInfo
 from app.engines.http import is_loopback, normalise_base_url
-from app.hardware import names_this_host
-from app.measure.runner import Progress, Runner, facts_json
+from app.hardware.host import names_this_host
+from app.measure.active_run import RunProgress
+from app.measure.config_snapshot import server_info_json
+from app.measure.runner import Runner
 from app.schemas.run_document import run_document
 
 EXIT_CODES = {"done": 0, "cancelled": 130}
@@ -103,7 +105,7 @@ def run_worker(public_id: str) -> None:
     settings = Settings()
     log_to_stderr(settings)
     database = open_database(settings)
-    Runner(database, settings).work(public_id, TerminalProgress())
+    Runner(database, settings).run_worker(public_id, TerminalProgress())
 
 
 # --- which server ----------------------------------------------------------------------------------------------------
@@ -180,7 +182,7 @@ def _add_server(database: Database, settings: Settings, base_url: str, facts: Se
             engine=facts.engine,
             base_url=base_url,
             api_key_encrypted=Secrets(settings).encrypt(api_key) if api_key else None,
-            facts=facts_json(facts),
+            facts=server_info_json(facts),
             capabilities=dict(facts.capabilities),
         )
         return server.slug
@@ -216,14 +218,14 @@ class TerminalProgress:
     def __init__(self) -> None:
         self._rewriting = False
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: RunProgress) -> None:
         text = self._sample(progress) if progress.sample else progress.phase
         on_terminal = sys.stderr.isatty()
         start = "\r\033[K" if self._rewriting else ""
         self._rewriting = on_terminal and progress.sample is None
         typer.echo(start + printable(text), err=True, nl=not self._rewriting)
 
-    def _sample(self, progress: Progress) -> str:
+    def _sample(self, progress: RunProgress) -> str:
         sample, last = progress.sample, progress.last or {}
         assert sample is not None
         triple = (

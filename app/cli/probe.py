@@ -5,7 +5,7 @@ from app.cli.common import log_to_file, print_json, say
 from app.core.settings import Settings
 from app.core.units import format_bytes
 from app.engines.base import ServerInfo
-from app.measure.runner import facts_json
+from app.measure.config_snapshot import server_info_json
 
 
 def probe_server(url: str, engine: str | None, api_key: str | None, as_json: bool) -> None:
@@ -16,7 +16,7 @@ def probe_server(url: str, engine: str | None, api_key: str | None, as_json: boo
         facts = engines.probe(client, engine)
         base_url = facts.base_url or client.base_url
     if as_json:
-        print_json({"schema": "roofmark.probe/1", "base_url": base_url, **facts_json(facts)})
+        print_json({"schema": "roofmark.probe/1", "base_url": base_url, **server_info_json(facts)})
     else:
         say(facts_text(base_url, facts))
 

@@ -10,7 +10,7 @@ from app.core.samples import Workload
 from app.core.units import DASH, format_number, plural, spread
 from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, metrics, preferred
 from app.results.compare.words import unsound_run_words
-from app.suites.points import point_title
+from app.suites import point_title
 
 
 def run_text(document: dict[str, Any]) -> str:

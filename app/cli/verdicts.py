@@ -10,7 +10,7 @@ from app.results.compare.result import Cell, Comparison, Pair, PointRows, Row, S
 from app.results.compare.words import pair_scatter_words, scatter_words, settle_words, unsound_words
 from app.stats.runs import RunScatter
 from app.stats.verdict import Ratio, Verdict
-from app.suites.points import point_title
+from app.suites import point_title
 
 SIGNS = {"better": "▲", "worse": "▼", "same": "=", "inconclusive": "?", "mixed": "◆"}
 

@@ -11,7 +11,7 @@ from app.core.i18n import N_, _
 from app.db import machine_lock
 from app.db.database import session_memo
 from app.db.tables import BandwidthProbe, Machine, now
-from app.hardware.bandwidth import Reading, remarks
+from app.hardware.bandwidth import BandwidthResult, remarks
 
 REMEMBERED = 50
 _NEWEST_FIRST = (col(BandwidthProbe.started_at).desc(), col(BandwidthProbe.id).desc())
@@ -78,7 +78,7 @@ def say(session: Session, probe_id: int, phase: str) -> None:
     session.add(probe)
 
 
-def finish(session: Session, probe_id: int, reading: Reading) -> None:
+def finish(session: Session, probe_id: int, reading: BandwidthResult) -> None:
     probe = _probe(session, probe_id)
     probe.status, probe.phase, probe.finished_at = "done", "", now()
     probe.best_bytes_per_s = reading.best_bytes_per_s

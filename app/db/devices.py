@@ -109,7 +109,7 @@ def local_name(device: str, machine: str) -> str:
     return f"{device}{LOCAL}{machine}"
 
 
-def _of_catalogue(device: catalogue.Device) -> KnownDevice:
+def _of_catalogue(device: catalogue.CatalogueDevice) -> KnownDevice:
     here = decode.Device(device.name, device.bandwidth_bytes_per_s, device.peak_flops)
     source = f"{machines.source_words(CATALOGUE)}: {device.source}"
     is_ram = device.kind == "ram"
@@ -153,11 +153,11 @@ def remove_device(session: Session, name: str) -> None:
     session.delete(found)
 
 
-def _known(device: Device) -> catalogue.Device:
+def _known(device: Device) -> catalogue.CatalogueDevice:
     builtin = next(
         (each for each in catalogue.built_in().devices if each.name.casefold() == device.name.casefold()), None
     )
-    return catalogue.Device(
+    return catalogue.CatalogueDevice(
         name=device.name,
         vendor=builtin.vendor if builtin else "",
         memory_kind=builtin.memory_kind if builtin else "",

@@ -14,8 +14,9 @@ from app.core.i18n import N_, _, separator, translated
 from app.db import bandwidth
 from app.db.slugs import free_slug
 from app.db.tables import Machine, now
-from app.hardware import memory, this_host
+from app.hardware import memory
 from app.hardware.catalogue import built_in
+from app.hardware.host import this_host
 from app.hardware.profile import CATALOGUE, MEASURED, SENSOR, TYPED, Profile
 
 LARGEST_CPU_FLOPS_PER_S = 1e15

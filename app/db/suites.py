@@ -8,7 +8,7 @@ from app.core.i18n import _
 from app.db.slugs import free, slugify
 from app.db.tables import Suite as SuiteRow
 from app.db.tables import now
-from app.suites import BUILT_IN, Suite, own
+from app.suites import BUILT_IN, Suite, custom_suite
 
 
 def list_suites(session: Session, archived: bool = False) -> list[Suite]:
@@ -55,7 +55,7 @@ def save_suite(session: Session, title: str, definition: Mapping[str, Any], key:
         raise BadInput(_("{title!r} is the name of a built-in suite: choose another title.", title=title))
     key = key or free(slugify(title), {*session.exec(select(SuiteRow.key)).all(), "new"})
     newest = session.exec(select(func.max(SuiteRow.version)).where(SuiteRow.key == key)).one() or 0
-    made = own(definition, key, title, newest + 1)
+    made = custom_suite(definition, key, title, newest + 1)
     same = session.exec(select(SuiteRow).where(SuiteRow.sha256 == made.sha256)).first()
     if same is not None and same.key != key:
         raise BadInput(_("The suite {title!r} has this very prompt and length already.", title=same.title))
@@ -88,7 +88,7 @@ def archive_suite(session: Session, key: str, archived: bool = True) -> None:
 
 
 def _suite(row: SuiteRow) -> Suite:
-    return own(row.definition, row.key, row.title, row.version)
+    return custom_suite(row.definition, row.key, row.title, row.version)
 
 
 def _definition(suite: Suite) -> dict[str, Any]:

@@ -1,21 +1,3 @@
-"""The machine: what it is made of (`detect`), what devices are known to do (`catalogue`), and how fast its memory is
-read (`bandwidth`). This module holds what costs nothing to know; the rest is imported where it is used.
+"""This machine: what it is made of (`detect`), what devices are known to do (`catalogue`), how fast its memory is read
+(`bandwidth`), and what its sensors show (`sensors`, `sensor_process`, `foreign_load`).
 """
-
-from app.hardware.host import (
-    Host,
-    available_ram_bytes,
-    logical_cores,
-    names_this_host,
-    physical_cores,
-    this_host,
-)
-
-__all__ = [
-    "Host",
-    "available_ram_bytes",
-    "logical_cores",
-    "names_this_host",
-    "physical_cores",
-    "this_host",
-]

@@ -1,41 +1,41 @@
-"""AMD GPUs, by `amd-smi`, else by the older `rocm-smi`, which tells no bandwidth."""
+"""AMD GPUs, by `amd-smi`, else by the older `rocm-smi`, which reports no bandwidth."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from app.core.i18n import N_
 from app.hardware.profile import SENSOR, Accelerator
-from app.hardware.tools import ToolUnavailable, json_of, number, run_tool
+from app.hardware.tools import ToolUnavailable, parse_json_output, parse_number, run_tool
 
 MIB = 1 << 20
 
 
-def read() -> Sequence[Accelerator]:
-    """One for each card. Raises NoAnswer."""
+def read_gpus() -> Sequence[Accelerator]:
+    """One accelerator for each GPU. Raises ToolUnavailable."""
     try:
         return from_amd_smi(run_tool("amd-smi", "static", "--asic", "--vram", "--json"))
     except ToolUnavailable as reason:
         try:
             return from_rocm_smi(run_tool("rocm-smi", "--showproductname", "--showmeminfo", "vram", "--json"))
-        except ToolUnavailable as second:
-            raise ToolUnavailable(f"{reason}; {second}") from second
+        except ToolUnavailable as second_reason:
+            raise ToolUnavailable(f"{reason}; {second_reason}") from second_reason
 
 
 def from_amd_smi(text: str) -> Sequence[Accelerator]:
-    """A list of cards, from ROCm 6.4 on within `gpu_data`. Raises NoAnswer."""
-    document = json_of(text, "amd-smi")
+    """Reads `amd-smi static --json`: a list of cards, from ROCm 6.4 on within `gpu_data`. Raises ToolUnavailable."""
+    document = parse_json_output(text, "amd-smi")
     cards = document.get("gpu_data") if isinstance(document, dict) else document
-    found = [_smi_card(card) for card in cards if isinstance(card, dict)] if isinstance(cards, list) else []
-    named = [card for card in found if card.name]
+    accelerators = [_accelerator(card) for card in cards if isinstance(card, dict)] if isinstance(cards, list) else []
+    named = [accelerator for accelerator in accelerators if accelerator.name]
     if not named:
         raise ToolUnavailable(N_("amd-smi lists no GPU"))
     return named
 
 
-def _smi_card(card: dict[str, Any]) -> Accelerator:
+def _accelerator(card: dict[str, Any]) -> Accelerator:
     asic, vram = _part(card, "asic"), _part(card, "vram")
-    memory = number(vram.get("size"))  # MB, which here are MiB
-    bandwidth = number(vram.get("max_bandwidth"))  # GB/s
+    memory = parse_number(vram.get("size"))  # MB, which here are MiB
+    bandwidth = parse_number(vram.get("max_bandwidth"))  # GB/s
     return Accelerator(
         name=_name(asic.get("market_name")),
         memory_bytes=int(memory * MIB) if memory else None,
@@ -46,22 +46,22 @@ def _smi_card(card: dict[str, Any]) -> Accelerator:
 
 
 def from_rocm_smi(text: str) -> Sequence[Accelerator]:
-    """`{"card0": {...}, "system": {...}}`; the names of the fields change in their case. Raises NoAnswer."""
-    document = json_of(text, "rocm-smi")
+    """Reads `{"card0": {...}, "system": {...}}`; field names change in their case. Raises ToolUnavailable."""
+    document = parse_json_output(text, "rocm-smi")
     cards = [
         {key.lower(): value for key, value in card.items()}
         for key, card in sorted(document.items() if isinstance(document, dict) else [])
         if key.startswith("card") and isinstance(card, dict)
     ]
-    found = []
+    accelerators = []
     for card in cards:
         name = _name(card.get("card series")) or _name(card.get("device name")) or _name(card.get("card model"))
-        memory = number(card.get("vram total memory (b)"))
+        memory = parse_number(card.get("vram total memory (b)"))
         if name:
-            found.append(Accelerator(name=name, memory_bytes=int(memory) if memory else None))
-    if not found:
+            accelerators.append(Accelerator(name=name, memory_bytes=int(memory) if memory else None))
+    if not accelerators:
         raise ToolUnavailable(N_("rocm-smi lists no GPU"))
-    return found
+    return accelerators
 
 
 def _part(card: dict[str, Any], key: str) -> dict[str, Any]:

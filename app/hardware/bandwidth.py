@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 MIB = 1 << 20
-USUAL_BUFFER_BYTES = 1024 * MIB
-SMALLEST_BUFFER_BYTES = 512 * MIB
-POOR_BUFFER_BYTES = 64 * MIB  # of a machine with little memory, where its cache is small enough
-CACHES = 4  # a buffer of so many last-level caches is not read from them
+DEFAULT_BUFFER_BYTES = 1024 * MIB
+RELIABLE_BUFFER_BYTES = 512 * MIB
+MIN_BUFFER_BYTES = 64 * MIB  # of a machine with little memory, where its cache is small enough
+MIN_CACHE_MULTIPLE = 4  # a buffer of so many last-level caches is not read from them
 COLUMNS = 4096  # the vector stays in the first-level cache
 CHUNK_ROWS = 1024  # 16 MiB between two looks at the clock
 SAMPLE_S = 0.1
@@ -35,32 +35,35 @@ FINAL_SAMPLES = 10
 PLATEAU_RATIO = 1.15
 STABLE_SHARE = 0.85
 IDLE_S = 0.5
-BUSY_CORES = 0.25  # busy with something else, from which on it is said
+MAX_BUSY_CORES = 0.25  # busy with something else, from which on it is said
 _BLAS = ("OPENBLAS", "OMP", "MKL", "BLIS", "VECLIB")
 
-Say = Callable[[str], None]
+ReportPhase = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Step:
-    """What one number of threads reached."""
+class SweepStep:
+    """The samples with one number of threads."""
 
     threads: int
     rates_bytes_per_s: tuple[float, ...]
 
     @property
     def best_bytes_per_s(self) -> float:
+        """The highest of the rates."""
         return max(self.rates_bytes_per_s)
 
 
 @dataclass(frozen=True)
-class Reading:
+class BandwidthResult:
+    """The rates of one measurement."""
+
     best_bytes_per_s: float
     median_bytes_per_s: float
     threads: int
     samples: int
     buffer_bytes: int
-    sweep: tuple[Step, ...]
+    sweep: tuple[SweepStep, ...]
     plateau_ratio: float
     """Half of the buffer against all of it: about 1, unless a cache helps the half."""
     busy_share: float
@@ -68,49 +71,52 @@ class Reading:
 
     @property
     def is_stable(self) -> bool:
+        """Whether most samples came near the best one."""
         return self.median_bytes_per_s >= STABLE_SHARE * self.best_bytes_per_s
 
     @property
     def was_idle(self) -> bool:
-        return self.busy_share * logical_cores() < BUSY_CORES
+        """Whether the machine did nothing else when the measurement began."""
+        return self.busy_share * logical_cores() < MAX_BUSY_CORES
 
 
-def measure(llc_bytes: int | None, say: Say) -> Reading:
-    """Measures for about three seconds. `say` gets a sentence at each step. Raises Conflict: too little memory.
+def measure_bandwidth(llc_bytes: int | None, report: ReportPhase) -> BandwidthResult:
+    """Measures for about three seconds. `report` gets a sentence at each step. Raises Conflict: too little memory.
 
     Runs in a process of its own: it takes a buffer of 1 GiB and every core.
     """
-    say(N_("Checking that the machine is idle."))
+    report(N_("Checking that the machine is idle."))
     busy_share = _busy_share(IDLE_S)
     buffer_bytes = buffer_size(llc_bytes, available_ram_bytes())
-    say(N_("Filling {size} of memory.", size=format_bytes(buffer_bytes)))
+    report(N_("Filling {size} of memory.", size=format_bytes(buffer_bytes)))
     counts = thread_counts(physical_cores(), logical_cores())
-    return read_at(buffer_bytes, counts, say, busy_share=busy_share)
+    return run_benchmark(buffer_bytes, counts, report, busy_share=busy_share)
 
 
 def buffer_size(llc_bytes: int | None, available_bytes: int) -> int:
-    """Bytes of the larger of the two buffers, a power of two; half of it must be beyond the caches too.
+    """The size in bytes of the larger of the two buffers, a power of two; half of it must be beyond the caches too.
 
     At most half of the available memory is taken. Raises Conflict when that is too little.
     """
-    enough = CACHES * (llc_bytes or 0)
-    wanted = _power_of_two(max(USUAL_BUFFER_BYTES, 2 * enough))
-    needed = _power_of_two(max(2 * POOR_BUFFER_BYTES, 2 * enough))
-    while wanted > needed and 2 * wanted > available_bytes:
-        wanted //= 2
-    if 2 * wanted > available_bytes:
+    beyond_caches = MIN_CACHE_MULTIPLE * (llc_bytes or 0)
+    size = _power_of_two(max(DEFAULT_BUFFER_BYTES, 2 * beyond_caches))
+    minimum = _power_of_two(max(2 * MIN_BUFFER_BYTES, 2 * beyond_caches))
+    while size > minimum and 2 * size > available_bytes:
+        size //= 2
+    if 2 * size > available_bytes:
         raise Conflict(
             _(
                 "Measuring needs {wanted} of free memory on this machine, and there are {free}.",
-                wanted=format_bytes(2 * wanted),
+                wanted=format_bytes(2 * size),
                 free=format_bytes(available_bytes),
             )
         )
-    return wanted
+    return size
 
 
 def thread_counts(physical: int, logical: int) -> list[int]:
-    """
+    """The numbers of threads to try on that many physical and logical cores.
+
     >>> thread_counts(8, 16), thread_counts(1, 1), thread_counts(64, 8)
     ([1, 4, 8, 16], [1], [1, 4, 8])
     """
@@ -118,30 +124,40 @@ def thread_counts(physical: int, logical: int) -> list[int]:
     return sorted({1, max(1, physical // 2), physical, logical})
 
 
-def read_at(
+def run_benchmark(
     buffer_bytes: int,
     counts: Sequence[int],
-    say: Say,
+    report: ReportPhase,
     *,
     busy_share: float = 0.0,
     sample_s: float = SAMPLE_S,
-) -> Reading:
-    matrix = _filled(buffer_bytes, max(counts))
+) -> BandwidthResult:
+    """Reads a buffer with each number of threads, then the whole and the half of it with the best.
+
+    Samples take `sample_s` each; `busy_share` is passed on to the result.
+    """
+    matrix = _filled_matrix(buffer_bytes, max(counts))
     sweep = []
     for threads in counts:
-        step = _step(matrix, threads, sample_s)
+        step = _sweep_step(matrix, threads, sample_s)
         sweep.append(step)
-        say(N_("{threads}: {rate} GB/s.", threads=_threads(threads), rate=format_number(step.best_bytes_per_s / 1e9)))
+        report(
+            N_(
+                "{threads}: {rate} GB/s.",
+                threads=_thread_count_text(threads),
+                rate=format_number(step.best_bytes_per_s / 1e9),
+            )
+        )
     best = max(sweep, key=lambda step: step.best_bytes_per_s)
-    say(N_("Reading with {threads}.", threads=_threads(best.threads)))
+    report(N_("Reading with {threads}.", threads=_thread_count_text(best.threads)))
     whole, half = _readers(matrix, best.threads), _readers(matrix[: len(matrix) // 2], best.threads)
     rates = list(best.rates_bytes_per_s)
     half_rates = []
     for turn in range(FINAL_SAMPLES):  # in turns, so that what disturbs one disturbs both
-        rates.append(_sample(whole, sample_s))
+        rates.append(_sample_rate(whole, sample_s))
         if turn % 2:
-            half_rates.append(_sample(half, sample_s))
-    return Reading(
+            half_rates.append(_sample_rate(half, sample_s))
+    return BandwidthResult(
         best_bytes_per_s=max(rates),
         median_bytes_per_s=statistics.median(rates),
         threads=best.threads,
@@ -153,40 +169,40 @@ def read_at(
     )
 
 
-def remarks(reading: Reading) -> list[str]:
-    """What a person must know to trust the figure, in sentences."""
-    told = []
-    if not reading.was_idle:
-        told.append(
+def remarks(result: BandwidthResult) -> list[str]:
+    """Sentences that say why the figure may be too low or too high; none for a sound measurement."""
+    sentences = []
+    if not result.was_idle:
+        sentences.append(
             N_(
                 "The machine was not idle before the measurement ({share:.0f} % CPU load): other programs use "
                 "bandwidth too, so measure again when they have finished.",
-                share=100 * reading.busy_share,
+                share=100 * result.busy_share,
             )
         )
-    if not reading.is_stable:
-        told.append(
+    if not result.is_stable:
+        sentences.append(
             N_("Unstable: the median is below 85 % of the best, so something else read memory at times; measure again.")
         )
-    if reading.plateau_ratio < 1 / PLATEAU_RATIO:
-        told.append(
+    if result.plateau_ratio < 1 / PLATEAU_RATIO:
+        sentences.append(
             N_("Half of the buffer was read more slowly than all of it: something else read memory; measure again.")
         )
-    if reading.plateau_ratio > PLATEAU_RATIO:
-        told.append(
+    if result.plateau_ratio > PLATEAU_RATIO:
+        sentences.append(
             N_(
                 "Half of the buffer was read {ratio:.2g} times as fast as all of it: a cache larger than the "
                 "system reports is involved, so the true bandwidth may be lower.",
-                ratio=reading.plateau_ratio,
+                ratio=result.plateau_ratio,
             )
         )
-    if reading.buffer_bytes < SMALLEST_BUFFER_BYTES:
-        told.append(N_("Little memory was free, so only {size} was read.", size=format_bytes(reading.buffer_bytes)))
-    return told
+    if result.buffer_bytes < RELIABLE_BUFFER_BYTES:
+        sentences.append(N_("Little memory was free, so only {size} was read.", size=format_bytes(result.buffer_bytes)))
+    return sentences
 
 
-def hold_blas_to_one_thread() -> None:
-    """Must be said before numpy is imported: its library reads this once."""
+def limit_blas_to_one_thread() -> None:
+    """Limits numpy's BLAS to one thread. Must be called before numpy is imported: the library reads this once."""
     for library in _BLAS:
         os.environ[f"{library}_NUM_THREADS"] = "1"
     os.environ["VECLIB_MAXIMUM_THREADS"] = "1"
@@ -194,13 +210,13 @@ def hold_blas_to_one_thread() -> None:
 
 def _busy_share(seconds: float) -> float:
     """Of all cores; what the host of a virtual machine takes away counts too."""
-    import psutil  # the store imports this module for its readings' sake
+    import psutil  # here for start-up time: app.db imports this module for `BandwidthResult` only
 
     times = psutil.cpu_times_percent(interval=seconds)
     return min(1.0, max(0.0, (100 - times.idle - getattr(times, "iowait", 0.0)) / 100))
 
 
-def _filled(buffer_bytes: int, threads: int) -> "np.ndarray[Any, np.dtype[np.float32]]":
+def _filled_matrix(buffer_bytes: int, threads: int) -> "np.ndarray[Any, np.dtype[np.float32]]":
     """Rows of COLUMNS float32, first written by as many threads as will read: memory lies near who writes it first."""
     import numpy as np
 
@@ -210,31 +226,31 @@ def _filled(buffer_bytes: int, threads: int) -> "np.ndarray[Any, np.dtype[np.flo
     return matrix
 
 
-def _step(matrix: Any, threads: int, sample_s: float) -> Step:
+def _sweep_step(matrix: Any, threads: int, sample_s: float) -> SweepStep:
     readers = _readers(matrix, threads)
-    return Step(threads, tuple(_sample(readers, sample_s) for _ in range(SWEEP_SAMPLES)))
+    return SweepStep(threads, tuple(_sample_rate(readers, sample_s) for _ in range(SWEEP_SAMPLES)))
 
 
-def _readers(matrix: Any, threads: int) -> list["_Reader"]:
+def _readers(matrix: Any, threads: int) -> list["_ReaderThread"]:
     import numpy as np
 
-    return [_Reader(part) for part in np.array_split(matrix, threads)]
+    return [_ReaderThread(part) for part in np.array_split(matrix, threads)]
 
 
-def _sample(readers: Sequence["_Reader"], seconds: float) -> float:
+def _sample_rate(readers: Sequence["_ReaderThread"], seconds: float) -> float:
     """Bytes a second of all readers together, each reading for `seconds` from the same moment on."""
     start = threading.Barrier(len(readers))
     rates = [0.0] * len(readers)
 
-    def read(place: int) -> None:
+    def read(index: int) -> None:
         start.wait()
-        rates[place] = readers[place].read(seconds)
+        rates[index] = readers[index].read(seconds)
 
-    _in_threads([partial(read, place) for place in range(len(readers))])
+    _in_threads([partial(read, index) for index in range(len(readers))])
     return sum(rates)
 
 
-class _Reader:
+class _ReaderThread:
     """One thread's share of the matrix, read on and on from where it stopped."""
 
     def __init__(self, rows: Any) -> None:
@@ -246,25 +262,25 @@ class _Reader:
         self._next = 0
 
     def read(self, seconds: float) -> float:
-        """Bytes a second."""
+        """Reads for that time; returns bytes per second."""
         import numpy as np
 
-        done, begun = 0, time.perf_counter()
+        bytes_read, started_s = 0, time.perf_counter()
         while True:
-            place = self._next
-            np.dot(self._chunks[place], self._vector, out=self._results[place])
-            self._next = (place + 1) % len(self._chunks)
-            done += self._chunks[place].nbytes
-            elapsed = time.perf_counter() - begun
+            index = self._next
+            np.dot(self._chunks[index], self._vector, out=self._results[index])
+            self._next = (index + 1) % len(self._chunks)
+            bytes_read += self._chunks[index].nbytes
+            elapsed = time.perf_counter() - started_s
             if elapsed >= seconds:
-                return float(done / elapsed)
+                return float(bytes_read / elapsed)
 
 
 def _in_threads(tasks: Sequence[Callable[[], None]]) -> None:
-    started = [threading.Thread(target=task) for task in tasks]
-    for thread in started:
+    threads = [threading.Thread(target=task) for task in tasks]
+    for thread in threads:
         thread.start()
-    for thread in started:
+    for thread in threads:
         thread.join()
 
 
@@ -273,5 +289,5 @@ def _power_of_two(n_bytes: int) -> int:
     return 1 << math.ceil(math.log2(n_bytes))
 
 
-def _threads(count: int) -> str:
+def _thread_count_text(count: int) -> str:
     return "1 thread" if count == 1 else f"{count} threads"

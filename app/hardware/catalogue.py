@@ -36,12 +36,14 @@ _SERIES = re.compile(r"\b[gr]tx(?![a-z])")
 _DRIVER_SUFFIX = re.compile(
     r"\s*\((?:radv|nvk|anv|amd open-source driver|llpc|nvgpu|dg2|bmg|lnl|mtl|arl|ptl|adl|rpl|tgl)\b[^)]*\)$", re.I
 )
-_SIZE = re.compile(r"\b(\d+)\s*(?:gb|gib)\b")
+_MEMORY_SIZE = re.compile(r"\b(\d+)\s*(?:gb|gib)\b")
 _MEMORY_TOLERANCE = 0.12  # what a driver keeps for itself, and GB against GiB
 
 
 @dataclass(frozen=True)
-class Device:
+class CatalogueDevice:
+    """One line of the catalogue."""
+
     name: str
     vendor: str
     kind: str
@@ -67,10 +69,11 @@ class Device:
 
     @property
     def peak_flops(self) -> float | None:
-        """Of the fastest usable path, else with FP32 accumulate."""
+        """The peak of the fastest usable path, else with FP32 accumulate."""
         return self.fastest_flops_per_s or self.compute_flops_per_s
 
     def accelerator(self, count: int = 1) -> Accelerator:
+        """`count` of this device, as a machine has them."""
         return Accelerator(
             name=self.name,
             count=count,
@@ -85,61 +88,65 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Match:
-    device: Device | None
-    candidates: Sequence[Device] = ()
-    """Several that the name fits, when it is not one."""
+class DeviceMatch:
+    """What a name means."""
+
+    device: CatalogueDevice | None
+    candidates: Sequence[CatalogueDevice] = ()
+    """The devices that the name fits, when they are several."""
 
 
 class Catalogue:
-    def __init__(self, devices: Iterable[Device]) -> None:
-        self.devices: Sequence[Device] = tuple(devices)
+    """Devices by their names."""
+
+    def __init__(self, devices: Iterable[CatalogueDevice]) -> None:
+        self.devices: Sequence[CatalogueDevice] = tuple(devices)
 
     @cached_property
-    def _words(self) -> list[tuple[Device, Counter[str]]]:
+    def _words(self) -> list[tuple[CatalogueDevice, Counter[str]]]:
         return [(device, Counter(_words(name))) for device in self.devices for name in (device.name, *device.aliases)]
 
-    def with_own(self, own: Iterable[Device]) -> "Catalogue":
-        """A person's device stands before everything else, and in the place of one of its name."""
-        first = [replace(device, is_own=True) for device in own]
+    def with_own(self, devices: Iterable[CatalogueDevice]) -> "Catalogue":
+        """The catalogue with a person's own devices first; one replaces a listed device of its name."""
+        first = [replace(device, is_own=True) for device in devices]
         names = {device.name.casefold() for device in first}
         return Catalogue([*first, *(device for device in self.devices if device.name.casefold() not in names)])
 
-    def find(self, name: str, memory_bytes: int | None = None) -> Match:
+    def find(self, name: str, memory_bytes: int | None = None) -> DeviceMatch:
         """The device that `name` means. Its memory tells variants apart; a processor's name may be followed by that of
         its graphics, and a card's by that of its chip."""
-        match = Match(None)
+        match = DeviceMatch(None)
         for spelling in _spellings(name):
             match = self._find(spelling, memory_bytes)
             if match.device or match.candidates:
                 return match
         return match
 
-    def _find(self, name: str, memory_bytes: int | None) -> Match:
+    def _find(self, name: str, memory_bytes: int | None) -> DeviceMatch:
         words = Counter(_words(name))
         if not words:
-            return Match(None)
-        wider = [(device, own) for device, own in self._words if own >= words and _is_same_brand(name, device)]
-        exact = _unique(device for device, own in wider if own == words)
+            return DeviceMatch(None)
+        wider = [(device, full) for device, full in self._words if full >= words and _is_same_brand(name, device)]
+        exact = _unique(device for device, full in wider if full == words)
         if not exact:
-            return Match(None, _unique(device for device, _words in wider))
+            return DeviceMatch(None, _unique(device for device, _words in wider))
         if not memory_bytes:
             spelled = [device for device in exact if _full_name(name) in _full_names(device)]
             if len(spelled) == 1:  # GH200 480GB: the size in a name is not always that of the card's own memory
-                return Match(spelled[0])
+                return DeviceMatch(spelled[0])
         size = memory_bytes or _named_memory(name)
         fitting = [device for device in exact if _has_memory(device, size)] if size else exact
         if len(fitting) == 1:
-            return Match(fitting[0])
-        return Match(None, fitting or exact)
+            return DeviceMatch(fitting[0])
+        return DeviceMatch(None, fitting or exact)
 
-    def similar(self, name: str) -> list[Device]:
+    def similar(self, name: str) -> list[CatalogueDevice]:
         """Up to three devices whose names look like `name`, the likeliest first."""
-        names = {" ".join(_words(known)): device for device in self.devices for known in (device.name, *device.aliases)}
+        names = {" ".join(_words(name)): device for device in self.devices for name in (device.name, *device.aliases)}
         close = difflib.get_close_matches(" ".join(_words(name)), names, n=3)
-        return _unique(names[each] for each in close)
+        return _unique(names[similar_name] for similar_name in close)
 
-    def search(self, text: str) -> Sequence[Device]:
+    def search(self, text: str) -> Sequence[CatalogueDevice]:
         """Devices in whose vendor and names each word of `text` begins a word, for a list that a person reads."""
         starts = [re.compile(rf"(?<![a-z0-9]){re.escape(word)}") for word in text.casefold().split()]
         return [device for device in self.devices if all(start.search(_all_names(device)) for start in starts)]
@@ -147,36 +154,37 @@ class Catalogue:
 
 @cache
 def built_in() -> Catalogue:
+    """The catalogue of `devices.csv`, without a person's own devices."""
     with BUILT_IN.open(encoding="utf-8", newline="") as file:
-        return Catalogue(_device(row) for row in csv.DictReader(file))
+        return Catalogue(_parse_device(row) for row in csv.DictReader(file))
 
 
-def _device(row: Mapping[str, str]) -> Device:
-    return Device(
+def _parse_device(row: Mapping[str, str]) -> CatalogueDevice:
+    return CatalogueDevice(
         name=row["name"],
         vendor=row["vendor"],
         kind=row["kind"],
         bandwidth_bytes_per_s=float(row["bandwidth_gb_s"]) * 1e9,
         source=row["source"],
-        memory_bytes=_whole(row["memory_gib"], GIB),
-        compute_flops_per_s=_scaled(row["fp16_tflops"], 1e12),
-        fastest_flops_per_s=_scaled(row["fastest_tflops"], 1e12),
+        memory_bytes=_parse_int(row["memory_gib"], GIB),
+        compute_flops_per_s=_parse_float(row["fp16_tflops"], 1e12),
+        fastest_flops_per_s=_parse_float(row["fastest_tflops"], 1e12),
         compute_source=row["compute_source"],
         memory_kind=row["memory_kind"],
-        bus_bits=_whole(row["bus_bits"]),
-        data_rate_mt_per_s=_scaled(row["data_rate_mt_s"]),
-        cpu_bandwidth_bytes_per_s=_scaled(row["cpu_bandwidth_gb_s"], 1e9),
-        llc_bytes=_whole(row["llc_mib"], 1 << 20),
-        year=_whole(row["year"]),
+        bus_bits=_parse_int(row["bus_bits"]),
+        data_rate_mt_per_s=_parse_float(row["data_rate_mt_s"]),
+        cpu_bandwidth_bytes_per_s=_parse_float(row["cpu_bandwidth_gb_s"], 1e9),
+        llc_bytes=_parse_int(row["llc_mib"], 1 << 20),
+        year=_parse_int(row["year"]),
         aliases=tuple(alias for part in row["aliases"].split(";") if (alias := part.strip())),
     )
 
 
-def _scaled(text: str, factor: float = 1.0) -> float | None:
+def _parse_float(text: str, factor: float = 1.0) -> float | None:
     return float(text) * factor if text else None
 
 
-def _whole(text: str, factor: int = 1) -> int | None:
+def _parse_int(text: str, factor: int = 1) -> int | None:
     return round(float(text) * factor) if text else None
 
 
@@ -186,7 +194,7 @@ def _words(name: str) -> list[str]:
     (['3090'], ['a', '770'])
     """
     text = re.sub(r"\((?:r|tm|c)\)|[®™]|\bw/", " ", name.casefold())
-    return re.findall(r"[a-z]+|\d+", _NOISE.sub(" ", _SIZE.sub(" ", text)))
+    return re.findall(r"[a-z]+|\d+", _NOISE.sub(" ", _MEMORY_SIZE.sub(" ", text)))
 
 
 def _spellings(name: str) -> list[str]:
@@ -201,7 +209,7 @@ def _spellings(name: str) -> list[str]:
     return list(dict.fromkeys(spelling.strip() for spelling in (name, *shorter) if spelling.strip()))
 
 
-def _is_same_brand(name: str, device: Device) -> bool:
+def _is_same_brand(name: str, device: CatalogueDevice) -> bool:
     """False where the name states another vendor, or GTX where the device is an RTX."""
     text = name.casefold()
     vendors = {vendor for vendor, pattern in _VENDORS if pattern.search(text)}
@@ -213,37 +221,38 @@ def _is_same_brand(name: str, device: Device) -> bool:
 
 def _full_name(name: str) -> frozenset[str]:
     """Its words and sizes."""
-    return frozenset((*_words(name), *(f"{size} GB" for size in _SIZE.findall(name.casefold()))))
+    return frozenset((*_words(name), *(f"{size} GB" for size in _MEMORY_SIZE.findall(name.casefold()))))
 
 
-def _full_names(device: Device) -> list[frozenset[str]]:
+def _full_names(device: CatalogueDevice) -> list[frozenset[str]]:
     return [_full_name(name) for name in (device.name, *device.aliases)]
 
 
-def is_same_name(one: str, other: str) -> bool:
-    """
+def is_same_name(first: str, second: str) -> bool:
+    """Whether two names mean the same device.
+
     >>> is_same_name("RTX 3090", "NVIDIA GeForce RTX 3090"), is_same_name("RTX 4090", "RTX 4090 Laptop GPU")
     (True, False)
     """
-    sizes = {_named_memory(one), _named_memory(other)} - {None}
-    words = frozenset(_words(one)), frozenset(_words(other))
-    return one.casefold() == other.casefold() or (bool(words[0]) and words[0] == words[1] and len(sizes) < 2)
+    sizes = {_named_memory(first), _named_memory(second)} - {None}
+    words = frozenset(_words(first)), frozenset(_words(second))
+    return first.casefold() == second.casefold() or (bool(words[0]) and words[0] == words[1] and len(sizes) < 2)
 
 
-def _all_names(device: Device) -> str:
+def _all_names(device: CatalogueDevice) -> str:
     return " ".join((device.vendor, device.name, *device.aliases)).casefold()
 
 
 def _named_memory(name: str) -> int | None:
-    found = _SIZE.search(name.casefold())
-    return int(found[1]) * GIB if found else None
+    match = _MEMORY_SIZE.search(name.casefold())
+    return int(match[1]) * GIB if match else None
 
 
-def _has_memory(device: Device, memory_bytes: int) -> bool:
+def _has_memory(device: CatalogueDevice, memory_bytes: int) -> bool:
     if device.memory_bytes is None or device.kind != "gpu":
         return True
     return abs(memory_bytes / device.memory_bytes - 1) <= _MEMORY_TOLERANCE
 
 
-def _unique(devices: Iterable[Device]) -> list[Device]:
+def _unique(devices: Iterable[CatalogueDevice]) -> list[CatalogueDevice]:
     return list(dict.fromkeys(devices))

@@ -1,4 +1,4 @@
-"""What this machine is made of. Every source that says nothing is an Unknown with its reason, never an error."""
+"""What this machine is made of. Every source that reports nothing is an UnknownItem with its reason, never an error."""
 
 import platform
 import re
@@ -6,41 +6,44 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from app.core.i18n import N_
-from app.hardware import amd, apple, caches, dmi, intel, nvidia
-from app.hardware.catalogue import Catalogue, Device, built_in
+from app.hardware import amd, apple, intel, memory_detection, nvidia
+from app.hardware.catalogue import Catalogue, CatalogueDevice, built_in
 from app.hardware.host import logical_cores, physical_cores, this_host
-from app.hardware.profile import CATALOGUE, SENSOR, Accelerator, Profile, Unknown
+from app.hardware.profile import CATALOGUE, SENSOR, Accelerator, Profile, UnknownItem
 from app.hardware.tools import ToolUnavailable
 
 
 def detect(catalogue: Catalogue | None = None) -> Profile:
-    """Asks the system's own tools, for a second or so. What the tools do not tell, the catalogue adds by name."""
+    """The hardware of this machine, from the system's own tools; this takes about a second.
+
+    What the tools do not report, the catalogue adds by name.
+    """
     catalogue = catalogue or built_in()
     is_mac = platform.system() == "Darwin"
     profile = Profile(host=this_host(), physical_cores=physical_cores(), logical_cores=logical_cores())
     profile = _with_mac(profile) if is_mac else _with_board(profile)
-    found: list[Accelerator] = []
+    cards: list[Accelerator] = []
     sources: dict[str, Callable[[], Sequence[Accelerator]]] = (
         {N_("GPU"): apple.read_gpus}
         if is_mac
-        else {N_("NVIDIA GPUs"): nvidia.read, N_("AMD GPUs"): amd.read, N_("Intel GPUs"): intel.read}
+        else {N_("NVIDIA GPUs"): nvidia.read_gpus, N_("AMD GPUs"): amd.read_gpus, N_("Intel GPUs"): intel.read_gpus}
     )
     unknowns = list(profile.unknowns)
     for what, read in sources.items():
         try:
-            found += read()
+            cards += read()
         except ToolUnavailable as reason:
-            unknowns.append(Unknown(what, str(reason)))
-    return _completed(replace(profile, unknowns=tuple(unknowns)), found, catalogue)
+            unknowns.append(UnknownItem(what, str(reason)))
+    return _with_accelerators(replace(profile, unknowns=tuple(unknowns)), cards, catalogue)
 
 
 def _with_board(profile: Profile) -> Profile:
-    ram, unknowns = dmi.read()
+    ram, unknowns = memory_detection.read_ram()
     llc_bytes = None
     try:
-        llc_bytes = caches.llc_bytes()
+        llc_bytes = memory_detection.llc_bytes()
     except ToolUnavailable as reason:
-        unknowns.append(Unknown(N_("Last-level cache"), str(reason)))
+        unknowns.append(UnknownItem(N_("Last-level cache"), str(reason)))
     return replace(profile, ram=ram, llc_bytes=llc_bytes, unknowns=tuple(unknowns))
 
 
@@ -48,21 +51,24 @@ def _with_mac(profile: Profile) -> Profile:
     try:
         cpu = apple.read_cpu()
     except ToolUnavailable as reason:
-        return replace(profile, unknowns=(Unknown(N_("Processor"), str(reason)),))
+        return replace(profile, unknowns=(UnknownItem(N_("Processor"), str(reason)),))
     return replace(profile, host=replace(profile.host, cpu=cpu.name), llc_bytes=cpu.llc_bytes)
 
 
-def _completed(profile: Profile, cards: Sequence[Accelerator], catalogue: Catalogue) -> Profile:
-    """Cards counted and looked up, and the bandwidth of the memory: of its modules, else that of the chip's entry."""
+def _with_accelerators(profile: Profile, cards: Sequence[Accelerator], catalogue: Catalogue) -> Profile:
+    """`profile` with its GPUs counted and looked up, and with the bandwidth of its memory.
+
+    That is the bandwidth of its modules, else that of the chip's entry in the catalogue.
+    """
     unknowns = list(profile.unknowns)
     accelerators = []
     bandwidth, source = profile.ram.bandwidth_bytes_per_s, SENSOR
-    for card in counted(cards):
-        device = look_up(card.name, card.memory_bytes, catalogue)
-        accelerators.append(completed(card, catalogue))
+    for card in merge_equal_cards(cards):
+        device = find_device(card.name, card.memory_bytes, catalogue)
+        accelerators.append(fill_from_catalogue(card, catalogue))
         if accelerators[-1].bandwidth_bytes_per_s is None:
             unknowns.append(
-                Unknown(
+                UnknownItem(
                     N_("Bandwidth of {name}", name=card.name),
                     N_("not reported by the device and not in the catalogue"),
                 )
@@ -79,46 +85,48 @@ def _completed(profile: Profile, cards: Sequence[Accelerator], catalogue: Catalo
     )
 
 
-def look_up(name: str, memory_bytes: int | None, catalogue: Catalogue) -> Device | None:
-    """Chips that come with different GPUs are told apart by its cores, all others are found without them."""
-    for each in (name, re.sub(r" \(\d+-core GPU\)$", "", name)):
-        if device := catalogue.find(each, memory_bytes).device:
+def find_device(name: str, memory_bytes: int | None, catalogue: Catalogue) -> CatalogueDevice | None:
+    """The catalogue's device of that name: of chips that come with different GPUs the one with these cores."""
+    for spelling in (name, re.sub(r" \(\d+-core GPU\)$", "", name)):
+        if device := catalogue.find(spelling, memory_bytes).device:
             return device
     return None
 
 
-def counted(cards: Iterable[Accelerator]) -> list[Accelerator]:
+def merge_equal_cards(cards: Iterable[Accelerator]) -> list[Accelerator]:
     """Equal cards as one with their number. Drivers of equal cards may leave slightly different memory."""
-    found: list[Accelerator] = []
+    merged: list[Accelerator] = []
     for card in cards:
-        for place, known in enumerate(found):
-            if known.name == card.name and _is_same(known.memory_bytes, card.memory_bytes):
-                found[place] = replace(known, count=known.count + card.count)
+        for index, group in enumerate(merged):
+            if group.name == card.name and _is_same_size(group.memory_bytes, card.memory_bytes):
+                merged[index] = replace(group, count=group.count + card.count)
                 break
         else:
-            found.append(card)
-    return found
+            merged.append(card)
+    return merged
 
 
-def _is_same(one: int | None, other: int | None) -> bool:
-    return one == other or (one is not None and other is not None and abs(one / other - 1) < 0.02)
+def _is_same_size(first_bytes: int | None, second_bytes: int | None) -> bool:
+    if first_bytes is None or second_bytes is None:
+        return first_bytes == second_bytes
+    return first_bytes == second_bytes or abs(first_bytes / second_bytes - 1) < 0.02
 
 
-def completed(card: Accelerator, catalogue: Catalogue) -> Accelerator:
-    """A card with what the catalogue knows where the card itself says nothing; its own figures stay."""
-    device = look_up(card.name, card.memory_bytes, catalogue)
+def fill_from_catalogue(card: Accelerator, catalogue: Catalogue) -> Accelerator:
+    """`card` with the catalogue's figures where the card itself reports none."""
+    device = find_device(card.name, card.memory_bytes, catalogue)
     if device is None:
         return card
-    known = device.accelerator()
+    listed = device.accelerator()
     has_bandwidth = card.bandwidth_bytes_per_s is not None
     return replace(
         card,
         # what a shared-memory chip calls its own is only a slice of the machine's memory
-        memory_bytes=None if device.kind == "apu" else card.memory_bytes or known.memory_bytes,
-        bandwidth_bytes_per_s=card.bandwidth_bytes_per_s if has_bandwidth else known.bandwidth_bytes_per_s,
-        compute_flops_per_s=card.compute_flops_per_s or known.compute_flops_per_s,
-        fastest_flops_per_s=card.fastest_flops_per_s or known.fastest_flops_per_s,
-        llc_bytes=card.llc_bytes or known.llc_bytes,
-        source=card.source if has_bandwidth else known.source,
-        note=card.note if has_bandwidth else known.note,
+        memory_bytes=None if device.kind == "apu" else card.memory_bytes or listed.memory_bytes,
+        bandwidth_bytes_per_s=card.bandwidth_bytes_per_s if has_bandwidth else listed.bandwidth_bytes_per_s,
+        compute_flops_per_s=card.compute_flops_per_s or listed.compute_flops_per_s,
+        fastest_flops_per_s=card.fastest_flops_per_s or listed.fastest_flops_per_s,
+        llc_bytes=card.llc_bytes or listed.llc_bytes,
+        source=card.source if has_bandwidth else listed.source,
+        note=card.note if has_bandwidth else listed.note,
     )

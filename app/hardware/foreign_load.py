@@ -30,6 +30,8 @@ class CpuTimes(NamedTuple):
 
 
 class ForeignLoad(NamedTuple):
+    """What other programs took of this machine's processors."""
+
     share: float
     """Of all processors. Where the server's processes are not known, theirs is in it."""
     is_server_known: bool
@@ -45,15 +47,18 @@ class CpuMeter:
         self._servers: list[psutil.Process] = []
 
     def read(self) -> CpuTimes:
+        """Reads the times now; this takes some milliseconds."""
         servers = self._listening()
         helpers = list(_processes(self.own_pids))
         by_process: dict[_ProcessId, float] = {}
         for process in [psutil.Process(), *_with_children([*servers, *helpers])]:
             try:
-                by_process[_id(process)] = sum(process.cpu_times()[:4])  # with ended children, where the system tells
+                by_process[_process_id(process)] = sum(
+                    process.cpu_times()[:4]
+                )  # with ended children, where the system tells
             except psutil.Error:  # it has just ended
                 continue
-        roots = frozenset(_id(process) for process in [*servers, *helpers])
+        roots = frozenset(_process_id(process) for process in [*servers, *helpers])
         times = psutil.cpu_times()._asdict()
         total_s = sum(seconds for name, seconds in times.items() if name not in _GUEST)
         idle_s = sum(times.get(name, 0.0) for name in _IDLE)
@@ -61,15 +66,18 @@ class CpuMeter:
 
     def _listening(self) -> list[psutil.Process]:
         """The processes that listen on the server's port; empty where the system does not tell."""
-        if self._port is not None and not (self._servers and all(each.is_running() for each in self._servers)):
-            self._servers = list(_processes(_listeners(self._port)))
+        if self._port is not None and not (self._servers and all(server.is_running() for server in self._servers)):
+            self._servers = list(_processes(_listener_pids(self._port)))
         return self._servers
 
 
 def foreign_load(before: CpuTimes, after: CpuTimes) -> ForeignLoad | None:
-    """Of the time between two readings; None where no time has passed, or a process took its figures with it.
+    """The load of other programs between two readings; None where that is unknown.
 
-    A child that ended has left its time to its parent on Linux; elsewhere its end makes the reading useless.
+    It is where no time has passed, or a process ended and took its figures with it.
+
+    A child that ended has left its time to its parent on Linux; elsewhere its end makes
+    the reading useless.
     """
     elapsed_s = after.total_s - before.total_s
     ended = before.by_process.keys() - after.by_process.keys()
@@ -78,12 +86,12 @@ def foreign_load(before: CpuTimes, after: CpuTimes) -> ForeignLoad | None:
     appeared = after.roots - before.roots
     if appeared:  # it was at work before, for nobody knows how long
         return None
-    ours_s = sum(after.by_process.values()) - sum(before.by_process.values())
-    share = (after.busy_s - before.busy_s - ours_s) / elapsed_s
+    own_s = sum(after.by_process.values()) - sum(before.by_process.values())
+    share = (after.busy_s - before.busy_s - own_s) / elapsed_s
     return ForeignLoad(min(1.0, max(0.0, share)), before.is_server_known and after.is_server_known)
 
 
-def _id(process: psutil.Process) -> _ProcessId:
+def _process_id(process: psutil.Process) -> _ProcessId:
     return process.pid, process.create_time()
 
 
@@ -105,13 +113,15 @@ def _with_children(roots: Sequence[psutil.Process]) -> Iterator[psutil.Process]:
             continue
 
 
-def _listeners(port: int) -> list[int]:
+def _listener_pids(port: int) -> list[int]:
     """Empty unless all of them are known: without rights, a system hides whose a connection is."""
     try:
         connections = psutil.net_connections("tcp")
     except psutil.Error:
         return []
     pids = {
-        each.pid for each in connections if each.status == psutil.CONN_LISTEN and each.laddr and each.laddr.port == port
+        connection.pid
+        for connection in connections
+        if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port
     }
     return [] if None in pids else sorted(pid for pid in pids if pid is not None)

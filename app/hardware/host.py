@@ -1,4 +1,4 @@
-"""What can be told of this machine without rights, without other programs and in no time."""
+"""What is known of this machine without rights, without other programs and in no time."""
 
 import ipaddress
 import os
@@ -10,6 +10,8 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Host:
+    """This machine by name."""
+
     name: str
     os: str
     cpu: str
@@ -17,7 +19,8 @@ class Host:
 
 
 def this_host() -> Host:
-    import psutil  # here and below: pages that only name a machine do without it
+    """The name, system, processor and memory of this machine."""
+    import psutil  # here and below for start-up time: pages that only name a machine do without it
 
     return Host(
         name=socket.gethostname().split(".")[0] or "this machine",
@@ -31,25 +34,31 @@ def names_this_host(host: str) -> bool:
     """Whether a name or an address, as in a URL, is one of this machine's own. Asks nobody else."""
     import psutil
 
-    own = socket.gethostname().lower()
-    if host.lower() in (own, own.split(".")[0], f"{own.split('.')[0]}.local"):
+    full_name = socket.gethostname().lower()
+    name = full_name.split(".")[0]
+    if host.lower() in (full_name, name, f"{name}.local"):
         return True
     try:
-        wanted = ipaddress.ip_address(host)
+        address = ipaddress.ip_address(host)
     except ValueError:  # a name of something else
         return False
-    found = (each.address.partition("%")[0] for known in psutil.net_if_addrs().values() for each in known)
-    return wanted.is_loopback or any(str(wanted) == address for address in found)
+    own_addresses = (
+        interface_address.address.partition("%")[0]  # without the zone of an IPv6 address
+        for interface in psutil.net_if_addrs().values()
+        for interface_address in interface
+    )
+    return address.is_loopback or str(address) in own_addresses
 
 
 def physical_cores() -> int:
+    """The processor's cores; its hardware threads where the system does not report cores."""
     import psutil
 
     return psutil.cpu_count(logical=False) or logical_cores()
 
 
 def logical_cores() -> int:
-    """Hardware threads that this process may use."""
+    """The number of hardware threads that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS and Windows
@@ -60,15 +69,15 @@ def available_ram_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
     """Memory that may still be taken: what the system has left, and what a container's limit leaves of it."""
     import psutil
 
-    left = psutil.virtual_memory().available
-    pairs = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
-    for limit, used in pairs:
+    available = psutil.virtual_memory().available
+    files = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
+    for limit_file, used_file in files:
         try:
-            numbers = [int((cgroup / name).read_text()) for name in (limit, used)]
+            limit, used = (int((cgroup / name).read_text()) for name in (limit_file, used_file))
         except (OSError, ValueError):  # no such group, or "max"
             continue
-        left = min(left, max(0, numbers[0] - numbers[1]))
-    return left
+        available = min(available, max(0, limit - used))
+    return available
 
 
 def _os_name() -> str:

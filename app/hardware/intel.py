@@ -1,4 +1,4 @@
-"""Intel GPUs, by `xpu-smi`, else by what the kernel lists of them. Neither tells a bandwidth.
+"""Intel GPUs, by `xpu-smi`, else by what the kernel lists of them. Neither reports a bandwidth.
 
 Graphics within a processor share its memory and read it no faster than its cores do: they are no card of their own.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 from app.core.i18n import N_
 from app.hardware.profile import Accelerator
-from app.hardware.tools import ToolUnavailable, json_of, number, run_tool
+from app.hardware.tools import ToolUnavailable, parse_json_output, parse_number, run_tool
 
 DRM = Path("/sys/class/drm")
 VENDOR = "0x8086"
@@ -28,25 +28,25 @@ NAMES = {
 }
 """By PCI device id: the kernel knows no names."""
 MEMORY_FILES = ("lmem_total_bytes", "prelim_lmem_total_bytes", "device/tile*/physical_vram_size_bytes")
-"""Where drivers of several ages tell how much memory a card has of its own."""
+"""Where drivers of several ages report how much memory a card has of its own."""
 _SHARED = re.compile(r"\b(?:UHD|HD|Iris)\b|\bArc(?:\(TM\))?(?: \d+[TV])? (?:Graphics|GPU)$")
 
 
-def read() -> Sequence[Accelerator]:
-    """One for each card; none where the kernel lists no Intel graphics. Raises NoAnswer."""
+def read_gpus() -> Sequence[Accelerator]:
+    """One accelerator for each GPU; none where the kernel lists no Intel graphics. Raises ToolUnavailable."""
     try:
-        found = from_xpu_smi(run_tool("xpu-smi", "discovery", "-j"))
+        accelerators = from_xpu_smi(run_tool("xpu-smi", "discovery", "-j"))
     except ToolUnavailable as reason:
         try:
             return from_sysfs(DRM)
-        except ToolUnavailable as second:
-            raise ToolUnavailable(f"{reason}; {second}") from second
-    return [replace(card, memory_bytes=_memory_of(index)) for index, card in found.items()]
+        except ToolUnavailable as second_reason:
+            raise ToolUnavailable(f"{reason}; {second_reason}") from second_reason
+    return [replace(card, memory_bytes=_memory_of(index)) for index, card in accelerators.items()]
 
 
 def from_xpu_smi(text: str) -> dict[int, Accelerator]:
-    """`{"device_list": [{"device_id": 0, "device_name": ...}, ...]}`: cards by their id. Raises NoAnswer."""
-    document = json_of(text, "xpu-smi")
+    """Cards by their id, from `{"device_list": [{"device_id": 0, "device_name": ...}]}`. Raises ToolUnavailable."""
+    document = parse_json_output(text, "xpu-smi")
     devices = document.get("device_list") if isinstance(document, dict) else None
     named = [
         (device["device_id"], device["device_name"].strip())
@@ -55,19 +55,19 @@ def from_xpu_smi(text: str) -> dict[int, Accelerator]:
         and isinstance(device.get("device_id"), int)
         and isinstance(device.get("device_name"), str)
     ]
-    found = {index: Accelerator(name) for index, name in named if name and not _SHARED.search(name)}
-    if not found:
+    accelerators = {index: Accelerator(name) for index, name in named if name and not _SHARED.search(name)}
+    if not accelerators:
         raise ToolUnavailable(
             N_("xpu-smi lists no GPU with memory of its own") if named else N_("xpu-smi lists no GPU")
         )
-    return found
+    return accelerators
 
 
 def memory_from_xpu_smi(text: str) -> int | None:
-    """Of the properties of one card. Raises NoAnswer."""
-    document = json_of(text, "xpu-smi")
+    """The memory of one GPU, from its properties. Raises ToolUnavailable."""
+    document = parse_json_output(text, "xpu-smi")
     value: Any = document.get("memory_physical_size_byte") if isinstance(document, dict) else None
-    n_bytes = number(value)
+    n_bytes = parse_number(value)
     return int(n_bytes) if n_bytes else None
 
 
@@ -79,23 +79,23 @@ def _memory_of(index: int) -> int | None:
 
 
 def from_sysfs(drm: Path) -> Sequence[Accelerator]:
-    """Raises NoAnswer where nothing can be told, or there is something that has no name here."""
+    """The GPUs that the kernel lists. Raises ToolUnavailable where it lists none, or only one not in NAMES."""
     if not drm.is_dir():
         raise ToolUnavailable(N_("there is no {drm}", drm=drm))
-    found, nameless = [], []
+    accelerators, nameless = [], []
     for card in sorted(drm.glob("card[0-9]*")):
         if "-" in card.name or _text(card / "device/vendor") != VENDOR:  # card0-DP-1 is a connector
             continue
         identifier = _text(card / "device/device")
-        sizes = (number(_text(path)) for name in MEMORY_FILES for path in sorted(card.glob(name)))
+        sizes = (parse_number(_text(path)) for name in MEMORY_FILES for path in sorted(card.glob(name)))
         memory = sum(int(size) for size in sizes if size) or None
         if identifier in NAMES:
-            found.append(Accelerator(NAMES[identifier], memory_bytes=memory))
+            accelerators.append(Accelerator(NAMES[identifier], memory_bytes=memory))
         elif memory:
             nameless.append(identifier)
-    if nameless and not found:
+    if nameless and not accelerators:
         raise ToolUnavailable(N_("the kernel lists a card with the PCI id {id} and no name", id=nameless[0]))
-    return found
+    return accelerators
 
 
 def _text(path: Path) -> str:

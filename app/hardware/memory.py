@@ -40,7 +40,8 @@ _SPEED = re.compile(
 
 
 def bandwidth_bytes_per_s(data_rate_mt_per_s: float, bus_bits: int) -> float:
-    """
+    """Transfers a second times the width of the bus.
+
     >>> bandwidth_bytes_per_s(6000, 2 * CHANNEL_BITS) / 1e9
     96.0
     """
@@ -48,7 +49,7 @@ def bandwidth_bytes_per_s(data_rate_mt_per_s: float, bus_bits: int) -> float:
 
 
 def data_rate_of_clock(mhz: float) -> float:
-    """MT/s of a memory clock: double data rate.
+    """The data rate in MT/s of a memory clock in MHz: two transfers a clock.
 
     >>> data_rate_of_clock(3000)
     6000
@@ -64,18 +65,18 @@ def parse_speed(text: str) -> tuple[str, float | None]:
     >>> parse_speed("DDR5-6000"), parse_speed("28 Gbps"), parse_speed("lpddr5x")
     (('DDR5', 6000.0), ('', 28000.0), ('LPDDR5X', None))
     """
-    found = _SPEED.fullmatch(text.strip())
-    if not found:
+    match = _SPEED.fullmatch(text.strip())
+    if not match:
         raise BadInput(
             _("A memory speed is written such as DDR5-6000 or 3200 MT/s, not {typed!r}.", typed=text.strip()[:40])
         )
-    kind, unit = (found["kind"] or "").upper(), (found["unit"] or "").lower()
-    if not found["number"]:
+    kind, unit = (match["kind"] or "").upper(), (match["unit"] or "").lower()
+    if not match["number"]:
         return kind, None
     try:
-        number = float(found["number"].replace(",", ""))
+        number = float(match["number"].replace(",", ""))
     except ValueError as error:
-        raise BadInput(_("A memory speed needs a number, not {typed!r}.", typed=found["number"][:40])) from error
+        raise BadInput(_("A memory speed needs a number, not {typed!r}.", typed=match["number"][:40])) from error
     if unit == "mhz":
         raise BadInput(
             _(

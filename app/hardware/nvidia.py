@@ -1,4 +1,4 @@
-"""NVIDIA GPUs, by NVML (the extra `nvidia`), else by `nvidia-smi`, which tells no bus width."""
+"""NVIDIA GPUs, by NVML (the extra `nvidia`), else by `nvidia-smi`, which reports no bus width."""
 
 import csv
 from collections.abc import Sequence
@@ -6,21 +6,21 @@ from typing import Any
 
 from app.core.i18n import N_
 from app.hardware.profile import SENSOR, Accelerator
-from app.hardware.tools import ToolUnavailable, number, run_tool
+from app.hardware.tools import ToolUnavailable, parse_number, run_tool
 
 MIB = 1 << 20
 QUERY = ("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
 
 
-def read() -> Sequence[Accelerator]:
-    """One for each card. Raises ToolUnavailable."""
+def read_gpus() -> Sequence[Accelerator]:
+    """One accelerator for each GPU. Raises ToolUnavailable."""
     try:
         return from_nvml(load_nvml())
     except ToolUnavailable as reason:
         try:
             return from_nvidia_smi(run_tool("nvidia-smi", *QUERY))
-        except ToolUnavailable as second:
-            raise ToolUnavailable(f"{reason}; {second}") from second
+        except ToolUnavailable as second_reason:
+            raise ToolUnavailable(f"{reason}; {second_reason}") from second_reason
 
 
 def load_nvml() -> Any:
@@ -33,26 +33,26 @@ def load_nvml() -> Any:
 
 
 def from_nvml(nvml: Any) -> Sequence[Accelerator]:
-    """`nvml` is the module pynvml. Raises ToolUnavailable."""
+    """Asks NVML; `nvml` is the module pynvml. Raises ToolUnavailable."""
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
         raise ToolUnavailable(N_("NVML says: {words}", words=error)) from error
     try:
         handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
-        return [_card(nvml, handle) for handle in handles]
+        return [_accelerator(nvml, handle) for handle in handles]
     except nvml.NVMLError as error:
         raise ToolUnavailable(N_("NVML says: {words}", words=error)) from error
     finally:
         nvml.nvmlShutdown()
 
 
-def _card(nvml: Any, handle: Any) -> Accelerator:
+def _accelerator(nvml: Any, handle: Any) -> Accelerator:
     name = nvml.nvmlDeviceGetName(handle)
-    memory = _asked(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total)
+    memory = _query(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total)
     bandwidth = bandwidth_bytes_per_s(
-        _asked(nvml, lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM)),
-        _asked(nvml, lambda: nvml.nvmlDeviceGetMemoryBusWidth(handle)),
+        _query(nvml, lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM)),
+        _query(nvml, lambda: nvml.nvmlDeviceGetMemoryBusWidth(handle)),
     )
     return Accelerator(
         name=name.decode() if isinstance(name, bytes) else name,
@@ -64,7 +64,9 @@ def _card(nvml: Any, handle: Any) -> Accelerator:
 
 
 def bandwidth_bytes_per_s(clock_mhz: float | None, bus_bits: float | None) -> float | None:
-    """The same for every kind of memory, as NVML counts clocks. A GB10 reports a width of 0, which is unknown.
+    """Twice the memory clock times the bus width: the same for every kind of memory, as NVML counts clocks.
+
+    None where a figure is unknown; a GB10 reports a width of 0, which is unknown.
 
     >>> bandwidth_bytes_per_s(9751, 384) / 1e9
     936.096
@@ -72,19 +74,19 @@ def bandwidth_bytes_per_s(clock_mhz: float | None, bus_bits: float | None) -> fl
     return 2 * clock_mhz * 1e6 * bus_bits / 8 if clock_mhz and bus_bits else None
 
 
-def _asked(nvml: Any, question: Any) -> float | None:
+def _query(nvml: Any, query: Any) -> float | None:
     try:
-        return number(question())
-    except nvml.NVMLError:  # this card does not tell that
+        return parse_number(query())
+    except nvml.NVMLError:  # this GPU does not report that
         return None
 
 
 def from_nvidia_smi(text: str) -> Sequence[Accelerator]:
-    """Lines of `name, MiB`. Raises ToolUnavailable."""
+    """Reads lines of `name, MiB`. Raises ToolUnavailable."""
     rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines()) if len(row) == 2]
     if not rows:
         raise ToolUnavailable(N_("nvidia-smi lists no GPU"))
     return [
-        Accelerator(name=name, memory_bytes=int(memory * MIB) if (memory := number(size)) else None)
+        Accelerator(name=name, memory_bytes=int(memory * MIB) if (memory := parse_number(size)) else None)
         for name, size in rows
     ]

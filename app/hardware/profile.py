@@ -1,4 +1,4 @@
-"""What detection finds, as data. Bytes and seconds inside; None is unknown, and `Unknown` says why."""
+"""What detection finds, as data, in bytes and seconds; None is unknown, and an `UnknownItem` says why."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ MEASURED, SENSOR, CATALOGUE, TYPED = N_("measured"), N_("sensor"), N_("catalogue
 
 @dataclass(frozen=True)
 class Accelerator:
-    """`count` equal cards; the other figures are those of one."""
+    """`count` equal GPUs; the other figures are those of one."""
 
     name: str
     count: int = 1
@@ -32,7 +32,7 @@ class Accelerator:
 
 @dataclass(frozen=True)
 class Ram:
-    """The memory modules as the board tells them."""
+    """The memory modules as the board reports them."""
 
     kind: str = ""
     data_rate_mt_per_s: float | None = None
@@ -40,19 +40,24 @@ class Ram:
 
     @property
     def bandwidth_bytes_per_s(self) -> float | None:
+        """The theoretical bandwidth of the modules; None where speed or width is unknown."""
         if self.data_rate_mt_per_s is None or self.bus_bits is None:
             return None
         return bandwidth_bytes_per_s(self.data_rate_mt_per_s, self.bus_bits)
 
 
 @dataclass(frozen=True)
-class Unknown:
+class UnknownItem:
+    """What could not be detected, and the reason."""
+
     what: str
     reason: str
 
 
 @dataclass(frozen=True)
 class Profile:
+    """The hardware of this machine."""
+
     host: Host
     physical_cores: int | None = None
     logical_cores: int | None = None
@@ -61,4 +66,4 @@ class Profile:
     ram_bandwidth_bytes_per_s: float | None = None
     ram_bandwidth_source: str | None = None
     accelerators: tuple[Accelerator, ...] = ()
-    unknowns: tuple[Unknown, ...] = ()
+    unknowns: tuple[UnknownItem, ...] = ()

@@ -1,4 +1,4 @@
-"""Asking other programs. A program that is missing, fails or hangs is a reason, never an error."""
+"""Running the programs that report hardware. One that is missing, fails or hangs is a reason, never an error."""
 
 import json
 import shutil
@@ -15,13 +15,13 @@ class ToolUnavailable(Exception):
 
 
 def run_tool(*command: str, timeout_s: float = TIMEOUT_S) -> str:
-    """Standard output of a program. Raises NoAnswer."""
+    """The standard output of a program. Raises ToolUnavailable."""
     name = command[0]
     path = shutil.which(name)
     if path is None:
         raise ToolUnavailable(N_("{name} is not installed", name=name))
     try:
-        done = subprocess.run(  # noqa: S603  # fixed commands, nothing typed by anyone
+        result = subprocess.run(  # noqa: S603  # fixed commands, nothing typed by anyone
             [path, *command[1:]],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -34,20 +34,20 @@ def run_tool(*command: str, timeout_s: float = TIMEOUT_S) -> str:
         ) from error
     except OSError as error:
         raise ToolUnavailable(N_("{name} cannot be run: {why}", name=name, why=error.strerror)) from error
-    text = done.stdout.decode("utf-8", "replace")
-    if done.returncode and not text.strip():
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    text = result.stdout.decode("utf-8", "replace")
+    if result.returncode and not text.strip():
+        messages = result.stderr.decode("utf-8", "replace").strip().splitlines()
         raise ToolUnavailable(
-            N_("{name} complained: {words}", name=name, words=said[0][:200])
-            if said
-            else N_("{name} failed with code {code:d}", name=name, code=done.returncode)
+            N_("{name} complained: {words}", name=name, words=messages[0][:200])
+            if messages
+            else N_("{name} failed with code {code:d}", name=name, code=result.returncode)
         )
     return text
 
 
-def json_of(text: str, name: str) -> Any:
-    """The JSON document in a program's output; some print warnings before it. Raises NoAnswer."""
-    starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
+def parse_json_output(text: str, name: str) -> Any:
+    """The JSON document in a program's output; some print warnings before it. Raises ToolUnavailable."""
+    starts = [position for position in (text.find("{"), text.find("[")) if position >= 0]
     for start in sorted(starts):
         try:
             return json.JSONDecoder().raw_decode(text[start:])[0]
@@ -56,14 +56,14 @@ def json_of(text: str, name: str) -> Any:
     raise ToolUnavailable(N_("{name} printed no JSON", name=name))
 
 
-def number(value: object) -> float | None:
+def parse_number(value: object) -> float | None:
     """A number as tools write it: 24576, "24576", {"value": 24576, "unit": "MB"}; None for N/A and the like."""
     if isinstance(value, dict):
         value = value.get("value")
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        found = float(value)
+        parsed = float(value)
     except ValueError:  # N/A and the like
         return None
-    return found if 0 < found < 1e18 else None
+    return parsed if 0 < parsed < 1e18 else None

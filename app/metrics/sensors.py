@@ -1,4 +1,4 @@
-"""What the machine's sensors said during a sample (app.hardware.watch keeps it with the first stream of a round)."""
+"""What the machine's sensors said during a sample (app.hardware.sensors; stored with the first stream of a round)."""
 
 import re
 from collections import Counter

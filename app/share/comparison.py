@@ -17,7 +17,7 @@ from app.share.anonymized_comparison import NO_VERDICT, Compared, differing, fac
 from app.share.figures import public
 from app.share.options import Option, OptionalField
 from app.share.snapshot import Chart, Column, DataTable, Fact, Snapshot, Tile, UserText
-from app.suites.points import point_title
+from app.suites import point_title
 
 KIND = "comparison"
 NO_VALUE = N_("There is no value at this point.")

@@ -22,7 +22,7 @@ from app.share.figures import public
 from app.share.options import Option, OptionalField
 from app.share.result import Result, result
 from app.share.snapshot import CeilingShare, Chart, Fact, Snapshot, Tile, UserText
-from app.suites.points import point_title
+from app.suites import point_title
 
 KIND = "run"
 

@@ -9,7 +9,7 @@ from app.metrics.base import SOURCES
 from app.results.ceiling import Insight, limits_of_run
 from app.share.result import Result
 from app.share.snapshot import Column, DataTable
-from app.suites.points import point_title
+from app.suites import point_title
 
 _PARTS = {
     "weights": N_("Weights"),

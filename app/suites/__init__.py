@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.core.errors import BadInput
-from app.core.i18n import N_, _
+from app.core.i18n import N_, _, separator
 from app.core.samples import Workload
+from app.core.units import plural
 from app.suites.prose import prose
 
 MAX_PROMPT_CHARS = 2_000_000
@@ -20,9 +21,9 @@ MAX_OUTPUT_TOKENS = 100_000
 MAX_REPETITIONS = 200
 BYTES_PER_TOKEN = 4.95
 """Of the built-in English prose with Gemma 3's tokenizer; only for estimates before a run."""
-USUAL = "triple"
-"""The suite that is meant when none is named."""
-CONTINUE = " Continue this story in the same manner, sentence by sentence, for as long as you can."
+DEFAULT_SUITE = "triple"
+"""The suite of a run that names none."""
+CONTINUE_INSTRUCTION = " Continue this story in the same manner, sentence by sentence, for as long as you can."
 """Engines without a switch for the output length need a reason to go on."""
 
 
@@ -37,16 +38,19 @@ class Case:
 
     @property
     def estimated_prompt_tokens(self) -> int:
-        """Never shown as a measurement: it only decides whether a prompt may fit."""
+        """A guess from the length of the prompt: it only decides whether that may fit, and is never shown."""
         return estimate_tokens(self.prompt)
 
 
 def estimate_tokens(text: str) -> int:
+    """About how many tokens a text has; English prose is assumed."""
     return max(1, round(len(text.encode()) / BYTES_PER_TOKEN))
 
 
 @dataclass(frozen=True)
 class Suite:
+    """Cases, and how often each is played."""
+
     key: str
     title: str
     about: str
@@ -58,6 +62,7 @@ class Suite:
 
     @property
     def sha256(self) -> str:
+        """The identity of the suite: of all that shapes a measurement, not of how often it is repeated."""
         identity = {
             "cache": "defeat",  # of a case without a word of its own
             "cases": [
@@ -75,25 +80,49 @@ class Suite:
 
     def with_counts(self, repetitions: int | None = None, warmups: int | None = None) -> "Suite":
         """The same suite played another number of times. Raises BadInput."""
-        wanted = replace(
+        suite = replace(
             self,
             repetitions=self.repetitions if repetitions is None else repetitions,
             warmups=self.warmups if warmups is None else warmups,
         )
-        if not 1 <= wanted.repetitions <= MAX_REPETITIONS:
+        if not 1 <= suite.repetitions <= MAX_REPETITIONS:
             raise BadInput(_("Repetitions must be between 1 and {most}.", most=MAX_REPETITIONS))
-        if not 0 <= wanted.warmups <= MAX_REPETITIONS:
+        if not 0 <= suite.warmups <= MAX_REPETITIONS:
             raise BadInput(_("Warm-ups must be between 0 and {most}.", most=MAX_REPETITIONS))
-        return wanted
+        return suite
 
     @property
     def rounds(self) -> int:
-        """How often each point is played."""
+        """How often each point is played, warm-ups included."""
         return self.warmups + self.repetitions
 
     def sample_count(self, cases: Sequence[Case]) -> int:
         """How many requests these of its cases take."""
         return sum(self.rounds * case.point.concurrency for case in cases)
+
+
+def point_title(point: Workload) -> str:
+    """A point in words.
+
+    >>> point_title(Workload(2064, 128, concurrency=4, depth=2000))
+    '2,064 prompt tokens, 128 output tokens, 4 streams, 2,000 in the cache before'
+    """
+    output = plural(point.output_tokens, "output token")
+    return separator(", ").join([plural(point.prompt_tokens, "prompt token"), output, *_optional_parts(point)])
+
+
+def brief_title(point: Workload) -> str:
+    """A point in words, where the output tokens are shown beside it.
+
+    >>> brief_title(Workload(2064, 128)), brief_title(Workload(512, 128, concurrency=4))
+    ('2,064 prompt tokens', '512 prompt tokens, 4 streams')
+    """
+    return separator(", ").join([plural(point.prompt_tokens, "prompt token"), *_optional_parts(point)])
+
+
+def _optional_parts(point: Workload) -> list[str]:
+    streams = [plural(point.concurrency, "stream")] if point.concurrency > 1 else []
+    return streams + ([_("{n:,} in the cache before", n=point.depth)] if point.depth else [])
 
 
 def _prose_case(
@@ -103,9 +132,9 @@ def _prose_case(
     concurrency: int = 1,
     reuses_cache: bool = False,
 ) -> Case:
-    length = round(prompt_tokens * BYTES_PER_TOKEN) - len(CONTINUE)
+    length = round(prompt_tokens * BYTES_PER_TOKEN) - len(CONTINUE_INSTRUCTION)
     point = Workload(prompt_tokens, output_tokens, concurrency)
-    return Case(point, prose(length, start) + CONTINUE, reuses_cache)
+    return Case(point, prose(length, start) + CONTINUE_INSTRUCTION, reuses_cache)
 
 
 BUILT_IN = {
@@ -158,25 +187,25 @@ BUILT_IN = {
 }
 
 
-def own(definition: Mapping[str, Any], key: str, title: str, version: int = 1) -> Suite:
-    """A person's own suite from `{"prompt", "output_tokens", "repetitions", "warmups"}`. Raises BadInput."""
+def custom_suite(definition: Mapping[str, Any], key: str, title: str, version: int = 1) -> Suite:
+    """A suite that a person defines, from `{"prompt", "output_tokens", "repetitions", "warmups"}`. Raises BadInput."""
     prompt = str(definition.get("prompt", "")).strip()
     if not prompt:
         raise BadInput(_("The suite needs a prompt text."))
     if len(prompt) > MAX_PROMPT_CHARS:
         raise BadInput(_("The prompt is longer than {most:,} characters.", most=MAX_PROMPT_CHARS))
-    output_tokens = _whole(definition.get("output_tokens", 128), N_("Output length"))
+    output_tokens = _parse_int(definition.get("output_tokens", 128), N_("Output length"))
     if not 1 <= output_tokens <= MAX_OUTPUT_TOKENS:
         raise BadInput(_("Output length must be between 1 and {most:,} tokens.", most=MAX_OUTPUT_TOKENS))
     case = Case(Workload(estimate_tokens(prompt), output_tokens), prompt)
     suite = Suite(key=key, title=title, about=N_("Your own prompt."), cases=(case,), version=version)
     return suite.with_counts(
-        _whole(definition.get("repetitions", 5), N_("Repetitions")),
-        _whole(definition.get("warmups", 1), N_("Warm-ups")),
+        _parse_int(definition.get("repetitions", 5), N_("Repetitions")),
+        _parse_int(definition.get("warmups", 1), N_("Warm-ups")),
     )
 
 
-def _whole(value: Any, what: str) -> int:
+def _parse_int(value: Any, what: str) -> int:
     try:
         return int(str(value))
     except ValueError as error:

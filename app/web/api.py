@@ -12,7 +12,7 @@ from app.metrics import HEADLINE_METRICS
 from app.results.compare import compare, to_json
 from app.results.run_list import list_runs
 from app.schemas.run_document import run_document, runs_document
-from app.suites import USUAL
+from app.suites import DEFAULT_SUITE
 from app.web.deps import DatabaseDep, FilterDep, ReadSession, RunnerDep, WriteSession
 from app.web.paths import path_for
 from app.web.templates import engine_titles
@@ -40,7 +40,7 @@ class NewRun(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     server: Text
-    suite: Text = USUAL
+    suite: Text = DEFAULT_SUITE
     repetitions: int | None = None
     warmups: int | None = None
     model: Text | None = None
@@ -94,7 +94,7 @@ def get_comparison(
 @router.post("/runs", name="api_new_run", status_code=201)
 def post_run(request: Request, database: DatabaseDep, runner: RunnerDep, wanted: NewRun) -> Response:
     """The document is that of the first run; `queued` names all of them."""
-    public_ids = runner.queue_several(
+    public_ids = runner.queue(
         wanted.server,
         wanted.suite,
         wanted.runs,

@@ -13,8 +13,9 @@ from app.core.i18n import _
 from app.core.units import GIGA, TERA
 from app.db.machines import check_cpu_peak
 from app.db.tables import Machine
-from app.hardware import memory, this_host
+from app.hardware import memory
 from app.hardware.catalogue import Catalogue
+from app.hardware.host import this_host
 from app.hardware.profile import CATALOGUE, SENSOR, TYPED, Accelerator
 from app.web.forms import Fields, format_input, format_short, parse_int, parse_rounded, quantity
 

@@ -99,7 +99,7 @@ def initial_form(server: Server, machine: Machine) -> Fields:
 
 def asked(facts: Mapping[str, Any], said: Mapping[str, Any]) -> Sequence[Setting]:
     """The settings to ask for: those that a probe cannot know and this one did not, and those `said` before."""
-    from app.measure.runner.config_snapshot import OVERRIDES
+    from app.measure.config_snapshot import OVERRIDES
 
     told = facts.get("settings", {})
     usual = [setting for setting in SETTINGS.values() if setting.asked and told.get(setting.key) is None]
@@ -109,7 +109,7 @@ def asked(facts: Mapping[str, Any], said: Mapping[str, Any]) -> Sequence[Setting
 
 def missing_settings(facts: Mapping[str, Any]) -> Sequence[str]:
     """Which of quantization and engine version a person may state, since the probe did not tell them."""
-    from app.measure.runner.config_snapshot import OVERRIDES
+    from app.measure.config_snapshot import OVERRIDES
 
     return [key for key in OVERRIDES if not _tells(facts, key)]
 

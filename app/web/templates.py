@@ -19,7 +19,7 @@ from app.results.compare.result import Cell
 from app.results.compare.words import ratio_note, scatter_words, settle_words, unsound_run_words, unsound_words
 from app.results.run_list import Shown
 from app.stats.verdict import Ratio
-from app.suites.points import brief_title, point_title
+from app.suites import brief_title, point_title
 from app.web import ceiling_view, language, terms
 from app.web.flash import clear_flash, flash_message
 from app.web.menu import menu

@@ -10,8 +10,8 @@ from app.core.settings import Settings
 from app.engines import find
 from app.engines.base import CompletionRequest
 from app.engines.http import ServerClient
-from app.measure.bench import Stop
-from app.measure.bench.concurrent import run_concurrent_requests
+from app.measure.play import run_concurrent_requests
+from app.measure.waiting import Stop
 from app.metrics.token_times import first_token_ms, span_ms
 from tests.bench.fidelity import bare
 from tests.bench.replayed import server

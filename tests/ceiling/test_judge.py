@@ -23,7 +23,7 @@ from app.ceiling.published import (
     prefill_group,
     rows,
 )
-from app.hardware.catalogue import Device, built_in
+from app.hardware.catalogue import CatalogueDevice, built_in
 from tests.ceiling.published_rows import geometry_of, of_catalogue
 from tests.ceiling.test_worked import rows as worked_rows
 
@@ -37,7 +37,7 @@ def model(experts: int = 0, state_bytes: int = 0) -> Geometry:
     return replace(geometry, experts_total=experts, state_bytes=state_bytes)
 
 
-def class_of(device: Device) -> str | None:
+def class_of(device: CatalogueDevice) -> str | None:
     return device_class(device.name, device.vendor, device.kind, device.memory_kind)
 
 

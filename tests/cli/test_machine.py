@@ -2,7 +2,7 @@
 
 import json
 
-from app.hardware import this_host
+from app.hardware.host import this_host
 from tests.cli.processes import Roofmark, one_sentence
 
 

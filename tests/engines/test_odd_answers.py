@@ -13,7 +13,7 @@ from app.core.settings import Settings
 from app.engines import find, probe
 from app.engines.base import CompletionRequest, Health, ServerInfo
 from app.engines.http import Answer, ServerClient
-from app.measure.runner.config_snapshot import facts_json
+from app.measure.config_snapshot import server_info_json
 from tests.engines.servers import CHAT
 from tests.engines.written_servers import SERVERS
 from tests.replay import Request, Script
@@ -96,7 +96,7 @@ def ask_everything(key: str, client: ServerClient) -> None:
         except ServerError:  # one sentence
             continue
         if isinstance(answer, ServerInfo):
-            json.dumps(facts_json(answer), allow_nan=False).encode()
+            json.dumps(server_info_json(answer), allow_nan=False).encode()
             assert all(model.id.strip() and model.name.strip() for model in answer.models)
         if isinstance(answer, Health):
             assert answer.detail.endswith(".")

@@ -8,25 +8,25 @@ import pytest
 
 from app.core.errors import Conflict
 from app.hardware import bandwidth
-from app.hardware.bandwidth import MIB, buffer_size, read_at, remarks, thread_counts
+from app.hardware.bandwidth import MIB, buffer_size, remarks, run_benchmark, thread_counts
 from tests.hardware.readings import CALM
 
 
 def test_a_reading_has_a_sweep_a_best_and_a_median_of_all_samples() -> None:
-    said: list[str] = []
-    reading = read_at(8 * MIB, [1, 2], said.append, sample_s=0.001)
-    assert [step.threads for step in reading.sweep] == [1, 2]
-    assert reading.threads in (1, 2)
-    assert reading.samples == bandwidth.SWEEP_SAMPLES + bandwidth.FINAL_SAMPLES
-    assert reading.buffer_bytes == 8 * MIB
-    assert 0 < reading.median_bytes_per_s <= reading.best_bytes_per_s
-    assert reading.best_bytes_per_s >= max(step.best_bytes_per_s for step in reading.sweep)
-    assert reading.plateau_ratio > 0
-    assert len(said) == 3
+    phases: list[str] = []
+    result = run_benchmark(8 * MIB, [1, 2], phases.append, sample_s=0.001)
+    assert [step.threads for step in result.sweep] == [1, 2]
+    assert result.threads in (1, 2)
+    assert result.samples == bandwidth.SWEEP_SAMPLES + bandwidth.FINAL_SAMPLES
+    assert result.buffer_bytes == 8 * MIB
+    assert 0 < result.median_bytes_per_s <= result.best_bytes_per_s
+    assert result.best_bytes_per_s >= max(step.best_bytes_per_s for step in result.sweep)
+    assert result.plateau_ratio > 0
+    assert len(phases) == 3
 
 
 def test_the_whole_buffer_is_read_before_any_of_it_is_read_again() -> None:
-    matrix = bandwidth._filled(3 * bandwidth.CHUNK_ROWS * bandwidth.COLUMNS * 4, threads=1)
+    matrix = bandwidth._filled_matrix(3 * bandwidth.CHUNK_ROWS * bandwidth.COLUMNS * 4, threads=1)
     (reader,) = bandwidth._readers(matrix, 1)
     places = []
     for _ in range(6):
@@ -71,7 +71,7 @@ def test_the_sweep_is_one_half_all_cores_and_all_threads(physical: int, logical:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         ({}, None),
         ({"median_bytes_per_s": 25e9}, "Unstable"),
@@ -81,10 +81,10 @@ def test_the_sweep_is_one_half_all_cores_and_all_threads(physical: int, logical:
         ({"buffer_bytes": 256 * MIB}, "only 268 MB was read"),
     ],
 )
-def test_what_makes_a_reading_doubtful_is_said(change: dict[str, float], said: str | None) -> None:
-    told = remarks(replace(CALM, **change))  # type: ignore[arg-type]  # one field of its own type
-    assert len(told) == (said is not None)
-    assert said is None or said in told[0]
+def test_what_makes_a_reading_doubtful_is_said(change: dict[str, float], expected: str | None) -> None:
+    sentences = remarks(replace(CALM, **change))  # type: ignore[arg-type]  # one field of its own type
+    assert len(sentences) == (expected is not None)
+    assert expected is None or expected in sentences[0]
 
 
 def test_measuring_looks_at_idleness_and_memory_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +92,7 @@ def test_measuring_looks_at_idleness_and_memory_first(monkeypatch: pytest.Monkey
     monkeypatch.setattr(bandwidth, "IDLE_S", 0.01)
     monkeypatch.setattr(bandwidth, "available_ram_bytes", lambda: 0)
     with pytest.raises(Conflict):
-        bandwidth.measure(None, steps.append)
+        bandwidth.measure_bandwidth(None, steps.append)
     assert steps == ["Checking that the machine is idle."]
 
 

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.hardware.catalogue import BUILT_IN, GIB, Catalogue, Device, built_in
+from app.hardware.catalogue import BUILT_IN, GIB, Catalogue, CatalogueDevice, built_in
 from app.hardware.memory import DATA_RATES_MT_PER_S, bandwidth_bytes_per_s, check_bus_bits, check_data_rate
 
 DEVICES = built_in().devices
 
 
-def by_name(device: Device) -> str:
+def by_name(device: CatalogueDevice) -> str:
     return device.name
 
 
 @pytest.mark.parametrize("device", DEVICES, ids=by_name)
-def test_a_device_has_a_source_and_figures_in_their_units(device: Device) -> None:
+def test_a_device_has_a_source_and_figures_in_their_units(device: CatalogueDevice) -> None:
     assert device.source
     assert device.kind in ("gpu", "apu", "ram")
     assert device.vendor in ("nvidia", "amd", "intel", "apple", "generic")
@@ -41,7 +41,7 @@ def test_a_device_has_a_source_and_figures_in_their_units(device: Device) -> Non
 
 
 @pytest.mark.parametrize("device", [d for d in DEVICES if d.bus_bits and d.data_rate_mt_per_s], ids=by_name)
-def test_bandwidth_is_bus_width_times_data_rate(device: Device) -> None:
+def test_bandwidth_is_bus_width_times_data_rate(device: CatalogueDevice) -> None:
     assert device.bus_bits
     assert device.data_rate_mt_per_s
     check_bus_bits(device.bus_bits)
@@ -62,7 +62,7 @@ def test_the_file_says_nothing_twice() -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES, ids=by_name)
-def test_each_device_is_found_by_each_of_its_names(device: Device) -> None:
+def test_each_device_is_found_by_each_of_its_names(device: CatalogueDevice) -> None:
     for name in (device.name, *device.aliases):
         assert built_in().find(name).device == device
         assert built_in().find(name.upper(), device.memory_bytes).device == device
@@ -73,27 +73,27 @@ VARIANTS = ("Ti", "SUPER", "D", "G", "S", "X", "XT", "XTX", "GRE", "Laptop GPU",
 
 @given(st.sampled_from(DEVICES), st.sampled_from(VARIANTS), st.booleans(), st.booleans())
 def test_a_variant_is_never_taken_for_the_plain_device(
-    device: Device, variant: str, is_before: bool, has_memory: bool
+    device: CatalogueDevice, variant: str, is_before: bool, has_memory: bool
 ) -> None:
     name = f"{variant} {device.name}" if is_before else f"{device.name} {variant}"
-    other = built_in().find(name, device.memory_bytes if has_memory else None).device
+    match = built_in().find(name, device.memory_bytes if has_memory else None).device
     if variant.casefold() not in device.name.casefold().split():
-        assert other != device
+        assert match != device
 
 
 @given(st.sampled_from(DEVICES), st.data())
-def test_a_part_of_a_name_selects_no_other_device(device: Device, data: st.DataObject) -> None:
+def test_a_part_of_a_name_selects_no_other_device(device: CatalogueDevice, data: st.DataObject) -> None:
     """L40 is not the L40S and A10 is not the A10G, even where their memory is the same."""
     words = device.name.split()
     part = data.draw(st.lists(st.sampled_from(words), min_size=1, unique=True))
-    found = built_in().find(" ".join(part), device.memory_bytes).device
-    if found is not None and found != device:
-        names = [set(re.findall(r"\w+", name.casefold())) for name in (found.name, *found.aliases)]
+    match = built_in().find(" ".join(part), device.memory_bytes).device
+    if match is not None and match != device:
+        names = [set(re.findall(r"\w+", name.casefold())) for name in (match.name, *match.aliases)]
         assert any(set(re.findall(r"\w+", " ".join(part).casefold())) <= name for name in names)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first_name", "second_name"),
     [
         ("L40", "L40S"),
         ("RTX 3070", "RTX 3070 Ti"),
@@ -111,8 +111,8 @@ def test_a_part_of_a_name_selects_no_other_device(device: Device, data: st.DataO
         ("Tesla P4", "Tesla P40"),
     ],
 )
-def test_devices_with_similar_names(one: str, other: str) -> None:
-    first, second = built_in().find(one).device, built_in().find(other).device
+def test_devices_with_similar_names(first_name: str, second_name: str) -> None:
+    first, second = built_in().find(first_name).device, built_in().find(second_name).device
     assert first is not None
     assert second is not None
     assert first != second
@@ -124,7 +124,7 @@ def test_a_model_number_of_another_brand_is_another_device(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "expected"),
     [
         ("RTX 3090", "GeForce RTX 3090"),
         ("GeForce RTX 3090", "GeForce RTX 3090"),
@@ -177,10 +177,10 @@ def test_a_model_number_of_another_brand_is_another_device(name: str) -> None:
         ("Apple M2", "Apple M2"),
     ],
 )
-def test_a_name_as_people_and_drivers_write_it(name: str, found: str) -> None:
+def test_a_name_as_people_and_drivers_write_it(name: str, expected: str) -> None:
     device = built_in().find(name).device
     assert device is not None
-    assert device.name == found
+    assert device.name == expected
 
 
 @pytest.mark.parametrize(
@@ -263,12 +263,12 @@ def test_shared_memory_is_not_an_accelerators_own() -> None:
 
 def test_own_devices_stand_before_the_built_in_ones_and_in_their_place() -> None:
     corrected = replace(DEVICES[0], bandwidth_bytes_per_s=1e9)
-    added = Device("Homemade X1", "", "gpu", 123e9, "a soldering iron")
+    added = CatalogueDevice("Homemade X1", "", "gpu", 123e9, "a soldering iron")
     catalogue = built_in().with_own([corrected, added])
     assert len(catalogue.devices) == len(DEVICES) + 1
-    found = catalogue.find(DEVICES[0].name).device
-    assert found is not None
-    assert (found.bandwidth_bytes_per_s, found.is_own) == (1e9, True)
+    device = catalogue.find(DEVICES[0].name).device
+    assert device is not None
+    assert (device.bandwidth_bytes_per_s, device.is_own) == (1e9, True)
     assert catalogue.find("homemade x1").device == replace(added, is_own=True)
 
 

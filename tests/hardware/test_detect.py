@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.hardware import amd, apple, caches, detect, dmi, intel, nvidia, tools
+from app.hardware import amd, apple, detect, intel, memory_detection, nvidia, tools
 from app.hardware.catalogue import GIB, built_in
-from app.hardware.detect import completed, counted
+from app.hardware.detect import fill_from_catalogue, merge_equal_cards
 from app.hardware.host import available_ram_bytes
 from app.hardware.profile import Accelerator, Ram
 from app.hardware.tools import ToolUnavailable
@@ -29,8 +29,8 @@ def udevadm(*slots: dict[str, object]) -> str:
 
 
 def slot(locator: str, bank: str = "", rate: int = 6000, kind: str = "DDR5", **more: object) -> dict[str, object]:
-    given = {"SIZE": 16 * GIB, "LOCATOR": locator, "BANK_LOCATOR": bank, "TYPE": kind, "SPEED_MTS": 9999}
-    return {**given, "CONFIGURED_SPEED_MTS": rate, "DATA_WIDTH": 64, **more}
+    fields = {"SIZE": 16 * GIB, "LOCATOR": locator, "BANK_LOCATOR": bank, "TYPE": kind, "SPEED_MTS": 9999}
+    return {**fields, "CONFIGURED_SPEED_MTS": rate, "DATA_WIDTH": 64, **more}
 
 
 EMPTY = {"PRESENT": 0, "LOCATOR": "DIMM 0", "BANK_LOCATOR": "P0 CHANNEL A", "TYPE": "Unknown", "SPEED_MTS": 3000}
@@ -72,13 +72,13 @@ EMPTY = {"PRESENT": 0, "LOCATOR": "DIMM 0", "BANK_LOCATOR": "P0 CHANNEL A", "TYP
     ],
 )
 def test_modules_as_udev_lists_them(slots: list[dict[str, object]], ram: Ram) -> None:
-    found, unknowns = dmi.ram_of(dmi.parse_udevadm(udevadm(*slots)))
-    assert found == ram
+    ram_, unknowns = memory_detection.summarize_modules(memory_detection.parse_udevadm(udevadm(*slots)))
+    assert ram_ == ram
     assert unknowns == []
 
 
 @pytest.mark.parametrize(
-    ("slots", "ram", "said"),
+    ("slots", "ram", "reason"),
     [
         ([slot("DIMM 1"), slot("DIMM 2")], Ram("DDR5", 6000, None), "does not say on which channel each of its 2"),
         ([slot("Top", kind="LPDDR5", DATA_WIDTH="")], Ram("LPDDR5", 6000, None), "does not say on which channel"),
@@ -90,12 +90,12 @@ def test_modules_as_udev_lists_them(slots: list[dict[str, object]], ram: Ram) ->
     ],
 )
 def test_what_the_board_does_not_tell_is_unknown_with_a_reason(
-    slots: list[dict[str, object]], ram: Ram, said: str
+    slots: list[dict[str, object]], ram: Ram, reason: str
 ) -> None:
-    found, (unknown,) = dmi.ram_of(dmi.parse_udevadm(udevadm(*slots)))
-    assert found == ram
-    assert found.bandwidth_bytes_per_s is None
-    assert said in unknown.reason
+    ram_, (unknown,) = memory_detection.summarize_modules(memory_detection.parse_udevadm(udevadm(*slots)))
+    assert ram_ == ram
+    assert ram_.bandwidth_bytes_per_s is None
+    assert reason in unknown.reason
 
 
 DMIDECODE = """# dmidecode 3.4
@@ -133,14 +133,14 @@ Memory Device
 
 
 def test_modules_as_dmidecode_lists_them() -> None:
-    found, unknowns = dmi.ram_of(dmi.parse_dmidecode(DMIDECODE))
-    assert (found, unknowns) == (Ram("DDR4", 3200, 128), [])
-    assert found.bandwidth_bytes_per_s == 51.2e9
+    ram_, unknowns = memory_detection.summarize_modules(memory_detection.parse_dmidecode(DMIDECODE))
+    assert (ram_, unknowns) == (Ram("DDR4", 3200, 128), [])
+    assert ram_.bandwidth_bytes_per_s == 51.2e9
 
 
 def test_an_old_dmidecode_writes_mhz_and_means_transfers() -> None:
     old = DMIDECODE.replace("Configured Memory Speed", "Configured Clock Speed").replace("MT/s", "MHz")
-    assert dmi.ram_of(dmi.parse_dmidecode(old))[0] == Ram("DDR4", 3200, 128)
+    assert memory_detection.summarize_modules(memory_detection.parse_dmidecode(old))[0] == Ram("DDR4", 3200, 128)
 
 
 # --- caches ----------------------------------------------------------------------------------------------------------
@@ -155,8 +155,8 @@ def test_the_last_level_caches_of_all_core_groups_add_up(tmp_path: Path) -> None
             folder.mkdir(parents=True)
             for name, value in (("type", kind), ("level", level), ("size", size), ("shared_cpu_list", shared)):
                 (folder / name).write_text(f"{value}\n")
-    assert caches.from_sysfs(tmp_path) == 2 * (32 << 20)
-    assert caches.from_sysfs(tmp_path / "cpu9") is None
+    assert memory_detection.caches_from_sysfs(tmp_path) == 2 * (32 << 20)
+    assert memory_detection.caches_from_sysfs(tmp_path / "cpu9") is None
 
 
 def test_caches_as_lscpu_lists_them() -> None:
@@ -165,9 +165,9 @@ def test_caches_as_lscpu_lists_them() -> None:
         {"name": "L2", "all-size": "2097152", "type": "Unified", "level": 2},
         {"name": "L3", "all-size": "33554432", "type": "Unified", "level": 3},
     ]
-    assert caches.from_lscpu(json.dumps({"caches": rows})) == 32 << 20
+    assert memory_detection.caches_from_lscpu(json.dumps({"caches": rows})) == 32 << 20
     with pytest.raises(ToolUnavailable, match="no caches"):
-        caches.from_lscpu('{"caches": []}')
+        memory_detection.caches_from_lscpu('{"caches": []}')
 
 
 # --- NVIDIA ----------------------------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ def test_a_mac_tells_chip_cores_and_cache() -> None:
     [("Apple M3 Max (40-core GPU)", 409.6), ("Apple M3 Max (30-core GPU)", 307.2), ("Apple M1 (8-core GPU)", 68.3)],
 )
 def test_the_cores_of_a_chips_gpu_decide_where_they_must(name: str, gb_per_s: float) -> None:
-    card = completed(Accelerator(name), built_in())
+    card = fill_from_catalogue(Accelerator(name), built_in())
     assert card.bandwidth_bytes_per_s == pytest.approx(gb_per_s * 1e9)
     assert card.source == "catalogue"
     assert card.memory_bytes is None
@@ -317,14 +317,14 @@ def test_equal_cards_are_counted_and_others_are_not() -> None:
         Accelerator("A", 1, 24 * GIB - 1000),
         Accelerator("A", 1, GIB),
     ]
-    assert [(card.name, card.count) for card in counted(cards)] == [("A", 2), ("B", 1), ("A", 1)]
+    assert [(card.name, card.count) for card in merge_equal_cards(cards)] == [("A", 2), ("B", 1), ("A", 1)]
 
 
 def test_a_sensor_knows_better_than_the_catalogue_which_fills_the_gaps() -> None:
     card = Accelerator("NVIDIA GeForce RTX 3090", 2, 24 * GIB, 900e9, source="sensor", note="NVML")
-    found = completed(card, built_in())
-    assert (found.bandwidth_bytes_per_s, found.source, found.note) == (900e9, "sensor", "NVML")
-    assert (found.compute_flops_per_s, found.fastest_flops_per_s, found.count) == (71e12, 284e12, 2)
+    accelerator = fill_from_catalogue(card, built_in())
+    assert (accelerator.bandwidth_bytes_per_s, accelerator.source, accelerator.note) == (900e9, "sensor", "NVML")
+    assert (accelerator.compute_flops_per_s, accelerator.fastest_flops_per_s, accelerator.count) == (71e12, 284e12, 2)
 
 
 def _silent(*_command: str, timeout_s: float = 0) -> str:
@@ -334,9 +334,9 @@ def _silent(*_command: str, timeout_s: float = 0) -> str:
 def test_without_any_tool_everything_else_is_told_and_each_lack_has_its_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for module in (dmi, caches, nvidia, amd, intel, apple):
+    for module in (memory_detection, nvidia, amd, intel, apple):
         monkeypatch.setattr(module, "run_tool", _silent)
-    monkeypatch.setattr(caches, "CPUS", tmp_path)
+    monkeypatch.setattr(memory_detection, "CPUS", tmp_path)
     monkeypatch.setattr(nvidia, "from_nvml", lambda _: _silent("NVML"))
     profile = detect.detect()
     assert profile.host.cpu
@@ -352,9 +352,9 @@ def test_a_chip_with_shared_memory_gives_its_processor_the_bandwidth_that_its_co
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("platform.system", lambda: "Linux")
-    monkeypatch.setattr(dmi, "read", lambda: (Ram(), []))
-    monkeypatch.setattr(nvidia, "read", lambda: _silent("nvidia-smi"))
-    monkeypatch.setattr(amd, "read", lambda: [Accelerator("AMD Radeon 8060S Graphics", memory_bytes=512 << 20)])
+    monkeypatch.setattr(memory_detection, "read_ram", lambda: (Ram(), []))
+    monkeypatch.setattr(nvidia, "read_gpus", lambda: _silent("nvidia-smi"))
+    monkeypatch.setattr(amd, "read_gpus", lambda: [Accelerator("AMD Radeon 8060S Graphics", memory_bytes=512 << 20)])
     profile = detect.detect()
     (card,) = profile.accelerators
     assert (card.memory_bytes, card.bandwidth_bytes_per_s) == (None, 256e9)
@@ -386,9 +386,9 @@ def test_a_tool_that_is_missing_fails_or_hangs_is_a_reason(tmp_path: Path, monke
 
 
 PARSERS: list[Callable[[str], object]] = [
-    dmi.parse_udevadm,
-    dmi.parse_dmidecode,
-    caches.from_lscpu,
+    memory_detection.parse_udevadm,
+    memory_detection.parse_dmidecode,
+    memory_detection.caches_from_lscpu,
     nvidia.from_nvidia_smi,
     amd.from_amd_smi,
     amd.from_rocm_smi,

@@ -7,7 +7,7 @@ import pytest
 
 from app.hardware import detect, intel
 from app.hardware.catalogue import GIB, built_in
-from app.hardware.detect import completed
+from app.hardware.detect import fill_from_catalogue
 from app.hardware.profile import Accelerator
 from app.hardware.tools import ToolUnavailable
 
@@ -49,7 +49,7 @@ def drm(folder: Path, **cards: dict[str, str]) -> Path:
 
 def test_xpu_smi_tells_names_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intel, "run_tool", xpu_smi)
-    assert intel.read() == [
+    assert intel.read_gpus() == [
         Accelerator("Intel(R) Arc(TM) A770 Graphics", memory_bytes=16225243136),
         Accelerator("Intel(R) Arc(TM) B580 Graphics"),
     ]
@@ -65,12 +65,12 @@ def test_xpu_smi_tells_names_and_memory(monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 def test_the_catalogue_knows_their_bandwidth(name: str, catalogued: int, gb_per_s: float) -> None:
-    card = completed(Accelerator(name, memory_bytes=catalogued * GIB), built_in())
+    card = fill_from_catalogue(Accelerator(name, memory_bytes=catalogued * GIB), built_in())
     assert (card.bandwidth_bytes_per_s, card.source) == (gb_per_s * 1e9, "catalogue")
 
 
 @pytest.mark.parametrize(
-    ("devices", "said"),
+    ("devices", "reason"),
     [
         ([], "xpu-smi lists no GPU"),
         ([{"device_id": 0, "device_name": "Intel(R) UHD Graphics 770"}], "no GPU with memory of its own"),
@@ -80,8 +80,8 @@ def test_the_catalogue_knows_their_bandwidth(name: str, catalogued: int, gb_per_
         ([{"device_id": "0", "device_name": 5}, "odd"], "xpu-smi lists no GPU"),
     ],
 )
-def test_graphics_within_a_processor_are_no_card(devices: list[object], said: str) -> None:
-    with pytest.raises(ToolUnavailable, match=said):
+def test_graphics_within_a_processor_are_no_card(devices: list[object], reason: str) -> None:
+    with pytest.raises(ToolUnavailable, match=reason):
         intel.from_xpu_smi(json.dumps({"device_list": devices}))
 
 
@@ -115,7 +115,7 @@ def test_a_machine_without_intel_graphics_has_none_and_lacks_nothing(
     monkeypatch.setattr(intel, "run_tool", missing)
     monkeypatch.setattr(intel, "DRM", drm(tmp_path, card0={"device/vendor": "0x10de"}))
     monkeypatch.setattr("platform.system", lambda: "Linux")
-    assert intel.read() == []
+    assert intel.read_gpus() == []
     assert not any(unknown.what == "Intel GPUs" for unknown in detect.detect().unknowns)
 
 
@@ -123,7 +123,7 @@ def test_what_has_no_name_or_place_is_a_reason(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(intel, "run_tool", missing)
     monkeypatch.setattr(intel, "DRM", tmp_path / "nowhere")
     with pytest.raises(ToolUnavailable, match=r"xpu-smi is not installed; there is no .*nowhere"):
-        intel.read()
+        intel.read_gpus()
     card = {"device/vendor": "0x8086", "device/device": "0xffff", "lmem_total_bytes": str(GIB)}
     with pytest.raises(ToolUnavailable, match="a card with the PCI id 0xffff and no name"):
         intel.from_sysfs(drm(tmp_path, card0=card))

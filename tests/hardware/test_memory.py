@@ -54,7 +54,7 @@ def test_gib_are_turned_into_bytes_before_gb_per_s_divide_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"),
+    ("text", "expected"),
     [
         ("", ("", None)),
         ("DDR5-6000", ("DDR5", 6000)),
@@ -65,12 +65,12 @@ def test_gib_are_turned_into_bytes_before_gb_per_s_divide_them() -> None:
         ("DDR4", ("DDR4", None)),
     ],
 )
-def test_a_speed_is_read_as_it_is_written(typed: str, meant: tuple[str, float | None]) -> None:
-    assert parse_speed(typed) == meant
+def test_a_speed_is_read_as_it_is_written(text: str, expected: tuple[str, float | None]) -> None:
+    assert parse_speed(text) == expected
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("text", "reason"),
     [
         ("3000 MHz", "MT/s"),
         ("DDR5 3000 MHz", "6000 MT/s"),
@@ -81,9 +81,9 @@ def test_a_speed_is_read_as_it_is_written(typed: str, meant: tuple[str, float | 
         ("12", "not at 12"),
     ],
 )
-def test_what_is_doubtful_is_asked_and_never_guessed(typed: str, said: str) -> None:
-    with pytest.raises(BadInput, match=said):
-        parse_speed(typed)
+def test_what_is_doubtful_is_asked_and_never_guessed(text: str, reason: str) -> None:
+    with pytest.raises(BadInput, match=reason):
+        parse_speed(text)
 
 
 @pytest.mark.parametrize("bits", [0, -64, 8, 100, 1 << 20])

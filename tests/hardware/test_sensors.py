@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from app.hardware import card_sensors, sensors, system_sensors
-from app.hardware.card_sensors import amd_card, nvml_card
-from app.hardware.sensors import Reading, read
-from app.hardware.system_sensors import Found, rapl
-from app.hardware.watch import MAX_READINGS, SensorProcess, columns
+from app.hardware import sensors
+from app.hardware.sensor_process import MAX_READINGS, SensorProcess, sensor_columns
+from app.hardware.sensors import SensorReading, SensorValues, amd_source, nvml_source, rapl_sources, read_sensors
 from tests.waiting import until
 
 
@@ -48,8 +46,8 @@ def nvml(reasons: int = 0, silent: str = "") -> Any:
 
 
 def test_a_card_tells_everything() -> None:
-    found = read([nvml_card(nvml(reasons=0x20 | 0x4 | 0x1), 1)])
-    assert found.values == {
+    reading = read_sensors([nvml_source(nvml(reasons=0x20 | 0x4 | 0x1), 1)])
+    assert reading.values == {
         "gpu1.power_w": 215.5,
         "gpu1.temperature_c": 71,
         "gpu1.memory_used_bytes": 9e9,
@@ -57,12 +55,12 @@ def test_a_card_tells_everything() -> None:
         "gpu1.clock_mhz": 1695,
         "gpu1.memory_clock_mhz": 1695,
     }
-    assert found.throttles == ("gpu1: power limit", "gpu1: temperature")  # an idle card (0x1) is not held back
+    assert reading.throttles == ("gpu1: power limit", "gpu1: temperature")  # an idle card (0x1) is not held back
 
 
 @pytest.mark.parametrize("silent", ["Power", "Temperature", "Memory", "Utilization", "ClockInfo", "Throttle"])
 def test_what_a_card_does_not_tell_is_absent(silent: str) -> None:
-    whole, less = read([nvml_card(nvml(4), 0)]), read([nvml_card(nvml(4, silent), 0)])
+    whole, less = read_sensors([nvml_source(nvml(4), 0)]), read_sensors([nvml_source(nvml(4, silent), 0)])
     assert less.values.items() <= whole.values.items()
     assert (less.values, less.throttles) != (whole.values, whole.throttles)
 
@@ -79,8 +77,8 @@ def test_an_amd_card_tells_everything_in_files(tmp_path: Path) -> None:
     write(device / "hwmon" / "hwmon3", power1_average=180_000_000, temp1_input=64_000, freq1_input=2_400_000_000)
     write(tmp_path / "card0" / "device")  # another driver's
     write(device / "hwmon" / "hwmon3", power1_cap=300_000_000)
-    (source,) = card_sensors.sources(tmp_path)
-    assert read([source]).values == {
+    (source,) = sensors.gpu_sources(tmp_path)
+    assert read_sensors([source]).values == {
         "gpu0.power_w": pytest.approx(180),
         "gpu0.temperature_c": pytest.approx(64),
         "gpu0.memory_used_bytes": 4e9,
@@ -88,7 +86,7 @@ def test_an_amd_card_tells_everything_in_files(tmp_path: Path) -> None:
         "gpu0.clock_mhz": pytest.approx(2400),
     }
     write(device / "hwmon" / "hwmon3", power1_average="n/a", power1_input=170_000_000)
-    assert read([amd_card(device, 0)]).values["gpu0.power_w"] == pytest.approx(170)
+    assert read_sensors([amd_source(device, 0)]).values["gpu0.power_w"] == pytest.approx(170)
 
 
 def test_processor_power_is_energy_over_time_and_the_counter_may_wrap(
@@ -101,23 +99,23 @@ def test_processor_power_is_energy_over_time_and_the_counter_may_wrap(
     write(tmp_path / "intel-rapl:2", name="psys", energy_uj=5, max_energy_range_uj=10)  # holds the packages
     clock = iter([0.0, 0.0, 2.0, 2.0])
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    packages = list(rapl(tmp_path))
+    packages = list(rapl_sources(tmp_path))
     write(tmp_path / "intel-rapl:0", energy_uj=61_000_000)  # 60 J in 2 s
     write(tmp_path / "intel-rapl:1", energy_uj=39_000_000)  # 1 J until it wrapped, 39 J since
-    assert read(packages).values == {"cpu_power_w": pytest.approx(30 + 20)}
+    assert read_sensors(packages).values == {"cpu_power_w": pytest.approx(30 + 20)}
 
 
 def test_counters_that_may_not_be_read_are_absent(tmp_path: Path) -> None:
     write(tmp_path / "intel-rapl:0", name="package-0", max_energy_range_uj=10)
-    assert list(rapl(tmp_path)) == []
+    assert list(rapl_sources(tmp_path)) == []
 
 
 @pytest.mark.parametrize("error", [OSError, ValueError, RuntimeError, KeyError, AttributeError, NVMLError])
 def test_a_source_that_fails_later_takes_no_other_with_it(error: type[Exception]) -> None:
-    def broken(found: Found) -> None:
+    def broken(readings: SensorValues) -> None:
         raise error("the card fell off the bus")
 
-    assert "ram_available_bytes" in read([broken, *system_sensors.sources()]).values
+    assert "ram_available_bytes" in read_sensors([broken, *sensors.system_sources()]).values
 
 
 @pytest.mark.parametrize(
@@ -132,10 +130,10 @@ def test_a_source_that_fails_later_takes_no_other_with_it(error: type[Exception]
     ],
 )
 def test_what_no_hardware_can_do_is_not_a_figure(name: str, value: float) -> None:
-    def odd(found: Found) -> None:
-        found.values |= {name: value, "ram_available_bytes": 1.0}
+    def odd(readings: SensorValues) -> None:
+        readings.values |= {name: value, "ram_available_bytes": 1.0}
 
-    assert read([odd]).values == {"ram_available_bytes": 1.0}
+    assert read_sensors([odd]).values == {"ram_available_bytes": 1.0}
 
 
 def test_swap_that_the_system_hides_is_absent_and_not_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +142,7 @@ def test_swap_that_the_system_hides_is_absent_and_not_nothing(monkeypatch: pytes
         return SimpleNamespace(used=0, sin=0, sout=0)
 
     monkeypatch.setattr("psutil.swap_memory", hidden)
-    values = read(system_sensors.sources()).values
+    values = read_sensors(sensors.system_sources()).values
     assert "ram_available_bytes" in values
     assert not {"swap_used_bytes", "swapped_bytes"} & set(values)
 
@@ -162,11 +160,11 @@ def test_a_lost_card_keeps_its_number_and_others_are_counted_on(
     two = SimpleNamespace(
         **{**vars(made), "nvmlInit": int, "nvmlDeviceGetCount": lambda: 2, "nvmlDeviceGetHandleByIndex": handle}
     )
-    monkeypatch.setattr(card_sensors, "load_nvml", lambda: two)
+    monkeypatch.setattr(sensors, "load_nvml", lambda: two)
     for number in (10, 9):  # in the order of their numbers, not of their names
         write(tmp_path / f"card{number}" / "device", mem_info_vram_used=number, gpu_busy_percent=number)
     (tmp_path / "card9-DP-1").mkdir()
-    values = read(card_sensors.sources(tmp_path)).values
+    values = read_sensors(sensors.gpu_sources(tmp_path)).values
     assert {name.partition(".")[0] for name in values} == {"gpu1", "gpu2", "gpu3"}
     assert (values["gpu2.load_percent"], values["gpu3.load_percent"]) == (9, 10)
 
@@ -179,8 +177,8 @@ def test_a_driver_that_does_not_answer_has_no_cards(
         raise NVMLError("Driver/library version mismatch")
 
     answers = {**vars(nvml()), "nvmlInit": int, "nvmlDeviceGetCount": int, broken: refuse}
-    monkeypatch.setattr(card_sensors, "load_nvml", lambda: SimpleNamespace(**answers))
-    assert card_sensors.sources(tmp_path) == []
+    monkeypatch.setattr(sensors, "load_nvml", lambda: SimpleNamespace(**answers))
+    assert sensors.gpu_sources(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -198,7 +196,7 @@ def test_a_driver_that_does_not_answer_has_no_cards(
     ],
 )
 def test_reasons_in_words(reasons: int, why: tuple[str, ...]) -> None:
-    assert read([nvml_card(nvml(reasons), 0)]).throttles == why
+    assert read_sensors([nvml_source(nvml(reasons), 0)]).throttles == why
 
 
 def gpu_metrics(revisions: tuple[int, int], at: int, status: int) -> bytes:
@@ -225,14 +223,14 @@ def test_throttlers_of_an_amd_card(
 ) -> None:
     device = write(tmp_path, mem_info_vram_used=1)
     (device / "gpu_metrics").write_bytes(gpu_metrics(revisions, at, status))
-    assert read([amd_card(device, 0)]).throttles == why
+    assert read_sensors([amd_source(device, 0)]).throttles == why
 
 
 @pytest.mark.parametrize("content", [b"", b"\x01", gpu_metrics((1, 3), 40, 0)[:60], gpu_metrics((9, 9), 112, 255)])
 def test_metrics_of_another_shape_tell_nothing(content: bytes, tmp_path: Path) -> None:
     device = write(tmp_path, mem_info_vram_used=1)
     (device / "gpu_metrics").write_bytes(content)
-    reading = read([amd_card(device, 0)])
+    reading = read_sensors([amd_source(device, 0)])
     assert (reading.values["gpu0.memory_used_bytes"], reading.throttles) == (1, ())
 
 
@@ -244,25 +242,25 @@ def test_a_chip_with_graphics_draws_its_power_once(has_metrics: bool, tmp_path: 
     write(device / "hwmon" / "hwmon2", power1_input=55_000_000)  # another of its monitors
     if has_metrics:
         (device / "gpu_metrics").write_bytes(gpu_metrics((2, 2), 120, 0))
-    values = read([amd_card(device, 0)]).values
+    values = read_sensors([amd_source(device, 0)]).values
     assert values == {"cpu_power_w": 55, "gpu0.temperature_c": 50, "gpu0.memory_used_bytes": 9_512}
 
-    def counted(found: Found) -> None:
-        found.values["cpu_power_w"] = 61.0
+    def processor_power(readings: SensorValues) -> None:
+        readings.values["cpu_power_w"] = 61.0
 
-    assert read([counted, amd_card(device, 0)]).values["cpu_power_w"] == 61
+    assert read_sensors([processor_power, amd_source(device, 0)]).values["cpu_power_w"] == 61
 
 
 def test_files_that_vanish_or_may_not_be_read_are_absent(tmp_path: Path) -> None:
     device = write(tmp_path / "device", mem_info_vram_used=512, gpu_busy_percent=5)
     monitor = write(device / "hwmon" / "hwmon3", power1_average=1_000_000, power1_cap=9)
-    card = amd_card(device, 0)
-    assert read([card]).values["gpu0.power_w"] == 1
+    card = amd_source(device, 0)
+    assert read_sensors([card]).values["gpu0.power_w"] == 1
     (monitor / "power1_average").unlink()
     (monitor / "power1_average").mkdir()  # reading it is refused
-    assert read([card]).values == {"gpu0.memory_used_bytes": 512, "gpu0.load_percent": 5}
+    assert read_sensors([card]).values == {"gpu0.memory_used_bytes": 512, "gpu0.load_percent": 5}
     shutil.rmtree(device)  # pulled out
-    assert read([card]).values == {}
+    assert read_sensors([card]).values == {}
 
 
 def test_an_intel_card_is_a_counter_of_energy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,15 +269,15 @@ def test_an_intel_card_is_a_counter_of_energy(tmp_path: Path, monkeypatch: pytes
     write(tmp_path / "card1" / "device")  # within a processor
     times = iter([0.0, 2.0, 4.0])
     monkeypatch.setattr(time, "monotonic", lambda: next(times))
-    found = card_sensors.sources(tmp_path)
+    sources = sensors.gpu_sources(tmp_path)
     write(counter, energy1_input=201_000_000)
-    assert read(found).values == {"gpu0.power_w": 100}
+    assert read_sensors(sources).values == {"gpu0.power_w": 100}
     write(counter, energy1_input=5)  # its driver was loaded anew: nobody knows what it drew
-    assert read(found).values == {}
+    assert read_sensors(sources).values == {}
 
 
 def test_this_machine_has_memory_and_a_processor() -> None:
-    values = read(sensors.sources()).values
+    values = read_sensors(sensors.find_sources()).values
     assert values["ram_available_bytes"] > 0
     assert 0 <= values["cpu_load_percent"] <= 100
 
@@ -290,8 +288,8 @@ def test_a_watch_takes_readings_in_a_process_of_its_own_and_ends_it() -> None:
         child = watch._child
         assert child is not None
         until(lambda: len(watch.between(start_s, time.time())) >= 2)
-        seen = watch.between(start_s, time.time())
-        assert all(start_s <= reading.at_s <= time.time() for reading in seen)
+        readings = watch.between(start_s, time.time())
+        assert all(start_s <= reading.at_s <= time.time() for reading in readings)
         assert watch.between(time.time() + 60, time.time() + 61) == []
         assert watch.between(start_s, time.time() + 61) == []  # forgotten
     assert child.poll() is not None
@@ -312,7 +310,7 @@ def test_garbage_from_the_process_loses_no_more_than_its_line(printed: bytes, tm
         with watch._path.open("ab") as more:
             more.write(b'\n{"at_s": 7.0, "values": {"x": 1}, "throttles": ["y"]}\n')
         assert [reading.at_s for reading in watch.between(0, 1e12)] == [7.0]
-    assert watch.has_seen
+    assert watch.has_readings
 
 
 def test_a_process_that_does_not_end_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,21 +326,23 @@ def test_a_process_that_does_not_end_holds_nobody_up(monkeypatch: pytest.MonkeyP
 
 
 def test_a_watch_that_cannot_start_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.hardware.watch.sys.executable", "/nowhere/python")
+    monkeypatch.setattr("app.hardware.sensor_process.sys.executable", "/nowhere/python")
     with SensorProcess() as watch:
         assert watch.between(0, 1e12) == []
 
 
 def test_columns_have_a_place_for_every_reading_and_are_bounded() -> None:
-    readings = [Reading(100 + n / 2, {"cpu_load_percent": n} | ({"gpu0.power_w": 5} if n else {})) for n in range(3)]
-    assert columns(readings, 100) == {
+    readings = [
+        SensorReading(100 + n / 2, {"cpu_load_percent": n} | ({"gpu0.power_w": 5} if n else {})) for n in range(3)
+    ]
+    assert sensor_columns(readings, 100) == {
         "at_ms": [0, 500, 1000],
         "values": {"cpu_load_percent": [0, 1, 2], "gpu0.power_w": [None, 5, 5]},
         "throttles": [],
         "throttled": {},
     }
-    held = columns([Reading(100, {"x": 1}, ("gpu0: temperature",)), Reading(101, {"x": 1})], 100)
-    assert (held["throttles"], held["throttled"]) == (["gpu0: temperature"], {"gpu0: temperature": [True, False]})
-    assert columns([], 100) == {}
-    many = columns([Reading(float(n), {"x": n}) for n in range(10 * MAX_READINGS)], 0)
+    columns = sensor_columns([SensorReading(100, {"x": 1}, ("gpu0: temperature",)), SensorReading(101, {"x": 1})], 100)
+    assert (columns["throttles"], columns["throttled"]) == (["gpu0: temperature"], {"gpu0: temperature": [True, False]})
+    assert sensor_columns([], 100) == {}
+    many = sensor_columns([SensorReading(float(n), {"x": n}) for n in range(10 * MAX_READINGS)], 0)
     assert len(many["at_ms"]) == len(many["values"]["x"]) == MAX_READINGS

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 
 from app.hardware.foreign_load import CpuMeter, CpuTimes, ForeignLoad, foreign_load
-from app.measure.bench import BusyCheck, Stop
-from app.measure.bench.busy import disturbance
+from app.measure.interference import BusyCheck, disturbance
+from app.measure.waiting import Stop
 from app.suites import BUILT_IN
 
 CASE = BUILT_IN["triple"].cases[0]
-OURS, SERVER, CHILD = (1, 0.0), (2, 0.0), (3, 0.0)
+ROOFMARK, SERVER, CHILD = (1, 0.0), (2, 0.0), (3, 0.0)
 
 
 def times(
@@ -24,23 +24,23 @@ def times(
     return CpuTimes(total_s, busy_s, by_process, frozenset(roots), is_server_known=bool(roots))
 
 
-BEFORE = times(100, 40, {OURS: 1, SERVER: 10})
+BEFORE = times(100, 40, {ROOFMARK: 1, SERVER: 10})
 
 
 def test_the_work_of_the_server_and_of_roofmark_is_not_foreign() -> None:
-    assert foreign_load(BEFORE, times(110, 50, {OURS: 2, SERVER: 18})) == ForeignLoad(0.1, True)
+    assert foreign_load(BEFORE, times(110, 50, {ROOFMARK: 2, SERVER: 18})) == ForeignLoad(0.1, True)
 
 
 def test_a_process_that_the_server_started_meanwhile_is_its_own() -> None:
-    assert foreign_load(BEFORE, times(110, 50, {OURS: 1, SERVER: 11, CHILD: 9})) == ForeignLoad(0, True)
+    assert foreign_load(BEFORE, times(110, 50, {ROOFMARK: 1, SERVER: 11, CHILD: 9})) == ForeignLoad(0, True)
 
 
 @pytest.mark.parametrize(
     "after",
     [
-        times(100, 40, {OURS: 1, SERVER: 10}),  # no time has passed
-        times(110, 50, {OURS: 2}, ()),  # the server ended
-        times(110, 50, {OURS: 2, CHILD: 8}, (CHILD,)),  # another one listens now
+        times(100, 40, {ROOFMARK: 1, SERVER: 10}),  # no time has passed
+        times(110, 50, {ROOFMARK: 2}, ()),  # the server ended
+        times(110, 50, {ROOFMARK: 2, CHILD: 8}, (CHILD,)),  # another one listens now
     ],
 )
 def test_what_cannot_be_told_apart_is_unknown(after: CpuTimes) -> None:
@@ -48,8 +48,8 @@ def test_what_cannot_be_told_apart_is_unknown(after: CpuTimes) -> None:
 
 
 def test_the_end_of_a_child_leaves_its_time_to_its_parent_on_linux_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = times(100, 40, {OURS: 1, SERVER: 10, CHILD: 5})
-    after = times(110, 50, {OURS: 1, SERVER: 25})
+    before = times(100, 40, {ROOFMARK: 1, SERVER: 10, CHILD: 5})
+    after = times(110, 50, {ROOFMARK: 1, SERVER: 25})
     monkeypatch.setattr("psutil.LINUX", True)
     assert foreign_load(before, after) == ForeignLoad(0, True)
     monkeypatch.setattr("psutil.LINUX", False)
@@ -57,7 +57,7 @@ def test_the_end_of_a_child_leaves_its_time_to_its_parent_on_linux_only(monkeypa
 
 
 def test_a_server_that_nobody_knows_is_said_to_be_unknown() -> None:
-    before, after = times(100, 40, {OURS: 1}, ()), times(110, 45, {OURS: 1}, ())
+    before, after = times(100, 40, {ROOFMARK: 1}, ()), times(110, 45, {ROOFMARK: 1}, ())
     assert foreign_load(before, after) == ForeignLoad(0.5, False)
 
 
@@ -113,12 +113,12 @@ class Metered(CpuMeter):
 def test_a_moment_of_load_is_looked_at_twice() -> None:
     """Each look reads before and after: what lies before it does not count."""
     busy = BusyCheck(Metered([0, 0.0, 0, 0.6, 0, 0.1, 0, 0.6, 0, 0.4]))
-    assert busy.look_before(Stop()) == 0
-    busy.look_between(Stop())
-    assert busy.disturbance() is None
-    busy.look_between(Stop())
+    assert busy.measure_before(Stop()) == 0
+    busy.measure_between(Stop())
+    assert disturbance(busy.before, busy.pauses, busy.rounds) is None
+    busy.measure_between(Stop())
     assert [load.share for load in busy.pauses] == pytest.approx([0.1, 0.4])
-    assert busy.disturbance() == pytest.approx(0.4)
+    assert disturbance(busy.before, busy.pauses, busy.rounds) == pytest.approx(0.4)
 
 
 def test_warm_ups_and_short_rounds_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def test_warm_ups_and_short_rounds_are_not_judged(monkeypatch: pytest.MonkeyPatc
     busy.begin_round()
     busy.end_round(CASE, is_warmup=False)
     assert not busy.rounds
-    monkeypatch.setattr("app.measure.bench.busy.MIN_ROUND_S", 0.0)
+    monkeypatch.setattr("app.measure.interference.MIN_ROUND_S", 0.0)
     busy.begin_round()
     busy.end_round(CASE, is_warmup=False)
     assert list(busy.rounds.values()) == [[pytest.approx(0.0)]]
@@ -168,9 +168,9 @@ def test_a_server_that_spins_is_not_foreign(spinning_server: int) -> None:
     """All of its time is taken off: what is left of the machine's is less by as much, whatever else runs here."""
     meter, everything = CpuMeter(spinning_server), CpuMeter(None)
     before, all_before = meter.read(), everything.read()
-    BusyCheck(meter)._watched(0.5, Stop())
+    BusyCheck(meter)._load_during(0.5, Stop())
     all_after, after = everything.read(), meter.read()
-    own, all_ = foreign_load(before, after), foreign_load(all_before, all_after)
-    assert own is not None
-    assert all_ is not None
-    assert own.share < all_.share
+    listener_load, whole_load = foreign_load(before, after), foreign_load(all_before, all_after)
+    assert listener_load is not None
+    assert whole_load is not None
+    assert listener_load.share < whole_load.share

@@ -9,8 +9,8 @@ from app.core.settings import Settings
 from app.engines import find
 from app.engines.base import LOAD_GAUGES
 from app.engines.http import ServerClient
-from app.hardware.sensors import Reading
-from app.measure.bench import server_load
+from app.hardware.sensors import SensorReading
+from app.measure import server_load
 from tests.replay import Request, Script, serve
 from tests.waiting import until
 
@@ -18,7 +18,7 @@ KEY = "sk-of-nobody"
 
 
 def read(*values: Mapping[str, float]) -> dict[tuple[str, str], float]:
-    metrics = server_load.counted([Reading(float(second), gauges) for second, gauges in enumerate(values)])
+    metrics = server_load.load_metrics([SensorReading(float(index), gauges) for index, gauges in enumerate(values)])
     return {(metric.name, metric.statistic): metric.value for metric in metrics if metric.value is not None}
 
 
@@ -29,7 +29,7 @@ def test_mean_and_highest_of_what_was_told() -> None:
         ("kv_cache_use", "mean"): 0.5,
         ("kv_cache_use", "max"): 0.5,
     }
-    (first, _) = server_load.counted([Reading(0.0, {"requests_running": 1.0})])
+    (first, _) = server_load.load_metrics([SensorReading(0.0, {"requests_running": 1.0})])
     assert first.provenance == "told by the server while requests were at work, 1 reading"
     assert read() == read({}) == {}
 
@@ -55,16 +55,16 @@ def test_a_child_asks_the_server_with_its_key_and_ends_with_the_run() -> None:
 
     settings, began_s = Settings(sensors=True), time.time()
     with serve({"/metrics": metrics}) as replay, ServerClient(replay.url, KEY, settings) as client:
-        with server_load.watching(find("vllm"), client, KEY, settings) as watch:
+        with server_load.watch_server_load(find("vllm"), client, KEY, settings) as watch:
             assert watch is not None
             child = watch._child
             assert child is not None
             assert KEY not in str(child.args)
             until(lambda: len(watch.between(began_s, time.time())) >= 2)
-            seen = watch.between(began_s, time.time())
+            readings = watch.between(began_s, time.time())
         assert child.poll() is not None
-    assert [reading.values for reading in seen[:2]] == [{"requests_running": 3}] * 2
-    assert seen[1].at_s - seen[0].at_s >= 0.4
+    assert [reading.values for reading in readings[:2]] == [{"requests_running": 3}] * 2
+    assert readings[1].at_s - readings[0].at_s >= 0.4
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_who_does_not_tell_is_not_watched(engine: str, sensors: bool, answer: Sc
     with (
         serve({"/metrics": answer}) as replay,
         ServerClient(replay.url, None, settings) as client,
-        server_load.watching(find(engine), client, None, settings) as watch,
+        server_load.watch_server_load(find(engine), client, None, settings) as watch,
     ):
         assert watch is None
 

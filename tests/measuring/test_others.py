@@ -7,22 +7,22 @@ import pytest
 
 from app.core.samples import Status, Trace
 from app.engines.base import Counters
-from app.measure.bench.interference import foreign_work
+from app.measure.interference import foreign_work
 from tests.measuring.playing import CHAT, IDLE, READY, job, played, samples_of
 from tests.replay import Request, Script, capture
 from tests.traces import trace
 
-OURS = 30
+PROMPT_TOKENS = 30
 """Prompt tokens of the recorded answer."""
 
 
-def counting(others: Callable[[int], int]) -> dict[str, Any]:
+def counting(foreign_tokens: Callable[[int], int]) -> dict[str, Any]:
     """A llama.cpp that counts; `others` gives the prompt tokens of strangers during each of our requests."""
     answer = capture("llama.cpp", "chat_stream_usage_cache_prompt_false")
     state = {"asked": 0, "tokens": 1000}
 
     def chat(_: Request) -> Script:
-        state["tokens"] += OURS + others(state["asked"])
+        state["tokens"] += PROMPT_TOKENS + foreign_tokens(state["asked"])
         state["asked"] += 1
         return answer
 
@@ -42,7 +42,7 @@ def flagged(routes: dict[str, Any]) -> list[bool]:
 
 def test_only_the_sample_beside_a_strangers_request_is_concurrent() -> None:
     assert flagged(counting(lambda _: 0)) == [False, False, False]
-    assert flagged(counting(lambda asked: 40 if asked == 1 else 0)) == [False, True, False]
+    assert flagged(counting(lambda request: 40 if request == 1 else 0)) == [False, True, False]
 
 
 def busy_after_our_answer(times: int) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def busy_after_our_answer(times: int) -> dict[str, Any]:
     routes = counting(lambda _: 0)
     chat, busy, left = routes[CHAT], capture("llama.cpp", "get_slots_busy"), [0]
 
-    def ours(request: Request) -> Script:
+    def answer(request: Request) -> Script:
         left[0] = times
         answer: Script = chat(request)
         return answer
@@ -59,7 +59,7 @@ def busy_after_our_answer(times: int) -> dict[str, Any]:
         left[0] -= 1
         return busy if left[0] >= 0 else IDLE
 
-    return {**routes, CHAT: ours, "/slots": slots}
+    return {**routes, CHAT: answer, "/slots": slots}
 
 
 def test_a_server_that_works_on_after_its_answer_works_for_somebody_else() -> None:
@@ -71,7 +71,7 @@ def test_a_slot_that_is_freed_a_moment_after_our_own_answer_is_ours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("traces", "before", "after", "finding"),
+    ("traces", "before", "after", "expected"),
     [
         ([trace()], Counters(requests=3), Counters(requests=4), ""),
         ([trace()], Counters(requests=3), Counters(requests=6), "2 requests"),
@@ -95,6 +95,6 @@ def test_a_slot_that_is_freed_a_moment_after_our_own_answer_is_ours() -> None:
     ],
 )
 def test_work_beyond_our_own(
-    traces: list[Trace], before: Counters | None, after: Counters, finding: str | None
+    traces: list[Trace], before: Counters | None, after: Counters, expected: str | None
 ) -> None:
-    assert foreign_work(traces, before, after) == finding
+    assert foreign_work(traces, before, after) == expected

@@ -8,8 +8,9 @@ import pytest
 
 from app.core.errors import BadInput, Cancelled, ServerError, ServerErrorKind
 from app.core.samples import CacheDefeat
-from app.measure import bench
-from app.measure.bench import Limits, Phase, SampleProgress, Stop
+from app.measure.job import TimedSample, prepare
+from app.measure.play import failure_reason, run_suite
+from app.measure.waiting import Phase, Stop, WaitLimits, wait_until_ready
 from app.suites import BUILT_IN
 from tests.measuring.playing import CHAT, IDLE, MODELS, READY, SUITE, job, played, samples_of
 from tests.replay import Answerer, Script, capture, case
@@ -26,9 +27,9 @@ def in_order(*scripts: Script) -> Answerer:
 
 def test_warmups_come_first_and_each_request_has_its_own_nonce() -> None:
     with job({CHAT: case("S23"), "/v1/models": MODELS}) as (made, replay):
-        samples = samples_of(played(made))
-    assert [(sample.ordinal, sample.is_warmup) for sample in samples] == [(0, True), (1, False), (2, False)]
-    assert all(sample.cache_defeat is CacheDefeat.NONCE for sample in samples)
+        samples_ = samples_of(played(made))
+    assert [(sample.ordinal, sample.is_warmup) for sample in samples_] == [(0, True), (1, False), (2, False)]
+    assert all(sample.cache_defeat is CacheDefeat.NONCE for sample in samples_)
     prompts = [body["messages"][0]["content"] for body in replay.posted()]
     assert len(set(prompts)) == 3
     assert len({len(prompt) for prompt in prompts}) == 1
@@ -37,9 +38,9 @@ def test_warmups_come_first_and_each_request_has_its_own_nonce() -> None:
 
 def test_what_one_request_learned_the_next_one_knows() -> None:
     with job({CHAT: case("S16"), "/v1/models": MODELS}) as (made, replay):
-        samples = samples_of(played(made))
+        samples_ = samples_of(played(made))
     assert len(replay.posted()) == 4  # refused once, then three requests without the refused field
-    assert samples[0].trace.learned_capabilities["refused_fields"] == ["stream_options"]
+    assert samples_[0].trace.learned_capabilities["refused_fields"] == ["stream_options"]
     assert all("stream_options" not in body for body in replay.posted()[1:])
 
 
@@ -60,16 +61,16 @@ def test_a_loading_and_then_a_busy_server_is_waited_for() -> None:
 
 def test_a_server_that_stays_busy_is_measured_and_flagged() -> None:
     routes = {"/health": READY, "/slots": BUSY, CHAT: capture("llama.cpp", "chat_stream_usage_cache_prompt_false")}
-    with job(routes, "llama.cpp", limits=Limits(5, 0)) as (made, _):
-        samples = samples_of(played(made))
-    assert all("concurrent" in sample.flags for sample in samples)
-    assert "working for somebody else" in (bench.verdict(samples) or "")
+    with job(routes, "llama.cpp", limits=WaitLimits(5, 0)) as (made, _):
+        samples_ = samples_of(played(made))
+    assert all("concurrent" in sample.flags for sample in samples_)
+    assert "working for somebody else" in (failure_reason(samples_) or "")
 
 
 def test_a_server_that_never_gets_ready_is_given_up() -> None:
-    with job({"/health": LOADING}, "llama.cpp", limits=Limits(0, 0)) as (made, _):
+    with job({"/health": LOADING}, "llama.cpp", limits=WaitLimits(0, 0)) as (made, _):
         with pytest.raises(ServerError) as problem:
-            list(bench.wait_until_ready(made.engine, made.client, made.limits, Stop()))
+            list(wait_until_ready(made.engine, made.client, made.limits, Stop()))
         assert problem.value.trouble is ServerErrorKind.LOADING
 
 
@@ -94,9 +95,9 @@ def test_playing_ends_with_the_first_failure_and_keeps_what_was_taken() -> None:
         return (good if next(turn) < 2 else bad)(request)
 
     with job({CHAT: chat, "/v1/models": MODELS}, suite=SUITE.with_counts(10, 0)) as (made, _):
-        samples = samples_of(played(made))
-    assert [sample.trace.status for sample in samples] == ["ok", "ok", "failed"]
-    assert "out of memory" in (bench.verdict(samples) or "")
+        samples_ = samples_of(played(made))
+    assert [sample.trace.status for sample in samples_] == ["ok", "ok", "failed"]
+    assert "out of memory" in (failure_reason(samples_) or "")
 
 
 def test_a_broken_stream_is_no_reason_to_stop() -> None:
@@ -107,22 +108,22 @@ def test_a_broken_stream_is_no_reason_to_stop() -> None:
         return (broken if next(turn) == 1 else good)(request)
 
     with job({CHAT: chat, "/v1/models": MODELS}) as (made, _):
-        samples = samples_of(played(made))
-    assert [sample.trace.status for sample in samples] == ["ok", "incomplete", "ok"]
-    assert bench.verdict(samples) is None
+        samples_ = samples_of(played(made))
+    assert [sample.trace.status for sample in samples_] == ["ok", "incomplete", "ok"]
+    assert failure_reason(samples_) is None
 
 
 def test_no_usable_sample_is_a_reason() -> None:
     with job({CHAT: case("S18"), "/v1/models": MODELS}) as (made, _):
-        samples = samples_of(played(made))
-    assert (bench.verdict(samples) or "").startswith("No sample was complete: The stream ended")
+        samples_ = samples_of(played(made))
+    assert (failure_reason(samples_) or "").startswith("No sample was complete: The stream ended")
 
 
 def test_a_stop_between_samples() -> None:
     stop = Stop()
     with job({CHAT: case("S23"), "/v1/models": MODELS}) as (made, _):
-        steps = bench.run_suite(made, bench.prepare(made), stop)
-        assert isinstance(next(steps), SampleProgress)
+        steps = run_suite(made, prepare(made), stop)
+        assert isinstance(next(steps), TimedSample)
         stop.request()
         with pytest.raises(Cancelled):
             list(steps)
@@ -130,7 +131,7 @@ def test_a_stop_between_samples() -> None:
 
 def test_points_that_do_not_fit_are_left_out_with_a_sentence() -> None:
     with job({"/v1/models": MODELS}, suite=BUILT_IN["lengths"], context_tokens=4096) as (made, _):
-        prepared = bench.prepare(made)
+        prepared = prepare(made)
     assert [case.point.prompt_tokens for case, _ in prepared.cases] == [200, 2000]
     ((left_out, sentence),) = prepared.left_out
     assert left_out.point.prompt_tokens == 8000
@@ -139,7 +140,7 @@ def test_points_that_do_not_fit_are_left_out_with_a_sentence() -> None:
 
 def test_nothing_fits_is_said_before_anything_is_sent() -> None:
     with job({"/v1/models": MODELS}, context_tokens=256) as (made, replay), pytest.raises(BadInput, match="do not fit"):
-        bench.prepare(made)
+        prepare(made)
     assert replay.posted() == []
 
 
@@ -149,9 +150,9 @@ def test_the_servers_own_tokenizer_decides_where_there_is_one() -> None:
         "/tokenize": Script.json({"tokens": list(range(505))}),
     }
     with job(routes, "llama.cpp", context_tokens=512) as (made, replay):
-        prepared = bench.prepare(made)
+        prepared = prepare(made)
         ((_, prompt_tokens),) = prepared.cases
     assert prompt_tokens == 505
     assert json.dumps(SUITE.cases[0].prompt) in json.dumps(replay.posted()[0])
     with job(routes, "llama.cpp", context_tokens=511) as (made, _), pytest.raises(BadInput, match="505 tokens"):
-        bench.prepare(made)
+        prepare(made)

@@ -12,8 +12,9 @@ import pytest
 
 from app.core.errors import Cancelled, ServerError, ServerErrorKind
 from app.core.samples import CacheDefeat, Workload
-from app.measure import bench
-from app.measure.bench import Phase, SampleProgress, Stop
+from app.measure.job import TimedSample, prepare, step_label
+from app.measure.play import failure_reason, run_suite
+from app.measure.waiting import Phase, Stop
 from app.metrics import compute_metrics, is_usable
 from app.suites import BUILT_IN, Case, Suite
 from tests.measuring.playing import CHAT, IDLE, MODELS, READY, job, played, samples_of
@@ -40,17 +41,17 @@ def test_the_streams_of_a_round_run_at_the_same_time() -> None:
         return STREAM
 
     with job({CHAT: chat, "/v1/models": MODELS}, suite=suite(4, repetitions=2, warmups=1)) as (made, replay):
-        samples = samples_of(played(made))
-    assert [sample.ordinal for sample in samples] == list(range(12))
-    assert [(sample.round, sample.stream) for sample in samples] == [(r, s) for r in range(3) for s in range(4)]
-    assert [sample.is_warmup for sample in samples] == [True] * 4 + [False] * 8
+        samples_ = samples_of(played(made))
+    assert [sample.ordinal for sample in samples_] == list(range(12))
+    assert [(sample.round, sample.stream) for sample in samples_] == [(r, s) for r in range(3) for s in range(4)]
+    assert [sample.is_warmup for sample in samples_] == [True] * 4 + [False] * 8
     assert len({body["messages"][0]["content"] for body in replay.posted()}) == 12  # a nonce of its own each
     for number in range(3):
-        assert min(sample.sent_at_ms for sample in samples if sample.round == number) == 0
-    metrics = {metric.metric: metric for metric in compute_metrics(samples)}
-    assert metrics["output_tokens_per_s"].samples == 2  # rounds
-    assert metrics["ttft_ms"].samples == 8
-    together_per_s, alone_per_s = metrics["output_tokens_per_s"].value, metrics["decode_tokens_per_s"].value
+        assert min(sample.sent_at_ms for sample in samples_ if sample.round == number) == 0
+    of_all = {metric.metric: metric for metric in compute_metrics(samples_)}
+    assert of_all["output_tokens_per_s"].samples == 2  # rounds
+    assert of_all["ttft_ms"].samples == 8
+    together_per_s, alone_per_s = of_all["output_tokens_per_s"].value, of_all["decode_tokens_per_s"].value
     assert together_per_s is not None
     assert alone_per_s is not None
     assert together_per_s > 2 * alone_per_s
@@ -66,23 +67,23 @@ def test_one_stream_that_fails_ends_the_run_and_the_others_are_kept() -> None:
         return case(name)(request)
 
     with job({CHAT: chat, "/v1/models": MODELS}, suite=suite(3, repetitions=5, output_tokens=7)) as (made, _):
-        samples = samples_of(played(made))
-    assert sorted(sample.trace.status for sample in samples) == ["failed", "ok", "ok"]
-    assert "out of memory" in (bench.verdict(samples) or "")
+        samples_ = samples_of(played(made))
+    assert sorted(sample.trace.status for sample in samples_) == ["failed", "ok", "ok"]
+    assert "out of memory" in (failure_reason(samples_) or "")
 
 
 def test_a_server_too_busy_to_say_how_it_is_still_answers() -> None:
     """What is asked only to connect loses no stream of the round."""
-    asked, lock = [0], threading.Lock()
+    request_count, lock = [0], threading.Lock()
 
     def models(_: Request) -> Script:
         with lock:
-            asked[0] += 1
-        return MODELS if asked[0] == 1 else Script(status=502)
+            request_count[0] += 1
+        return MODELS if request_count[0] == 1 else Script(status=502)
 
     with job({CHAT: STREAM, "/v1/models": models}, suite=suite(3)) as (made, _):
-        samples = samples_of(played(made))
-    assert [sample.trace.status for sample in samples] == ["ok"] * 3
+        samples_ = samples_of(played(made))
+    assert [sample.trace.status for sample in samples_] == ["ok"] * 3
 
 
 def test_a_problem_that_all_meet_is_raised_once() -> None:
@@ -102,27 +103,27 @@ def test_what_one_stream_meets_is_a_failed_request_among_the_answers_of_the_othe
             return next(turns)
 
     with job({CHAT: chat, "/v1/models": MODELS}, suite=suite(3, repetitions=5)) as (made, _):
-        samples = samples_of(played(made))
-    assert sorted(sample.trace.status for sample in samples) == ["failed", "ok", "ok"]
-    (failed,) = (sample for sample in samples if sample.trace.status == "failed")
+        samples_ = samples_of(played(made))
+    assert sorted(sample.trace.status for sample in samples_) == ["failed", "ok", "ok"]
+    (failed,) = (sample for sample in samples_ if sample.trace.status == "failed")
     assert "does not exist" in (failed.trace.error or "")
     assert failed.trace.end_ms is not None
     assert failed.sent_at_ms >= 0
-    (throughput,) = (metric for metric in compute_metrics(samples) if metric.metric == "output_tokens_per_s")
+    (throughput,) = (metric for metric in compute_metrics(samples_) if metric.metric == "output_tokens_per_s")
     assert throughput.value is not None
     assert throughput.samples == 1
 
 
 def test_stopping_wakes_every_stream() -> None:
-    stop, asked = Stop(), threading.Semaphore(0)
+    stop, arrived = Stop(), threading.Semaphore(0)
 
     def chat(request: Request) -> Script:
-        asked.release()
+        arrived.release()
         return Script(headers={"content-type": "text/event-stream"}, end="hang")
 
     def cancel() -> None:
         for _ in range(3):
-            asked.acquire()
+            arrived.acquire()
         os.kill(os.getpid(), signal.SIGINT)
 
     with job({CHAT: chat, "/v1/models": MODELS}, suite=suite(3)) as (made, _), stop.on_signals():
@@ -132,46 +133,46 @@ def test_stopping_wakes_every_stream() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("stream")]
 
 
-def collect(steps: Iterator[Phase | SampleProgress], samples: list[Any]) -> None:
+def keep(steps: Iterator[Phase | TimedSample], samples_: list[Any]) -> None:
     """Each sample the moment it comes, whatever comes after it."""
     for step in steps:
-        if isinstance(step, SampleProgress):
-            samples.append(step.sample)
+        if isinstance(step, TimedSample):
+            samples_.append(step.sample)
 
 
 @pytest.mark.parametrize("streams", [1, 3])
 def test_what_had_come_when_a_run_was_cancelled_is_kept_and_not_counted(streams: int) -> None:
     """The first round is whole; in the second one stream has not even begun."""
-    stop, asked, turn = Stop(), threading.Semaphore(0), count()
+    stop, arrived, turn = Stop(), threading.Semaphore(0), count()
     whole = Script.sse(*[WORD] * 5, END)
 
     def chat(request: Request) -> Script:
         number = next(turn)
         if number < streams:
             return whole
-        asked.release()
+        arrived.release()
         return Script.sse(*[WORD] * (0 if number == streams > 1 else 2), end="hang")
 
     def cancel() -> None:
         for _ in range(streams):
-            asked.acquire()
+            arrived.acquire()
         time.sleep(0.3)  # for the two words to arrive
         os.kill(os.getpid(), signal.SIGINT)
 
-    samples: list[Any] = []
+    samples_: list[Any] = []
     with job({CHAT: chat, "/v1/models": MODELS}, suite=suite(streams, repetitions=3)) as (made, _), stop.on_signals():
         threading.Thread(target=cancel, daemon=True).start()
         with pytest.raises(Cancelled):
-            collect(bench.run_suite(made, bench.prepare(made), stop), samples)
-    cut = samples[streams:]
-    assert [sample.trace.status for sample in samples[:streams]] == ["ok"] * streams
+            keep(run_suite(made, prepare(made), stop), samples_)
+    cut = samples_[streams:]
+    assert [sample.trace.status for sample in samples_[:streams]] == ["ok"] * streams
     assert len(cut) == max(1, streams - 1)
     for sample in cut:
         assert (sample.trace.status, sample.trace.output_tokens) == ("incomplete", 2)
         assert sample.trace.error == "The run was cancelled in the middle of this answer."
         assert {"incomplete", "interrupted"} <= set(sample.flags)
         assert not is_usable(sample)
-    assert {metric.samples for metric in compute_metrics(samples) if metric.metric == "ttft_ms"} == {streams}
+    assert {metric.samples for metric in compute_metrics(samples_) if metric.metric == "ttft_ms"} == {streams}
 
 
 def test_the_cache_suite_measures_fresh_and_reused_apart() -> None:
@@ -183,14 +184,14 @@ def test_the_cache_suite_measures_fresh_and_reused_apart() -> None:
 
     routes = {"/health": READY, "/slots": IDLE, CHAT: chat}
     with job(routes, "llama.cpp", suite=BUILT_IN["cache"].with_counts(2, 1)) as (made, replay):
-        samples = samples_of(played(made))
-    assert [sample.reuses_cache for sample in samples] == [False] * 3 + [True] * 3
-    assert {sample.cache_defeat for sample in samples if sample.reuses_cache} == {CacheDefeat.NONE}
-    assert not any({"cached", "possibly_cached"} & set(sample.flags) for sample in samples)
+        samples_ = samples_of(played(made))
+    assert [sample.reuses_cache for sample in samples_] == [False] * 3 + [True] * 3
+    assert {sample.cache_defeat for sample in samples_ if sample.reuses_cache} == {CacheDefeat.NONE}
+    assert not any({"cached", "possibly_cached"} & set(sample.flags) for sample in samples_)
     assert len({body["messages"][0]["content"] for body in replay.posted()}) == 1
-    metrics = {(metric.metric, metric.source): metric for metric in compute_metrics(samples)}
-    assert metrics["ttft_ms", "client"].samples == 2
-    assert metrics["ttft_reused_ms", "client"].samples == 2
+    of_all = {(metric.metric, metric.source): metric for metric in compute_metrics(samples_)}
+    assert of_all["ttft_ms", "client"].samples == 2
+    assert of_all["ttft_reused_ms", "client"].samples == 2
 
 
 def test_a_server_that_reuses_nothing_has_no_reused_ttft() -> None:
@@ -203,7 +204,7 @@ def test_a_server_that_reuses_nothing_has_no_reused_ttft() -> None:
 
 def steps(of: Suite) -> Iterator[str]:
     for done in range(of.sample_count(of.cases) + 1):
-        yield bench.step(of, of.cases, done)
+        yield step_label(of, of.cases, done)
 
 
 def test_the_step_is_named() -> None:
@@ -224,5 +225,5 @@ def test_the_step_is_named() -> None:
 
 def test_taken_samples_of_a_round_share_its_time() -> None:
     with job({CHAT: STREAM, "/v1/models": MODELS}, suite=suite(2)) as (made, _):
-        steps: list[Any] = [step for step in played(made) if isinstance(step, SampleProgress)]
-    assert len({step.seconds for step in steps}) == 1
+        timed_samples: list[Any] = [timed for timed in played(made) if isinstance(timed, TimedSample)]
+    assert len({timed.seconds for timed in timed_samples}) == 1

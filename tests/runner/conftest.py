@@ -23,8 +23,8 @@ def runner(database: Database, settings: Settings) -> Iterator[Runner]:
 def add_server(database: Database, base_url: str, engine: str, machine: str = "box", name: str = "server") -> str:
     """A server on its own or an existing machine; returns its slug."""
     with database.write() as session:
-        known = next((m for m in machines.list_machines(session) if m.name == machine), None)
-        owner = known or machines.add_machine(session, machine)
+        existing = next((m for m in machines.list_machines(session) if m.name == machine), None)
+        owner = existing or machines.add_machine(session, machine)
         assert owner.id is not None
         return servers.add_server(session, owner.id, name, engine, base_url).slug
 

@@ -1,7 +1,7 @@
 """Who listens to a run."""
 
-from app.measure.runner import Progress
+from app.measure.active_run import RunProgress
 
 
-def silent(_: Progress) -> None:
+def silent(_: RunProgress) -> None:
     pass

@@ -11,7 +11,7 @@ from app.core.settings import Settings
 from app.db import machines, servers, suites
 from app.db.database import Database
 from app.demo import DemoEngine
-from app.hardware import logical_cores
+from app.hardware.host import logical_cores
 from app.measure.runner import Runner
 from app.results.compare.soundness import unsound_by_run
 from tests.runner.conftest import run_named
@@ -52,7 +52,7 @@ def test_a_competitor_that_starts_during_the_run_makes_it_unsound(
     with database.write() as session:
         definition = {"prompt": "Tell me a story.", "output_tokens": 8, "repetitions": 8, "warmups": 1}
         suite = suites.save_suite(session, "Story", definition).key
-    public_id = runner.queue(server_here, suite)
+    (public_id,) = runner.queue(server_here, suite)
     until(lambda: run_named(database, public_id).samples_done >= 2)
     with burners(logical_cores()):  # two further samples, so that there is a pause between them
         done = run_named(database, public_id).samples_done
@@ -60,7 +60,7 @@ def test_a_competitor_that_starts_during_the_run_makes_it_unsound(
     until(lambda: run_named(database, public_id).status in ENDED)
     run = run_named(database, public_id)
     assert (run.status, run.error) == ("done", None)
-    (during,) = (each for each in run.evidence["unsound"] if each.get("when") == "during")
+    (during,) = (disturbance for disturbance in run.evidence["unsound"] if disturbance.get("when") == "during")
     assert during["kind"] == "machine_busy"
     assert 0.2 <= during["share"] <= 1
     assert any(warning.startswith("Other programs used up to") for warning in run.evidence["warnings"])

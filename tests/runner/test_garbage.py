@@ -47,7 +47,10 @@ def test_a_run_that_meets_garbage(database: Database, runner: Runner, short_suit
     assert "\n" not in run.error
     with database.read() as session:
         assert run.id is not None
-        kept = samples.samples_of(session, run.id)
-        found = {(each.metric, each.source): each for each in measurements.measurements_of(session, run.id)}
-    assert [sample.trace.status for sample in kept[:2]] == ["ok", "ok"]
-    assert found["ttft_ms", "client"].value is not None
+        stored = samples.samples_of(session, run.id)
+        metrics = {
+            (measurement.metric, measurement.source): measurement
+            for measurement in measurements.measurements_of(session, run.id)
+        }
+    assert [sample.trace.status for sample in stored[:2]] == ["ok", "ok"]
+    assert metrics["ttft_ms", "client"].value is not None

@@ -13,8 +13,8 @@ from app.db.tables import Server
 from app.engines import probe
 from app.engines.base import ModelInfo, ServerInfo
 from app.engines.http import ServerClient
+from app.measure.config_snapshot import build_snapshot, choose_model, namesakes
 from app.measure.runner import Runner
-from app.measure.runner.config_snapshot import chosen_model, namesakes, snapshot
 from app.schemas.run_document import run_document
 from tests import model_servers
 from tests.replay import Script, serve
@@ -24,10 +24,10 @@ from tests.runner.listeners import silent
 SERVER = Server(machine_id=1, slug="s", name="s", engine="openai", base_url="http://s")
 
 
-def frozen(routes: Any, wanted: str | None = None) -> Snapshot:
+def frozen(routes: Any, model_name: str | None = None) -> Snapshot:
     with serve(routes) as replay, ServerClient(replay.url, None, Settings()) as client:
         facts = probe(client)
-    return snapshot(SERVER, facts, chosen_model(facts, wanted))
+    return build_snapshot(SERVER, facts, choose_model(facts, model_name))
 
 
 def llamacpp(path: str, n_bytes: int) -> dict[str, Script]:
@@ -52,7 +52,7 @@ def listed(**entry: Any) -> dict[str, Script]:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "change"),
+    ("first", "second", "change"),
     [
         (llamacpp("/m/a.gguf", 5), llamacpp("/m/b.gguf", 5), "Model file /m/a.gguf → /m/b.gguf"),
         (llamacpp("/m/a.gguf", 5_000), llamacpp("/m/a.gguf", 5_100), "Bytes of the model 5,000 → 5,100"),
@@ -61,8 +61,8 @@ def listed(**entry: Any) -> dict[str, Script]:
     ],
     ids=["the alias of another file", "a file made anew", "a tag pulled anew", "another model served under a name"],
 )  # fmt: skip
-def test_other_weights_under_one_name(one: Any, other: Any, change: str) -> None:
-    before, after = frozen(one), frozen(other)
+def test_other_weights_under_one_name(first: Any, second: Any, change: str) -> None:
+    before, after = frozen(first), frozen(second)
     assert before.fingerprint != after.fingerprint
     assert changes(before, after) == [change]
 
@@ -79,10 +79,10 @@ def model(identifier: str, name: str = "m", quantization: str | None = None) -> 
 
 def test_a_name_that_may_be_several_models_is_none() -> None:
     facts = ServerInfo("openai", None, (model("a/m"), model("b/m"), model("c/n", "n")))
-    assert chosen_model(facts, "n") == facts.models[2]
-    assert chosen_model(facts, "b/m") == facts.models[1]
+    assert choose_model(facts, "n") == facts.models[2]
+    assert choose_model(facts, "b/m") == facts.models[1]
     with pytest.raises(ServerError, match="a/m, b/m"):
-        chosen_model(facts, "m")
+        choose_model(facts, "m")
     assert namesakes(facts, facts.models[0]) == ["b/m"]
     assert namesakes(facts, facts.models[2]) == []
 
@@ -91,9 +91,9 @@ def test_no_model_of_elsewhere_is_measured_unasked() -> None:
     remote = ModelInfo("gpt-oss:120b-cloud", "gpt-oss:120b-cloud", runs_on="ollama.com")
     facts = ServerInfo("ollama", None, (remote,))
     with pytest.raises(ServerError, match="runs elsewhere"):
-        chosen_model(facts, None)
-    assert chosen_model(facts, remote.id) == remote
-    assert snapshot(SERVER, facts, remote).settings["runs_on"] == "ollama.com"
+        choose_model(facts, None)
+    assert choose_model(facts, remote.id) == remote
+    assert build_snapshot(SERVER, facts, remote).settings["runs_on"] == "ollama.com"
 
 
 def served(identifier: str, name: str = "m", quantization: str | None = "Q4_K_M", **more: Any) -> Snapshot:
@@ -112,7 +112,7 @@ def served(identifier: str, name: str = "m", quantization: str | None = "Q4_K_M"
     ],
 )
 def test_names_are_as_long_as_they_must_be(identifiers: list[str], names: list[str]) -> None:
-    assert model_names([served(each) for each in identifiers]) == names
+    assert model_names([served(identifier) for identifier in identifiers]) == names
 
 
 def test_a_folder_tells_files_of_one_server_apart_only() -> None:
@@ -150,7 +150,7 @@ def test_a_model_that_runs_elsewhere_has_no_ceiling_and_no_hardware_here(
     line = {"model": "x", "message": {"content": "w"}, "done": False}
     last = {"model": "x", "done": True, "done_reason": "length", "eval_count": 3, "prompt_eval_count": 60,
             "eval_duration": 3_000_000, "prompt_eval_duration": 9_000_000, "total_duration": 12_000_000}  # fmt: skip
-    pieces = [json.dumps(each).encode() + b"\n" for each in (line, line, line, last)]
+    pieces = [json.dumps(line_).encode() + b"\n" for line_ in (line, line, line, last)]
     routes: dict[str, Any] = {
         **ollama("a"),
         "/api/tags": Script.json({"models": [{"name": "x", "remote_host": "https://ollama.com", "remote_model": "x"}]}),

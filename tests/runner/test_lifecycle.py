@@ -12,7 +12,8 @@ from app.db import measurements, runs, samples, servers, suites
 from app.db.database import Database
 from app.db.tables import FULL_GEOMETRY
 from app.demo import DemoEngine
-from app.measure.runner import Progress, Runner
+from app.measure.active_run import RunProgress
+from app.measure.runner import Runner
 from app.schemas.run_document import run_document
 from app.suites import BUILT_IN
 from tests.databases import on_both
@@ -33,7 +34,7 @@ def status(database: Database, public_id: str) -> str:
 def test_a_run_goes_from_the_queue_to_its_numbers(
     database: Database, runner: Runner, real: str, short_suite: str
 ) -> None:
-    public_id = runner.queue(real, short_suite, note=" first ")
+    (public_id,) = runner.queue(real, short_suite, note=" first ")
     until(lambda: status(database, public_id) in ENDED)
     with database.read() as session:
         document = run_document(session, public_id)
@@ -52,10 +53,10 @@ def test_a_run_goes_from_the_queue_to_its_numbers(
     for sample in document["samples"]:
         assert (sample["status"], sample["output_tokens"], sample["cached_tokens"]) == ("ok", 12, 0)
         assert set(sample["flags"]) <= {"loop_lag"}  # a busy machine is none of its faults
-    found = {(m["key"], m["source"]): m for m in document["points"][0]["metrics"]}
-    assert found["prefill_tokens_per_s", "server"]["samples"] == 3
-    assert found["decode_tokens_per_s", "client"]["value"] > 0
-    assert found["ttft_ms", "client"]["low"] <= found["ttft_ms", "client"]["value"]
+    metrics = {(m["key"], m["source"]): m for m in document["points"][0]["metrics"]}
+    assert metrics["prefill_tokens_per_s", "server"]["samples"] == 3
+    assert metrics["decode_tokens_per_s", "client"]["value"] > 0
+    assert metrics["ttft_ms", "client"]["low"] <= metrics["ttft_ms", "client"]["value"]
 
 
 def test_client_and_server_agree_on_decode(database: Database, runner: Runner, real: str) -> None:
@@ -64,15 +65,15 @@ def test_client_and_server_agree_on_decode(database: Database, runner: Runner, r
         run = runs.run(session, public_id)
         assert run.id is not None
         decode = {
-            each.source: each.value
-            for each in measurements.measurements_of(session, run.id)
-            if each.metric == "decode_tokens_per_s"
+            measurement.source: measurement.value
+            for measurement in measurements.measurements_of(session, run.id)
+            if measurement.metric == "decode_tokens_per_s"
         }
     assert decode["client"] == pytest.approx(decode["server"], rel=0.01)
 
 
 def test_cancel_keeps_the_finished_samples(database: Database, runner: Runner, real: str, long_suite: str) -> None:
-    public_id = runner.queue(real, long_suite)
+    (public_id,) = runner.queue(real, long_suite)
     until(lambda: run_named(database, public_id).samples_done >= 1)
     runner.cancel(public_id)
     until(lambda: status(database, public_id) in ENDED)
@@ -89,9 +90,9 @@ def test_cancel_keeps_the_finished_samples(database: Database, runner: Runner, r
 def test_a_dead_worker_leaves_an_interrupted_run_with_its_samples_and_the_next_one_starts(
     database: Database, runner: Runner, real: str, long_suite: str, short_suite: str
 ) -> None:
-    first = runner.queue(real, long_suite)
+    (first,) = runner.queue(real, long_suite)
     until(lambda: run_named(database, first).samples_done >= 1)
-    second = runner.queue(real, short_suite)
+    (second,) = runner.queue(real, short_suite)
     assert status(database, second) == "queued"
     os.kill(run_named(database, first).worker_pid or 0, signal.SIGKILL)
     runner.watch()
@@ -108,9 +109,9 @@ def test_a_dead_worker_leaves_an_interrupted_run_with_its_samples_and_the_next_o
 def test_a_new_process_leaves_a_running_run_alone_and_resumes_the_queue(
     database: Database, settings: Settings, runner: Runner, real: str, long_suite: str, short_suite: str
 ) -> None:
-    first = runner.queue(real, long_suite)
+    (first,) = runner.queue(real, long_suite)
     until(lambda: run_named(database, first).samples_done >= 1)
-    second = runner.queue(real, short_suite)
+    (second,) = runner.queue(real, short_suite)
     restarted = Runner(database, settings)  # a web process that has just started
     restarted.watch()
     before = run_named(database, first)
@@ -127,8 +128,8 @@ def test_a_new_process_leaves_a_running_run_alone_and_resumes_the_queue(
 def test_one_run_at_a_time_on_a_machine_and_several_on_several(
     database: Database, runner: Runner, llama_server: DemoEngine, real: str, long_suite: str
 ) -> None:
-    other = add_server(database, llama_server.base_url, "llama.cpp", machine="other box", name="other")
-    first, second, third = (runner.queue(slug, long_suite) for slug in (real, real, other))
+    other_slug = add_server(database, llama_server.base_url, "llama.cpp", machine="other box", name="other")
+    first, second, third = (runner.queue(slug, long_suite)[0] for slug in (real, real, other_slug))
     until(lambda: {status(database, first), status(database, third)} == {"running"})
     runner.dispatch()
     assert status(database, second) == "queued"
@@ -158,11 +159,11 @@ def test_the_database_itself_forbids_two_running_runs_on_a_machine(
 def test_a_terminal_waits_for_its_turn(
     database: Database, settings: Settings, runner: Runner, real: str, long_suite: str, short_suite: str
 ) -> None:
-    first = runner.queue(real, long_suite)
+    (first,) = runner.queue(real, long_suite)
     until(lambda: run_named(database, first).samples_done >= 1)
     heard: list[str] = []
 
-    def listen(progress: Progress) -> None:
+    def listen(progress: RunProgress) -> None:
         heard.append(progress.phase)
         if len(heard) == 1:
             runner.cancel(first)
@@ -185,9 +186,9 @@ def test_what_does_not_fit_is_left_out_and_said(database: Database, runner: Runn
     with pytest.raises(BadInput, match="no suite called"):
         runner.preflight(real, "nope")
     runner.refresh(real)
-    told = runner.preflight(real, "lengths")
-    assert len(told) == 1
-    assert "4,096" in told[0]
+    sentences = runner.preflight(real, "lengths")
+    assert len(sentences) == 1
+    assert "4,096" in sentences[0]
     public_id = runner.perform(real, "lengths", silent, repetitions=1, warmups=0)
     with database.read() as session:
         document = run_document(session, public_id)

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from app.ceiling.geometry import Geometry, Part, Source, Weights
-from app.db.tables import FULL_GEOMETRY
 from app.engines import find
 from app.engines.base import ModelInfo
-from app.measure.runner.load_log import settings_of_log
+from app.measure.server_log import settings_from_log
 from tests.engines.test_llamacpp_load import EXPERTS, OLD
 
 MODEL = ModelInfo("a", "a", file_path="/models/a.gguf")
@@ -18,37 +17,36 @@ LLAMA = find("llama.cpp")
 MIB = 1 << 20
 
 
-def shape(dense_mib: int, routed_mib: int = 0) -> dict[str, Any]:
+def geometry(dense_mib: int, routed_mib: int = 0) -> Geometry:
     weights = Weights(Part(1, dense_mib * MIB), Part(1, routed_mib * MIB))
     experts = (32, 4) if routed_mib else (0, 0)
-    geometry = Geometry(Source.LLAMA_CPP, "a", weights, None, 32, experts_total=experts[0], experts_used=experts[1])
-    return {FULL_GEOMETRY: geometry.to_json()}
+    return Geometry(Source.LLAMA_CPP, "a", weights, None, 32, experts_total=experts[0], experts_used=experts[1])
 
 
 def settings(
-    tmp_path: Path, text: str, stated: dict[str, Any] | None = None, known: dict[str, Any] | None = None
+    tmp_path: Path, text: str, stated: dict[str, Any] | None = None, geometry: Geometry | None = None
 ) -> dict[str, Any]:
     path = tmp_path / "server.log"
     path.write_text(text)
-    return settings_of_log(str(path), LLAMA, MODEL, stated or {}, known or {})
+    return settings_from_log(str(path), LLAMA, MODEL, stated or {}, geometry)
 
 
 def test_layers_and_weights_on_cards(tmp_path: Path) -> None:
     assert settings(tmp_path, OLD) == {"gpu_layers": 12}
-    assert settings(tmp_path, OLD, known=shape(6000)) == {"gpu_layers": 12, "gpu_weight_mib": 1918}
+    assert settings(tmp_path, OLD, geometry=geometry(6000)) == {"gpu_layers": 12, "gpu_weight_mib": 1918}
     assert settings(tmp_path, OLD, {"gpu_layers": 999}) == {"gpu_layers": 12}
 
 
 def test_all_layers_are_no_news_to_who_said_999(tmp_path: Path) -> None:
     text = OLD.replace("12/33", "33/33")
-    assert settings(tmp_path, text, {"gpu_layers": 999}, shape(1930)) == {}
-    assert settings(tmp_path, text, {"flags": "-ngl 99"}, shape(1930)) == {}
-    assert settings(tmp_path, text, {}, shape(1930)) == {"gpu_layers": 33}
+    assert settings(tmp_path, text, {"gpu_layers": 999}, geometry(1930)) == {}
+    assert settings(tmp_path, text, {"flags": "-ngl 99"}, geometry(1930)) == {}
+    assert settings(tmp_path, text, {}, geometry(1930)) == {"gpu_layers": 33}
 
 
 def test_experts_cache_and_the_share_of_each_card(tmp_path: Path) -> None:
     text = EXPERTS.replace("b.gguf", "a.gguf")
-    stated = settings(tmp_path, text, {}, shape(2000, 10_000))
+    stated = settings(tmp_path, text, {}, geometry(2000, 10_000))
     assert stated == {
         "gpu_layers": 25,
         "n_cpu_moe": 2,
@@ -84,19 +82,19 @@ def test_the_last_load_of_the_models_own_file_counts(tmp_path: Path) -> None:
 
 
 def test_the_start_of_a_long_log_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.measure.runner.logfile.EDGE_BYTES", 2048)
+    monkeypatch.setattr("app.measure.server_log.EDGE_BYTES", 2048)
     assert settings(tmp_path, OLD + "srv  update_slots: all slots are idle\n" * 1000) == {"gpu_layers": 12}
 
 
 def test_without_a_log_nothing_is_stated(tmp_path: Path) -> None:
     assert settings(tmp_path, "") == {}
-    assert settings_of_log(None, LLAMA, MODEL, {}, {}) == {}
-    assert settings_of_log(str(tmp_path), LLAMA, MODEL, {}, {}) == {}
-    assert settings_of_log(str(tmp_path / "none.log"), LLAMA, MODEL, {}, {}) == {}
-    assert settings_of_log(str(tmp_path / "server.log"), find("vllm"), MODEL, {}, {}) == {}
+    assert settings_from_log(None, LLAMA, MODEL, {}, None) == {}
+    assert settings_from_log(str(tmp_path), LLAMA, MODEL, {}, None) == {}
+    assert settings_from_log(str(tmp_path / "none.log"), LLAMA, MODEL, {}, None) == {}
+    assert settings_from_log(str(tmp_path / "server.log"), find("vllm"), MODEL, {}, None) == {}
 
 
 def test_a_model_whose_file_is_unknown_is_the_last_one(tmp_path: Path) -> None:
     path = tmp_path / "server.log"
     path.write_text(OLD + EXPERTS)
-    assert settings_of_log(str(path), LLAMA, replace(MODEL, file_path=None), {}, {})["gpu_layers"] == 25
+    assert settings_from_log(str(path), LLAMA, replace(MODEL, file_path=None), {}, None)["gpu_layers"] == 25

@@ -16,10 +16,9 @@ from app.db import runs, samples, servers
 from app.db.database import Database
 from app.engines import find
 from app.engines.base import FROM_LOG, LoggedRequest
-from app.measure.bench import Log
-from app.measure.runner import Runner, logfile
-from app.measure.runner.log_matching import merge_log_figures
-from app.measure.runner.logfile import LogFile, following
+from app.measure import server_log as logfile
+from app.measure.runner import Runner
+from app.measure.server_log import LogFile, ServerLog, merge_log_figures, open_server_log
 from tests.engines.written_servers import SERVERS
 from tests.replay import HERE, Request, Script, serve
 from tests.runner.conftest import add_server
@@ -29,9 +28,9 @@ from tests.traces import figures, trace
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    found = tmp_path / "server.log"
-    found.write_text("old\n")
-    return found
+    log_path = tmp_path / "server.log"
+    log_path.write_text("old\n")
+    return log_path
 
 
 @pytest.fixture
@@ -71,7 +70,7 @@ def test_a_file_that_took_its_place_is_read_after_the_rest_of_the_old_one(path: 
 
 
 def test_reading_is_bounded(path: Path, file: LogFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logfile, "MAX_BYTES", 10)
+    monkeypatch.setattr(logfile, "MAX_READ_BYTES", 10)
     append(path, "x" * 100 + "\nlast\n")
     assert file.new_text().splitlines()[-1] == "last"
     append(path, "y" * 1000)
@@ -85,9 +84,9 @@ def test_only_a_regular_file_is_opened(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     kind = "not a regular file"
-    for wrong, said in ((pipe, kind), (tmp_path, kind), (tmp_path / "server.log" / "in", "cannot be read")):
+    for wrong, reason in ((pipe, kind), (tmp_path, kind), (tmp_path / "server.log" / "in", "cannot be read")):
         (tmp_path / "server.log").touch()
-        with pytest.raises(BadInput, match=said):
+        with pytest.raises(BadInput, match=reason):
             LogFile(str(wrong))
 
 
@@ -95,9 +94,9 @@ def test_a_link_is_followed_and_a_file_that_appears_later_is_read_from_its_start
     link, target = tmp_path / "link", tmp_path / "target"
     link.symlink_to(target)
     with closing(LogFile(str(link))) as file:
-        assert (file.new_text(), file.is_there) == ("", False)
+        assert (file.new_text(), file.exists) == ("", False)
         target.write_text("first\nsec")
-        assert (file.new_text(), file.is_there) == ("first\n", True)
+        assert (file.new_text(), file.exists) == ("first\n", True)
         append(target, "ond\n")
         assert file.new_text() == "second\n"
 
@@ -110,65 +109,65 @@ def test_a_log_of_windows_is_read(tmp_path: Path, encoding: str, mark: bytes, is
     whole = mark + "old\r\n".encode(encoding)
     if is_there:
         path.write_bytes(whole)
-    seen = ""
+    text = ""
     with closing(LogFile(str(path))) as file:
         for byte in (b"" if is_there else whole) + lines.encode(encoding):
             with path.open("ab") as written:
                 written.write(bytes([byte]))
-            seen += file.new_text()
-    assert seen.endswith(lines)
-    assert ("old" in seen) is not is_there
-    assert [each.figures.output_tokens for each in find("llama.cpp").read_log(seen)] == [6]
+            text += file.new_text()
+    assert text.endswith(lines)
+    assert ("old" in text) is not is_there
+    assert [logged.figures.output_tokens for logged in find("llama.cpp").read_log(text)] == [6]
 
 
 @given(st.lists(st.sampled_from(("a", "bc\n", "\n", "def", "ß\n", "\r\n")), max_size=30))
 def test_however_it_is_written_the_lines_come_back(tmp_path_factory: pytest.TempPathFactory, pieces: list[str]) -> None:
     path = tmp_path_factory.mktemp("log") / "log"
     path.write_bytes(b"")
-    seen = ""
+    text = ""
     with closing(LogFile(str(path))) as file:
         for piece in pieces:
             with path.open("ab") as written:
                 written.write(piece.encode())
-            seen += file.new_text()
+            text += file.new_text()
     whole = "".join(pieces)
-    assert seen == whole[: whole.rfind("\n") + 1]
+    assert text == whole[: whole.rfind("\n") + 1]
 
 
 # --- pairing ---------------------------------------------------------------------------------------------------------
 
 BARE = trace(server=None, cached_tokens=None, count_source=CountSource.EVENTS, output_tokens=9)
-TOLD = LoggedRequest(
+LOGGED = LoggedRequest(
     replace(figures(), draft_tokens=8, draft_accepted_tokens=4, expert_hit_share=0.9),
     prompt_tokens=512,
     cached_tokens=0,
 )
 
 
-def server_of(found: Trace) -> ServerFigures:
-    assert found.server is not None
-    return found.server
+def server_of(merged: Trace) -> ServerFigures:
+    assert merged.server is not None
+    return merged.server
 
 
 def test_what_the_answer_did_not_tell_is_filled_in_and_named() -> None:
-    (found,) = merge_log_figures([BARE], [TOLD])
-    assert (found.output_tokens, found.count_source, found.cached_tokens) == (11, CountSource.TIMINGS, 0)
-    assert (server_of(found).decode_ms, server_of(found).expert_hit_share) == (250, 0.9)
-    assert {"decode_ms", "expert_hit_share", "cached_tokens"} <= set(server_of(found).raw[FROM_LOG])
-    (kept,) = merge_log_figures([trace(server=figures(decode_ms=99.0, raw={"a": 1}))], [TOLD])
-    assert (server_of(kept).decode_ms, server_of(kept).draft_tokens) == (99, 8)
-    assert server_of(kept).raw == {"a": 1, FROM_LOG: ["draft_accepted_tokens", "draft_tokens", "expert_hit_share"]}
+    (merged,) = merge_log_figures([BARE], [LOGGED])
+    assert (merged.output_tokens, merged.count_source, merged.cached_tokens) == (11, CountSource.TIMINGS, 0)
+    assert (server_of(merged).decode_ms, server_of(merged).expert_hit_share) == (250, 0.9)
+    assert {"decode_ms", "expert_hit_share", "cached_tokens"} <= set(server_of(merged).raw[FROM_LOG])
+    (merged,) = merge_log_figures([trace(server=figures(decode_ms=99.0, raw={"a": 1}))], [LOGGED])
+    assert (server_of(merged).decode_ms, server_of(merged).draft_tokens) == (99, 8)
+    assert server_of(merged).raw == {"a": 1, FROM_LOG: ["draft_accepted_tokens", "draft_tokens", "expert_hit_share"]}
 
 
 @pytest.mark.parametrize(
     ("traces", "logged"),
     [
         ([trace()], []),
-        ([trace(prompt_tokens=100)], [TOLD]),
-        ([trace(output_tokens=7)], [TOLD]),
-        ([trace()], [TOLD, TOLD]),  # a stranger asked for the same
-        ([trace(status=Status.INCOMPLETE)], [TOLD]),
-        ([trace(prompt_tokens=None, output_tokens=None)], [TOLD]),
+        ([trace(prompt_tokens=100)], [LOGGED]),
+        ([trace(output_tokens=7)], [LOGGED]),
+        ([trace()], [LOGGED, LOGGED]),  # a stranger asked for the same
+        ([trace(status=Status.INCOMPLETE)], [LOGGED]),
+        ([trace(prompt_tokens=None, output_tokens=None)], [LOGGED]),
     ],
 )
 def test_no_pair_where_it_is_not_certain(traces: Sequence[Trace], logged: Sequence[LoggedRequest]) -> None:
@@ -176,16 +175,16 @@ def test_no_pair_where_it_is_not_certain(traces: Sequence[Trace], logged: Sequen
 
 
 def test_a_strangers_request_is_left_alone() -> None:
-    other = LoggedRequest(figures(prompt_tokens=40, output_tokens=300), prompt_tokens=40, cached_tokens=0)
-    (found,) = merge_log_figures([trace()], [other, TOLD, other])
-    assert server_of(found).prompt_tokens == 512
+    foreign = LoggedRequest(figures(prompt_tokens=40, output_tokens=300), prompt_tokens=40, cached_tokens=0)
+    (merged,) = merge_log_figures([trace()], [foreign, LOGGED, foreign])
+    assert server_of(merged).prompt_tokens == 512
 
 
 def test_streams_of_one_round_pair_in_the_order_of_their_ends() -> None:
     early, late = trace(end_ms=900.0), trace(end_ms=2000.0)
-    first, second = (replace(TOLD, figures=figures(decode_ms=ms)) for ms in (250.0, 800.0))
-    found = merge_log_figures([late, early], [first, second])
-    assert [server_of(each).decode_ms for each in found] == [800, 250]
+    first, second = (replace(LOGGED, figures=figures(decode_ms=ms)) for ms in (250.0, 800.0))
+    merged = merge_log_figures([late, early], [first, second])
+    assert [server_of(merged_trace).decode_ms for merged_trace in merged] == [800, 250]
 
 
 # --- a whole run -----------------------------------------------------------------------------------------------------
@@ -211,9 +210,9 @@ def test_a_run_reads_the_log_of_its_server(database: Database, runner: Runner, s
     with database.read() as session:
         run = runs.run(session, public_id)
         assert run.id is not None
-        (kept,) = samples.samples_of(session, run.id)
+        (sample_,) = samples.samples_of(session, run.id)
         _, _, config, _ = runs.circumstances(session, run)
-    assert server_of(kept.trace).expert_hit_share == pytest.approx(69120 / 96768)
+    assert server_of(sample_.trace).expert_hit_share == pytest.approx(69120 / 96768)
     assert any("log tells of 1 sample" in check for check in run.evidence["checks"])
     assert config is not None
     assert str(path) not in str(config.settings)
@@ -254,24 +253,24 @@ def test_a_log_that_is_not_there_is_a_warning(database: Database, runner: Runner
 
 
 def test_a_log_of_another_server_is_doubted(path: Path) -> None:
-    with following(str(path), find("llama.cpp")) as (followed, _):
+    with open_server_log(str(path), find("llama.cpp")) as (followed, _):
         assert followed is not None
-        assert followed.doubt is None
-        followed.begin()
+        assert followed.warning is None
+        followed.begin_round()
         append(path, "slot print_timing: id  0 | task 1 |        eval time =      50.00 ms /     6 tokens (x)\n")
-        followed.complete([trace()])
-        assert followed.doubt == "The server's log told of none of 1 request: is it the log of this very server?"
+        followed.add_figures([trace()])
+        assert followed.warning == "The server's log told of none of 1 request: is it the log of this very server?"
         append(path, "slot print_timing: id  0 | task 2 |        eval time =      50.00 ms /    11 tokens (x)\n")
-        (found,) = followed.complete([trace(server=figures())])
-        assert server_of(found).raw[FROM_LOG] == []
-        assert followed.doubt is None
+        (merged,) = followed.add_figures([trace(server=figures())])
+        assert server_of(merged).raw[FROM_LOG] == []
+        assert followed.warning is None
 
 
 def test_an_engine_whose_format_is_not_known_says_so(path: Path) -> None:
-    with following(str(path), find("vllm")) as (followed, trouble):
+    with open_server_log(str(path), find("vllm")) as (followed, trouble):
         assert (followed, "not of vLLM" in str(trouble)) == (None, True)
-    with following(None, find("llama.cpp")) as nothing:
+    with open_server_log(None, find("llama.cpp")) as nothing:
         assert nothing == (None, None)
-    with following(str(path), find("llama.cpp")) as (followed, trouble):
-        log: Log | None = followed
+    with open_server_log(str(path), find("llama.cpp")) as (followed, trouble):
+        log: ServerLog | None = followed
         assert (log is not None, trouble) == (True, None)

@@ -11,7 +11,8 @@ from app.core.errors import BadInput
 from app.core.settings import Settings
 from app.db import baselines
 from app.db.database import Database
-from app.measure.runner import Runner, notify
+from app.measure import notify
+from app.measure.runner import Runner
 from tests.compare.runs import calm_history, place, taken
 from tests.compare.runs import run as add_run
 from tests.ports import free_port
@@ -32,7 +33,7 @@ def receiver() -> Iterator[Replay]:
         yield replay
 
 
-def told(settings: Settings, *urls: str) -> Settings:
+def with_urls(settings: Settings, *urls: str) -> Settings:
     return settings.model_copy(update={"notify_urls": Settings(notify_urls=" ".join(urls)).notify_urls})
 
 
@@ -50,7 +51,7 @@ def nobody() -> str:
 
 
 def test_a_failed_run_is_told(database: Database, settings: Settings, receiver: Replay) -> None:
-    public_id = perform(database, told(settings, address(receiver)), nobody())
+    public_id = perform(database, with_urls(settings, address(receiver)), nobody())
     run = run_named(database, public_id)
     assert run.status == "failed"
     (request,) = receiver.requests
@@ -62,7 +63,7 @@ def test_a_failed_run_is_told(database: Database, settings: Settings, receiver: 
 
 def test_a_run_that_went_well_is_not(database: Database, settings: Settings, receiver: Replay) -> None:
     with serve({"/v1/chat/completions": case("S11"), **MODELS}) as server:
-        public_id = perform(database, told(settings, address(receiver)), server.url)
+        public_id = perform(database, with_urls(settings, address(receiver)), server.url)
     assert run_named(database, public_id).status == "done"
     assert receiver.requests == []
 
@@ -73,11 +74,11 @@ def test_a_run_that_is_worse_than_its_baseline_is_told(
     q8, _ = place(database)
     calm_history(database, q8)
     speeds = [(500, 50), (500, 50), (450, 55), (500, 42)]
-    ids = [add_run(database, q8, taken(*each), hours=n) for n, each in enumerate(speeds)]
+    ids = [add_run(database, q8, taken(*speed), hours=n) for n, speed in enumerate(speeds)]
     with database.write() as session:
         baselines.pin(session, ids[0])
     for public_id in ids:
-        notify.ended(database, told(settings, address(receiver)), public_id)
+        notify.notify_run_ended(database, with_urls(settings, address(receiver)), public_id)
     (request,) = receiver.requests  # the others are the baseline, the same, and better
     message = json.loads(request.body)
     assert message["title"] == "Roofmark: Qwen3-8B Q8_0 is worse than its baseline"
@@ -96,7 +97,7 @@ def test_a_receiver_that_is_down_fails_nothing_and_is_noted(
     """The others are told all the same, and no address is written anywhere."""
     dead = f"json://127.0.0.1:{free_port()}/{SECRET}"
     caplog.set_level(logging.DEBUG)
-    public_id = perform(database, told(settings, dead, address(receiver)), nobody())
+    public_id = perform(database, with_urls(settings, dead, address(receiver)), nobody())
     run = run_named(database, public_id)
     assert len(receiver.requests) == 1
     assert run.evidence["warnings"] == ["The notification did not get through to JSON."]
@@ -107,7 +108,7 @@ def test_a_receiver_that_is_down_fails_nothing_and_is_noted(
 
 
 def test_an_address_that_is_none_is_said_without_it(database: Database, settings: Settings) -> None:
-    wrong = told(settings, f"nonsense-{SECRET}")
+    wrong = with_urls(settings, f"nonsense-{SECRET}")
     with pytest.raises(BadInput) as caught:
         notify.services(wrong)
     assert SECRET not in str(caught.value)
@@ -116,7 +117,7 @@ def test_an_address_that_is_none_is_said_without_it(database: Database, settings
 
 
 def test_the_addresses_stay_secret(settings: Settings, receiver: Replay) -> None:
-    known = told(settings, address(receiver), "tgram://123456789:abcdefg_hijklmnop/12315544/")
-    assert [notify.name_of(each) for each in notify.services(known)] == ["JSON", "Telegram"]
-    assert SECRET not in repr(known)
-    assert SECRET in known.to_env()["ROOFMARK_NOTIFY_URLS"]  # a worker needs it
+    configured = with_urls(settings, address(receiver), "tgram://123456789:abcdefg_hijklmnop/12315544/")
+    assert [notify.service_name(service) for service in notify.services(configured)] == ["JSON", "Telegram"]
+    assert SECRET not in repr(configured)
+    assert SECRET in configured.to_env()["ROOFMARK_NOTIFY_URLS"]  # a worker needs it

@@ -11,8 +11,8 @@ from app.db import runs, samples, servers
 from app.db.database import Database
 from app.db.tables import FULL_GEOMETRY
 from app.engines.base import Engine, ModelInfo, ServerInfo
+from app.measure.config_snapshot import with_requested_context
 from app.measure.runner import Runner
-from app.measure.runner.config_snapshot import with_context
 from app.suites import BUILT_IN, Case, Suite
 from tests.engines.written_servers import SERVERS
 from tests.replay import Request, Script, capture, serve
@@ -30,11 +30,11 @@ def test_a_run_against_each_engine(database: Database, runner: Runner, short_sui
     assert (run.status, run.error) == ("done", None)
     with database.read() as session:
         assert run.id is not None
-        (kept,) = samples.samples_of(session, run.id)
-        _, known, config, model = runs.circumstances(session, run)
+        (sample_,) = samples.samples_of(session, run.id)
+        _, stored_server, config, model = runs.circumstances(session, run)
     assert config is not None
-    assert (config.engine_version, known.engine) == (server.version, engine.key)
-    assert kept.trace.output_tokens == server.output_tokens
+    assert (config.engine_version, stored_server.engine) == (server.version, engine.key)
+    assert sample_.trace.output_tokens == server.output_tokens
     if engine.key == "ollama":
         assert config.settings["context"] == 4096
         assert replay.posted()[-1]["options"]["num_ctx"] == 4096
@@ -57,16 +57,16 @@ def test_what_a_refusal_teaches_is_remembered_for_the_server(
     routes = {**server.routes, server.path: answer}
     with serve(routes, pace=0.01) as replay:
         slug = add_server(database, replay.url, "vllm")
-        asked = []
+        request_counts = []
         for version in ("0.32.0", "0.32.0", "0.33.0"):
             routes["/version"] = Script.json({"version": version})
             before = len(replay.posted())
             runner.perform(slug, short_suite, silent, repetitions=2, warmups=0)
-            asked.append(sum("stream" in body for body in replay.posted()[before:]))
+            request_counts.append(sum("stream" in body for body in replay.posted()[before:]))
         with database.read() as session:
-            known = servers.server(session, slug).capabilities
-    assert asked == [3, 2, 3]  # one too many only for a version that was not yet asked
-    assert known == {"refused_fields": ["stream_options.continuous_usage_stats"], "cache_salt": True}
+            capabilities = servers.server(session, slug).capabilities
+    assert request_counts == [3, 2, 3]  # one too many only for a version that was not yet asked
+    assert capabilities == {"refused_fields": ["stream_options.continuous_usage_stats"], "cache_salt": True}
 
 
 def test_a_server_that_tells_no_version_is_asked_again_after_a_person_has_probed_it(
@@ -82,38 +82,40 @@ def test_a_server_that_tells_no_version_is_asked_again_after_a_person_has_probed
 
     with serve({**server.routes, server.path: answer}, pace=0.01) as replay:
         slug = add_server(database, replay.url, "openai")
-        asked = []
+        request_counts = []
         for probes in (False, False, True):
             if probes:
                 is_strict = False
                 runner.refresh(slug)
             before = len(replay.posted())
             runner.perform(slug, short_suite, silent, repetitions=2, warmups=0)
-            asked.append(len(replay.posted()) - before)
-    assert asked == [3, 2, 2]
+            request_counts.append(len(replay.posted()) - before)
+    assert request_counts == [3, 2, 2]
     assert "stream_options" not in replay.posted()[-3]
     assert "stream_options" in replay.posted()[-1]
 
 
 def test_a_round_that_was_broken_off_accuses_nobody(database: Database, runner: Runner, short_suite: str) -> None:
     """The server has counted its prompt, but its answer is not among the samples."""
-    server, asked = SERVERS["llama.cpp"](), [0]
+    server, request_count = SERVERS["llama.cpp"](), [0]
     good = server.routes[server.path]
 
     def answer(_: Request) -> Script:
-        asked[0] += 1
+        request_count[0] += 1
         assert isinstance(good, Script)
-        return good if asked[0] == 1 else Script.json({"error": {"message": "key", "code": 401}}, 401)
+        return good if request_count[0] == 1 else Script.json({"error": {"message": "key", "code": 401}}, 401)
 
     def metrics(_: Request) -> Script:
-        return Script.text(f"llamacpp:prompt_tokens_total {asked[0] * 5000}\nllamacpp:prompt_tokens_cached_total 0\n")
+        return Script.text(
+            f"llamacpp:prompt_tokens_total {request_count[0] * 5000}\nllamacpp:prompt_tokens_cached_total 0\n"
+        )
 
     with serve({**server.routes, server.path: answer, "/metrics": metrics}, pace=0.01) as replay:
         slug = add_server(database, replay.url, "llama.cpp")
         run = run_named(database, runner.perform(slug, short_suite, silent, repetitions=2, warmups=0))
     assert run.status == "failed"
     assert not [warning for warning in run.evidence["warnings"] if "somebody else" in warning]
-    assert not [each for each in run.evidence["server"] if each["statistic"] == "total"]
+    assert not [metric for metric in run.evidence["server"] if metric["statistic"] == "total"]
 
 
 def test_where_a_model_went_is_known_only_after_it_was_loaded(
@@ -133,8 +135,8 @@ def test_where_a_model_went_is_known_only_after_it_was_loaded(
         slug = add_server(database, replay.url, "ollama")
         public_id = runner.perform(slug, short_suite, silent, repetitions=1, warmups=0)
     assert "context" not in " ".join(run_named(database, public_id).evidence["warnings"])
-    said = "Ollama holds 50 % of gemma3-270m in GPU memory; the processor works on the rest."
-    assert run_named(database, public_id).evidence["warnings"].count(said) == 1
+    sentence = "Ollama holds 50 % of gemma3-270m in GPU memory; the processor works on the rest."
+    assert run_named(database, public_id).evidence["warnings"].count(sentence) == 1
 
 
 def test_the_context_that_was_loaded_stands_beside_the_one_that_was_asked_for(
@@ -154,10 +156,10 @@ def test_the_context_that_was_loaded_stands_beside_the_one_that_was_asked_for(
         _, _, config, _ = runs.circumstances(session, run)
     assert config is not None
     assert config.settings["context"] == 32_768
-    loaded = [each["value"] for each in run.evidence["server"] if each["name"] == "context"]
+    loaded = [metric["value"] for metric in run.evidence["server"] if metric["name"] == "context"]
     assert loaded == [2048]
-    said = "The server loaded the model with a context of 2,048 tokens, not with the 32,768 asked for."
-    assert said in run.evidence["warnings"]
+    sentence = "The server loaded the model with a context of 2,048 tokens, not with the 32,768 asked for."
+    assert sentence in run.evidence["warnings"]
 
 
 OLLAMA = engines.find("ollama")
@@ -172,7 +174,7 @@ def suite(prompt_tokens: int, output_tokens: int = 128) -> Suite:
 
 
 @pytest.mark.parametrize(
-    ("played", "said", "loaded", "context"),
+    ("played", "stated", "loaded", "context"),
     [
         (suite(512), None, None, 4096),
         (suite(8000), None, None, 10_240),  # 1.25 x 8000 + 128 in steps of 2048
@@ -184,10 +186,10 @@ def suite(prompt_tokens: int, output_tokens: int = 128) -> Suite:
         (suite(512), "much", None, 4096),
     ],
 )
-def test_the_context_that_requests_ask_for(played: Suite, said: object, loaded: int | None, context: int) -> None:
+def test_the_context_that_requests_ask_for(played: Suite, stated: object, loaded: int | None, context: int) -> None:
     model = replace(MODEL, context_tokens=loaded)
-    assert with_context(FACTS, OLLAMA, model, said, played).context_tokens == context
+    assert with_requested_context(FACTS, OLLAMA, model, stated, played).context_tokens == context
 
 
 def test_elsewhere_the_context_is_the_servers() -> None:
-    assert with_context(FACTS, engines.find("vllm"), MODEL, 2048, suite(512)) is FACTS
+    assert with_requested_context(FACTS, engines.find("vllm"), MODEL, 2048, suite(512)) is FACTS

@@ -59,7 +59,7 @@ def test_from_a_run_to_its_page(
     assert [sample["warmup"] for sample in document["samples"]] == [True, False, False, False]
     assert {sample["status"] for sample in document["samples"]} == {"ok"}
     (point,) = document["points"]
-    values = {(each["key"], each["source"]): each["value"] for each in point["metrics"]}
+    values = {(metric["key"], metric["source"]): metric["value"] for metric in point["metrics"]}
     assert values["ttft_ms", "client"] > 0
     assert values["prefill_tokens_per_s", "client"] > 0
     assert values["e2e_ms", "client"] > values["ttft_ms", "client"]

@@ -10,7 +10,9 @@ from app.core.errors import Busy, Conflict, NotFound
 from app.core.settings import Settings
 from app.db import machines, runs, servers
 from app.db.database import Database
-from app.measure.runner import Progress, Runner, workers
+from app.measure import workers
+from app.measure.active_run import RunProgress
+from app.measure.runner import Runner
 from app.suites import BUILT_IN
 from tests.replay import Script, case, serve
 from tests.runner.conftest import add_server, run_named
@@ -18,8 +20,8 @@ from tests.runner.conftest import add_server, run_named
 
 def test_a_lock_has_one_holder_and_is_gone_afterwards(settings: Settings) -> None:
     assert not workers.is_held(settings, "abc")
-    with workers.hold(settings, "abc") as ours:
-        assert ours
+    with workers.hold(settings, "abc") as is_locked:
+        assert is_locked
         assert workers.is_held(settings, "abc")
     assert not workers.is_held(settings, "abc")
 
@@ -35,9 +37,9 @@ def test_looking_never_removes_what_another_process_is_about_to_take(settings: S
     for looker in lookers:
         looker.start()
     for _ in range(100):
-        with workers.hold(settings, "abc") as ours:
-            if not ours or not workers.is_held(settings, "abc"):
-                wrong.append(ours)
+        with workers.hold(settings, "abc") as is_locked:
+            if not is_locked or not workers.is_held(settings, "abc"):
+                wrong.append(is_locked)
     stop.set()
     for looker in lookers:
         looker.join()
@@ -46,7 +48,7 @@ def test_looking_never_removes_what_another_process_is_about_to_take(settings: S
 
 def test_an_unknown_run_leaves_nothing_behind(runner: Runner, settings: Settings, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        runner.work("../../x", lambda _: None)
+        runner.run_worker("../../x", lambda _: None)
     assert not list(tmp_path.rglob("x.lock"))
 
 
@@ -57,7 +59,7 @@ def test_a_database_that_others_hold_for_a_while_loses_no_sample(
     hasty = Database(settings.effective_database_url)
     holder = sqlite3.connect(str(database.url.database), isolation_level=None, check_same_thread=False)
 
-    def listen(progress: Progress) -> None:
+    def listen(progress: RunProgress) -> None:
         if progress.done == 1 and progress.sample is not None:
             holder.execute("BEGIN IMMEDIATE")
             threading.Timer(0.5, holder.execute, ["COMMIT"]).start()
@@ -78,7 +80,7 @@ def test_what_is_archived_is_not_measured(database: Database, runner: Runner) ->
         server = servers.server(session, slug)
         queued = runs.add_run(session, server, BUILT_IN["triple"]).public_id
         servers.archive_server(session, slug)
-    runner.work(queued, lambda _: None)
+    runner.run_worker(queued, lambda _: None)
     run = run_named(database, queued)
     assert run.status == "failed"
     assert "is archived" in (run.error or "")

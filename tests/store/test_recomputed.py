@@ -14,7 +14,8 @@ from app.db import measurements
 from app.db.database import Database
 from app.db.samples import samples_of
 from app.db.tables import Measurement, Run, SampleRow
-from app.measure.runner import OUTDATED_AT_ONCE, Runner, workers
+from app.measure import workers
+from app.measure.runner import RECOMPUTE_BATCH, Runner
 from tests.databases import on_both
 from tests.metrics.rounds import LONG, sensed
 from tests.seed import seed
@@ -77,7 +78,7 @@ def test_an_older_formula_is_replaced_where_there_are_samples(database: Database
 def test_many_runs_come_in_steps_so_that_the_queue_goes_on_between_them(database: Database, settings: Settings) -> None:
     with database.write() as session:
         seed(session, runs=1, detailed=0)
-    watched_runs(database, OUTDATED_AT_ONCE + 1)
+    watched_runs(database, RECOMPUTE_BATCH + 1)
     assert bring_all(Runner(database, settings)) == 3  # the last one finds nothing
     with database.read() as session:
         assert set(energies(session)) == {(16.0, VERSION)}

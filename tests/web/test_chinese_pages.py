@@ -23,8 +23,8 @@ from app.engines.http.problems import status_problem
 from app.engines.http.text import TextCleaner
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
 from app.hardware import bandwidth as memory_bandwidth
-from app.measure.bench import step
-from app.measure.runner import run_checks
+from app.measure import run_checks
+from app.measure.job import step_label
 from app.metrics import FLAGS
 from app.suites import BUILT_IN
 from tests.everywhere import add_share, addresses
@@ -88,10 +88,12 @@ def _troubled(database: Database) -> dict[str, str]:
         "left_out": [{**too_long, "reason": f"{too_long['reason']}server's context of 512 tokens."}],
     }
     suite = BUILT_IN["concurrency"]
-    running = {"phase": "The server is ready. Waiting for 4 s.", "step": step(suite, suite.cases, 13)}
+    running = {"phase": "The server is ready. Waiting for 4 s.", "step": step_label(suite, suite.cases, 13)}
     refused = status_problem(404, "text/plain", b"", path="/v1/chat/completions", cleaner=TextCleaner(None))
     return {
-        "flagged": add_run(database, taken, evidence=run_checks.after(told, taken, None, None, counted=_counted())),
+        "flagged": add_run(
+            database, taken, evidence=run_checks.after(told, taken, None, None, server_metrics=_counted())
+        ),
         "failed": add_run(database, taken[:3], status="failed", error=lost),
         "refused": add_run(database, status="failed", error=str(refused)),
         "cancelled": add_run(database, status="cancelled"),
@@ -214,7 +216,7 @@ def test_whoever_is_refused_at_the_door_reads_why(notebook: Notebook) -> None:
 
 
 def test_what_a_measurement_of_memory_leaves(notebook: Notebook) -> None:
-    reading_of = memory_bandwidth.Reading(3e9, 2e9, 4, 20, 2**30, (), 1.6, 0.4)
+    reading_of = memory_bandwidth.BandwidthResult(3e9, 2e9, 4, 20, 2**30, (), 1.6, 0.4)
     slow = replace(reading_of, plateau_ratio=0.5)
     remarks = [*memory_bandwidth.remarks(reading_of), *memory_bandwidth.remarks(slow)]
     database = notebook.client.app.state.database  # type: ignore[attr-defined]  # it is a FastAPI

@@ -6,9 +6,9 @@ from starlette.testclient import TestClient
 
 from app.db import bandwidth, machines
 from app.db.database import Database
-from app.hardware import this_host
 from app.hardware.catalogue import built_in
-from app.hardware.profile import Accelerator, Profile, Ram, Unknown
+from app.hardware.host import this_host
+from app.hardware.profile import Accelerator, Profile, Ram, UnknownItem
 from app.schemas.run_document import run_document
 from tests.hardware.readings import CALM
 from tests.seed import seed
@@ -275,7 +275,7 @@ PROFILE = Profile(
     ram_bandwidth_bytes_per_s=89.6e9,
     ram_bandwidth_source="sensor",
     accelerators=(Accelerator("NVIDIA GeForce RTX 3090", 2, 24 << 30, 936.1e9, source="sensor", note="NVML"),),
-    unknowns=(Unknown("AMD GPUs", "amd-smi is not installed"),),
+    unknowns=(UnknownItem("AMD GPUs", "amd-smi is not installed"),),
 )
 
 
@@ -339,7 +339,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Commands that would have been started as processes."""
     commands: list[str] = []
     monkeypatch.setattr(
-        "app.measure.runner.workers.start", lambda _settings, _name, *command: commands.append(" ".join(command))
+        "app.measure.workers.start", lambda _settings, _name, *command: commands.append(" ".join(command))
     )
     return commands
 

@@ -25,7 +25,7 @@ from app.results.compare.result import Subject
 from app.results.compare.words import pair_scatter_words
 from app.results.run_filter import RunFilter
 from app.results.run_list import list_runs
-from app.suites.points import point_title
+from app.suites import point_title
 from app.web.again import settling_runs
 from app.web.deps import FilterDep, ReadSession, WriteSession
 from app.web.paths import path_for

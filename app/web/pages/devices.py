@@ -10,7 +10,7 @@ from app.core.errors import BadInput
 from app.core.i18n import N_, _
 from app.core.units import GIGA, TERA
 from app.db import devices
-from app.hardware.catalogue import Device
+from app.hardware.catalogue import CatalogueDevice
 from app.web.deps import DatabaseDep, Form, WriteSession
 from app.web.forms import Fields, format_input, parse_rounded, quantity
 from app.web.paths import path_for
@@ -66,7 +66,7 @@ def _page(request: Request, database: DatabaseDep, form: Fields, text: str, erro
     )
 
 
-def _fields(device: Device) -> Fields:
+def _fields(device: CatalogueDevice) -> Fields:
     return Fields(
         [
             ("name", device.name),

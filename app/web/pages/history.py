@@ -18,7 +18,7 @@ from app.results import hardware
 from app.results.ceiling import config_ceilings
 from app.results.history.series import history
 from app.results.run_filter import RunFilter
-from app.suites import USUAL
+from app.suites import DEFAULT_SUITE
 from app.web.deps import ReadSession
 from app.web.filter_choices import filter_choices
 from app.web.history_view import Only, View, groupings, read_by, values_of
@@ -103,4 +103,4 @@ def _drawn(
 
 def _usual(suites: Sequence[tuple[str, str]]) -> str | None:
     keys = [key for key, _ in suites]
-    return USUAL if USUAL in keys or not keys else keys[0]
+    return DEFAULT_SUITE if DEFAULT_SUITE in keys or not keys else keys[0]

@@ -60,7 +60,7 @@ def change_accelerators(request: Request, database: DatabaseDep, form: Form) -> 
 def show_machine(
     request: Request, session: ReadSession, database: DatabaseDep, settings: SettingsDep, slug: str
 ) -> Response:
-    from app.measure.runner import bandwidth as measuring
+    from app.measure import bandwidth_process as measuring
 
     machine = machines.machine(session, slug)
     return render(
@@ -69,7 +69,7 @@ def show_machine(
         machine=machine,
         devices=machines.devices(session, machine),
         is_here=machines.is_here(machine),
-        probe=measuring.current(database, settings, machine),
+        probe=measuring.latest_probe(database, settings, machine),
         measured=bandwidth.counting(session, machine),
         servers=servers.list_servers(session, machine_id=machine.id),
         archived_servers=servers.list_servers(session, archived=True, machine_id=machine.id),
@@ -127,7 +127,7 @@ def restore_machine(request: Request, session: WriteSession, slug: str) -> Respo
 @router.post("/machines/{slug}/bandwidth", name="measure_bandwidth")
 def measure_bandwidth(request: Request, database: DatabaseDep, settings: SettingsDep, slug: str) -> Response:
     """Starts the process that measures; this one only watches."""
-    from app.measure.runner import bandwidth as measuring
+    from app.measure import bandwidth_process as measuring
 
     measuring.start(database, settings, slug)
     with database.read() as session:
@@ -137,13 +137,13 @@ def measure_bandwidth(request: Request, database: DatabaseDep, settings: Setting
 @router.get("/machines/{slug}/bandwidth", name="bandwidth")
 def show_bandwidth(request: Request, database: DatabaseDep, settings: SettingsDep, slug: str) -> Response:
     """How far a measurement is; the page as a whole is shown again when it has ended."""
-    from app.measure.runner import bandwidth as measuring
+    from app.measure import bandwidth_process as measuring
 
     with database.read() as session:
         machine = machines.machine(session, slug)
     if not is_partial(request):
         return _to(request, machine)
-    probe = measuring.current(database, settings, machine)
+    probe = measuring.latest_probe(database, settings, machine)
     answer = render(request, "_bandwidth.html", machine=machine, probe=probe)
     if probe is None or probe.status != "running":
         answer.headers["HX-Refresh"] = "true"

@@ -16,7 +16,7 @@ from app.core.i18n import _
 from app.db import models
 from app.db.devices import KnownDevice, known_devices
 from app.db.models import KnownModel
-from app.hardware import this_host
+from app.hardware.host import this_host
 from app.web.deps import DatabaseDep, Form, ReadSession, WriteSession
 from app.web.forms import Fields, format_input
 from app.web.model_form import stated

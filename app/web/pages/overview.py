@@ -12,7 +12,7 @@ from app.db.tables import now
 from app.results.ceiling import ConfigCeiling, config_ceilings
 from app.results.compare import standings
 from app.results.run_list import Row, decode_trends, latest_per_config
-from app.suites import USUAL
+from app.suites import DEFAULT_SUITE
 from app.web.deps import ReadSession
 from app.web.progress import progress_now
 from app.web.shifts import news
@@ -63,7 +63,7 @@ def _nearest(rows: Sequence[Row], roofs: Mapping[tuple[int, str], ConfigCeiling]
 def _comparable(rows: Sequence[Row]) -> list[Row]:
     """Of rows, newest first, those of one prompt: speeds at different lengths are different things. What ran elsewhere
     is no result of a machine here."""
-    reference = next((row for row in rows if row.suite_key == USUAL), rows[0] if rows else None)
+    reference = next((row for row in rows if row.suite_key == DEFAULT_SUITE), rows[0] if rows else None)
     return [
         row
         for row in rows

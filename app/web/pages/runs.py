@@ -16,7 +16,7 @@ from app.db.tables import Server
 from app.results import run_list
 from app.results.compare import standings
 from app.results.run_list import DEFAULT_SORT
-from app.suites import USUAL
+from app.suites import DEFAULT_SUITE
 from app.web.deps import DatabaseDep, FilterDep, Form, ReadSession, RunnerDep
 from app.web.filter_choices import filter_choices
 from app.web.forms import Fields
@@ -74,7 +74,7 @@ def new_run(
     database: DatabaseDep,
     runner: RunnerDep,
     server: str = "",
-    suite: str = USUAL,
+    suite: str = DEFAULT_SUITE,
     repetitions: str = "",
     warmups: str = "",
     model: str = "",
@@ -88,7 +88,7 @@ def new_run(
 
 @router.get("/runs/new/checks", name="run_checks")
 def check_run(
-    request: Request, database: DatabaseDep, runner: RunnerDep, server: str = "", suite: str = USUAL
+    request: Request, database: DatabaseDep, runner: RunnerDep, server: str = "", suite: str = DEFAULT_SUITE
 ) -> Response:
     """The part of the form that depends on server and suite."""
     form = Fields([("server", server), ("suite", suite)])
@@ -102,7 +102,7 @@ def add_run(request: Request, database: DatabaseDep, runner: RunnerDep, form: Fo
     """Queues one run, or as many as `runs` says; leads to the first."""
     try:
         count = form.whole("runs", _("The number of runs"))
-        first, *_others = runner.queue_several(
+        first, *_others = runner.queue(
             form.required("server", _("The server"), 80),
             form.required("suite", _("The suite"), 60),
             1 if count is None else count,

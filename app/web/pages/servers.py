@@ -108,7 +108,7 @@ def _page(
         machine=machine,
         rows=rows,
         total=total,
-        usual_suite=suites.USUAL,
+        usual_suite=suites.DEFAULT_SUITE,
         unreached=unreached,
     )
 
@@ -246,9 +246,9 @@ def _remember(session: Session, server_id: int, facts: "ServerInfo | None") -> N
 
 
 def _told(facts: "ServerInfo") -> dict[str, Any]:
-    from app.measure.runner.config_snapshot import facts_json
+    from app.measure.config_snapshot import server_info_json
 
-    return facts_json(facts)
+    return server_info_json(facts)
 
 
 def _suggested_name(engine: str, base_url: str) -> str:
@@ -271,7 +271,7 @@ def _form(
     facts: "ServerInfo | None" = None,
     error: RoofmarkError | None = None,
 ) -> Response:
-    from app.hardware import this_host
+    from app.hardware.host import this_host
 
     with database.read() as session:
         known = machines.list_machines(session)

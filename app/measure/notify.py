@@ -1,7 +1,7 @@
-"""Says elsewhere that a run ended badly, through Apprise and whatever services a person named.
+"""Notifications that a run ended badly, through Apprise and whatever services a person named.
 
-It fails no run: what went wrong stands in the log and in the run's evidence. Addresses hold passwords, so nothing that
-is said here has more of them than the names of their services.
+They fail no run: what went wrong is in the log and in the run's evidence. Addresses hold passwords, so no message has
+more of them than the names of their services.
 """
 
 import logging
@@ -28,12 +28,14 @@ log = logging.getLogger(__name__)
 
 
 class Message(NamedTuple):
+    """One notification."""
+
     title: str
     sentences: tuple[str, ...]
 
 
-def ended(database: Database, settings: Settings, public_id: str) -> None:
-    """For a run that has just ended and whose results are stored: tells what somebody would want to be called for."""
+def notify_run_ended(database: Database, settings: Settings, public_id: str) -> None:
+    """Notifies of a run that has just ended and was stored, if it failed or is worse than its baseline."""
     if settings.notify_urls is None:
         return
     try:
@@ -50,42 +52,45 @@ def ended(database: Database, settings: Settings, public_id: str) -> None:
 
 def _message(session: Session, run: Run) -> Message | None:
     machine, server, _, model = runs.circumstances(session, run)
-    what = " ".join(filter(None, [model.name, model.quantization])) if model else f"Suite {run.suite_key}"
-    where = f"Suite {run.suite_key} on {server.name}, machine {machine.name}; run {run.public_id}."
+    subject = " ".join(filter(None, [model.name, model.quantization])) if model else f"Suite {run.suite_key}"
+    circumstances = f"Suite {run.suite_key} on {server.name}, machine {machine.name}; run {run.public_id}."
     if run.status == "failed":
-        return Message(f"{what} failed", (run.error or "", where))
-    if run.status == "done" and (found := _worse_than_baseline(session, run.public_id)):
-        return Message(f"{what} is worse than its baseline", (found, where))
+        return Message(f"{subject} failed", (run.error or "", circumstances))
+    if run.status == "done" and (comparison := _worse_than_baseline(session, run.public_id)):
+        return Message(f"{subject} is worse than its baseline", (comparison, circumstances))
     return None
 
 
 def _worse_than_baseline(session: Session, public_id: str) -> str:
-    """Which metrics are, by how much; empty where none is."""
-    against = standing(session, public_id)
-    if against is None or against.verdict not in (Verdict.WORSE, Verdict.MIXED):
+    """Which metrics are worse than those of the baseline, by how much; empty where none is."""
+    comparison = standing(session, public_id)
+    if comparison is None or comparison.verdict not in (Verdict.WORSE, Verdict.MIXED):
         return ""
     worse = [
         f"{lower_first(metrics()[key].title)} {format_percent(ratio.value - 1)} "
         f"({change_interval(ratio.low, ratio.high)})"
-        for key, ratio in against.ratios.items()
+        for key, ratio in comparison.ratios.items()
         if ratio.verdict is Verdict.WORSE
     ]
-    return f"Beside the baseline {against.baseline_id}: {', '.join(worse)}." if worse else ""
+    return f"Beside the baseline {comparison.baseline_id}: {', '.join(worse)}." if worse else ""
 
 
 def send(settings: Settings, message: Message) -> str:
-    """To every service; gives in one sentence what went wrong, empty when nothing did."""
+    """Sends a message to every service; returns in one sentence what went wrong, empty when nothing did."""
     try:
-        found = services(settings)
+        targets = services(settings)
     except BadInput as error:
         return str(error)
     body = "\n".join(filter(None, message.sentences))
-    failed = [name_of(each) for each in found if not each.notify(title=f"Roofmark: {message.title}", body=body)]
+    failed = [
+        service_name(target) for target in targets if not target.notify(title=f"Roofmark: {message.title}", body=body)
+    ]
     return f"The notification did not get through to {', '.join(failed)}." if failed else ""
 
 
 def services(settings: Settings) -> "Sequence[NotifyBase]":
-    """Raises BadInput for an address that names no service, and without the extra `notify`."""
+    """The services that the settings name. Raises BadInput for an address that names none, and without the extra
+    `notify`."""
     if settings.notify_urls is None:
         return []
     try:
@@ -94,12 +99,12 @@ def services(settings: Settings) -> "Sequence[NotifyBase]":
         raise BadInput("Notifications need the extra: pip install 'roofmark[notify]'.") from error
     for name in ("apprise", "urllib3"):  # both write addresses into the log
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    known = Apprise()
-    if not known.add(settings.notify_urls.get_secret_value()):
+    notifier = Apprise()
+    if not notifier.add(settings.notify_urls.get_secret_value()):
         raise BadInput("ROOFMARK_NOTIFY_URLS has an address that Apprise does not understand.")
-    return list(known)
+    return list(notifier)
 
 
-def name_of(service: "NotifyBase") -> str:
-    """Such as Telegram; never its address."""
+def service_name(service: "NotifyBase") -> str:
+    """The name of a service, such as Telegram; never its address."""
     return str(service.service_name)

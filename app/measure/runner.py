@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypedDict, Unpack
@@ -22,24 +21,23 @@ from app.db.database import Database
 from app.db.splitting import split_models
 from app.db.tables import Run, new_public_id
 from app.engines.base import STATED_ENGINE, ServerInfo
-from app.measure import bench
-from app.measure.bench import Stop
-from app.measure.runner import bandwidth, workers
-from app.measure.runner.active_run import Listener, Progress
-from app.measure.runner.config_snapshot import facts_json
-from app.measure.runner.execute import execute_run
-
-__all__ = ["Listener", "Progress", "Runner", "facts_json"]
+from app.measure import workers
+from app.measure.active_run import Listener, RunProgress
+from app.measure.bandwidth_process import fail_dead_probes
+from app.measure.config_snapshot import server_info_json
+from app.measure.execute import execute_run
+from app.measure.job import exceeds_context
+from app.measure.waiting import Stop
 
 log = logging.getLogger(__name__)
 
-WATCH_S = 2.0
-PROBES_AT_ONCE = 4
-OUTDATED_AT_ONCE = 50
+DISPATCH_INTERVAL_S = 2.0
+MAX_CONCURRENT_PROBES = 4
+RECOMPUTE_BATCH = 50
 
 
-class Wishes(TypedDict, total=False):
-    """What may be asked of a run besides its server and its suite, which else say all of it."""
+class RunOptions(TypedDict, total=False):
+    """How a run differs from what its server and its suite say."""
 
     repetitions: int | None
     warmups: int | None
@@ -48,84 +46,78 @@ class Wishes(TypedDict, total=False):
 
 
 class Runner:
-    """Used by the web process and by the command line alike; several may live at once."""
+    """Queues runs and starts their workers, in the web process and on the command line; several may live at once."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self._database = database
         self._settings = settings
-        self._started: dict[str, subprocess.Popen[bytes]] = {}
+        self._workers: dict[str, subprocess.Popen[bytes]] = {}
         self._lock = threading.Lock()
-        self._probes = threading.BoundedSemaphore(PROBES_AT_ONCE)
+        self._probes = threading.BoundedSemaphore(MAX_CONCURRENT_PROBES)
         self._stopping = threading.Event()
-        self._recomputed: int | None = None
+        self._recomputed_from: int | None = None
         """Runs from this id on are of today's formulas."""
         self._thread: threading.Thread | None = None
 
     # --- runs ---
 
-    def queue(self, server_slug: str, suite_key: str, **wishes: Unpack[Wishes]) -> str:
-        """Adds a run and starts it if its machine is free; returns its public id. Raises RoofmarkError."""
-        (public_id,) = self.queue_several(server_slug, suite_key, 1, **wishes)
-        return public_id
-
-    def queue_several(self, server_slug: str, suite_key: str, count: int, **wishes: Unpack[Wishes]) -> list[str]:
-        """Adds so many runs of the same, which are measured one after another; returns their public ids in order.
-
-        Raises RoofmarkError, and then adds none.
+    def queue(self, server_slug: str, suite_key: str, count: int = 1, **options: Unpack[RunOptions]) -> list[str]:
+        """Adds `count` equal runs, which are measured one after another, and starts the first one if its machine is
+        free; returns their public ids in order. Raises RoofmarkError, and then adds none.
         """
         runs.check_run_count(count)
         public_ids = [new_public_id() for _ in range(count)]
-        self._add(public_ids, server_slug, suite_key, wishes)
+        self._add(public_ids, server_slug, suite_key, options)
         self.dispatch()
         return public_ids
 
-    def perform(self, server_slug: str, suite_key: str, listen: Listener, **wishes: Unpack[Wishes]) -> str:
+    def perform(self, server_slug: str, suite_key: str, listen: Listener, **options: Unpack[RunOptions]) -> str:
         """Queues a run, waits for its turn and measures it in this very process; returns its public id.
 
         A run that is cancelled, even while it waits, ends in that state; nothing is raised for it. Earlier runs are
         brought up to date first: the new one will be compared with them.
         """
         while not self.is_measuring() and self.bring_up_to_date():
-            listen(Progress(N_("Computing the numbers of earlier runs anew."), 0, 0))
+            listen(RunProgress(N_("Computing the numbers of earlier runs anew."), 0, 0))
         public_id = new_public_id()
         with workers.hold(self._settings, public_id):  # from the start, so that no dispatcher takes it
-            self._add([public_id], server_slug, suite_key, wishes)
-            self._take_turn(public_id, listen)
+            self._add([public_id], server_slug, suite_key, options)
+            self._wait_and_execute(public_id, listen)
         self.dispatch()
         return public_id
 
-    def _add(self, public_ids: Sequence[str], server_slug: str, suite_key: str, wishes: Wishes) -> None:
-        counts = wishes.get("repetitions"), wishes.get("warmups")
+    def _add(self, public_ids: Sequence[str], server_slug: str, suite_key: str, options: RunOptions) -> None:
+        counts = options.get("repetitions"), options.get("warmups")
         with self._database.write() as session:
             suite = suites.suite(session, suite_key).with_counts(*counts)
             server = servers.server(session, server_slug)
-            note = wishes.get("note", "").strip()
+            note = options.get("note", "").strip()
             for public_id in public_ids:
-                runs.add_run(session, server, suite, model=wishes.get("model"), note=note, public_id=public_id)
+                runs.add_run(session, server, suite, model=options.get("model"), note=note, public_id=public_id)
 
-    def _take_turn(self, public_id: str, listen: Listener) -> None:
+    def _wait_and_execute(self, public_id: str, listen: Listener) -> None:
         stop = Stop()
         while execute_run(self._database, self._settings, public_id, listen, stop) is None:
             with self._database.read() as session:
                 run = runs.run(session, public_id)
-                waits = runs.waits_for(session, run)
+                reason = runs.waits_for(session, run)
             if run.status != "queued":
                 return  # cancelled from elsewhere
-            listen(Progress(waits, 0, run.samples_planned))
+            listen(RunProgress(reason, 0, run.samples_planned))
             try:
-                with stop.on_signals(), stop.interruptible():
-                    time.sleep(WATCH_S / 2)
+                with stop.on_signals():
+                    stop.sleep(DISPATCH_INTERVAL_S / 2)
             except Cancelled:
                 self.cancel(public_id)
                 return
             self.dispatch()
 
-    def work(self, public_id: str, listen: Listener) -> None:
-        """What a worker process does: measure one run, if it is still to be had, then start the next."""
+    def run_worker(self, public_id: str, listen: Listener) -> None:
+        """Measures one run, if it is still to be had, then starts the next: what a worker process does."""
         with self._database.read() as session:
             runs.run(session, public_id)  # Raises NotFound
-        with workers.hold(self._settings, public_id) as is_ours:
-            if is_ours:
+        with workers.hold(self._settings, public_id) as is_locked:
+            if is_locked:
                 execute_run(self._database, self._settings, public_id, listen, Stop())
         self.dispatch()
 
@@ -136,45 +128,47 @@ class Runner:
             assert run.id is not None
             if not runs.request_cancel(session, run.id):
                 raise Conflict(_("The run has ended already: it is {status}.", status=_(run.status)))
-        ours = run.worker_instance == workers.instance_id(self._settings)
-        if run.status == "running" and run.worker_pid and ours and workers.is_held(self._settings, public_id):
+        is_local = run.worker_instance == workers.instance_id(self._settings)
+        if run.status == "running" and run.worker_pid and is_local and workers.is_held(self._settings, public_id):
             try:
                 os.kill(run.worker_pid, signal.SIGTERM)
             except ProcessLookupError:
                 self.dispatch()
 
     def preflight(self, server_slug: str, suite_key: str) -> list[str]:
-        """What would be left out for the server's context as last probed. Raises BadInput when nothing fits."""
+        """One sentence for each case that the server's context, as last probed, leaves out. Raises BadInput when
+        nothing fits."""
         with self._database.read() as session:
             suite, server = suites.suite(session, suite_key), servers.server(session, server_slug)
         context = server.facts.get("context_tokens")
-        told = [sentence for case in suite.cases if (sentence := bench.exceeds_context(case, None, context))]
-        if len(told) == len(suite.cases):
-            raise BadInput(told[0])
-        return told
+        sentences = [sentence for case in suite.cases if (sentence := exceeds_context(case, None, context))]
+        if len(sentences) == len(suite.cases):
+            raise BadInput(sentences[0])
+        return sentences
 
     # --- workers ---
 
     def dispatch(self) -> None:
-        """Ends what has lost its process, and starts the next queued run of every idle machine."""
+        """Marks runs whose process has died as interrupted, and starts the next queued run of every idle machine."""
         with self._lock:
-            self._started = {key: process for key, process in self._started.items() if process.poll() is None}
+            self._workers = {key: process for key, process in self._workers.items() if process.poll() is None}
             self._mark_interrupted()
-            bandwidth.end_dead(self._database, self._settings)
+            fail_dead_probes(self._database, self._settings)
             with self._database.read() as session:
                 queued = [session.get(Run, run_id) for run_id in runs.next_queued(session)]
             for run in queued:
-                if run is None or run.public_id in self._started or workers.is_held(self._settings, run.public_id):
+                if run is None or run.public_id in self._workers or workers.is_held(self._settings, run.public_id):
                     continue  # a terminal waits with it, or its worker is starting
-                self._started[run.public_id] = workers.start(
+                self._workers[run.public_id] = workers.start(
                     self._settings, f"run-{run.public_id}", "worker", run.public_id
                 )
 
     def _mark_interrupted(self) -> None:
         with self._database.read() as session:
-            ours = self._running_here(session)
-        dead = [run for run in ours if not workers.is_held(self._settings, run.public_id)]
-        for run in dead:
+            running = self._running_locally(session)
+        for run in running:
+            if workers.is_held(self._settings, run.public_id):
+                continue
             assert run.id is not None
             with self._database.write() as session:
                 if runs.finish(session, run.id, "interrupted", N_("The worker process ended before the run did.")):
@@ -187,21 +181,21 @@ class Runner:
         self._thread.start()
 
     def stop_watching(self) -> None:
-        """Workers go on: a restart of the web process does not touch a running run."""
+        """Ends the dispatching. Workers go on: a restart of the web process does not touch a running run."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(timeout=5)
 
     def bring_up_to_date(self) -> bool:
-        """Derives some runs that are of older formulas or flag rules anew from their samples, the newest first.
+        """Computes some runs of older formulas or flag rules anew from their samples, the newest first.
 
         Returns whether there may be more. Each run is tried once; one that cannot be computed keeps what it has.
         """
-        if self._recomputed is None:
+        if self._recomputed_from is None:
             with self._database.write() as session:
                 split_models(session)
         with self._database.read() as session:
-            run_ids = measurements.outdated(session, OUTDATED_AT_ONCE, before=self._recomputed)
+            run_ids = measurements.outdated(session, RECOMPUTE_BATCH, before=self._recomputed_from)
         for run_id in run_ids:
             if self._stopping.is_set():
                 break
@@ -212,16 +206,16 @@ class Runner:
                 raise
             except Exception:
                 log.exception("the numbers of run %d could not be computed anew", run_id)
-            self._recomputed = run_id
+            self._recomputed_from = run_id
         return bool(run_ids)
 
     def is_measuring(self) -> bool:
         """Whether a worker of this data folder is at work, from which computing would take processor time."""
         with self._database.read() as session:
-            return bool(self._running_here(session))
+            return bool(self._running_locally(session))
 
-    def _running_here(self, session: Session) -> list[Run]:
-        """What the workers of this data folder measure."""
+    def _running_locally(self, session: Session) -> list[Run]:
+        """The runs that workers of this data folder measure."""
         instance = workers.instance_id(self._settings)
         return [run for run in runs.running(session) if run.worker_instance == instance]
 
@@ -236,12 +230,12 @@ class Runner:
                 log.warning("%s", error)
             except Exception:
                 log.exception("the queue could not be served")
-            if self._stopping.wait(WATCH_S):
+            if self._stopping.wait(DISPATCH_INTERVAL_S):
                 return
 
     def workers(self) -> Sequence[subprocess.Popen[bytes]]:
         """The worker processes that this very object started and that still run."""
-        return [process for process in self._started.values() if process.poll() is None]
+        return [process for process in self._workers.values() if process.poll() is None]
 
     # --- servers ---
 
@@ -254,17 +248,17 @@ class Runner:
         is_believed: bool = True,
         capabilities: Mapping[str, Any] | None = None,
     ) -> ServerInfo:
-        """What the server at `url` is; `is_believed` as for `engines.probe`. Raises ServerError, BadInput, Busy."""
-        with self._reaching_out(), engines.open_client(url, api_key, self._settings, capabilities) as client:
+        """What the server at `url` reports (see engines.probe). Raises ServerError, BadInput, Busy."""
+        with self._limited_probes(), engines.open_client(url, api_key, self._settings, capabilities) as client:
             return engines.probe(client, engine, is_believed=is_believed)
 
     def discover(self) -> Sequence[tuple[str, ServerInfo]]:
         """Servers on the well-known ports of this machine. Raises Busy."""
-        with self._reaching_out():
+        with self._limited_probes():
             return engines.discover(self._settings)
 
     @contextmanager
-    def _reaching_out(self) -> Iterator[None]:
+    def _limited_probes(self) -> Iterator[None]:
         """Slow servers must not take all threads of the web process."""
         if not self._probes.acquire(blocking=False):
             raise Busy(_("Several servers are being probed at this moment: try again when that is over."))
@@ -274,15 +268,17 @@ class Runner:
             self._probes.release()
 
     def refresh(self, server_slug: str) -> ServerInfo:
-        """Probes a known server again and remembers what it said. Raises ServerError, NotFound."""
+        """Probes a stored server again and stores what it reports. Raises ServerError, NotFound."""
         with self._database.read() as session:
             server = servers.server(session, server_slug)
         key = Secrets(self._settings).api_key(server.api_key_encrypted)
         is_believed = STATED_ENGINE in server.capabilities
-        facts = self.probe(
+        info = self.probe(
             server.base_url, key, server.engine, is_believed=is_believed, capabilities=server.capabilities
         )
         assert server.id is not None
         with self._database.write() as session:
-            servers.remember(session, server.id, facts=facts_json(facts), capabilities=facts.capabilities, anew=True)
-        return facts
+            servers.remember(
+                session, server.id, facts=server_info_json(info), capabilities=info.capabilities, anew=True
+            )
+        return info

@@ -3,7 +3,6 @@
 The lock file tells whether the process lives, as it does for runs.
 """
 
-from collections.abc import Callable
 from datetime import timedelta
 
 from sqlmodel import Session
@@ -14,68 +13,68 @@ from app.core.settings import Settings
 from app.db import bandwidth, machines
 from app.db.database import Database
 from app.db.tables import BandwidthProbe, Machine, now
-from app.hardware import bandwidth as probe
-from app.measure.runner import workers
+from app.hardware.bandwidth import ReportPhase, limit_blas_to_one_thread, measure_bandwidth
+from app.hardware.memory_detection import llc_bytes
+from app.hardware.tools import ToolUnavailable
+from app.measure import workers
 
-STARTING = timedelta(seconds=30)
-"""So long a process may take to come up before it counts as dead."""
-
-Say = Callable[[str], None]
+START_TIMEOUT = timedelta(seconds=30)
+"""How long a process may take to come up before it counts as dead."""
 
 
 def start(database: Database, settings: Settings, slug: str) -> None:
-    """Starts the process, unless one measures already. Raises Conflict for another machine or one that is in use."""
+    """Starts the process that measures. Raises Conflict for another machine, and for one that is in use or measured."""
     with database.write() as session:
-        machine = _measurable(session, slug)
+        machine = _local_machine(session, slug)
         bandwidth.add_probe(session, machine)
-    workers.start(settings, _name(slug), "machine", "bandwidth", slug)
+    workers.start(settings, _lock_name(slug), "machine", "bandwidth", slug)
 
 
-def perform(database: Database, settings: Settings, slug: str, say: Say) -> BandwidthProbe:
+def perform(database: Database, settings: Settings, slug: str, report: ReportPhase) -> BandwidthProbe:
     """Measures in this very process, which must not have imported numpy yet; returns the finished row.
 
     Raises Conflict for another machine, one that is in use, and too little memory.
     """
-    with workers.hold(settings, _name(slug)) as is_ours:
-        if not is_ours:
+    with workers.hold(settings, _lock_name(slug)) as is_locked:
+        if not is_locked:
             raise Conflict(_(bandwidth.BEING_MEASURED))
-        return _perform(database, slug, say)
+        return _perform(database, slug, report)
 
 
-def _perform(database: Database, slug: str, say: Say) -> BandwidthProbe:
+def _perform(database: Database, slug: str, report: ReportPhase) -> BandwidthProbe:
     with database.write() as session:
-        machine = _measurable(session, slug)
+        machine = _local_machine(session, slug)
         # a row that a page has made, or one whose process has died: nobody else holds the lock
         row = bandwidth.running(session, machine) or bandwidth.add_probe(session, machine)
     assert row.id is not None
     row_id = row.id
 
-    def tell(phase: str) -> None:
-        say(phase)
+    def report_phase(phase: str) -> None:
+        report(phase)
         with database.write() as session:
             bandwidth.say(session, row_id, phase)
 
     try:
-        probe.hold_blas_to_one_thread()
-        reading = probe.measure(machine.llc_bytes or _llc_bytes(), tell)
+        limit_blas_to_one_thread()
+        result = measure_bandwidth(machine.llc_bytes or _llc_bytes(), report_phase)
     except BaseException as error:
         with database.write() as session:
             sentence = str(error) if isinstance(error, RoofmarkError) else N_("The measurement was broken off.")
             bandwidth.fail(session, row_id, sentence)
         raise
     with database.write() as session:
-        bandwidth.finish(session, row_id, reading)
+        bandwidth.finish(session, row_id, result)
     with database.read() as session:
         return session.get_one(BandwidthProbe, row_id)
 
 
-def current(database: Database, settings: Settings, machine: Machine) -> BandwidthProbe | None:
+def latest_probe(database: Database, settings: Settings, machine: Machine) -> BandwidthProbe | None:
     """The newest measurement, in whatever state; one whose process has died is marked as failed first."""
     with database.read() as session:
         row = bandwidth.latest(session, machine)
-    if row is None or row.status != "running" or now() - row.started_at < STARTING:
+    if row is None or row.status != "running" or now() - row.started_at < START_TIMEOUT:
         return row
-    if workers.is_held(settings, _name(machine.slug)):
+    if workers.is_held(settings, _lock_name(machine.slug)):
         return row
     assert row.id is not None
     with database.write() as session:
@@ -83,16 +82,16 @@ def current(database: Database, settings: Settings, machine: Machine) -> Bandwid
         return bandwidth.latest(session, machine)
 
 
-def end_dead(database: Database, settings: Settings) -> None:
+def fail_dead_probes(database: Database, settings: Settings) -> None:
     """Marks measurements of this machine whose process has died as failed: runs wait for them."""
     with database.read() as session:
-        probed = bandwidth.all_running(session)
-    for machine in probed:
+        measured = bandwidth.all_running(session)
+    for machine in measured:
         if machines.is_here(machine):  # whether a process lives is known on its own machine alone
-            current(database, settings, machine)
+            latest_probe(database, settings, machine)
 
 
-def _measurable(session: Session, slug: str) -> Machine:
+def _local_machine(session: Session, slug: str) -> Machine:
     machine = machines.machine(session, slug)
     if not machines.is_here(machine):
         raise Conflict(
@@ -106,14 +105,11 @@ def _measurable(session: Session, slug: str) -> Machine:
 
 
 def _llc_bytes() -> int | None:
-    from app.hardware.caches import llc_bytes
-    from app.hardware.tools import ToolUnavailable
-
     try:
         return llc_bytes()
     except ToolUnavailable:  # unknown: the probe then takes its own bounds
         return None
 
 
-def _name(slug: str) -> str:
+def _lock_name(slug: str) -> str:
     return f"bandwidth-{slug}"

@@ -24,19 +24,19 @@ from app.core.settings import Settings
 
 log = logging.getLogger(__name__)
 
-KEEP_LOGS = 200
-LOOK_S = 2.0
+MAX_LOG_FILES = 200
+LOCK_TIMEOUT_S = 2.0
 
 
 @contextmanager
 def hold(settings: Settings, public_id: str) -> Iterator[bool]:
-    """Holds the lock of one run's worker; gives False where another process has it.
+    """Holds the lock of one run's worker; yields False where another process has it.
 
     Only its holder ever removes the file: whoever merely looked could remove one that was taken a moment later.
     """
     lock = _lock(settings, public_id)
     try:
-        lock.acquire(timeout=LOOK_S)  # somebody may be looking at this very moment
+        lock.acquire(timeout=LOCK_TIMEOUT_S)  # somebody may be looking at this very moment
     except Timeout:
         yield False
         return
@@ -48,6 +48,7 @@ def hold(settings: Settings, public_id: str) -> Iterator[bool]:
 
 
 def is_held(settings: Settings, public_id: str) -> bool:
+    """Whether a process holds the lock: then the run's worker lives, or a terminal waits with it."""
     lock = _lock(settings, public_id)
     try:
         lock.acquire(timeout=0)
@@ -62,7 +63,7 @@ def _lock(settings: Settings, public_id: str) -> FileLock:
 
 
 def instance_id(settings: Settings) -> str:
-    """Names this data folder, the same for all processes that share it."""
+    """The name of this data folder, the same for all processes that share it."""
     path = _folder(settings, "workers") / "instance"
     try:
         with FileLock(path.with_suffix(".lock"), timeout=10):  # nobody reads a half-written name
@@ -74,10 +75,10 @@ def instance_id(settings: Settings) -> str:
 
 
 def start(settings: Settings, name: str, *command: str) -> subprocess.Popen[bytes]:
-    """Starts `roofmark COMMAND` as a process of its own session, so that it outlives its starter; `name` its log."""
+    """Starts `roofmark COMMAND` in a session of its own, so that it outlives its starter; `name` is that of its log."""
     folder = _folder(settings, "logs")
-    for old in sorted(folder.glob("run-*.log"), key=lambda path: path.stat().st_mtime)[:-KEEP_LOGS]:
-        old.unlink(missing_ok=True)
+    for log_file in sorted(folder.glob("run-*.log"), key=lambda path: path.stat().st_mtime)[:-MAX_LOG_FILES]:
+        log_file.unlink(missing_ok=True)
     environment = {
         **os.environ,
         **settings.to_env(),

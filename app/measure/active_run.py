@@ -1,0 +1,153 @@
+"""A run while it is measured: what of it is stored the moment it is known, and what a terminal shows of it."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from sqlmodel import Session
+
+from app.core.errors import Busy
+from app.core.i18n import N_
+from app.core.samples import Sample
+from app.core.settings import Settings
+from app.db import runs, samples, servers
+from app.db.database import Database
+from app.db.tables import Run, Server
+from app.hardware.sensor_process import SensorProcess, sensor_columns
+from app.hardware.sensors import SensorReading
+from app.measure.interference import BusyCheck
+from app.measure.job import Prepared, TimedSample, step_label
+from app.measure.waiting import Phase, Stop
+from app.metrics import headline_metrics
+from app.suites import Suite
+
+Result = TypeVar("Result")
+BUSY_DATABASE_TIMEOUT_S = 120.0
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """What a terminal shows while a run goes on."""
+
+    phase: str
+    done: int
+    planned: int
+    last: dict[str, float | None] | None = None
+    """The headline metrics of the newest sample."""
+    remaining_s: float | None = None
+    sample: Sample | None = None
+
+
+Listener = Callable[[RunProgress], None]
+
+
+@dataclass
+class ActiveRun:
+    """A claimed run while it is being measured."""
+
+    database: Database
+    settings: Settings
+    run: Run
+    server: Server
+    is_local: bool
+    """Whether the server is on this machine."""
+    suite: Suite
+    stop: Stop
+    listen: Listener
+    planned: int
+    """How many samples the run will have."""
+    timed_samples: list[TimedSample] = field(default_factory=list)
+    sensors: SensorProcess | None = None
+    """None where the server is on another machine, or sensors are off."""
+    server_load: SensorProcess | None = None
+    """None where the server does not report its load, or sensors are off."""
+    load_readings: list[SensorReading] = field(default_factory=list)
+    busy_check: BusyCheck | None = None
+    """None where the server is on another machine."""
+
+    @property
+    def run_id(self) -> int:
+        """The primary key of the run."""
+        assert self.run.id is not None
+        return self.run.id
+
+    @property
+    def samples(self) -> list[Sample]:
+        """What was measured so far."""
+        return [timed.sample for timed in self.timed_samples]
+
+    def write(self, change: Callable[[Session], Result]) -> Result:
+        """Writes, and waits for a database that others hold: what was measured is not lost for that."""
+        deadline_s = time.monotonic() + BUSY_DATABASE_TIMEOUT_S
+        while True:
+            try:
+                with self.database.write() as session:
+                    return change(session)
+            except Busy:
+                if time.monotonic() > deadline_s:
+                    raise
+                time.sleep(0.2)
+
+    def report_phase(self, phase: Phase) -> None:
+        """Stores the phase and shows it. Raises Cancelled when somebody has asked for that."""
+        last = headline_metrics(self.timed_samples[-1].sample) if self.timed_samples else None
+        progress = {"phase": phase.sentence, "last": last}
+        if not self.write(lambda session: runs.beat(session, self.run_id, progress=progress)):
+            self.stop.request()
+        self.listen(RunProgress(phase.sentence, len(self.timed_samples), self.planned, last))
+        self.stop.check()
+
+    def store_sample(self, timed: TimedSample, prepared: Prepared) -> None:
+        """Stores a sample the moment it was taken, with the sensors of its round and the progress of the run."""
+        self.load_readings += readings_during(timed, self.server_load)
+        timed = with_sensor_columns(timed, self.sensors)
+        self.timed_samples.append(timed)
+        done, phase = len(self.timed_samples), N_("Measuring.")
+        last, remaining_s = headline_metrics(timed.sample), self._remaining_s(prepared)
+        step = step_label(self.suite, prepared.fitting, done)
+        progress = {"phase": phase, "step": step, "last": last, "remaining_s": remaining_s, "at": time.time()}
+
+        def store(session: Session) -> bool:
+            samples.add_sample(session, self.run_id, timed.sample, timed.started_at)
+            if timed.sample.trace.learned_capabilities:
+                servers.remember(session, self.run.server_id, capabilities=timed.sample.trace.learned_capabilities)
+            return runs.beat(session, self.run_id, samples_done=done, progress=progress)
+
+        may_go_on = self.write(store)
+        self.listen(RunProgress(phase, done, self.planned, last, remaining_s, timed.sample))
+        if not may_go_on:
+            self.stop.request()
+
+    def warn(self, sentence: str | None) -> None:
+        """Adds a warning, if there is one, to the evidence, which is stored when the run is concluded."""
+        if sentence:
+            self.run.evidence = {**self.run.evidence, "warnings": [*self.run.evidence["warnings"], sentence]}
+
+    def _remaining_s(self, prepared: Prepared) -> float:
+        """From the newest round of each point; points not yet seen are scaled by their tokens."""
+        newest = {timed.sample.point: timed.seconds for timed in self.timed_samples}
+        point, seconds = self.timed_samples[-1].sample.point, self.timed_samples[-1].seconds
+        total_s, done = 0.0, len(self.timed_samples)
+        for case in prepared.fitting:
+            count = self.suite.sample_count([case])
+            remaining, done = count - min(count, done), done - min(count, done)
+            scale = (case.point.prompt_tokens + case.point.output_tokens) / (point.prompt_tokens + point.output_tokens)
+            total_s += remaining / case.point.concurrency * newest.get(case.point, seconds * scale)
+        return total_s
+
+
+def readings_during(timed: TimedSample, process: SensorProcess | None) -> list[SensorReading]:
+    """Returns what a process read while this round was played: for its first stream, on behalf of all."""
+    if process is None or timed.sample.stream:
+        return []
+    start_s = timed.started_at.timestamp()
+    return process.between(start_s, start_s + timed.seconds)
+
+
+def with_sensor_columns(timed: TimedSample, process: SensorProcess | None) -> TimedSample:
+    """Returns the sample with the sensors of its round; only the first sample of a round keeps them."""
+    columns = sensor_columns(readings_during(timed, process), timed.started_at.timestamp())
+    if not columns:
+        return timed
+    return replace(timed, sample=replace(timed.sample, sensors={**timed.sample.sensors, **columns}))

@@ -1,0 +1,304 @@
+"""The configuration that a run freezes, from what its server reports, what its log says and what a person entered."""
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from sqlmodel import Session
+
+from app import engines
+from app.ceiling import ggml_geometry
+from app.ceiling.geometry import Geometry, Source
+from app.ceiling.named_totals import with_totals_checked
+from app.ceiling.sources import from_document
+from app.core.configuration import Snapshot, setting_title, show
+from app.core.errors import BadInput, ServerError, ServerErrorKind
+from app.core.i18n import N_, _
+from app.db import configs, runs, servers
+from app.db.splitting import split_models
+from app.db.tables import FULL_GEOMETRY, Server
+from app.engines.base import STATED_ENGINE, Engine, ModelInfo, ServerInfo
+from app.engines.http import ServerClient, is_loopback
+from app.measure.active_run import ActiveRun
+from app.measure.server_log import settings_from_log
+from app.suites import Suite
+
+log = logging.getLogger(__name__)
+
+OVERRIDES = ("quantization", "engine_version")
+"""Settings that a person may state where the server does not report them; they are no settings of their own."""
+
+DEFAULT_CONTEXT_TOKENS = 4096
+CONTEXT_STEP_TOKENS = 2048
+# a prompt's size is estimated, and a chat template comes on top
+_CONTEXT_MARGIN = 1.25
+
+# --- which model, and how much context -------------------------------------------------------------------------------
+
+
+def choose_model(info: ServerInfo, name: str | None) -> ModelInfo | None:
+    """The model to measure; None when the server lists none and none was named. Raises ServerError."""
+    if not info.models:
+        return ModelInfo(id=name, name=name) if name else None
+    model = info.model(name)
+    offered = ", ".join(model.id for model in info.models[:8])
+    if model is None and name is None:
+        raise ServerError(
+            _(
+                "Every model of the server runs elsewhere. Name one to measure it all the same: {offered}.",
+                offered=offered,
+            ),
+            ServerErrorKind.UNKNOWN_MODEL,
+        )
+    if model is None:
+        raise ServerError(
+            _("The server has no model {wanted!r}. It offers: {offered}.", wanted=name, offered=offered),
+            ServerErrorKind.UNKNOWN_MODEL,
+        )
+    if name not in (None, model.id) and len(candidates := info.namesakes(name)) > 1:
+        raise ServerError(
+            _(
+                "{wanted!r} may be any of these models: {alike}. Give the whole id of one.",
+                wanted=name,
+                alike=", ".join(candidate.id for candidate in candidates),
+            ),
+            ServerErrorKind.UNKNOWN_MODEL,
+        )
+    return model
+
+
+def namesakes(info: ServerInfo, model: ModelInfo | None) -> list[str]:
+    """The ids of other models of the server that have the same name and quantization on a page."""
+    if model is None:
+        return []
+    shown = (model.name, model.quantization)
+    return [
+        candidate.id
+        for candidate in info.models
+        if candidate.id != model.id and (candidate.name, candidate.quantization) == shown
+    ]
+
+
+def with_requested_context(
+    info: ServerInfo, engine: Engine, model: ModelInfo | None, stated: object, suite: Suite
+) -> ServerInfo:
+    """`info` with the context that requests will ask for, where they do: what a person stated, else enough for the
+    suite.
+
+    What the server has loaded stays when it is enough: another context would load the model anew.
+    """
+    if not engine.context_per_request:
+        return info
+    loaded = context_tokens(info, model) or 0
+    needed = max(
+        round(_CONTEXT_MARGIN * case.estimated_prompt_tokens) + case.point.output_tokens for case in suite.cases
+    )
+    requested = max(DEFAULT_CONTEXT_TOKENS, loaded, -(-needed // CONTEXT_STEP_TOKENS) * CONTEXT_STEP_TOKENS)
+    if isinstance(stated, int) and stated > 0:
+        requested = stated
+    if model is not None and model.max_context_tokens is not None:
+        requested = min(requested, model.max_context_tokens)
+    return replace(info, context_tokens=requested)
+
+
+def context_tokens(info: ServerInfo, model: ModelInfo | None) -> int | None:
+    """The context that one request may use; None when the server does not report it."""
+    return info.context_tokens or (model.context_tokens if model else None)
+
+
+# --- snapshot and geometry -------------------------------------------------------------------------------------------
+
+
+def server_info_json(info: ServerInfo) -> dict[str, Any]:
+    """`info` as stored in `Server.facts`; capabilities and address have columns of their own."""
+    document = asdict(info)
+    for column in ("capabilities", "base_url"):
+        document.pop(column)
+    return document
+
+
+def build_snapshot(server: Server, info: ServerInfo, model: ModelInfo | None) -> Snapshot:
+    """The configuration of a run: what the server reports outranks what a person stated."""
+    stated = {key: value for key, value in server.settings.items() if key not in OVERRIDES}
+    reported: dict[str, Any] = dict(info.settings)
+    if model is not None:
+        reported |= {
+            **model.settings,
+            "model_id": model.id,
+            "model_file": None if model.file_path == model.id else model.file_path,
+            "model_digest": model.digest,
+            "model_bytes": model.size_bytes,
+            "runs_on": model.runs_on,
+        }
+    reported = {key: value for key, value in reported.items() if value is not None}
+    if (context := context_tokens(info, model)) is not None:
+        reported["context"] = context
+    quantization = (model.quantization if model else None) or server.settings.get("quantization")
+    return Snapshot(
+        engine=info.engine,
+        engine_version=info.engine_version or server.settings.get("engine_version"),
+        model=model.name if model else "unnamed model",
+        quantization=str(quantization) if quantization else None,
+        settings=dict(sorted({**stated, **reported}.items())),
+        labels=sorted(server.labels),
+    )
+
+
+def contradictions(server: Server, snapshot: Snapshot) -> list[str]:
+    """One sentence for each setting that a person stated and the server reports otherwise: then its value counts."""
+    return [
+        N_(
+            "{title} is {told} as the server says, not {said} as it was stated.",
+            title=setting_title(key),
+            told=show(snapshot.settings[key]),
+            said=show(stated),
+        )
+        for key, stated in server.settings.items()
+        if key in snapshot.settings and snapshot.settings[key] != stated
+    ]
+
+
+def model_geometry(
+    server: Server, model: ModelInfo | None, document: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], list[str]]:
+    """What is known of the model's shape, as stored in `Model.geometry`, and warnings.
+
+    The server reports parameters and size; its `document` about the model (Engine.model_document), or the model's file
+    on this machine, has all of it.
+    """
+    if model is None:
+        return {}, []
+    reported = {"parameters": model.parameters, "size_bytes": model.size_bytes}
+    record: dict[str, Any] = {key: value for key, value in reported.items() if value is not None}
+    try:
+        if document is not None:
+            geometry = from_document(document)
+        elif model.file_path and is_loopback(server.base_url) and _is_readable(model.file_path):
+            geometry = ggml_geometry.from_file(Path(model.file_path), Source.LLAMA_CPP)
+        else:
+            return record, []
+    except BadInput as error:
+        what = N_("What the server says of its model") if document is not None else N_("The model's file")
+        return record, [N_("{what} could not be understood, so there is no ceiling: {error}", what=what, error=error)]
+    geometry = with_totals_checked(geometry, [model.name])
+    warnings = [] if geometry.weights else [N_("There is no ceiling: {why}.", why=geometry.assumptions[0])]
+    return {**record, FULL_GEOMETRY: geometry.to_json()}, warnings
+
+
+def _is_readable(path: str) -> bool:
+    """A server in a container, or behind a tunnel, names a path that is not of this machine."""
+    try:
+        return Path(path).is_file() and os.access(path, os.R_OK)
+    except (OSError, ValueError):  # not of this machine
+        return False
+
+
+# --- freezing --------------------------------------------------------------------------------------------------------
+
+
+class ConfigFreezer:
+    """Freezes the configuration of one run: at its start, or after the first request where that loads the model."""
+
+    def __init__(
+        self,
+        active: ActiveRun,
+        engine: Engine,
+        client: ServerClient,
+        info: ServerInfo,
+        model: ModelInfo | None,
+        document: Mapping[str, Any] | None,
+    ) -> None:
+        """`document` is what the server says of the model (Engine.model_document)."""
+        self._active, self._engine, self._client = active, engine, client
+        self._info, self._model, self._document = info, model, document
+        self._is_frozen = False
+
+    @property
+    def is_model_loaded(self) -> bool:
+        """False where the first request has yet to load the model: only then the server reports all of it."""
+        return self._model is None or self._model.is_loaded is not False
+
+    def freeze(self) -> None:
+        """Stores the configuration by what is known, unless that was done."""
+        if self._is_frozen:
+            return
+        self._is_frozen = True
+        server_id = self._active.run.server_id
+        snapshot, geometry_record, _ = self._current()
+
+        def store(session: Session) -> None:
+            split_models(session, server_id)
+            config = configs.freeze(
+                session,
+                server_id,
+                snapshot,
+                geometry_record,
+                self._active.server.engine,
+                namesakes(self._info, self._model),
+            )
+            runs.beat(session, self._active.run_id, config_id=config.id)
+
+        self._active.write(store)
+
+    def freeze_after_first_round(self) -> None:
+        """The first request has loaded the model, so the server is probed once more before the configuration is
+        stored."""
+        if not self._is_frozen:
+            self._probe_again()
+            self.freeze()
+
+    def warnings(self) -> list[str]:
+        """What a person must know of the configuration before the run."""
+        snapshot, _, doubts = self._current()
+        elsewhere = []
+        if self._model is not None and self._model.runs_on is not None:
+            elsewhere.append(
+                N_(
+                    "{model} runs at {host}, not on this machine: the result says nothing of the machine's hardware.",
+                    model=self._model.id,
+                    host=self._model.runs_on,
+                )
+            )
+        return [*elsewhere, *self._info.notes, *contradictions(self._active.server, snapshot), *doubts]
+
+    def wrong_model_warning(self) -> str | None:
+        """One sentence when the server answered with another of its models than the one that was asked for."""
+        if self._model is None:
+            return None
+        foreign_ids = {model.id for model in self._info.models if model.id != self._model.id}
+        answering = dict.fromkeys(timed.sample.trace.model for timed in self._active.timed_samples)
+        wrong = [model_id for model_id in answering if model_id is not None and model_id in foreign_ids]
+        if not wrong:
+            return None
+        return N_(
+            "Asked for {asked}, the server answered with {answering}: the result may be that model's.",
+            asked=self._model.id,
+            answering=", ".join(wrong),
+        )
+
+    def _current(self) -> tuple[Snapshot, dict[str, Any], list[str]]:
+        """Snapshot, geometry record and doubts about it. What the server reports outranks its log, and both what a
+        person stated."""
+        server = self._active.server
+        record, doubts = model_geometry(server, self._model, self._document)
+        geometry = Geometry.from_json(record[FULL_GEOMETRY]) if FULL_GEOMETRY in record else None
+        logged = settings_from_log(server.log_path, self._engine, self._model, server.settings, geometry)
+        info = replace(self._info, settings={**logged, **self._info.settings})
+        return build_snapshot(server, info, self._model), record, doubts
+
+    def _probe_again(self) -> None:
+        assert self._model is not None, "only a model that is not loaded yet is probed again"
+        server_id = self._active.run.server_id
+        try:
+            is_believed = STATED_ENGINE in self._active.server.capabilities
+            info = engines.probe(self._client, self._engine.key, is_believed=is_believed)
+        except ServerError:  # it has broken down since, which its run says
+            return
+        model = info.model(self._model.id)
+        if model is None or model.id != self._model.id:
+            return
+        self._info, self._model = info, replace(model, runs_on=self._model.runs_on)
+        self._active.write(lambda session: servers.remember(session, server_id, facts=server_info_json(info)))

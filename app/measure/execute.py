@@ -1,0 +1,268 @@
+"""One run from its queue to its result. The same code serves a worker process and a terminal."""
+
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from sqlmodel import Session
+
+from app import engines
+from app.core.errors import Cancelled, RoofmarkError, ServerError
+from app.core.i18n import N_
+from app.core.samples import Status
+from app.core.secrets import Secrets
+from app.core.server_metrics import ServerMetric
+from app.core.settings import Settings
+from app.db import machines, measurements, runs, servers, suites
+from app.db.database import Database
+from app.db.tables import Server
+from app.engines.base import STATED_ENGINE, Counters, Engine, ModelInfo, ServerInfo
+from app.engines.http import ServerClient
+from app.hardware.foreign_load import CpuMeter
+from app.hardware.sensor_process import SensorProcess
+from app.measure import run_checks, workers
+from app.measure.active_run import ActiveRun, Listener
+from app.measure.config_snapshot import (
+    ConfigFreezer,
+    choose_model,
+    context_tokens,
+    server_info_json,
+    with_requested_context,
+)
+from app.measure.interference import BusyCheck, read_counters
+from app.measure.job import Job, Prepared, prepare, step_label
+from app.measure.notify import notify_run_ended
+from app.measure.play import failure_reason, run_suite
+from app.measure.server_load import load_metrics, watch_server_load
+from app.measure.server_log import open_server_log
+from app.measure.waiting import Phase, Stop, WaitLimits, wait_until_ready
+from app.results import hardware
+
+log = logging.getLogger(__name__)
+
+
+def execute_run(database: Database, settings: Settings, public_id: str, listen: Listener, stop: Stop) -> str | None:
+    """Claims a queued run and measures it; returns the state it ended in, or None when it was not to be had.
+
+    The caller holds the run's worker lock. Never raises for anything that a server or a person did: the run's
+    `error` says it in one sentence. Raises StorageError when the database itself fails.
+    """
+    with database.write() as session:
+        run = runs.run(session, public_id)
+        assert run.id is not None
+        if not runs.claim(session, run.id, os.getpid(), workers.instance_id(settings)):
+            return None
+    status, error = _run_to_end(database, settings, public_id, listen, stop)
+    with database.write() as session:
+        runs.finish(session, run.id, status, error)
+    notify_run_ended(database, settings, public_id)
+    return status
+
+
+def _run_to_end(
+    database: Database, settings: Settings, public_id: str, listen: Listener, stop: Stop
+) -> tuple[str, str | None]:
+    """The state a run ends in, and why."""
+    try:
+        with database.read() as session:
+            run = runs.run(session, public_id)
+            machine, server, _, _ = runs.circumstances(session, run)
+            runs.refuse_archived(server, machine)
+            suite = suites.suite_by_sha256(session, run.suite_key, run.suite_sha256)
+        suite = suite.with_counts(run.plan["repetitions"], run.plan["warmups"])
+        planned = suite.sample_count(suite.cases)
+        is_local = machines.is_here(machine)
+        active = ActiveRun(database, settings, run, server, is_local, suite, stop, listen, planned)
+        with stop.on_signals():
+            error = _measure(active)
+        return ("failed", error) if error else ("done", None)
+    except Cancelled:
+        return "cancelled", None
+    except RoofmarkError as error:
+        log.info("run %s failed", public_id, exc_info=True)
+        return "failed", str(error)
+    except Exception:
+        log.exception("run %s failed unexpectedly", public_id)
+        return "failed", N_("Something went wrong inside Roofmark; the log says what.")
+
+
+def _measure(active: ActiveRun) -> str | None:
+    """Measures the whole run; returns why it has no result, None when it has one."""
+    api_key = Secrets(active.settings).api_key(active.server.api_key_encrypted)
+    with engines.open_client(active.server.base_url, api_key, active.settings, active.server.capabilities) as client:
+        engine = engines.find(active.server.engine)
+        limits = WaitLimits(active.settings.loading_timeout_s, active.settings.busy_timeout_s)
+        for phase in wait_until_ready(engine, client, limits, active.stop):
+            active.report_phase(phase)
+        job, model, freezer = _plan(active, engine, client, limits)
+        prepared = prepare(job)
+        active.busy_check = BusyCheck(CpuMeter(_port(client.base_url))) if active.is_local else None
+        _store_start(active, prepared, freezer, is_elsewhere=model is not None and model.runs_on is not None)
+        if freezer.is_model_loaded:
+            freezer.freeze()
+        before, is_complete = read_counters(engine, client), False
+        try:
+            _play(active, job, prepared, freezer, api_key)
+            is_complete = True
+        finally:
+            freezer.freeze()
+            # of a round that was broken off the server has counted what nobody here has seen
+            after = read_counters(engine, client) if is_complete else None
+            notes = () if active.stop.requested else _notes_after_run(job)
+            metrics = [*_counter_metrics(active, engine, model, before, after), *load_metrics(active.load_readings)]
+            _conclude(active, before, after, notes, metrics)
+    return failure_reason(active.samples)
+
+
+def _plan(
+    active: ActiveRun, engine: Engine, client: ServerClient, limits: WaitLimits
+) -> tuple[Job, ModelInfo | None, ConfigFreezer]:
+    """What to measure, of which model, as the server reports it now: it may run another model than at the last run."""
+    info, capabilities = _probe_server(active, client)
+    model = choose_model(info, active.run.plan.get("model"))
+    document = _model_document(engine, client, model)
+    if model is not None and (host := model.runs_on or engine.runs_on(document or {})):
+        model, active.is_local = replace(model, runs_on=host), False
+    if model is not None and model.is_loaded is not None:
+        client.model = model.id
+    info = with_requested_context(info, engine, model, active.server.settings.get("context"), active.suite)
+    job = Job(
+        engine=engine,
+        client=client,
+        suite=active.suite,
+        model_id=model.id if model else None,
+        context_tokens=context_tokens(info, model),
+        capabilities=capabilities,
+        limits=limits,
+    )
+    return job, model, ConfigFreezer(active, engine, client, info, model, document)
+
+
+def _probe_server(active: ActiveRun, client: ServerClient) -> tuple[ServerInfo, Mapping[str, Any]]:
+    """What the server reports of itself, and all that is known of what it accepts."""
+    is_believed = STATED_ENGINE in active.server.capabilities
+    info = engines.probe(client, active.server.engine, is_believed=is_believed)
+    server_id = active.run.server_id
+    with active.database.write() as session:
+        servers.remember(session, server_id, facts=server_info_json(info), capabilities=info.capabilities)
+        server = session.get(Server, server_id)
+        return info, dict(server.capabilities) if server else info.capabilities
+
+
+def _model_document(engine: Engine, client: ServerClient, model: ModelInfo | None) -> Mapping[str, Any] | None:
+    """What the server says of the model's shape. Without it there may be no ceiling, but there is a run."""
+    try:
+        return engine.model_document(client, model.id) if model else None
+    except ServerError:
+        log.info("the server does not describe its model", exc_info=True)
+        return None
+
+
+def _port(base_url: str) -> int:
+    parts = urlsplit(base_url)
+    return parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _store_start(active: ActiveRun, prepared: Prepared, freezer: ConfigFreezer, *, is_elsewhere: bool) -> None:
+    """Stores what is known before the first request. `is_elsewhere`: another machine runs the model for the server."""
+    load_share = active.busy_check.measure_before(active.stop) if active.busy_check else None
+    active.run.evidence = run_checks.before(prepared, freezer.warnings(), load_share)
+    active.planned = active.suite.sample_count(prepared.fitting)
+    with active.database.write() as session:
+        runs.beat(
+            session,
+            active.run_id,
+            hardware=[] if is_elsewhere else hardware.freeze(session, active.run),
+            evidence=active.run.evidence,
+            samples_planned=active.planned,
+            main_point_key=prepared.cases[0][0].point.key,
+            progress={"phase": N_("Measuring."), "step": step_label(active.suite, prepared.fitting, 0)},
+        )
+
+
+def _play(active: ActiveRun, job: Job, prepared: Prepared, freezer: ConfigFreezer, api_key: str | None) -> None:
+    """Plays the suite while sensors, server load and log are followed, and stores each sample."""
+    with (
+        watch_sensors(active.is_local, active.settings) as active.sensors,
+        watch_server_load(job.engine, job.client, api_key, active.settings) as active.server_load,
+        open_server_log(active.server.log_path, job.engine) as (server_log, log_problem),
+    ):
+        if active.busy_check is not None:
+            processes = (active.sensors, active.server_load)
+            active.busy_check.meter.own_pids = [process.pid for process in processes if process and process.pid]
+            job = replace(job, busy_check=active.busy_check if active.settings.sensors else None)
+        active.warn(log_problem)
+        for step in run_suite(replace(job, log=server_log), prepared, active.stop):
+            if isinstance(step, Phase):
+                active.report_phase(step)
+            else:
+                active.store_sample(step, prepared)
+                freezer.freeze_after_first_round()
+        active.warn(freezer.wrong_model_warning())
+        active.warn(server_log.warning if server_log else None)
+
+
+@contextmanager
+def watch_sensors(is_local: bool, settings: Settings) -> Iterator[SensorProcess | None]:
+    """The process that reads this machine's sensors; None where the server is on another machine or sensors are off."""
+    if not settings.sensors or not is_local:
+        yield None
+        return
+    with SensorProcess() as process:
+        yield process
+
+
+def _conclude(
+    active: ActiveRun,
+    before: Counters | None,
+    after: Counters | None,
+    notes: Sequence[str],
+    server_metrics: Sequence[ServerMetric],
+) -> None:
+    """Derives the numbers of whatever was measured, and stores what the server's counters and notes say about it."""
+    evidence = {
+        **run_checks.after(
+            active.run.evidence, active.samples, before, after, notes, server_metrics, active.busy_check
+        ),
+        "no_sensors": run_checks.missing_sensors_reason(active.is_local, active.sensors, active.samples),
+    }
+
+    def store(session: Session) -> None:
+        measurements.derive(session, active.run_id)
+        runs.beat(session, active.run_id, evidence=evidence)
+
+    active.write(store)
+
+
+def _notes_after_run(job: Job) -> Sequence[str]:
+    """What the server says of itself now that it has worked: some load the model only then, and wherever it fits."""
+    try:
+        info = job.engine.detect(job.client)
+    except ServerError:  # it has broken down since, which its run says
+        return ()
+    if info is None:
+        return ()
+    model, requested = info.model(job.model_id), job.context_tokens
+    loaded = model.context_tokens if model is not None and job.engine.context_per_request else None
+    if loaded is None or requested is None or loaded >= requested:
+        return info.notes
+    sentence = N_(
+        "The server loaded the model with a context of {loaded:,} tokens, not with the {asked:,} asked for.",
+        loaded=loaded,
+        asked=requested,
+    )
+    return (*info.notes, sentence)
+
+
+def _counter_metrics(
+    active: ActiveRun, engine: Engine, model: ModelInfo | None, before: Counters | None, after: Counters | None
+) -> Sequence[ServerMetric]:
+    """What the server's own counters say of the whole run; empty where they restarted."""
+    if before is None or after is None or after.was_reset(before):
+        return ()
+    answered = sum(sample.trace.status is Status.OK for sample in active.samples)
+    return engine.server_metrics(before, after, model.id if model else None, answered)

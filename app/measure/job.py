@@ -1,0 +1,127 @@
+"""What a run measures: a suite, an engine and a server; which cases fit; and the samples that come of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from app.core.errors import BadInput
+from app.core.i18n import N_
+from app.core.samples import Sample
+from app.engines.base import CompletionRequest, Engine
+from app.engines.http import ServerClient
+from app.measure.interference import BusyCheck
+from app.measure.server_log import ServerLog
+from app.measure.waiting import WaitLimits
+from app.suites import Case, Suite
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to measure, and with which settings."""
+
+    engine: Engine
+    client: ServerClient
+    suite: Suite
+    model_id: str | None
+    context_tokens: int | None
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    limits: WaitLimits = field(default_factory=WaitLimits)
+    log: ServerLog | None = None
+    """The server's own log, where it is on this machine."""
+    busy_check: BusyCheck | None = None
+    """None where the server is on another machine."""
+
+    def request(
+        self, case: Case, nonce: str | None = None, expected_prompt_tokens: int | None = None
+    ) -> CompletionRequest:
+        """The request for one sample of `case`."""
+        return CompletionRequest(
+            prompt=case.prompt,
+            output_tokens=case.point.output_tokens,
+            model=self.model_id,
+            nonce=nonce,
+            reuse_cache=case.reuses_cache,
+            context_tokens=self.context_tokens,
+            expected_prompt_tokens=expected_prompt_tokens,
+            capabilities=self.capabilities,
+        )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The cases that fit, each with its prompt tokens as the server counts them, and those that had to be left out."""
+
+    cases: tuple[tuple[Case, int | None], ...]
+    left_out: tuple[tuple[Case, str], ...]
+    """Each with the reason, in one sentence."""
+
+    @property
+    def fitting(self) -> list[Case]:
+        """The cases that fit, in the order of the suite."""
+        return [case for case, _ in self.cases]
+
+
+@dataclass(frozen=True)
+class TimedSample:
+    """A sample with the time of its round."""
+
+    sample: Sample
+    started_at: datetime
+    seconds: float
+
+
+def prepare(job: Job) -> Prepared:
+    """Counts prompts and leaves out what exceeds the context. Raises BadInput when nothing fits."""
+    fitting: list[tuple[Case, int | None]] = []
+    left_out: list[tuple[Case, str]] = []
+    counts: dict[str, int | None] = {}
+    for case in job.suite.cases:
+        if case.prompt not in counts:
+            counts[case.prompt] = job.engine.prompt_tokens(job.client, job.request(case))
+        prompt_tokens = counts[case.prompt]
+        if reason := exceeds_context(case, prompt_tokens, job.context_tokens):
+            left_out.append((case, reason))
+        else:
+            fitting.append((case, prompt_tokens))
+    if not fitting:
+        raise BadInput(left_out[0][1])
+    return Prepared(tuple(fitting), tuple(left_out))
+
+
+def exceeds_context(case: Case, prompt_tokens: int | None, context_tokens: int | None) -> str | None:
+    """One sentence when prompt and output do not fit; None when they do, or when the context is unknown.
+
+    `prompt_tokens` is what the server counts; without it, the length of the prompt is estimated.
+    """
+    prompt = prompt_tokens if prompt_tokens is not None else case.estimated_prompt_tokens
+    if context_tokens is None or prompt + case.point.output_tokens <= context_tokens:
+        return None
+    sentence = N_(
+        "A prompt of about {prompt:,} tokens and {output:,} output tokens do not fit into the server's context of "
+        "{context:,} tokens."
+    )
+    if prompt_tokens is not None:
+        sentence = N_(
+            "A prompt of {prompt:,} tokens and {output:,} output tokens do not fit into the server's context of "
+            "{context:,} tokens."
+        )
+    return sentence.format(prompt=prompt, output=case.point.output_tokens, context=context_tokens)
+
+
+def step_label(suite: Suite, cases: Sequence[Case], samples_done: int) -> str:
+    """Which sample comes after the first `samples_done`: `sample 2 of 5, point 1 of 3`; empty when all are done."""
+    for index, case in enumerate(cases):
+        streams = case.point.concurrency
+        if samples_done < suite.rounds * streams:
+            rounds_done = samples_done // streams
+            sample = (
+                N_("warm-up {n:,} of {all:,}", n=rounds_done + 1, all=suite.warmups)
+                if rounds_done < suite.warmups
+                else N_("sample {n:,} of {all:,}", n=rounds_done - suite.warmups + 1, all=suite.repetitions)
+            )
+            point = N_("point {n:,} of {all:,}", n=index + 1, all=len(cases)) if len(cases) > 1 else ""
+            concurrency = N_("{n:,} streams at once", n=streams) if streams > 1 else ""
+            return ", ".join(filter(None, (sample, point, concurrency)))
+        samples_done -= suite.rounds * streams
+    return ""

@@ -1,0 +1,277 @@
+"""Playing a suite: warm-ups and repetitions of every point, each round as many requests at once as its point asks for.
+
+Each request of a round has its own connection and its own thread.
+"""
+
+import gc
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from time import perf_counter_ns
+from typing import Any, NamedTuple
+
+from app.core.errors import Cancelled, ServerError, ServerErrorKind
+from app.core.i18n import N_, _
+from app.core.samples import Sample, Status, Trace
+from app.engines.base import LOG_OVERLAP, CompletionRequest, Counters, Engine
+from app.engines.http import ServerClient
+from app.measure.interference import foreign_work, is_still_busy, read_counters, suspended_seconds
+from app.measure.job import Job, Prepared, TimedSample
+from app.measure.waiting import POLL_S, Phase, Stop, wait_until_idle, waiting_phase
+from app.metrics import FLAGS, flags_of, is_usable
+from app.metrics.flags import SLEPT_S
+from app.metrics.overlap import with_prefill_overlaps
+from app.suites import Case
+
+NONCE_BYTES = 4
+THREAD_SWITCH_S = 0.0005
+
+# --- a suite ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Round:
+    """One playing of one point."""
+
+    case: Case
+    prompt_tokens: int | None
+    """As the server's tokenizer counts them."""
+    first_ordinal: int
+    index: int
+    is_warmup: bool
+    server_was_busy: bool
+
+
+def run_suite(job: Job, prepared: Prepared, stop: Stop) -> Iterator[Phase | TimedSample]:
+    """Plays warm-ups, then repetitions, point by point. Ends early after a round in which a sample failed.
+
+    A generator, so that its caller stores each sample the moment it was taken. Raises ServerError when going on is
+    pointless, Cancelled when `stop` says so and all that was taken has been handed out.
+    """
+    ordinal, limits = 0, job.limits
+    for case, prompt_tokens in prepared.cases:
+        for index in range(job.suite.rounds):
+            stop.check()
+            is_busy = yield from wait_until_idle(job.engine, job.client, limits, stop)
+            if is_busy:  # waited long enough once: the samples say that the server was busy
+                limits = replace(limits, busy_timeout_s=0)
+            if job.busy_check is not None:
+                job.busy_check.measure_between(stop)
+            round_ = _Round(case, prompt_tokens, ordinal, index, index < job.suite.warmups, is_busy)
+            timed_samples = yield from _play_round(job, round_, stop)
+            learned = {
+                key: value for timed in timed_samples for key, value in timed.sample.trace.learned_capabilities.items()
+            }
+            if learned:
+                job = replace(job, capabilities={**job.capabilities, **learned})
+            yield from timed_samples
+            if any(timed.sample.trace.status is Status.FAILED for timed in timed_samples):
+                return
+            ordinal += len(timed_samples)
+    if job.busy_check is not None:  # a program that started during the last round still runs
+        job.busy_check.measure_between(stop)
+    stop.check()
+
+
+def _play_round(job: Job, round_: _Round, stop: Stop) -> Generator[Phase, None, list[TimedSample]]:
+    """Its samples. Some servers say that they are loading only when they are asked to answer: then it waits.
+
+    Before and after, outside of what is timed, the server's counters tell whether it worked for others meanwhile.
+    """
+    first_try_s = time.monotonic()
+    while True:
+        nonces = [secrets.token_hex(NONCE_BYTES) for _ in range(round_.case.point.concurrency)]
+        requests = [job.request(round_.case, nonce, round_.prompt_tokens) for nonce in nonces]
+        if job.log is not None:
+            job.log.begin_round()
+        if job.busy_check is not None:
+            job.busy_check.begin_round()
+        counters, suspended_s = read_counters(job.engine, job.client), suspended_seconds()
+        started_at, started_s = datetime.now(UTC), time.monotonic()
+        try:
+            traces: Sequence[Trace] = run_concurrent_requests(job.engine, job.client, requests, stop)
+        except ServerError as error:
+            waited_s = time.monotonic() - first_try_s
+            if error.trouble is not ServerErrorKind.LOADING or waited_s > job.limits.loading_timeout_s:
+                raise
+            yield waiting_phase(str(error), waited_s)
+            stop.sleep(POLL_S)
+            continue
+        seconds = time.monotonic() - started_s
+        if job.busy_check is not None:
+            job.busy_check.end_round(round_.case, is_warmup=round_.is_warmup)
+        suspended_s = suspended_seconds() - suspended_s
+        sensors: dict[str, Any] = {"slept_s": suspended_s} if suspended_s >= SLEPT_S else {}
+        if stop.requested and any(trace.status is not Status.OK for trace in traces):
+            sensors["cancelled"] = True
+            traces = _started_before_cancel(traces)
+        if round_.server_was_busy or _served_others(job, traces, counters):
+            sensors["server_was_busy"] = True
+        if job.log is not None:
+            traces = job.log.add_figures(traces)
+            if len(traces) == 1 and _overlaps_in_log(traces[0]):
+                sensors["server_was_busy"] = True
+        samples = with_prefill_overlaps(_to_samples(round_, traces, sensors, job.engine.batches))
+        return [TimedSample(sample, started_at, seconds) for sample in samples]
+
+
+def _overlaps_in_log(trace: Trace) -> bool:
+    """Whether the server's log shows somebody else's request at the same time."""
+    return trace.server is not None and LOG_OVERLAP in trace.server.raw
+
+
+def _started_before_cancel(traces: Sequence[Trace]) -> Sequence[Trace]:
+    """The answers of which something came before the run was cancelled. Raises Cancelled when there is none."""
+    sentence = N_("The run was cancelled in the middle of this answer.")
+    started = [
+        replace(trace, error=None if trace.status is Status.OK else sentence)
+        for trace in traces
+        if trace.status is not Status.FAILED
+    ]
+    if not started:
+        raise Cancelled(_("Cancelled."))
+    return started
+
+
+def _served_others(job: Job, traces: Sequence[Trace], before: Counters | None) -> bool:
+    if any(trace.status is not Status.OK for trace in traces):
+        return False
+    after = read_counters(job.engine, job.client) if before is not None else None
+    return bool(foreign_work(traces, before, after)) or is_still_busy(job.engine, job.client)
+
+
+def _to_samples(round_: _Round, traces: Sequence[Trace], sensors: Mapping[str, Any], batches: bool) -> list[Sample]:
+    first_sent_ns = min((trace.sent_ns for trace in traces if trace.sent_ns), default=0)
+    samples = []
+    for stream, trace in enumerate(traces):
+        sample = Sample(
+            ordinal=round_.first_ordinal + stream,
+            point=round_.case.point,
+            is_warmup=round_.is_warmup,
+            cache_defeat=trace.cache_defeat,
+            trace=trace,
+            expected_prompt_tokens=round_.prompt_tokens,
+            reuses_cache=round_.case.reuses_cache,
+            round=round_.index,
+            stream=stream,
+            sent_at_ms=(trace.sent_ns - first_sent_ns) / 1e6 if trace.sent_ns else 0.0,
+            sensors=dict(sensors),
+            engine_batches=batches,
+        )
+        samples.append(replace(sample, flags=flags_of(sample)))
+    return samples
+
+
+def failure_reason(samples: Sequence[Sample]) -> str | None:
+    """Why a run that reached its end has no result, in one sentence; None when it has one."""
+    measured = [sample for sample in samples if not sample.is_warmup]
+    failed = next((sample for sample in samples if sample.trace.status is Status.FAILED), None)
+    if failed is not None:
+        return failed.trace.error or N_("The server failed without saying why.")
+    if any(is_usable(sample) for sample in measured):
+        return None
+    last = measured[-1] if measured else samples[-1]
+    if last.trace.error:
+        return N_("No sample was complete: {error}", error=last.trace.error)
+    why = next((FLAGS[key].sentence for key in last.flags if key in FLAGS and FLAGS[key].disqualifies), None)
+    return N_("No sample was usable: {why}", why=why) if why else N_("No sample was usable.")
+
+
+# --- the requests of one round ---------------------------------------------------------------------------------------
+
+
+class _FailedRequest(NamedTuple):
+    """A request that the server refused, as it would refuse the next one."""
+
+    trace: Trace
+    error: ServerError
+
+
+def run_concurrent_requests(
+    engine: Engine, client: ServerClient, requests: Sequence[CompletionRequest], stop: Stop
+) -> list[Trace]:
+    """Sends all requests at once; returns the answers in their order, each with the time when it was over.
+
+    When all have ended, raises what the first of them raised, unless others were answered: then it is one failed
+    request among them. That the server is loading is raised always, since the round is then played again. When stopped
+    in the middle, returns only those of which a part has come, and closes `client` where there were several; raises
+    Cancelled when there is none.
+    """
+    if len(requests) == 1:
+        with stop.interruptible():
+            started_ns = perf_counter_ns()
+            return [_with_elapsed(engine.stream_completion(client, requests[0]), started_ns)]
+    with _clients(client, len(requests)) as clients, _undelayed_reads():
+        start = threading.Barrier(len(requests))
+
+        def play(stream: int) -> Trace | _FailedRequest:
+            try:
+                with suppress(ServerError):  # its answer says what is wrong, and the other streams' answers are kept
+                    engine.health(clients[stream])  # connects: that time belongs to no TTFT
+            finally:
+                start.wait()
+            started_ns = perf_counter_ns()
+            try:
+                return _with_elapsed(engine.stream_completion(clients[stream], requests[stream]), started_ns)
+            except ServerError as error:
+                return _FailedRequest(_with_elapsed(Trace(Status.FAILED, error=str(error)), started_ns), error)
+
+        with ThreadPoolExecutor(len(requests), thread_name_prefix="stream") as threads:
+            streams = [threads.submit(play, stream) for stream in range(len(requests))]
+            try:
+                with stop.interruptible():
+                    wait(streams)
+            except Cancelled:
+                for stream_client in clients:  # wakes the threads that still read
+                    stream_client.close()
+                wait(streams)
+                outcomes = [stream.result() for stream in streams if stream.exception() is None]
+                if traces := [outcome for outcome in outcomes if isinstance(outcome, Trace)]:
+                    return traces
+                raise
+            return _answers_or_raise([stream.result() for stream in streams])
+
+
+def _answers_or_raise(outcomes: Sequence[Trace | _FailedRequest]) -> list[Trace]:
+    failures = [outcome for outcome in outcomes if isinstance(outcome, _FailedRequest)]
+    loading = [failure for failure in failures if failure.error.trouble is ServerErrorKind.LOADING]
+    if loading or len(failures) == len(outcomes):
+        raise (loading or failures)[0].error
+    return [outcome.trace if isinstance(outcome, _FailedRequest) else outcome for outcome in outcomes]
+
+
+def _with_elapsed(trace: Trace, started_ns: int) -> Trace:
+    """A request that failed before anything came has no clock of its own, but what it cost its round counts."""
+    if trace.status is not Status.FAILED or trace.end_ms is not None:
+        return trace
+    return replace(trace, sent_ns=trace.sent_ns or started_ns, end_ms=(perf_counter_ns() - started_ns) / 1e6)
+
+
+@contextmanager
+def _clients(first: ServerClient, count: int) -> Iterator[list[ServerClient]]:
+    with ExitStack() as stack:
+        yield [first, *(stack.enter_context(first.sibling()) for _ in range(count - 1))]
+
+
+@contextmanager
+def _undelayed_reads() -> Iterator[None]:
+    """Inside, no stream is read late for the sake of another one.
+
+    No garbage is collected, not even between two streams of the round (see engines.protocol.sse.record). A stream that
+    has ended is evaluated while others still arrive: whoever reads must not wait the usual 5 ms for the interpreter.
+    """
+    collects, interval_s = gc.isenabled(), sys.getswitchinterval()
+    gc.disable()
+    sys.setswitchinterval(THREAD_SWITCH_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval_s)
+        if collects:
+            gc.enable()

@@ -1,0 +1,244 @@
+"""What was checked before and after a run, in sentences: good news as checks, bad news as warnings.
+
+`unsound` holds what makes the result of a run doubtful, as data (see app.results.compare.soundness).
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from app.core.i18n import N_
+from app.core.samples import Sample, Status
+from app.core.server_metrics import ServerMetric
+from app.core.units import format_bytes, plural
+from app.engines.base import FROM_LOG, LOG_OVERLAP, Counters
+from app.hardware.sensor_process import SensorProcess
+from app.measure.interference import BusyCheck, disturbance, foreign_work
+from app.measure.job import Prepared
+from app.metrics.sensors import BUSY_CPU_SHARE, SWAPPED_BYTES, is_usual_limit, swapped, throttle_words
+from app.metrics.server_vs_client import stated
+from app.results.compare import soundness
+
+
+def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None) -> dict[str, Any]:
+    """Returns the evidence of a run before its first request.
+
+    `load_share` is what other programs take of this machine's processors where the server is on it, else None.
+    """
+    evidence: dict[str, Any] = {
+        "warnings": list(warnings),
+        "left_out": [{"point": case.point.key, "reason": sentence} for case, sentence in prepared.left_out],
+        "checks": list(
+            dict.fromkeys(
+                N_(
+                    "The server's tokenizer counts {counted:,} tokens in the prompt of about {planned:,}.",
+                    counted=prompt_tokens,
+                    planned=case.point.prompt_tokens,
+                )
+                for case, prompt_tokens in prepared.cases
+                if prompt_tokens is not None
+            )
+        ),
+        "cpu_load_share_before": load_share,
+        "unsound": [],
+    }
+    if load_share is None:
+        return evidence
+    if load_share >= BUSY_CPU_SHARE:
+        evidence["unsound"].append(soundness.machine_busy("before", load_share))
+        evidence["warnings"].append(
+            N_(
+                "This machine was busy before the run ({share:.0f} % of its processor): background load slows a server "
+                "on the same machine down.",
+                share=100 * load_share,
+            )
+        )
+    else:
+        evidence["checks"].append(
+            N_(
+                "This machine, also the server's, was not busy before the run: {share:.0f} % of its processor.",
+                share=100 * load_share,
+            )
+        )
+    return evidence
+
+
+def after(
+    evidence: dict[str, Any],
+    samples: Sequence[Sample],
+    counters_before: Counters | None,
+    counters_after: Counters | None,
+    notes: Sequence[str] = (),
+    server_metrics: Sequence[ServerMetric] = (),
+    busy_check: BusyCheck | None = None,
+) -> dict[str, Any]:
+    """Returns `evidence` with what samples, the server's counters and its `notes` afterwards say about the whole run.
+
+    `server_metrics` are stored as `server`, with what the server stated of each answer besides. `unsound` gets what
+    disturbed the run after it had started.
+    """
+    checks, warnings = list(evidence.get("checks", ())), list(evidence.get("warnings", ()))
+    unsound = [*evidence.get("unsound", ()), *sensor_disturbances(samples)]
+    complete = [sample for sample in samples if sample.trace.status is Status.OK]
+    measured = [sample for sample in complete if not sample.is_warmup]
+    cached = [sample.trace.cached_tokens for sample in measured]
+    if cached and all(count == 0 for count in cached):
+        checks.append(N_("No prompt token came from the server's cache."))
+    if measured and all(sample.trace.output_tokens == sample.point.output_tokens for sample in measured):
+        checks.append(N_("Every sample has exactly the asked output length."))
+    models = list(dict.fromkeys(sample.trace.model for sample in samples if sample.trace.model))
+    if len(models) > 1:
+        warnings.append(
+            N_(
+                "The server answered with different models during the run: {models}. Measure each by itself.",
+                models=", ".join(models),
+            )
+        )
+        unsound.append(soundness.models_changed(models))
+    warnings += [note for note in notes if note not in warnings]
+    warnings += sensor_warnings(samples)
+    if busy_check is not None and (busy_check.pauses or busy_check.rounds):
+        _judge_foreign_load(busy_check, checks, warnings, unsound)
+    _judge_log(complete, checks, warnings)
+    _judge_counters(samples, counters_before, counters_after, checks, warnings, unsound)
+    names = {metric.name for metric in server_metrics}
+    metrics = [*server_metrics, *(metric for metric in stated(samples) if metric.name not in names)]
+    return {
+        **evidence,
+        "checks": checks,
+        "warnings": warnings,
+        "unsound": unsound,
+        "server": [metric.to_json() for metric in metrics],
+    }
+
+
+def _judge_counters(
+    samples: Sequence[Sample],
+    counters_before: Counters | None,
+    counters_after: Counters | None,
+    checks: list[str],
+    warnings: list[str],
+    unsound: list[soundness.Disturbance],
+) -> None:
+    """Whether the server restarted, or worked for somebody else."""
+    if counters_before is not None and counters_after is not None and counters_after.was_reset(counters_before):
+        warnings.append(
+            N_("The server's counters began anew during the run, as after a restart: what it counted of it is unknown.")
+        )
+        unsound.append(soundness.server_restarted())
+    foreign = foreign_work([sample.trace for sample in samples], counters_before, counters_after)
+    if foreign:
+        warnings.append(
+            N_(
+                "The server processed {others} for somebody else during the run: measure again "
+                "while nobody else uses it.",
+                others=foreign,
+            )
+        )
+    elif foreign is not None:
+        checks.append(N_("The server's own counters saw no other request during the run."))
+    if foreign or any("concurrent" in sample.flags for sample in samples if not sample.is_warmup):
+        unsound.append(soundness.server_shared())
+
+
+def _judge_foreign_load(
+    busy_check: BusyCheck, checks: list[str], warnings: list[str], unsound: list[soundness.Disturbance]
+) -> None:
+    """Whether other programs kept the machine busy."""
+    share = disturbance(busy_check.before, busy_check.pauses, busy_check.rounds)
+    if share is None:
+        checks.append(N_("No other program kept this machine busy during the run."))
+        return
+    unsound.append(soundness.machine_busy("during", share))
+    warnings.append(
+        N_(
+            "Other programs used up to {share:.0f} % of this machine's processor during the run: stop them and measure "
+            "again.",
+            share=100 * share,
+        )
+    )
+
+
+def _judge_log(complete: Sequence[Sample], checks: list[str], warnings: list[str]) -> None:
+    """For how many samples the server's log has lines, which figures came from it alone, and for how many of them it
+    shows other requests at the same time."""
+    raws = [sample.trace.server.raw for sample in complete if sample.trace.server is not None]
+    figures = [raw[FROM_LOG] for raw in raws if FROM_LOG in raw]
+    if figures:
+        checks.append(_log_coverage(figures, len(complete)))
+    overlapping = sum(LOG_OVERLAP in raw for raw in raws)
+    if overlapping:
+        warnings.append(
+            N_(
+                "In the server's log other requests ran at the same time as {samples}: their times hold one another's, "
+                "and which line is whose is known by their order only.",
+                samples=plural(overlapping, "sample"),
+            )
+        )
+
+
+def _log_coverage(figures: Sequence[Sequence[str]], total: int) -> str:
+    """`figures`: for each sample that the log mentions, what came from it alone."""
+    names = dict.fromkeys(name.replace("_", " ") for sample_figures in figures for name in sample_figures)
+    samples = plural(len(figures), "sample")
+    if names:
+        return N_(
+            "The server's log tells of {samples} of {all} what its answers did not: {names}.",
+            names=", ".join(names),
+            samples=samples,
+            all=total,
+        )
+    if len(figures) == total:
+        return N_("The server's log tells of {samples}, no more than its answers do.", samples=samples)
+    return N_("The server's log tells of {samples} of {all}, no more than its answers do.", samples=samples, all=total)
+
+
+# --- the machine's sensors -------------------------------------------------------------------------------------------
+
+
+def missing_sensors_reason(is_local: bool, process: SensorProcess | None, samples: Sequence[Sample]) -> str | None:
+    """Why nothing is known of the sensors, as a key of app.charts.sensors.ABSENCES; None where something is."""
+    if process is None:
+        return "off" if is_local else "elsewhere"
+    if any(sample.sensors.get("at_ms") for sample in samples):
+        return None
+    return "short" if process.has_readings else "silent"
+
+
+def sensor_warnings(samples: Sequence[Sample]) -> list[str]:
+    """What the sensors saw that slows a server down, one sentence each."""
+    sentences = []
+    throttles = sorted({reason for sample in samples for reason in sample.sensors.get("throttles", ())})
+    if unusual := [reason for reason in throttles if not is_usual_limit(reason)]:
+        sentences.append(
+            N_(
+                "A GPU was held back during the run ({why}): measure again when it is cool, or with a higher limit.",
+                why=", ".join(map(throttle_words, unusual)),
+            )
+        )
+    swapped_bytes = swapped(samples)
+    if swapped_bytes >= SWAPPED_BYTES:
+        sentences.append(
+            N_(
+                "This machine swapped {swapped} during the run: its memory is too small for the model "
+                "and what else runs.",
+                swapped=format_bytes(swapped_bytes),
+            )
+        )
+    return sentences
+
+
+def sensor_disturbances(samples: Sequence[Sample]) -> list[soundness.Disturbance]:
+    """What the sensors saw that began or ended during the run, as `Run.evidence["unsound"]` holds it.
+
+    A GPU that is held back in every round is the machine as it is; one that is held back in some makes them unlike.
+    """
+    swapped_bytes = swapped(samples)
+    disturbances = [soundness.swapped(swapped_bytes)] if swapped_bytes >= SWAPPED_BYTES else []
+    rounds = [sample.sensors for sample in samples if not sample.is_warmup and sample.sensors.get("at_ms")]
+    counts = Counter(
+        reason for sensors in rounds for reason in sensors.get("throttles", ()) if not is_usual_limit(reason)
+    )
+    if partial := sorted(reason for reason, count in counts.items() if count < len(rounds)):
+        disturbances.append(soundness.throttled(partial))
+    return disturbances
