@@ -19,7 +19,7 @@ from babel.messages.mofile import write_mo
 from jinja2 import nodes
 
 from app.core import files, i18n
-from app.core.configuration import SETTINGS
+from app.core.config_settings import SETTINGS
 from app.core.samples import Status
 from app.db.tables import RUN_STATES
 from app.hardware.catalogue import built_in

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.configuration import SETTINGS
+from app.core.config_settings import SETTINGS
 from app.core.llamacpp_flags import parse_arguments, parse_flags, with_flags
 from app.engines.protocol import llamacpp_args
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from app.core.configuration import SETTINGS, setting_title, show
+from app.core.config_settings import SETTINGS, format_setting, setting_title
 from app.core.i18n import N_, _
 from app.db.configs import Described
 
@@ -41,4 +41,4 @@ def field(config: Described, key: str, engine_titles: Mapping[str, str], run_lab
         "machine": config.machine,
         "server": config.server,
     }
-    return values[key] or NOT_STATED if key in values else show(snapshot.settings.get(key))
+    return values[key] or NOT_STATED if key in values else format_setting(snapshot.settings.get(key))

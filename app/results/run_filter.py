@@ -17,11 +17,11 @@ from app.db.json_columns import any_item_has, any_value_has, contains, has_item,
 from app.db.query_cache import cached_query
 from app.db.tables import RUN_STATES, Config, Machine, Model, Run, Server
 
-HIDDEN = ("only", "without")
-LONGEST = 600
+HIDDEN_CHOICES = ("only", "without")
+MAX_VALUE_CHARS = 600
 """Characters of a value in an address."""
 
-COUNTS = col(Run.hidden_at).is_(None)
+NOT_HIDDEN = col(Run.hidden_at).is_(None)
 """Runs that were not hidden: histories, latest results and comparisons take only these."""
 
 ALIASES = {"from": "since", "to": "until", "search": "text"}
@@ -68,11 +68,11 @@ class RunFilter:
                     status=self.status,
                 )
             )
-        if self.hidden is not None and self.hidden not in HIDDEN:
+        if self.hidden is not None and self.hidden not in HIDDEN_CHOICES:
             raise BadInput(
                 _(
                     "Hidden runs are listed {known}; {given!r} is neither.",
-                    known=enumerated(HIDDEN, "or"),
+                    known=enumerated(HIDDEN_CHOICES, "or"),
                     given=self.hidden,
                 )
             )
@@ -114,18 +114,18 @@ class RunFilter:
         return {name: str(value) for name, value in self.values.items()}
 
 
-FIELDS = tuple(field.name for field in fields(RunFilter))
+PARAMETERS = tuple(field.name for field in fields(RunFilter))
 
 
 def _by_field(given: Mapping[str, str | None]) -> dict[str, str]:
     """What is not blank; of a field and an older name of it, both given, the field counts."""
     stripped = {name: stated for name, text in given.items() if (stated := (text or "").strip())}
     named = {field: stripped[alias] for alias, field in ALIASES.items() if alias in stripped} | stripped
-    return {name: named[name] for name in FIELDS if name in named}
+    return {name: named[name] for name in PARAMETERS if name in named}
 
 
 def _value(name: str, text: str) -> str | date:
-    if len(text) > LONGEST or "\0" in text:
+    if len(text) > MAX_VALUE_CHARS or "\0" in text:
         raise BadInput(_("The value of {name} is none that can be looked for.", name=name))
     if name not in DAYS:
         return text
@@ -149,7 +149,7 @@ def conditions(run_filter: RunFilter) -> list[ColumnElement[bool]]:
         "config": lambda start: _config_has(col(Config.fingerprint).startswith(start, autoescape=True)),
         "text": lambda words: [_mentions(word) for word in words.split()],
         "label": lambda label: has_item(col(Run.labels), label) | _config_has(has_item(col(Config.labels), label)),
-        "hidden": lambda which: COUNTS if which == "without" else ~COUNTS,
+        "hidden": lambda which: NOT_HIDDEN if which == "without" else ~NOT_HIDDEN,
         "engine": lambda key: _engine_is(lambda engine: engine == key),
         "since": lambda day: col(Run.started_at) >= datetime.combine(day, time(), UTC),
         "until": _until,
@@ -220,7 +220,7 @@ def filter_choices(session: Session) -> dict[str, list[tuple[str, str]]]:
     models = session.exec(select(Model.name).distinct().order_by(Model.name)).all()
     suites = session.exec(select(Run.suite_key).distinct().order_by(Run.suite_key)).all()
     engines = session.execute(select(Config.engine).union(select(Server.engine))).scalars().all()
-    has_hidden = session.exec(select(Run.id).where(~COUNTS).limit(1)).first() is not None
+    has_hidden = session.exec(select(Run.id).where(~NOT_HIDDEN).limit(1)).first() is not None
     return {
         "machine": _titled([_Named(*row) for row in machines]),
         "server": _titled([_Named(*row) for row in servers]),

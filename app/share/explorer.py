@@ -8,8 +8,8 @@ from typing import Any
 from sqlmodel import Session
 
 from app.charts import explore as charts
-from app.charts.explore.table import series_words, summary, words
-from app.core.configuration import SETTINGS
+from app.charts.explore.table import format_value, series_title, summary
+from app.core.config_settings import SETTINGS
 from app.core.errors import BadInput
 from app.core.i18n import N_, _, lower_first
 from app.core.units import plural
@@ -17,8 +17,8 @@ from app.db import machines
 from app.db.tables import Config, Model
 from app.results import explore as explorer
 from app.results.explore.aggregate import DataPoint, ExploreResult
-from app.results.explore.field import Field, GroupContext, Value
-from app.results.explore.observations import Known, Place
+from app.results.explore.field import Field, FieldValue, GroupContext
+from app.results.explore.observations import GroupKey, Inventory
 from app.share import anonymize
 from app.share.figures import public
 from app.share.options import Option, OptionalField, Withheld
@@ -97,7 +97,7 @@ class _Neutral:
         self._servers: dict[str, str] = {}
         self._configurations: dict[int, str] = {}
 
-    def __call__(self, known: Known, place: Place, spot: GroupContext) -> GroupContext:
+    def __call__(self, known: Inventory, place: GroupKey, spot: GroupContext) -> GroupContext:
         frozen = known.configs[place.config_id]
         has_settings = Option.FLAGS in self._options
         config = Config(
@@ -129,7 +129,7 @@ class _Neutral:
             decode_ceiling=spot.decode_ceiling,
         )
 
-    def _machine(self, known: Known, machine_id: int) -> str:
+    def _machine(self, known: Inventory, machine_id: int) -> str:
         if machine_id not in self._machines:
             held = machines.devices(self._session, known.machines[machine_id])
             _numbered(self._machines, machine_id, anonymize.hardware(held) or "a machine")
@@ -154,8 +154,8 @@ def _tiles(sheet: ExploreResult) -> Iterator[Tile]:
     marks = sorted(sheet.marks, key=_height)
     ends = {N_("Lowest"): marks[0], N_("Highest"): marks[-1]} if len(marks) > 1 else {"": marks[0]}
     for which, mark in ends.items():
-        where = [series_words(sheet, mark.series)] if sheet.series else []
-        at = f"{words(mark.x)} {sheet.x.unit}".strip()
+        where = [series_title(sheet, mark.series)] if sheet.series else []
+        at = f"{format_value(mark.x)} {sheet.x.unit}".strip()
         title = f"{which} · {sheet.y.title}" if which else sheet.y.title
         source = " · ".join([*where, sheet.x.title, at, plural(mark.observations, sheet.noun)])
         yield Tile(title, _height(mark), sheet.y.unit, source=source)
@@ -191,5 +191,5 @@ def _table(sheet: ExploreResult) -> DataTable:
     return DataTable("All marks", (*columns, *ends), tuple(rows), is_brief=len(rows) <= 40)
 
 
-def _cell(value: Value | None) -> Cell:
-    return words(value) if isinstance(value, datetime) else value
+def _cell(value: FieldValue | None) -> Cell:
+    return format_value(value) if isinstance(value, datetime) else value

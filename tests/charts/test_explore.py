@@ -8,15 +8,15 @@ import pytest
 from app.charts import Figure
 from app.charts import explore as charts
 from app.charts.base import MAX_POINTS
-from app.charts.explore.notes import notes, nothing
+from app.charts.explore.notes import empty_text, notes
 from app.core.samples import Workload
 from app.db.tables import Config, Model
 from app.metrics import metrics
 from app.results.explore import ExploreResult, View
-from app.results.explore.aggregate import shape
-from app.results.explore.field import GroupContext, natural, order
-from app.results.explore.observations import Found, Observation, Place
-from app.results.explore.query import parse
+from app.results.explore.aggregate import aggregate
+from app.results.explore.field import GroupContext, natural_key, sort_key
+from app.results.explore.observations import GroupKey, Observation, ObservationSet
+from app.results.explore.query import parse_view
 from app.results.explore.registry import registry
 
 DECODE = "decode_tokens_per_s"
@@ -48,9 +48,9 @@ def spot(config: int = 1, point: Workload = PLAIN, machine: str = "box") -> Grou
 def sheet(
     view: View, rows: dict[GroupContext, list[Observation]], runs: int = 0, is_main_only: bool = True
 ) -> ExploreResult:
-    places = {Place(each.config.id or 0, 1, each.suite, each.point.key, each.machine): each for each in rows}
-    found = Found({place: rows[each] for place, each in places.items()}, runs or sum(map(len, rows.values())))
-    return shape(view, FIELDS, found, places, is_main_only)
+    places = {GroupKey(each.config.id or 0, 1, each.suite, each.point.key, each.machine): each for each in rows}
+    found = ObservationSet({place: rows[each] for place, each in places.items()}, runs or sum(map(len, rows.values())))
+    return aggregate(view, FIELDS, found, places, is_main_only)
 
 
 def runs(*values: float | None, reason: str | None = None, config: int = 1) -> list[Observation]:
@@ -80,14 +80,14 @@ def test_a_setting_is_a_number_where_all_of_its_values_are() -> None:
 
 def test_quantizations_sort_by_their_bits_and_versions_by_their_numbers() -> None:
     field = FIELDS["quantization"]
-    assert sorted(["what", "F16", "Q8_0", "IQ2_XS", "Q4_K_M"], key=lambda value: order(field, value)) == [
+    assert sorted(["what", "F16", "Q8_0", "IQ2_XS", "Q4_K_M"], key=lambda value: sort_key(field, value)) == [
         "IQ2_XS", "Q4_K_M", "Q8_0", "F16", "what",
     ]  # fmt: skip
     variants = ["B Q8_0", "A F16", "B IQ2_XS", "A Q4_0"]
-    assert sorted(variants, key=lambda value: order(FIELDS["variant"], value)) == [
+    assert sorted(variants, key=lambda value: sort_key(FIELDS["variant"], value)) == [
         "A Q4_0", "A F16", "B IQ2_XS", "B Q8_0",
     ]  # fmt: skip
-    assert sorted(["llama.cpp b10000", "llama.cpp b999"], key=natural)[0] == "llama.cpp b999"
+    assert sorted(["llama.cpp b10000", "llama.cpp b999"], key=natural_key)[0] == "llama.cpp b999"
 
 
 def test_marks_are_medians_with_their_ends() -> None:
@@ -140,7 +140,7 @@ def test_what_is_left_out_is_said() -> None:
     ]
     empty = sheet(View("quantization", "tokens_per_s_per_watt"), {}, runs=3)
     assert charts.figure(empty, str) is None
-    assert nothing(empty)[1].startswith("Left out: 3 runs without decode per watt: no power was recorded")
+    assert empty_text(empty)[1].startswith("Left out: 3 runs without decode per watt: no power was recorded")
 
 
 def test_several_streams_do_not_count_beside_one_unless_they_are_in_sight() -> None:
@@ -182,7 +182,7 @@ def test_long_names_lie_on_the_upright_axis() -> None:
     assert len(figure.layout["yaxis"]["ticktext"]) == 3
     assert figure.layout["yaxis"]["range"] == [2.5, -0.5]
     assert figure.data[0]["x"] == [1, 2, 3]
-    assert charts.rows(figure) == 3
+    assert charts.label_lines(figure) == 3
 
 
 def test_no_more_series_than_can_be_told_apart() -> None:
@@ -218,7 +218,7 @@ def test_an_address_holds_a_whole_view() -> None:
         "suite": "s", "engine": "e", "label": "l", "since": "2026-09-01", "until": "2026-09-02", "raw": "on",
         "at": "1", "among": "2",
     }  # fmt: skip
-    view, problems = parse(query, FIELDS, USUAL)
+    view, problems = parse_view(query, FIELDS, USUAL)
     assert (problems, view.query) == ([], query)
     assert view.whole.query == {key: value for key, value in query.items() if key not in ("raw", "at", "among")}
 
@@ -236,4 +236,4 @@ def test_an_address_holds_a_whole_view() -> None:
     ],
 )
 def test_what_makes_no_sense_is_one_sentence(query: dict[str, str], sentence: str) -> None:
-    assert parse(query, FIELDS, USUAL) == (USUAL, [sentence])
+    assert parse_view(query, FIELDS, USUAL) == (USUAL, [sentence])

@@ -9,7 +9,7 @@ from app.core.samples import Workload
 from app.db.database import Database
 from app.db.tables import Run, now
 from app.results.explore import observations
-from app.results.explore.observations import Found
+from app.results.explore.observations import ObservationSet
 from app.results.run_filter import RunFilter
 from tests.databases import on_both
 from tests.explored import QUANTIZATIONS, START, SUITES, add_notebook, number
@@ -23,19 +23,19 @@ def ids(database: Database) -> list[str]:
         return add_notebook(session, repeats=1)
 
 
-def count(found: Found) -> int:
+def count(found: ObservationSet) -> int:
     return sum(len(rows) for rows in found.observations.values())
 
 
-def read(session: Session, where: RunFilter | None = None, *metrics: str, source: str | None = None) -> Found:
-    return observations.observations(session, where or RunFilter(), metrics or [DECODE], source)
+def read(session: Session, where: RunFilter | None = None, *metrics: str, source: str | None = None) -> ObservationSet:
+    return observations.load_observations(session, where or RunFilter(), metrics or [DECODE], source)
 
 
 @on_both
 def test_a_run_counts_once_at_its_main_point_or_at_all_of_its_points(database: Database, ids: list[str]) -> None:
     with database.read() as session:
-        assert count(read(session)) == count(observations.observations(session, RunFilter(), [])) == len(ids)
-        everywhere = observations.observations(session, RunFilter(), [DECODE], is_main_only=False)
+        assert count(read(session)) == count(observations.load_observations(session, RunFilter(), [])) == len(ids)
+        everywhere = observations.load_observations(session, RunFilter(), [DECODE], is_main_only=False)
     assert count(everywhere) == len(ids) // len(SUITES) * sum(map(len, SUITES.values()))
     assert everywhere.runs == len(ids)
     assert {place.point_key for place in everywhere.observations} >= {"512/128/8/0", "64/64/1/16384"}
@@ -100,8 +100,8 @@ def test_what_there_is_to_choose_from(database: Database, ids: list[str]) -> Non
         assert run is not None
         run.labels = ["夜間", 'a "quoted" one']
     with database.read() as session:
-        known = observations.known(session)
-        played = observations.played(session)
+        known = observations.load_inventory(session)
+        played = observations.measured_points(session)
         assert (
             count(read(session, RunFilter(label="夜間")))
             == count(read(session, RunFilter(label='a "quoted" one')))
@@ -127,9 +127,9 @@ def test_a_null_has_its_reason(database: Database) -> None:
 @on_both
 def test_machines_of_one_name_are_told_apart(database: Database, ids: list[str]) -> None:
     with database.write() as session:
-        for machine in observations.known(session).machines.values():
+        for machine in observations.load_inventory(session).machines.values():
             machine.name = "box"
             session.add(machine)
     with database.read() as session:
-        known = observations.known(session)
+        known = observations.load_inventory(session)
         assert {known.machine_title(key) for key in known.machines} == {"box (strix-halo)", "box (2x3090)"}

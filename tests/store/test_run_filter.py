@@ -14,7 +14,7 @@ from app.db.runs import circumstances
 from app.db.tables import Config, Model, Run, Server
 from app.results.explore import observations
 from app.results.history.series import history
-from app.results.run_filter import FIELDS, RunFilter
+from app.results.run_filter import PARAMETERS, RunFilter
 from app.results.run_list import count_runs, list_runs
 from tests.databases import on_both
 from tests.filtered import add_notebook, questions
@@ -71,7 +71,7 @@ def test_every_query_gives_the_same_runs(database: Database) -> None:
             }
             points, _ = history(session, where)
             assert {point.public_id for point in points} == counted, asked
-            found = observations.observations(session, where, [])
+            found = observations.load_observations(session, where, [])
             assert {row[0] for rows in found.observations.values() for row in rows} == counted, asked
             assert found.runs == len(counted)
             answered += 0 < len(expected) < len(runs)
@@ -87,7 +87,7 @@ def test_older_names_of_parameters_are_read() -> None:
 
 
 @given(
-    st.dictionaries(st.sampled_from([*FIELDS, "from", "to", "search", "page"]), st.none() | st.text(max_size=20)),
+    st.dictionaries(st.sampled_from([*PARAMETERS, "from", "to", "search", "page"]), st.none() | st.text(max_size=20)),
     st.dates(),
 )
 def test_an_address_of_a_filter_is_read_as_that_filter(given: dict[str, str | None], day: date) -> None:

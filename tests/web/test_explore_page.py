@@ -220,4 +220,4 @@ def test_few_queries(client: TestClient) -> None:
 def test_free_settings_are_fields_too(client: TestClient) -> None:
     assert '<option value="setting.governor"' in client.get("/explore").text
     with client.app.state.database.read() as session:  # type: ignore[attr-defined]  # a FastAPI application
-        assert "setting.governor" in registry(each.config for each in store.known(session).configs.values())
+        assert "setting.governor" in registry(each.config for each in store.load_inventory(session).configs.values())

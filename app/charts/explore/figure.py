@@ -14,10 +14,10 @@ from app.charts.base import (
     downsample_minmax,
     escape_plotly_html,
 )
-from app.charts.explore.table import Link, hover, series_words, summary, table, words
+from app.charts.explore.table import Link, format_value, hover_text, series_title, summary, table
 from app.core.units import plural
 from app.results.explore.aggregate import DataPoint, ExploreResult
-from app.results.explore.field import Field, Value, order
+from app.results.explore.field import Field, FieldValue, sort_key
 
 HEIGHTS = ((14, "chart-explore"), (28, "chart-explore chart-long"))
 """So many lines of names have room on the upright axis of such a chart."""
@@ -65,14 +65,16 @@ class _Axis:
     field: Field
     names: Sequence[str]
     """Of categories, in their order."""
-    places: dict[Value, int]
+    places: dict[FieldValue, int]
 
     @classmethod
-    def of(cls, field: Field, values: Iterable[Value]) -> "_Axis":
-        ordered = sorted(set(values), key=lambda value: order(field, value)) if field.kind == "category" else []
-        return cls(field, [_name(words(value)) for value in ordered], {value: i for i, value in enumerate(ordered)})
+    def of(cls, field: Field, values: Iterable[FieldValue]) -> "_Axis":
+        ordered = sorted(set(values), key=lambda value: sort_key(field, value)) if field.kind == "category" else []
+        return cls(
+            field, [_name(format_value(value)) for value in ordered], {value: i for i, value in enumerate(ordered)}
+        )
 
-    def at(self, value: Value) -> Any:
+    def at(self, value: FieldValue) -> Any:
         """As Plotly reads it."""
         if self.places:
             return self.places[value]
@@ -80,7 +82,7 @@ class _Axis:
             return f"{value:%Y-%m-%d %H:%M:%S}"
         return float(f"{value:.6g}") if isinstance(value, float) else value
 
-    def height(self, value: Value) -> float:
+    def height(self, value: FieldValue) -> float:
         """To find what is lowest and highest."""
         if self.places:
             return self.places[value]
@@ -102,14 +104,14 @@ class _Axis:
         }
 
 
-def rows(figure: Figure) -> int:
+def label_lines(figure: Figure) -> int:
     """How many lines of names stand below each other on the upright axis."""
     return sum(name.count("<br>") + 1 for name in figure.layout["yaxis"].get("ticktext", ()))
 
 
 def chart_class(figure: Figure) -> str:
     """Of the style sheet."""
-    return next((name for most, name in HEIGHTS if rows(figure) <= most), "chart-explore chart-longest")
+    return next((name for most, name in HEIGHTS if label_lines(figure) <= most), "chart-explore chart-longest")
 
 
 def _name(text: str) -> str:
@@ -138,16 +140,16 @@ def _legend(sheet: ExploreResult, lines: Sequence[_Line]) -> tuple[LegendEntry, 
 
 def _lines(sheet: ExploreResult) -> list[_Line]:
     """Those with the most observations are drawn distinctly; what is left shares the background."""
-    groups: dict[Value | None, list[DataPoint]] = {}
+    groups: dict[FieldValue | None, list[DataPoint]] = {}
     for mark in sheet.marks:
         groups.setdefault(mark.series, []).append(mark)
     by_size = sorted(groups, key=lambda value: -sum(mark.observations for mark in groups[value]))
     distinct = [value for value in groups if value in set(by_size[:MAX_SERIES])]  # in their own order
-    lines = [_Line(place, series_words(sheet, value), groups[value]) for place, value in enumerate(distinct)]
+    lines = [_Line(place, series_title(sheet, value), groups[value]) for place, value in enumerate(distinct)]
     others = [value for value in groups if value not in set(distinct)]
     if others:
         # along x, so that neighbours are neighbours when there are too many of them
-        rest = sorted((mark for value in others for mark in groups[value]), key=lambda mark: order(sheet.x, mark.x))
+        rest = sorted((mark for value in others for mark in groups[value]), key=lambda mark: sort_key(sheet.x, mark.x))
         lines.insert(0, _Line(None, plural(len(others), "other"), rest))
     return lines
 
@@ -184,7 +186,9 @@ def _trace(
         "x": values if is_sideways else along,
         "y": along if is_sideways else values,
         "customdata": [link(mark) for mark in marks],
-        "text": [escape_plotly_html(hover(sheet, mark, line.index is None)).replace("\n", "<br>") for mark in marks],
+        "text": [
+            escape_plotly_html(hover_text(sheet, mark, line.index is None)).replace("\n", "<br>") for mark in marks
+        ],
         **({"error_x" if is_sideways else "error_y": bars} if bars else {}),
         "hovertemplate": f"{own}%{{text}}<extra></extra>",
         "showlegend": False,

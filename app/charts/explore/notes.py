@@ -1,6 +1,6 @@
 """What to know before believing a chart, and what to do where there is none."""
 
-from app.charts.explore.table import words
+from app.charts.explore.table import format_value
 from app.core.i18n import _, lower_first
 from app.results.explore.aggregate import ExploreResult
 
@@ -15,7 +15,7 @@ def notes(sheet: ExploreResult) -> list[str]:
             _(
                 "Every run here has {x} {only}: {remedy}.",
                 x=lower_first(sheet.x.title),
-                only=words(only),
+                only=format_value(only),
                 remedy=sheet.x.remedy,
             )
         )
@@ -31,7 +31,7 @@ def notes(sheet: ExploreResult) -> list[str]:
     return said + [left.words for left in sheet.left_out if not sheet.view.at]
 
 
-def nothing(sheet: ExploreResult) -> tuple[str, str]:
+def empty_text(sheet: ExploreResult) -> tuple[str, str]:
     """A heading and a sentence for a chart without marks."""
     if sheet.matching_runs and sheet.left_out:
         return _(

@@ -7,7 +7,7 @@ from app.charts.base import MAX_POINTS, Table
 from app.core.i18n import N_, _, joined, lower_first
 from app.core.units import format_number, plural
 from app.results.explore.aggregate import DataPoint, ExploreResult
-from app.results.explore.field import Field, Value
+from app.results.explore.field import Field, FieldValue
 from app.results.explore.query import UNKNOWN
 
 MAX_ROWS = 200
@@ -15,7 +15,7 @@ MAX_ROWS = 200
 Link = Callable[[DataPoint], str]
 
 
-def words(value: Value | None) -> str:
+def format_value(value: FieldValue | None) -> str:
     """As a person reads it, without its unit."""
     if isinstance(value, datetime):
         has_time = (value.hour, value.minute, value.second) != (0, 0, 0)
@@ -25,22 +25,29 @@ def words(value: Value | None) -> str:
     return value if isinstance(value, str) else format_number(value)
 
 
-def with_unit(field: Field, value: Value) -> str:
-    return f"{words(value)} {field.unit}".strip()
+def format_with_unit(field: Field, value: FieldValue) -> str:
+    return f"{format_value(value)} {field.unit}".strip()
 
 
-def series_words(sheet: ExploreResult, value: Value | None) -> str:
+def series_title(sheet: ExploreResult, value: FieldValue | None) -> str:
     if sheet.series is None:
         return sheet.y.title
-    return words(value) if value is not None else _(UNKNOWN)
+    return format_value(value) if value is not None else _(UNKNOWN)
 
 
-def hover(sheet: ExploreResult, mark: DataPoint, with_series: bool) -> str:
-    said = [f"{sheet.y.title} {with_unit(sheet.y, mark.y)}", f"{sheet.x.title} {with_unit(sheet.x, mark.x)}"]
+def hover_text(sheet: ExploreResult, mark: DataPoint, with_series: bool) -> str:
+    said = [
+        f"{sheet.y.title} {format_with_unit(sheet.y, mark.y)}",
+        f"{sheet.x.title} {format_with_unit(sheet.x, mark.x)}",
+    ]
     if with_series and sheet.series is not None:
-        said.insert(0, series_words(sheet, mark.series))
+        said.insert(0, series_title(sheet, mark.series))
     if mark.observations > 1:
-        range_ = _(", {low} to {high}", low=words(mark.low), high=words(mark.high)) if mark.low is not None else ""
+        range_ = (
+            _(", {low} to {high}", low=format_value(mark.low), high=format_value(mark.high))
+            if mark.low is not None
+            else ""
+        )
         said.append(f"{plural(mark.observations, sheet.noun)}{range_}")
     return "\n".join(said)
 
@@ -56,9 +63,9 @@ def table(sheet: ExploreResult, link: Link) -> Table:
         texts += 1
     rows = []
     for mark in shown:
-        row = [series_words(sheet, mark.series)] if sheet.series else []
-        row += [words(mark.x), words(mark.y)]
-        row += [words(mark.low), words(mark.high)] if has_spread else []
+        row = [series_title(sheet, mark.series)] if sheet.series else []
+        row += [format_value(mark.x), format_value(mark.y)]
+        row += [format_value(mark.low), format_value(mark.high)] if has_spread else []
         rows.append((*row, *([] if sheet.is_single else [f"{mark.observations:,}"])))
     return Table(
         columns=(
@@ -103,13 +110,13 @@ def _range(sheet: ExploreResult) -> str:
         return plural(len(sheet.marks), "combination")
     low, high = min(sheet.marks, key=_height), max(sheet.marks, key=_height)
     if _height(low) == _height(high):
-        return with_unit(sheet.y, low.y)
+        return format_with_unit(sheet.y, low.y)
     return _("from {low} to {high}", low=_named(sheet, low), high=_named(sheet, high))
 
 
 def _named(sheet: ExploreResult, mark: DataPoint) -> str:
-    where = [series_words(sheet, mark.series)] if sheet.series else []
-    return f"{with_unit(sheet.y, mark.y)} ({', '.join([*where, with_unit(sheet.x, mark.x)])})"
+    where = [series_title(sheet, mark.series)] if sheet.series else []
+    return f"{format_with_unit(sheet.y, mark.y)} ({', '.join([*where, format_with_unit(sheet.x, mark.x)])})"
 
 
 def _height(mark: DataPoint) -> float:

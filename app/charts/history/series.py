@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.charts.base import MAX_SERIES
-from app.core.configuration import setting_title
+from app.core.config_settings import setting_title
 from app.core.i18n import _
 from app.core.units import plural
 from app.db.configs import Described

@@ -10,7 +10,8 @@ from app.ceiling import ggml_geometry
 from app.ceiling.geometry import Source
 from app.ceiling.named_totals import with_totals_checked
 from app.ceiling.sources import from_document
-from app.core.configuration import Snapshot, setting_title, show
+from app.core.config_settings import format_setting, setting_title
+from app.core.configuration import Snapshot
 from app.core.errors import BadInput, ServerError, ServerErrorKind
 from app.core.i18n import N_, _
 from app.db.tables import FULL_GEOMETRY, Server
@@ -110,8 +111,8 @@ def contradictions(server: Server, frozen: Snapshot) -> list[str]:
         N_(
             "{title} is {told} as the server says, not {said} as it was stated.",
             title=setting_title(key),
-            told=show(frozen.settings[key]),
-            said=show(said),
+            told=format_setting(frozen.settings[key]),
+            said=format_setting(said),
         )
         for key, said in server.settings.items()
         if key in frozen.settings and frozen.settings[key] != said

@@ -31,8 +31,8 @@ from app.metrics.token_counts import token_counts_of
 from app.results.ceiling import Placement, resolve_placement, run_ceilings
 from app.results.compare.compare_refs import resolve
 from app.results.compare.eligibility import (
-    about,
     differences,
+    differing_settings,
     refusal_reason_lengths,
     refusal_reason_pair,
     refusal_reason_point,
@@ -86,7 +86,7 @@ def compare(
             Pair(
                 place,
                 reasons[place] or ("" if tables.verdict(place) else _why_no_verdict(main_table, place)),
-                about(differing, 0, place),
+                differing_settings(differing, 0, place),
                 unknown_settings(sides[0], sides[place]),
                 tables.verdict(place),
                 tables.unsound(place),

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.core.configuration import IDENTITY, SETTINGS, distinguishing_weights, model_names, setting_title, show
+from app.core.config_settings import IDENTITY_SETTINGS, SETTINGS, format_setting, setting_title
+from app.core.configuration import distinguishing_weights, model_names
 from app.core.i18n import N_, _, enumerated, joined, lower_first, separator
 from app.core.samples import Workload
 from app.db.continuation import snapshot_of
@@ -11,10 +12,10 @@ from app.db.runs import Circumstances
 from app.db.tables import Run
 from app.results.hardware import changes, thawed, words
 
-NOT_STATED = show(None)
+NOT_STATED = format_setting(None)
 OUTPUT_TOLERANCE = 0.1
 """Answers whose measured lengths differ by more than this share are of another output length."""
-MOST_NAMED = 6
+MAX_NAMED_SETTINGS = 6
 """So many settings that are unknown are named in a sentence."""
 
 
@@ -69,7 +70,11 @@ def _details(side: Circumstances, engine_titles: Mapping[str, str]) -> dict[str,
     told["Quantization"] = snapshot.quantization or NOT_STATED
     told["Engine"] = engine_titles.get(snapshot.engine, snapshot.engine)
     told["Engine version"] = snapshot.engine_version or NOT_STATED
-    told |= {setting_title(key): show(value) for key, value in snapshot.settings.items() if key not in IDENTITY}
+    told |= {
+        setting_title(key): format_setting(value)
+        for key, value in snapshot.settings.items()
+        if key not in IDENTITY_SETTINGS
+    }
     if snapshot.labels:
         told["Labels"] = ", ".join(sorted(snapshot.labels))
     return told
@@ -90,7 +95,7 @@ def _models(sides: Sequence[Circumstances]) -> list[dict[str, str]]:
 def _circumstances(side: Circumstances) -> dict[str, str]:
     plan = side.run.plan
     told = {"Server": side.server.name, "Suite": side.run.suite_key}
-    told |= {word.capitalize(): show(plan[word]) for word in ("repetitions", "warmups") if word in plan}
+    told |= {word.capitalize(): format_setting(plan[word]) for word in ("repetitions", "warmups") if word in plan}
     return {{"Warmups": "Warm-ups"}.get(title, title): value for title, value in told.items()}
 
 
@@ -132,7 +137,7 @@ def refusal_reason_run(run: Run) -> str:
     return _(_NOT_DONE[run.status], id=run.public_id) if run.status in _NOT_DONE else ""
 
 
-def why_not_at_all(base: Run, other: Run) -> str:
+def refusal_reason_runs(base: Run, other: Run) -> str:
     """Why two runs have no verdict whatever they measured; empty when they may have one."""
     return refusal_reason_run(base) or refusal_reason_run(other) or refusal_reason_pair(base, other)
 
@@ -174,7 +179,7 @@ def refusal_reason_lengths(base_tokens: float | None, other_tokens: float | None
     return _("The answers differ in length: {base:,.0f} and {other:,.0f} tokens.", base=base_tokens, other=other_tokens)
 
 
-def about(found: Sequence[Difference], base: int, other: int) -> tuple[str, ...]:
+def differing_settings(found: Sequence[Difference], base: int, other: int) -> tuple[str, ...]:
     """What a verdict is about: the settings in which two results differ, in words."""
     return tuple(each.words(base, other) for each in found if each.is_setting and each.between(base, other))
 
@@ -189,7 +194,7 @@ def unknown_settings(base: Circumstances, other: Circumstances) -> tuple[str, ..
     )
 
 
-def about_words(settings: Sequence[str], unknown: Sequence[str] = ()) -> str:
+def verdict_subject_text(settings: Sequence[str], unknown: Sequence[str] = ()) -> str:
     """What a verdict is about: `settings` differ, `unknown` may."""
     if unknown:
         differing = _("Differs: {settings}.", settings=separator("; ").join(settings))
@@ -206,11 +211,11 @@ def about_words(settings: Sequence[str], unknown: Sequence[str] = ()) -> str:
 
 def _unknown_words(unknown: Sequence[str]) -> str:
     """Of many the first ones; documents and pages have all."""
-    if len(unknown) <= MOST_NAMED:
+    if len(unknown) <= MAX_NAMED_SETTINGS:
         names = enumerated(lower_first(_(title)) for title in unknown)
         return _("Unknown on at least one side, and so perhaps different too: {names}.", names=names)
     return _(
         "Unknown on at least one side, and so perhaps different too: {names} and {n} more settings.",
-        names=", ".join(lower_first(_(title)) for title in unknown[: MOST_NAMED - 1]),
-        n=len(unknown) - MOST_NAMED + 1,
+        names=", ".join(lower_first(_(title)) for title in unknown[: MAX_NAMED_SETTINGS - 1]),
+        n=len(unknown) - MAX_NAMED_SETTINGS + 1,
     )

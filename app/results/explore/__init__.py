@@ -12,7 +12,7 @@ from app.results.explore.aggregate import DataPoint, ExploreResult
 from app.results.explore.document import csv, document
 from app.results.explore.field import Field
 from app.results.explore.load import Exploration, explore
-from app.results.explore.query import PRESETS, SOURCES, View, key
+from app.results.explore.query import PRESETS, SOURCES, View, value_key
 from app.results.explore.registry import grouped, registry
 
 __all__ = [
@@ -27,6 +27,6 @@ __all__ = [
     "document",
     "explore",
     "grouped",
-    "key",
     "registry",
+    "value_key",
 ]

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from app.core.i18n import _, lower_first, noun
 from app.core.units import plural
 from app.metrics import NULL_REASONS
-from app.results.explore.field import Field, GroupContext, Value, identity, order
-from app.results.explore.observations import Found, Observation, Place
-from app.results.explore.query import View, key
+from app.results.explore.field import Field, FieldValue, GroupContext, identity, sort_key
+from app.results.explore.observations import GroupKey, Observation, ObservationSet
+from app.results.explore.query import View, value_key
 
 PUBLIC_ID, STARTED_AT, NUMBERS = 0, 1, 2
 """Where they stand in an Observation."""
@@ -36,10 +36,10 @@ HETEROGENEITY_FIELDS = (
 class DataPoint(NamedTuple):
     """One point of the chart, one row of the table."""
 
-    series: Value | None
+    series: FieldValue | None
     """None: without a field for series, or where that field is unknown."""
-    x: Value
-    y: Value
+    x: FieldValue
+    y: FieldValue
     """Of several observations the median."""
     low: float | None
     """The lowest observation; None where y is no number."""
@@ -57,7 +57,7 @@ class Exclusion(NamedTuple):
     reason: str
 
 
-class LeftOut(NamedTuple):
+class ExclusionCount(NamedTuple):
     number: int
     noun: str
     """run or point."""
@@ -88,7 +88,7 @@ class ExploreResult:
     """How many are in the marks."""
     matching_runs: int
     """How many runs there are to look at, with or without the values that were asked for."""
-    left_out: Sequence[LeftOut]
+    left_out: Sequence[ExclusionCount]
     mixed: Sequence[Field]
     """Fields of which some mark holds several values."""
     is_single: bool
@@ -101,8 +101,12 @@ def metrics_of(fields: Iterable[Field]) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def shape(
-    view: View, known: Mapping[str, Field], found: Found, spots: Mapping[Place, GroupContext], is_main_only: bool
+def aggregate(
+    view: View,
+    known: Mapping[str, Field],
+    found: ObservationSet,
+    spots: Mapping[GroupKey, GroupContext],
+    is_main_only: bool,
 ) -> ExploreResult:
     """`found` as read for `metrics_of((y, x))`."""
     x, y, series = known[view.x], known[view.y], known[view.series] if view.series else None
@@ -125,14 +129,14 @@ def shape(
         if why is not None:
             lacking[why] += len(rows)
             continue
-        if view.among is not None and key(of_series) != view.among:
+        if view.among is not None and value_key(of_series) != view.among:
             continue
         x_of, y_of = (_reader(field, spot, column, view.raw) for field in (x, y))
         for row in rows:
             at, value = x_of(row), y_of(row)
             if value is None or at is None:
                 lacking[_lack(y if value is None else x, spot, row, column)] += 1
-            elif view.at is not None and key(at) != view.at:
+            elif view.at is not None and value_key(at) != view.at:
                 continue
             elif is_single:
                 end = value if isinstance(value, int | float) else None
@@ -144,9 +148,9 @@ def shape(
                 cell.public_ids.append(row[PUBLIC_ID])
                 cell.spots.add(place)
     counted = noun("run") if is_main_only else noun("point")
-    left_out = [LeftOut(number, counted, lack) for lack, number in lacking.most_common()]
+    left_out = [ExclusionCount(number, counted, lack) for lack, number in lacking.most_common()]
     if (absent := found.runs - n_seen - len(seen)) > 0:
-        left_out.append(LeftOut(absent, "run", _without(y if y.metric else x)))
+        left_out.append(ExclusionCount(absent, "run", _without(y if y.metric else x)))
     marks = singles if is_single else [cell.mark(y) for cell in cells.values()]
     return ExploreResult(
         view, x, y, series, _sorted(marks, x, y, series), counted,
@@ -161,11 +165,11 @@ def shape(
 class _Cell:
     """The observations of one mark."""
 
-    def __init__(self, series: Value | None, x: Value) -> None:
+    def __init__(self, series: FieldValue | None, x: FieldValue) -> None:
         self.series, self.x = series, x
         self.values: list[Any] = []
         self.public_ids: list[str] = []
-        self.spots: set[Place] = set()
+        self.spots: set[GroupKey] = set()
 
     def mark(self, y: Field) -> DataPoint:
         public_id = self.public_ids[0] if len(self.public_ids) == 1 else None
@@ -177,7 +181,7 @@ class _Cell:
 
 def _reader(
     field: Field, spot: GroupContext, column: Mapping[str, int], raw: bool
-) -> Callable[[Observation], Value | None]:
+) -> Callable[[Observation], FieldValue | None]:
     """How to read a field from the observations of a spot."""
     if (metric := field.metric_at(spot.point)) is not None:
         place, turn = column[metric], field.turn
@@ -198,17 +202,17 @@ def _aside(
     spots: Collection[GroupContext], known: Mapping[str, Field], in_sight: Collection[str]
 ) -> list[Exclusion | None]:
     """Of each spot why it does not count beside the others, if so."""
-    usual: list[tuple[Field, Value | None]] = []
+    usual: list[tuple[Field, FieldValue | None]] = []
     for name, tellers in SPLIT_FIELDS.items():
         field = known[name]
         values = {field.read(spot) for spot in spots}
         if len(values) > 1 and not set(tellers) & set(in_sight):
-            usual.append((field, min(values, key=lambda value: order(field, value))))
+            usual.append((field, min(values, key=lambda value: sort_key(field, value))))
     return [
         next(
             (
                 Exclusion(
-                    _("with {field} above {value}", field=lower_first(field.title), value=key(value)),
+                    _("with {field} above {value}", field=lower_first(field.title), value=value_key(value)),
                     _("Choose {field} for an axis or the series to see them.", field=lower_first(field.title)),
                 )
                 for field, value in usual
@@ -248,11 +252,11 @@ def _sorted(marks: Sequence[DataPoint], x: Field, y: Field, series: Field | None
     return found
 
 
-def _rank(field: Field | None, values: Collection[Value | None]) -> Callable[[Value | None], Any]:
+def _rank(field: Field | None, values: Collection[FieldValue | None]) -> Callable[[FieldValue | None], Any]:
     """What to sort these values of a field by."""
     if field is None or (field.kind != "category" and None not in values):
         return lambda value: value or 0
-    ordered = sorted(values, key=lambda value: order(field, value))
+    ordered = sorted(values, key=lambda value: sort_key(field, value))
     return {value: rank for rank, value in enumerate(ordered)}.__getitem__
 
 

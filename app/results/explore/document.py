@@ -5,9 +5,9 @@ from typing import Any
 
 from app.core.csv_export import csv_text
 from app.results.explore.aggregate import ExploreResult
-from app.results.explore.field import Field, Value
-from app.results.explore.query import OWN
-from app.results.run_filter import FIELDS
+from app.results.explore.field import Field, FieldValue
+from app.results.explore.query import VIEW_PARAMETERS
+from app.results.run_filter import PARAMETERS
 
 SCHEMA = "roofmark.explore/1"
 
@@ -16,7 +16,7 @@ def document(sheet: ExploreResult) -> dict[str, Any]:
     """`lowest` and `highest` are null where y is no number, `run` where a row stands for several observations."""
     return {
         "schema": SCHEMA,
-        "view": {name: sheet.view.query.get(name) for name in (*OWN, *FIELDS)},
+        "view": {name: sheet.view.query.get(name) for name in (*VIEW_PARAMETERS, *PARAMETERS)},
         "fields": {
             "series": _field(sheet.series) if sheet.series else None,
             "x": _field(sheet.x),
@@ -60,5 +60,5 @@ def _field(field: Field) -> dict[str, str]:
     return {"name": field.name, "title": field.title, "unit": field.unit, "kind": field.kind}
 
 
-def _plain(value: Value | None) -> str | float | None:
+def _plain(value: FieldValue | None) -> str | float | None:
     return value.isoformat(timespec="seconds") if isinstance(value, datetime) else value

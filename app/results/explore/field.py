@@ -12,7 +12,7 @@ from app.db.models import KnownGeometry
 from app.db.tables import Config, Model
 from app.suites import BUILT_IN
 
-Value = str | float | datetime
+FieldValue = str | float | datetime
 Kind = Literal["number", "category", "time"]
 
 
@@ -38,7 +38,7 @@ class GroupContext:
     """tok/s of all streams together; only where a field needs it."""
 
 
-def _unread(_spot: GroupContext) -> Value | None:
+def _unread(_spot: GroupContext) -> FieldValue | None:
     return None
 
 
@@ -63,7 +63,7 @@ class Field:
     explanation: str = ""
     missing: str = N_("It is not known of them.")
     """Why there is no value, in one sentence."""
-    read: Callable[[GroupContext], Value | None] = _unread
+    read: Callable[[GroupContext], FieldValue | None] = _unread
     metric: str | None = None
     streams_metric: str | None = None
     """In its place at points with several streams."""
@@ -105,7 +105,7 @@ class Field:
         return _("measure with another one to see a difference")
 
 
-def natural(text: str) -> tuple[tuple[int, float, str], ...]:
+def natural_key(text: str) -> tuple[tuple[int, float, str], ...]:
     """Sorts b999 before b6301.
 
     >>> sorted(["b6301", "B999", "a"], key=natural)
@@ -115,8 +115,8 @@ def natural(text: str) -> tuple[tuple[int, float, str], ...]:
     return tuple((0, float(part), "") if part.isdecimal() and len(part) < 16 else (1, 0.0, part) for part in parts)
 
 
-def order(field: Field, value: Value | None) -> tuple[Any, ...]:
+def sort_key(field: Field, value: FieldValue | None) -> tuple[Any, ...]:
     """A key to sort a field's values by; the unknown comes last."""
     if value is None:
         return (1,)
-    return (0, field.rank(value), natural(value), value) if isinstance(value, str) else (0, value)
+    return (0, field.rank(value), natural_key(value), value) if isinstance(value, str) else (0, value)

@@ -10,18 +10,18 @@ from app.db.configs import Described
 from app.db.continuation import snapshot_of
 from app.results.ceiling import CeilingRequest, decode_ceilings
 from app.results.explore import observations as store
-from app.results.explore.aggregate import ExploreResult, metrics_of, shape
+from app.results.explore.aggregate import ExploreResult, aggregate, metrics_of
 from app.results.explore.field import Field, GroupContext
-from app.results.explore.observations import Frozen, Known, Place
-from app.results.explore.query import Preset, View, offered, parse
+from app.results.explore.observations import FrozenConfig, GroupKey, Inventory
+from app.results.explore.query import Preset, View, parse_view, rank_presets
 from app.results.explore.registry import registry
 from app.results.naming import distinct_titles
 
-Dress = Callable[[Known, Place, GroupContext], GroupContext]
+Relabel = Callable[[Inventory, GroupKey, GroupContext], GroupContext]
 """How a place is to be seen: with other names, say, by people who are not to know them."""
 
 
-def no_relabel(_known: Known, _place: Place, spot: GroupContext) -> GroupContext:
+def no_relabel(_known: Inventory, _place: GroupKey, spot: GroupContext) -> GroupContext:
     return spot
 
 
@@ -32,31 +32,31 @@ class Exploration(NamedTuple):
     fields: dict[str, Field]
     presets: list[tuple[Preset, bool]]
     """Those with data first, and whether each has any."""
-    known: Known
+    known: Inventory
 
 
 def explore(
-    session: Session, given: Mapping[str, str], engine_titles: Mapping[str, str], dress: Dress = no_relabel
+    session: Session, given: Mapping[str, str], engine_titles: Mapping[str, str], dress: Relabel = no_relabel
 ) -> Exploration:
     """What an address asks for; without x, y and series the first preset that has data."""
-    known = store.known(session)
+    known = store.load_inventory(session)
     fields = registry(frozen.config for frozen in known.configs.values())
-    presets = offered(store.played(session), fields)
-    view, problems = parse(given, fields, presets[0][0].view)
+    presets = rank_presets(store.measured_points(session), fields)
+    view, problems = parse_view(given, fields, presets[0][0].view)
     return Exploration(_sheet(session, view, known, fields, engine_titles, dress), problems, fields, presets, known)
 
 
 def _sheet(
     session: Session,
     view: View,
-    known: Known,
+    known: Inventory,
     fields: Mapping[str, Field],
     engine_titles: Mapping[str, str],
-    dress: Dress,
+    dress: Relabel,
 ) -> ExploreResult:
     used = [fields[name] for name in (view.y, view.x, view.series) if name]
     is_main_only = not any(field.is_of_point for field in used)
-    found = store.observations(
+    found = store.load_observations(
         session,
         view.where,
         metrics_of(used),
@@ -66,16 +66,16 @@ def _sheet(
     )
     spots = _spots(session, list(found.observations), known, used, engine_titles)
     spots = {place: dress(known, place, spot) for place, spot in spots.items()}
-    return shape(view, fields, found, spots, is_main_only)
+    return aggregate(view, fields, found, spots, is_main_only)
 
 
 def _spots(
     session: Session,
-    places: Sequence[Place],
-    known: Known,
+    places: Sequence[GroupKey],
+    known: Inventory,
     used: Sequence[Field],
     engine_titles: Mapping[str, str],
-) -> dict[Place, GroupContext]:
+) -> dict[GroupKey, GroupContext]:
     frozen = {place.config_id: known.configs[place.config_id] for place in places}
     needs = {field.needs for field in used}
     titles = _titles(frozen, known, engine_titles) if "title" in needs else {}
@@ -107,7 +107,7 @@ def _spots(
     }
 
 
-def _titles(frozen: Mapping[int, Frozen], known: Known, engine_titles: Mapping[str, str]) -> dict[int, str]:
+def _titles(frozen: Mapping[int, FrozenConfig], known: Inventory, engine_titles: Mapping[str, str]) -> dict[int, str]:
     described = {
         config_id: Described(
             known.server_title(each.server),

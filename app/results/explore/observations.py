@@ -15,10 +15,10 @@ from app.core.samples import Workload
 from app.db.models import KnownGeometry, all_stated, best_geometry
 from app.db.query_cache import cached_query
 from app.db.tables import Config, Machine, Measurement, Model, Run, Server
-from app.results.run_filter import COUNTS, RunFilter, conditions
+from app.results.run_filter import NOT_HIDDEN, RunFilter, conditions
 
 
-class Place(NamedTuple):
+class GroupKey(NamedTuple):
     """What many observations share, as it is stored."""
 
     config_id: int
@@ -33,20 +33,20 @@ Observation = tuple[Any, ...]
 """Public id of the run, when it started (if wanted), then value and null reason of each metric."""
 
 
-class Found(NamedTuple):
-    observations: dict[Place, list[Observation]]
+class ObservationSet(NamedTuple):
+    observations: dict[GroupKey, list[Observation]]
     runs: int
     """How many match, with or without the numbers that were asked for."""
 
 
-def observations(
+def load_observations(
     session: Session,
     where: RunFilter,
     metrics: Sequence[str],
     source: str | None = None,
     is_main_only: bool = True,
     with_time: bool = False,
-) -> Found:
+) -> ObservationSet:
     """Of each metric the shown source, or the one that is named; observations without the first metric are missing.
 
     `is_main_only`: each run at its suite's first point only, as it always is without a metric.
@@ -76,19 +76,19 @@ def observations(
     # plain columns in blocks, as in the history: thousands of rows that live on are felt in garbage collection
     is_wanted = (*_COUNTED, *conditions(where))
     rows = session.connection().execute(query.where(*is_wanted))
-    width = len(Place._fields)
+    width = len(GroupKey._fields)
     read: dict[tuple[Any, ...], list[Observation]] = {}
     for block in rows.partitions(500):
         for row in block:
             read.setdefault(row[:width], []).append(row[width:])
     runs: int = session.execute(select(func.count(col(Run.id))).where(*is_wanted)).scalar_one()
-    return Found({Place._make(place): read[place] for place in sorted(read)}, runs)
+    return ObservationSet({GroupKey._make(place): read[place] for place in sorted(read)}, runs)
 
 
-_COUNTED = (col(Run.status) == "done", COUNTS, col(Run.config_id).is_not(None))
+_COUNTED = (col(Run.status) == "done", NOT_HIDDEN, col(Run.config_id).is_not(None))
 
 
-class Frozen(NamedTuple):
+class FrozenConfig(NamedTuple):
     """A configuration with its model and the slug of its server."""
 
     config: Config
@@ -98,10 +98,10 @@ class Frozen(NamedTuple):
     server: str
 
 
-class Known(NamedTuple):
+class Inventory(NamedTuple):
     """What there is to choose from."""
 
-    configs: dict[int, Frozen]
+    configs: dict[int, FrozenConfig]
     machines: dict[int, Machine]
     servers: dict[str, str]
     """Names by slug."""
@@ -119,14 +119,14 @@ class Known(NamedTuple):
         is_alone = list(self.servers.values()).count(self.servers[slug]) == 1
         return self.servers[slug] if is_alone else f"{self.servers[slug]} ({slug})"
 
-    def labels_of(self, place: Place) -> tuple[str, ...]:
+    def labels_of(self, place: GroupKey) -> tuple[str, ...]:
         """Of a run and of its configuration."""
         own: list[str] = json.loads(place.labels)
         return tuple(dict.fromkeys([*own, *self.configs[place.config_id].config.labels]))
 
 
 @cached_query(2)
-def known(session: Session) -> Known:
+def load_inventory(session: Session) -> Inventory:
     configs = session.execute(
         select(Config, Model, col(Server.slug))
         .join(Model, col(Model.id) == col(Config.model_id))
@@ -138,9 +138,11 @@ def known(session: Session) -> Known:
     kinds = session.execute(select(col(Run.suite_key), cast(col(Run.labels), String)).where(*_COUNTED).distinct())
     found = kinds.all()
     stated = all_stated(session)
-    return Known(
+    return Inventory(
         configs={
-            config.id: Frozen(config, model, best_geometry(model, stated.get((model.name, model.quantization))), slug)
+            config.id: FrozenConfig(
+                config, model, best_geometry(model, stated.get((model.name, model.quantization))), slug
+            )
             for config, model, slug in configs
             if config.id
         },
@@ -155,7 +157,7 @@ def known(session: Session) -> Known:
     )
 
 
-class Played(NamedTuple):
+class MeasuredPoint(NamedTuple):
     """A metric that has a value at a point."""
 
     metric: str
@@ -163,7 +165,7 @@ class Played(NamedTuple):
 
 
 @cached_query(2)
-def played(session: Session) -> set[Played]:
+def measured_points(session: Session) -> set[MeasuredPoint]:
     """In the newest run of each configuration and suite version: about all that there is, without reading all of it."""
     newest = select(func.max(col(Run.id))).where(*_COUNTED).group_by(col(Run.config_id), col(Run.suite_sha256))
     rows = session.execute(
@@ -171,4 +173,4 @@ def played(session: Session) -> set[Played]:
         .where(col(Measurement.run_id).in_(newest), col(Measurement.is_shown), col(Measurement.value).is_not(None))
         .distinct()
     )
-    return {Played(metric, Workload.from_key(point_key)) for metric, point_key in rows}
+    return {MeasuredPoint(metric, Workload.from_key(point_key)) for metric, point_key in rows}

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 
 from app.core.i18n import N_, _
-from app.results.explore.field import Field, Value
-from app.results.explore.observations import Played
+from app.results.explore.field import Field, FieldValue
+from app.results.explore.observations import MeasuredPoint
 from app.results.explore.registry import DECODE
-from app.results.run_filter import LONGEST, RunFilter
+from app.results.run_filter import MAX_VALUE_CHARS, RunFilter
 
 SOURCES = ("client", "server", "slope", "import")
 UNKNOWN = N_("not stated")
@@ -33,7 +33,7 @@ class View:
     @property
     def query(self) -> dict[str, str]:
         """As parameters of an address; `parse` reads them."""
-        stated = {name: getattr(self, name) for name in OWN}
+        stated = {name: getattr(self, name) for name in VIEW_PARAMETERS}
         return {name: "on" if value is True else str(value) for name, value in stated.items() if value} | (
             self.where.active
         )
@@ -52,11 +52,11 @@ class View:
         return replace(self, raw=False, at=None, among=None)
 
 
-OWN = tuple(each.name for each in fields(View) if each.name != "where")
+VIEW_PARAMETERS = tuple(each.name for each in fields(View) if each.name != "where")
 """Parameters of its own; the others are those of RunFilter."""
 
 
-def key(value: Value | None) -> str:
+def value_key(value: FieldValue | None) -> str:
     """A value in an address: what it is, not how it is shown."""
     if value is None:
         return UNKNOWN
@@ -76,7 +76,7 @@ class Preset:
     def view(self) -> View:
         return View(self.x, self.y, self.series)
 
-    def has_data(self, available: Collection[Played], known: Mapping[str, Field]) -> bool:
+    def has_data(self, available: Collection[MeasuredPoint], known: Mapping[str, Field]) -> bool:
         """Whether its y was measured, and at several values of x where x is something that a suite varies."""
         x, y = known[self.x], known[self.y]
         points = [each.point for each in available if each.metric == y.metric]
@@ -92,16 +92,16 @@ PRESETS = (
 )
 
 
-def offered(available: Collection[Played], known: Mapping[str, Field]) -> list[tuple[Preset, bool]]:
+def rank_presets(available: Collection[MeasuredPoint], known: Mapping[str, Field]) -> list[tuple[Preset, bool]]:
     """The presets, those with data first, and whether each has any."""
     found = [(preset, preset.has_data(available, known)) for preset in PRESETS]
     return sorted(found, key=lambda pair: not pair[1])
 
 
-def parse(given: Mapping[str, str], known: Mapping[str, Field], usual: View) -> tuple[View, list[str]]:
+def parse_view(given: Mapping[str, str], known: Mapping[str, Field], usual: View) -> tuple[View, list[str]]:
     """The view without what makes no sense, one sentence for each of that; `usual` stands in for what is not given."""
-    stated = {name: given[name] for name in OWN if given.get(name, "").strip()}
-    sound = {name: value for name, value in stated.items() if len(value) <= LONGEST and "\0" not in value}
+    stated = {name: given[name] for name in VIEW_PARAMETERS if given.get(name, "").strip()}
+    sound = {name: value for name, value in stated.items() if len(value) <= MAX_VALUE_CHARS and "\0" not in value}
     problems = [
         _("The value of {name} is none that can be looked for.", name=name) for name in stated if name not in sound
     ]

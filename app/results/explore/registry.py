@@ -8,14 +8,14 @@ from typing import Any
 
 from app.ceiling.labels import bits_of_label
 from app.ceiling.types import kv_bits
-from app.core.configuration import SETTINGS, setting_title, show
+from app.core.config_settings import SETTINGS, format_setting, setting_title
 from app.core.i18n import _
 from app.core.samples import Workload
 from app.db.tables import Config
 from app.metrics import metrics
 from app.metrics.base import Metric
 from app.results.ceiling import context_of
-from app.results.explore.field import Field, GroupContext, Value, natural
+from app.results.explore.field import Field, FieldValue, GroupContext, natural_key
 
 GROUPS = ("Metrics", "Derived", "Configuration", "Settings", "Point", "Run")
 DECODE, POWER = "decode_tokens_per_s", "joules_per_output_token"
@@ -85,7 +85,7 @@ def _quantization_rank(label: str) -> tuple[float]:
 
 def _variant_rank(text: str) -> tuple[Any, ...]:
     model, _, label = text.rpartition(" ")
-    return natural(model), *_quantization_rank(label)
+    return natural_key(model), *_quantization_rank(label)
 
 
 def _bits(spot: GroupContext) -> float | None:
@@ -164,11 +164,11 @@ def _setting(key: str, values: set[Any]) -> Field:
     meant = key in SETTINGS and SETTINGS[key].type is int
     is_number = all(_is_number(value) for value in values) if values else meant
 
-    def read(spot: GroupContext) -> Value | None:
+    def read(spot: GroupContext) -> FieldValue | None:
         value = spot.config.settings.get(key)
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
             return None
-        return value if is_number else (str(value) if _is_number(value) else show(value))
+        return value if is_number else (str(value) if _is_number(value) else format_setting(value))
 
     return Field(
         f"setting.{key}", setting_title(key), "Settings", "number" if is_number else "category",

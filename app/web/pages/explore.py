@@ -36,9 +36,9 @@ def show_explorer(request: Request, session: ReadSession) -> Response:
         """To its run, or to the runs that it stands for."""
         if mark.public_id is not None:
             return run_path + mark.public_id
-        narrowed = {"at": explorer.key(mark.x)}
+        narrowed = {"at": explorer.value_key(mark.x)}
         if sheet.series is not None:
-            narrowed["among"] = explorer.key(mark.series)
+            narrowed["among"] = explorer.value_key(mark.series)
         return f"{each}&{urlencode(narrowed)}"
 
     figure = charts.figure(sheet, link)
@@ -61,7 +61,7 @@ def show_explorer(request: Request, session: ReadSession) -> Response:
         address=address,
         query=urlencode(sheet.view.query),
         notes=charts.notes(sheet),
-        nothing=charts.nothing(sheet),
+        nothing=charts.empty_text(sheet),
     )
     response.headers["hx-push-url"] = address(sheet.view)
     return response

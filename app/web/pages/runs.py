@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app.core.configuration import SETTINGS
+from app.core.config_settings import SETTINGS
 from app.core.errors import RoofmarkError
 from app.core.i18n import _
 from app.db import servers, suites
