@@ -78,6 +78,9 @@ IDENTITY_SETTINGS = ("model_id", "model_file", "model_digest", "model_bytes")
 """Settings that identify the measured weights. One that is missing was not recorded, or the server does not report it:
 then it distinguishes nothing."""
 
+NOT_STATED = N_("not stated")
+"""The value of a setting that nobody stated."""
+
 _KEY = re.compile(r"[a-z][a-z0-9_.-]{0,39}")
 
 
@@ -161,7 +164,7 @@ def setting_title(key: str) -> str:
 def format_setting(value: Any) -> str:
     """The English text of a setting's value; None is "not stated"."""
     if value is None:
-        return N_("not stated")
+        return NOT_STATED
     if isinstance(value, bool):
         return N_("on") if value else N_("off")
     return f"{value:,}" if isinstance(value, int) else str(value)
@@ -174,6 +177,14 @@ def translate_setting_title(key: str) -> str:
 
 def translate_setting(key: str, value: Any) -> str:
     """A setting's value in the reader's language. Text that a person or an engine wrote stays as it is."""
-    is_own_word = value is None or isinstance(value, bool) or (key in SETTINGS and value in SETTINGS[key].choices)
     text = format_setting(value)
+    return _(text) if isinstance(value, bool) else translate_setting_text(key, text)
+
+
+def translate_setting_text(key: str, text: str) -> str:
+    """What `format_setting` gave for a setting, in the reader's language: only words of Roofmark's own are translated.
+
+    They are "not stated" and, of a setting that Roofmark knows, its choices and on and off.
+    """
+    is_own_word = text == NOT_STATED or (key in SETTINGS and text in (*SETTINGS[key].choices, "on", "off"))
     return _(text) if is_own_word else text

@@ -80,11 +80,6 @@ def suite(key: str) -> str:
     return key if key in BUILT_IN else N_("own suite")
 
 
-def settings(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Those that `known_settings` keeps, titled and in words."""
-    return [(SETTINGS[key].title, format_setting(value)) for key, value in known_settings(values).items()]
-
-
 def known_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """Those with a known meaning and a value of its kind."""
     found = {}

@@ -10,7 +10,7 @@ from app.core.i18n import _
 from app.db.configs import Described
 from app.metrics import HEADLINE_METRICS, metrics
 from app.metrics.base import Metric
-from app.results.config_fields import field, fields_of
+from app.results.fields.series import series_text, series_titles
 from app.results.run_filter import RunFilter
 
 
@@ -80,7 +80,7 @@ class View:
         return [
             key
             for key, config in configs.items()
-            if all(field(config, each.field, engine_titles) == each.value for each in self.only)
+            if all(series_text(config, each.field, engine_titles) == each.value for each in self.only)
         ]
 
 
@@ -99,8 +99,8 @@ HAVE_A_FILTER = ("model", "machine", "server", "engine", "label")
 def values_of(configs: Mapping[int, Described], engine_titles: Mapping[str, str]) -> list[tuple[str, list[Only]]]:
     """What there is to choose from of fields that have no filter of their own, with the title of each field."""
     found = []
-    for key, title in fields_of(configs.values()).items():
-        values = sorted({field(config, key, engine_titles) for config in configs.values()})
+    for key, title in series_titles(configs.values()).items():
+        values = sorted({series_text(config, key, engine_titles) for config in configs.values()})
         if key not in HAVE_A_FILTER and len(values) > 1:
             found.append((title, [Only(key, value) for value in values]))
     return found
@@ -108,4 +108,4 @@ def values_of(configs: Mapping[int, Described], engine_titles: Mapping[str, str]
 
 def groupings(configs: Mapping[int, Described]) -> dict[str, str]:
     """What series can be made by: titles by key."""
-    return {CONFIGURATION: _("Configuration"), **fields_of(configs.values())}
+    return {CONFIGURATION: _("Configuration"), **series_titles(configs.values())}

@@ -14,7 +14,7 @@ from app.core import config_settings, templating, units
 from app.core.i18n import _, as_sentence
 from app.core.sentences import first_sentence
 from app.db.machines import device_title
-from app.results.compare.eligibility import verdict_subject_text
+from app.results.compare.differences import verdict_subject_text
 from app.results.compare.result import Cell
 from app.results.compare.words import ratio_note, scatter_words, settle_words, unsound_run_words, unsound_words
 from app.results.run_list import Shown

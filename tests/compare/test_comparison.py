@@ -16,7 +16,7 @@ from app.db.tables import Run, now
 from app.metrics import HEADLINE_METRICS
 from app.results.compare import compare, to_json
 from app.results.compare import standing as compare_with_baseline
-from app.results.compare.eligibility import MAX_NAMED_SETTINGS, verdict_subject_text
+from app.results.compare.differences import MAX_NAMED_SETTINGS, verdict_subject_text
 from app.results.compare.words import pair_scatter_words, scatter_words
 from app.results.hardware import as_frozen
 from app.stats.verdict import Ratio, Verdict

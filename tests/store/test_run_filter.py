@@ -71,9 +71,9 @@ def test_every_query_gives_the_same_runs(database: Database) -> None:
             }
             points, _ = history(session, where)
             assert {point.public_id for point in points} == counted, asked
-            found = observations.load_observations(session, where, [])
-            assert {row[0] for rows in found.observations.values() for row in rows} == counted, asked
-            assert found.runs == len(counted)
+            observation_set = observations.load_observations(session, where, [])
+            assert {row[0] for rows in observation_set.observations.values() for row in rows} == counted, asked
+            assert observation_set.matching_runs == len(counted)
             answered += 0 < len(expected) < len(runs)
     assert answered > 40, "questions that tell runs apart"
 

@@ -22,8 +22,9 @@ from app.core.csv_export import escape_formula
 from app.core.settings import Settings
 from app.core.units import format_number
 from app.db.database import Database
-from app.results.explore import PRESETS, View, registry
+from app.results.explore import PRESETS, View
 from app.results.explore import observations as store
+from app.results.fields.registry import explorer_fields
 from tests.explored import add_notebook
 from tests.web.notebook import pages
 
@@ -110,9 +111,9 @@ def test_the_first_preset_is_what_an_empty_address_shows(client: TestClient) -> 
 
 
 def _names() -> tuple[list[str], list[str]]:
-    known = registry([])
-    names = [*known, "setting.governor"]
-    return names, [name for name in names if name == "setting.governor" or known[name].is_discrete]
+    fields = explorer_fields([])
+    names = [*fields, "setting.governor"]
+    return names, [name for name in names if name == "setting.governor" or fields[name].is_discrete]
 
 
 NAMES, DISCRETE = _names()
@@ -220,4 +221,6 @@ def test_few_queries(client: TestClient) -> None:
 def test_free_settings_are_fields_too(client: TestClient) -> None:
     assert '<option value="setting.governor"' in client.get("/explore").text
     with client.app.state.database.read() as session:  # type: ignore[attr-defined]  # a FastAPI application
-        assert "setting.governor" in registry(each.config for each in store.load_inventory(session).configs.values())
+        assert "setting.governor" in explorer_fields(
+            each.config for each in store.load_inventory(session).configs.values()
+        )

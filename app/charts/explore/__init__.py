@@ -1,7 +1,7 @@
-"""The explorer's marks as a chart, a table and sentences.
+"""An ExploreResult as a chart, a table and sentences.
 
-figure  marks -> chart
-table   marks -> table and a sentence
+figure  data points -> chart
+table   data points -> table and a sentence
 notes   what to know before believing it
 """
 

@@ -30,14 +30,8 @@ from app.metrics.summary import percentiles, summarise
 from app.metrics.token_counts import token_counts_of
 from app.results.ceiling import Placement, resolve_placement, run_ceilings
 from app.results.compare.compare_refs import resolve
-from app.results.compare.eligibility import (
-    differences,
-    differing_settings,
-    refusal_reason_lengths,
-    refusal_reason_pair,
-    refusal_reason_point,
-    unknown_settings,
-)
+from app.results.compare.differences import differences, differing_settings, unknown_settings
+from app.results.compare.eligibility import refusal_reason_lengths, refusal_reason_pair, refusal_reason_point
 from app.results.compare.main_verdict import conclude, same_within
 from app.results.compare.observations import NO_FIGURES, Figures, SubjectData, load_subjects
 from app.results.compare.result import LETTERS, Ceiling, Cell, Comparison, Distribution, Pair, PointRows, Row, Subject

@@ -20,7 +20,7 @@ from app.db.tables import now
 from app.metrics.base import SOURCES
 from app.results.compare import Comparison, compare
 from app.results.compare.compare_refs import CONFIG, FEWEST, MOST, WORDS
-from app.results.compare.eligibility import MAX_NAMED_SETTINGS
+from app.results.compare.differences import MAX_NAMED_SETTINGS
 from app.results.compare.result import Subject
 from app.results.compare.words import pair_scatter_words
 from app.results.run_filter import RunFilter
