@@ -10,7 +10,7 @@ from app.core.i18n import _
 from app.db.configs import Described
 from app.metrics import HEADLINE_METRICS, metrics
 from app.metrics.base import Metric
-from app.results.fields.series import series_text, series_titles
+from app.results.fields.series import filtered_series_keys, series_text, series_titles
 from app.results.run_filter import RunFilter
 
 
@@ -93,15 +93,12 @@ def read_by(text: str, configs: Mapping[int, Described]) -> str:
     return text or CONFIGURATION
 
 
-HAVE_A_FILTER = ("model", "machine", "server", "engine", "label")
-
-
 def values_of(configs: Mapping[int, Described], engine_titles: Mapping[str, str]) -> list[tuple[str, list[Only]]]:
     """What there is to choose from of fields that have no filter of their own, with the title of each field."""
     found = []
     for key, title in series_titles(configs.values()).items():
         values = sorted({series_text(config, key, engine_titles) for config in configs.values()})
-        if key not in HAVE_A_FILTER and len(values) > 1:
+        if key not in filtered_series_keys() and len(values) > 1:
             found.append((title, [Only(key, value) for value in values]))
     return found
 

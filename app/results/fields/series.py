@@ -27,6 +27,11 @@ def series_titles(configs: Iterable[Described]) -> dict[str, str]:
     return fixed | {key: translate_setting_title(key) for key in ordered_setting_keys(keys - fixed.keys())}
 
 
+def filtered_series_keys() -> set[str]:
+    """The series keys of fields that RunFilter has a parameter for."""
+    return {key for key, field in _fixed_fields().items() if field.filter}
+
+
 def series_text(config: Described, key: str, engine_titles: Mapping[str, str], run_labels: Iterable[str] = ()) -> str:
     """The series that a configuration belongs to, in English; labels are those of the configuration and of the run."""
     snapshot = config.snapshot
