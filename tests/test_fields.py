@@ -16,7 +16,7 @@ from app.metrics import metrics
 from app.results.ceiling import context_of
 from app.results.compare.differences import Difference
 from app.results.explore import explore
-from app.results.fields import measured
+from app.results.fields import registry
 from app.results.fields.configuration import CONFIGURATION_FIELDS
 from app.results.fields.field import Disclosure, Field, SearchColumn, SearchScope
 from app.results.fields.registry import GROUPS, all_fields, explorer_fields, grouped
@@ -100,7 +100,7 @@ def test_a_field_that_is_added_is_found_everywhere(database: Database, build_fie
 
 def test_a_metric_that_is_added_is_a_field_of_the_explorer(monkeypatch: pytest.MonkeyPatch) -> None:
     added = replace(metrics()["ttft_ms"], key="first_word_ms", title="First word")
-    monkeypatch.setattr(measured, "metrics", lambda: {added.key: added})
+    monkeypatch.setattr(registry, "metrics", lambda: {added.key: added})
     field = explorer_fields([])["first_word_ms"]
     assert (field.label, field.explanation, field.metric) == ("First word ms", added.explanation, added.key)
 

@@ -19,7 +19,7 @@ class Setting:
     key: str
     title: str
     type: type = str
-    asked: bool = False
+    is_in_form: bool = False
     """Asked in the server's form, since hardly any probe can detect it."""
     hint: str = ""
     choices: tuple[str, ...] = ()
@@ -28,6 +28,7 @@ class Setting:
     """Every server runs with some value of it: where none is recorded, it is unknown and may have changed unseen."""
 
 
+SPLIT_MODES = ("layer", "row", "tensor", "none")
 KV_TYPES = ("f16", "bf16", "f32", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl", "fp8", "fp8_e4m3", "fp8_e5m2")
 
 SETTINGS = {
@@ -39,24 +40,26 @@ SETTINGS = {
             "cards",
             "GPUs",
             int,
-            asked=True,
+            is_in_form=True,
             hint="accelerators that hold the model; 0 for CPU only",
             is_always_set=True,
         ),
-        Setting("split_mode", "Split mode", asked=True, choices=("layer", "row", "tensor", "none"), is_always_set=True),
-        Setting("kv_type_k", "KV cache type K", asked=True, choices=KV_TYPES, is_always_set=True),
-        Setting("kv_type_v", "KV cache type V", asked=True, choices=KV_TYPES, is_always_set=True),
-        Setting("gpu_layers", "Layers on GPU", int, asked=True, hint="999 for all", is_always_set=True),
+        Setting(
+            "split_mode", "Split mode", is_in_form=True, choices=("layer", "row", "tensor", "none"), is_always_set=True
+        ),
+        Setting("kv_type_k", "KV cache type K", is_in_form=True, choices=KV_TYPES, is_always_set=True),
+        Setting("kv_type_v", "KV cache type V", is_in_form=True, choices=KV_TYPES, is_always_set=True),
+        Setting("gpu_layers", "Layers on GPU", int, is_in_form=True, hint="999 for all", is_always_set=True),
         Setting(
             "n_cpu_moe",
             "Layers with experts in system memory",
             int,
-            asked=True,
+            is_in_form=True,
             hint="as in --n-cpu-moe; 999 for all (--cpu-moe)",
         ),
         Setting("cpu_moe", "All experts in system memory", choices=("on", "off")),
-        Setting("override_tensor", "Tensor overrides", asked=True, hint="as in -ot: exps=CPU"),
-        Setting("tensor_split", "Split among GPUs", asked=True, hint="as in -ts: 3,1; the fastest GPU first"),
+        Setting("override_tensor", "Tensor overrides", is_in_form=True, hint="as in -ot: exps=CPU"),
+        Setting("tensor_split", "Split among GPUs", is_in_form=True, hint="as in -ts: 3,1; the fastest GPU first"),
         Setting("main_gpu", "Main GPU", int, hint="with split mode none; the fastest GPU is 0"),
         Setting("pipeline_parallel", "Pipeline stages", int),
         Setting("kv_offload", "KV cache on GPUs", choices=("on", "off")),
@@ -66,7 +69,7 @@ SETTINGS = {
         Setting("ubatch", "Micro-batch", int, is_always_set=True),
         Setting("threads", "Threads", int, is_always_set=True),
         Setting("flash_attention", "Flash attention", choices=("on", "off", "auto"), is_always_set=True),
-        Setting("flags", "Flags", asked=True, hint="further command-line flags of the engine"),
+        Setting("flags", "Flags", is_in_form=True, hint="further command-line flags of the engine"),
         Setting("runs_on", "Runs on", hint="where the server hands requests on to"),
         Setting("model_id", "Model id"),
         Setting("model_file", "Model file"),

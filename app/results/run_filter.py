@@ -67,17 +67,17 @@ class RunFilter:
         if self.status is not None and self.status not in RUN_STATES:
             raise BadInput(
                 _(
-                    "A run's state is one of {known}; {status!r} is not.",
-                    known=", ".join(RUN_STATES),
+                    "A run's state is one of {states}; {status!r} is not.",
+                    states=", ".join(RUN_STATES),
                     status=self.status,
                 )
             )
         if self.hidden is not None and self.hidden not in HIDDEN_CHOICES:
             raise BadInput(
                 _(
-                    "Hidden runs are listed {known}; {given!r} is neither.",
-                    known=enumerated(HIDDEN_CHOICES, "or"),
-                    given=self.hidden,
+                    "Hidden runs are listed {choices}; {hidden!r} is neither.",
+                    choices=enumerated(HIDDEN_CHOICES, "or"),
+                    hidden=self.hidden,
                 )
             )
         if self.since and self.until and self.since > self.until:

@@ -102,7 +102,7 @@ def asked(facts: Mapping[str, Any], said: Mapping[str, Any]) -> Sequence[Setting
     from app.measure.runner.config_snapshot import OVERRIDES
 
     told = facts.get("settings", {})
-    usual = [setting for setting in SETTINGS.values() if setting.asked and told.get(setting.key) is None]
+    usual = [setting for setting in SETTINGS.values() if setting.is_in_form and told.get(setting.key) is None]
     more = said.keys() - {setting.key for setting in usual} - set(OVERRIDES)
     return [*usual, *(SETTINGS.get(key) or Setting(key, key) for key in sorted(more))]
 

@@ -53,7 +53,10 @@ def refusal_reason_point(workload: Workload, measured: Sequence[Workload]) -> st
             if requested != actual:
                 part_title = _({"output_tokens": N_("output length")}.get(part, part))
                 return _(
-                    "Its {said} is {there:,} here, not {wanted:,}.", said=part_title, there=actual, wanted=requested
+                    "Its {part} is {actual:,} here, not {requested:,}.",
+                    part=part_title,
+                    actual=actual,
+                    requested=requested,
                 )
     return _("It did not measure this point.")
 

@@ -11,7 +11,7 @@ from app.core.config_settings import NOT_STATED
 from app.core.i18n import N_, _
 from app.results.explore.observations import MeasuredPoint
 from app.results.fields.field import Field, FieldValue
-from app.results.fields.measured import DECODE
+from app.results.fields.registry import DECODE
 from app.results.run_filter import RunFilter, is_searchable, value_problem
 
 SOURCES = ("client", "server", "slope", "import")
@@ -102,16 +102,15 @@ def rank_presets(available: Collection[MeasuredPoint], fields: Mapping[str, Fiel
 
 
 def parse_view(parameters: Mapping[str, str], fields: Mapping[str, Field], default: View) -> tuple[View, list[str]]:
-    """The view without what makes no sense, and one sentence for each of that; `default` has the axes that are not
-    given."""
-    given = {name: parameters[name] for name in VIEW_PARAMETERS if parameters.get(name, "").strip()}
-    values = {name: text for name, text in given.items() if is_searchable(text)}
-    problems = [value_problem(name) for name in given if name not in values]
+    """The view without what makes no sense, and one sentence for each of that; `default` has the missing axes."""
+    filled = {name: parameters[name] for name in VIEW_PARAMETERS if parameters.get(name, "").strip()}
+    values = {name: text for name, text in filled.items() if is_searchable(text)}
+    problems = [value_problem(name) for name in filled if name not in values]
     axes = _parse_axes(values, fields, problems)
     source = values.get("source")
     if source is not None and source not in SOURCES:
         problems.append(
-            _("A source is one of {known}; {source!r} is not.", known=", ".join(SOURCES), source=source[:60])
+            _("A source is one of {sources}; {source!r} is not.", sources=", ".join(SOURCES), source=source[:60])
         )
         source = None
     run_filter, filter_problems = RunFilter.parse_leniently(parameters)

@@ -148,7 +148,9 @@ def _checks(runner: RunnerDep, server: Server | None, suite: str) -> dict[str, A
     return {
         "server": server,
         "models": server.facts.get("models", []),
-        "unknown": [_(setting.title) for setting in SETTINGS.values() if setting.asked and setting.key not in known],
+        "unknown": [
+            _(setting.title) for setting in SETTINGS.values() if setting.is_in_form and setting.key not in known
+        ],
         "warnings": warnings,
         "refusal": refusal,
     }
