@@ -97,6 +97,6 @@ def test_nothing_changed_has_no_words() -> None:
 def test_two_configurations_differ_in_words_exactly_when_their_settings_do(
     then: dict[str, object], today: dict[str, object]
 ) -> None:
-    said = describe_changes(replace(BASE, settings=then), replace(BASE, settings=today))
+    phrases = describe_changes(replace(BASE, settings=then), replace(BASE, settings=today))
     different = {key for key in then.keys() | today.keys() if then.get(key) != today.get(key)}
-    assert len(said) == len(different)
+    assert len(phrases) == len(different)

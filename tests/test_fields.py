@@ -1,6 +1,6 @@
 """One registry of fields: what is added to it is found in the explorer, histories, comparisons, shares and searches."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pytest
@@ -9,7 +9,7 @@ from sqlmodel import Session, col, select
 from app.core import i18n
 from app.core.config_settings import SETTINGS, Setting
 from app.core.configuration import describe_changes
-from app.db.configs import describe
+from app.db.configs import Described, describe
 from app.db.database import Database
 from app.db.tables import Config, Model, Run
 from app.metrics import metrics
@@ -21,7 +21,7 @@ from app.results.fields.configuration import CONFIGURATION_FIELDS
 from app.results.fields.field import Disclosure, Field, SearchColumn, SearchScope
 from app.results.fields.registry import GROUPS, all_fields, explorer_fields, grouped
 from app.results.fields.run import requested_context_tokens
-from app.results.fields.series import filtered_series_keys, series_name, series_text, series_titles
+from app.results.fields.series import filtered_series_keys, series_context, series_name, series_text, series_titles
 from app.results.naming import distinct_titles
 from app.results.run_filter import PARAMETERS, RunFilter
 from app.results.run_list import list_runs
@@ -48,6 +48,10 @@ def _facts(session: Session, public_id: str) -> dict[str, object]:
     return {fact.title: fact.value for fact in circumstances.facts(config, model, [])}
 
 
+def _series(configs: Mapping[int, Described], key: str) -> list[str]:
+    return [series_text(key, series_context(config, {})) for config in configs.values()]
+
+
 def test_a_setting_that_is_added_is_found_everywhere(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SETTINGS, "rope_scale", Setting("rope_scale", "RoPE scale", int))
     first, second = _runs(database, 64_000, 128_000)
@@ -56,7 +60,10 @@ def test_a_setting_that_is_added_is_found_everywhere(database: Database, monkeyp
         assert [point.x for point in explore(session, view, {}).result.data_points] == [64_000, 128_000]
         configs = describe(session)
         assert series_titles(configs.values())["rope_scale"] == "RoPE scale"
-        assert [series_text(config, "rope_scale", {}) for config in configs.values()] == ["64,000", "128,000"]
+        assert [series_text("rope_scale", series_context(config, {})) for config in configs.values()] == [
+            "64,000",
+            "128,000",
+        ]
         assert series_name("rope_scale", "64,000") == "RoPE scale 64,000"
         assert [title.split(" · ")[1] for title in distinct_titles(configs, {}).values()] == [
             "RoPE scale 64,000", "RoPE scale 128,000",
@@ -88,12 +95,15 @@ def test_a_field_that_is_added_is_found_everywhere(database: Database, build_fie
         assert [point.x for point in explore(session, view, {}).result.data_points] == ["6301", "6400"]
         configs_by_id = describe(session)
         assert series_titles(configs_by_id.values())["build"] == "Build number"
-        assert [series_text(config, "build", {}) for config in configs_by_id.values()] == ["6301", "6400"]
+        assert [series_text("build", series_context(config, {})) for config in configs_by_id.values()] == [
+            "6301",
+            "6400",
+        ]
         assert "build" in filtered_series_keys()
         assert _facts(session, second)["Build number"] == "6400"
         assert set(_search(session, "live")) == {first, second}
     differences = compared(database, first, second).differences
-    assert [(each.title, each.values) for each in differences] == [
+    assert [(difference.title, difference.values) for difference in differences] == [
         ("Engine version", ("b6301", "b6400")), ("Build number", ("6301", "6400")),
     ]  # fmt: skip
 

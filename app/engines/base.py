@@ -51,7 +51,7 @@ class ServerInfo:
     context_tokens: int | None = None
     """Usable by one request (per slot)."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Configuration the server tells by itself, by the keys of `app.core.configuration`: context, parallel, ..."""
+    """Configuration the server tells by itself, by the keys of `app.core.config_settings`: context, parallel, ..."""
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     loading: bool = False
     notes: tuple[str, ...] = ()

@@ -58,13 +58,13 @@ def table(page: str) -> list[list[str]]:
 
 
 def figure(page: str) -> dict[str, Any]:
-    found = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    parsed: dict[str, Any] = json.loads(found[1])
+    script = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)
+    assert script is not None
+    parsed: dict[str, Any] = json.loads(script[1])
     return parsed
 
 
-def told(value: Any, kind: str) -> str:
+def cell_text(value: Any, kind: str) -> str:
     """A value of the JSON as the page says it."""
     if value is None:
         return "not stated"
@@ -83,7 +83,7 @@ def check_the_three_agree(client: TestClient, params: dict[str, str]) -> list[di
     rows: list[dict[str, Any]] = document["rows"]
     used = document["fields"]
     axes = [name for name in ("series", "x", "y") if used[name]]
-    shown = [[told(row[name], used[name]["kind"]) for name in axes] for row in rows]
+    shown = [[cell_text(row[name], used[name]["kind"]) for name in axes] for row in rows]
     assert [cells[: len(axes)] for cells in table(page.text)] == shown[:200]
     lines = list(csv.reader(io.StringIO(text.text, newline="")))
     columns = (*axes, "lowest", "highest", "observations", "run")
@@ -117,7 +117,7 @@ def _names() -> tuple[list[str], list[str]]:
 
 
 NAMES, DISCRETE = _names()
-PARAMETERS = (*(each.name for each in fields(View)), "config")
+PARAMETERS = (*(attribute.name for attribute in fields(View)), "config")
 
 
 @settings(max_examples=60)
@@ -222,5 +222,5 @@ def test_free_settings_are_fields_too(client: TestClient) -> None:
     assert '<option value="setting.governor"' in client.get("/explore").text
     with client.app.state.database.read() as session:  # type: ignore[attr-defined]  # a FastAPI application
         assert "setting.governor" in explorer_fields(
-            each.config for each in store.load_inventory(session).configs.values()
+            frozen.config for frozen in store.load_inventory(session).configs.values()
         )

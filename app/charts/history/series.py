@@ -9,7 +9,7 @@ from app.charts.base import MAX_SERIES
 from app.core.i18n import _
 from app.core.units import plural
 from app.db.configs import Described
-from app.results.fields.series import series_name, series_text
+from app.results.fields.series import series_context, series_name, series_text
 from app.results.hardware import HardwareChange
 from app.results.history.table import HistoryTable
 
@@ -79,7 +79,7 @@ def _key(
     if by == CONFIGURATION:
         return str(config_id)
     labels = json.loads(points.labels(place)) if by == "label" else ()
-    return series_text(configs[config_id], by, engine_titles, labels)
+    return series_text(by, series_context(configs[config_id], engine_titles, labels))
 
 
 def _places(oldest_first: Sequence[str], distinct: Collection[str]) -> dict[str, int]:

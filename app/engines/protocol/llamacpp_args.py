@@ -11,7 +11,7 @@ from app.engines.protocol.models import quantization_in
 @dataclass(frozen=True)
 class CommandLine:
     settings: Mapping[str, Any]
-    """By the keys of `app.core.configuration`; the rest is in `flags`, in alphabetical order."""
+    """By the keys of `app.core.config_settings`; the rest is in `flags`, in alphabetical order."""
     context_tokens: int | None = None
     """What one request may use."""
     file_path: str | None = None

@@ -110,7 +110,7 @@ class SearchColumn:
     matches: Callable[[Any, str], ColumnElement[bool]] = contains
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Field:
     """One thing that a run, its configuration, its model, its workload or a metric has.
 

@@ -32,16 +32,20 @@ def filtered_series_keys() -> set[str]:
     return {key for key, field in _fixed_fields().items() if field.filter}
 
 
-def series_text(config: Described, key: str, engine_titles: Mapping[str, str], run_labels: Iterable[str] = ()) -> str:
-    """The series that a configuration belongs to, in English; labels are those of the configuration and of the run."""
+def series_context(config: Described, engine_titles: Mapping[str, str], run_labels: Iterable[str] = ()) -> RunContext:
+    """What the fields of series are read from; labels are those of the configuration and of the run."""
     snapshot = config.snapshot
-    context = RunContext(
+    return RunContext(
         snapshot,
         engine=engine_titles.get(snapshot.engine, snapshot.engine),
         machine=config.machine,
         server=config.server,
         labels=tuple({*snapshot.labels, *run_labels}),
     )
+
+
+def series_text(key: str, context: RunContext) -> str:
+    """The series that a configuration belongs to by one field, in English."""
     field = _fixed_fields().get(key) or _setting_field(key, SETTINGS.get(key))
     return field.text("series", context) or field.absent
 
@@ -57,9 +61,15 @@ def series_name(key: str, text: str) -> str:
 
 
 def _fixed_fields() -> dict[str, Field]:
-    """The fields that every configuration has, by series key; labels, which are a person's own words, come last."""
-    fields = sorted([*CONFIGURATION_FIELDS, *RUN_FIELDS], key=lambda field: field.key == "labels")
-    return {field.series_key: field for field in fields if field.series_key}
+    """The fields that every configuration has, by series key."""
+    return _by_series_key(*CONFIGURATION_FIELDS, *RUN_FIELDS)
+
+
+@cache
+def _by_series_key(*fields: Field) -> dict[str, Field]:
+    """Labels, which are a person's own words, come last."""
+    ordered = sorted(fields, key=lambda field: field.key == "labels")
+    return {field.series_key: field for field in ordered if field.series_key}
 
 
 @cache
