@@ -19,13 +19,13 @@ from babel.messages.mofile import write_mo
 from jinja2 import nodes
 
 from app.core import files, i18n
-from app.core.configuration import SETTINGS
+from app.core.config_settings import SETTINGS
 from app.core.samples import Status
 from app.db.tables import RUN_STATES
 from app.hardware.catalogue import built_in
 from app.metrics import FLAGS, NULL_REASONS, metrics
 from app.metrics.base import SOURCES as METRIC_SOURCES
-from app.results.explore import registry
+from app.results.fields.registry import all_fields
 from app.stats.verdict import Verdict
 from app.suites import BUILT_IN
 from app.web.templates import environment
@@ -103,7 +103,7 @@ def _of_tables() -> Iterator[str]:
         yield from (suite.title, suite.about)
     for device in built_in().devices:
         yield from (device.source, device.compute_source)
-    for field in registry(()).values():
+    for field in all_fields():
         yield from (field.title, field.group, field.explanation, field.missing)
     for said in SYSTEM:
         yield os.strerror(said)

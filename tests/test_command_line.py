@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.configuration import SETTINGS
+from app.core.config_settings import SETTINGS
 from app.engines import flag_table, parse_flags, with_flags
 from app.engines.flags import parse_arguments
 from app.engines.llamacpp_args import read_arguments

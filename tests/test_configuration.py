@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.configuration import IDENTITY, SETTINGS, Snapshot, changes, clean_setting, parse_setting
+from app.core.config_settings import IDENTITY_SETTINGS, SETTINGS, parse_setting, parse_setting_value
+from app.core.configuration import Snapshot, describe_changes
 from app.core.errors import BadInput
 
-CIRCUMSTANCES = [key for key in (*SETTINGS, "free") if key not in IDENTITY]
+CIRCUMSTANCES = [key for key in (*SETTINGS, "free") if key not in IDENTITY_SETTINGS]
 """What tells models apart is said as one change: tests/runner/test_identity.py."""
 BASE = Snapshot("llama.cpp", "b6301", "Qwen3-8B", "Q4_K_M", {"context": 4096, "cards": 1}, ("undervolted",))
 
@@ -47,9 +48,9 @@ def test_no_text_breaks_the_parser(text: str) -> None:
 
 @pytest.mark.parametrize("key", [key for key, setting in SETTINGS.items() if setting.type is int])
 def test_whole_numbers_are_whole(key: str) -> None:
-    assert clean_setting(key, " 8 ") == 8
+    assert parse_setting_value(key, " 8 ") == 8
     with pytest.raises(BadInput, match="whole number"):
-        clean_setting(key, "8.5")
+        parse_setting_value(key, "8.5")
 
 
 def test_a_fingerprint_is_the_content() -> None:
@@ -82,11 +83,11 @@ def test_a_fingerprint_is_the_content() -> None:
     ],
 )
 def test_a_change_in_words(change: dict[str, object], words: str) -> None:
-    assert words in changes(BASE, replace(BASE, **change))  # type: ignore[arg-type]  # as above
+    assert words in describe_changes(BASE, replace(BASE, **change))  # type: ignore[arg-type]  # as above
 
 
 def test_nothing_changed_has_no_words() -> None:
-    assert changes(BASE, BASE) == []
+    assert describe_changes(BASE, BASE) == []
 
 
 @given(
@@ -96,6 +97,6 @@ def test_nothing_changed_has_no_words() -> None:
 def test_two_configurations_differ_in_words_exactly_when_their_settings_do(
     then: dict[str, object], today: dict[str, object]
 ) -> None:
-    said = changes(replace(BASE, settings=then), replace(BASE, settings=today))
+    phrases = describe_changes(replace(BASE, settings=then), replace(BASE, settings=today))
     different = {key for key in then.keys() | today.keys() if then.get(key) != today.get(key)}
-    assert len(said) == len(different)
+    assert len(phrases) == len(different)

@@ -80,7 +80,7 @@ def _names(text: str) -> set[str]:
 
 BEFORE_PAGES = {
     "cli", "demo.py", "settings.py", "notify.py:services", "secrets.py:_fernet", "security.py:check_listen",
-    "sources.py:from_path", "configuration.py:parse_setting",
+    "sources.py:from_path", "config_settings.py:parse_setting",
     "database.py:_checked", "database.py:_create_engine", "migrate.py",
 }  # fmt: skip
 """Files, or functions of one, whose errors are for commands, or are said before there are pages."""

@@ -43,7 +43,7 @@ class Offload:
 
     @classmethod
     def of(cls, settings: Mapping[str, object]) -> "Offload":
-        """By the keys of `app.core.configuration`."""
+        """By the keys of `app.core.config_settings`."""
         share, mib = _count(settings, "gpu_share"), _count(settings, "gpu_weight_mib")
         has_no_experts_on_cards = str(settings.get("cpu_moe", "")).lower() in ("on", "true", "1", "yes")
         return cls(

@@ -13,7 +13,7 @@ from sqlmodel import Session
 from app import engines
 from app.cli.common import log_to_file, log_to_stderr, open_database, print_json, printable, say
 from app.cli.text import run_text
-from app.core.configuration import doubt, log_path, parse_setting
+from app.core.config_settings import parse_log_path, parse_setting, setting_warning
 from app.core.errors import BadInput, ServerError, ServerErrorKind
 from app.core.secrets import Secrets
 from app.core.settings import Settings
@@ -56,7 +56,7 @@ def measure(request: RunRequest, run_count: int, as_json: bool) -> None:
     """
     stated_settings = dict(parse_setting(text) for text in request.settings)
     for key, value in stated_settings.items():
-        if value is not None and (sentence := doubt(key, value)):
+        if value is not None and (sentence := setting_warning(key, value)):
             say(f"Note: {sentence}", err=True)
     settings = Settings()
     log_to_file(settings)
@@ -70,7 +70,7 @@ def measure(request: RunRequest, run_count: int, as_json: bool) -> None:
         assert server.id is not None
         servers.remember(session, server.id, settings=stated_settings)
         if request.log is not None:
-            servers.edit_server(session, slug, log_path=log_path(request.log))
+            servers.edit_server(session, slug, log_path=parse_log_path(request.log))
     documents: list[dict[str, Any]] = []
     for run_number in range(1, run_count + 1):
         if run_count > 1:

@@ -4,7 +4,7 @@ from textwrap import shorten
 
 from app.cli.common import open_runs, print_json, say
 from app.cli.text import run_text
-from app.core.configuration import runs_elsewhere
+from app.core.config_settings import remote_host
 from app.core.units import format_age, format_number
 from app.results.compare import compare_refs
 from app.results.run_filter import RunFilter
@@ -56,7 +56,7 @@ def _suite(row: Row) -> str:
 
 
 def _elsewhere(row: Row) -> str:
-    host = runs_elsewhere(row.settings)
+    host = remote_host(row.settings)
     return f"runs at {host}, not here" if host else ""
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.cli.verdicts import baseline_lines, previous_lines
-from app.core.configuration import setting_title, show
+from app.core.config_settings import format_setting, setting_title
 from app.core.i18n import as_sentence
 from app.core.samples import Workload
 from app.core.units import DASH, format_number, plural, spread
@@ -81,7 +81,7 @@ def _config_lines(run: dict[str, Any]) -> list[str]:
     config = run["config"]
     if not config:
         return []
-    settings = [f"{setting_title(key)} {show(value)}" for key, value in config["settings"].items()]
+    settings = [f"{setting_title(key)} {format_setting(value)}" for key, value in config["settings"].items()]
     labels = [f"label {label}" for label in config["labels"]]
     return [f"Configuration: {', '.join([*settings, *labels])}"] if settings or labels else []
 

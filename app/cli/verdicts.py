@@ -5,7 +5,7 @@ from typing import Any
 
 from app.core.units import change_interval, format_number, format_percent
 from app.metrics import metrics
-from app.results.compare.eligibility import about_words
+from app.results.compare.differences import verdict_subject_text
 from app.results.compare.result import Cell, Comparison, Pair, PointRows, Row, Subject
 from app.results.compare.words import pair_scatter_words, scatter_words, settle_words, unsound_words
 from app.stats.runs import RunScatter
@@ -45,7 +45,7 @@ def _pair_line(comparison: Comparison, pair: Pair) -> str:
     lines = [
         f"\n{candidate} against {base}: {SIGNS.get(pair.verdict or '', '')} {pair.verdict}.",
         unsound_words(pair.unsound) or settle_words(comparison.main_ratios(pair.place)),
-        about_words(pair.differing_settings, pair.unknown_settings),
+        verdict_subject_text(pair.differing_settings, pair.unknown_settings),
         pair_scatter_words(comparison, pair.place),
     ]
     return "\n   ".join(filter(None, lines))

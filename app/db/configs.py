@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from sqlmodel import Session, col, select
 
-from app.core.configuration import IDENTITY, Snapshot, distinguishing_settings
+from app.core.config_settings import IDENTITY_SETTINGS
+from app.core.configuration import Snapshot, distinguishing_settings
 from app.core.errors import NotFound
 from app.core.i18n import N_, _
 from app.db.continuation import continued_by, snapshot_of
@@ -58,7 +59,7 @@ def with_model_id(snapshot: Snapshot, identifier: str) -> Snapshot:
 def _learn(session: Session, config: Config, snapshot: Snapshot, geometry: Mapping[str, Any], source: str) -> None:
     """What was unknown when the configuration was frozen, or read without account of its keys, and what the model is
     called today: the configuration stays what it is, and so does its fingerprint."""
-    learned = {key: snapshot.settings[key] for key in IDENTITY if key in snapshot.settings}
+    learned = {key: snapshot.settings[key] for key in IDENTITY_SETTINGS if key in snapshot.settings}
     if not learned.keys() <= config.settings.keys():
         config.settings = {**learned, **config.settings}
         session.add(config)

@@ -6,7 +6,8 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from app.core.configuration import IDENTITY, Snapshot
+from app.core.config_settings import IDENTITY_SETTINGS
+from app.core.configuration import Snapshot
 from app.db.tables import Config, Model, Run, SampleRow
 
 
@@ -43,7 +44,7 @@ def continued_by(session: Session, server_id: int, snapshot: Snapshot, namesakes
     for config, model in session.exec(query).all():
         if _bare(replace(snapshot_of(config, model), model=snapshot.model)) != _bare(snapshot):
             continue
-        if any(_contradict(config.settings.get(key), snapshot.settings.get(key)) for key in IDENTITY):
+        if any(_contradict(config.settings.get(key), snapshot.settings.get(key)) for key in IDENTITY_SETTINGS):
             continue
         if "model_id" in config.settings or (not namesakes and not _was_another(session, config, snapshot)):
             return config
@@ -51,7 +52,7 @@ def continued_by(session: Session, server_id: int, snapshot: Snapshot, namesakes
 
 
 def _bare(snapshot: Snapshot) -> Any:
-    settings = {key: value for key, value in snapshot.settings.items() if key not in IDENTITY}
+    settings = {key: value for key, value in snapshot.settings.items() if key not in IDENTITY_SETTINGS}
     return replace(snapshot, settings=settings, labels=sorted(snapshot.labels))
 
 

@@ -66,7 +66,7 @@ class ServerInfo:
     context_tokens: int | None = None
     """What one request may use (per slot)."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Configuration that the server reports itself, by the keys of `app.core.configuration`: context, parallel, ..."""
+    """Configuration that the server reports, by the keys of `app.core.config_settings`: context, parallel, ..."""
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     loading: bool = False
     notes: tuple[str, ...] = ()

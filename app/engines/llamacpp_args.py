@@ -83,7 +83,7 @@ _TABLE = merge_tables([COMMON, FLAGS])
 @dataclass(frozen=True)
 class ModelArguments:
     settings: Mapping[str, Any]
-    """By the keys of `app.core.configuration`; flags without a key are in `flags`, in alphabetical order."""
+    """By the keys of `app.core.config_settings`; flags without a key are in `flags`, in alphabetical order."""
     context_tokens: int | None = None
     """What one request may use."""
     file_path: str | None = None

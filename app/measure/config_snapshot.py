@@ -14,7 +14,8 @@ from app.ceiling import ggml_geometry
 from app.ceiling.geometry import Geometry, Source
 from app.ceiling.named_totals import with_totals_checked
 from app.ceiling.sources import from_document
-from app.core.configuration import Snapshot, setting_title, show
+from app.core.config_settings import format_setting, setting_title
+from app.core.configuration import Snapshot
 from app.core.errors import BadInput, ServerError, ServerErrorKind
 from app.core.i18n import N_, _
 from app.db import configs, runs, servers
@@ -153,8 +154,8 @@ def contradictions(server: Server, snapshot: Snapshot) -> list[str]:
         N_(
             "{title} is {told} as the server says, not {said} as it was stated.",
             title=setting_title(key),
-            told=show(snapshot.settings[key]),
-            said=show(stated),
+            told=format_setting(snapshot.settings[key]),
+            said=format_setting(stated),
         )
         for key, stated in server.settings.items()
         if key in snapshot.settings and snapshot.settings[key] != stated

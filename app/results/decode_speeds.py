@@ -13,7 +13,7 @@ from app.db.tables import Config, Machine, Measurement, Model, Run, StatedGeomet
 from app.metrics import HEADLINE_METRICS
 from app.metrics.token_counts import TokenCounts
 from app.results.hardware import Hardware, as_known, gpu_share_of
-from app.results.run_filter import COUNTS
+from app.results.run_filter import NOT_HIDDEN
 from app.results.speculation import Drafts, drafting_among, drafts_of
 from app.results.token_counts import token_counts
 
@@ -71,7 +71,7 @@ _IS_DECODE = and_(
 
 
 def _done(machine_id: int | None) -> list[ColumnElement[bool]]:
-    wanted = [col(Run.status) == "done", col(Run.config_id).is_not(None), COUNTS]
+    wanted = [col(Run.status) == "done", col(Run.config_id).is_not(None), NOT_HIDDEN]
     return wanted if machine_id is None else [*wanted, col(Run.machine_id) == machine_id]
 
 

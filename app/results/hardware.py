@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 from sqlalchemy import Text, cast, func, select
 from sqlmodel import Session, col
 
-from app.core.configuration import runs_elsewhere
+from app.core.config_settings import remote_host
 from app.core.i18n import N_, _, separator
 from app.core.units import format_bytes
 from app.db.machines import MachineDevice, Stated, device_title, devices
 from app.db.query_cache import cached_query
 from app.db.tables import Config, Machine, Run
 from app.hardware.catalogue import is_same_name
-from app.results.run_filter import COUNTS
+from app.results.run_filter import NOT_HIDDEN
 
 Frozen = list[dict[str, Any]]
 """`Run.hardware`: each device as plain JSON values."""
@@ -52,7 +52,7 @@ def refreeze(session: Session, run: Run) -> None:
 def hardware_of(session: Session, run: Run) -> Hardware:
     """None of the machine's where the model ran elsewhere."""
     config = None if run.config_id is None else session.get(Config, run.config_id)
-    if config is not None and runs_elsewhere(config.settings):
+    if config is not None and remote_host(config.settings):
         return Hardware(())
     return as_known(run.hardware, devices(session, session.get_one(Machine, run.machine_id)))
 
@@ -72,7 +72,7 @@ class Record(NamedTuple):
 
 def newest_records(session: Session) -> dict[tuple[int, int], Record]:
     """Of the newest done run of each configuration, by machine and configuration."""
-    newest = select(func.max(col(Run.id))).where(col(Run.status) == "done", col(Run.config_id).is_not(None), COUNTS)
+    newest = select(func.max(col(Run.id))).where(col(Run.status) == "done", col(Run.config_id).is_not(None), NOT_HIDDEN)
     newest = newest.group_by(col(Run.machine_id), col(Run.config_id))
     columns = (col(Run.machine_id), col(Run.config_id), col(Run.hardware), col(Run.evidence))
     rows = session.execute(select(*columns).where(col(Run.id).in_(newest))).all()
@@ -250,7 +250,9 @@ def timelines(session: Session, server_id: int | None = None) -> Timelines:
     record = cast(col(Run.hardware), Text)
     before = func.lag(record).over(partition_by=col(Run.server_id), order_by=order)
     columns = (col(Run.server_id), col(Run.started_at), col(Run.hardware), record.label("record"))
-    recorded = select(*columns, before.label("before")).where(col(Run.started_at).is_not(None), record != "[]", COUNTS)
+    recorded = select(*columns, before.label("before")).where(
+        col(Run.started_at).is_not(None), record != "[]", NOT_HIDDEN
+    )
     if server_id is not None:
         recorded = recorded.where(col(Run.server_id) == server_id)
     found = recorded.subquery()

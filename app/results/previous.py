@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from sqlmodel import Session, col, select
 
-from app.core.configuration import changes
+from app.core.configuration import describe_changes
 from app.db.continuation import snapshot_of
 from app.db.tables import Config, Model, Run
 from app.results import hardware
-from app.results.run_filter import COUNTS
+from app.results.run_filter import NOT_HIDDEN
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,10 @@ def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None
     if run.config_id is None or run.started_at is None:
         return None
     before = select(Run).where(
-        Run.server_id == run.server_id, col(Run.config_id).is_not(None), col(Run.started_at) < run.started_at, COUNTS
+        Run.server_id == run.server_id,
+        col(Run.config_id).is_not(None),
+        col(Run.started_at) < run.started_at,
+        NOT_HIDDEN,
     )
     newest_first = before.order_by(col(Run.started_at).desc(), col(Run.id).desc()).limit(1)
     known = hardware.timelines(session, run.server_id)
@@ -57,7 +60,7 @@ def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None
         fingerprint=frozen[last.config_id][0].fingerprint,
         changes=[
             *known.between(run.server_id, last.started_at, run.started_at),
-            *changes(snapshot_of(*frozen[last.config_id]), snapshot_of(*frozen[run.config_id]), engine_titles),
+            *describe_changes(snapshot_of(*frozen[last.config_id]), snapshot_of(*frozen[run.config_id]), engine_titles),
         ],
         run=comparable,
     )
@@ -65,7 +68,7 @@ def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None
 
 def before_config(session: Session, config: Config, engine_titles: Mapping[str, str] | None = None) -> Previous | None:
     """What its server had before its first run; None for the first configuration of a server."""
-    counted = select(Run).where(Run.config_id == config.id, col(Run.started_at).is_not(None), COUNTS)
+    counted = select(Run).where(Run.config_id == config.id, col(Run.started_at).is_not(None), NOT_HIDDEN)
     first = session.exec(counted.order_by(col(Run.started_at), col(Run.id)).limit(1)).first()
     return previous(session, first, engine_titles) if first else None
 

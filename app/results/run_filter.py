@@ -1,9 +1,11 @@
-"""Which runs: what a list, a history, a chart, a command or an export is narrowed down to.
+"""Which runs: what a list, a history, a chart, a command, an export or a share is narrowed down to.
 
-Addresses, commands and the API say it with the same names, and every query takes the same conditions.
+Addresses, commands, the API and shares state it with the same parameters, `RunFilter.parse` reads them, and every
+query takes the same `conditions`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, NamedTuple
@@ -13,27 +15,29 @@ from sqlmodel import Session, col, select
 
 from app.core.errors import BadInput
 from app.core.i18n import _, enumerated
-from app.db.json_columns import any_item_has, any_value_has, contains, has_item, items, lowered
+from app.db.json_columns import has_item, items, lowered
 from app.db.query_cache import cached_query
 from app.db.tables import RUN_STATES, Config, Machine, Model, Run, Server
+from app.results.fields.field import SearchScope
+from app.results.fields.registry import search_columns
 
-HIDDEN = ("only", "without")
-LONGEST = 600
-"""Characters of a value in an address."""
+HIDDEN_CHOICES = ("only", "without")
+MAX_VALUE_CHARS = 600
+"""Of a value in an address."""
 
-COUNTS = col(Run.hidden_at).is_(None)
-"""Runs that were not hidden: histories, latest results and comparisons take only these."""
+NOT_HIDDEN = col(Run.hidden_at).is_(None)
+"""Histories, latest results and comparisons take only these runs."""
 
 ALIASES = {"from": "since", "to": "until", "search": "text"}
-"""Names that addresses and commands of earlier versions have."""
+"""Parameters of addresses and commands of earlier versions."""
 DAYS = ("since", "until")
 LOWER_CASE = ("status", "machine", "server", "suite", "config", "engine", "hidden")
-"""What is lower case wherever it is stored."""
+"""Parameters whose values are stored in lower case everywhere."""
 
 
 @dataclass(frozen=True)
 class RunFilter:
-    """None means all. Slugs, keys and names as they stand in URLs; none of them minds upper and lower case."""
+    """None means all. Slugs, keys and names as they stand in URLs; upper and lower case make no difference."""
 
     status: str | None = None
     machine: str | None = None
@@ -47,7 +51,7 @@ class RunFilter:
     text: str | None = None
     """Words: each stands somewhere in what a person wrote about the run or its configuration, or in what it is."""
     label: str | None = None
-    """Of the run or of its configuration."""
+    """A label of the run or of its configuration."""
     hidden: str | None = None
     """`only` hidden runs, or `without` them."""
     engine: str | None = None
@@ -63,50 +67,50 @@ class RunFilter:
         if self.status is not None and self.status not in RUN_STATES:
             raise BadInput(
                 _(
-                    "A run's state is one of {known}; {status!r} is not.",
-                    known=", ".join(RUN_STATES),
+                    "A run's state is one of {states}; {status!r} is not.",
+                    states=", ".join(RUN_STATES),
                     status=self.status,
                 )
             )
-        if self.hidden is not None and self.hidden not in HIDDEN:
+        if self.hidden is not None and self.hidden not in HIDDEN_CHOICES:
             raise BadInput(
                 _(
-                    "Hidden runs are listed {known}; {given!r} is neither.",
-                    known=enumerated(HIDDEN, "or"),
-                    given=self.hidden,
+                    "Hidden runs are listed {choices}; {hidden!r} is neither.",
+                    choices=enumerated(HIDDEN_CHOICES, "or"),
+                    hidden=self.hidden,
                 )
             )
         if self.since and self.until and self.since > self.until:
             raise BadInput(_("The first day is after the last one."))
 
     @classmethod
-    def parse(cls, given: Mapping[str, str | None]) -> "RunFilter":
+    def parse(cls, parameters: Mapping[str, str | None]) -> "RunFilter":
         """From the parameters of an address, of a command or of the API; blank ones mean all. Raises BadInput."""
-        run_filter, problems = cls.parse_leniently(given)
+        run_filter, problems = cls.parse_leniently(parameters)
         if problems:
             raise BadInput(problems[0])
         return run_filter
 
     @classmethod
-    def parse_leniently(cls, given: Mapping[str, str | None]) -> tuple["RunFilter", list[str]]:
+    def parse_leniently(cls, parameters: Mapping[str, str | None]) -> tuple["RunFilter", list[str]]:
         """What makes sense, and one sentence for each parameter that does not."""
         values: dict[str, Any] = {}
         problems = []
-        for name, text in _by_field(given).items():
+        for name, text in _without_aliases(parameters).items():
             try:
-                checked: dict[str, Any] = {name: _value(name, text)}
-                values[name] = getattr(cls(**checked), name)
+                single: dict[str, Any] = {name: _parse_value(name, text)}
+                values[name] = getattr(cls(**single), name)
             except BadInput as error:
                 problems.append(str(error))
         try:
             return cls(**values), problems
-        except BadInput as error:  # days that are sound by themselves
+        except BadInput as error:  # days that make sense by themselves
             return cls(**{name: value for name, value in values.items() if name not in DAYS}), [*problems, str(error)]
 
     @property
     def values(self) -> dict[str, Any]:
-        """What is asked for, by field."""
-        return {f.name: value for f in fields(self) if (value := getattr(self, f.name))}
+        """What is asked for, by parameter."""
+        return {name: value for name in PARAMETERS if (value := getattr(self, name))}
 
     @property
     def active(self) -> dict[str, str]:
@@ -114,19 +118,19 @@ class RunFilter:
         return {name: str(value) for name, value in self.values.items()}
 
 
-FIELDS = tuple(field.name for field in fields(RunFilter))
+PARAMETERS = tuple(attribute.name for attribute in fields(RunFilter))
 
 
-def _by_field(given: Mapping[str, str | None]) -> dict[str, str]:
-    """What is not blank; of a field and an older name of it, both given, the field counts."""
-    stripped = {name: stated for name, text in given.items() if (stated := (text or "").strip())}
-    named = {field: stripped[alias] for alias, field in ALIASES.items() if alias in stripped} | stripped
-    return {name: named[name] for name in FIELDS if name in named}
+def _without_aliases(parameters: Mapping[str, str | None]) -> dict[str, str]:
+    """The values that are not blank; a parameter counts before its older name."""
+    values = {name: stripped for name, text in parameters.items() if (stripped := (text or "").strip())}
+    values = {name: values[alias] for alias, name in ALIASES.items() if alias in values} | values
+    return {name: values[name] for name in PARAMETERS if name in values}
 
 
-def _value(name: str, text: str) -> str | date:
-    if len(text) > LONGEST or "\0" in text:
-        raise BadInput(_("The value of {name} is none that can be looked for.", name=name))
+def _parse_value(name: str, text: str) -> str | date:
+    if not is_searchable(text):
+        raise BadInput(value_problem(name))
     if name not in DAYS:
         return text
     try:
@@ -135,12 +139,22 @@ def _value(name: str, text: str) -> str | date:
         raise BadInput(_("A day is written like 2026-11-20; {text!r} is not.", text=text[:40])) from error
 
 
+def is_searchable(text: str) -> bool:
+    """Whether a value of an address is one that a query can look for."""
+    return len(text) <= MAX_VALUE_CHARS and "\0" not in text
+
+
+def value_problem(name: str) -> str:
+    """The sentence about a parameter whose value is not searchable."""
+    return _("The value of {name} is none that can be looked for.", name=name)
+
+
 # --- as conditions on runs -------------------------------------------------------------------------------------------
 
 
 def conditions(run_filter: RunFilter) -> list[ColumnElement[bool]]:
     """On the rows of `run` alone, whatever else a query joins: pass them to its `where`."""
-    by_field = {
+    by_parameter: dict[str, Callable[[Any], ColumnElement[bool] | list[ColumnElement[bool]]]] = {
         "status": lambda status: col(Run.status) == status,
         "machine": lambda slug: col(Run.machine_id).in_(_ids(Machine, col(Machine.slug) == slug)),
         "server": lambda slug: col(Run.server_id).in_(_ids(Server, col(Server.slug) == slug)),
@@ -149,59 +163,61 @@ def conditions(run_filter: RunFilter) -> list[ColumnElement[bool]]:
         "config": lambda start: _config_has(col(Config.fingerprint).startswith(start, autoescape=True)),
         "text": lambda words: [_mentions(word) for word in words.split()],
         "label": lambda label: has_item(col(Run.labels), label) | _config_has(has_item(col(Config.labels), label)),
-        "hidden": lambda which: COUNTS if which == "without" else ~COUNTS,
-        "engine": lambda key: _engine_is(lambda engine: engine == key),
+        "hidden": lambda choice: NOT_HIDDEN if choice == "without" else ~NOT_HIDDEN,
+        "engine": lambda key: _config_has(col(Config.engine) == key) | _has_no_config(col(Server.engine) == key),
         "since": lambda day: col(Run.started_at) >= datetime.combine(day, time(), UTC),
         "until": _until,
     }
     clauses: list[ColumnElement[bool]] = []
     for name, value in run_filter.values.items():
-        clause = by_field[name](value)
+        clause = by_parameter[name](value)
         clauses += clause if isinstance(clause, list) else [clause]
     return clauses
 
 
-def _until(day: date) -> Any:
+def _until(day: date) -> ColumnElement[bool]:
     """The day after the last one that there can be does not exist."""
     if day == date.max:
         return col(Run.started_at).is_not(None)
     return col(Run.started_at) < datetime.combine(day + timedelta(days=1), time(), UTC)
 
 
-def _ids(table: Any, *where: Any) -> Any:
-    """Asked by itself: the query around it may join the same tables."""
+def _ids(table: Any, *where: ColumnElement[bool]) -> Any:
+    """A subquery that is independent of the query around it, which may join the same tables."""
     return select(table.id).where(*where).correlate(None)
 
 
-def _config_has(*where: Any) -> ColumnElement[bool]:
-    """Of the configuration and its model."""
+def _config_has(*where: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Runs whose configuration or its model fits."""
     configs = select(col(Config.id)).join(Model, col(Model.id) == col(Config.model_id)).where(*where)
     return col(Run.config_id).in_(configs.correlate(None))
 
 
-def _engine_is(matches: Any) -> ColumnElement[bool]:
-    """Of the configuration; before a run has one, of its server."""
-    by_server = col(Run.server_id).in_(_ids(Server, matches(col(Server.engine))))
-    return _config_has(matches(col(Config.engine))) | (col(Run.config_id).is_(None) & by_server)
+def _has_no_config(*where: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Runs without a configuration yet whose server fits."""
+    return col(Run.config_id).is_(None) & col(Run.server_id).in_(_ids(Server, *where))
 
 
 def _mentions(word: str) -> ColumnElement[bool]:
-    def has(column: Any) -> ColumnElement[bool]:
-        return contains(col(column), word)
+    """Runs with a field that contains the word: one subquery for each table."""
+    by_scope: dict[SearchScope, list[ColumnElement[bool]]] = defaultdict(list)
+    for searched in search_columns():
+        by_scope[searched.scope].append(searched.matches(col(searched.column), word))
+    return or_(*(_in_scope(scope, or_(*clauses)) for scope, clauses in by_scope.items()))
 
-    of_config = (Config.note, Config.engine_version, Model.name, Model.quantization)
-    return or_(
-        has(Run.public_id),
-        has(Run.note),
-        has(Run.hidden_reason),
-        any_item_has(col(Run.labels), word),
-        _config_has(
-            or_(*map(has, of_config), any_item_has(col(Config.labels), word), any_value_has(col(Config.settings), word))
-        ),
-        _engine_is(has),
-        col(Run.machine_id).in_(_ids(Machine, has(Machine.name))),
-        col(Run.server_id).in_(_ids(Server, has(Server.name))),
-    )
+
+def _in_scope(scope: SearchScope, clause: ColumnElement[bool]) -> ColumnElement[bool]:
+    match scope:
+        case SearchScope.RUN:
+            return clause
+        case SearchScope.CONFIG:
+            return _config_has(clause)
+        case SearchScope.MACHINE:
+            return col(Run.machine_id).in_(_ids(Machine, clause))
+        case SearchScope.SERVER:
+            return col(Run.server_id).in_(_ids(Server, clause))
+        case SearchScope.SERVER_WITHOUT_CONFIG:
+            return _has_no_config(clause)
 
 
 # --- what there is to choose from ------------------------------------------------------------------------------------
@@ -214,13 +230,13 @@ class _Named(NamedTuple):
 
 @cached_query(1)
 def filter_choices(session: Session) -> dict[str, list[tuple[str, str]]]:
-    """For each filter, the values there are as (value, title)."""
+    """For each parameter with choices, its values with their titles (an engine's is its key)."""
     machines = session.exec(select(Machine.slug, Machine.name).order_by(Machine.name)).all()
     servers = session.exec(select(Server.slug, Server.name).order_by(Server.name)).all()
     models = session.exec(select(Model.name).distinct().order_by(Model.name)).all()
     suites = session.exec(select(Run.suite_key).distinct().order_by(Run.suite_key)).all()
     engines = session.execute(select(Config.engine).union(select(Server.engine))).scalars().all()
-    has_hidden = session.exec(select(Run.id).where(~COUNTS).limit(1)).first() is not None
+    has_hidden = session.exec(select(Run.id).where(~NOT_HIDDEN).limit(1)).first() is not None
     return {
         "machine": _titled([_Named(*row) for row in machines]),
         "server": _titled([_Named(*row) for row in servers]),
@@ -234,13 +250,13 @@ def filter_choices(session: Session) -> dict[str, list[tuple[str, str]]]:
 
 
 def _titled(rows: Sequence[_Named]) -> list[tuple[str, str]]:
-    """By name, with the slug where another one has the same name."""
+    """Each slug with its name; a name that several share is followed by the slug."""
     names = [row.name for row in rows]
     return [(row.slug, row.name if names.count(row.name) == 1 else f"{row.name} ({row.slug})") for row in rows]
 
 
 def known_labels(session: Session) -> list[str]:
-    """Of runs and of configurations, each once, in order."""
+    """The labels of runs and of configurations, each once, in alphabetical order."""
     labels: set[str] = set()
     for table in (Run, Config):
         label = items(col(table.labels))
@@ -250,4 +266,4 @@ def known_labels(session: Session) -> list[str]:
                 select(label.c.value).join_from(table, label, true()).where(with_labels).distinct()
             ).scalars()
         )
-    return sorted(labels, key=str.casefold)
+    return sorted(labels, key=lambda label: (label.casefold(), label))

@@ -14,7 +14,7 @@ from app.db.evidence import EVIDENCE_PARTS, stored_parts
 from app.db.query_cache import cached_query
 from app.db.tables import Measurement, Run
 from app.metrics.base import Source
-from app.results.run_filter import COUNTS
+from app.results.run_filter import NOT_HIDDEN
 
 HISTORY_RUNS = 200
 
@@ -75,7 +75,12 @@ def past_runs(session: Session, histories: frozenset[Series]) -> list[PastRun]:
 
 
 def _newest(series: Series) -> Any:
-    where = [col(Run.status) == "done", col(Run.suite_key) == series.suite_key, col(Run.config_id).is_not(None), COUNTS]
+    where = [
+        col(Run.status) == "done",
+        col(Run.suite_key) == series.suite_key,
+        col(Run.config_id).is_not(None),
+        NOT_HIDDEN,
+    ]
     if series.machine_id is not None:
         where.append(col(Run.machine_id) == series.machine_id)
     return select(col(Run.id)).where(*where).order_by(col(Run.started_at).desc()).limit(HISTORY_RUNS)

@@ -15,7 +15,7 @@ from app.db.configs import short_config_labels
 from app.db.query_cache import cached_query
 from app.db.tables import Config, Machine, Measurement, Model, Run, Server
 from app.metrics import HEADLINE_METRICS
-from app.results.run_filter import COUNTS, RunFilter, conditions
+from app.results.run_filter import NOT_HIDDEN, RunFilter, conditions
 
 
 class Shown(NamedTuple):
@@ -139,7 +139,7 @@ def count_runs(session: Session, where: RunFilter) -> int:
 def _newest_per_config(session: Session) -> list[int]:
     newest = (
         select(func.max(Run.id))
-        .where(Run.status == "done", col(Run.config_id).is_not(None), COUNTS)
+        .where(Run.status == "done", col(Run.config_id).is_not(None), NOT_HIDDEN)
         .group_by(col(Run.config_id), col(Run.suite_key))
     )
     return list(session.execute(newest).scalars().all())
@@ -165,7 +165,7 @@ def decode_trends(session: Session, per_config: int = 20) -> dict[tuple[int, str
         partition_by=[col(Run.config_id), col(Run.suite_key)], order_by=[col(Run.started_at).desc(), col(Run.id).desc()]
     )
     newest = (
-        select(col(Run.id), age.label("age")).where(Run.status == "done", col(Run.config_id).is_not(None), COUNTS)
+        select(col(Run.id), age.label("age")).where(Run.status == "done", col(Run.config_id).is_not(None), NOT_HIDDEN)
     ).subquery()
     found: dict[tuple[int, str], list[float]] = {}
     wanted = (

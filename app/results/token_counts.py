@@ -13,7 +13,7 @@ from app.db.query_cache import cached_query
 from app.db.tables import Run, SampleRow
 from app.metrics import is_sound
 from app.metrics.token_counts import TokenCounts
-from app.results.run_filter import COUNTS
+from app.results.run_filter import NOT_HIDDEN
 
 
 def token_counts(session: Session, run_ids: Collection[int]) -> dict[tuple[int, Workload], TokenCounts]:
@@ -79,7 +79,7 @@ def newest_runs(session: Session) -> dict[int, tuple[int, int]]:
     """The newest done run of each configuration and suite, with its machine and configuration."""
     newest = (
         select(func.max(col(Run.id)))
-        .where(col(Run.status) == "done", col(Run.config_id).is_not(None), COUNTS)
+        .where(col(Run.status) == "done", col(Run.config_id).is_not(None), NOT_HIDDEN)
         .group_by(col(Run.machine_id), col(Run.config_id), col(Run.suite_key))
     )
     rows = session.execute(

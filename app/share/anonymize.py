@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from app.core.configuration import IDENTITY, SETTINGS, setting_title, show
+from app.core.config_settings import IDENTITY_SETTINGS, SETTINGS, format_setting, setting_title
 from app.core.i18n import N_
 from app.core.units import format_bytes
 from app.db.devices import LOCAL
@@ -80,16 +80,11 @@ def suite(key: str) -> str:
     return key if key in BUILT_IN else N_("own suite")
 
 
-def settings(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Those that `known_settings` keeps, titled and in words."""
-    return [(SETTINGS[key].title, show(value)) for key, value in known_settings(values).items()]
-
-
 def known_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """Those with a known meaning and a value of its kind."""
     found = {}
     for key, setting in SETTINGS.items():
-        if key in IDENTITY:
+        if key in IDENTITY_SETTINGS:
             continue
         value = values.get(key)
         is_number = setting.type is int and isinstance(value, int) and not isinstance(value, bool)
@@ -100,9 +95,11 @@ def known_settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def own_settings(values: Mapping[str, Any]) -> str:
     """All others, in a person's own words; not the names that files and models have on their server."""
-    known = {*known_settings(values), *IDENTITY}
+    known = {*known_settings(values), *IDENTITY_SETTINGS}
     return "; ".join(
-        f"{setting_title(key)} {show(value)}" for key, value in values.items() if key not in known and value is not None
+        f"{setting_title(key)} {format_setting(value)}"
+        for key, value in values.items()
+        if key not in known and value is not None
     )
 
 

@@ -63,7 +63,7 @@ def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
             for fact in circumstances.facts(config, model, hardware.hardware_of(session, run).devices)
         }
         told["Suite"] = anonymize.suite(run.suite_key)
-        words = circumstances.own_words(run, machine, config, ())
+        words = circumstances.optional_texts(run, machine, config, ())
         sides.append(Side(subject.letter, run, machine, config, model, told, words))
     if _are_namesakes(sides):
         sides = [replace(side, facts={**side.facts, "Model": f"{side.facts['Model']} {side.letter}"}) for side in sides]
@@ -92,7 +92,7 @@ def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
             same_within=compared.same_within,
         ),
         sides=sides,
-        prompts=circumstances.cases(session, sides[0].run),
+        prompts=circumstances.suite_cases(session, sides[0].run),
     )
 
 

@@ -1,74 +1,91 @@
-"""What a run was measured with: in neutral words, and what of it a person may add."""
+"""What a run was measured with: the anonymised facts of a share, and what of it a person may add."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sqlmodel import Session
 
 from app.core import units
-from app.core.configuration import runs_elsewhere
+from app.core.config_settings import remote_host
+from app.core.configuration import Snapshot
 from app.core.errors import NotFound
 from app.core.i18n import N_
 from app.db import suites
+from app.db.continuation import snapshot_of
 from app.db.machines import MachineDevice, source_words
 from app.db.tables import Config, Machine, Model, Run
 from app.metrics import metrics
 from app.results.ceiling import RunCeiling
+from app.results.fields.field import RunContext
+from app.results.fields.registry import context_fields
 from app.share import anonymize
 from app.share.options import Option
 from app.share.snapshot import Fact, UserText
 from app.suites import Case
 
-TITLES = {Option.MACHINE: N_("Machine"), Option.LABELS: N_("Labels"), Option.FLAGS: N_("Further settings")}
-"""Of what is a fact when it is ticked; note and prompt stand by themselves."""
-ELSEWHERE = N_("another operator's hardware")
+OPTION_TITLES = {Option.MACHINE: N_("Machine"), Option.LABELS: N_("Labels"), Option.FLAGS: N_("Further settings")}
+"""The titles of options that become a fact when ticked; note and prompt stand by themselves."""
+REMOTE_HARDWARE = N_("another operator's hardware")
 
 
-def facts(config: Config, model: Model, held: Sequence[MachineDevice]) -> Iterator[Fact]:
-    yield Fact("Model", anonymize.model_name(model.name))
-    if quantization := anonymize.safe_token(model.quantization):
-        yield Fact("Quantization", quantization)
-    yield Fact("Engine", anonymize.engine(config))
-    if runs_elsewhere(config.settings):
-        yield Fact("Runs on", ELSEWHERE)
-    if hardware := anonymize.hardware(held):
-        yield Fact("Hardware", hardware)
-    for title, value in anonymize.settings(config.settings):
-        yield Fact(title, value)
+def facts(config: Config, model: Model, devices: Sequence[MachineDevice]) -> Iterator[Fact]:
+    """What a share tells of a configuration and its hardware, whatever is ticked."""
+    context = RunContext(
+        anonymous_snapshot(snapshot_of(config, model)),
+        engine=anonymize.engine_title(config.engine),
+        hardware=anonymize.hardware(devices),
+    )
+    fields = [field for field in context_fields() if field.is_share_fact]
+    for field in sorted(fields, key=lambda field: field.group == "Settings"):
+        if field.key == "hardware" and remote_host(config.settings):
+            yield Fact("Runs on", REMOTE_HARDWARE)
+        if text := field.text("share", context):
+            yield Fact(field.title, text)
 
 
-def bandwidth(roof: RunCeiling) -> Fact:
-    device_share = roof.placement.device_shares[0]
+def anonymous_snapshot(snapshot: Snapshot, has_own_settings: bool = False) -> Snapshot:
+    """What of a configuration may become public: no labels, and settings of a person's own only where they agreed."""
+    return Snapshot(
+        engine=snapshot.engine,
+        engine_version=anonymize.safe_token(snapshot.engine_version) or None,
+        model=anonymize.model_name(snapshot.model),
+        quantization=anonymize.safe_token(snapshot.quantization) or None,
+        settings=snapshot.settings if has_own_settings else anonymize.known_settings(snapshot.settings),
+    )
+
+
+def bandwidth_fact(ceiling: RunCeiling) -> Fact:
+    device_share = ceiling.placement.device_shares[0]
     rate = units.format_bandwidth(device_share.device.bandwidth_bytes_per_s)
     return Fact("Memory bandwidth", f"{rate} · {source_words(device_share.stated.source)}")
 
 
-def meanings(keys: Iterable[str]) -> Iterator[str]:
-    """A sentence for each metric: whoever has only the link has no glossary."""
+def metric_explanations(keys: Iterable[str]) -> Iterator[str]:
+    """The explanation of each metric: whoever has only the link has no glossary."""
     for key in keys:
         yield f"{metrics()[key].title} · {metrics()[key].explanation}"
 
 
-def cases(session: Session, run: Run) -> Sequence[Case]:
-    """Of its suite; none when that is no longer there in the version the run was made for."""
+def suite_cases(session: Session, run: Run) -> Sequence[Case]:
+    """The cases of the run's suite; none when the version that the run played is no longer there."""
     try:
         return suites.suite_by_sha256(session, run.suite_key, run.suite_sha256).cases
     except NotFound:  # see above
         return ()
 
 
-def own_words(run: Run, machine: Machine, config: Config, prompts: Sequence[Case]) -> dict[Option, str]:
-    """What a person may add, where there is any."""
-    words = {
+def optional_texts(run: Run, machine: Machine, config: Config, prompts: Sequence[Case]) -> dict[Option, str]:
+    """What a person may add to a share of the run, where there is any."""
+    texts = {
         Option.NOTE: run.note,
         Option.LABELS: anonymize.labels(config.labels, run.labels),
         Option.MACHINE: machine.name,
         Option.FLAGS: anonymize.own_settings(config.settings),
         Option.PROMPT: "\n\n".join(case.prompt for case in prompts),
     }
-    return {option: text for option, text in words.items() if text}
+    return {option: text for option, text in texts.items() if text}
 
 
-def prose_of_prompts(prompts: Sequence[Case], ticked: Collection[Option]) -> Iterator[UserText]:
+def prompt_texts(prompts: Sequence[Case], ticked: Collection[Option]) -> Iterator[UserText]:
     if Option.PROMPT in ticked:
         for case in prompts:
             yield UserText(N_("Prompt of about {n:,} tokens", n=case.point.prompt_tokens), case.prompt)

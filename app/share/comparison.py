@@ -117,7 +117,7 @@ def _facts(found: Compared, options: frozenset[Option]) -> Iterator[Fact]:
         values = {side.facts.get(title) for side in found.sides}
         if len(values) == 1:
             yield Fact(title, values.pop() or "")
-    for option, title in circumstances.TITLES.items():
+    for option, title in circumstances.OPTION_TITLES.items():
         if option in options and (text := _together(found, option)):
             yield Fact(title, text)
 
@@ -185,7 +185,7 @@ def _charts(compared: Comparison) -> Iterator[Chart]:
 
 
 def _remarks(found: Compared) -> Iterator[str]:
-    yield from circumstances.meanings(HEADLINE_METRICS)
+    yield from circumstances.metric_explanations(HEADLINE_METRICS)
     for pair in found.comparison.pairs:
         letters = {"result": found.sides[pair.place].letter, "base": found.sides[0].letter}
         is_compared = not pair.reason_not_comparable
@@ -206,4 +206,4 @@ def _prose(found: Compared, options: frozenset[Option]) -> Iterator[UserText]:
         for side in found.sides:
             if Option.NOTE in side.words:
                 yield UserText(f"Note on {side.letter}", side.words[Option.NOTE])
-    yield from circumstances.prose_of_prompts(found.prompts, options)
+    yield from circumstances.prompt_texts(found.prompts, options)

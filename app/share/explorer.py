@@ -1,4 +1,4 @@
-"""A view of the explorer: the same marks, seen over a notebook in which everything has a neutral name."""
+"""A view of the explorer: the same data points, seen over a notebook in which everything has a neutral name."""
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import replace
@@ -8,87 +8,96 @@ from typing import Any
 from sqlmodel import Session
 
 from app.charts import explore as charts
-from app.charts.explore.table import series_words, summary, words
-from app.core.configuration import SETTINGS
+from app.charts.explore.table import series_title, summary, y_number
 from app.core.errors import BadInput
 from app.core.i18n import N_, _, lower_first
 from app.core.units import plural
 from app.db import machines
-from app.db.tables import Config, Model
 from app.results import explore as explorer
-from app.results.explore.aggregate import DataPoint, ExploreResult
-from app.results.explore.field import Field, GroupContext, Value
-from app.results.explore.observations import Known, Place
+from app.results.explore import ExploreResult
+from app.results.explore.observations import GroupKey, Inventory
+from app.results.fields.configuration import SETTING_PREFIX
+from app.results.fields.field import Disclosure, Field, FieldValue, RunContext, format_value
 from app.share import anonymize
+from app.share.circumstances import anonymous_snapshot
 from app.share.figures import public
 from app.share.options import Option, OptionalField, Withheld
 from app.share.snapshot import Cell, Chart, Column, DataTable, Fact, Snapshot, Tile
 
 KIND = "explorer"
-_SETTING = "setting."
 _ONE_POINT = ("at", "among", "raw")
-"""Of a view that looks at the runs of one mark: a share is of the whole."""
+"""Parameters of a view of the runs of one data point: a share is of the whole."""
 
 
-def snapshot(session: Session, given: Mapping[str, str], options: frozenset[Option] = frozenset()) -> Snapshot:
-    """`given`: the parameters of the explorer's address. Raises BadInput for what makes no sense there, and Withheld
+def snapshot(session: Session, parameters: Mapping[str, str], options: frozenset[Option] = frozenset()) -> Snapshot:
+    """`parameters` are those of the explorer's address. Raises BadInput for what makes no sense there, and Withheld
     for a view of which nothing is public unless it is ticked."""
-    sheet = _explored(session, given, options).sheet
-    figure = charts.figure(sheet, lambda _mark: "")
+    result = _explore(session, parameters, options).result
+    figure = charts.figure(result, lambda _data_point: "")
     if figure is None:
-        if withheld := [offer for offer in offers(session, given) if offer.option not in options]:
+        if withheld := [offer for offer in offers(session, parameters) if offer.option not in options]:
             raise Withheld(withheld)
         raise BadInput(_("There is nothing in this view that could be shared."))
-    title = f"{sheet.y.title} against {lower_first(sheet.x.title)}"
-    days = [day for day in (sheet.view.where.since, sheet.view.where.until) if day]
+    title = f"{result.y.title} against {lower_first(result.x.title)}"
+    days = [day for day in (result.view.where.since, result.view.where.until) if day]
     period = " to ".join(f"{day:%Y-%m-%d}" for day in days)
     return Snapshot(
         kind=KIND,
-        title=f"{title}, by {lower_first(sheet.series.title)}" if sheet.series else title,
-        description=summary(sheet),
-        subtitle=" · ".join(filter(None, [plural(sheet.observations, sheet.noun), period])),
-        tiles=tuple(_tiles(sheet)),
-        facts=tuple(_facts(sheet)),
-        figures=(_table(sheet),),
+        title=f"{title}, by {lower_first(result.series.title)}" if result.series else title,
+        description=summary(result),
+        subtitle=" · ".join(filter(None, [plural(result.observations, result.noun), period])),
+        tiles=tuple(_tiles(result)),
+        facts=tuple(_facts(result)),
+        figures=(_table(result),),
         charts=(Chart(title, public(figure), charts.chart_class(figure)),),
-        remarks=(*_meanings(sheet), *(note.replace("`", "") for note in charts.notes(sheet))),
+        remarks=(*_explanations(result), *(note.replace("`", "") for note in charts.notes(result))),
     )
 
 
-def offers(session: Session, given: Mapping[str, str]) -> list[OptionalField]:
-    """Only what the view shows."""
-    found = _explored(session, given, frozenset())
-    used = {field.name for field in (found.sheet.x, found.sheet.y, found.sheet.series) if field}
-    known = found.known
-    settings = sorted(name.removeprefix(_SETTING) for name in used if name.startswith(_SETTING))
+def offers(session: Session, parameters: Mapping[str, str]) -> list[OptionalField]:
+    """What a person may add: only what the view shows."""
+    exploration = _explore(session, parameters, frozenset())
+    inventory, fields = exploration.inventory, _used_fields(exploration.result)
+    disclosures = {field.disclosure for field in fields}
+    settings = sorted(field.key.removeprefix(SETTING_PREFIX) for field in fields if _is_setting(field))
     texts = {
-        Option.MACHINE: ", ".join(machine.name for machine in known.machines.values()) if "machine" in used else "",
-        Option.LABELS: ", ".join(known.labels) if "labels" in used else "",
+        Option.MACHINE: ", ".join(machine.name for machine in inventory.machines.values())
+        if Disclosure.MACHINE in disclosures
+        else "",
+        Option.LABELS: ", ".join(inventory.labels) if Disclosure.LABELS in disclosures else "",
         Option.FLAGS: ", ".join(settings),
     }
     return [OptionalField(option, text) for option, text in texts.items() if text]
 
 
-def _explored(session: Session, given: Mapping[str, str], options: frozenset[Option]) -> explorer.Exploration:
+def _explore(session: Session, parameters: Mapping[str, str], options: frozenset[Option]) -> explorer.Exploration:
     from app import engines  # loads every engine: not at start
 
-    whole = {name: value for name, value in given.items() if name not in _ONE_POINT}
-    found = explorer.explore(session, whole, engines.titles(), _Neutral(session, options))
-    if found.problems:
-        raise BadInput(found.problems[0])
-    own = [field for field in (found.sheet.x, found.sheet.y, found.sheet.series) if field and _is_own(field)]
-    if own and Option.FLAGS not in options:
-        found = found._replace(sheet=replace(found.sheet, marks=()))
-    return found
+    whole = {name: value for name, value in parameters.items() if name not in _ONE_POINT}
+    exploration = explorer.explore(session, whole, engines.titles(), _Anonymizer(session, options))
+    if exploration.problems:
+        raise BadInput(exploration.problems[0])
+    if any(_is_withheld(field, options) for field in _used_fields(exploration.result)):
+        exploration = exploration._replace(result=replace(exploration.result, data_points=()))
+    return exploration
 
 
-def _is_own(field: Field) -> bool:
-    """A setting that a person made up: even its name is theirs."""
-    return field.name.startswith(_SETTING) and field.name.removeprefix(_SETTING) not in SETTINGS
+def _used_fields(result: ExploreResult) -> list[Field]:
+    return [field for field in (result.x, result.y, result.series) if field]
 
 
-class _Neutral:
-    """Gives each place its neutral names; the same thing has the same name everywhere."""
+def _is_setting(field: Field) -> bool:
+    return field.disclosure in (Disclosure.SETTING, Disclosure.OWN_SETTING)
+
+
+def _is_withheld(field: Field, options: frozenset[Option]) -> bool:
+    if field.disclosure is Disclosure.OWN_SETTING:
+        return Option.FLAGS not in options
+    return field.disclosure is Disclosure.NEVER
+
+
+class _Anonymizer:
+    """Gives each context its neutral names; the same thing has the same name everywhere."""
 
     def __init__(self, session: Session, options: frozenset[Option]) -> None:
         self._session = session
@@ -97,47 +106,34 @@ class _Neutral:
         self._servers: dict[str, str] = {}
         self._configurations: dict[int, str] = {}
 
-    def __call__(self, known: Known, place: Place, spot: GroupContext) -> GroupContext:
-        frozen = known.configs[place.config_id]
-        has_settings = Option.FLAGS in self._options
-        config = Config(
-            server_id=0,
-            model_id=0,
-            engine=spot.config.engine,
-            engine_version=anonymize.safe_token(spot.config.engine_version) or None,
-            settings=dict(spot.config.settings) if has_settings else anonymize.known_settings(spot.config.settings),
-            fingerprint="",
-        )
-        model = Model(
-            name=anonymize.model_name(spot.model.name),
-            quantization=anonymize.safe_token(spot.model.quantization),
-            geometry=spot.model.geometry,
-            geometry_sha256="",
-        )
-        title = anonymize.model_title(spot.model)
-        return GroupContext(
-            config=config,
-            model=model,
-            told=spot.told,
-            title=_numbered(self._configurations, place.config_id, title),
-            machine=spot.machine if Option.MACHINE in self._options else self._machine(known, place.machine_id),
-            server=_numbered(self._servers, frozen.server, "Server", first="Server 1"),
-            engine=anonymize.engine_title(spot.config.engine),
-            suite=anonymize.suite(place.suite_key),
-            point=spot.point,
-            labels=spot.labels if Option.LABELS in self._options else (),
-            decode_ceiling=spot.decode_ceiling,
+    def __call__(self, inventory: Inventory, group_key: GroupKey, context: RunContext) -> RunContext:
+        """Every part of the context is listed here: a part that is added later stays empty, and so private."""
+        snapshot = anonymous_snapshot(context.snapshot, has_own_settings=Option.FLAGS in self._options)
+        has_machine = Option.MACHINE in self._options
+        server = inventory.configs[group_key.config_id].server
+        return RunContext(
+            snapshot=snapshot,
+            engine=anonymize.engine_title(snapshot.engine),
+            machine=context.machine if has_machine else self._machine(inventory, group_key.machine_id),
+            server=_numbered(self._servers, server, "Server", first="Server 1"),
+            suite=anonymize.suite(group_key.suite_key),
+            labels=context.labels if Option.LABELS in self._options else (),
+            workload=context.workload,
+            config_title=_numbered(self._configurations, group_key.config_id, snapshot.model_title),
+            geometry=context.geometry,
+            reported_parameters=context.reported_parameters,
+            decode_ceiling=context.decode_ceiling,
         )
 
-    def _machine(self, known: Known, machine_id: int) -> str:
+    def _machine(self, inventory: Inventory, machine_id: int) -> str:
         if machine_id not in self._machines:
-            held = machines.devices(self._session, known.machines[machine_id])
-            _numbered(self._machines, machine_id, anonymize.hardware(held) or "a machine")
+            devices = machines.devices(self._session, inventory.machines[machine_id])
+            _numbered(self._machines, machine_id, anonymize.hardware(devices) or "a machine")
         return self._machines[machine_id]
 
 
 def _numbered(names: dict[Any, str], key: Hashable, title: str, first: str = "") -> str:
-    """The name of a key; a title that another one has already gets a number."""
+    """The name of a key; a title that another key has already gets a number."""
     if key not in names:
         same = sum(name == (first or title) or name.startswith(f"{title} #") for name in names.values())
         names[key] = f"{title} #{same + 1}" if same else first or title
@@ -147,49 +143,46 @@ def _numbered(names: dict[Any, str], key: Hashable, title: str, first: str = "")
 # --- in words --------------------------------------------------------------------------------------------------------
 
 
-def _tiles(sheet: ExploreResult) -> Iterator[Tile]:
-    """The ends of what is shown."""
-    if sheet.y.kind != "number":
+def _tiles(result: ExploreResult) -> Iterator[Tile]:
+    """The lowest and the highest value of what is shown."""
+    if result.y.kind != "number":
         return
-    marks = sorted(sheet.marks, key=_height)
-    ends = {N_("Lowest"): marks[0], N_("Highest"): marks[-1]} if len(marks) > 1 else {"": marks[0]}
-    for which, mark in ends.items():
-        where = [series_words(sheet, mark.series)] if sheet.series else []
-        at = f"{words(mark.x)} {sheet.x.unit}".strip()
-        title = f"{which} · {sheet.y.title}" if which else sheet.y.title
-        source = " · ".join([*where, sheet.x.title, at, plural(mark.observations, sheet.noun)])
-        yield Tile(title, _height(mark), sheet.y.unit, source=source)
+    ordered = sorted(result.data_points, key=y_number)
+    ends = {N_("Lowest"): ordered[0], N_("Highest"): ordered[-1]} if len(ordered) > 1 else {"": ordered[0]}
+    for which, data_point in ends.items():
+        series = [series_title(result, data_point.series)] if result.series else []
+        x_text = f"{format_value(data_point.x)} {result.x.unit}".strip()
+        title = f"{which} · {result.y.title}" if which else result.y.title
+        observations = plural(data_point.observations, result.noun)
+        source = " · ".join([*series, result.x.title, x_text, observations])
+        yield Tile(title, y_number(data_point), result.y.unit, source=source)
 
 
-def _height(mark: DataPoint) -> float:
-    assert isinstance(mark.y, int | float)
-    return mark.y
-
-
-def _facts(sheet: ExploreResult) -> Iterator[Fact]:
-    for title, field in ((N_("Shown"), sheet.y), (N_("Against"), sheet.x), (N_("Series"), sheet.series)):
+def _facts(result: ExploreResult) -> Iterator[Fact]:
+    for title, field in ((N_("Shown"), result.y), (N_("Against"), result.x), (N_("Series"), result.series)):
         if field is not None:
             yield Fact(title, field.label)
-    if sheet.view.source:
-        yield Fact("Source", sheet.view.source)
+    if result.view.source:
+        yield Fact("Source", result.view.source)
 
 
-def _meanings(sheet: ExploreResult) -> Iterator[str]:
-    for field in (sheet.y, sheet.x, sheet.series):
+def _explanations(result: ExploreResult) -> Iterator[str]:
+    for field in (result.y, result.x, result.series):
         if field is not None and field.explanation:
             yield f"{field.title} · {field.explanation}"
 
 
-def _table(sheet: ExploreResult) -> DataTable:
-    fields = [*([sheet.series] if sheet.series else []), sheet.x, sheet.y]
+def _table(result: ExploreResult) -> DataTable:
+    fields = [*([result.series] if result.series else []), result.x, result.y]
     columns = [Column(field.title, field.unit, is_text=field.kind != "number") for field in fields]
-    ends = (Column("Lowest", sheet.y.unit), Column("Highest", sheet.y.unit), Column(f"{sheet.noun.capitalize()}s"))
+    ends = (Column("Lowest", result.y.unit), Column("Highest", result.y.unit), Column(f"{result.noun.capitalize()}s"))
     rows = []
-    for mark in sheet.marks:
-        series = [_cell(mark.series)] if sheet.series else []
-        rows.append((*series, _cell(mark.x), _cell(mark.y), mark.low, mark.high, mark.observations))
+    for data_point in result.data_points:
+        series = [_cell(data_point.series)] if result.series else []
+        ranges = (data_point.low, data_point.high, data_point.observations)
+        rows.append((*series, _cell(data_point.x), _cell(data_point.y), *ranges))
     return DataTable("All marks", (*columns, *ends), tuple(rows), is_brief=len(rows) <= 40)
 
 
-def _cell(value: Value | None) -> Cell:
-    return words(value) if isinstance(value, datetime) else value
+def _cell(value: FieldValue | None) -> Cell:
+    return format_value(value) if isinstance(value, datetime) else value

@@ -60,7 +60,7 @@ def result(session: Session, public_id: str) -> Result:
         machine=machine,
         config=config,
         model=model,
-        cases=circumstances.cases(session, run),
+        cases=circumstances.suite_cases(session, run),
         taken=flag_above_ceiling(samples.samples_of(session, run.id), roof),
         measured=measured,
         main=points.get(run.main_point_key) or measured[0].point,

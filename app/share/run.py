@@ -6,7 +6,7 @@ from sqlmodel import Session
 
 from app import charts
 from app.ceiling.geometry import Certainty
-from app.core.configuration import runs_elsewhere
+from app.core.config_settings import remote_host
 from app.core.i18n import N_, lower_first
 from app.core.units import format_number
 from app.db.database import session_memo
@@ -31,7 +31,7 @@ def snapshot(session: Session, public_id: str, options: frozenset[Option] = froz
     """Raises NotFound, and BadInput for a run without any number."""
     found = session_memo(session, result, public_id)
     ticked = {offer.option: offer.text for offer in _offers(found) if offer.option in options}
-    where = circumstances.ELSEWHERE if runs_elsewhere(found.config.settings) else anonymize.hardware(found.held)
+    where = circumstances.REMOTE_HARDWARE if remote_host(found.config.settings) else anonymize.hardware(found.held)
     title = " on ".join(filter(None, [anonymize.model_title(found.model), where]))
     explained = _insight(session, found)
     tiles = tuple(_tiles(found))
@@ -76,7 +76,7 @@ def _insight(session: Session, found: Result) -> Insight | None:
 
 
 def _offers(found: Result) -> list[OptionalField]:
-    words = circumstances.own_words(found.run, found.machine, found.config, found.cases)
+    words = circumstances.optional_texts(found.run, found.machine, found.config, found.cases)
     return [OptionalField(option, text) for option, text in words.items()]
 
 
@@ -120,11 +120,11 @@ def _subtitle(found: Result) -> str:
 def _facts(found: Result, ticked: dict[Option, str]) -> Iterator[Fact]:
     yield from circumstances.facts(found.config, found.model, found.held)
     if found.roof is not None:
-        yield circumstances.bandwidth(found.roof)
+        yield circumstances.bandwidth_fact(found.roof)
     yield Fact("Suite", f"{anonymize.suite(found.run.suite_key)}: {point_title(found.main)}")
     if found.run.started_at is not None:
         yield Fact("Measured", f"{found.run.started_at:%Y-%m-%d}")
-    for option, title in circumstances.TITLES.items():
+    for option, title in circumstances.OPTION_TITLES.items():
         if option in ticked:
             yield Fact(title, ticked[option])
 
@@ -147,7 +147,7 @@ def _charts(found: Result, explained: Insight | None) -> Iterator[Chart]:
 
 
 def _remarks(session: Session, found: Result) -> Iterator[str]:
-    yield from circumstances.meanings(HEADLINE_METRICS)
+    yield from circumstances.metric_explanations(HEADLINE_METRICS)
     unsound = unsound_by_run(session, [found.run.public_id])
     yield from (unsound_run_words(reasons) for reasons in unsound.values())
     warmups = sum(sample.is_warmup for sample in found.taken)
@@ -166,4 +166,4 @@ def _remarks(session: Session, found: Result) -> Iterator[str]:
 def _prose(found: Result, ticked: dict[Option, str]) -> Iterator[UserText]:
     if Option.NOTE in ticked:
         yield UserText("Note", ticked[Option.NOTE])
-    yield from circumstances.prose_of_prompts(found.cases, ticked)
+    yield from circumstances.prompt_texts(found.cases, ticked)

@@ -13,7 +13,7 @@ from app.core.errors import Forbidden
 from app.core.i18n import _
 from app.core.settings import Settings
 from app.db.database import Database
-from app.results.run_filter import FIELDS, RunFilter
+from app.results.run_filter import PARAMETERS, RunFilter
 from app.web.forms import Fields
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _run_filter(request: Request, **_declared: str) -> RunFilter:
 _run_filter.__signature__ = Signature(  # type: ignore[attr-defined]  # what FastAPI takes for its parameters
     [
         Parameter("request", Parameter.POSITIONAL_OR_KEYWORD, annotation=Request),
-        *(Parameter(name, Parameter.KEYWORD_ONLY, default="", annotation=str) for name in FIELDS),
+        *(Parameter(name, Parameter.KEYWORD_ONLY, default="", annotation=str) for name in PARAMETERS),
     ]
 )
 

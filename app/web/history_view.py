@@ -10,7 +10,7 @@ from app.core.i18n import _
 from app.db.configs import Described
 from app.metrics import HEADLINE_METRICS, metrics
 from app.metrics.base import Metric
-from app.results.config_fields import field, fields_of
+from app.results.fields.series import filtered_series_keys, series_context, series_text, series_titles
 from app.results.run_filter import RunFilter
 
 
@@ -77,10 +77,11 @@ class View:
         """Those that have every wanted value; None: no value is wanted."""
         if not self.only:
             return None
+        contexts = {config_id: series_context(config, engine_titles) for config_id, config in configs.items()}
         return [
-            key
-            for key, config in configs.items()
-            if all(field(config, each.field, engine_titles) == each.value for each in self.only)
+            config_id
+            for config_id, context in contexts.items()
+            if all(series_text(only.field, context) == only.value for only in self.only)
         ]
 
 
@@ -93,19 +94,18 @@ def read_by(text: str, configs: Mapping[int, Described]) -> str:
     return text or CONFIGURATION
 
 
-HAVE_A_FILTER = ("model", "machine", "server", "engine", "label")
-
-
 def values_of(configs: Mapping[int, Described], engine_titles: Mapping[str, str]) -> list[tuple[str, list[Only]]]:
     """What there is to choose from of fields that have no filter of their own, with the title of each field."""
-    found = []
-    for key, title in fields_of(configs.values()).items():
-        values = sorted({field(config, key, engine_titles) for config in configs.values()})
-        if key not in HAVE_A_FILTER and len(values) > 1:
-            found.append((title, [Only(key, value) for value in values]))
-    return found
+    contexts = [series_context(config, engine_titles) for config in configs.values()]
+    filtered = filtered_series_keys()
+    choices = []
+    for key, title in series_titles(configs.values()).items():
+        values = sorted({series_text(key, context) for context in contexts})
+        if key not in filtered and len(values) > 1:
+            choices.append((title, [Only(key, value) for value in values]))
+    return choices
 
 
 def groupings(configs: Mapping[int, Described]) -> dict[str, str]:
     """What series can be made by: titles by key."""
-    return {CONFIGURATION: _("Configuration"), **fields_of(configs.values())}
+    return {CONFIGURATION: _("Configuration"), **series_titles(configs.values())}

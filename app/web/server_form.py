@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlmodel import Session
 
-from app.core.configuration import SETTINGS, Setting, Value, clean_setting, log_path
+from app.core.config_settings import SETTINGS, Setting, SettingValue, parse_log_path, parse_setting_value
 from app.core.errors import BadInput
 from app.core.i18n import _
 from app.db import machines
@@ -57,14 +57,14 @@ def parse_form(form: Fields, before: Mapping[str, Any] | None = None) -> dict[st
 def _log_path(form: Fields) -> str | None:
     typed = form.text("log_path", "The log file", 1000)
     try:
-        return log_path(typed)
+        return parse_log_path(typed)
     except BadInput as error:
         raise WrongField(str(error), "log_path") from None
 
 
-def _setting(key: str, value: str) -> Value | None:
+def _setting(key: str, value: str) -> SettingValue | None:
     try:
-        return clean_setting(key, value)
+        return parse_setting_value(key, value)
     except BadInput as error:
         raise WrongField(str(error), f"setting_{key}") from None
 
@@ -102,7 +102,7 @@ def asked(facts: Mapping[str, Any], said: Mapping[str, Any]) -> Sequence[Setting
     from app.measure.config_snapshot import OVERRIDES
 
     told = facts.get("settings", {})
-    usual = [setting for setting in SETTINGS.values() if setting.asked and told.get(setting.key) is None]
+    usual = [setting for setting in SETTINGS.values() if setting.is_in_form and told.get(setting.key) is None]
     more = said.keys() - {setting.key for setting in usual} - set(OVERRIDES)
     return [*usual, *(SETTINGS.get(key) or Setting(key, key) for key in sorted(more))]
 

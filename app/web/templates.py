@@ -10,11 +10,11 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from app.core import configuration, templating, units
+from app.core import config_settings, templating, units
 from app.core.i18n import _, as_sentence, enumerated
 from app.core.sentences import first_sentence
 from app.db.machines import device_title
-from app.results.compare.eligibility import about_words
+from app.results.compare.differences import verdict_subject_text
 from app.results.compare.result import Cell
 from app.results.compare.words import ratio_note, scatter_words, settle_words, unsound_run_words, unsound_words
 from app.results.run_list import Shown
@@ -46,7 +46,7 @@ def environment() -> "jinja2.Environment":
         version=_version,
         percent=lambda fraction: _unbroken(units.format_percent(fraction)),
         change_interval=_change_interval,
-        about_words=about_words,
+        about_words=verdict_subject_text,
         ratio_note=ratio_note,
         scatter_words=scatter_words,
         settle_words=settle_words,
@@ -61,8 +61,8 @@ def environment() -> "jinja2.Environment":
         iso=_iso,
         when=_when,
         engine_title=engine_title,
-        setting_title=lambda key: _(configuration.setting_title(key)),
-        setting_value=lambda value: _(configuration.show(value)),
+        setting_title=config_settings.translate_setting_title,
+        setting_value=lambda value, key="": config_settings.translate_setting(key, value),
         code=_code,
         point_words=brief_title,
         attention_words=ceiling_view.attention_words,

@@ -16,7 +16,7 @@ from app.db.tables import Run, now
 from app.metrics import HEADLINE_METRICS
 from app.results.compare import compare, to_json
 from app.results.compare import standing as compare_with_baseline
-from app.results.compare.eligibility import MOST_NAMED, about_words
+from app.results.compare.differences import MAX_NAMED_SETTINGS, verdict_subject_text
 from app.results.compare.words import pair_scatter_words, scatter_words
 from app.results.hardware import as_frozen
 from app.stats.verdict import Ratio, Verdict
@@ -363,14 +363,14 @@ def test_unknown_settings_are_named_and_then_nothing_is_the_same_thing_again(dat
     assert pair.differing_settings == ("Context 4,096 → 8,192",)
     assert "KV cache type K" in pair.unknown_settings
     assert "Context" not in pair.unknown_settings
-    text = about_words(pair.differing_settings, pair.unknown_settings)
+    text = verdict_subject_text(pair.differing_settings, pair.unknown_settings)
     assert "one respect only" not in text
     assert "Unknown on at least one side" in text
-    assert text.count(",") < 2 * MOST_NAMED
-    assert f"and {len(pair.unknown_settings) - MOST_NAMED + 1} more settings." in text
-    few = about_words((), ("Threads", "Batch"))
+    assert text.count(",") < 2 * MAX_NAMED_SETTINGS
+    assert f"and {len(pair.unknown_settings) - MAX_NAMED_SETTINGS + 1} more settings." in text
+    few = verdict_subject_text((), ("Threads", "Batch"))
     assert few.endswith("Unknown on at least one side, and so perhaps different too: threads and batch.")
-    assert "measured again" not in about_words((), ("Threads",))
+    assert "measured again" not in verdict_subject_text((), ("Threads",))
 
 
 # --- configurations and names ----------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.core.configuration import Snapshot, changes, distinguishing_weights, model_names
+from app.core.configuration import Snapshot, describe_changes, distinguishing_weights, model_names
 from app.core.errors import ServerError
 from app.core.settings import Settings
 from app.db.database import Database
@@ -64,7 +64,7 @@ def listed(**entry: Any) -> dict[str, Script]:
 def test_other_weights_under_one_name(first: Any, second: Any, change: str) -> None:
     before, after = frozen(first), frozen(second)
     assert before.fingerprint != after.fingerprint
-    assert changes(before, after) == [change]
+    assert describe_changes(before, after) == [change]
 
 
 def test_each_model_has_its_own_context() -> None:
@@ -126,11 +126,14 @@ def test_a_folder_tells_files_of_one_server_apart_only() -> None:
 def test_another_quantization_is_one_change() -> None:
     before = served("a/m:Q4_K_M", model_bytes=4, model_file="/m/m-Q4_K_M.gguf")
     after = served("a/m:Q8_0", quantization="Q8_0", model_bytes=8, model_file="/m/m-Q8_0.gguf")
-    assert changes(before, after) == ["Q4_K_M → Q8_0"]
+    assert describe_changes(before, after) == ["Q4_K_M → Q8_0"]
 
 
 def test_what_was_not_recorded_is_no_change() -> None:
-    assert changes(Snapshot("openai", None, "m", None, {}), served("m", quantization=None, model_digest="a")) == []
+    assert (
+        describe_changes(Snapshot("openai", None, "m", None, {}), served("m", quantization=None, model_digest="a"))
+        == []
+    )
 
 
 def test_a_server_that_answers_with_another_model_is_told_on(

@@ -98,13 +98,13 @@ def test_an_engine_is_named_by_its_title() -> None:
 
 def test_settings_with_a_known_meaning_are_public_and_all_others_are_a_persons_own() -> None:
     values = {"context": 8192, "split_mode": "row", "kv_type_k": "own", "flags": "--api-key x", "rig": "garage"}
-    assert anonymize.settings(values) == [("Context", "8,192"), ("Split mode", "row")]
+    assert anonymize.known_settings(values) == {"context": 8192, "split_mode": "row"}
     assert anonymize.own_settings(values) == "KV cache type K own; Flags --api-key x; rig garage"
 
 
 @pytest.mark.parametrize("value", ["8192", True, 1.5, ["x"], {"a": 1}, None])
 def test_a_setting_of_another_kind_is_none(value: object) -> None:
-    assert anonymize.settings({"context": value}) == []
+    assert anonymize.known_settings({"context": value}) == {}
 
 
 def device(name: str, kind: str = "accelerator", count: int = 1, memory_bytes: int | None = None) -> MachineDevice:

@@ -9,7 +9,7 @@ from app.core.samples import Workload
 from app.db.database import Database
 from app.db.tables import Run, now
 from app.results.explore import observations
-from app.results.explore.observations import Found
+from app.results.explore.observations import ObservationSet
 from app.results.run_filter import RunFilter
 from tests.databases import on_both
 from tests.explored import QUANTIZATIONS, START, SUITES, add_notebook, number
@@ -23,22 +23,22 @@ def ids(database: Database) -> list[str]:
         return add_notebook(session, repeats=1)
 
 
-def count(found: Found) -> int:
-    return sum(len(rows) for rows in found.observations.values())
+def count(observation_set: ObservationSet) -> int:
+    return sum(len(rows) for rows in observation_set.observations.values())
 
 
-def read(session: Session, where: RunFilter | None = None, *metrics: str, source: str | None = None) -> Found:
-    return observations.observations(session, where or RunFilter(), metrics or [DECODE], source)
+def read(session: Session, where: RunFilter | None = None, *metrics: str, source: str | None = None) -> ObservationSet:
+    return observations.load_observations(session, where or RunFilter(), metrics or [DECODE], source)
 
 
 @on_both
 def test_a_run_counts_once_at_its_main_point_or_at_all_of_its_points(database: Database, ids: list[str]) -> None:
     with database.read() as session:
-        assert count(read(session)) == count(observations.observations(session, RunFilter(), [])) == len(ids)
-        everywhere = observations.observations(session, RunFilter(), [DECODE], is_main_only=False)
+        assert count(read(session)) == count(observations.load_observations(session, RunFilter(), [])) == len(ids)
+        everywhere = observations.load_observations(session, RunFilter(), [DECODE], is_main_only=False)
     assert count(everywhere) == len(ids) // len(SUITES) * sum(map(len, SUITES.values()))
-    assert everywhere.runs == len(ids)
-    assert {place.point_key for place in everywhere.observations} >= {"512/128/8/0", "64/64/1/16384"}
+    assert everywhere.matching_runs == len(ids)
+    assert {group_key.point_key for group_key in everywhere.observations} >= {"512/128/8/0", "64/64/1/16384"}
 
 
 @on_both
@@ -46,8 +46,8 @@ def test_two_metrics_stand_side_by_side_and_the_source_can_be_chosen(database: D
     with database.read() as session:
         both = read(session, None, DECODE, "ttft_ms")
         server = read(session, None, DECODE, "ttft_ms", source="server")
-    for place, rows in both.observations.items():
-        for shown, stated in zip(rows, server.observations[place], strict=True):
+    for group_key, rows in both.observations.items():
+        for shown, stated in zip(rows, server.observations[group_key], strict=True):
             assert shown[4] > 0
             assert stated[2] == pytest.approx(shown[2] * 1.01)
             assert stated[4:] == (None, None)
@@ -60,9 +60,9 @@ def test_runs_that_do_not_count(database: Database, ids: list[str]) -> None:
         runs[0].hidden_at, runs[1].status, runs[2].config_id = now(), "failed", None
         gone = {run.public_id for run in runs[:3]}
     with database.read() as session:
-        found = read(session)
-    assert {row[0] for rows in found.observations.values() for row in rows} == set(ids) - gone
-    assert found.runs == len(ids) - 3
+        observation_set = read(session)
+    assert {row[0] for rows in observation_set.observations.values() for row in rows} == set(ids) - gone
+    assert observation_set.matching_runs == len(ids) - 3
 
 
 @on_both
@@ -89,8 +89,8 @@ def test_filters(database: Database, ids: list[str]) -> None:
                 len(QUANTIZATIONS),
             ),
         ):
-            found = read(session, where)
-            assert (count(found), found.runs) == (expected, expected), where
+            observation_set = read(session, where)
+            assert (count(observation_set), observation_set.matching_runs) == (expected, expected), where
 
 
 @on_both
@@ -100,17 +100,19 @@ def test_what_there_is_to_choose_from(database: Database, ids: list[str]) -> Non
         assert run is not None
         run.labels = ["夜間", 'a "quoted" one']
     with database.read() as session:
-        known = observations.known(session)
-        played = observations.played(session)
+        inventory = observations.load_inventory(session)
+        measured = observations.measured_points(session)
         assert (
             count(read(session, RunFilter(label="夜間")))
             == count(read(session, RunFilter(label='a "quoted" one')))
             == 1
         )
-    assert len(known.configs) == 2 * len(QUANTIZATIONS)
-    assert known.suites == sorted(SUITES)
-    assert set(known.labels) == {"night", "夜間", 'a "quoted" one'}
-    assert {each.point for each in played if each.metric == DECODE} == {p for points in SUITES.values() for p in points}
+    assert len(inventory.configs) == 2 * len(QUANTIZATIONS)
+    assert inventory.suites == sorted(SUITES)
+    assert set(inventory.labels) == {"night", "夜間", 'a "quoted" one'}
+    assert {point.workload for point in measured if point.metric == DECODE} == {
+        w for suite in SUITES.values() for w in suite
+    }
 
 
 @on_both
@@ -120,16 +122,16 @@ def test_a_null_has_its_reason(database: Database) -> None:
         run = session.exec(select(Run).where(Run.public_id == public_id)).one()
         session.add(number(run, Workload(512, 128), "ttfa_ms", "client", "ms", None, null_reason="no_answer_token"))
     with database.read() as session:
-        found = read(session, None, "ttfa_ms")
-    assert [row[2:] for rows in found.observations.values() for row in rows] == [(None, "no_answer_token")]
+        observation_set = read(session, None, "ttfa_ms")
+    assert [row[2:] for rows in observation_set.observations.values() for row in rows] == [(None, "no_answer_token")]
 
 
 @on_both
 def test_machines_of_one_name_are_told_apart(database: Database, ids: list[str]) -> None:
     with database.write() as session:
-        for machine in observations.known(session).machines.values():
+        for machine in observations.load_inventory(session).machines.values():
             machine.name = "box"
             session.add(machine)
     with database.read() as session:
-        known = observations.known(session)
-        assert {known.machine_title(key) for key in known.machines} == {"box (strix-halo)", "box (2x3090)"}
+        inventory = observations.load_inventory(session)
+        assert {inventory.machine_title(key) for key in inventory.machines} == {"box (strix-halo)", "box (2x3090)"}

@@ -24,7 +24,7 @@ def ids(database: Database) -> list[str]:
         return seed(session, runs=40, detailed=1)
 
 
-def found(database: Database, **where: Any) -> list[str]:
+def matching_ids(database: Database, **where: Any) -> list[str]:
     with database.read() as session:
         rows, total = list_runs(session, RunFilter(**where), per_page=100)
     assert len(rows) == total
@@ -36,14 +36,14 @@ def test_what_a_person_wrote_is_found(database: Database, ids: list[str]) -> Non
         annotations.edit_note(session, ids[3], "Fans at 80 %, side panel off; 80_% and a\\b, 100 % sure")
         annotations.set_labels(session, ids[3], ["Nachtlauf", "zweite Karte", "夜間測試"])
     for text in ("FANS at 80", "80_%", "100 % sure", "a\\b", "PANEL side", "nachtLAUF", "zweite", "夜間測試"):
-        assert found(database, text=text) == [ids[3]], text
+        assert matching_ids(database, text=text) == [ids[3]], text
 
 
 def test_signs_of_a_pattern_are_only_signs(database: Database, ids: list[str]) -> None:
     with database.write() as session:
         annotations.edit_note(session, ids[3], "fans and panel, 100 sure")
     for text in ("%", "100_sure", "fans%panel", "\\", "/"):
-        assert found(database, text=text) == [], text
+        assert matching_ids(database, text=text) == [], text
 
 
 def test_each_word_may_stand_somewhere_else(database: Database, ids: list[str]) -> None:
@@ -51,8 +51,8 @@ def test_each_word_may_stand_somewhere_else(database: Database, ids: list[str]) 
         annotations.edit_note(session, ids[-1], "after the new fans")
     with database.read() as session:
         (row,) = [row for row in list_runs(session, per_page=100)[0] if row.public_id == ids[-1]]
-    assert found(database, text=f"fans {row.model} {row.machine}") == [ids[-1]]
-    assert found(database, text=f"fans {row.model} nonesuch") == []
+    assert matching_ids(database, text=f"fans {row.model} {row.machine}") == [ids[-1]]
+    assert matching_ids(database, text=f"fans {row.model} nonesuch") == []
 
 
 MEASURED: list[tuple[str, Any]] = [
@@ -73,9 +73,9 @@ def test_what_was_measured_is_found(database: Database, ids: list[str]) -> None:
     with database.read() as session:
         rows, _ = list_runs(session, per_page=100)
     for text, of in MEASURED:
-        wanted = [row.public_id for row in rows if of(row)]
-        assert len(wanted) < len(ids), text
-        assert found(database, text=text) == wanted, text
+        expected = [row.public_id for row in rows if of(row)]
+        assert len(expected) < len(ids), text
+        assert matching_ids(database, text=text) == expected, text
 
 
 def test_a_configurations_note_finds_all_of_its_runs(database: Database, ids: list[str]) -> None:
@@ -85,28 +85,28 @@ def test_a_configurations_note_finds_all_of_its_runs(database: Database, ids: li
         config.note = "with the new kernels"
         session.add(config)
         fingerprint = config.fingerprint
-    assert found(database, text="kernels") == found(database, config=fingerprint) != []
+    assert matching_ids(database, text="kernels") == matching_ids(database, config=fingerprint) != []
 
 
 def test_a_label_is_of_the_run_or_of_its_configuration(database: Database, ids: list[str]) -> None:
-    of_config = found(database, label="night")
+    of_config = matching_ids(database, label="night")
     assert of_config
     with database.write() as session:
         annotations.set_labels(session, ids[0], ["night", 'a "b" \\ ü'])
-    assert set(found(database, label="night")) == {*of_config, ids[0]}
-    assert found(database, label='a "b" \\ ü') == [ids[0]]
-    assert found(database, label="nigh") == []
+    assert set(matching_ids(database, label="night")) == {*of_config, ids[0]}
+    assert matching_ids(database, label='a "b" \\ ü') == [ids[0]]
+    assert matching_ids(database, label="nigh") == []
     with database.read() as session:
-        assert filter_choices(session)["label"] == [(each, each) for each in ['a "b" \\ ü', "night"]]
+        assert filter_choices(session)["label"] == [(label, label) for label in ['a "b" \\ ü', "night"]]
 
 
 def test_hidden_runs_are_listed_with_the_others_or_apart(database: Database, ids: list[str]) -> None:
     with database.write() as session:
         annotations.hide(session, ids[5], "Something else was running.")
-    assert found(database) == ids[::-1]
-    assert found(database, hidden="only") == [ids[5]]
-    assert found(database, hidden="without") == [each for each in ids[::-1] if each != ids[5]]
-    assert found(database, text="something else") == [ids[5]]
+    assert matching_ids(database) == ids[::-1]
+    assert matching_ids(database, hidden="only") == [ids[5]]
+    assert matching_ids(database, hidden="without") == [public_id for public_id in ids[::-1] if public_id != ids[5]]
+    assert matching_ids(database, text="something else") == [ids[5]]
 
 
 def test_only_known_choices_make_sense(database: Database) -> None:

@@ -84,8 +84,8 @@ def test_a_statement_holds_for_runs_before_and_after_it_until_it_is_taken_back(d
     with database.read() as session:
         told = {one.model.quantization: one.told for one in newest_decodes(session)}
         assert {name for name, one in told.items() if one} == {model.quantization}
-        frozen = observations.known(session).configs.values()
-        assert {each.model.quantization for each in frozen if each.told} == {model.quantization}
+        frozen = observations.load_inventory(session).configs.values()
+        assert {config.model.quantization for config in frozen if config.geometry} == {model.quantization}
         before = config_ceilings(session)
         assert before
     with database.write() as session:  # corrected

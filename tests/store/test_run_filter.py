@@ -14,13 +14,13 @@ from app.db.runs import circumstances
 from app.db.tables import Config, Model, Run, Server
 from app.results.explore import observations
 from app.results.history.series import history
-from app.results.run_filter import FIELDS, RunFilter
+from app.results.run_filter import PARAMETERS, RunFilter
 from app.results.run_list import count_runs, list_runs
 from tests.databases import on_both
 from tests.filtered import add_notebook, questions
 
 
-def fits(session: Session, run: Run, asked: dict[str, str]) -> bool:
+def fits(session: Session, run: Run, question: dict[str, str]) -> bool:
     """Read off the run itself, field by field, without any query of the filter."""
     machine, server, config, model = circumstances(session, run)
     labels = {label.casefold() for label in [*run.labels, *(config.labels if config else [])]}
@@ -35,12 +35,14 @@ def fits(session: Session, run: Run, asked: dict[str, str]) -> bool:
         "config": lambda text: config is not None and config.fingerprint.startswith(text.lower()),
         "engine": lambda text: (config or server).engine == text.lower(),
         "label": lambda text: text.casefold() in labels,
-        "text": lambda text: all(any(word.lower() in each.lower() for each in texts | labels) for word in text.split()),
+        "text": lambda text: all(
+            any(word in phrase.lower() for phrase in texts | labels) for word in text.lower().split()
+        ),
         "hidden": lambda text: (run.hidden_at is not None) == (text == "only"),
         "since": lambda text: day is not None and day >= date.fromisoformat(text),
         "until": lambda text: day is not None and day <= date.fromisoformat(text),
     }
-    return all(answers[name](text) for name, text in asked.items())
+    return all(answers[name](text) for name, text in question.items())
 
 
 def _texts(run: Run, server: Server, config: Config | None, model: Model | None) -> set[str]:
@@ -58,11 +60,11 @@ def test_every_query_gives_the_same_runs(database: Database) -> None:
     answered = 0
     with database.read() as session:
         runs = session.exec(select(Run)).all()
-        for asked in questions(session):
-            where = RunFilter.parse(asked)
-            expected = {run.public_id for run in runs if fits(session, run, asked)}
+        for question in questions(session):
+            where = RunFilter.parse(question)
+            expected = {run.public_id for run in runs if fits(session, run, question)}
             rows, total = list_runs(session, where, per_page=100)
-            assert ({row.public_id for row in rows}, total) == (expected, len(expected)), asked
+            assert ({row.public_id for row in rows}, total) == (expected, len(expected)), question
             assert count_runs(session, where) == len(expected)
             counted = {
                 run.public_id
@@ -70,10 +72,10 @@ def test_every_query_gives_the_same_runs(database: Database) -> None:
                 if run.public_id in expected and run.status == "done" and run.config_id and run.hidden_at is None
             }
             points, _ = history(session, where)
-            assert {point.public_id for point in points} == counted, asked
-            found = observations.observations(session, where, [])
-            assert {row[0] for rows in found.observations.values() for row in rows} == counted, asked
-            assert found.runs == len(counted)
+            assert {point.public_id for point in points} == counted, question
+            observation_set = observations.load_observations(session, where, [])
+            assert {row[0] for rows in observation_set.observations.values() for row in rows} == counted, question
+            assert observation_set.matching_runs == len(counted)
             answered += 0 < len(expected) < len(runs)
     assert answered > 40, "questions that tell runs apart"
 
@@ -87,7 +89,7 @@ def test_older_names_of_parameters_are_read() -> None:
 
 
 @given(
-    st.dictionaries(st.sampled_from([*FIELDS, "from", "to", "search", "page"]), st.none() | st.text(max_size=20)),
+    st.dictionaries(st.sampled_from([*PARAMETERS, "from", "to", "search", "page"]), st.none() | st.text(max_size=20)),
     st.dates(),
 )
 def test_an_address_of_a_filter_is_read_as_that_filter(given: dict[str, str | None], day: date) -> None:

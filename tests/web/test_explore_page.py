@@ -22,8 +22,9 @@ from app.core.csv_export import escape_formula
 from app.core.settings import Settings
 from app.core.units import format_number
 from app.db.database import Database
-from app.results.explore import PRESETS, View, registry
+from app.results.explore import PRESETS, View
 from app.results.explore import observations as store
+from app.results.fields.registry import explorer_fields
 from tests.explored import add_notebook
 from tests.web.notebook import pages
 
@@ -57,13 +58,13 @@ def table(page: str) -> list[list[str]]:
 
 
 def figure(page: str) -> dict[str, Any]:
-    found = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    parsed: dict[str, Any] = json.loads(found[1])
+    script = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)
+    assert script is not None
+    parsed: dict[str, Any] = json.loads(script[1])
     return parsed
 
 
-def told(value: Any, kind: str) -> str:
+def cell_text(value: Any, kind: str) -> str:
     """A value of the JSON as the page says it."""
     if value is None:
         return "not stated"
@@ -82,7 +83,7 @@ def check_the_three_agree(client: TestClient, params: dict[str, str]) -> list[di
     rows: list[dict[str, Any]] = document["rows"]
     used = document["fields"]
     axes = [name for name in ("series", "x", "y") if used[name]]
-    shown = [[told(row[name], used[name]["kind"]) for name in axes] for row in rows]
+    shown = [[cell_text(row[name], used[name]["kind"]) for name in axes] for row in rows]
     assert [cells[: len(axes)] for cells in table(page.text)] == shown[:200]
     lines = list(csv.reader(io.StringIO(text.text, newline="")))
     columns = (*axes, "lowest", "highest", "observations", "run")
@@ -110,13 +111,13 @@ def test_the_first_preset_is_what_an_empty_address_shows(client: TestClient) -> 
 
 
 def _names() -> tuple[list[str], list[str]]:
-    known = registry([])
-    names = [*known, "setting.governor"]
-    return names, [name for name in names if name == "setting.governor" or known[name].is_discrete]
+    fields = explorer_fields([])
+    names = [*fields, "setting.governor"]
+    return names, [name for name in names if name == "setting.governor" or fields[name].is_discrete]
 
 
 NAMES, DISCRETE = _names()
-PARAMETERS = (*(each.name for each in fields(View)), "config")
+PARAMETERS = (*(attribute.name for attribute in fields(View)), "config")
 
 
 @settings(max_examples=60)
@@ -220,4 +221,6 @@ def test_few_queries(client: TestClient) -> None:
 def test_free_settings_are_fields_too(client: TestClient) -> None:
     assert '<option value="setting.governor"' in client.get("/explore").text
     with client.app.state.database.read() as session:  # type: ignore[attr-defined]  # a FastAPI application
-        assert "setting.governor" in registry(each.config for each in store.known(session).configs.values())
+        assert "setting.governor" in explorer_fields(
+            frozen.config for frozen in store.load_inventory(session).configs.values()
+        )

@@ -22,60 +22,60 @@ RAW = {"x": "started_at", "y": "decode_tokens_per_s", "raw": "on"}
 
 
 @pytest.fixture
-def asked(database: Database) -> list[tuple[dict[str, str], set[str], set[str]]]:
+def answers(database: Database) -> list[tuple[dict[str, str], set[str], set[str]]]:
     """Parameters, the runs that fit, and those of them that count: finished, with a configuration and not hidden."""
     with database.write() as session:
         add_notebook(session)
     answers = []
     with database.read() as session:
-        for given in questions(session):
-            rows, _ = list_runs(session, RunFilter.parse(given), per_page=1000)
+        for parameters in questions(session):
+            rows, _ = list_runs(session, RunFilter.parse(parameters), per_page=1000)
             counted = {row.public_id for row in rows if row.status == "done" and row.fingerprint and not row.hidden_at}
-            answers.append((given, {row.public_id for row in rows}, counted))
+            answers.append((parameters, {row.public_id for row in rows}, counted))
     return answers
 
 
 def in_history(page: str) -> set[str]:
-    found = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)
-    traces = json.loads(found[1])["data"] if found else []
+    script = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)
+    traces = json.loads(script[1])["data"] if script else []
     return {path.rsplit("/", 1)[1] for trace in traces for path in trace.get("customdata", ())}
 
 
-def test_pages_api_and_exports(client: TestClient, asked: list[tuple[dict[str, str], set[str], set[str]]]) -> None:
-    for given, expected, counted in asked:
-        query = urlencode(given)
+def test_pages_api_and_exports(client: TestClient, answers: list[tuple[dict[str, str], set[str], set[str]]]) -> None:
+    for parameters, expected, counted in answers:
+        query = urlencode(parameters)
         document = client.get(f"/api/v1/runs?per_page=500&{query}").json()
-        assert {run["id"] for run in document["runs"]} == expected, given
-        assert set(listed(client.get(f"/runs?{query}").text)) == expected, given
-        raw = urlencode(RAW | given)
-        assert {row["run"] for row in client.get(f"/explore.json?{raw}").json()["rows"]} == counted, given
+        assert {run["id"] for run in document["runs"]} == expected, parameters
+        assert set(listed(client.get(f"/runs?{query}").text)) == expected, parameters
+        raw = urlencode(RAW | parameters)
+        assert {row["run"] for row in client.get(f"/explore.json?{raw}").json()["rows"]} == counted, parameters
         rows = list(csv.DictReader(io.StringIO(client.get(f"/explore.csv?{raw}").text)))
-        assert {row["run"] for row in rows} == counted, given
+        assert {row["run"] for row in rows} == counted, parameters
         offered = re.findall(r'name="run" value="(\w+)"', client.get(f"/compare?{query}").text)
-        usable = urlencode({**given, "status": "done", "hidden": "without"})
-        wanted = [run["id"] for run in client.get(f"/api/v1/runs?per_page=20&{usable}").json()["runs"]]
-        assert offered == wanted, given
-        if "suite" in given:
-            assert in_history(client.get(f"/history?{query}").text) == counted, given
+        usable = urlencode({**parameters, "status": "done", "hidden": "without"})
+        usable_ids = [run["id"] for run in client.get(f"/api/v1/runs?per_page=20&{usable}").json()["runs"]]
+        assert offered == usable_ids, parameters
+        if "suite" in parameters:
+            assert in_history(client.get(f"/history?{query}").text) == counted, parameters
 
 
 def test_commands(
     database: Database,
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
-    asked: list[tuple[dict[str, str], set[str], set[str]]],
+    answers: list[tuple[dict[str, str], set[str], set[str]]],
 ) -> None:
     monkeypatch.setenv("ROOFMARK_DATA_DIR", str(settings.data_dir))
-    for given, expected, _ in asked[::3]:
-        options = [part for name, text in given.items() for part in (f"--{name}", text)]
+    for parameters, expected, _ in answers[::3]:
+        options = [part for name, text in parameters.items() for part in (f"--{name}", text)]
         result = CliRunner().invoke(app, ["runs", "--json", "--limit", "1000", *options])
         assert result.exception is None
-        assert {run["id"] for run in json.loads(result.stdout)["runs"]} == expected, given
+        assert {run["id"] for run in json.loads(result.stdout)["runs"]} == expected, parameters
 
 
 @pytest.mark.parametrize("page", ["/runs", "/history", "/explore"])
 def test_addresses_of_earlier_versions_lead_to_the_same_page(
-    client: TestClient, asked: list[tuple[dict[str, str], set[str], set[str]]], page: str
+    client: TestClient, answers: list[tuple[dict[str, str], set[str], set[str]]], page: str
 ) -> None:
     days = {"from": "2026-09-01", "to": "2026-10-15"}
     before = client.get(f"{page}?{urlencode({**days, 'machine': 'strix-halo'})}")
@@ -86,15 +86,15 @@ def test_addresses_of_earlier_versions_lead_to_the_same_page(
 
 
 def test_what_an_address_narrows_down_to_stays_when_a_form_is_sent(
-    client: TestClient, asked: list[tuple[dict[str, str], set[str], set[str]]]
+    client: TestClient, answers: list[tuple[dict[str, str], set[str], set[str]]]
 ) -> None:
     """A filter has a field in the form, or is sent along unseen."""
-    given = {"status": "done", "machine": "strix-halo", "server": "strix-halo-8080", "model": "Qwen3-30B-A3B"}
-    given |= {"suite": "triple", "config": "a", "engine": "llama.cpp", "text": "fans", "label": "fast"}
-    given |= {"hidden": "without", "since": "2026-09-01", "until": "2026-10-15"}
+    parameters = {"status": "done", "machine": "strix-halo", "server": "strix-halo-8080", "model": "Qwen3-30B-A3B"}
+    parameters |= {"suite": "triple", "config": "a", "engine": "llama.cpp", "text": "fans", "label": "fast"}
+    parameters |= {"hidden": "without", "since": "2026-09-01", "until": "2026-10-15"}
     for page in ("/runs", "/history", "/explore"):
-        form = client.get(f"{page}?{urlencode(given)}").text
-        for name, text in given.items():
+        form = client.get(f"{page}?{urlencode(parameters)}").text
+        for name, text in parameters.items():
             control = re.search(rf'<(select|input)[^>]* name="{name}"[^>]*>', form)
             assert control, (page, name)
             assert f'value="{text}"' in (control[0] if control[1] == "input" else form), (page, name)

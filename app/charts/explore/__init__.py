@@ -1,11 +1,10 @@
-"""The explorer's marks as a chart, a table and sentences.
+"""An ExploreResult as a chart, a table and sentences.
 
-figure  marks -> chart
-table   marks -> table and a sentence
-notes   what to know before believing it
+figure  data points -> chart
+table   data points -> table, summary and notes
 """
 
-from app.charts.explore.figure import chart_class, figure, rows
-from app.charts.explore.notes import notes, nothing
+from app.charts.explore.figure import chart_class, figure, label_lines
+from app.charts.explore.table import empty_text, notes
 
-__all__ = ["chart_class", "figure", "notes", "nothing", "rows"]
+__all__ = ["chart_class", "empty_text", "figure", "label_lines", "notes"]

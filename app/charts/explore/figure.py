@@ -14,192 +14,206 @@ from app.charts.base import (
     downsample_minmax,
     escape_plotly_html,
 )
-from app.charts.explore.table import Link, hover, series_words, summary, table, words
+from app.charts.explore.table import Link, hover_text, series_title, summary, table
 from app.core.units import plural
 from app.results.explore.aggregate import DataPoint, ExploreResult
-from app.results.explore.field import Field, Value, order
+from app.results.fields.field import Field, FieldValue, format_value, sort_key
 
 HEIGHTS = ((14, "chart-explore"), (28, "chart-explore chart-long"))
-"""So many lines of names have room on the upright axis of such a chart."""
+"""The classes of charts, by how many lines of labels fit on their upright axis."""
 GROUP_WIDTH = 0.6
-"""Of the room of a category, what its series take up."""
-WIDEST_STEP = 0.12
-GOLDEN = 0.618034
+"""The part of a category's width that its series take up."""
+MAX_SERIES_STEP = 0.12
+GOLDEN_RATIO = 0.618034
 """Steps of this part of a width fill it evenly."""
-LONGEST_ROW = 48
-"""So many characters of names stand beside each other on a phone; more stand below each other."""
-LONGEST_NAME = 24
+MAX_ROW_CHARS = 48
+"""So many characters of labels stand beside each other on a phone; more stand below each other."""
+MAX_LABEL_CHARS = 24
 
 
-def figure(sheet: ExploreResult, link: Link) -> Figure | None:
-    """`link` says where a mark leads. None when there is nothing to draw.
+def figure(result: ExploreResult, link: Link) -> Figure | None:
+    """The chart of a result; None when there is nothing to draw. `link` gives the address behind a data point.
 
-    Categories with long names lie on the upright axis: there they can be read.
+    Categories with long labels lie on the upright axis: there they can be read.
     """
-    if not sheet.marks:
+    if not result.data_points:
         return None
-    x, y = _Axis.of(sheet.x, (mark.x for mark in sheet.marks)), _Axis.of(sheet.y, (mark.y for mark in sheet.marks))
-    lines = _lines(sheet)
-    limits = allocate_points([len(line.marks) for line in lines])
+    x = _Axis.of(result.x, (data_point.x for data_point in result.data_points))
+    y = _Axis.of(result.y, (data_point.y for data_point in result.data_points))
+    lines = _lines(result)
+    limits = allocate_points([len(line.data_points) for line in lines])
     traces = [
-        _trace(sheet, line, limit, link, x, y, _shift(place, len(lines)))
-        for place, (line, limit) in enumerate(zip(lines, limits, strict=True))
+        _trace(result, line, limit, link, x, y, _shift(index, len(lines)))
+        for index, (line, limit) in enumerate(zip(lines, limits, strict=True))
     ]
-    across, upright = (y, x) if _is_sideways(x, y) else (x, y)
+    horizontal, upright = (y, x) if _is_sideways(x, y) else (x, y)
     return Figure(
         data=traces,
         layout={
-            "xaxis": across.layout(),
+            "xaxis": horizontal.layout(),
             "yaxis": upright.layout(is_upright=True),
             "hovermode": "closest",
             "dragmode": "zoom",
         },
-        summary=summary(sheet),
-        table=table(sheet, link),
-        legend=_legend(sheet, lines) if sheet.series else (),
+        summary=summary(result),
+        table=table(result, link),
+        legend=_legend(result, lines) if result.series else (),
     )
 
 
 @dataclass(frozen=True)
 class _Axis:
     field: Field
-    names: Sequence[str]
+    labels: Sequence[str]
     """Of categories, in their order."""
-    places: dict[Value, int]
+    positions: dict[FieldValue, int]
+    """Of categories; empty for numbers and times."""
 
     @classmethod
-    def of(cls, field: Field, values: Iterable[Value]) -> "_Axis":
-        ordered = sorted(set(values), key=lambda value: order(field, value)) if field.kind == "category" else []
-        return cls(field, [_name(words(value)) for value in ordered], {value: i for i, value in enumerate(ordered)})
+    def of(cls, field: Field, values: Iterable[FieldValue]) -> "_Axis":
+        ordered = sorted(set(values), key=lambda value: sort_key(field, value)) if field.kind == "category" else []
+        labels = [_label(format_value(value)) for value in ordered]
+        return cls(field, labels, {value: position for position, value in enumerate(ordered)})
 
-    def at(self, value: Value) -> Any:
-        """As Plotly reads it."""
-        if self.places:
-            return self.places[value]
+    def plotly_value(self, value: FieldValue) -> Any:
+        if self.positions:
+            return self.positions[value]
         if isinstance(value, datetime):
             return f"{value:%Y-%m-%d %H:%M:%S}"
         return float(f"{value:.6g}") if isinstance(value, float) else value
 
-    def height(self, value: Value) -> float:
-        """To find what is lowest and highest."""
-        if self.places:
-            return self.places[value]
+    def number(self, value: FieldValue) -> float:
+        """The value as a number, to find the lowest and the highest."""
+        if self.positions:
+            return self.positions[value]
         assert not isinstance(value, str)
         return value.timestamp() if isinstance(value, datetime) else value
 
     def layout(self, is_upright: bool = False) -> dict[str, Any]:
         if self.field.kind == "time":
             return {"title": {"text": self.field.label}, "type": "date", "automargin": True}
-        if not self.places:
+        if not self.positions:
             return axis(self.field.label, automargin=True)
-        ends = [-0.5, len(self.places) - 0.5]
+        ends = [-0.5, len(self.positions) - 0.5]
         return {
             "title": {"text": self.field.label},
-            "tickvals": list(self.places.values()),
-            "ticktext": list(self.names),
+            "tickvals": list(self.positions.values()),
+            "ticktext": list(self.labels),
             "range": ends[::-1] if is_upright else ends,  # read from the top
             "automargin": True,
         }
 
 
-def rows(figure: Figure) -> int:
-    """How many lines of names stand below each other on the upright axis."""
-    return sum(name.count("<br>") + 1 for name in figure.layout["yaxis"].get("ticktext", ()))
+def label_lines(figure: Figure) -> int:
+    """How many lines of labels stand below each other on the upright axis."""
+    return sum(label.count("<br>") + 1 for label in figure.layout["yaxis"].get("ticktext", ()))
 
 
 def chart_class(figure: Figure) -> str:
-    """Of the style sheet."""
-    return next((name for most, name in HEIGHTS if rows(figure) <= most), "chart-explore chart-longest")
+    """The class of the style sheet that gives the chart its height."""
+    return next((name for most, name in HEIGHTS if label_lines(figure) <= most), "chart-explore chart-longest")
 
 
-def _name(text: str) -> str:
-    """In lines that a phone has room for."""
-    lines = [part if len(part) <= LONGEST_NAME else f"{part[: LONGEST_NAME - 1]}…" for part in text.split(" · ")]
+def _label(text: str) -> str:
+    """A label in lines that a phone has room for."""
+    lines = [part if len(part) <= MAX_LABEL_CHARS else f"{part[: MAX_LABEL_CHARS - 1]}…" for part in text.split(" · ")]
     return "<br>".join(map(escape_plotly_html, lines))
 
 
 def _is_sideways(x: _Axis, y: _Axis) -> bool:
-    longest = max((len(part) for name in x.names for part in name.split("<br>")), default=0)
-    return y.field.kind == "number" and longest * len(x.names) > LONGEST_ROW
+    longest = max((len(part) for label in x.labels for part in label.split("<br>")), default=0)
+    return y.field.kind == "number" and longest * len(x.labels) > MAX_ROW_CHARS
 
 
 @dataclass(frozen=True)
 class _Line:
     index: int | None
+    """None: the background."""
     title: str
-    marks: Sequence[DataPoint]
+    data_points: Sequence[DataPoint]
 
 
-def _legend(sheet: ExploreResult, lines: Sequence[_Line]) -> tuple[LegendEntry, ...]:
+def _legend(result: ExploreResult, lines: Sequence[_Line]) -> tuple[LegendEntry, ...]:
     """The background last, though it is drawn first."""
     ordered = sorted(lines, key=lambda line: line.index is None)
-    return tuple(LegendEntry(line.index, line.title, mode=_mode(sheet, line)) for line in ordered)
+    return tuple(LegendEntry(line.index, line.title, mode=_mode(result, line)) for line in ordered)
 
 
-def _lines(sheet: ExploreResult) -> list[_Line]:
-    """Those with the most observations are drawn distinctly; what is left shares the background."""
-    groups: dict[Value | None, list[DataPoint]] = {}
-    for mark in sheet.marks:
-        groups.setdefault(mark.series, []).append(mark)
-    by_size = sorted(groups, key=lambda value: -sum(mark.observations for mark in groups[value]))
+def _lines(result: ExploreResult) -> list[_Line]:
+    """The series with the most observations are drawn distinctly; all others share the background."""
+    groups: dict[FieldValue | None, list[DataPoint]] = {}
+    for data_point in result.data_points:
+        groups.setdefault(data_point.series, []).append(data_point)
+    by_size = sorted(groups, key=lambda value: -sum(data_point.observations for data_point in groups[value]))
     distinct = [value for value in groups if value in set(by_size[:MAX_SERIES])]  # in their own order
-    lines = [_Line(place, series_words(sheet, value), groups[value]) for place, value in enumerate(distinct)]
-    others = [value for value in groups if value not in set(distinct)]
-    if others:
+    lines = [_Line(index, series_title(result, value), groups[value]) for index, value in enumerate(distinct)]
+    background = [value for value in groups if value not in set(distinct)]
+    if background:
         # along x, so that neighbours are neighbours when there are too many of them
-        rest = sorted((mark for value in others for mark in groups[value]), key=lambda mark: order(sheet.x, mark.x))
-        lines.insert(0, _Line(None, plural(len(others), "other"), rest))
+        data_points = sorted(
+            (data_point for value in background for data_point in groups[value]),
+            key=lambda data_point: sort_key(result.x, data_point.x),
+        )
+        lines.insert(0, _Line(None, plural(len(background), "other"), data_points))
     return lines
 
 
-def _mode(sheet: ExploreResult, line: _Line) -> str:
+def _mode(result: ExploreResult, line: _Line) -> str:
     """A line only where its order means something, and of one series."""
-    is_line = not sheet.is_single and sheet.x.kind != "category" and sheet.y.kind == "number" and line.index is not None
+    has_order = result.x.kind != "category" and result.y.kind == "number"
+    is_line = has_order and not result.is_single and line.index is not None
     return "lines+markers" if is_line else "markers"
 
 
-def _shift(place: int, count: int) -> float:
+def _shift(index: int, count: int) -> float:
     """How far a series stands beside the middle of a category."""
-    return (place - (count - 1) / 2) * min(WIDEST_STEP, GROUP_WIDTH / count)
+    return (index - (count - 1) / 2) * min(MAX_SERIES_STEP, GROUP_WIDTH / count)
 
 
 def _trace(
-    sheet: ExploreResult, line: _Line, limit: int, link: Link, x: _Axis, y: _Axis, shift: float
+    result: ExploreResult, line: _Line, limit: int, link: Link, x: _Axis, y: _Axis, shift: float
 ) -> dict[str, Any]:
-    marks = [line.marks[i] for i in downsample_minmax([y.height(mark.y) for mark in line.marks], limit)]
-    jitter = WIDEST_STEP * 0.8 if sheet.is_single else 0.0
-    own = "" if sheet.series is None or line.index is None else f"{escape_plotly_html(line.title)}<br>"
-    along = [
-        x.at(mark.x) + round(shift + jitter * ((n * GOLDEN) % 1 - 0.5), 3) if x.places else x.at(mark.x)
-        for n, mark in enumerate(marks)
-    ]
-    values = [y.at(mark.y) for mark in marks]
+    indexes = downsample_minmax([y.number(data_point.y) for data_point in line.data_points], limit)
+    data_points = [line.data_points[index] for index in indexes]
+    is_background = line.index is None
+    heading = "" if result.series is None or is_background else f"{escape_plotly_html(line.title)}<br>"
+    x_values = _x_values(x, data_points, shift, MAX_SERIES_STEP * 0.8 if result.is_single else 0.0)
+    y_values = [y.plotly_value(data_point.y) for data_point in data_points]
     is_sideways = _is_sideways(x, y)
-    bars = _bars(marks) if line.index is not None else None
+    bars = None if is_background else _error_bars(data_points)
+    hover_texts = [hover_text(result, data_point, is_background) for data_point in data_points]
     return {
         "type": "scatter",
-        "mode": _mode(sheet, line),
+        "mode": _mode(result, line),
         "name": escape_plotly_html(line.title),
         "meta": {"series": line.index},
-        "x": values if is_sideways else along,
-        "y": along if is_sideways else values,
-        "customdata": [link(mark) for mark in marks],
-        "text": [escape_plotly_html(hover(sheet, mark, line.index is None)).replace("\n", "<br>") for mark in marks],
+        "x": y_values if is_sideways else x_values,
+        "y": x_values if is_sideways else y_values,
+        "customdata": [link(data_point) for data_point in data_points],
+        "text": [escape_plotly_html(text).replace("\n", "<br>") for text in hover_texts],
         **({"error_x" if is_sideways else "error_y": bars} if bars else {}),
-        "hovertemplate": f"{own}%{{text}}<extra></extra>",
+        "hovertemplate": f"{heading}%{{text}}<extra></extra>",
         "showlegend": False,
     }
 
 
-def _bars(marks: Sequence[DataPoint]) -> dict[str, Any] | None:
-    """From the lowest to the highest observation; None where no mark has several."""
-    if not any(mark.observations > 1 and mark.low is not None for mark in marks):
+def _x_values(x: _Axis, data_points: Sequence[DataPoint], shift: float, jitter: float) -> list[Any]:
+    """Within a category shifted to the place of the series, and single observations spread by `jitter`."""
+    values = [x.plotly_value(data_point.x) for data_point in data_points]
+    if not x.positions:
+        return values
+    return [value + round(shift + jitter * ((index * GOLDEN_RATIO) % 1 - 0.5), 3) for index, value in enumerate(values)]
+
+
+def _error_bars(data_points: Sequence[DataPoint]) -> dict[str, Any] | None:
+    """From the lowest to the highest observation; None where no data point has several."""
+    if not any(data_point.observations > 1 and data_point.low is not None for data_point in data_points):
         return None
     ends = [
-        (mark.y, mark.low, mark.high)
-        if isinstance(mark.y, int | float) and mark.low is not None and mark.high is not None
+        (data_point.y, data_point.low, data_point.high)
+        if isinstance(data_point.y, int | float) and data_point.low is not None and data_point.high is not None
         else (0.0, 0.0, 0.0)
-        for mark in marks
+        for data_point in data_points
     ]
     return {
         "symmetric": False,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.charts.base import Annotation, AnnotationList, escape_plotly_html
 from app.charts.history.panels import Panel, stamp
-from app.core.configuration import changes
+from app.core.configuration import describe_changes
 from app.core.i18n import _, separator
 from app.core.units import format_date
 from app.db.configs import Described
@@ -53,7 +53,7 @@ def changes_of(
 
     @cache
     def words(old: int, new: int) -> tuple[str, ...]:
-        return tuple(changes(configs[old].snapshot, configs[new].snapshot, engine_titles))
+        return tuple(describe_changes(configs[old].snapshot, configs[new].snapshot, engine_titles))
 
     places = points.steps(hardware, lambda old, new: bool(words(old, new)))
     found = []

@@ -6,18 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.charts.base import MAX_SERIES
-from app.core.configuration import setting_title
 from app.core.i18n import _
 from app.core.units import plural
 from app.db.configs import Described
-from app.results.config_fields import FIELDS, field
+from app.results.fields.series import series_context, series_name, series_text
 from app.results.hardware import HardwareChange
 
 if TYPE_CHECKING:
     from app.results.history.table import HistoryTable, Places
 
 CONFIGURATION = "configuration"
-"""What series are made by unless a person says otherwise; else a key of `config_fields.fields_of`."""
+"""What series are made by unless a person says otherwise; else a key of `fields.series.series_titles`."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def series_of(
     places = _places(sorted(grouped, key=lambda key: (ages[key], key)), distinct)
     found = []
     for key in distinct:
-        name, title = key, _title(by, key)
+        name, title = key, series_name(by, key)
         if by == CONFIGURATION:
             name, title = configs[ages[key]].fingerprint, titles[ages[key]]
         found.append(Series(places[key], name, title, grouped[key]))
@@ -79,12 +78,7 @@ def _key(
     if by == CONFIGURATION:
         return str(config_id)
     labels = json.loads(points.labels(place)) if by == "label" else ()
-    return field(configs[config_id], by, engine_titles, labels)
-
-
-def _title(by: str, value: str) -> str:
-    """A number says nothing without the name of its setting."""
-    return _(value) if by in FIELDS else f"{_(setting_title(by))} {_(value)}"
+    return series_text(by, series_context(configs[config_id], engine_titles, labels))
 
 
 def _places(oldest_first: Sequence[str], distinct: Collection[str]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from app.ceiling.geometry import Geometry
 from app.ceiling.layout import Layout, Memory
 from app.ceiling.offload import Offload
 from app.ceiling.types import KV_BITS, UNKNOWN, KvTypes, kv_bits
-from app.core.configuration import runs_elsewhere
+from app.core.config_settings import remote_host
 from app.core.i18n import _, joined, translated
 from app.core.samples import Workload
 from app.core.units import TERA, format_number
@@ -139,7 +139,7 @@ def resolve_placement(
 
     `gpu_share`: of 1, in the memory of cards as the server said during a run; what a person stated outranks it.
     """
-    if host := runs_elsewhere(config.settings):
+    if host := remote_host(config.settings):
         return Unknown(
             _("The model runs at {host}, so nothing is known of the hardware that it runs on.", host=host),
             _("Measure a model that the server runs itself."),

@@ -1,6 +1,7 @@
 """Results side by side: what differs, by how much, and what may be concluded from it.
 
-comparable   what differs, and whether two results may be compared
+differences  what differs, and what a verdict is about
+eligibility  whether two results may be compared, and if not, why
 observations the numbers of a run, or of a configuration's runs
 scatter      how much runs of one configuration differ on a machine
 soundness    what disturbed a run, so that no verdict may rest on it
@@ -9,8 +10,6 @@ comparison   all of it for two to eight runs or configurations
 result       what a comparison is, as plain values; `to_json` makes the document of them
 words        what ratios and scatter mean, in sentences
 baseline     every run beside the one that was pinned
-changepoint  where the level of a series shifts
-shifts       the same for stored runs, in words
 """
 
 from app.results.compare.baseline import Standing, standing, standings

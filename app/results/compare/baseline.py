@@ -10,7 +10,7 @@ from app.core.configuration import Snapshot, model_names
 from app.core.i18n import _
 from app.db.baselines import Side, beside_baselines
 from app.db.tables import Run
-from app.results.compare.eligibility import why_not_at_all
+from app.results.compare.eligibility import refusal_reason_runs
 from app.results.compare.main_verdict import Judged, MainVerdict, Values, main_verdicts
 from app.results.compare.soundness import unsound_by_run
 from app.results.run_history import Series
@@ -68,7 +68,7 @@ def verdicts_of_run(session: Session, run: Run, before: Run | None) -> RunVerdic
     """`before`: the newest run of the previous configuration with the same suite, if there is one."""
     pairs = _with_baseline(session, [run.public_id])
     compared = _comparable(pairs)
-    why_not = why_not_at_all(before, run) if before else ""
+    why_not = refusal_reason_runs(before, run) if before else ""
     if before and not why_not:
         compared.append((Judged.of(before), Judged.of(run)))
     unsound = unsound_by_run(session, {run.public_id, *(side.public_id for pair in compared for side in pair)})

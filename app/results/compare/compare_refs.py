@@ -11,7 +11,7 @@ from app.core.i18n import _
 from app.db import baselines, runs
 from app.db.tables import Run
 from app.results.previous import previous
-from app.results.run_filter import COUNTS
+from app.results.run_filter import NOT_HIDDEN
 
 FEWEST, MOST = 2, 8
 NEWEST_RUNS = 30
@@ -84,7 +84,7 @@ def _reference(session: Session, name: str, anchor: str) -> Reference:
 
 
 def _latest(session: Session) -> str:
-    newest = select(col(Run.public_id)).where(col(Run.status) == "done", COUNTS)
+    newest = select(col(Run.public_id)).where(col(Run.status) == "done", NOT_HIDDEN)
     found = session.execute(newest.order_by(col(Run.started_at).desc(), col(Run.id).desc()).limit(1)).scalar()
     if found is None:
         raise NotFound(_("There is no finished run yet."))
@@ -100,7 +100,7 @@ def newest_alike(session: Session, of: Collection[Run]) -> dict[str, list[Run]]:
         select(col(Run.id).label("id"), age.label("age"))
         .where(
             col(Run.status) == "done",
-            COUNTS,
+            NOT_HIDDEN,
             col(Run.config_id).in_({run.config_id for run in of}),
             col(Run.suite_sha256).in_({run.suite_sha256 for run in of}),
         )

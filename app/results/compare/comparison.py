@@ -30,14 +30,8 @@ from app.metrics.summary import percentiles, summarise
 from app.metrics.token_counts import token_counts_of
 from app.results.ceiling import Placement, resolve_placement, run_ceilings
 from app.results.compare.compare_refs import resolve
-from app.results.compare.eligibility import (
-    about,
-    differences,
-    refusal_reason_lengths,
-    refusal_reason_pair,
-    refusal_reason_point,
-    unknown_settings,
-)
+from app.results.compare.differences import differences, differing_settings, unknown_settings
+from app.results.compare.eligibility import refusal_reason_lengths, refusal_reason_pair, refusal_reason_point
 from app.results.compare.main_verdict import conclude, same_within
 from app.results.compare.observations import NO_FIGURES, Figures, SubjectData, load_subjects
 from app.results.compare.result import LETTERS, Ceiling, Cell, Comparison, Distribution, Pair, PointRows, Row, Subject
@@ -86,7 +80,7 @@ def compare(
             Pair(
                 place,
                 reasons[place] or ("" if tables.verdict(place) else _why_no_verdict(main_table, place)),
-                about(differing, 0, place),
+                differing_settings(differing, 0, place),
                 unknown_settings(sides[0], sides[place]),
                 tables.verdict(place),
                 tables.unsound(place),

@@ -1,119 +1,13 @@
-"""What differs between results, whether they may be compared at all, and what a verdict then is about."""
+"""Whether two results may be compared at all, and if not, why."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from app.core.configuration import IDENTITY, SETTINGS, distinguishing_weights, model_names, setting_title, show
-from app.core.i18n import N_, _, enumerated, joined, lower_first, separator
+from app.core.i18n import N_, _
 from app.core.samples import Workload
-from app.db.continuation import snapshot_of
-from app.db.runs import Circumstances
 from app.db.tables import Run
-from app.results.hardware import changes, thawed, words
 
-NOT_STATED = show(None)
 OUTPUT_TOLERANCE = 0.1
 """Answers whose measured lengths differ by more than this share are of another output length."""
-MOST_NAMED = 6
-"""So many settings that are unknown are named in a sentence."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    title: str
-    values: tuple[str, ...]
-    """Of each result, in their order."""
-    is_setting: bool
-    """Whether it can be what a verdict is about: hardware and configuration, not how often something was repeated."""
-
-    def between(self, one: int, other: int) -> bool:
-        return self.values[one] != self.values[other]
-
-    def words(self, one: int, other: int) -> str:
-        return f"{_(self.title)} {_(self.values[one])} → {_(self.values[other])}"
-
-
-def differences(sides: Sequence[Circumstances], engine_titles: Mapping[str, str]) -> tuple[Difference, ...]:
-    """What is not the same everywhere, the weightiest first."""
-    told = [
-        {"Hardware": hardware, **_details(side, engine_titles), **model}
-        for hardware, side, model in zip(_hardware(sides), sides, _models(sides), strict=True)
-    ]
-    circumstances = [_circumstances(side) for side in sides]
-    found = [
-        Difference(title, tuple(each.get(title, NOT_STATED) for each in details), is_setting)
-        for details, is_setting in ((told, True), (circumstances, False))
-        for title in dict.fromkeys(title for each in details for title in each)
-    ]
-    order = {title: place for place, title in enumerate(_ORDER)}
-    found.sort(key=lambda each: order.get(each.title, len(order)))
-    return tuple(each for each in found if len(set(each.values)) > 1 and not _is_unknown_hardware(each))
-
-
-_ORDER = (
-    "Machine",
-    "Hardware",
-    "Model",
-    "Quantization",
-    "Engine",
-    "Engine version",
-    *(setting.title for setting in SETTINGS.values()),
-)
-
-
-def _details(side: Circumstances, engine_titles: Mapping[str, str]) -> dict[str, str]:
-    told = {"Machine": side.machine.name}
-    if side.config is None or side.model is None:
-        return told
-    snapshot = snapshot_of(side.config, side.model)
-    told["Quantization"] = snapshot.quantization or NOT_STATED
-    told["Engine"] = engine_titles.get(snapshot.engine, snapshot.engine)
-    told["Engine version"] = snapshot.engine_version or NOT_STATED
-    told |= {setting_title(key): show(value) for key, value in snapshot.settings.items() if key not in IDENTITY}
-    if snapshot.labels:
-        told["Labels"] = ", ".join(sorted(snapshot.labels))
-    return told
-
-
-def _models(sides: Sequence[Circumstances]) -> list[dict[str, str]]:
-    """The model of each, by what tells it from those of the others."""
-    snapshots = [snapshot_of(side.config, side.model) for side in sides if side.config and side.model]
-    is_one_server = len({side.server.id for side in sides}) == 1
-    weights = distinguishing_weights(snapshots, is_one_server=is_one_server)
-    rows = iter(
-        {"Model": name, **{title: column[place] for title, column in weights.items()}}
-        for place, name in enumerate(model_names(snapshots))
-    )
-    return [next(rows) if side.config and side.model else {} for side in sides]
-
-
-def _circumstances(side: Circumstances) -> dict[str, str]:
-    plan = side.run.plan
-    told = {"Server": side.server.name, "Suite": side.run.suite_key}
-    told |= {word.capitalize(): show(plan[word]) for word in ("repetitions", "warmups") if word in plan}
-    return {{"Warmups": "Warm-ups"}.get(title, title): value for title, value in told.items()}
-
-
-def is_same_hardware(one: Run, other: Run) -> bool:
-    """As far as both say what it was."""
-    return not (one.hardware and other.hardware) or not changes(thawed(one.hardware), thawed(other.hardware))
-
-
-def _hardware(sides: Sequence[Circumstances]) -> list[str]:
-    """The same words for the same devices: a driver that keeps more memory for itself makes no other card."""
-    known: list[tuple[Run, str]] = []
-    for side in sides:
-        same = (said for run, said in known if run.hardware and side.run.hardware and is_same_hardware(run, side.run))
-        known.append((side.run, next(same, words(thawed(side.run.hardware)) or NOT_STATED)))
-    return [said for _, said in known]
-
-
-def _is_unknown_hardware(difference: Difference) -> bool:
-    """Runs of long ago did not say what their machine was made of: that is no difference."""
-    return difference.title == "Hardware" and len(set(difference.values) - {NOT_STATED}) < 2
-
-
-# --- may they be compared? -------------------------------------------------------------------------------------------
 
 _NOT_DONE = {
     "queued": N_("Run {id} is not finished yet."),
@@ -132,85 +26,48 @@ def refusal_reason_run(run: Run) -> str:
     return _(_NOT_DONE[run.status], id=run.public_id) if run.status in _NOT_DONE else ""
 
 
-def why_not_at_all(base: Run, other: Run) -> str:
+def refusal_reason_runs(base: Run, compared: Run) -> str:
     """Why two runs have no verdict whatever they measured; empty when they may have one."""
-    return refusal_reason_run(base) or refusal_reason_run(other) or refusal_reason_pair(base, other)
+    return refusal_reason_run(base) or refusal_reason_run(compared) or refusal_reason_pair(base, compared)
 
 
-def refusal_reason_pair(one: Run, two: Run) -> str:
+def refusal_reason_pair(base: Run, compared: Run) -> str:
     """Why two finished runs have no verdict; empty when they have."""
-    if one.suite_sha256 == two.suite_sha256:
+    if base.suite_sha256 == compared.suite_sha256:
         return ""
-    if one.suite_key != two.suite_key:
-        return _("They played different suites: {one} and {other}.", one=one.suite_key, other=two.suite_key)
+    if base.suite_key != compared.suite_key:
+        return _("They played different suites: {one} and {other}.", one=base.suite_key, other=compared.suite_key)
     return _(
-        "The suite {suite} was changed between them: its prompt or its lengths are others now.", suite=one.suite_key
+        "The suite {suite} was changed between them: its prompt or its lengths are others now.", suite=base.suite_key
     )
 
 
-def refusal_reason_point(point: Workload, others: Sequence[Workload]) -> str:
-    """Why a result has nothing at a point; empty when it has."""
-    if point in others:
+def refusal_reason_point(workload: Workload, measured: Sequence[Workload]) -> str:
+    """Why a result that measured some workloads has nothing at this one; empty when it has."""
+    if workload in measured:
         return ""
-    near = next((each for each in others if each.prompt_tokens == point.prompt_tokens), None)
-    if near is not None:
-        for title in ("output_tokens", "concurrency", "depth"):
-            wanted, there = getattr(point, title), getattr(near, title)
-            if wanted != there:
-                said = _({"output_tokens": N_("output length")}.get(title, title))
-                return _("Its {said} is {there:,} here, not {wanted:,}.", said=said, there=there, wanted=wanted)
+    nearest = next((near for near in measured if near.prompt_tokens == workload.prompt_tokens), None)
+    if nearest is not None:
+        for part in ("output_tokens", "concurrency", "depth"):
+            requested, actual = getattr(workload, part), getattr(nearest, part)
+            if requested != actual:
+                part_title = _({"output_tokens": N_("output length")}.get(part, part))
+                return _(
+                    "Its {part} is {actual:,} here, not {requested:,}.",
+                    part=part_title,
+                    actual=actual,
+                    requested=requested,
+                )
     return _("It did not measure this point.")
 
 
-def refusal_reason_lengths(base_tokens: float | None, other_tokens: float | None) -> str:
-    """Whether the answers really had one length, for engines that end them when they like."""
-    if not base_tokens or not other_tokens:
+def refusal_reason_lengths(base_tokens: float | None, compared_tokens: float | None) -> str:
+    """Why answers of two mean lengths are not compared: engines may end them when they like; empty when they are."""
+    if not base_tokens or not compared_tokens:
         return ""
-    if (
-        abs(other_tokens / base_tokens - 1) <= OUTPUT_TOLERANCE
-        and abs(base_tokens / other_tokens - 1) <= OUTPUT_TOLERANCE
-    ):
+    ratio = compared_tokens / base_tokens
+    if abs(ratio - 1) <= OUTPUT_TOLERANCE and abs(1 / ratio - 1) <= OUTPUT_TOLERANCE:
         return ""
-    return _("The answers differ in length: {base:,.0f} and {other:,.0f} tokens.", base=base_tokens, other=other_tokens)
-
-
-def about(found: Sequence[Difference], base: int, other: int) -> tuple[str, ...]:
-    """What a verdict is about: the settings in which two results differ, in words."""
-    return tuple(each.words(base, other) for each in found if each.is_setting and each.between(base, other))
-
-
-def unknown_settings(base: Circumstances, other: Circumstances) -> tuple[str, ...]:
-    """Titles of the usual settings that at least one of two results does not state, and that may differ unseen."""
-    stated = [side.config.settings if side.config else {} for side in (base, other)]
-    return tuple(
-        setting.title
-        for setting in SETTINGS.values()
-        if setting.is_always_set and any(setting.key not in settings for settings in stated)
-    )
-
-
-def about_words(settings: Sequence[str], unknown: Sequence[str] = ()) -> str:
-    """What a verdict is about: `settings` differ, `unknown` may."""
-    if unknown:
-        differing = _("Differs: {settings}.", settings=separator("; ").join(settings))
-        return joined(differing if settings else _("No difference is known."), _unknown_words(unknown))
-    if not settings:
-        return _("Nothing of the configuration differs: the same thing was measured again.")
-    if len(settings) == 1:
-        return _("They differ in one respect only, so the verdict is about it: {setting}.", setting=settings[0])
     return _(
-        "They differ in {n} respects, so the verdict is about all of them together and about none alone.",
-        n=len(settings),
-    )
-
-
-def _unknown_words(unknown: Sequence[str]) -> str:
-    """Of many the first ones; documents and pages have all."""
-    if len(unknown) <= MOST_NAMED:
-        names = enumerated(lower_first(_(title)) for title in unknown)
-        return _("Unknown on at least one side, and so perhaps different too: {names}.", names=names)
-    return _(
-        "Unknown on at least one side, and so perhaps different too: {names} and {n} more settings.",
-        names=", ".join(lower_first(_(title)) for title in unknown[: MOST_NAMED - 1]),
-        n=len(unknown) - MOST_NAMED + 1,
+        "The answers differ in length: {base:,.0f} and {other:,.0f} tokens.", base=base_tokens, other=compared_tokens
     )

@@ -17,7 +17,8 @@ from app.db.tables import Run
 from app.metrics import NULL_REASONS, MetricResult
 from app.metrics.base import Source
 from app.results.compare.compare_refs import Reference, newest_alike
-from app.results.compare.eligibility import is_same_hardware, refusal_reason_run
+from app.results.compare.differences import is_same_hardware
+from app.results.compare.eligibility import refusal_reason_run
 from app.results.compare.soundness import distinct_reasons, unsound_by_run
 from app.results.run_history import Series
 from app.results.token_counts import answer_lengths

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from app.core.samples import Workload
-from app.results.compare.eligibility import Difference
+from app.results.compare.differences import Difference
 from app.stats.runs import RunScatter
 from app.stats.verdict import Ratio, Verdict
 

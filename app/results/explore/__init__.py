@@ -1,19 +1,18 @@
-"""The explorer: any field of runs against any other, told apart by a third.
+"""The explorer: any field of runs against any other, with a third for series.
 
-field     what a field is
-registry  every one there is, and how it is read
-query     what is asked for, as an address holds it
-load      reads the database
-aggregate observations -> marks, with what was left out
-document  marks -> JSON and CSV
+query        what is asked for, as an address holds it
+observations reads the database
+load         the one entry: from an address to a result
+aggregate    observations -> data points, with what was excluded
+document     a result as JSON and CSV
+
+The fields are those of `app.results.fields`.
 """
 
 from app.results.explore.aggregate import DataPoint, ExploreResult
 from app.results.explore.document import csv, document
-from app.results.explore.field import Field
 from app.results.explore.load import Exploration, explore
-from app.results.explore.query import PRESETS, SOURCES, View, key
-from app.results.explore.registry import grouped, registry
+from app.results.explore.query import PRESETS, SOURCES, View, value_key
 
 __all__ = [
     "PRESETS",
@@ -21,12 +20,9 @@ __all__ = [
     "DataPoint",
     "Exploration",
     "ExploreResult",
-    "Field",
     "View",
     "csv",
     "document",
     "explore",
-    "grouped",
-    "key",
-    "registry",
+    "value_key",
 ]

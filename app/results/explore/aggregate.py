@@ -1,4 +1,4 @@
-"""From observations to what is drawn, listed and handed out: the same marks for chart, table, CSV and JSON."""
+"""From observations to data points: the same ones for chart, table, CSV and JSON, with what was excluded and why."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 from app.core.i18n import _, lower_first, noun
 from app.core.units import plural
 from app.metrics import NULL_REASONS
-from app.results.explore.field import Field, GroupContext, Value, identity, order
-from app.results.explore.observations import Found, Observation, Place
-from app.results.explore.query import View, key
+from app.results.explore.observations import GroupKey, Observation, ObservationSet
+from app.results.explore.query import View, value_key
+from app.results.fields.field import Field, FieldValue, RunContext, identity, sort_key
 
-PUBLIC_ID, STARTED_AT, NUMBERS = 0, 1, 2
-"""Where they stand in an Observation."""
+PUBLIC_ID, STARTED_AT, METRICS_START = 0, 1, 2
+"""Indexes of an Observation."""
 SPLIT_FIELDS = {"concurrency": ("concurrency",), "depth": ("depth", "context_tokens")}
-"""Conditions under which a server is another one, and the fields that tell of them: without one of these in sight,
-points with several streams, or behind a filled cache, do not count beside those without."""
+"""Conditions that change what a server is measured at, and the fields that show them: unless one of these is shown,
+workloads with several streams, or behind a filled cache, are excluded beside those without."""
 HETEROGENEITY_FIELDS = (
     "machine",
     "model",
@@ -30,144 +30,149 @@ HETEROGENEITY_FIELDS = (
     "concurrency",
     "depth",
 )
-"""What makes results differ so much that a mark should not hold several of them unseen."""
+"""Fields in which the observations of one data point should not differ unseen."""
 
 
 class DataPoint(NamedTuple):
     """One point of the chart, one row of the table."""
 
-    series: Value | None
+    series: FieldValue | None
     """None: without a field for series, or where that field is unknown."""
-    x: Value
-    y: Value
-    """Of several observations the median."""
+    x: FieldValue
+    y: FieldValue
+    """The median of several observations."""
     low: float | None
     """The lowest observation; None where y is no number."""
     high: float | None
     observations: int
     public_id: str | None
-    """Of the run, where there is just one observation."""
+    """The run's, where there is just one observation."""
 
 
 class Exclusion(NamedTuple):
-    """Why an observation is in no mark."""
+    """Why an observation is in no data point."""
 
     what: str
     """`without TTFT`"""
     reason: str
 
 
-class LeftOut(NamedTuple):
-    number: int
+class ExclusionCount(NamedTuple):
+    observations: int
     noun: str
     """run or point."""
-    lack: Exclusion
+    exclusion: Exclusion
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         return _(
             "Left out: {number} {what}: {reason}",
-            number=plural(self.number, self.noun),
-            what=self.lack.what,
-            reason=lower_first(self.lack.reason),
+            number=plural(self.observations, self.noun),
+            what=self.exclusion.what,
+            reason=lower_first(self.exclusion.reason),
         )
 
 
 @dataclass(frozen=True)
 class ExploreResult:
-    """All that was asked for, in the order of series, x and y."""
+    """All that was asked for."""
 
     view: View
     x: Field
     y: Field
     series: Field | None
-    marks: Sequence[DataPoint]
+    data_points: Sequence[DataPoint]
+    """In the order of series, x and y."""
     noun: str
-    """What an observation is: a run at its main point, or any point of one."""
+    """What an observation is: a run at its main workload, or any workload (point) of one."""
     observations: int
-    """How many are in the marks."""
+    """How many are in the data points."""
     matching_runs: int
     """How many runs there are to look at, with or without the values that were asked for."""
-    left_out: Sequence[LeftOut]
-    mixed: Sequence[Field]
-    """Fields of which some mark holds several values."""
+    exclusions: Sequence[ExclusionCount]
+    heterogeneous: Sequence[Field]
+    """Fields of which some data point holds several values."""
     is_single: bool
-    """Each mark is one observation."""
+    """Each data point is one observation."""
 
 
 def metrics_of(fields: Iterable[Field]) -> list[str]:
-    """The metrics to read, the one of the first field first."""
-    named = [name for field in fields for name in (field.metric, field.streams_metric) if name]
-    return list(dict.fromkeys(named))
+    """The keys of the metrics to read for some fields, the one of the first field first."""
+    keys = [key for field in fields for key in (field.metric, field.streams_metric) if key]
+    return list(dict.fromkeys(keys))
 
 
-def shape(
-    view: View, known: Mapping[str, Field], found: Found, spots: Mapping[Place, GroupContext], is_main_only: bool
+def aggregate(
+    view: View,
+    fields: Mapping[str, Field],
+    observation_set: ObservationSet,
+    contexts: Mapping[GroupKey, RunContext],
+    is_main_only: bool,
 ) -> ExploreResult:
-    """`found` as read for `metrics_of((y, x))`."""
-    x, y, series = known[view.x], known[view.y], known[view.series] if view.series else None
-    is_single = view.raw or x.metric is not None
-    columns = metrics_of((y, x))
-    column = {metric: NUMBERS + 2 * place for place, metric in enumerate(columns)}
-    aside = _aside(spots.values(), known, {field.name for field in (x, y, series) if field})
-    cells: dict[tuple[Any, ...], _Cell] = {}
-    singles: list[DataPoint] = []
-    lacking: Counter[Exclusion] = Counter()
-    seen: set[str] = set()
-    n_seen = 0
-    for (place, spot), why in zip(spots.items(), aside, strict=True):
-        rows = found.observations.pop(place)  # each row is let go as soon as it is a mark
+    """The data points of a view. `observation_set` has the columns of `metrics_of((y, x))` and is emptied."""
+    x, y, series = fields[view.x], fields[view.y], fields[view.series] if view.series else None
+    shown = {field.key for field in (x, y, series) if field}
+    collector = _Collector(view, x, y, series)
+    run_ids: set[str] = set()
+    main_runs = 0
+    split_exclusions = _split_exclusions(contexts.values(), fields, shown)
+    for (group_key, context), exclusion in zip(contexts.items(), split_exclusions, strict=True):
+        rows = observation_set.observations.pop(group_key)  # each row is let go as soon as it is a data point
         if is_main_only:
-            n_seen += len(rows)  # each is a run of its own
+            main_runs += len(rows)  # each is a run of its own
         else:
-            seen.update(row[PUBLIC_ID] for row in rows)
-        of_series = series.read(spot) if series else None
-        if why is not None:
-            lacking[why] += len(rows)
-            continue
-        if view.among is not None and key(of_series) != view.among:
-            continue
-        x_of, y_of = (_reader(field, spot, column, view.raw) for field in (x, y))
-        for row in rows:
-            at, value = x_of(row), y_of(row)
-            if value is None or at is None:
-                lacking[_lack(y if value is None else x, spot, row, column)] += 1
-            elif view.at is not None and key(at) != view.at:
-                continue
-            elif is_single:
-                end = value if isinstance(value, int | float) else None
-                singles.append(DataPoint(of_series, at, value, end, end, 1, row[PUBLIC_ID]))
-            else:
-                name = (of_series, at) if y.kind == "number" else (of_series, at, value)
-                cell = cells.get(name) or cells.setdefault(name, _Cell(of_series, at))
-                cell.values.append(value)
-                cell.public_ids.append(row[PUBLIC_ID])
-                cell.spots.add(place)
-    counted = noun("run") if is_main_only else noun("point")
-    left_out = [LeftOut(number, counted, lack) for lack, number in lacking.most_common()]
-    if (absent := found.runs - n_seen - len(seen)) > 0:
-        left_out.append(LeftOut(absent, "run", _without(y if y.metric else x)))
-    marks = singles if is_single else [cell.mark(y) for cell in cells.values()]
+            run_ids.update(row[PUBLIC_ID] for row in rows)
+        if exclusion is not None:
+            collector.excluded[exclusion] += len(rows)
+        else:
+            collector.add(group_key, context, rows)
+    unread_runs = observation_set.matching_runs - main_runs - len(run_ids)
+    return _result(collector, fields, observation_set.matching_runs, unread_runs, contexts, is_main_only)
+
+
+def _result(
+    collector: "_Collector",
+    fields: Mapping[str, Field],
+    matching_runs: int,
+    unread_runs: int,
+    contexts: Mapping[GroupKey, RunContext],
+    is_main_only: bool,
+) -> ExploreResult:
+    """`unread_runs` match the filter, but have no observation of the first metric."""
+    x, y, series = collector.x, collector.y, collector.series
+    counted_noun = noun("run") if is_main_only else noun("point")
+    exclusions = [
+        ExclusionCount(count, counted_noun, exclusion) for exclusion, count in collector.excluded.most_common()
+    ]
+    if unread_runs > 0:
+        exclusions.append(ExclusionCount(unread_runs, "run", _without(y if y.metric else x)))
+    cells = collector.cells.values()
+    data_points = collector.singles if collector.is_single else [cell.data_point(y) for cell in cells]
     return ExploreResult(
-        view, x, y, series, _sorted(marks, x, y, series), counted,
-        observations=sum(mark.observations for mark in marks),
-        matching_runs=found.runs,
-        left_out=left_out,
-        mixed=_mixed([[spots[place] for place in cell.spots] for cell in cells.values()], known),
-        is_single=is_single,
-    )  # fmt: skip
+        view=collector.view,
+        x=x,
+        y=y,
+        series=series,
+        data_points=_sorted(data_points, x, y, series),
+        noun=counted_noun,
+        observations=sum(data_point.observations for data_point in data_points),
+        matching_runs=matching_runs,
+        exclusions=exclusions,
+        heterogeneous=_heterogeneous([[contexts[key] for key in cell.group_keys] for cell in cells], fields),
+        is_single=collector.is_single,
+    )
 
 
 class _Cell:
-    """The observations of one mark."""
+    """The observations of one data point."""
 
-    def __init__(self, series: Value | None, x: Value) -> None:
+    def __init__(self, series: FieldValue | None, x: FieldValue) -> None:
         self.series, self.x = series, x
         self.values: list[Any] = []
         self.public_ids: list[str] = []
-        self.spots: set[Place] = set()
+        self.group_keys: set[GroupKey] = set()
 
-    def mark(self, y: Field) -> DataPoint:
+    def data_point(self, y: Field) -> DataPoint:
         public_id = self.public_ids[0] if len(self.public_ids) == 1 else None
         if y.kind != "number":
             return DataPoint(self.series, self.x, self.values[0], None, None, len(self.values), public_id)
@@ -175,18 +180,52 @@ class _Cell:
         return DataPoint(self.series, self.x, median(self.values), low, high, len(self.values), public_id)
 
 
+class _Collector:
+    """Sorts observations into data points and counts those that have none."""
+
+    def __init__(self, view: View, x: Field, y: Field, series: Field | None) -> None:
+        self.view, self.x, self.y, self.series = view, x, y, series
+        self.is_single = view.raw or x.metric is not None
+        self.columns = {key: METRICS_START + 2 * index for index, key in enumerate(metrics_of((y, x)))}
+        self.cells: dict[tuple[Any, ...], _Cell] = {}
+        self.singles: list[DataPoint] = []
+        self.excluded: Counter[Exclusion] = Counter()
+
+    def add(self, group_key: GroupKey, context: RunContext, rows: Iterable[Observation]) -> None:
+        view, x, y = self.view, self.x, self.y
+        series_value = self.series.read(context) if self.series else None
+        if view.among is not None and value_key(series_value) != view.among:
+            return
+        read_x, read_y = (_reader(field, context, self.columns, view.raw) for field in (x, y))
+        for row in rows:
+            x_value, y_value = read_x(row), read_y(row)
+            if y_value is None or x_value is None:
+                self.excluded[_exclusion(y if y_value is None else x, context, row, self.columns)] += 1
+            elif view.at is not None and value_key(x_value) != view.at:
+                continue
+            elif self.is_single:
+                end = y_value if isinstance(y_value, int | float) else None
+                self.singles.append(DataPoint(series_value, x_value, y_value, end, end, 1, row[PUBLIC_ID]))
+            else:
+                cell_key = (series_value, x_value) if y.kind == "number" else (series_value, x_value, y_value)
+                cell = self.cells.get(cell_key) or self.cells.setdefault(cell_key, _Cell(series_value, x_value))
+                cell.values.append(y_value)
+                cell.public_ids.append(row[PUBLIC_ID])
+                cell.group_keys.add(group_key)
+
+
 def _reader(
-    field: Field, spot: GroupContext, column: Mapping[str, int], raw: bool
-) -> Callable[[Observation], Value | None]:
-    """How to read a field from the observations of a spot."""
-    if (metric := field.metric_at(spot.point)) is not None:
-        place, turn = column[metric], field.turn
-        if turn is identity:
-            return itemgetter(place)
-        return lambda row: None if row[place] is None else turn(row[place], spot)
+    field: Field, context: RunContext, columns: Mapping[str, int], raw: bool
+) -> Callable[[Observation], FieldValue | None]:
+    """A function that reads a field from the observations that share a context."""
+    if (metric := field.metric_at(context.workload)) is not None:
+        column, transform = columns[metric], field.transform
+        if transform is identity:
+            return itemgetter(column)
+        return lambda row: None if row[column] is None else transform(row[column], context)
     if field.kind == "time":
         return itemgetter(STARTED_AT) if raw else lambda row: _day(row[STARTED_AT])
-    value = field.read(spot)
+    value = field.read(context)
     return lambda _row: value
 
 
@@ -194,70 +233,71 @@ def _day(moment: datetime | None) -> datetime | None:
     return moment and moment.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def _aside(
-    spots: Collection[GroupContext], known: Mapping[str, Field], in_sight: Collection[str]
+def _split_exclusions(
+    contexts: Collection[RunContext], fields: Mapping[str, Field], shown: Collection[str]
 ) -> list[Exclusion | None]:
-    """Of each spot why it does not count beside the others, if so."""
-    usual: list[tuple[Field, Value | None]] = []
-    for name, tellers in SPLIT_FIELDS.items():
-        field = known[name]
-        values = {field.read(spot) for spot in spots}
-        if len(values) > 1 and not set(tellers) & set(in_sight):
-            usual.append((field, min(values, key=lambda value: order(field, value))))
+    """For each context why it does not count beside the others, if so. `shown` are the keys of the view's fields."""
+    usual_values: list[tuple[Field, FieldValue | None]] = []
+    for key, showing_keys in SPLIT_FIELDS.items():
+        field = fields[key]
+        values = {field.read(context) for context in contexts}
+        if len(values) > 1 and not set(showing_keys) & set(shown):
+            usual_values.append((field, min(values, key=lambda value: sort_key(field, value))))
     return [
         next(
-            (
-                Exclusion(
-                    _("with {field} above {value}", field=lower_first(field.title), value=key(value)),
-                    _("Choose {field} for an axis or the series to see them.", field=lower_first(field.title)),
-                )
-                for field, value in usual
-                if field.read(spot) != value
-            ),
+            (_split_exclusion(field, value) for field, value in usual_values if field.read(context) != value),
             None,
         )
-        for spot in spots
+        for context in contexts
     ]
 
 
-def _lack(field: Field, spot: GroupContext, row: Observation, column: Mapping[str, int]) -> Exclusion:
-    """A measured number says by itself why it is missing; a field that is made of it says what else is."""
-    metric = field.metric_at(spot.point)
-    if metric is None or row[column[metric]] is not None:
+def _split_exclusion(field: Field, usual_value: FieldValue | None) -> Exclusion:
+    title = lower_first(field.title)
+    return Exclusion(
+        _("with {field} above {value}", field=title, value=value_key(usual_value)),
+        _("Choose {field} for an axis or the series to see them.", field=title),
+    )
+
+
+def _exclusion(field: Field, context: RunContext, row: Observation, columns: Mapping[str, int]) -> Exclusion:
+    """A measured number has its own reason why it is missing; a field that is made of it names what else is."""
+    metric = field.metric_at(context.workload)
+    if metric is None or row[columns[metric]] is not None:
         return _without(field)
-    return _without(field, _null_reason(row[column[metric] + 1]))
+    return _without(field, row[columns[metric] + 1])
 
 
-def _null_reason(key: str | None) -> str | None:
-    return _(NULL_REASONS[key]) if key in NULL_REASONS else None
+def _without(field: Field, null_reason: str | None = None) -> Exclusion:
+    reason = _(NULL_REASONS[null_reason]) if null_reason in NULL_REASONS else field.missing
+    return Exclusion(_("without {field}", field=lower_first(field.title)), reason)
 
 
-def _without(field: Field, reason: str | None = None) -> Exclusion:
-    return Exclusion(_("without {field}", field=lower_first(field.title)), reason or field.missing)
-
-
-def _sorted(marks: Sequence[DataPoint], x: Field, y: Field, series: Field | None) -> list[DataPoint]:
-    """By series, x and y; each value is ranked once, however many marks have it."""
-    of_series = _rank(series, {mark.series for mark in marks})
-    of_x, of_y = _rank(x, {mark.x for mark in marks}), _rank(y, {mark.y for mark in marks})
-    found = sorted(marks, key=lambda mark: mark.public_id or "")
+def _sorted(data_points: Sequence[DataPoint], x: Field, y: Field, series: Field | None) -> list[DataPoint]:
+    """By series, x and y; each value is ranked once, however many data points have it."""
+    rank_series = _ranking(series, {data_point.series for data_point in data_points})
+    rank_x = _ranking(x, {data_point.x for data_point in data_points})
+    rank_y = _ranking(y, {data_point.y for data_point in data_points})
+    ordered = sorted(data_points, key=lambda data_point: data_point.public_id or "")
     # what counts least comes first: a hundred thousand tuples of all four would be there at once
-    found.sort(key=lambda mark: of_y(mark.y))
-    found.sort(key=lambda mark: of_x(mark.x))
-    found.sort(key=lambda mark: of_series(mark.series))
-    return found
+    ordered.sort(key=lambda data_point: rank_y(data_point.y))
+    ordered.sort(key=lambda data_point: rank_x(data_point.x))
+    ordered.sort(key=lambda data_point: rank_series(data_point.series))
+    return ordered
 
 
-def _rank(field: Field | None, values: Collection[Value | None]) -> Callable[[Value | None], Any]:
-    """What to sort these values of a field by."""
+def _ranking(field: Field | None, values: Collection[FieldValue | None]) -> Callable[[FieldValue | None], Any]:
+    """A sort key for these values of a field."""
     if field is None or (field.kind != "category" and None not in values):
         return lambda value: value or 0
-    ordered = sorted(values, key=lambda value: order(field, value))
+    ordered = sorted(values, key=lambda value: sort_key(field, value))
     return {value: rank for rank, value in enumerate(ordered)}.__getitem__
 
 
-def _mixed(groups: Iterable[Sequence[GroupContext]], known: Mapping[str, Field]) -> list[Field]:
-    """The fields of MIXABLE that have several values within one mark."""
+def _heterogeneous(groups: Iterable[Sequence[RunContext]], fields: Mapping[str, Field]) -> list[Field]:
+    """The fields of HETEROGENEITY_FIELDS that have several values within one data point."""
     several = [group for group in groups if len(group) > 1]
-    fields = [known[name] for name in HETEROGENEITY_FIELDS]
-    return [field for field in fields if any(len({field.read(spot) for spot in group}) > 1 for group in several)]
+    candidates = [fields[key] for key in HETEROGENEITY_FIELDS]
+    return [
+        field for field in candidates if any(len({field.read(context) for context in group}) > 1 for group in several)
+    ]

@@ -1,64 +1,65 @@
-"""The marks of the explorer as JSON ("roofmark.explore/1") and CSV: the rows of its table, in the same order."""
+"""An ExploreResult as JSON ("roofmark.explore/1") and CSV: the rows of its table, in the same order."""
 
 from datetime import datetime
 from typing import Any
 
 from app.core.csv_export import csv_text
 from app.results.explore.aggregate import ExploreResult
-from app.results.explore.field import Field, Value
-from app.results.explore.query import OWN
-from app.results.run_filter import FIELDS
+from app.results.explore.query import VIEW_PARAMETERS
+from app.results.fields.field import Field, FieldValue
+from app.results.run_filter import PARAMETERS
 
 SCHEMA = "roofmark.explore/1"
 
 
-def document(sheet: ExploreResult) -> dict[str, Any]:
-    """`lowest` and `highest` are null where y is no number, `run` where a row stands for several observations."""
+def document(result: ExploreResult) -> dict[str, Any]:
+    """The JSON document; `lowest` and `highest` are null where y is no number, `run` where a row is of several runs."""
     return {
         "schema": SCHEMA,
-        "view": {name: sheet.view.query.get(name) for name in (*OWN, *FIELDS)},
+        "view": {name: result.view.query.get(name) for name in (*VIEW_PARAMETERS, *PARAMETERS)},
         "fields": {
-            "series": _field(sheet.series) if sheet.series else None,
-            "x": _field(sheet.x),
-            "y": _field(sheet.y),
+            "series": _field(result.series) if result.series else None,
+            "x": _field(result.x),
+            "y": _field(result.y),
         },
-        "observation": sheet.noun,
+        "observation": result.noun,
         "rows": [
             {
-                "series": _plain(mark.series),
-                "x": _plain(mark.x),
-                "y": _plain(mark.y),
-                "lowest": mark.low,
-                "highest": mark.high,
-                "observations": mark.observations,
-                "run": mark.public_id,
+                "series": _json_value(data_point.series),
+                "x": _json_value(data_point.x),
+                "y": _json_value(data_point.y),
+                "lowest": data_point.low,
+                "highest": data_point.high,
+                "observations": data_point.observations,
+                "run": data_point.public_id,
             }
-            for mark in sheet.marks
+            for data_point in result.data_points
         ],
-        "matching_runs": sheet.matching_runs,
+        "matching_runs": result.matching_runs,
         "left_out": [
-            {"count": each.number, "observation": each.noun, "what": each.lack.what, "reason": each.lack.reason}
-            for each in sheet.left_out
+            {"count": count, "observation": noun, "what": exclusion.what, "reason": exclusion.reason}
+            for count, noun, exclusion in result.exclusions
         ],
-        "mixed": [field.name for field in sheet.mixed],
+        "mixed": [field.key for field in result.heterogeneous],
     }
 
 
-def csv(sheet: ExploreResult) -> str:
-    columns = [sheet.x.name, sheet.y.name, "lowest", "highest", "observations", "run"]
+def csv(result: ExploreResult) -> str:
+    columns = [result.x.key, result.y.key, "lowest", "highest", "observations", "run"]
     rows = [
-        [_plain(mark.x), _plain(mark.y), mark.low, mark.high, mark.observations, mark.public_id] for mark in sheet.marks
+        [_json_value(point.x), _json_value(point.y), point.low, point.high, point.observations, point.public_id]
+        for point in result.data_points
     ]
-    if sheet.series is not None:
-        columns.insert(0, sheet.series.name)
-        for row, mark in zip(rows, sheet.marks, strict=True):
-            row.insert(0, _plain(mark.series))
+    if result.series is not None:
+        columns.insert(0, result.series.key)
+        for row, data_point in zip(rows, result.data_points, strict=True):
+            row.insert(0, _json_value(data_point.series))
     return csv_text(columns, rows)
 
 
 def _field(field: Field) -> dict[str, str]:
-    return {"name": field.name, "title": field.title, "unit": field.unit, "kind": field.kind}
+    return {"name": field.key, "title": field.title, "unit": field.unit, "kind": field.kind}
 
 
-def _plain(value: Value | None) -> str | float | None:
+def _json_value(value: FieldValue | None) -> str | float | None:
     return value.isoformat(timespec="seconds") if isinstance(value, datetime) else value

@@ -1,6 +1,6 @@
-"""The one part of the explorer that reads the database."""
+"""The explorer's one entry: from the parameters of an address to the result, in few queries."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from sqlmodel import Session
@@ -10,53 +10,42 @@ from app.db.configs import Described
 from app.db.continuation import snapshot_of
 from app.results.ceiling import CeilingRequest, decode_ceilings
 from app.results.explore import observations as store
-from app.results.explore.aggregate import ExploreResult, metrics_of, shape
-from app.results.explore.field import Field, GroupContext
-from app.results.explore.observations import Frozen, Known, Place
-from app.results.explore.query import Preset, View, offered, parse
-from app.results.explore.registry import registry
+from app.results.explore.aggregate import ExploreResult, aggregate, metrics_of
+from app.results.explore.observations import GroupKey, Inventory
+from app.results.explore.query import Preset, parse_view, rank_presets
+from app.results.fields.field import Field, RunContext
+from app.results.fields.registry import explorer_fields
 from app.results.naming import distinct_titles
 
-Dress = Callable[[Known, Place, GroupContext], GroupContext]
-"""How a place is to be seen: with other names, say, by people who are not to know them."""
+Relabel = Callable[[Inventory, GroupKey, RunContext], RunContext]
+"""How a context is to be seen: with other names, for people who are not to know the real ones."""
 
 
-def no_relabel(_known: Known, _place: Place, spot: GroupContext) -> GroupContext:
-    return spot
+def no_relabel(_inventory: Inventory, _group_key: GroupKey, context: RunContext) -> RunContext:
+    return context
 
 
 class Exploration(NamedTuple):
-    sheet: ExploreResult
+    result: ExploreResult
     problems: list[str]
     """One sentence for each value of the address that makes no sense."""
     fields: dict[str, Field]
     presets: list[tuple[Preset, bool]]
     """Those with data first, and whether each has any."""
-    known: Known
+    inventory: Inventory
 
 
 def explore(
-    session: Session, given: Mapping[str, str], engine_titles: Mapping[str, str], dress: Dress = no_relabel
+    session: Session, parameters: Mapping[str, str], engine_titles: Mapping[str, str], relabel: Relabel = no_relabel
 ) -> Exploration:
     """What an address asks for; without x, y and series the first preset that has data."""
-    known = store.known(session)
-    fields = registry(frozen.config for frozen in known.configs.values())
-    presets = offered(store.played(session), fields)
-    view, problems = parse(given, fields, presets[0][0].view)
-    return Exploration(_sheet(session, view, known, fields, engine_titles, dress), problems, fields, presets, known)
-
-
-def _sheet(
-    session: Session,
-    view: View,
-    known: Known,
-    fields: Mapping[str, Field],
-    engine_titles: Mapping[str, str],
-    dress: Dress,
-) -> ExploreResult:
-    used = [fields[name] for name in (view.y, view.x, view.series) if name]
-    is_main_only = not any(field.is_of_point for field in used)
-    found = store.observations(
+    inventory = store.load_inventory(session)
+    fields = explorer_fields(frozen.config for frozen in inventory.configs.values())
+    presets = rank_presets(store.measured_points(session), fields)
+    view, problems = parse_view(parameters, fields, presets[0][0].view)
+    used = [fields[key] for key in (view.y, view.x, view.series) if key]
+    is_main_only = all(field.of_workload is None for field in used)
+    observation_set = store.load_observations(
         session,
         view.where,
         metrics_of(used),
@@ -64,56 +53,58 @@ def _sheet(
         is_main_only,
         with_time=any(field.kind == "time" for field in used),
     )
-    spots = _spots(session, list(found.observations), known, used, engine_titles)
-    spots = {place: dress(known, place, spot) for place, spot in spots.items()}
-    return shape(view, fields, found, spots, is_main_only)
-
-
-def _spots(
-    session: Session,
-    places: Sequence[Place],
-    known: Known,
-    used: Sequence[Field],
-    engine_titles: Mapping[str, str],
-) -> dict[Place, GroupContext]:
-    frozen = {place.config_id: known.configs[place.config_id] for place in places}
-    needs = {field.needs for field in used}
-    titles = _titles(frozen, known, engine_titles) if "title" in needs else {}
-    points = {place.point_key: Workload.from_key(place.point_key) for place in places}
-    ceilings: list[float | None] = [None] * len(places)
-    if "ceiling" in needs:
-        stands = [
-            CeilingRequest(
-                known.machines[p.machine_id], frozen[p.config_id].config, frozen[p.config_id].told, points[p.point_key]
-            )
-            for p in places
-        ]
-        ceilings = decode_ceilings(session, stands)
-    return {
-        place: GroupContext(
-            config=frozen[place.config_id].config,
-            model=frozen[place.config_id].model,
-            told=frozen[place.config_id].told,
-            title=titles.get(place.config_id, ""),
-            machine=known.machine_title(place.machine_id),
-            server=known.server_title(frozen[place.config_id].server),
-            engine=engine_titles.get(frozen[place.config_id].config.engine, frozen[place.config_id].config.engine),
-            suite=place.suite_key,
-            point=points[place.point_key],
-            labels=known.labels_of(place),
-            decode_ceiling=ceiling,
-        )
-        for place, ceiling in zip(places, ceilings, strict=True)
+    group_keys = list(observation_set.observations)
+    contexts = {
+        group_key: relabel(inventory, group_key, context)
+        for group_key, context in _contexts(session, group_keys, inventory, used, engine_titles).items()
     }
+    result = aggregate(view, fields, observation_set, contexts, is_main_only)
+    return Exploration(result, problems, fields, presets, inventory)
 
 
-def _titles(frozen: Mapping[int, Frozen], known: Known, engine_titles: Mapping[str, str]) -> dict[int, str]:
+def _contexts(
+    session: Session,
+    group_keys: Sequence[GroupKey],
+    inventory: Inventory,
+    used: Iterable[Field],
+    engine_titles: Mapping[str, str],
+) -> dict[GroupKey, RunContext]:
+    """What the fields in use are read from, for each group of observations."""
+    needs = {field.needs for field in used}
+    frozen_configs = {group_key.config_id: inventory.configs[group_key.config_id] for group_key in group_keys}
     described = {
         config_id: Described(
-            known.server_title(each.server),
-            snapshot_of(each.config, each.model),
-            frozen_fingerprint=each.config.fingerprint,
+            inventory.server_title(frozen.server),
+            snapshot_of(frozen.config, frozen.model),
+            frozen_fingerprint=frozen.config.fingerprint,
         )
-        for config_id, each in frozen.items()
+        for config_id, frozen in frozen_configs.items()
     }
-    return distinct_titles(described, engine_titles)
+    titles = distinct_titles(described, engine_titles) if "config_title" in needs else {}
+    workloads = {group_key.point_key: Workload.from_key(group_key.point_key) for group_key in group_keys}
+    ceilings: Sequence[float | None] = [None] * len(group_keys)
+    if "ceiling" in needs:
+        ceilings = decode_ceilings(session, [_ceiling_request(key, inventory, workloads) for key in group_keys])
+    return {
+        group_key: RunContext(
+            snapshot=described[config_id].snapshot,
+            engine=engine_titles.get(frozen.config.engine, frozen.config.engine),
+            machine=inventory.machine_title(group_key.machine_id),
+            server=described[config_id].server,
+            suite=group_key.suite_key,
+            labels=inventory.labels_of(group_key),
+            workload=workloads[group_key.point_key],
+            config_title=titles.get(config_id, ""),
+            geometry=frozen.geometry,
+            reported_parameters=frozen.model.geometry.get("parameters"),
+            decode_ceiling=ceiling,
+        )
+        for group_key, ceiling in zip(group_keys, ceilings, strict=True)
+        for config_id, frozen in ((group_key.config_id, frozen_configs[group_key.config_id]),)
+    }
+
+
+def _ceiling_request(group_key: GroupKey, inventory: Inventory, workloads: Mapping[str, Workload]) -> CeilingRequest:
+    frozen = inventory.configs[group_key.config_id]
+    machine = inventory.machines[group_key.machine_id]
+    return CeilingRequest(machine, frozen.config, frozen.geometry, workloads[group_key.point_key])

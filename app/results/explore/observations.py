@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import String, cast, func, null, select
+from sqlalchemy import Select, String, cast, func, null, select
 from sqlalchemy.orm import aliased
 from sqlmodel import Session, col
 
@@ -15,11 +15,11 @@ from app.core.samples import Workload
 from app.db.models import KnownGeometry, all_stated, best_geometry
 from app.db.query_cache import cached_query
 from app.db.tables import Config, Machine, Measurement, Model, Run, Server
-from app.results.run_filter import COUNTS, RunFilter, conditions
+from app.results.run_filter import NOT_HIDDEN, RunFilter, conditions
 
 
-class Place(NamedTuple):
-    """What many observations share, as it is stored."""
+class GroupKey(NamedTuple):
+    """What the observations of one group share, as it is stored."""
 
     config_id: int
     machine_id: int
@@ -33,24 +33,39 @@ Observation = tuple[Any, ...]
 """Public id of the run, when it started (if wanted), then value and null reason of each metric."""
 
 
-class Found(NamedTuple):
-    observations: dict[Place, list[Observation]]
-    runs: int
-    """How many match, with or without the numbers that were asked for."""
+class ObservationSet(NamedTuple):
+    observations: dict[GroupKey, list[Observation]]
+    matching_runs: int
+    """How many runs match, with or without the numbers that were asked for."""
 
 
-def observations(
+def load_observations(
     session: Session,
-    where: RunFilter,
+    run_filter: RunFilter,
     metrics: Sequence[str],
     source: str | None = None,
     is_main_only: bool = True,
     with_time: bool = False,
-) -> Found:
-    """Of each metric the shown source, or the one that is named; observations without the first metric are missing.
+) -> ObservationSet:
+    """Each metric from its shown source, or from the named one; observations without the first metric are missing.
 
-    `is_main_only`: each run at its suite's first point only, as it always is without a metric.
+    `is_main_only`: each run at its suite's first workload only, as it always is without a metric.
     """
+    # plain columns in blocks, as in the history: thousands of rows that live on are felt in garbage collection
+    where = (*_EXPLORABLE_RUNS, *conditions(run_filter))
+    query = _observation_query(metrics, source, is_main_only, with_time)
+    rows = session.connection().execute(query.where(*where))
+    width = len(GroupKey._fields)
+    groups: dict[tuple[Any, ...], list[Observation]] = {}
+    for block in rows.partitions(500):
+        for row in block:
+            groups.setdefault(row[:width], []).append(row[width:])
+    matching_runs: int = session.execute(select(func.count(col(Run.id))).where(*where)).scalar_one()
+    return ObservationSet({GroupKey._make(key): groups[key] for key in sorted(groups)}, matching_runs)
+
+
+def _observation_query(metrics: Sequence[str], source: str | None, is_main_only: bool, with_time: bool) -> Select[Any]:
+    """The columns of GroupKey, then those of Observation, with one join for each metric."""
     tables = [aliased(Measurement) for _ in metrics]
     point_key = col(tables[0].point_key) if tables else col(Run.main_point_key)
     columns: list[Any] = [
@@ -65,43 +80,33 @@ def observations(
     for table in tables:
         columns += [col(table.value), col(table.null_reason)]
     query = select(*columns).select_from(Run)
-    for number, (table, metric) in enumerate(zip(tables, metrics, strict=True)):
-        is_it = (col(table.run_id) == col(Run.id)) & (col(table.metric) == metric)
-        is_it &= col(table.source) == source if source else col(table.is_shown)
-        if number:
-            is_it &= col(table.point_key) == point_key
+    for index, (table, metric) in enumerate(zip(tables, metrics, strict=True)):
+        joins = (col(table.run_id) == col(Run.id)) & (col(table.metric) == metric)
+        joins &= col(table.source) == source if source else col(table.is_shown)
+        if index:
+            joins &= col(table.point_key) == point_key
         elif is_main_only:
-            is_it &= col(table.point_key) == col(Run.main_point_key)
-        query = query.join(table, is_it, isouter=number > 0)
-    # plain columns in blocks, as in the history: thousands of rows that live on are felt in garbage collection
-    is_wanted = (*_COUNTED, *conditions(where))
-    rows = session.connection().execute(query.where(*is_wanted))
-    width = len(Place._fields)
-    read: dict[tuple[Any, ...], list[Observation]] = {}
-    for block in rows.partitions(500):
-        for row in block:
-            read.setdefault(row[:width], []).append(row[width:])
-    runs: int = session.execute(select(func.count(col(Run.id))).where(*is_wanted)).scalar_one()
-    return Found({Place._make(place): read[place] for place in sorted(read)}, runs)
+            joins &= col(table.point_key) == col(Run.main_point_key)
+        query = query.join(table, joins, isouter=index > 0)
+    return query
 
 
-_COUNTED = (col(Run.status) == "done", COUNTS, col(Run.config_id).is_not(None))
+_EXPLORABLE_RUNS = (col(Run.status) == "done", NOT_HIDDEN, col(Run.config_id).is_not(None))
 
 
-class Frozen(NamedTuple):
+class FrozenConfig(NamedTuple):
     """A configuration with its model and the slug of its server."""
 
     config: Config
     model: Model
-    told: KnownGeometry | None
-    """The model's geometry."""
+    geometry: KnownGeometry | None
     server: str
 
 
-class Known(NamedTuple):
+class Inventory(NamedTuple):
     """What there is to choose from."""
 
-    configs: dict[int, Frozen]
+    configs: dict[int, FrozenConfig]
     machines: dict[int, Machine]
     servers: dict[str, str]
     """Names by slug."""
@@ -112,21 +117,21 @@ class Known(NamedTuple):
     def machine_title(self, machine_id: int) -> str:
         """Its name, with its slug where another one has the same name."""
         machine = self.machines[machine_id]
-        is_alone = [each.name for each in self.machines.values()].count(machine.name) == 1
-        return machine.name if is_alone else f"{machine.name} ({machine.slug})"
+        is_unique = [machine.name for machine in self.machines.values()].count(machine.name) == 1
+        return machine.name if is_unique else f"{machine.name} ({machine.slug})"
 
     def server_title(self, slug: str) -> str:
-        is_alone = list(self.servers.values()).count(self.servers[slug]) == 1
-        return self.servers[slug] if is_alone else f"{self.servers[slug]} ({slug})"
+        name = self.servers[slug]
+        return name if list(self.servers.values()).count(name) == 1 else f"{name} ({slug})"
 
-    def labels_of(self, place: Place) -> tuple[str, ...]:
-        """Of a run and of its configuration."""
-        own: list[str] = json.loads(place.labels)
-        return tuple(dict.fromkeys([*own, *self.configs[place.config_id].config.labels]))
+    def labels_of(self, group_key: GroupKey) -> tuple[str, ...]:
+        """Labels of a run and of its configuration, each once."""
+        run_labels: list[str] = json.loads(group_key.labels)
+        return tuple(dict.fromkeys([*run_labels, *self.configs[group_key.config_id].config.labels]))
 
 
 @cached_query(2)
-def known(session: Session) -> Known:
+def load_inventory(session: Session) -> Inventory:
     configs = session.execute(
         select(Config, Model, col(Server.slug))
         .join(Model, col(Model.id) == col(Config.model_id))
@@ -135,40 +140,43 @@ def known(session: Session) -> Known:
     ).all()
     machines = session.execute(select(Machine).order_by(col(Machine.name))).scalars().all()
     servers = session.execute(select(col(Server.slug), col(Server.name))).all()
-    kinds = session.execute(select(col(Run.suite_key), cast(col(Run.labels), String)).where(*_COUNTED).distinct())
-    found = kinds.all()
+    suites_and_labels = session.execute(
+        select(col(Run.suite_key), cast(col(Run.labels), String)).where(*_EXPLORABLE_RUNS).distinct()
+    ).all()
     stated = all_stated(session)
-    return Known(
+    return Inventory(
         configs={
-            config.id: Frozen(config, model, best_geometry(model, stated.get((model.name, model.quantization))), slug)
+            config.id: FrozenConfig(
+                config, model, best_geometry(model, stated.get((model.name, model.quantization))), slug
+            )
             for config, model, slug in configs
             if config.id
         },
         machines={machine.id: machine for machine in machines if machine.id},
         servers={row.slug: row.name for row in servers},
-        suites=sorted({suite for suite, _ in found}),
+        suites=sorted({suite for suite, _ in suites_and_labels}),
         labels=sorted(
-            {label for _, labels in found for label in json.loads(labels)}.union(
+            {label for _, labels in suites_and_labels for label in json.loads(labels)}.union(
                 *(config.labels for config, _, _ in configs)
             )
         ),
     )
 
 
-class Played(NamedTuple):
-    """A metric that has a value at a point."""
+class MeasuredPoint(NamedTuple):
+    """A metric that has a value at a workload."""
 
     metric: str
-    point: Workload
+    workload: Workload
 
 
 @cached_query(2)
-def played(session: Session) -> set[Played]:
-    """In the newest run of each configuration and suite version: about all that there is, without reading all of it."""
-    newest = select(func.max(col(Run.id))).where(*_COUNTED).group_by(col(Run.config_id), col(Run.suite_sha256))
+def measured_points(session: Session) -> set[MeasuredPoint]:
+    """What the newest run of each configuration and suite version measured: about all there is, in one quick query."""
+    newest = select(func.max(col(Run.id))).where(*_EXPLORABLE_RUNS).group_by(col(Run.config_id), col(Run.suite_sha256))
     rows = session.execute(
         select(col(Measurement.metric), col(Measurement.point_key))
         .where(col(Measurement.run_id).in_(newest), col(Measurement.is_shown), col(Measurement.value).is_not(None))
         .distinct()
     )
-    return {Played(metric, Workload.from_key(point_key)) for metric, point_key in rows}
+    return {MeasuredPoint(metric, Workload.from_key(point_key)) for metric, point_key in rows}

@@ -1,18 +1,20 @@
-"""What the explorer is asked for. All of it stands in the address."""
+"""What the explorer is asked for: axes, series and source of its own, and the RunFilter that every page has.
+
+All of it stands in the address.
+"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 
+from app.core.config_settings import NOT_STATED
 from app.core.i18n import N_, _
-from app.results.explore.field import Field, Value
-from app.results.explore.observations import Played
-from app.results.explore.registry import DECODE
-from app.results.run_filter import LONGEST, RunFilter
+from app.results.explore.observations import MeasuredPoint
+from app.results.fields.field import Field, FieldValue
+from app.results.fields.registry import DECODE
+from app.results.run_filter import RunFilter, is_searchable, value_problem
 
 SOURCES = ("client", "server", "slope", "import")
-UNKNOWN = N_("not stated")
-"""The series of what has no value for it."""
 
 
 @dataclass(frozen=True)
@@ -21,22 +23,21 @@ class View:
     y: str
     series: str | None = None
     source: str | None = None
-    """None: of each metric the source that is shown elsewhere."""
+    """None: each metric from the source that is shown elsewhere."""
     where: RunFilter = field(default_factory=RunFilter)
     raw: bool = False
     """Each observation by itself instead of medians."""
     at: str | None = None
-    """Only what has this value of x, as `key` writes it."""
+    """Only what has this value of x, as `value_key` writes it."""
     among: str | None = None
     """Only this series."""
 
     @property
     def query(self) -> dict[str, str]:
-        """As parameters of an address; `parse` reads them."""
-        stated = {name: getattr(self, name) for name in OWN}
-        return {name: "on" if value is True else str(value) for name, value in stated.items() if value} | (
-            self.where.active
-        )
+        """As parameters of an address; `parse_view` reads them."""
+        values = {name: getattr(self, name) for name in VIEW_PARAMETERS}
+        own = {name: "on" if value is True else str(value) for name, value in values.items() if value}
+        return own | self.where.active
 
     @property
     def is_filtered(self) -> bool:
@@ -48,18 +49,18 @@ class View:
 
     @property
     def whole(self) -> "View":
-        """All points, not the runs of one."""
+        """All data points, not the runs of one."""
         return replace(self, raw=False, at=None, among=None)
 
 
-OWN = tuple(each.name for each in fields(View) if each.name != "where")
-"""Parameters of its own; the others are those of RunFilter."""
+VIEW_PARAMETERS = tuple(attribute.name for attribute in fields(View) if attribute.name != "where")
+"""Parameters of the view's own; all others are those of RunFilter."""
 
 
-def key(value: Value | None) -> str:
+def value_key(value: FieldValue | None) -> str:
     """A value in an address: what it is, not how it is shown."""
     if value is None:
-        return UNKNOWN
+        return NOT_STATED
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d}"
     return value if isinstance(value, str) else f"{value:.12g}"
@@ -76,11 +77,13 @@ class Preset:
     def view(self) -> View:
         return View(self.x, self.y, self.series)
 
-    def has_data(self, available: Collection[Played], known: Mapping[str, Field]) -> bool:
+    def has_data(self, available: Collection[MeasuredPoint], fields: Mapping[str, Field]) -> bool:
         """Whether its y was measured, and at several values of x where x is something that a suite varies."""
-        x, y = known[self.x], known[self.y]
-        points = [each.point for each in available if each.metric == y.metric]
-        return len({x.of_point(point) for point in points}) > 1 if x.of_point else bool(points)
+        metric, of_workload = fields[self.y].metric, fields[self.x].of_workload
+        workloads = [measured.workload for measured in available if measured.metric == metric]
+        if of_workload is None:
+            return bool(workloads)
+        return len({of_workload(workload) for workload in workloads}) > 1
 
 
 PRESETS = (
@@ -92,43 +95,49 @@ PRESETS = (
 )
 
 
-def offered(available: Collection[Played], known: Mapping[str, Field]) -> list[tuple[Preset, bool]]:
+def rank_presets(available: Collection[MeasuredPoint], fields: Mapping[str, Field]) -> list[tuple[Preset, bool]]:
     """The presets, those with data first, and whether each has any."""
-    found = [(preset, preset.has_data(available, known)) for preset in PRESETS]
-    return sorted(found, key=lambda pair: not pair[1])
+    presets = [(preset, preset.has_data(available, fields)) for preset in PRESETS]
+    return sorted(presets, key=lambda pair: not pair[1])
 
 
-def parse(given: Mapping[str, str], known: Mapping[str, Field], usual: View) -> tuple[View, list[str]]:
-    """The view without what makes no sense, one sentence for each of that; `usual` stands in for what is not given."""
-    stated = {name: given[name] for name in OWN if given.get(name, "").strip()}
-    sound = {name: value for name, value in stated.items() if len(value) <= LONGEST and "\0" not in value}
-    problems = [
-        _("The value of {name} is none that can be looked for.", name=name) for name in stated if name not in sound
-    ]
-    chosen = {axis: sound[axis] for axis in ("x", "y", "series") if axis in sound}
-    for axis, name in list(chosen.items()):
-        if name not in known:
-            problems.append(_("There is no field called {name!r} for {axis}.", name=name[:60], axis=axis))
-            del chosen[axis]
-        elif axis == "series" and not known[name].is_discrete:
-            problems.append(_("{field} differs from run to run, so it makes no series.", field=known[name].title))
-            del chosen[axis]
-    view = replace(usual, series=None) if chosen else usual
-    source = sound.get("source")
+def parse_view(parameters: Mapping[str, str], fields: Mapping[str, Field], default: View) -> tuple[View, list[str]]:
+    """The view without what makes no sense, and one sentence for each of that; `default` has the missing axes."""
+    filled = {name: parameters[name] for name in VIEW_PARAMETERS if parameters.get(name, "").strip()}
+    values = {name: text for name, text in filled.items() if is_searchable(text)}
+    problems = [value_problem(name) for name in filled if name not in values]
+    axes = _parse_axes(values, fields, problems)
+    source = values.get("source")
     if source is not None and source not in SOURCES:
         problems.append(
-            _("A source is one of {known}; {source!r} is not.", known=", ".join(SOURCES), source=source[:60])
+            _("A source is one of {sources}; {source!r} is not.", sources=", ".join(SOURCES), source=source[:60])
         )
         source = None
-    where, more_problems = RunFilter.parse_leniently(given)
-    asked = View(
-        x=chosen.get("x", view.x),
-        y=chosen.get("y", view.y),
-        series=chosen.get("series", view.series),
+    run_filter, filter_problems = RunFilter.parse_leniently(parameters)
+    view = View(
+        x=axes.get("x", default.x),
+        y=axes.get("y", default.y),
+        series=axes.get("series", None if axes else default.series),
         source=source,
-        where=where,
-        raw=sound.get("raw") == "on",
-        at=sound.get("at"),
-        among=sound.get("among"),
+        where=run_filter,
+        raw=values.get("raw") == "on",
+        at=values.get("at"),
+        among=values.get("among"),
     )
-    return asked, problems + more_problems
+    return view, problems + filter_problems
+
+
+def _parse_axes(values: Mapping[str, str], fields: Mapping[str, Field], problems: list[str]) -> dict[str, str]:
+    """The keys of fields for x, y and series, as far as they make sense; adds a sentence for what does not."""
+    axes = {}
+    for axis in ("x", "y", "series"):
+        key = values.get(axis)
+        if key is None:
+            continue
+        if key not in fields:
+            problems.append(_("There is no field called {name!r} for {axis}.", name=key[:60], axis=axis))
+        elif axis == "series" and not fields[key].is_discrete:
+            problems.append(_("{field} differs from run to run, so it makes no series.", field=fields[key].title))
+        else:
+            axes[axis] = key
+    return axes

@@ -10,7 +10,7 @@ from sqlmodel import Session, col, func, select
 from app.db.query_cache import cached_query
 from app.db.tables import Machine, Measurement, Run, Server
 from app.metrics import HEADLINE_METRICS
-from app.results.run_filter import COUNTS, RunFilter, conditions
+from app.results.run_filter import NOT_HIDDEN, RunFilter, conditions
 
 if TYPE_CHECKING:
     from app.results.history.table import HistoryTable
@@ -35,14 +35,14 @@ def _history(
     wanted = conditions(where)
     if config_ids is not None:
         wanted.append(col(Run.config_id).in_(config_ids))
-    counted = select(func.count(col(Run.id))).where(*DONE, ~COUNTS, *wanted)
+    counted = select(func.count(col(Run.id))).where(*DONE, ~NOT_HIDDEN, *wanted)
     hidden: int = session.execute(counted).scalar_one()
     everything = RunFilter(suite=where.suite), metrics, None
     wide = None if (where, metrics, config_ids) == everything else _history.known(session, *everything)
     if wide is None:
-        return _read(session, _points(metrics).where(COUNTS, *wanted), metrics), hidden
+        return _read(session, _points(metrics).where(NOT_HIDDEN, *wanted), metrics), hidden
     # a choice on an open history: which runs is asked in a fraction of the time that their measurements take
-    chosen = session.execute(select(Run.public_id).where(*DONE, COUNTS, *wanted)).scalars()
+    chosen = session.execute(select(Run.public_id).where(*DONE, NOT_HIDDEN, *wanted)).scalars()
     return wide[0].take(wide[0].with_public_ids(chosen)), hidden
 
 
@@ -54,7 +54,7 @@ def newest(session: Session, per_series: int, metrics: Sequence[str] = HEADLINE_
     )
     aged = (
         select(col(Run.id), age.label("age"))
-        .where(Run.status == "done", COUNTS, col(Run.config_id).is_not(None))
+        .where(Run.status == "done", NOT_HIDDEN, col(Run.config_id).is_not(None))
         .subquery()
     )
     query = _points(metrics).where(col(Run.id).in_(select(aged.c.id).where(aged.c.age <= per_series)))

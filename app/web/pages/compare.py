@@ -20,7 +20,7 @@ from app.db.tables import now
 from app.metrics.base import SOURCES
 from app.results.compare import Comparison, compare
 from app.results.compare.compare_refs import CONFIG, FEWEST, MOST, WORDS
-from app.results.compare.eligibility import MOST_NAMED
+from app.results.compare.differences import MAX_NAMED_SETTINGS
 from app.results.compare.result import Subject
 from app.results.compare.words import pair_scatter_words
 from app.results.run_filter import RunFilter
@@ -100,7 +100,7 @@ def _comparison(request: Request, session: Session, names: Sequence[str], found:
         settling=settling_runs(session, found),
         wholes={pair.place: _whole_pair(request, found, pair.place) for pair in found.pairs},
         most_runs=MOST_RUNS,
-        most_named=MOST_NAMED,
+        most_named=MAX_NAMED_SETTINGS,
         scatters={pair.place: pair_scatter_words(found, pair.place) for pair in found.pairs},
         forest=charts.forest(found),
         pauses=charts.pauses(found),

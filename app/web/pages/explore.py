@@ -12,6 +12,7 @@ from app.charts import explore as charts
 from app.core.errors import BadInput
 from app.results import explore as explorer
 from app.results.explore import DataPoint, Exploration, View
+from app.results.fields.registry import grouped
 from app.web.deps import ReadSession
 from app.web.filter_choices import filter_choices
 from app.web.paths import path_for
@@ -22,74 +23,74 @@ router = APIRouter()
 
 @router.get("/explore", name="explore", include_in_schema=False)
 def show_explorer(request: Request, session: ReadSession) -> Response:
-    """What makes no sense in the address is said and left out; the rest is shown."""
-    found = _explored(request, session)
-    sheet = found.sheet
-    here, run_path = path_for(request, "explore"), path_for(request, "run", public_id="0").removesuffix("0")
+    """What makes no sense in the address is reported and left out; the rest is shown."""
+    exploration = _explore(request, session)
+    result = exploration.result
+    page_path, run_path = path_for(request, "explore"), path_for(request, "run", public_id="0").removesuffix("0")
 
     def address(view: View) -> str:
-        return f"{here}?{urlencode(view.query)}"
+        return f"{page_path}?{urlencode(view.query)}"
 
-    each = address(replace(sheet.view, raw=True, at=None, among=None))
+    single_runs = address(replace(result.view, raw=True, at=None, among=None))
 
-    def link(mark: DataPoint) -> str:
-        """To its run, or to the runs that it stands for."""
-        if mark.public_id is not None:
-            return run_path + mark.public_id
-        narrowed = {"at": explorer.key(mark.x)}
-        if sheet.series is not None:
-            narrowed["among"] = explorer.key(mark.series)
-        return f"{each}&{urlencode(narrowed)}"
+    def link(data_point: DataPoint) -> str:
+        """The address of its run, or of the runs that it stands for."""
+        if data_point.public_id is not None:
+            return run_path + data_point.public_id
+        narrowed = {"at": explorer.value_key(data_point.x)}
+        if result.series is not None:
+            narrowed["among"] = explorer.value_key(data_point.series)
+        return f"{single_runs}&{urlencode(narrowed)}"
 
-    figure = charts.figure(sheet, link)
+    figure = charts.figure(result, link)
     response = render(
         request,
         "explore.html",
-        status=BadInput.http_status if found.problems else 200,
-        # not the sheet with its hundred thousand marks: what a template holds stays until its cycles are collected
-        x=sheet.x,
-        y=sheet.y,
-        series=sheet.series,
-        view=sheet.view,
+        status=BadInput.http_status if exploration.problems else 200,
+        # not the result with its hundred thousand points: what a template holds stays until its cycles are collected
+        x=result.x,
+        y=result.y,
+        series=result.series,
+        view=result.view,
         figure=figure,
         chart_class=charts.chart_class(figure) if figure else "",
-        problems=found.problems,
-        presets=found.presets,
-        groups=explorer.grouped(found.fields.values()),
+        problems=exploration.problems,
+        presets=exploration.presets,
+        groups=grouped(exploration.fields.values()),
         choices=filter_choices(session),
         sources=explorer.SOURCES,
         address=address,
-        query=urlencode(sheet.view.query),
-        notes=charts.notes(sheet),
-        nothing=charts.nothing(sheet),
+        query=urlencode(result.view.query),
+        notes=charts.notes(result),
+        empty_text=charts.empty_text(result),
     )
-    response.headers["hx-push-url"] = address(sheet.view)
+    response.headers["hx-push-url"] = address(result.view)
     return response
 
 
 @router.get("/explore.csv", name="explore_csv", include_in_schema=False)
 def explore_csv(request: Request, session: ReadSession) -> Response:
-    text = explorer.csv(_sound(_explored(request, session)).sheet)
-    return Response(text, media_type="text/csv", headers=_file("explore.csv"))
+    text = explorer.csv(_without_problems(_explore(request, session)).result)
+    return Response(text, media_type="text/csv", headers=_attachment("explore.csv"))
 
 
 @router.get("/explore.json", name="explore_json", include_in_schema=False)
 @router.get("/api/v1/explore", name="api_explore", tags=["explore"])
 def explore_json(request: Request, session: ReadSession) -> Response:
     """Parameters are those of the page: `x`, `y`, `series`, `source`, filters and `raw=on`."""
-    return JSONResponse(explorer.document(_sound(_explored(request, session)).sheet))
+    return JSONResponse(explorer.document(_without_problems(_explore(request, session)).result))
 
 
-def _explored(request: Request, session: Session) -> Exploration:
+def _explore(request: Request, session: Session) -> Exploration:
     return explorer.explore(session, dict(request.query_params), engine_titles())
 
 
-def _sound(found: Exploration) -> Exploration:
-    """A program is told what a person would see. Raises BadInput."""
-    if found.problems:
-        raise BadInput(found.problems[0])
-    return found
+def _without_problems(exploration: Exploration) -> Exploration:
+    """For programs, which see no notes beside a chart. Raises BadInput for the first problem."""
+    if exploration.problems:
+        raise BadInput(exploration.problems[0])
+    return exploration
 
 
-def _file(name: str) -> dict[str, str]:
+def _attachment(name: str) -> dict[str, str]:
     return {"content-disposition": f'attachment; filename="roofmark-{name}"'}

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.core.configuration import runs_elsewhere
+from app.core.config_settings import remote_host
 from app.db import machines, runs, servers
 from app.db.tables import now
 from app.results.ceiling import ConfigCeiling, config_ceilings
@@ -67,5 +67,5 @@ def _comparable(rows: Sequence[Row]) -> list[Row]:
     return [
         row
         for row in rows
-        if reference and row.suite_sha256 == reference.suite_sha256 and not runs_elsewhere(row.settings)
+        if reference and row.suite_sha256 == reference.suite_sha256 and not remote_host(row.settings)
     ]

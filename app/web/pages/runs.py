@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app.core.configuration import SETTINGS
+from app.core.config_settings import SETTINGS
 from app.core.errors import RoofmarkError
 from app.core.i18n import _
 from app.db import servers, suites
@@ -148,7 +148,9 @@ def _checks(runner: RunnerDep, server: Server | None, suite: str) -> dict[str, A
     return {
         "server": server,
         "models": server.facts.get("models", []),
-        "unknown": [_(setting.title) for setting in SETTINGS.values() if setting.asked and setting.key not in known],
+        "unknown": [
+            _(setting.title) for setting in SETTINGS.values() if setting.is_in_form and setting.key not in known
+        ],
         "warnings": warnings,
         "refusal": refusal,
     }

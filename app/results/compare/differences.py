@@ -1,0 +1,182 @@
+"""What differs between results, and which of it a verdict on them is about."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from app.core.config_settings import NOT_STATED, SETTINGS, translate_setting_text
+from app.core.configuration import Snapshot, distinguishing_weights, model_names
+from app.core.i18n import _, enumerated, joined, lower_first, separator
+from app.db.continuation import snapshot_of
+from app.db.runs import Circumstances
+from app.db.tables import Run
+from app.results.fields.configuration import CONFIGURATION_FIELDS
+from app.results.fields.field import Field, RunContext
+from app.results.fields.registry import context_fields
+from app.results.fields.run import RUN_FIELDS
+from app.results.hardware import changes, thawed, words
+
+MAX_NAMED_SETTINGS = 6
+"""So many unknown settings are named in a sentence."""
+_NO_SNAPSHOT = Snapshot("", None, "", None, {})
+_FIRST = ("machine", "hardware")
+"""Fields whose differences weigh most."""
+_LAST = ("labels",)
+
+
+@dataclass(frozen=True)
+class Difference:
+    title: str
+    values: tuple[str, ...]
+    """In English, of each result, in their order."""
+    is_setting: bool
+    """Whether a verdict can be about it: hardware and configuration, not how often something was repeated."""
+
+    def is_between(self, base: int, compared: int) -> bool:
+        return self.values[base] != self.values[compared]
+
+    def phrase(self, base: int, compared: int) -> str:
+        """The difference between two results in the reader's language."""
+        values = self.localized_values
+        return f"{self.localized_title} {values[base]} → {values[compared]}"
+
+    @property
+    def localized_title(self) -> str:
+        """The title in the reader's language; the name of a person's own setting stays as it is."""
+        settings = (setting.title for setting in SETTINGS.values())
+        fields = (field.title for field in (*CONFIGURATION_FIELDS, *RUN_FIELDS))
+        return _(self.title) if self.title in {*settings, *fields} else self.title
+
+    @property
+    def localized_values(self) -> tuple[str, ...]:
+        """The values in the reader's language; what a person or an engine named stays as it is."""
+        key = next((key for key, setting in SETTINGS.items() if setting.title == self.title), "")
+        return tuple(translate_setting_text(key, value) for value in self.values)
+
+
+def differences(sides: Sequence[Circumstances], engine_titles: Mapping[str, str]) -> tuple[Difference, ...]:
+    """What is not the same in all results, the most important first."""
+    contexts = _contexts(sides, engine_titles)
+    configs = [side.config for side in sides if side.config is not None]
+    fields = [field for field in context_fields(configs) if field.difference]
+    fields.sort(key=_importance)
+    compared = [
+        Difference(
+            field.title,
+            tuple(field.text("difference", context) or NOT_STATED for context in contexts),
+            is_setting=field.difference == "setting",
+        )
+        for field in fields
+    ]
+    return tuple(
+        difference
+        for difference in compared
+        if len(set(difference.values)) > 1 and not _is_unknown_hardware(difference)
+    )
+
+
+def _importance(field: Field) -> tuple[bool, int, bool]:
+    first = _FIRST.index(field.key) if field.key in _FIRST else len(_FIRST)
+    return field.difference != "setting", first, field.key in _LAST
+
+
+def _contexts(sides: Sequence[Circumstances], engine_titles: Mapping[str, str]) -> list[RunContext]:
+    """What the fields of each result are read from; hardware and model are described by what distinguishes them."""
+    models = iter(_models([side for side in sides if side.config and side.model]))
+    contexts = []
+    for hardware, side in zip(_hardware(sides), sides, strict=True):
+        has_config = side.config is not None and side.model is not None
+        snapshot, model_name, weights = next(models) if has_config else (_NO_SNAPSHOT, "", {})
+        contexts.append(
+            RunContext(
+                snapshot,
+                engine=engine_titles.get(snapshot.engine, snapshot.engine),
+                machine=side.machine.name,
+                server=side.server.name,
+                suite=side.run.suite_key,
+                labels=tuple(snapshot.labels),
+                model_name=model_name,
+                weights=weights,
+                hardware=hardware,
+                plan=side.run.plan,
+            )
+        )
+    return contexts
+
+
+def _models(sides: Sequence[Circumstances]) -> list[tuple[Snapshot, str, dict[str, str]]]:
+    """Of each result with a configuration: its snapshot, its model's name, and what distinguishes its weights."""
+    snapshots = [snapshot_of(side.config, side.model) for side in sides if side.config and side.model]
+    is_one_server = len({side.server.id for side in sides}) == 1
+    weights = distinguishing_weights(snapshots, is_one_server=is_one_server)
+    return [
+        (snapshot, name, {title: values[position] for title, values in weights.items()})
+        for position, (snapshot, name) in enumerate(zip(snapshots, model_names(snapshots), strict=True))
+    ]
+
+
+def is_same_hardware(base: Run, compared: Run) -> bool:
+    """As far as both recorded what it was."""
+    return not (base.hardware and compared.hardware) or not changes(thawed(base.hardware), thawed(compared.hardware))
+
+
+def _hardware(sides: Sequence[Circumstances]) -> list[str]:
+    """The same text for the same devices: a driver that reserves more memory makes no other card."""
+    texts: list[tuple[Run, str]] = []
+    for side in sides:
+        same = (text for run, text in texts if run.hardware and side.run.hardware and is_same_hardware(run, side.run))
+        texts.append((side.run, next(same, words(thawed(side.run.hardware)))))
+    return [text for _, text in texts]
+
+
+def _is_unknown_hardware(difference: Difference) -> bool:
+    """Old runs did not record what their machine was made of: that is no difference."""
+    return difference.title == "Hardware" and len(set(difference.values) - {NOT_STATED}) < 2
+
+
+# --- what a verdict is about -----------------------------------------------------------------------------------------
+
+
+def differing_settings(differences: Sequence[Difference], base: int, compared: int) -> tuple[str, ...]:
+    """The settings in which two results differ, one phrase each."""
+    return tuple(
+        difference.phrase(base, compared)
+        for difference in differences
+        if difference.is_setting and difference.is_between(base, compared)
+    )
+
+
+def unknown_settings(base: Circumstances, compared: Circumstances) -> tuple[str, ...]:
+    """Titles of the usual settings that at least one of two results does not state, and that may differ unseen."""
+    stated = [side.config.settings if side.config else {} for side in (base, compared)]
+    return tuple(
+        setting.title
+        for setting in SETTINGS.values()
+        if setting.is_always_set and any(setting.key not in settings for settings in stated)
+    )
+
+
+def verdict_subject_text(settings: Sequence[str], unknown: Sequence[str] = ()) -> str:
+    """One or more sentences that say what a verdict is about: `settings` differ, `unknown` may."""
+    if unknown:
+        differing = _("Differs: {settings}.", settings=separator("; ").join(settings))
+        return joined(differing if settings else _("No difference is known."), _unknown_text(unknown))
+    if not settings:
+        return _("Nothing of the configuration differs: the same thing was measured again.")
+    if len(settings) == 1:
+        return _("They differ in one respect only, so the verdict is about it: {setting}.", setting=settings[0])
+    return _(
+        "They differ in {n} respects, so the verdict is about all of them together and about none alone.",
+        n=len(settings),
+    )
+
+
+def _unknown_text(unknown: Sequence[str]) -> str:
+    """A sentence with the first of many unknown settings; documents and pages list all."""
+    if len(unknown) <= MAX_NAMED_SETTINGS:
+        names = enumerated(lower_first(_(title)) for title in unknown)
+        return _("Unknown on at least one side, and so perhaps different too: {names}.", names=names)
+    return _(
+        "Unknown on at least one side, and so perhaps different too: {names} and {n} more settings.",
+        names=", ".join(lower_first(_(title)) for title in unknown[: MAX_NAMED_SETTINGS - 1]),
+        n=len(unknown) - MAX_NAMED_SETTINGS + 1,
+    )

@@ -1,0 +1,151 @@
+"""One registry of fields: what is added to it is found in the explorer, histories, comparisons, shares and searches."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import pytest
+from sqlmodel import Session, col, select
+
+from app.core import i18n
+from app.core.config_settings import SETTINGS, Setting
+from app.core.configuration import describe_changes
+from app.db.configs import Described, describe
+from app.db.database import Database
+from app.db.tables import Config, Model, Run
+from app.metrics import metrics
+from app.results.ceiling import context_of
+from app.results.compare.differences import Difference
+from app.results.explore import explore
+from app.results.fields import registry
+from app.results.fields.configuration import CONFIGURATION_FIELDS
+from app.results.fields.field import Disclosure, Field, SearchColumn, SearchScope
+from app.results.fields.registry import GROUPS, all_fields, explorer_fields, grouped
+from app.results.fields.run import requested_context_tokens
+from app.results.fields.series import filtered_series_keys, series_context, series_name, series_text, series_titles
+from app.results.naming import distinct_titles
+from app.results.run_filter import PARAMETERS, RunFilter
+from app.results.run_list import list_runs
+from app.share import circumstances
+from app.suites import BUILT_IN
+from tests.compare.runs import Q8, compared, place, run, taken
+
+CHINESE = "zh-Hant"
+
+
+def _runs(database: Database, *values: int) -> list[str]:
+    """A run for each value of the setting `rope_scale`."""
+    snapshots = [replace(Q8, settings={**Q8.settings, "rope_scale": value}) for value in values]
+    return [run(database, config, taken(500, 50)) for config in place(database, *snapshots)]
+
+
+def _search(session: Session, text: str) -> list[str]:
+    return [row.public_id for row in list_runs(session, RunFilter(text=text))[0]]
+
+
+def _facts(session: Session, public_id: str) -> dict[str, object]:
+    query = select(Config, Model).join(Run, col(Run.config_id) == Config.id).join(Model)
+    config, model = session.exec(query.where(Run.public_id == public_id)).one()
+    return {fact.title: fact.value for fact in circumstances.facts(config, model, [])}
+
+
+def _series(configs: Mapping[int, Described], key: str) -> list[str]:
+    return [series_text(key, series_context(config, {})) for config in configs.values()]
+
+
+def test_a_setting_that_is_added_is_found_everywhere(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SETTINGS, "rope_scale", Setting("rope_scale", "RoPE scale", int))
+    first, second = _runs(database, 64_000, 128_000)
+    with database.read() as session:
+        view = {"x": "setting.rope_scale", "y": "decode_tokens_per_s"}
+        assert [point.x for point in explore(session, view, {}).result.data_points] == [64_000, 128_000]
+        configs = describe(session)
+        assert series_titles(configs.values())["rope_scale"] == "RoPE scale"
+        assert [series_text("rope_scale", series_context(config, {})) for config in configs.values()] == [
+            "64,000",
+            "128,000",
+        ]
+        assert series_name("rope_scale", "64,000") == "RoPE scale 64,000"
+        assert [title.split(" · ")[1] for title in distinct_titles(configs, {}).values()] == [
+            "RoPE scale 64,000", "RoPE scale 128,000",
+        ]  # fmt: skip
+        assert _facts(session, second)["RoPE scale"] == "128,000"
+        assert _search(session, "128000") == [second]
+    (difference,) = compared(database, first, second).differences
+    assert (difference.title, difference.values) == ("RoPE scale", ("64,000", "128,000"))
+
+
+@pytest.fixture
+def build_field() -> Iterator[Field]:
+    field = Field(
+        "build", "Build number", "Configuration",
+        read=lambda context: (context.snapshot.engine_version or "").removeprefix("b") or None,
+        series_key="build", difference="setting", disclosure=Disclosure.ALWAYS, is_share_fact=True, filter="config",
+        search=(SearchColumn(SearchScope.RUN, Run.source),),
+    )  # fmt: skip
+    CONFIGURATION_FIELDS.append(field)
+    yield field
+    CONFIGURATION_FIELDS.remove(field)
+
+
+def test_a_field_that_is_added_is_found_everywhere(database: Database, build_field: Field) -> None:
+    configs = place(database, Q8, replace(Q8, engine_version="b6400"))
+    first, second = (run(database, config, taken(500, 50)) for config in configs)
+    with database.read() as session:
+        view = {"x": "build", "y": "decode_tokens_per_s"}
+        assert [point.x for point in explore(session, view, {}).result.data_points] == ["6301", "6400"]
+        configs_by_id = describe(session)
+        assert series_titles(configs_by_id.values())["build"] == "Build number"
+        assert [series_text("build", series_context(config, {})) for config in configs_by_id.values()] == [
+            "6301",
+            "6400",
+        ]
+        assert "build" in filtered_series_keys()
+        assert _facts(session, second)["Build number"] == "6400"
+        assert set(_search(session, "live")) == {first, second}
+    differences = compared(database, first, second).differences
+    assert [(difference.title, difference.values) for difference in differences] == [
+        ("Engine version", ("b6301", "b6400")), ("Build number", ("6301", "6400")),
+    ]  # fmt: skip
+
+
+def test_a_metric_that_is_added_is_a_field_of_the_explorer(monkeypatch: pytest.MonkeyPatch) -> None:
+    added = replace(metrics()["ttft_ms"], key="first_word_ms", title="First word")
+    monkeypatch.setattr(registry, "metrics", lambda: {added.key: added})
+    field = explorer_fields([])["first_word_ms"]
+    assert (field.label, field.explanation, field.metric) == ("First word ms", added.explanation, added.key)
+
+
+def test_every_field_has_its_place() -> None:
+    fields = all_fields()
+    assert len({field.key for field in fields}) == len(fields)
+    series_keys = [field.series_key for field in fields if field.series_key]
+    assert len(set(series_keys)) == len(series_keys)
+    assert {field.group for field in fields} == set(GROUPS)
+    assert {field.filter for field in fields} - {""} <= set(PARAMETERS)
+    assert sum(len(members) for _, members in grouped(fields)) == len(fields)
+    for field in fields:
+        if field.in_explorer:  # a share of the explorer may show it
+            assert field.disclosure is not Disclosure.NEVER, field.key
+
+
+def test_the_context_of_a_workload_is_the_one_that_ceilings_are_computed_for() -> None:
+    workloads = [case.point for suite in BUILT_IN.values() for case in suite.cases]
+    assert [requested_context_tokens(workload) for workload in workloads] == [
+        context_of(workload, None) for workload in workloads
+    ]
+
+
+def test_what_a_person_named_is_never_translated() -> None:
+    """Labels and settings of their own; words of Roofmark's are."""
+    old = replace(Q8, settings={"kv_offload": "on", "series": "on"}, labels=())
+    new = replace(Q8, settings={"kv_offload": "off", "series": "off"}, labels=("on",))
+    assert describe_changes(old, new) == ["KV cache on GPUs on → off", "series on → off", "label on added"]
+    with i18n.use(CHINESE):
+        assert describe_changes(old, new) == ["KV 快取在顯示卡上 開 → 關", "series on → off", "新增標籤 on"]
+        assert series_name("label", "on") == "on"
+        assert series_name("label", "no label") == "沒有標籤"
+        assert series_name("series", "on") == "series on"
+        assert series_name("kv_offload", "on") == "KV 快取在顯示卡上 開"
+        assert Difference("series", ("on", "not stated"), True).phrase(0, 1) == "series on → 未說明"
+        assert Difference("Labels", ("on", "off"), True).phrase(0, 1) == "標籤 on → off"
+        assert Difference("KV cache on GPUs", ("on", "off"), True).localized_values == ("開", "關")
