@@ -1,15 +1,13 @@
 """The panel "What the server counted": each figure beside what Roofmark timed of the same."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from app.core.i18n import N_, _, enumerated
-from app.core.samples import Sample
 from app.core.server_metrics import ServerMetric
 from app.core.units import format_number, format_percent
 from app.metrics import NULL_REASONS, metrics
-from app.metrics.server_vs_client import ServerClientComparison, compare_with_client
+from app.metrics.server_vs_client import ServerClientComparison
 
 _TITLES = {
     "itl_ms": N_("ITL"),
@@ -67,11 +65,11 @@ class Panel:
     """Likely causes of differences worth a warning, each with what differs."""
 
 
-def counted_panel(kept: Sequence[Mapping[str, Any]], samples: Sequence[Sample]) -> Panel | None:
-    """`kept`: `Run.evidence["server"]`; None where the server counted nothing."""
+def counted_panel(comparisons: Sequence[ServerClientComparison]) -> Panel | None:
+    """None where the server counted nothing."""
     by_name: dict[str, list[ServerClientComparison]] = {}
-    for each in compare_with_client([ServerMetric.from_json(figure) for figure in kept], samples):
-        by_name.setdefault(each.counted.name, []).append(each)
+    for comparison in comparisons:
+        by_name.setdefault(comparison.counted.name, []).append(comparison)
     causes: dict[str, list[str]] = {}
     for name, found in by_name.items():
         if found[0].cause:

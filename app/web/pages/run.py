@@ -12,24 +12,14 @@ from app import charts
 from app.core.errors import BadInput
 from app.core.i18n import _
 from app.core.samples import Sample, Workload
-from app.db import devices, measurements, runs, samples
+from app.db import devices, runs
 from app.db.annotations import REASONS
-from app.db.tables import ENDED_STATES, Machine, Model, Run
+from app.db.tables import ENDED_STATES, Machine, Model
 from app.metrics import FLAGS, MetricResult, metrics
 from app.metrics.token_counts import token_counts_of
 from app.results import hardware
-from app.results.ceiling import (
-    PointCeiling,
-    RunCeiling,
-    Unknown,
-    context_of,
-    flag_above_ceiling,
-    insight,
-    limits_of_run,
-    run_ceiling,
-)
-from app.results.compare.baseline import verdicts_of_run
-from app.results.previous import previous
+from app.results.ceiling import PointCeiling, RunCeiling, Unknown, context_of
+from app.results.load_run import RunResult, load_run
 from app.web import calculator
 from app.web.again import again_fields
 from app.web.deps import ReadSession, WriteSession
@@ -38,7 +28,7 @@ from app.web.progress import progress_of
 from app.web.result import results, sample_lines
 from app.web.server_metrics_panel import counted_panel
 from app.web.serving import serving_section
-from app.web.templates import engine_titles, render
+from app.web.templates import render
 
 router = APIRouter(include_in_schema=False)
 
@@ -46,22 +36,16 @@ router = APIRouter(include_in_schema=False)
 @router.get("/runs/{public_id}", name="run")
 def show_run(request: Request, session: ReadSession, public_id: str, point: str | None = None) -> Response:
     """`point` chooses whose charts are shown, by its key; the suite's main point without it."""
-    run = runs.run(session, public_id)
-    assert run.id is not None
-    machine, server, config, model = runs.circumstances(session, run)
-    taken = samples.samples_of(session, run.id)
-    measured = measurements.measurements_of(session, run.id)
-    held = hardware.hardware_of(session, run)
-    roof = run_ceiling(session, run, config, model, held, measured) if measured else None
-    taken = flag_above_ceiling(taken, roof)
+    result = load_run(session, public_id)
+    run, machine, server, config, model = result.run, result.machine, result.server, result.config, result.model
+    taken, measured, roof = result.samples, result.metrics, result.ceiling
     found = results(measured, taken)
-    shown = _chosen(point, [each.point for each in found], run)
+    shown = _chosen(point, result)
     at_point = [sample for sample in taken if sample.point == shown]
     typical = charts.typical_sample(at_point)
-    top = roof.at(shown) if isinstance(roof, RunCeiling) else None
-    explained = insight(session, run, config, roof, top) if isinstance(roof, RunCeiling) and config and top else None
-    before = previous(session, run, engine_titles())
-    verdicts = verdicts_of_run(session, run, before.run if before else None)
+    top = result.ceiling_at(shown)
+    explained = result.insight_at(shown)
+    before, verdicts = result.previous, result.verdicts
     return render(
         request,
         "run.html",
@@ -73,11 +57,11 @@ def show_run(request: Request, session: ReadSession, public_id: str, point: str 
         progress=None if run.status in ENDED_STATES else progress_of(session, run),
         results=found,
         further=[each for each in found if each.further],
-        has_result=bool(found) and (run.status == "done" or any(each.value is not None for each in measured)),
+        has_result=bool(found) and (run.status == "done" or result.has_value),
         main=next((each for each in found if each.point.key == run.main_point_key), found[0] if found else None),
         shown=shown,
         roof=roof,
-        hardware=held,
+        hardware=result.hardware,
         insight=explained,
         roof_figure=charts.against_context(explained.curve, charts.reached(explained)) if explained else None,
         depth=None if isinstance(roof, RunCeiling) else charts.without_ceiling(_decodes(measured, taken)),
@@ -89,7 +73,7 @@ def show_run(request: Request, session: ReadSession, public_id: str, point: str 
         gaps=charts.gaps(typical) if typical else None,
         sensors=charts.sensors_of(_with_sensors(typical, at_point)) if typical else None,
         no_sensors=charts.absence(run.evidence.get("no_sensors")),
-        limits=limits_of_run(taken, shown, roof, run.evidence, config.engine if config else "") if shown else None,
+        limits=result.limits_at(shown) if shown else None,
         serving=serving_section(taken, request.query_params),
         previous=before,
         against_previous=verdicts.previous,
@@ -98,10 +82,10 @@ def show_run(request: Request, session: ReadSession, public_id: str, point: str 
         reasons=[_(reason) for reason in REASONS],
         again=again_fields(run, server, config),
         most_runs=runs.MOST_RUNS,
-        counted=counted_panel(run.evidence.get("server", []), taken),
-        checks=run.evidence.get("checks", []),
+        counted=counted_panel(result.server_comparisons),
+        checks=result.checks,
         unsound=verdicts.unsound,
-        too_long=[(Workload.from_key(each["point"]), each["reason"]) for each in run.evidence.get("left_out", [])],
+        too_long=result.left_out,
     )
 
 
@@ -138,11 +122,14 @@ def _with_sensors(sample: Sample, at_point: Sequence[Sample]) -> Sample:
     return next(together, sample) if sample.point.concurrency > 1 else sample
 
 
-def _chosen(wanted: str | None, points: Sequence[Workload], run: Run) -> Workload | None:
-    by_key = {point.key: point for point in points}
-    if wanted is not None and wanted not in by_key:
-        raise BadInput(_("This run has no point {wanted!r}.", wanted=wanted))
-    return by_key.get(wanted or run.main_point_key) or (points[0] if points else None)
+def _chosen(key: str | None, result: RunResult) -> Workload | None:
+    """The workload with this key; without one the main one. Raises BadInput for an unknown key."""
+    if key is None:
+        return result.main_point
+    point = next((point for point in result.points if point.key == key), None)
+    if point is None:
+        raise BadInput(_("This run has no point {wanted!r}.", wanted=key))
+    return point
 
 
 def _flags(taken: Sequence[Sample]) -> list[tuple[str, str, str, int]]:
