@@ -13,7 +13,7 @@ from statistics import median
 
 from app.core import i18n
 from app.core.samples import Sample, Workload
-from app.metrics.base import NULL_REASONS, Metric, Reading, Source, null
+from app.metrics.base import NULL_REASONS, Metric, Reading, Source, missing
 from app.metrics.flags import FLAGS, NO_WHOLE_ANSWER, flags_of, is_sound, is_usable, refreshed_flags
 from app.metrics.overlap import with_prefill_overlaps
 from app.metrics.prefill import MIN_FRESH_TOKENS, fresh_prompt_tokens
@@ -117,25 +117,25 @@ def headline_metrics(sample: Sample) -> dict[str, float | None]:
 def compute_metrics(samples: Sequence[Sample]) -> list[MetricResult]:
     """Every metric of every point. Warm-ups never count; disqualified samples are counted as left out."""
     samples = with_prefill_overlaps(samples)
-    fresh, reused = (_by_point(samples, of_reuse) for of_reuse in (False, True))
+    fresh, reused = (_by_point(samples, for_cached_prompt) for for_cached_prompt in (False, True))
     found = [
         each
         for point in {**fresh, **reused}
         for metric in metrics().values()
-        for each in _at(point, (reused if metric.of_reuse else fresh).get(point, []), metric)
+        for each in _at(point, (reused if metric.for_cached_prompt else fresh).get(point, []), metric)
     ]
     return _with_shown(found + _slopes(fresh))
 
 
 def applies_to(sample: Sample, metric: Metric) -> bool:
     """Whether the sample was taken the way that the metric is about: prompt caching defeated, or used on purpose."""
-    return sample.reuses_cache is metric.of_reuse
+    return sample.reuses_cache is metric.for_cached_prompt
 
 
-def _by_point(samples: Sequence[Sample], of_reuse: bool) -> dict[Workload, list[Sample]]:
+def _by_point(samples: Sequence[Sample], for_cached_prompt: bool) -> dict[Workload, list[Sample]]:
     by_point: dict[Workload, list[Sample]] = {}
     for sample in samples:
-        if not sample.is_warmup and sample.reuses_cache is of_reuse:
+        if not sample.is_warmup and sample.reuses_cache is for_cached_prompt:
             by_point.setdefault(sample.point, []).append(sample)
     return by_point
 
@@ -184,22 +184,22 @@ def values_of(metric: Metric, taken: Sequence[Sample]) -> Values:
     for streams in rounds_of(taken) if metric.round_formula is not None else [[sample] for sample in taken]:
         if unusable := [flag for sample in streams for flag in _disqualifications(metric, sample)]:
             left_out.update(unusable[:1])
-        elif spoilers := [flag for sample in streams for flag in _spoilers(metric, sample)]:
-            left_out.update(spoilers[:1])
+        elif invalidating := [flag for sample in streams for flag in _invalidating_flags(metric, sample)]:
+            left_out.update(invalidating[:1])
         else:
             read.append(metric.read(streams))
     for source in dict.fromkeys(reading.source for readings in read for reading in readings):
         values[source], reasons[source] = [], Counter()
         for readings in read:
-            reading = next((each for each in readings if each.source == source), null(source, "not_stated"))
+            reading = next((each for each in readings if each.source == source), missing(source, "not_stated"))
             if reading.value is not None:
                 values[source].append(reading.value)
             else:
                 reasons[source].update([reading.null_reason or "not_stated"])
     if not values and left_out and metric.key in HEADLINE_METRICS:
-        spoiled = left_out.most_common(1)[0][0]
+        reason = left_out.most_common(1)[0][0]
         values["client"] = []
-        reasons["client"] = Counter([spoiled if spoiled in NULL_REASONS else "no_usable_sample"])
+        reasons["client"] = Counter([reason if reason in NULL_REASONS else "no_usable_sample"])
     return Values(values, reasons, left_out)
 
 
@@ -211,8 +211,8 @@ def _at(point: Workload, taken: Sequence[Sample], metric: Metric) -> list[Metric
     ]
 
 
-def _spoilers(metric: Metric, sample: Sample) -> list[str]:
-    return [flag for flag in sample.flags if flag in metric.spoiled_by]
+def _invalidating_flags(metric: Metric, sample: Sample) -> list[str]:
+    return [flag for flag in sample.flags if flag in metric.invalidated_by]
 
 
 def _disqualifications(metric: Metric, sample: Sample) -> list[str]:
@@ -270,7 +270,7 @@ def _slopes(by_point: dict[Workload, list[Sample]]) -> list[MetricResult]:
     ttft_ms = metrics()["ttft_ms"]
     lengths: list[tuple[float, Workload, list[float]]] = []
     for point, taken in by_point.items():
-        usable = [s for s in taken if is_usable(s) and not _spoilers(ttft_ms, s) and point.concurrency == 1]
+        usable = [s for s in taken if is_usable(s) and not _invalidating_flags(ttft_ms, s) and point.concurrency == 1]
         pairs = [
             (fresh, ttft)
             for s in usable

@@ -20,6 +20,6 @@ METRICS = (
         better="higher",
         explanation="Speculative decoding: the share of drafted tokens that the model accepted.",
         formula=read_draft_acceptance,
-        server_spoiled_by=frozenset(),
+        server_invalidated_by=frozenset(),
     ),
 )

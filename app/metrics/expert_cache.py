@@ -18,6 +18,6 @@ METRICS = (
         better="higher",
         explanation="Mixture of experts: the share of needed experts that were found in fast memory.",
         formula=read_expert_cache,
-        server_spoiled_by=frozenset(),
+        server_invalidated_by=frozenset(),
     ),
 )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from app.core.samples import Sample
 from app.metrics import token_times
-from app.metrics.base import Metric, Reading, null
+from app.metrics.base import Metric, Reading, missing
 from app.metrics.decode import UNTIMED, client_decode
 from app.metrics.summary import percentile
 
@@ -12,13 +12,13 @@ from app.metrics.summary import percentile
 def _reader(choose: Callable[[Sequence[float]], float]) -> Callable[[Sample], Sequence[Reading]]:
     def read(sample: Sample) -> Sequence[Reading]:
         if sample.trace.not_streamed:
-            return [null("client", "not_streamed")]
+            return [missing("client", "not_streamed")]
         gaps = token_times.gaps_ms(sample.trace)
         if not gaps:
-            return [null("client", "few_gaps")]
+            return [missing("client", "few_gaps")]
         decode = client_decode(sample)
         if isinstance(decode, str) and decode in UNTIMED:
-            return [null("client", decode)]
+            return [missing("client", decode)]
         return [Reading("client", choose(gaps))]
 
     return read

@@ -25,8 +25,10 @@ CAUSES_BY_FLAG = {
         "The server gives no token count, so events were counted, and an event may hold several."
     ),
     "hidden_tokens": N_("The server counts tokens that never showed in the stream."),
-    "bundled": N_("Events hold several tokens each, so the first and the last event are not the first and last token."),
-    "loop_lag": N_("Roofmark's own reader was late, because this machine had no processor free."),
+    "multi_token_chunks": N_(
+        "Events hold several tokens each, so the first and the last event are not the first and last token."
+    ),
+    "client_scheduling_delay": N_("Roofmark's own reader was late, because this machine had no processor free."),
 }
 """Likeliest first; a flag explains a difference when at least half of the samples have it."""
 

@@ -1,4 +1,4 @@
-"""The JSON documents: one run ("roofmark.run/2") and a page of runs. The same for the API, `show` and `run`."""
+"""The JSON documents: one run ("roofmark.run/3") and a page of runs. The same for the API, `show` and `run`."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -20,7 +20,7 @@ from app.results.load_run import LeftOut, RunResult, load_run
 from app.results.previous import Previous
 from app.results.run_list import Row
 
-RUN_SCHEMA = "roofmark.run/2"
+RUN_SCHEMA = "roofmark.run/3"
 RUNS_SCHEMA = "roofmark.runs/1"
 
 

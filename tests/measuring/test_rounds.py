@@ -186,7 +186,7 @@ def test_the_cache_suite_measures_fresh_and_reused_apart() -> None:
         found = samples(played(made))
     assert [sample.reuses_cache for sample in found] == [False] * 3 + [True] * 3
     assert {sample.cache_defeat for sample in found if sample.reuses_cache} == {CacheDefeat.NONE}
-    assert not any({"cached", "possibly_cached"} & set(sample.flags) for sample in found)
+    assert not any({"cached", "cache_state_unknown"} & set(sample.flags) for sample in found)
     assert len({body["messages"][0]["content"] for body in replay.posted()}) == 1
     of_all = {(each.metric, each.source): each for each in compute_metrics(found)}
     assert of_all["ttft_ms", "client"].samples == 2

@@ -373,7 +373,7 @@ def _distribution(subject: SubjectData, point: Workload | None) -> Distribution:
         reason = _("Its tokens arrived in bursts.") if samples else _("It has no usable sample at this point.")
         return Distribution((), 0, False, subject.reason_not_comparable or reason)
     quantiles = tuple(round(value, 4) for value in (min(gaps), *percentiles(gaps), max(gaps)))
-    return Distribution(quantiles, len(gaps), any("bundled" in sample.flags for sample in streamed))
+    return Distribution(quantiles, len(gaps), any("multi_token_chunks" in sample.flags for sample in streamed))
 
 
 def _ceilings(session: Session, subjects: Sequence[SubjectData], point: Workload | None) -> tuple[Ceiling, ...]:

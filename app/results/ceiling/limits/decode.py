@@ -275,7 +275,7 @@ def _stalls(seen: Evidence) -> Iterator[Limit]:
     gaps = [
         (later.at_ms - earlier.at_ms, earlier.at_ms + sample.sent_at_ms, sample)
         for sample in seen.usable
-        if not {"bundled", "buffered", "too_few_events"} & set(sample.flags)
+        if not {"multi_token_chunks", "buffered", "too_few_events"} & set(sample.flags)
         for earlier, later in pairwise(sample.trace.token_events)
     ]
     if len(gaps) < MIN_GAPS:
