@@ -8,7 +8,7 @@ from app.core.configuration import setting_title, show
 from app.core.i18n import as_sentence
 from app.core.samples import Workload
 from app.core.units import DASH, format_number, plural, spread
-from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, metrics, preferred
+from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, further_metrics, metrics, preferred
 from app.results.compare.words import unsound_run_words
 from app.suites.points import point_title
 
@@ -22,7 +22,7 @@ def run_text(document: dict[str, Any]) -> str:
         if not each["metrics"] and (reasons := {null["reason"] for null in each["nulls"]}) == {"exceeds_context"}:
             lines.append(f"Left out: {NULL_REASONS[reasons.pop()]}")
             continue
-        keys = [*HEADLINE_METRICS, *(key for key in _FURTHER if _is_worth_saying(key, each))]
+        keys = [*HEADLINE_METRICS, *(key for key in further_metrics() if _is_worth_saying(key, each))]
         width = max(len(metrics()[key].title) for key in keys)
         lines += [_metric_line(key, each, width) for key in keys]
         lines += [f"Warning: {warning}" for warning in [each["disagreement"]] if warning]
@@ -44,13 +44,10 @@ def run_text(document: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-_FURTHER = ("ttft_reused_ms", "output_tokens_per_s", "goodput_requests_per_s")
-
-
 def _is_worth_saying(key: str, point: dict[str, Any]) -> bool:
-    """What a sweep is played for, beside the triple; throughput says something new of several streams only."""
-    is_known = any(each["key"] == key for each in point["metrics"])
-    return is_known and (key != "output_tokens_per_s" or point["point"]["concurrency"] > 1)
+    """Whether it has a value that the headline does not say already."""
+    has_value = any(metric["key"] == key for metric in point["metrics"])
+    return has_value and (point["point"]["concurrency"] > 1 or not metrics()[key].is_about_streams)
 
 
 def _serving_lines(serving: dict[str, Any] | None) -> list[str]:

@@ -49,7 +49,7 @@ def _pair_line(found: Comparison, pair: Pair) -> str:
 
 
 def _point_lines(found: Comparison, at: PointRows) -> list[str]:
-    return [f"\nAbout {point_title(at.point)}", *(line for row in at.rows for line in _row_lines(found, row))]
+    return [f"\nAbout {point_title(at.point)}", *(line for row in at.all_rows for line in _row_lines(found, row))]
 
 
 def _row_lines(found: Comparison, row: Row) -> list[str]:

@@ -30,6 +30,7 @@ __all__ = [
     "compute_metrics",
     "derivation_digest",
     "flags_of",
+    "further_metrics",
     "headline_metrics",
     "is_sound",
     "is_usable",
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 HEADLINE_METRICS = ("ttft_ms", "prefill_tokens_per_s", "decode_tokens_per_s")
+"""Shown first and largest; a verdict looks at these together."""
 
 SOURCE_ORDER: dict[str, tuple[Source, ...]] = {"prefill_tokens_per_s": ("server", "slope", "client", "import")}
 """Which source's value is shown where only one has room; elsewhere the client's comes first."""
@@ -59,7 +61,7 @@ def derivation_digest() -> str:
 
 
 def metrics() -> dict[str, Metric]:
-    """All metrics by key, the triple first, in the reader's words."""
+    """All metrics by key, the headline first, in the reader's language."""
     return _metrics(i18n.language())
 
 
@@ -70,11 +72,16 @@ def _metrics(language: str) -> dict[str, Metric]:
             key: replace(metric, title=i18n.gettext(metric.title), explanation=i18n.gettext(metric.explanation))
             for key, metric in _metrics(i18n.ENGLISH).items()
         }
-    found: dict[str, Metric] = {}
-    for module in pkgutil.iter_modules(__path__):
-        for metric in getattr(importlib.import_module(f"{__name__}.{module.name}"), "METRICS", ()):
-            found[metric.key] = metric
-    return {key: found[key] for key in (*HEADLINE_METRICS, *sorted(found.keys() - set(HEADLINE_METRICS)))}
+    modules = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
+    by_key = {metric.key: metric for module in modules for metric in getattr(module, "METRICS", ())}
+    headline = [by_key.pop(key) for key in HEADLINE_METRICS]
+    further = sorted(by_key.values(), key=lambda metric: (metric.order, metric.key))
+    return {metric.key: metric for metric in (*headline, *further)}
+
+
+def further_metrics() -> list[str]:
+    """The keys of all metrics but the headline's, in the order in which they are shown."""
+    return [key for key in metrics() if key not in HEADLINE_METRICS]
 
 
 @dataclass(frozen=True)

@@ -32,13 +32,34 @@ class Reading:
 
 
 @dataclass(frozen=True)
+class Term:
+    """The entry of the glossary that explains a metric, or several of one family."""
+
+    key: str
+    """Its anchor."""
+    title: str
+    text: str
+    formula: str = ""
+    section: Literal["reader", "engine"] = "reader"
+    """What a reader feels, or what the engine does."""
+
+
+@dataclass(frozen=True)
 class Metric:
+    """A metric with everything that pages, lists, documents and shares need to show it."""
+
     key: str
     title: str
     unit: str
     better: Literal["higher", "lower"]
     explanation: str
     """What it is, in one plain sentence for a page."""
+    term: Term | None = None
+    """None: title and explanation make its entry of the glossary."""
+    order: int = 100
+    """Its place among the metrics that follow the headline; equal ones are in the order of their keys."""
+    alias: str = ""
+    """What addresses and commands may call it besides its key."""
     formula: Callable[[Sample], Sequence[Reading]] | None = None
     """What `read` gives for one sample, without its checks; None: `round_formula` has it."""
     round_formula: Callable[[Sequence[Sample]], Sequence[Reading]] | None = None
@@ -54,6 +75,11 @@ class Metric:
     assumed_run_deviation: float = 0.04
     """By how much, relatively, runs of one configuration are taken to differ where no history tells."""
     formula_version: int = 1
+
+    @property
+    def is_about_streams(self) -> bool:
+        """Whether it says something new of several streams only."""
+        return self.counts_failures
 
     def read(self, streams: Sequence[Sample]) -> list[Reading]:
         """Every source's reading of one round, which is one sample for a metric with `formula`.

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 from app.core.samples import Sample
 from app.metrics import token_times
-from app.metrics.base import Metric, Reading, missing
+from app.metrics.base import Metric, Reading, Term, missing
 
 
 def read_e2e(sample: Sample) -> Sequence[Reading]:
@@ -22,6 +22,13 @@ METRICS = (
         better="lower",
         explanation="From sending the request until the last token: TTFT plus all of the decode time.",
         formula=read_e2e,
+        order=40,
+        term=Term(
+            "e2e",
+            "End to end (E2E)",
+            "The whole time of a request, from sending it to its last token.",
+            "last token - sending of the request = TTFT + (n - 1) x TPOT",
+        ),
         invalidated_by=frozenset({"cached", "model_load"}),
     ),
 )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from app.core.samples import Sample
 from app.metrics import sensors
-from app.metrics.base import Metric, Reading, missing
+from app.metrics.base import Metric, Reading, Term, missing
 from app.metrics.decode import client_decode
 
 
@@ -39,6 +39,13 @@ METRICS = (
         explanation="Mean power of the processors and of the GPUs that worked, as far as they tell theirs, during "
         "decode, over decode speed.",
         round_formula=read_energy,
+        term=Term(
+            "energy",
+            "Energy per token",
+            "What a token of the answer costs in electricity, where a sensor tells the power: of the processors, and "
+            "of those GPUs that worked meanwhile. Its reciprocal is decode per watt.",
+            "mean power during decode / decode speed",
+        ),
         formula_version=3,
     ),
 )

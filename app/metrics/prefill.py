@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from app.core.samples import Sample
 from app.metrics import sanity_checks, token_times
 from app.metrics.arrivals import arrivals_of
-from app.metrics.base import Metric, Reading, missing
+from app.metrics.base import Metric, Reading, Term, missing
 from app.metrics.decode import is_in_one_piece
 
 MIN_FRESH_TOKENS = 32
@@ -103,6 +103,15 @@ METRICS = (
         better="higher",
         explanation="Prompt processing speed: how many prompt tokens the server works through per second.",
         formula=read_prefill,
+        alias="prefill",
+        term=Term(
+            "prefill",
+            "Prefill",
+            "Working through the prompt before the first token of the answer. All tokens of the prompt are computed "
+            "together, so it is mostly limited by how much the hardware can compute. Where the server does not state "
+            "its own timing, the speed over TTFT is a lower bound.",
+            "fresh prompt tokens / prefill time",
+        ),
         assumed_run_deviation=0.03,
         formula_version=5,
     ),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from app.core.samples import Sample
 from app.metrics import sanity_checks
-from app.metrics.base import Metric, Reading, missing
+from app.metrics.base import Metric, Reading, Term, missing
 from app.metrics.decode import is_count_unknown, read_tpot
 from app.metrics.e2e import read_e2e
 from app.metrics.flags import is_unanswered
@@ -95,6 +95,14 @@ METRICS = (
         better="higher",
         explanation="Output tokens of all streams over the whole time, prefill included. A failed request has none.",
         round_formula=read_throughput,
+        order=50,
+        term=Term(
+            "throughput",
+            "Throughput",
+            "All output tokens over the whole time, prefill included. With several streams at once it counts the "
+            "tokens of all of them, so it rises while each single stream gets slower.",
+            "output tokens / time",
+        ),
         assumed_run_deviation=0.03,
         counts_failures=True,
         invalidated_by=frozenset({"cached", "model_load"}),
@@ -107,6 +115,14 @@ METRICS = (
         better="higher",
         explanation="Requests per second that keep within limits: TTFT of 500 ms and TPOT of 50 ms.",
         round_formula=read_usual_goodput,
+        order=60,
+        term=Term(
+            "goodput",
+            "Goodput",
+            "Requests that were good enough, per second: those that met every limit that was set, such as TTFT below "
+            "500 ms and TPOT below 50 ms. Throughput that nobody enjoys does not count.",
+            "requests within all limits / time",
+        ),
         counts_failures=True,
         invalidated_by=frozenset({"cached", "model_load"}),
         formula_version=2,

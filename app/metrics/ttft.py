@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from app.core.samples import Event, Kind, Sample, Trace
 from app.metrics import token_times
 from app.metrics.arrivals import FEWEST_IN_ONE_PIECE
-from app.metrics.base import Metric, Reading, missing
+from app.metrics.base import Metric, Reading, Term, missing
 from app.metrics.decode import is_in_one_piece
 
 
@@ -53,6 +53,14 @@ METRICS = (
         better="lower",
         explanation="Time to first token: from sending the request until the first token of any kind arrives.",
         formula=read_ttft,
+        alias="ttft",
+        term=Term(
+            "ttft",
+            "TTFT",
+            "Time to first token: how long a reader waits until anything appears. It holds the way to the server, its "
+            "queue, the prefill and one step of decode.",
+            "first token of any kind - sending of the request",
+        ),
         invalidated_by=frozenset({"cached", "model_load"}),
         formula_version=2,
     ),
@@ -63,6 +71,14 @@ METRICS = (
         better="lower",
         explanation="Until the first token of the answer itself; a reasoning model thinks before it.",
         formula=read_ttfa,
+        order=30,
+        term=Term(
+            "ttfa",
+            "TTFA",
+            "Time to first answer token. A reasoning model thinks before it answers: TTFT sees the first thought, "
+            "this the first word of the answer.",
+            "first token of the answer - sending of the request",
+        ),
         invalidated_by=frozenset({"cached", "model_load"}),
         formula_version=2,
     ),
@@ -73,6 +89,15 @@ METRICS = (
         better="lower",
         explanation="Time to first token of a prompt that the server has in its cache.",
         formula=read_reused,
+        term=Term(
+            "cached",
+            "Fresh and cached prompts",
+            "A server may keep what it computed for a prompt and skip it the next time. A cached prompt has a TTFT of "
+            "next to nothing and says little about the hardware, so Roofmark defeats the cache unless a suite asks "
+            "for the opposite. Only fresh tokens count for prefill.",
+            "fresh tokens = prompt tokens - cached tokens",
+            section="engine",
+        ),
         for_cached_prompt=True,
         invalidated_by=frozenset({"model_load"}),
         formula_version=2,

@@ -18,7 +18,7 @@ from app.results.compare import baseline
 from app.results.compare.main_verdict import MainVerdict
 from app.results.load_run import LeftOut, RunResult, load_run
 from app.results.previous import Previous
-from app.results.run_list import Row
+from app.results.run_list import RunRow
 
 RUN_SCHEMA = "roofmark.run/3"
 RUNS_SCHEMA = "roofmark.runs/1"
@@ -65,12 +65,13 @@ def to_document(result: RunResult) -> dict[str, Any]:
     }
 
 
-def runs_document(rows: Sequence[Row], total: int, page: int, per_page: int) -> dict[str, Any]:
+def runs_document(rows: Sequence[RunRow], total: int, page: int, per_page: int) -> dict[str, Any]:
     return {
         "schema": RUNS_SCHEMA,
         "total": total,
         "page": page,
         "per_page": per_page,
+        "metrics": {key: {"title": metric.title, "unit": metric.unit} for key, metric in metrics().items()},
         "runs": [
             {
                 "id": row.public_id,
@@ -92,9 +93,8 @@ def runs_document(rows: Sequence[Row], total: int, page: int, per_page: int) -> 
                 "settings": row.settings,
                 "labels": row.labels,
                 "fingerprint": row.fingerprint,
-                "ttft_ms": row.ttft._asdict(),
-                "prefill_tokens_per_s": row.prefill._asdict(),
-                "decode_tokens_per_s": row.decode._asdict(),
+                **{key: row.metrics[key]._asdict() for key in HEADLINE_METRICS},
+                "metrics": {key: shown._asdict() for key, shown in row.metrics.items() if shown.value is not None},
             }
             for row in rows
         ],
@@ -256,6 +256,7 @@ def _nulls(results: Sequence[MetricResult]) -> list[dict[str, Any]]:
 def _metric(result: MetricResult) -> dict[str, Any]:
     return {
         "key": result.metric,
+        "title": metrics()[result.metric].title if result.metric in metrics() else result.metric,
         "source": result.source,
         "value": result.value,
         "low": result.low,

@@ -10,7 +10,7 @@ from app.core.units import format_number, format_percent
 from app.db.database import session_memo
 from app.metrics import HEADLINE_METRICS
 from app.results.compare import Comparison
-from app.results.compare.result import PointRows, Row
+from app.results.compare.result import Row
 from app.results.compare.words import scatter_words, unsound_words
 from app.share import circumstances
 from app.share.anonymized_comparison import NO_VERDICT, Compared, differing, fact_titles, neutral_comparison
@@ -130,9 +130,12 @@ def _figures(found: Compared) -> Iterator[DataTable]:
     ]
     days = [f"{side.run.started_at:%Y-%m-%d}" if side.run.started_at else "" for side in found.sides]
     yield DataTable("What is compared", heads, (*rows, (N_("Measured"), *days)), is_brief=True)
-    for each in compared.shared_points:
-        title = N_("Figures at {point}", point=point_title(each.point))
-        yield DataTable(title, _COLUMNS, tuple(_rows(compared, each)), is_brief=each.point == compared.main)
+    for at in compared.shared_points:
+        title = N_("Figures at {point}", point=point_title(at.point))
+        yield DataTable(title, _COLUMNS, tuple(_rows(compared, at.rows)), is_brief=at.point == compared.main)
+        if at.extra_rows:
+            title = N_("Further metrics at {point}", point=point_title(at.point))
+            yield DataTable(title, _COLUMNS, tuple(_rows(compared, at.extra_rows)))
     if any(each.decode_tokens_per_s is not None for each in compared.ceilings):
         yield DataTable("Ceilings", _CEILING_COLUMNS, tuple(_ceilings(compared)))
 
@@ -151,8 +154,8 @@ _COLUMNS = (
 )
 
 
-def _rows(compared: Comparison, point: PointRows) -> Iterator[tuple[str | float | None, ...]]:
-    for row in point.rows:
+def _rows(compared: Comparison, rows: Sequence[Row]) -> Iterator[tuple[str | float | None, ...]]:
+    for row in rows:
         for subject, cell in zip(compared.subjects, row.cells, strict=True):
             ratio = cell.ratio
             ends = (ratio.value, ratio.low, ratio.high) if ratio else (None, None, None)

@@ -6,24 +6,20 @@ from dataclasses import dataclass, replace
 from app.core.i18n import _
 from app.core.samples import Sample, Status, Workload
 from app.core.units import format_number, plural, spread
-from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, MetricResult, headline_metrics, is_usable, metrics
+from app.metrics import (
+    FLAGS,
+    HEADLINE_METRICS,
+    NULL_REASONS,
+    MetricResult,
+    further_metrics,
+    headline_metrics,
+    is_usable,
+    metrics,
+)
 from app.metrics.base import SOURCES, Metric
 from app.metrics.server_vs_client import disagreement
 from app.metrics.summary import MIN_FOR_INTERVAL
 from app.web.terms import flag_name, without_stop
-
-FURTHER = (
-    "tpot_ms",
-    "itl_ms_p50",
-    "itl_ms_p90",
-    "itl_ms_p99",
-    "itl_ms_max",
-    "ttfa_ms",
-    "e2e_ms",
-    "output_tokens_per_s",
-    "goodput_requests_per_s",
-)
-"""In this order after the triple; others follow by key."""
 
 
 @dataclass(frozen=True)
@@ -85,15 +81,10 @@ def _result(point: Workload, found: Sequence[MetricResult], samples: Sequence[Sa
         point=point,
         triple=tuple(triple),
         slope=next((_reading(each) for each in found if each.source == "slope"), None),
-        further=tuple(_headline(key, found) for key in _further_keys() if any(each.metric == key for each in found)),
+        further=tuple(_headline(key, found) for key in further_metrics() if any(each.metric == key for each in found)),
         warning=disagreement(found, samples),
         left_out=_left_out(found),
     )
-
-
-def _further_keys() -> list[str]:
-    others = [key for key in metrics() if key not in HEADLINE_METRICS]
-    return sorted(others, key=lambda key: (FURTHER.index(key) if key in FURTHER else len(FURTHER), key))
 
 
 def _headline(key: str, found: Sequence[MetricResult]) -> Headline:

@@ -17,7 +17,7 @@ from app.db.machines import device_title
 from app.results.compare.eligibility import about_words
 from app.results.compare.result import Cell
 from app.results.compare.words import ratio_note, scatter_words, settle_words, unsound_run_words, unsound_words
-from app.results.run_list import Shown
+from app.results.run_list import ShownMetric
 from app.stats.verdict import Ratio
 from app.suites.points import brief_title, point_title
 from app.web import ceiling_view, language, terms
@@ -120,7 +120,7 @@ def engine_title(key: str) -> str:
     return engine_titles().get(key, key)
 
 
-def _spread(shown: Shown | Cell) -> tuple[str, str]:
+def _spread(shown: ShownMetric | Cell) -> tuple[str, str]:
     return units.spread(shown.value, shown.standard_deviation, shown.low, shown.high)
 
 

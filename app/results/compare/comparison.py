@@ -1,5 +1,6 @@
 """Two to eight runs or configurations side by side."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
@@ -52,12 +53,11 @@ def compare(
     names: Sequence[str],
     engine_titles: Mapping[str, str],
     keys: Sequence[str] = HEADLINE_METRICS,
-    extra_keys: Sequence[str] = (),
     limit: float | None = None,
 ) -> Comparison:
-    """`names` as `store.subjects.resolve` reads them; `keys` are the metrics to judge, `extra_keys` those that are
-    shown where two have them, and that no verdict looks at. An interval within `limit` of 1 counts as the same: without
-    one, as the settings say.
+    """`names` as `compare_refs.resolve` reads them; `keys` are the metrics that verdicts look at. All other metrics
+    are in extra rows where two subjects have them. An interval within `limit` of 1 counts as the same: without one, as
+    the settings say.
 
     Raises BadInput for too few or too many names, or an unknown metric, and NotFound.
     """
@@ -66,6 +66,7 @@ def compare(
         raise BadInput(
             _("There is no metric {unknown!r}: known are {known}.", unknown=unknown, known=", ".join(metrics()))
         )
+    extra_keys = [key for key in metrics() if key not in keys]
     subjects = load_subjects(session, resolve(session, names), (*keys, *extra_keys))
     _refuse_twins(subjects)
     sides = [subject.circumstances for subject in subjects]
@@ -207,7 +208,8 @@ class _Tables:
         limit: float,
     ) -> None:
         self._subjects, self._reasons, self._main, self._limit = subjects, reasons, main, limit
-        keys = dict.fromkeys(key for subject in subjects for _point, key in subject.figures)
+        subjects_with = Counter(key for subject in subjects for key in subject.metrics_with_value)
+        keys = [key for key in metrics() if subjects_with[key] > 1]  # the others have no ratio
         points = {point.key for subject in subjects for point in subject.points}
         self._scatters = Scatters(session, {subject.series for subject in subjects}, tuple(keys), points)
         self._verdicts: dict[int, Verdict | None] = {}

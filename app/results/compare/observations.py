@@ -91,6 +91,10 @@ class SubjectData:
         return list(dict.fromkeys(point for point, _key in self.figures))
 
     @property
+    def metrics_with_value(self) -> set[str]:
+        return {key for (_point, key), figures in self.figures.items() if figures.by_source}
+
+    @property
     def main_point(self) -> Workload:
         return Workload.from_key(self.circumstances.run.main_point_key)
 

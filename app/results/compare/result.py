@@ -88,6 +88,10 @@ class PointRows:
     """Other metrics that two subjects or more have; no verdict looks at them."""
 
     @property
+    def all_rows(self) -> tuple[Row, ...]:
+        return (*self.rows, *self.extra_rows)
+
+    @property
     def n_measured(self) -> int:
         """How many subjects have a value here."""
         return max((sum(cell.value is not None for cell in row.cells) for row in self.rows), default=0)
