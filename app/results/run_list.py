@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import select as select_columns
-from sqlmodel import Session, col, func, not_, select
+from sqlmodel import Session, col, func, select
 
 from app.core.errors import BadInput
 from app.core.i18n import _
@@ -57,6 +57,8 @@ class RunRow:
     machine_slug: str
     server: str
     server_slug: str
+    is_archived: bool
+    """Whether its server or machine is."""
     config_id: int | None
     engine: str
     engine_version: str | None
@@ -158,15 +160,9 @@ def _newest_per_config(session: Session) -> list[int]:
 
 
 @cached_query(4)
-def latest_per_config(session: Session, where: RunFilter | None = None, archived: bool | None = None) -> list[RunRow]:
-    """The newest run of each configuration and suite that is done and counts, newest first.
-
-    `archived` takes only those of archived servers, or leaves them out; None takes all.
-    """
+def latest_per_config(session: Session, where: RunFilter | None = None) -> list[RunRow]:
+    """The newest run of each configuration and suite that is done and counts, newest first."""
     query = _select_rows().where(*conditions(where or RunFilter()), col(Run.id).in_(_newest_per_config(session)))
-    if archived is not None:
-        is_archived = col(Server.archived_at).is_not(None) | col(Machine.archived_at).is_not(None)
-        query = query.where(is_archived if archived else not_(is_archived))
     return _rows(session, query.order_by(col(Run.started_at).desc()), HEADLINE_METRICS)
 
 
@@ -220,6 +216,7 @@ _COLUMNS: dict[str, Any] = {
     "machine_slug": Machine.slug,
     "server": Server.name,
     "server_slug": Server.slug,
+    "is_archived": col(Server.archived_at).is_not(None) | col(Machine.archived_at).is_not(None),
     "config_id": Run.config_id,
     "engine": func.coalesce(Config.engine, Server.engine),
     "engine_version": Config.engine_version,

@@ -20,6 +20,7 @@ from app.metrics import (
     HEADLINE_METRICS,
     MetricResult,
     applies_to,
+    further_metrics,
     is_usable,
     metrics,
     preferred,
@@ -52,12 +53,12 @@ def compare(
     session: Session,
     names: Sequence[str],
     engine_titles: Mapping[str, str],
-    keys: Sequence[str] = HEADLINE_METRICS,
+    keys: Sequence[str] = (),
     limit: float | None = None,
 ) -> Comparison:
-    """`names` as `compare_refs.resolve` reads them; `keys` are the metrics that verdicts look at. All other metrics
-    are in extra rows where two subjects have them. An interval within `limit` of 1 counts as the same: without one, as
-    the settings say.
+    """`names` as `compare_refs.resolve` reads them; `keys` are the metrics to compare. Without any, verdicts look at
+    the headline metrics, and all others are in extra rows where two subjects have them. An interval within `limit` of 1
+    counts as the same: without one, as the settings say.
 
     Raises BadInput for too few or too many names, or an unknown metric, and NotFound.
     """
@@ -66,7 +67,7 @@ def compare(
         raise BadInput(
             _("There is no metric {unknown!r}: known are {known}.", unknown=unknown, known=", ".join(metrics()))
         )
-    extra_keys = [key for key in metrics() if key not in keys]
+    keys, extra_keys = (keys, []) if keys else (HEADLINE_METRICS, further_metrics())
     subjects = load_subjects(session, resolve(session, names), (*keys, *extra_keys))
     _refuse_twins(subjects)
     sides = [subject.circumstances for subject in subjects]

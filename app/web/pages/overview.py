@@ -24,8 +24,9 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/", name="overview")
 def show_overview(request: Request, session: ReadSession) -> Response:
-    rows = latest_per_config(session, archived=False)
-    archived_rows = latest_per_config(session, archived=True)
+    latest = latest_per_config(session)
+    rows = [row for row in latest if not row.is_archived]
+    archived_rows = [row for row in latest if row.is_archived]
     counts = runs.counts_by_status(session)
     comparable = _comparable(rows)
     roofs = config_ceilings(session) if rows else {}
@@ -41,7 +42,7 @@ def show_overview(request: Request, session: ReadSession) -> Response:
         sparkline=sparkline,
         rows=rows,
         archived_rows=archived_rows,
-        standings=standings(session, [row.public_id for row in [*rows, *archived_rows]]),
+        standings=standings(session, [row.public_id for row in latest]),
         fastest=_best(comparable, "decode_tokens_per_s"),
         quickest=_best(comparable, "ttft_ms"),
         nearest=_nearest(comparable, roofs),
