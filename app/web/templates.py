@@ -14,6 +14,7 @@ from app.core import configuration, templating, units
 from app.core.i18n import _, as_sentence
 from app.core.sentences import first_sentence
 from app.db.machines import device_title
+from app.metrics import metrics
 from app.results.compare.eligibility import about_words
 from app.results.compare.result import Cell
 from app.results.compare.words import ratio_note, scatter_words, settle_words, unsound_run_words, unsound_words
@@ -38,6 +39,7 @@ def environment() -> "jinja2.Environment":
         just_done=flash_message,
         way_back=language.way_back,
         explained=terms.entry,
+        metric_of=lambda key: metrics()[key],
     )
     env.filters.update(
         spread=_spread,
