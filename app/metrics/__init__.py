@@ -125,13 +125,13 @@ def compute_metrics(samples: Sequence[Sample]) -> list[MetricResult]:
     """Every metric of every point. Warm-ups never count; disqualified samples are counted as left out."""
     samples = with_prefill_overlaps(samples)
     fresh, reused = (_by_point(samples, for_cached_prompt) for for_cached_prompt in (False, True))
-    found = [
-        each
+    results = [
+        result
         for point in {**fresh, **reused}
         for metric in metrics().values()
-        for each in _at(point, (reused if metric.for_cached_prompt else fresh).get(point, []), metric)
+        for result in _at(point, (reused if metric.for_cached_prompt else fresh).get(point, []), metric)
     ]
-    return _with_shown(found + _slopes(fresh))
+    return _with_shown(results + _slopes(fresh))
 
 
 def applies_to(sample: Sample, metric: Metric) -> bool:
@@ -157,17 +157,17 @@ def rounds_of(samples: Sequence[Sample]) -> list[list[Sample]]:
     return list(rounds.values())
 
 
-def _with_shown(found: list[MetricResult]) -> list[MetricResult]:
+def _with_shown(results: list[MetricResult]) -> list[MetricResult]:
     chosen: dict[tuple[Workload, str], MetricResult] = {}
-    for each in found:
-        best = chosen.get((each.point, each.metric))
-        if best is None or _shown_rank(each) < _shown_rank(best):
-            chosen[each.point, each.metric] = each
-    return [replace(each, is_shown=chosen[each.point, each.metric] is each) for each in found]
+    for result in results:
+        best = chosen.get((result.point, result.metric))
+        if best is None or _shown_rank(result) < _shown_rank(best):
+            chosen[result.point, result.metric] = result
+    return [replace(result, is_shown=chosen[result.point, result.metric] is result) for result in results]
 
 
-def _shown_rank(each: MetricResult) -> tuple[bool, int]:
-    return each.value is None, preferred(each.metric).index(each.source)
+def _shown_rank(result: MetricResult) -> tuple[bool, int]:
+    return result.value is None, preferred(result.metric).index(result.source)
 
 
 @dataclass(frozen=True)
@@ -181,14 +181,14 @@ class Values:
     """How many whole samples were left out, by flag or status."""
 
 
-def values_of(metric: Metric, taken: Sequence[Sample]) -> Values:
-    """`taken`: the samples of one point that belong to the metric (see `belongs`), without warm-ups."""
+def values_of(metric: Metric, samples: Sequence[Sample]) -> Values:
+    """`samples`: those of one point that the metric applies to (see `applies_to`), without warm-ups."""
     values: dict[Source, list[float]] = {}
     reasons: dict[Source, Counter[str]] = {}
     left_out: Counter[str] = Counter()
     read: list[Sequence[Reading]] = []
-    taken = with_prefill_overlaps(taken)
-    for streams in rounds_of(taken) if metric.round_formula is not None else [[sample] for sample in taken]:
+    samples = with_prefill_overlaps(samples)
+    for streams in rounds_of(samples) if metric.round_formula is not None else [[sample] for sample in samples]:
         if unusable := [flag for sample in streams for flag in _disqualifications(metric, sample)]:
             left_out.update(unusable[:1])
         elif invalidating := [flag for sample in streams for flag in _invalidating_flags(metric, sample)]:
@@ -198,7 +198,9 @@ def values_of(metric: Metric, taken: Sequence[Sample]) -> Values:
     for source in dict.fromkeys(reading.source for readings in read for reading in readings):
         values[source], reasons[source] = [], Counter()
         for readings in read:
-            reading = next((each for each in readings if each.source == source), missing(source, "not_stated"))
+            reading = next(
+                (candidate for candidate in readings if candidate.source == source), missing(source, "not_stated")
+            )
             if reading.value is not None:
                 values[source].append(reading.value)
             else:
@@ -210,11 +212,11 @@ def values_of(metric: Metric, taken: Sequence[Sample]) -> Values:
     return Values(values, reasons, left_out)
 
 
-def _at(point: Workload, taken: Sequence[Sample], metric: Metric) -> list[MetricResult]:
-    found = values_of(metric, taken)
+def _at(point: Workload, samples: Sequence[Sample], metric: Metric) -> list[MetricResult]:
+    metric_values = values_of(metric, samples)
     return [
-        _summarised(point, metric, source, values, found.reasons[source], found.left_out)
-        for source, values in found.by_source.items()
+        _summarised(point, metric, source, values, metric_values.reasons[source], metric_values.left_out)
+        for source, values in metric_values.by_source.items()
     ]
 
 
@@ -276,8 +278,8 @@ def _slopes(by_point: dict[Workload, list[Sample]]) -> list[MetricResult]:
     """
     ttft_ms = metrics()["ttft_ms"]
     lengths: list[tuple[float, Workload, list[float]]] = []
-    for point, taken in by_point.items():
-        usable = [s for s in taken if is_usable(s) and not _invalidating_flags(ttft_ms, s) and point.concurrency == 1]
+    for point, samples in by_point.items():
+        usable = [s for s in samples if is_usable(s) and not _invalidating_flags(ttft_ms, s) and point.concurrency == 1]
         pairs = [
             (fresh, ttft)
             for s in usable
@@ -285,9 +287,9 @@ def _slopes(by_point: dict[Workload, list[Sample]]) -> list[MetricResult]:
         ]
         if pairs:
             lengths.append((median(t for t, _ in pairs), point, [ttft for _, ttft in pairs]))
-    lengths.sort(key=lambda each: each[0])
+    lengths.sort(key=lambda length: length[0])
     metric = metrics()["prefill_tokens_per_s"]
-    found = []
+    slopes = []
     for (tokens, _, ttfts), (more_tokens, point, more_ttfts) in pairwise(lengths):
         more = more_tokens - tokens
         if more < MIN_FRESH_TOKENS:
@@ -300,7 +302,7 @@ def _slopes(by_point: dict[Workload, list[Sample]]) -> list[MetricResult]:
         if reason is None and bounds_ms is not None and bounds_ms[0] > 0:
             # an interval of means, which is to hold the difference of the medians that it stands beside
             low, high = more / max(bounds_ms[1], later_ms) * 1000, more / min(bounds_ms[0], later_ms) * 1000
-        found.append(
+        slopes.append(
             MetricResult(
                 point=point,
                 metric=metric.key,
@@ -314,4 +316,4 @@ def _slopes(by_point: dict[Workload, list[Sample]]) -> list[MetricResult]:
                 formula_version=metric.formula_version,
             )
         )
-    return found
+    return slopes

@@ -55,12 +55,12 @@ def _truncated(sample: Sample) -> bool:
 
     It disqualifies nothing: tokens and times that the server states belong together, only to another length.
     """
-    counted = sample.trace.prompt_tokens
-    if counted is None:
+    prompt_tokens = sample.trace.prompt_tokens
+    if prompt_tokens is None:
         return False
     if sample.expected_prompt_tokens is not None:
-        return counted < sample.expected_prompt_tokens
-    return counted < 0.5 * sample.point.prompt_tokens
+        return prompt_tokens < sample.expected_prompt_tokens
+    return prompt_tokens < 0.5 * sample.point.prompt_tokens
 
 
 def _unseen_tokens(sample: Sample) -> int:

@@ -66,8 +66,8 @@ def _client(sample: Sample) -> Reading:
         return missing("client", reason)
     fresh = fresh_prompt_tokens(sample)
     if fresh is None:
-        known = trace.prompt_tokens is not None or sample.expected_prompt_tokens is not None
-        return missing("client", "cache_state_unknown" if known else "prompt_tokens_unknown")
+        is_count_known = trace.prompt_tokens is not None or sample.expected_prompt_tokens is not None
+        return missing("client", "cache_state_unknown" if is_count_known else "prompt_tokens_unknown")
     if reason := _too_few(sample, fresh):
         return missing("client", reason)
     speed = fresh / ttft_ms * 1000

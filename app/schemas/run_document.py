@@ -154,7 +154,7 @@ def _previous(previous: Previous | None, main: MainVerdict | None) -> dict[str, 
 def _server_metric(comparison: ServerClientComparison) -> dict[str, Any]:
     """A metric of the server's own, the client's value of the same requests, and why they may differ."""
     return {
-        **comparison.counted.to_json(),
+        **comparison.server_metric.to_json(),
         "client": comparison.client,
         "difference": comparison.difference,
         "likely_cause": comparison.cause or None,

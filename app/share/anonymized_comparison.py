@@ -58,13 +58,13 @@ def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
         run, machine, _server, config, model = by_id[subject.public_id]
         if config is None or model is None:
             raise BadInput(_("A run that ended before its configuration was known cannot be shared."))
-        told = {
+        facts = {
             fact.title: fact.value
             for fact in circumstances.facts(config, model, hardware.hardware_of(session, run).devices)
         }
-        told["Suite"] = anonymize.suite(run.suite_key)
+        facts["Suite"] = anonymize.suite(run.suite_key)
         words = circumstances.own_words(run, machine, config, ())
-        sides.append(Side(subject.letter, run, machine, config, model, told, words))
+        sides.append(Side(subject.letter, run, machine, config, model, facts, words))
     if _are_namesakes(sides):
         sides = [replace(side, facts={**side.facts, "Model": f"{side.facts['Model']} {side.letter}"}) for side in sides]
     titles = _distinct(sides)
@@ -80,14 +80,15 @@ def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
                 )
                 for pair in compared.pairs
             ),
-            points=tuple(_point(each) for each in compared.points),
+            points=tuple(map(_point, compared.points)),
             main=compared.main,
             distributions=tuple(
-                Distribution(each.quantiles_ms, each.gaps, each.is_chunks) for each in compared.distributions
+                Distribution(distribution.quantiles_ms, distribution.gaps, distribution.is_chunks)
+                for distribution in compared.distributions
             ),
             ceilings=tuple(
-                Ceiling(each.decode_tokens_per_s, "", each.mbu, each.prefill_tokens_per_s, "", each.mfu)
-                for each in compared.ceilings
+                Ceiling(ceiling.decode_tokens_per_s, "", ceiling.mbu, ceiling.prefill_tokens_per_s, "", ceiling.mfu)
+                for ceiling in compared.ceilings
             ),
             same_within=compared.same_within,
         ),

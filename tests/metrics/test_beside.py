@@ -112,9 +112,9 @@ def test_what_some_answers_state_stands_beside_the_same_answers() -> None:
     taken = [sample(trace(stream(800, 25), server=figures()), ordinal=n) for n in range(2)]
     taken.append(sample(trace(stream(800, 100)), ordinal=2))
     (decode,) = [
-        pair for pair in compare_with_client(stated(taken), taken) if pair.counted.name == "decode_tokens_per_s"
+        pair for pair in compare_with_client(stated(taken), taken) if pair.server_metric.name == "decode_tokens_per_s"
     ]
-    assert decode.counted.how == "stated with 2 of 3 answers"
+    assert decode.server_metric.how == "stated with 2 of 3 answers"
     assert decode.client == pytest.approx(40)
     assert decode.difference == pytest.approx(0)
 

@@ -105,9 +105,9 @@ def compare(
 
 def _refuse_twins(subjects: Sequence[SubjectData]) -> None:
     """Two runs may name one configuration."""
-    seen: dict[tuple[str, ...], str] = {}
+    first_by_runs: dict[tuple[str, ...], str] = {}
     for subject in subjects:
-        first = seen.setdefault(subject.runs, subject.reference.key)
+        first = first_by_runs.setdefault(subject.runs, subject.reference.key)
         if first != subject.reference.key:
             raise BadInput(
                 _(
@@ -119,14 +119,14 @@ def _refuse_twins(subjects: Sequence[SubjectData]) -> None:
 
 
 def _reasons_not_comparable(subjects: Sequence[SubjectData]) -> list[str]:
-    base, *others = subjects
+    base, *candidates = subjects
     return [
         "",
         *(
             base.reason_not_comparable
-            or other.reason_not_comparable
-            or refusal_reason_pair(base.circumstances.run, other.circumstances.run)
-            for other in others
+            or candidate.reason_not_comparable
+            or refusal_reason_pair(base.circumstances.run, candidate.circumstances.run)
+            for candidate in candidates
         ),
     ]
 
@@ -139,7 +139,9 @@ def _titles(subjects: Sequence[SubjectData]) -> list[str]:
         if side.config and side.model
     }
     is_one_server = len({subject.circumstances.server.id for subject in subjects}) == 1
-    names = model_names(list(snapshots.values())) if is_one_server else [each.model for each in snapshots.values()]
+    names = (
+        model_names(list(snapshots.values())) if is_one_server else [snapshot.model for snapshot in snapshots.values()]
+    )
     titles = {
         place: replace(snapshot, model=name).model_title
         for (place, snapshot), name in zip(snapshots.items(), names, strict=True)
@@ -275,9 +277,9 @@ class _Tables:
             if reason:
                 cells[place] = replace(cells[place], reason_not_comparable=reason)
                 continue
-            pairs[place] = base, other = self._results(point, key, source, figures, place)
+            pairs[place] = base, candidate = self._results(point, key, source, figures, place)
             cells[0] = replace(cells[0], scatter=base.scatter)
-            cells[place] = replace(cells[place], scatter=other.scatter)
+            cells[place] = replace(cells[place], scatter=candidate.scatter)
         return _Results(Row(key, metric.title, metric.unit, metric.better, source, tuple(cells)), pairs)
 
     def _results(
@@ -287,11 +289,11 @@ class _Tables:
             {figure.run_id: figure.median for figure in of_subject.by_source[source]}
             for of_subject in (figures[0], figures[place])
         ]
-        base, other = (
+        base, candidate = (
             Result(list(runs.values()), self._scatters.of(subject.series, point, key, source, sides))
             for subject, runs in zip((self._subjects[0], self._subjects[place]), sides, strict=True)
         )
-        return base, other
+        return base, candidate
 
 
 class _Results(NamedTuple):
@@ -309,13 +311,13 @@ def _with_ratio(row: Row, place: int, ratio: Ratio | None) -> Row:
     return replace(row, cells=tuple(cells))
 
 
-def _why_no_ratio(base: Cell, other: Cell) -> str:
-    if other.value is None:
-        return other.reason
+def _why_no_ratio(base: Cell, candidate: Cell) -> str:
+    if candidate.value is None:
+        return candidate.reason
     if base.value is None:
         return _("The first one has no value: {reason}", reason=base.reason)
-    if min(base.value, other.value) <= 0:
-        return _("A ratio needs positive numbers, and {wrong:g} is none.", wrong=min(base.value, other.value))
+    if min(base.value, candidate.value) <= 0:
+        return _("A ratio needs positive numbers, and {wrong:g} is none.", wrong=min(base.value, candidate.value))
     return ""
 
 
@@ -323,7 +325,7 @@ def _source(key: str, figures: Sequence[Figures], why: Sequence[str]) -> Source 
     """The preferred one that all who may be compared have; else one that the first has; else any."""
     comparable = [of_subject for of_subject, reason in zip(figures, why, strict=True) if not reason]
     with_values = [of_subject for of_subject in figures if of_subject.by_source]
-    for group in ([each for each in comparable if each.by_source], figures[:1], with_values):
+    for group in ([of_comparable for of_comparable in comparable if of_comparable.by_source], figures[:1], with_values):
         for source in preferred(key):
             if group and all(of_subject.by_source.get(source) for of_subject in group):
                 return source
@@ -400,22 +402,22 @@ def _ceiling(
     if config is None or model is None or not at_point:
         reason = subject.reason_not_comparable or _("It did not measure this point.")
         return Ceiling(None, "", None, None, "", None, reason)
-    told = best_geometry(model, stated.get((model.name, model.quantization)))
+    geometry = best_geometry(model, stated.get((model.name, model.quantization)))
     gpu_share = gpu_share_of(subject.circumstances.run.evidence)
-    found = resolve_placement(hardware.devices, config, told, hardware.said, gpu_share)
-    if not isinstance(found, Placement):
-        return Ceiling(None, "", None, None, "", None, f"{found.reason} {found.remedy}")
+    placement = resolve_placement(hardware.devices, config, geometry, hardware.said, gpu_share)
+    if not isinstance(placement, Placement):
+        return Ceiling(None, "", None, None, "", None, f"{placement.reason} {placement.remedy}")
     counts = {at_point[0].point: token_counts_of(at_point)}
-    (roof,) = run_ceilings(
-        found, [_shown(at_point, key) for key in (*HEADLINE_METRICS, "output_tokens_per_s")], counts=counts
+    (ceiling,) = run_ceilings(
+        placement, [_shown(at_point, key) for key in (*HEADLINE_METRICS, "output_tokens_per_s")], counts=counts
     )
     return Ceiling(
-        decode_tokens_per_s=roof.decode.tokens_per_s,
-        decode_words=roof.decode.words,
-        mbu=roof.mbu,
-        prefill_tokens_per_s=roof.prefill.tokens_per_s if roof.prefill else None,
-        prefill_words=roof.prefill.words if roof.prefill else roof.why_no_prefill,
-        mfu=roof.mfu,
+        decode_tokens_per_s=ceiling.decode.tokens_per_s,
+        decode_words=ceiling.decode.words,
+        mbu=ceiling.mbu,
+        prefill_tokens_per_s=ceiling.prefill.tokens_per_s if ceiling.prefill else None,
+        prefill_words=ceiling.prefill.words if ceiling.prefill else ceiling.why_no_prefill,
+        mfu=ceiling.mfu,
     )
 
 

@@ -159,7 +159,7 @@ class Comparison:
 
     @property
     def main_rows(self) -> tuple[Row, ...]:
-        return next((each.rows for each in self.points if each.point == self.main), ())
+        return next((point.rows for point in self.points if point.point == self.main), ())
 
     def main_ratios(self, place: int) -> list[Ratio]:
         """Those that the verdict on a subject rests on."""
@@ -172,7 +172,7 @@ class Comparison:
     @property
     def shared_points(self) -> tuple[PointRows, ...]:
         """Where more than one subject has a value."""
-        return tuple(each for each in self.points if each.n_measured > 1)
+        return tuple(point for point in self.points if point.n_measured > 1)
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:

@@ -301,10 +301,10 @@ class LimitsOfResult(Section):
 
 
 def limits(result: RunResult, point: Workload) -> LimitsOfResult | None:
-    found = result.limits_at(point)
-    if not (found.found or found.unknown):
+    limits_at_point = result.limits_at(point)
+    if not (limits_at_point.found or limits_at_point.unknown):
         return None
-    return LimitsOfResult(found, point if len(result.points) > 1 else None)
+    return LimitsOfResult(limits_at_point, point if len(result.points) > 1 else None)
 
 
 @dataclass(frozen=True)
@@ -333,8 +333,8 @@ def ceiling(result: RunResult, point: Workload) -> Ceiling | None:
     run_ceiling, top, insight = result.known_ceiling, result.ceiling_at(point), result.insight_at(point)
     calculation = ""
     if run_ceiling is not None and top is not None and result.model.id is not None:
-        known = devices.devices_of(result.session, result.machine)
-        calculation = calculator.of_run(result.model.id, result.machine.name, known, run_ceiling.placement, top)
+        known_devices = devices.devices_of(result.session, result.machine)
+        calculation = calculator.of_run(result.model.id, result.machine.name, known_devices, run_ceiling.placement, top)
     return Ceiling(
         run=result.run,
         machine=result.machine,
@@ -388,5 +388,7 @@ def tokens(result: RunResult, point: Workload | None) -> Tokens | None:
 
 def _with_sensors(sample: Sample, at_point: Sequence[Sample]) -> Sample:
     """The sensors of a round are stored with its first stream."""
-    is_first = (other for other in at_point if (other.round, other.stream) == (sample.round, 0) and not other.is_warmup)
-    return next(is_first, sample) if sample.point.concurrency > 1 else sample
+    first_streams = (
+        stream for stream in at_point if (stream.round, stream.stream) == (sample.round, 0) and not stream.is_warmup
+    )
+    return next(first_streams, sample) if sample.point.concurrency > 1 else sample

@@ -75,7 +75,7 @@ def server_metrics_section(result: RunResult) -> ServerMetrics | None:
     """None where the server counted nothing."""
     by_name: dict[str, list[ServerClientComparison]] = {}
     for comparison in result.server_comparisons:
-        by_name.setdefault(comparison.counted.name, []).append(comparison)
+        by_name.setdefault(comparison.server_metric.name, []).append(comparison)
     causes: dict[str, list[str]] = {}
     for name, comparisons in by_name.items():
         if comparisons[0].cause:
@@ -89,7 +89,7 @@ def server_metrics_section(result: RunResult) -> ServerMetrics | None:
 def _line(name: str, comparisons: Sequence[ServerClientComparison]) -> Line:
     """The first one is the statistic that is compared, the others are quantiles of the same."""
     first, *others = comparisons
-    metric = first.counted
+    metric = first.server_metric
     return Line(
         name=name,
         title=_title(name),
@@ -100,7 +100,7 @@ def _line(name: str, comparisons: Sequence[ServerClientComparison]) -> Line:
         client="" if first.client is None else _number(metric, first.client),
         difference="" if first.difference is None else format_percent(first.difference),
         is_warning=bool(first.cause),
-        quantiles=tuple(_quantile(comparison.counted) for comparison in others),
+        quantiles=tuple(_quantile(comparison.server_metric) for comparison in others),
         provenance=metric.how,
     )
 
