@@ -6,7 +6,7 @@ from typing import Any
 from app.core.units import change_interval, format_number, format_percent
 from app.metrics import metrics
 from app.results.compare.eligibility import about_words
-from app.results.compare.result import Cell, Comparison, Pair, PointRows, Row, Subject
+from app.results.compare.result import Cell, Comparison, MetricRow, Pair, PointRows, Subject
 from app.results.compare.words import pair_scatter_words, scatter_words, settle_words, unsound_words
 from app.stats.runs import RunScatter
 from app.stats.verdict import Ratio, Verdict
@@ -52,7 +52,7 @@ def _point_lines(found: Comparison, at: PointRows) -> list[str]:
     return [f"\nAbout {point_title(at.point)}", *(line for row in at.all_rows for line in _row_lines(found, row))]
 
 
-def _row_lines(found: Comparison, row: Row) -> list[str]:
+def _row_lines(found: Comparison, row: MetricRow) -> list[str]:
     source = f" ({row.source})" if row.source else ""
     lines = [f"  {row.title} {row.unit}{source}"]
     for subject, cell in zip(found.subjects, row.cells, strict=True):

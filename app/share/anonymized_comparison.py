@@ -14,7 +14,7 @@ from app.db.tables import Config, Machine, Model, Run
 from app.metrics import NULL_REASONS
 from app.results import hardware
 from app.results.compare import Comparison, compare
-from app.results.compare.result import Ceiling, Cell, Distribution, PointRows, Row, Subject
+from app.results.compare.result import Ceiling, Cell, Distribution, MetricRow, PointRows, Subject
 from app.share import anonymize, circumstances
 from app.share.options import Option
 from app.suites import Case
@@ -159,7 +159,7 @@ def _point(point: PointRows) -> PointRows:
     return PointRows(point.point, _rows(point.rows), _rows(point.extra_rows))
 
 
-def _rows(rows: Sequence[Row]) -> tuple[Row, ...]:
+def _rows(rows: Sequence[MetricRow]) -> tuple[MetricRow, ...]:
     return tuple(replace(row, cells=tuple(map(_cell, row.cells))) for row in rows)
 
 

@@ -10,7 +10,7 @@ from app.core.units import format_number, format_percent
 from app.db.database import session_memo
 from app.metrics import HEADLINE_METRICS
 from app.results.compare import Comparison
-from app.results.compare.result import Row
+from app.results.compare.result import MetricRow
 from app.results.compare.words import scatter_words, unsound_words
 from app.share import circumstances
 from app.share.anonymized_comparison import NO_VERDICT, Compared, differing, fact_titles, neutral_comparison
@@ -101,7 +101,7 @@ def _tiles(compared: Comparison) -> Iterator[Tile]:
                     yield Tile(title, cell.value, row.unit, *spread, source=source)
 
 
-def _ratio_tile(row: Row) -> Tile:
+def _ratio_tile(row: MetricRow) -> Tile:
     base, candidate = row.cells
     ratio = candidate.ratio
     if ratio is None:
@@ -157,7 +157,7 @@ _COLUMNS = (
 )
 
 
-def _rows(compared: Comparison, rows: Sequence[Row]) -> Iterator[tuple[str | float | None, ...]]:
+def _rows(compared: Comparison, rows: Sequence[MetricRow]) -> Iterator[tuple[str | float | None, ...]]:
     for row in rows:
         for subject, cell in zip(compared.subjects, row.cells, strict=True):
             ratio = cell.ratio

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import median
 from typing import NamedTuple
 
 from sqlmodel import Session
@@ -11,26 +10,17 @@ from sqlmodel import Session
 from app.core.configuration import model_names
 from app.core.errors import BadInput
 from app.core.i18n import _, enumerated
-from app.core.samples import Sample, Workload
+from app.core.samples import Workload
 from app.db.continuation import snapshot_of
-from app.db.machines import MachineDevice, devices
-from app.db.models import all_stated, best_geometry
-from app.db.tables import StatedGeometry
 from app.metrics import (
     HEADLINE_METRICS,
-    MetricResult,
-    applies_to,
     further_metrics,
-    is_usable,
     metrics,
     preferred,
-    token_times,
-    values_of,
 )
 from app.metrics.base import SOURCES, Source
-from app.metrics.summary import percentiles, summarise
-from app.metrics.token_counts import token_counts_of
-from app.results.ceiling import Placement, resolve_placement, run_ceilings
+from app.metrics.summary import summarise
+from app.results.compare.gaps_and_ceilings import gap_distribution, subject_ceilings
 from app.results.compare.compare_refs import resolve
 from app.results.compare.eligibility import (
     about,
@@ -42,10 +32,17 @@ from app.results.compare.eligibility import (
 )
 from app.results.compare.main_verdict import conclude, same_within
 from app.results.compare.observations import NO_FIGURES, Figures, SubjectData, load_subjects
-from app.results.compare.result import LETTERS, Ceiling, Cell, Comparison, Distribution, Pair, PointRows, Row, Subject
+from app.results.compare.result import (
+    LETTERS,
+    Cell,
+    Comparison,
+    MetricRow,
+    Pair,
+    PointRows,
+    Subject,
+)
 from app.results.compare.scatter import Scatters
 from app.results.compare.soundness import distinct_reasons
-from app.results.hardware import Hardware, as_known, gpu_share_of
 from app.stats.verdict import Ratio, Result, Verdict
 
 
@@ -97,8 +94,8 @@ def compare(
         ),
         points=points,
         main=main,
-        distributions=tuple(_distribution(subject, main) for subject in subjects),
-        ceilings=_ceilings(session, subjects, main),
+        distributions=tuple(gap_distribution(subject, main) for subject in subjects),
+        ceilings=subject_ceilings(session, subjects, main),
         same_within=limit,
     )
 
@@ -234,7 +231,7 @@ class _Tables:
             tuple(row for row in extra if sum(cell.value is not None for cell in row.cells) > 1),
         )
 
-    def _judged(self, rows: Sequence["_Results"], *, together: bool) -> tuple[Row, ...]:
+    def _judged(self, rows: Sequence["_Results"], *, together: bool) -> tuple[MetricRow, ...]:
         judged = [results.row for results in rows]
         for place in range(1, len(self._subjects)):
             pairs = {results.row.metric: results.pairs[place] for results in rows if place in results.pairs}
@@ -280,7 +277,7 @@ class _Tables:
             pairs[place] = base, candidate = self._results(point, key, source, figures, place)
             cells[0] = replace(cells[0], scatter=base.scatter)
             cells[place] = replace(cells[place], scatter=candidate.scatter)
-        return _Results(Row(key, metric.title, metric.unit, metric.better, source, tuple(cells)), pairs)
+        return _Results(MetricRow(key, metric.title, metric.unit, metric.better, source, tuple(cells)), pairs)
 
     def _results(
         self, point: Workload, key: str, source: Source, figures: Sequence[Figures], place: int
@@ -297,13 +294,13 @@ class _Tables:
 
 
 class _Results(NamedTuple):
-    row: Row
+    row: MetricRow
     """Without ratios yet."""
     pairs: Mapping[int, tuple[Result, Result]]
     """The first subject's result and another's, by the other's place, where they may be compared."""
 
 
-def _with_ratio(row: Row, place: int, ratio: Ratio | None) -> Row:
+def _with_ratio(row: MetricRow, place: int, ratio: Ratio | None) -> MetricRow:
     if ratio is None:
         return row
     cells = [*row.cells]
@@ -365,66 +362,3 @@ def _why_no_value(figures: Figures, source: Source | None) -> str:
             source=_(SOURCES[source]),
         )
     return figures.reason or _("There is no value.")
-
-
-# --- around the triple -----------------------------------------------------------------------------------------------
-
-
-def _distribution(subject: SubjectData, point: Workload | None) -> Distribution:
-    samples = [sample for sample in subject.at(point) if is_usable(sample) and not sample.reuses_cache] if point else []
-    streamed = [sample for sample in samples if not token_times.arrives_in_bursts(sample.trace)]
-    gaps = [gap for sample in streamed for gap in token_times.gaps_ms(sample.trace)]
-    if not gaps:
-        reason = _("Its tokens arrived in bursts.") if samples else _("It has no usable sample at this point.")
-        return Distribution((), 0, False, subject.reason_not_comparable or reason)
-    quantiles = tuple(round(value, 4) for value in (min(gaps), *percentiles(gaps), max(gaps)))
-    return Distribution(quantiles, len(gaps), any("multi_token_chunks" in sample.flags for sample in streamed))
-
-
-def _ceilings(session: Session, subjects: Sequence[SubjectData], point: Workload | None) -> tuple[Ceiling, ...]:
-    machine_devices: dict[int, Sequence[MachineDevice]] = {}
-    stated = all_stated(session)
-    for subject in subjects:
-        machine = subject.circumstances.machine
-        assert machine.id is not None
-        if machine.id not in machine_devices:
-            machine_devices[machine.id] = devices(session, machine)
-    runs = [subject.circumstances.run for subject in subjects]
-    hardware = [as_known(run.hardware, machine_devices[run.machine_id]) for run in runs]
-    return tuple(_ceiling(*pair, stated, point) for pair in zip(hardware, subjects, strict=True))
-
-
-def _ceiling(
-    hardware: Hardware, subject: SubjectData, stated: Mapping[tuple[str, str], StatedGeometry], point: Workload | None
-) -> Ceiling:
-    config, model = subject.circumstances.config, subject.circumstances.model
-    at_point = (subject.at(point) if point else []) or subject.at(subject.main_point)
-    if config is None or model is None or not at_point:
-        reason = subject.reason_not_comparable or _("It did not measure this point.")
-        return Ceiling(None, "", None, None, "", None, reason)
-    geometry = best_geometry(model, stated.get((model.name, model.quantization)))
-    gpu_share = gpu_share_of(subject.circumstances.run.evidence)
-    placement = resolve_placement(hardware.devices, config, geometry, hardware.said, gpu_share)
-    if not isinstance(placement, Placement):
-        return Ceiling(None, "", None, None, "", None, f"{placement.reason} {placement.remedy}")
-    counts = {at_point[0].point: token_counts_of(at_point)}
-    (ceiling,) = run_ceilings(
-        placement, [_shown(at_point, key) for key in (*HEADLINE_METRICS, "output_tokens_per_s")], counts=counts
-    )
-    return Ceiling(
-        decode_tokens_per_s=ceiling.decode.tokens_per_s,
-        decode_words=ceiling.decode.words,
-        mbu=ceiling.mbu,
-        prefill_tokens_per_s=ceiling.prefill.tokens_per_s if ceiling.prefill else None,
-        prefill_words=ceiling.prefill.words if ceiling.prefill else ceiling.why_no_prefill,
-        mfu=ceiling.mfu,
-    )
-
-
-def _shown(samples: Sequence[Sample], key: str) -> MetricResult:
-    """Of the samples of one point, without warm-ups: only what a ceiling is set beside."""
-    metric = metrics()[key]
-    by_source = values_of(metric, [sample for sample in samples if applies_to(sample, metric)]).by_source
-    sources = [source for source in preferred(key) if by_source.get(source)]
-    value = median(by_source[sources[0]]) if sources else None
-    return MetricResult(samples[0].point, key, (*sources, "client")[0], metric.unit, value, is_shown=True)

@@ -69,7 +69,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class MetricRow:
     metric: str
     title: str
     unit: str
@@ -83,12 +83,12 @@ class Row:
 @dataclass(frozen=True)
 class PointRows:
     point: Workload
-    rows: tuple[Row, ...]
-    extra_rows: tuple[Row, ...] = ()
+    rows: tuple[MetricRow, ...]
+    extra_rows: tuple[MetricRow, ...] = ()
     """Other metrics that two subjects or more have; no verdict looks at them."""
 
     @property
-    def all_rows(self) -> tuple[Row, ...]:
+    def all_rows(self) -> tuple[MetricRow, ...]:
         return (*self.rows, *self.extra_rows)
 
     @property
@@ -158,7 +158,7 @@ class Comparison:
     """An interval within this share of 1 counts as the same."""
 
     @property
-    def main_rows(self) -> tuple[Row, ...]:
+    def main_rows(self) -> tuple[MetricRow, ...]:
         return next((point.rows for point in self.points if point.point == self.main), ())
 
     def main_ratios(self, place: int) -> list[Ratio]:
