@@ -20,7 +20,6 @@ from app.metrics import (
 )
 from app.metrics.base import SOURCES, Source
 from app.metrics.summary import summarise
-from app.results.compare.gaps_and_ceilings import gap_distribution, subject_ceilings
 from app.results.compare.compare_refs import resolve
 from app.results.compare.eligibility import (
     about,
@@ -30,6 +29,7 @@ from app.results.compare.eligibility import (
     refusal_reason_point,
     unknown_settings,
 )
+from app.results.compare.gaps_and_ceilings import gap_distribution, subject_ceilings
 from app.results.compare.main_verdict import conclude, same_within
 from app.results.compare.observations import NO_FIGURES, Figures, SubjectData, load_subjects
 from app.results.compare.result import (
