@@ -308,7 +308,8 @@ def test_processes_that_migrate_at_once_wait_for_each_other(empty_database: Data
 
 def _migrate_in_processes(database: Database, scripts: Path, count: int = 3) -> None:
     code = (
-        "import sys; from pathlib import Path; from app.db import Database; from app.db.migrate import migrate; "
+        "import sys; from pathlib import Path; from app.db.database import Database; "
+        "from app.db.migrate import migrate; "
         "database = Database(sys.argv[1]); sys.stdin.read(); migrate(database, Path(sys.argv[2]))"
     )
     arguments = [sys.executable, "-c", code, database.url.render_as_string(hide_password=False), str(scripts)]
