@@ -92,6 +92,8 @@ def _of_templates() -> Iterator[Text]:
 def _of_tables() -> Iterator[str]:
     for metric in metrics().values():
         yield from (metric.title, metric.explanation)
+        if term := metric.term:
+            yield from (term.title, term.text, term.formula)
     for flag in FLAGS.values():
         yield from (flag.title, flag.sentence, flag.advice)
     for entries in SECTIONS.values():

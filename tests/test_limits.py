@@ -62,7 +62,7 @@ def test_a_clean_result_without_a_ceiling_is_limited_by_nothing_that_is_known() 
 
 def test_loading() -> None:
     cold = replace(CLEAN, server=figures(prompt_ms=90.0, load_ms=900.0))
-    (limit, *_) = found_in([*taken(2), sample(cold, flags=("cold",), ordinal=2)])
+    (limit, *_) = found_in([*taken(2), sample(cold, flags=("model_load",), ordinal=2)])
     assert (limit.of, limit.sentence) == ("TTFT", "The model was being loaded.")
     assert limit.evidence == "1 sample of 3 waited 900 ms for it"
     assert "The model was being loaded." not in said(taken())
@@ -163,7 +163,7 @@ def test_stalls() -> None:
     even = taken(made=replace(CLEAN, events=tuple(with_stall(0)), output_tokens=30))
     assert "The stream stalls." in said(stalled)
     assert "The stream stalls." not in said(even)
-    assert "The stream stalls." not in said([replace(each, flags=("bundled",)) for each in stalled])
+    assert "The stream stalls." not in said([replace(each, flags=("multi_token_chunks",)) for each in stalled])
 
 
 def test_what_differs_from_sample_to_sample() -> None:
@@ -303,7 +303,7 @@ def test_layers_in_memory_by_the_servers_own_word(share: float | None, offloads:
 
 def test_loading_is_not_blamed_on_the_network_too() -> None:
     cold = replace(CLEAN, events=stream(first_ms=5000, gap_ms=10), server=figures(prompt_ms=90.0, load_ms=4800.0))
-    assert keys([sample(cold, flags=("cold",))]) == [("TTFT", "loading")]
+    assert keys([sample(cold, flags=("model_load",))]) == [("TTFT", "loading")]
 
 
 @pytest.mark.parametrize(

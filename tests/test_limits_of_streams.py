@@ -153,8 +153,8 @@ def test_the_share_of_the_prefill_ceiling_goes_with_the_times_of_all_samples_alo
 
 
 def test_a_load_time_goes_with_the_samples_that_have_one() -> None:
-    cold = sample(trace(stream(5000, 10), server=figures(prompt_ms=90.0, load_ms=900.0)), flags=("cold",))
-    silent = sample(trace(stream(5000, 10)), flags=("cold",), ordinal=1)
+    cold = sample(trace(stream(5000, 10), server=figures(prompt_ms=90.0, load_ms=900.0)), flags=("model_load",))
+    silent = sample(trace(stream(5000, 10)), flags=("model_load",), ordinal=1)
     (limit,) = of_ttft([cold, silent, sample(ordinal=2)])
     assert limit.evidence == "1 sample of 3 waited 900 ms for it"
 

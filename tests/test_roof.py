@@ -460,11 +460,11 @@ def test_a_sample_beyond_twice_the_ceiling_is_implausible_once_a_ceiling_is_know
         gap_ms = 1000 / (limit * share)
         return sample(trace(stream(gap_ms=gap_ms)), **{"point": POINT, **changes})
 
-    fits, beyond = at(1.9), at(2.1, flags=("short",))
+    fits, beyond = at(1.9), at(2.1, flags=("early_stop",))
     elsewhere = at(2.1, point=Workload(9000, 128))
     assert [each.flags for each in flag_above_ceiling([fits, beyond, elsewhere], roof)] == [
         (),
-        ("short", "implausible"),
+        ("early_stop", "implausible"),
         (),
     ]
     assert flag_above_ceiling([beyond], Unknown("no", "ceiling", "model")) == [beyond]

@@ -151,7 +151,8 @@ def gaps(sample: Sample) -> Figure | None:
     found = token_times.gaps_ms(sample.trace)
     if not found:
         return None
-    what, unit = (_("Chunk gap"), _("Event")) if "bundled" in sample.flags else (_("Inter-token latency"), _("Token"))
+    is_chunks = "multi_token_chunks" in sample.flags
+    what, unit = (_("Chunk gap"), _("Event")) if is_chunks else (_("Inter-token latency"), _("Token"))
     kept = downsample_minmax(found, MAX_POINTS)
     marks = [(percent, percentile(found, percent)) for percent in PERCENTILES]
     layout = {

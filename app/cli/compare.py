@@ -10,7 +10,6 @@ from app.cli.verdicts import comparison_text
 from app.core.errors import BadInput
 from app.core.units import read_share
 from app.db import baselines
-from app.metrics import HEADLINE_METRICS
 from app.results.compare import compare, to_json
 from app.stats.verdict import Verdict
 
@@ -28,9 +27,7 @@ def print_comparison(
     limit = _share(same_within) if same_within is not None else None
     database = open_runs()
     with database.read() as session:
-        comparison = compare(
-            session, names, engines.titles(), tuple(dict.fromkeys(keys)) or HEADLINE_METRICS, limit=limit
-        )
+        comparison = compare(session, names, engines.titles(), tuple(dict.fromkeys(keys)), limit=limit)
     if as_json:
         print_json(to_json(comparison))
     else:

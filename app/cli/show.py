@@ -6,9 +6,10 @@ from app.cli.common import open_runs, print_json, say
 from app.cli.text import run_text
 from app.core.config_settings import remote_host
 from app.core.units import format_age, format_number
+from app.metrics import HEADLINE_METRICS, metrics
 from app.results.compare import compare_refs
 from app.results.run_filter import RunFilter
-from app.results.run_list import Row, list_runs
+from app.results.run_list import RunRow, list_runs
 from app.schemas.run_document import run_document, runs_document
 
 
@@ -25,7 +26,8 @@ def print_run(name: str, as_json: bool) -> None:
 def print_runs(run_filter: RunFilter, sort: str, descending: bool, page: int, per_page: int, as_json: bool) -> None:
     """Prints one page of the runs that the filter matches. Raises BadInput for an unknown sort key."""
     with open_runs().read() as session:
-        rows, total = list_runs(session, run_filter, sort, descending, page, per_page)
+        keys = tuple(metrics()) if as_json else HEADLINE_METRICS
+        rows, total = list_runs(session, run_filter, sort, descending, page, per_page, keys)
     if as_json:
         print_json(runs_document(rows, total, page, per_page))
     elif not rows:
@@ -46,7 +48,7 @@ _NUMERIC = ("TTFT ms", "Prefill tok/s", "Decode tok/s")
 LONGEST_NOTE = 40
 
 
-def _suite(row: Row) -> str:
+def _suite(row: RunRow) -> str:
     """Names the suite; if it has several points, also the one that the numbers are of."""
     points_measured, points_in_suite = row.points
     if points_in_suite == 1:
@@ -55,17 +57,17 @@ def _suite(row: Row) -> str:
     return f"{row.suite_key} at {row.main_prompt_tokens:,}{partial}"
 
 
-def _elsewhere(row: Row) -> str:
+def _elsewhere(row: RunRow) -> str:
     host = remote_host(row.settings)
     return f"runs at {host}, not here" if host else ""
 
 
-def _remarks(row: Row) -> str:
+def _remarks(row: RunRow) -> str:
     hidden = f"hidden: {row.hidden_reason}" if row.hidden_at else ""
     return " · ".join(filter(None, [hidden, *row.run_labels, row.note]))
 
 
-def _table(rows: list[Row]) -> str:
+def _table(rows: list[RunRow]) -> str:
     head = ("Run", "When", "State", "Model", "Configuration", "Server", "Suite", *_NUMERIC, "Note")
     body = [
         (
@@ -76,9 +78,7 @@ def _table(rows: list[Row]) -> str:
             " · ".join(filter(None, [row.engine, row.engine_version, _elsewhere(row), row.particulars])),
             row.server,
             _suite(row),
-            format_number(row.ttft.value),
-            format_number(row.prefill.value),
-            format_number(row.decode.value),
+            *(format_number(row.metrics[key].value) for key in HEADLINE_METRICS),
             shorten(_remarks(row), LONGEST_NOTE, placeholder=" …"),
         )
         for row in rows

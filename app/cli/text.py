@@ -8,7 +8,7 @@ from app.core.config_settings import format_setting, setting_title
 from app.core.i18n import as_sentence
 from app.core.samples import Workload
 from app.core.units import DASH, format_number, plural, spread
-from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, metrics, preferred
+from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, further_metrics, metrics, preferred
 from app.results.compare.words import unsound_run_words
 from app.suites import point_title
 
@@ -40,20 +40,17 @@ def run_text(document: dict[str, Any]) -> str:
 def _point_lines(point: dict[str, Any]) -> list[str]:
     if not point["metrics"] and (reasons := {null["reason"] for null in point["nulls"]}) == {"exceeds_context"}:
         return [f"Left out: {NULL_REASONS[reasons.pop()]}"]
-    keys = [*HEADLINE_METRICS, *(key for key in _FURTHER_METRICS if _is_shown(key, point))]
+    keys = [*HEADLINE_METRICS, *(key for key in further_metrics() if _is_shown(key, point))]
     width = max(len(metrics()[key].title) for key in keys)
     lines = [_metric_line(key, point, width) for key in keys]
     lines += [f"Warning: {warning}" for warning in [point["disagreement"]] if warning]
     return [*lines, *_ceiling_lines(point["ceiling"], width), *_limit_lines(point["limits"])]
 
 
-_FURTHER_METRICS = ("ttft_reused_ms", "output_tokens_per_s", "goodput_requests_per_s")
-
-
 def _is_shown(key: str, point: dict[str, Any]) -> bool:
-    """Decides whether a further metric is shown: throughput of one stream would only repeat decode."""
-    is_known = any(metric["key"] == key for metric in point["metrics"])
-    return is_known and (key != "output_tokens_per_s" or point["point"]["concurrency"] > 1)
+    """Decides whether a further metric has a value that the headline does not show already."""
+    has_value = any(metric["key"] == key for metric in point["metrics"])
+    return has_value and (point["point"]["concurrency"] > 1 or not metrics()[key].is_about_streams)
 
 
 def _serving_lines(serving: dict[str, Any] | None) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 from app.core.units import change_interval, format_number, format_percent
 from app.metrics import metrics
 from app.results.compare.differences import verdict_subject_text
-from app.results.compare.result import Cell, Comparison, Pair, PointRows, Row, Subject
+from app.results.compare.result import Cell, Comparison, MetricRow, Pair, PointRows, Subject
 from app.results.compare.words import pair_scatter_words, scatter_words, settle_words, unsound_words
 from app.stats.runs import RunScatter
 from app.stats.verdict import Ratio, Verdict
@@ -53,10 +53,10 @@ def _pair_line(comparison: Comparison, pair: Pair) -> str:
 
 def _point_lines(comparison: Comparison, point_rows: PointRows) -> list[str]:
     lines = [f"\nAbout {point_title(point_rows.point)}"]
-    return lines + [line for row in point_rows.rows for line in _row_lines(comparison, row)]
+    return lines + [line for row in point_rows.all_rows for line in _row_lines(comparison, row)]
 
 
-def _row_lines(comparison: Comparison, row: Row) -> list[str]:
+def _row_lines(comparison: Comparison, row: MetricRow) -> list[str]:
     source = f" ({row.source})" if row.source else ""
     lines = [f"  {row.title} {row.unit}{source}"]
     for subject, cell in zip(comparison.subjects, row.cells, strict=True):

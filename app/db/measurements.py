@@ -33,29 +33,29 @@ def outdated(session: Session, limit: int, before: int | None = None) -> Sequenc
     return session.execute(query.order_by(run_id.desc()).limit(limit)).scalars().all()
 
 
-def _replace(session: Session, run_id: int, measured: Sequence[MetricResult]) -> None:
+def _replace(session: Session, run_id: int, results: Sequence[MetricResult]) -> None:
     session.exec(delete(Measurement).where(col(Measurement.run_id) == run_id))
     session.exec(update(Run).where(col(Run.id) == run_id).values(metrics_digest=derivation_digest()))
     session.add_all(
         Measurement(
             run_id=run_id,
-            point_key=each.point.key,
-            metric=each.metric,
-            source=each.source,
-            unit=each.unit,
-            is_shown=each.is_shown,
-            value=each.value,
-            low=each.low,
-            high=each.high,
-            minimum=each.minimum,
-            maximum=each.maximum,
-            standard_deviation=each.standard_deviation,
-            left_out=each.left_out,
-            sample_count=each.samples,
-            null_reason=each.null_reason,
-            formula_version=each.formula_version,
+            point_key=result.point.key,
+            metric=result.metric,
+            source=result.source,
+            unit=result.unit,
+            is_shown=result.is_shown,
+            value=result.value,
+            low=result.low,
+            high=result.high,
+            minimum=result.minimum,
+            maximum=result.maximum,
+            standard_deviation=result.standard_deviation,
+            left_out=result.left_out,
+            sample_count=result.samples,
+            null_reason=result.null_reason,
+            formula_version=result.formula_version,
         )
-        for each in measured
+        for result in results
     )
 
 

@@ -58,11 +58,11 @@ def samples_of(session: Session, run_id: int) -> list[Sample]:
 
 def samples_by_run(session: Session, run_ids: Collection[int]) -> dict[int, list[Sample]]:
     """In the order measured; a run without samples is missing."""
-    wanted = select(SampleRow).where(col(SampleRow.run_id).in_(run_ids)).order_by(col(SampleRow.ordinal))
-    found: dict[int, list[Sample]] = {}
-    for row in session.exec(wanted):
-        found.setdefault(row.run_id, []).append(_sample(row))
-    return {run_id: with_prefill_overlaps(samples) for run_id, samples in found.items()}
+    query = select(SampleRow).where(col(SampleRow.run_id).in_(run_ids)).order_by(col(SampleRow.ordinal))
+    samples: dict[int, list[Sample]] = {}
+    for row in session.exec(query):
+        samples.setdefault(row.run_id, []).append(_sample(row))
+    return {run_id: with_prefill_overlaps(of_run) for run_id, of_run in samples.items()}
 
 
 def refresh_flags(session: Session, run_id: int) -> list[Sample]:

@@ -8,17 +8,15 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from sqlmodel import Session
-
 from app.core.errors import BadInput
 from app.core.i18n import lower_first
 from app.core.settings import Settings
 from app.core.units import change_interval, format_percent
 from app.db import runs
 from app.db.database import Database
-from app.db.tables import Run
 from app.metrics import metrics
-from app.results.compare import standing
+from app.results.compare import Standing
+from app.results.load_run import RunResult, load_run
 from app.stats.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -40,7 +38,7 @@ def notify_run_ended(database: Database, settings: Settings, public_id: str) -> 
         return
     try:
         with database.read() as session:
-            message = _message(session, runs.run(session, public_id))
+            message = _message(load_run(session, public_id))
         problem = send(settings, message) if message else ""
         if problem:
             log.warning("run %s: %s", public_id, problem)
@@ -50,29 +48,28 @@ def notify_run_ended(database: Database, settings: Settings, public_id: str) -> 
         log.exception("run %s: nobody could be notified", public_id)
 
 
-def _message(session: Session, run: Run) -> Message | None:
-    machine, server, _, model = runs.circumstances(session, run)
-    subject = " ".join(filter(None, [model.name, model.quantization])) if model else f"Suite {run.suite_key}"
-    circumstances = f"Suite {run.suite_key} on {server.name}, machine {machine.name}; run {run.public_id}."
+def _message(result: RunResult) -> Message | None:
+    run, model = result.run, result.model
+    what = " ".join(filter(None, [model.name, model.quantization])) if model else f"Suite {run.suite_key}"
+    where = f"Suite {run.suite_key} on {result.server.name}, machine {result.machine.name}; run {run.public_id}."
     if run.status == "failed":
-        return Message(f"{subject} failed", (run.error or "", circumstances))
-    if run.status == "done" and (comparison := _worse_than_baseline(session, run.public_id)):
-        return Message(f"{subject} is worse than its baseline", (comparison, circumstances))
+        return Message(f"{what} failed", (run.error or "", where))
+    if run.status == "done" and (sentence := _worse_than_baseline(result.verdicts.standing)):
+        return Message(f"{what} is worse than its baseline", (sentence, where))
     return None
 
 
-def _worse_than_baseline(session: Session, public_id: str) -> str:
-    """Which metrics are worse than those of the baseline, by how much; empty where none is."""
-    comparison = standing(session, public_id)
-    if comparison is None or comparison.verdict not in (Verdict.WORSE, Verdict.MIXED):
+def _worse_than_baseline(standing: Standing | None) -> str:
+    """Which metrics are worse and by how much; empty where none is."""
+    if standing is None or standing.verdict not in (Verdict.WORSE, Verdict.MIXED):
         return ""
     worse = [
         f"{lower_first(metrics()[key].title)} {format_percent(ratio.value - 1)} "
         f"({change_interval(ratio.low, ratio.high)})"
-        for key, ratio in comparison.ratios.items()
+        for key, ratio in standing.ratios.items()
         if ratio.verdict is Verdict.WORSE
     ]
-    return f"Beside the baseline {comparison.baseline_id}: {', '.join(worse)}." if worse else ""
+    return f"Beside the baseline {standing.baseline_id}: {', '.join(worse)}." if worse else ""
 
 
 def send(settings: Settings, message: Message) -> str:

@@ -13,7 +13,7 @@ from statistics import median
 
 from app.core import i18n
 from app.core.samples import Sample, Workload
-from app.metrics.base import NULL_REASONS, Metric, Reading, Source, null
+from app.metrics.base import NULL_REASONS, Metric, Reading, Source, missing
 from app.metrics.flags import FLAGS, NO_WHOLE_ANSWER, flags_of, is_sound, is_usable, refreshed_flags
 from app.metrics.overlap import with_prefill_overlaps
 from app.metrics.prefill import MIN_FRESH_TOKENS, fresh_prompt_tokens
@@ -30,6 +30,7 @@ __all__ = [
     "compute_metrics",
     "derivation_digest",
     "flags_of",
+    "further_metrics",
     "headline_metrics",
     "is_sound",
     "is_usable",
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 HEADLINE_METRICS = ("ttft_ms", "prefill_tokens_per_s", "decode_tokens_per_s")
+"""Shown first and largest; a verdict looks at these together."""
 
 SOURCE_ORDER: dict[str, tuple[Source, ...]] = {"prefill_tokens_per_s": ("server", "slope", "client", "import")}
 """Which source's value is shown where only one has room; elsewhere the client's comes first."""
@@ -59,7 +61,7 @@ def derivation_digest() -> str:
 
 
 def metrics() -> dict[str, Metric]:
-    """All metrics by key, the triple first, in the reader's words."""
+    """All metrics by key, the headline first, in the reader's language."""
     return _metrics(i18n.language())
 
 
@@ -70,11 +72,16 @@ def _metrics(language: str) -> dict[str, Metric]:
             key: replace(metric, title=i18n.gettext(metric.title), explanation=i18n.gettext(metric.explanation))
             for key, metric in _metrics(i18n.ENGLISH).items()
         }
-    found: dict[str, Metric] = {}
-    for module in pkgutil.iter_modules(__path__):
-        for metric in getattr(importlib.import_module(f"{__name__}.{module.name}"), "METRICS", ()):
-            found[metric.key] = metric
-    return {key: found[key] for key in (*HEADLINE_METRICS, *sorted(found.keys() - set(HEADLINE_METRICS)))}
+    modules = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
+    by_key = {metric.key: metric for module in modules for metric in getattr(module, "METRICS", ())}
+    headline = [by_key.pop(key) for key in HEADLINE_METRICS]
+    further = sorted(by_key.values(), key=lambda metric: (metric.order, metric.key))
+    return {metric.key: metric for metric in (*headline, *further)}
+
+
+def further_metrics() -> list[str]:
+    """The keys of all metrics but the headline's, in the order in which they are shown."""
+    return [key for key in metrics() if key not in HEADLINE_METRICS]
 
 
 @dataclass(frozen=True)
@@ -117,25 +124,25 @@ def headline_metrics(sample: Sample) -> dict[str, float | None]:
 def compute_metrics(samples: Sequence[Sample]) -> list[MetricResult]:
     """Every metric of every point. Warm-ups never count; disqualified samples are counted as left out."""
     samples = with_prefill_overlaps(samples)
-    fresh, reused = (_by_point(samples, of_reuse) for of_reuse in (False, True))
-    found = [
-        each
+    fresh, reused = (_by_point(samples, for_cached_prompt) for for_cached_prompt in (False, True))
+    results = [
+        result
         for point in {**fresh, **reused}
         for metric in metrics().values()
-        for each in _at(point, (reused if metric.of_reuse else fresh).get(point, []), metric)
+        for result in _at(point, (reused if metric.for_cached_prompt else fresh).get(point, []), metric)
     ]
-    return _with_shown(found + _slopes(fresh))
+    return _with_shown(results + _slopes(fresh))
 
 
 def applies_to(sample: Sample, metric: Metric) -> bool:
     """Whether the sample was taken the way that the metric is about: prompt caching defeated, or used on purpose."""
-    return sample.reuses_cache is metric.of_reuse
+    return sample.reuses_cache is metric.for_cached_prompt
 
 
-def _by_point(samples: Sequence[Sample], of_reuse: bool) -> dict[Workload, list[Sample]]:
+def _by_point(samples: Sequence[Sample], for_cached_prompt: bool) -> dict[Workload, list[Sample]]:
     by_point: dict[Workload, list[Sample]] = {}
     for sample in samples:
-        if not sample.is_warmup and sample.reuses_cache is of_reuse:
+        if not sample.is_warmup and sample.reuses_cache is for_cached_prompt:
             by_point.setdefault(sample.point, []).append(sample)
     return by_point
 
@@ -150,17 +157,17 @@ def rounds_of(samples: Sequence[Sample]) -> list[list[Sample]]:
     return list(rounds.values())
 
 
-def _with_shown(found: list[MetricResult]) -> list[MetricResult]:
+def _with_shown(results: list[MetricResult]) -> list[MetricResult]:
     chosen: dict[tuple[Workload, str], MetricResult] = {}
-    for each in found:
-        best = chosen.get((each.point, each.metric))
-        if best is None or _shown_rank(each) < _shown_rank(best):
-            chosen[each.point, each.metric] = each
-    return [replace(each, is_shown=chosen[each.point, each.metric] is each) for each in found]
+    for result in results:
+        best = chosen.get((result.point, result.metric))
+        if best is None or _shown_rank(result) < _shown_rank(best):
+            chosen[result.point, result.metric] = result
+    return [replace(result, is_shown=chosen[result.point, result.metric] is result) for result in results]
 
 
-def _shown_rank(each: MetricResult) -> tuple[bool, int]:
-    return each.value is None, preferred(each.metric).index(each.source)
+def _shown_rank(result: MetricResult) -> tuple[bool, int]:
+    return result.value is None, preferred(result.metric).index(result.source)
 
 
 @dataclass(frozen=True)
@@ -174,45 +181,47 @@ class Values:
     """How many whole samples were left out, by flag or status."""
 
 
-def values_of(metric: Metric, taken: Sequence[Sample]) -> Values:
-    """`taken`: the samples of one point that belong to the metric (see `belongs`), without warm-ups."""
+def values_of(metric: Metric, samples: Sequence[Sample]) -> Values:
+    """`samples`: those of one point that the metric applies to (see `applies_to`), without warm-ups."""
     values: dict[Source, list[float]] = {}
     reasons: dict[Source, Counter[str]] = {}
     left_out: Counter[str] = Counter()
     read: list[Sequence[Reading]] = []
-    taken = with_prefill_overlaps(taken)
-    for streams in rounds_of(taken) if metric.round_formula is not None else [[sample] for sample in taken]:
+    samples = with_prefill_overlaps(samples)
+    for streams in rounds_of(samples) if metric.round_formula is not None else [[sample] for sample in samples]:
         if unusable := [flag for sample in streams for flag in _disqualifications(metric, sample)]:
             left_out.update(unusable[:1])
-        elif spoilers := [flag for sample in streams for flag in _spoilers(metric, sample)]:
-            left_out.update(spoilers[:1])
+        elif invalidating := [flag for sample in streams for flag in _invalidating_flags(metric, sample)]:
+            left_out.update(invalidating[:1])
         else:
             read.append(metric.read(streams))
     for source in dict.fromkeys(reading.source for readings in read for reading in readings):
         values[source], reasons[source] = [], Counter()
         for readings in read:
-            reading = next((each for each in readings if each.source == source), null(source, "not_stated"))
+            reading = next(
+                (candidate for candidate in readings if candidate.source == source), missing(source, "not_stated")
+            )
             if reading.value is not None:
                 values[source].append(reading.value)
             else:
                 reasons[source].update([reading.null_reason or "not_stated"])
     if not values and left_out and metric.key in HEADLINE_METRICS:
-        spoiled = left_out.most_common(1)[0][0]
+        reason = left_out.most_common(1)[0][0]
         values["client"] = []
-        reasons["client"] = Counter([spoiled if spoiled in NULL_REASONS else "no_usable_sample"])
+        reasons["client"] = Counter([reason if reason in NULL_REASONS else "no_usable_sample"])
     return Values(values, reasons, left_out)
 
 
-def _at(point: Workload, taken: Sequence[Sample], metric: Metric) -> list[MetricResult]:
-    found = values_of(metric, taken)
+def _at(point: Workload, samples: Sequence[Sample], metric: Metric) -> list[MetricResult]:
+    metric_values = values_of(metric, samples)
     return [
-        _summarised(point, metric, source, values, found.reasons[source], found.left_out)
-        for source, values in found.by_source.items()
+        _summarised(point, metric, source, values, metric_values.reasons[source], metric_values.left_out)
+        for source, values in metric_values.by_source.items()
     ]
 
 
-def _spoilers(metric: Metric, sample: Sample) -> list[str]:
-    return [flag for flag in sample.flags if flag in metric.spoiled_by]
+def _invalidating_flags(metric: Metric, sample: Sample) -> list[str]:
+    return [flag for flag in sample.flags if flag in metric.invalidated_by]
 
 
 def _disqualifications(metric: Metric, sample: Sample) -> list[str]:
@@ -269,8 +278,8 @@ def _slopes(by_point: dict[Workload, list[Sample]]) -> list[MetricResult]:
     """
     ttft_ms = metrics()["ttft_ms"]
     lengths: list[tuple[float, Workload, list[float]]] = []
-    for point, taken in by_point.items():
-        usable = [s for s in taken if is_usable(s) and not _spoilers(ttft_ms, s) and point.concurrency == 1]
+    for point, samples in by_point.items():
+        usable = [s for s in samples if is_usable(s) and not _invalidating_flags(ttft_ms, s) and point.concurrency == 1]
         pairs = [
             (fresh, ttft)
             for s in usable
@@ -278,9 +287,9 @@ def _slopes(by_point: dict[Workload, list[Sample]]) -> list[MetricResult]:
         ]
         if pairs:
             lengths.append((median(t for t, _ in pairs), point, [ttft for _, ttft in pairs]))
-    lengths.sort(key=lambda each: each[0])
+    lengths.sort(key=lambda length: length[0])
     metric = metrics()["prefill_tokens_per_s"]
-    found = []
+    slopes = []
     for (tokens, _, ttfts), (more_tokens, point, more_ttfts) in pairwise(lengths):
         more = more_tokens - tokens
         if more < MIN_FRESH_TOKENS:
@@ -293,7 +302,7 @@ def _slopes(by_point: dict[Workload, list[Sample]]) -> list[MetricResult]:
         if reason is None and bounds_ms is not None and bounds_ms[0] > 0:
             # an interval of means, which is to hold the difference of the medians that it stands beside
             low, high = more / max(bounds_ms[1], later_ms) * 1000, more / min(bounds_ms[0], later_ms) * 1000
-        found.append(
+        slopes.append(
             MetricResult(
                 point=point,
                 metric=metric.key,
@@ -307,4 +316,4 @@ def _slopes(by_point: dict[Workload, list[Sample]]) -> list[MetricResult]:
                 formula_version=metric.formula_version,
             )
         )
-    return found
+    return slopes

@@ -94,32 +94,32 @@ class Arrivals:
         speed = self.steps / self.span_ms
         without_first = (self.steps - second.tokens) / (last.at_ms - second.at_ms)
         without_last = (self.steps - last.tokens) / (before_last.at_ms - first.at_ms)
-        return max(abs(other / speed - 1) for other in (without_first, without_last))
+        return max(abs(estimate / speed - 1) for estimate in (without_first, without_last))
 
 
 @token_times.once_per_trace
 def arrivals_of(trace: Trace) -> Arrivals | None:
     """None without a token event or without a count of the output tokens."""
-    seen, n = trace.token_events, trace.output_tokens
-    if not seen or not n:
+    token_events, n = trace.token_events, trace.output_tokens
+    if not token_events or not n:
         return None
-    groups = _at_once(seen)
+    groups = _at_once(token_events)
     unseen = token_times.unseen_reasoning(trace)
     stated = _stated(groups, n)
     unplaced = 0.0
     if stated is not None:
         tokens = stated
-    elif n - unseen <= (1 + SINGLE_SHARE) * len(seen):
+    elif n - unseen <= (1 + SINGLE_SHARE) * len(token_events):
         tokens = [float(len(group)) for group in groups]
     else:
         tokens = _by_bytes(groups, n - unseen)
         share = tokens[0] / (n - unseen)
         spread = TOKEN_LENGTH_VARIATION * math.sqrt((n - unseen) * share * (1 - share))
-        unplaced = min(2 * spread, float(n - unseen - len(seen)))
+        unplaced = min(2 * spread, float(n - unseen - len(token_events)))
     if stated is None:
         tokens[0] += unseen
     # a first event without text is a single token, and whatever of those behind it was seen, they came after it
-    is_first_single = seen[0].kind is Kind.HIDDEN
+    is_first_single = token_events[0].kind is Kind.HIDDEN
     is_bundled = n - unseen > (1 + SINGLE_SHARE) * len(groups) and not is_first_single
     moments = tuple(Arrival(group[-1].at_ms, count) for group, count in zip(groups, tokens, strict=True))
     return Arrivals(moments, n, 0.0 if is_first_single else unplaced, is_bundled, len(groups[0]), unseen)

@@ -32,28 +32,54 @@ class Reading:
 
 
 @dataclass(frozen=True)
+class Term:
+    """The entry of the glossary that explains a metric, or several of one family."""
+
+    key: str
+    """Its anchor."""
+    title: str
+    text: str
+    formula: str = ""
+    section: Literal["reader", "engine"] = "reader"
+    """What a reader feels, or what the engine does."""
+
+
+@dataclass(frozen=True)
 class Metric:
+    """A metric with everything that pages, lists, documents and shares need to show it."""
+
     key: str
     title: str
     unit: str
     better: Literal["higher", "lower"]
     explanation: str
     """What it is, in one plain sentence for a page."""
+    term: Term | None = None
+    """None: title and explanation make its entry of the glossary."""
+    order: int = 100
+    """Its place among the metrics that follow the headline; equal ones are in the order of their keys."""
+    alias: str = ""
+    """What addresses and commands may call it besides its key."""
     formula: Callable[[Sample], Sequence[Reading]] | None = None
     """What `read` gives for one sample, without its checks; None: `round_formula` has it."""
     round_formula: Callable[[Sequence[Sample]], Sequence[Reading]] | None = None
     """Of a metric that belongs to all streams of a round together."""
-    of_reuse: bool = False
+    for_cached_prompt: bool = False
     """Read from the samples that were meant to find their prompt in the cache, and from no others."""
     counts_failures: bool = False
     """Of a metric with `round_formula`: a request without a whole answer counts in its round, with nothing achieved."""
-    spoiled_by: frozenset[str] = frozenset()
+    invalidated_by: frozenset[str] = frozenset()
     """Flags that make this metric, but not the whole sample, worthless."""
-    server_spoiled_by: frozenset[str] = frozenset({"unit_mismatch", "implausible"})
+    server_invalidated_by: frozenset[str] = frozenset({"unit_mismatch", "implausible"})
     """Flags that make only the server's reading worthless; each is a null reason too."""
     assumed_run_deviation: float = 0.04
     """By how much, relatively, runs of one configuration are taken to differ where no history tells."""
     formula_version: int = 1
+
+    @property
+    def is_about_streams(self) -> bool:
+        """Whether it says something new of several streams only."""
+        return self.counts_failures
 
     def read(self, streams: Sequence[Sample]) -> list[Reading]:
         """Every source's reading of one round, which is one sample for a metric with `formula`.
@@ -73,11 +99,11 @@ class Metric:
             return reading
         if reading.source == "server":
             for flag in (flag for sample in streams for flag in sample.flags):
-                if flag in self.server_spoiled_by:
-                    return null("server", flag)
+                if flag in self.server_invalidated_by:
+                    return missing("server", flag)
         is_positive = self.unit == "tok/s" and not self.counts_failures  # a round may have achieved nothing
         if not math.isfinite(reading.value) or (is_positive and reading.value <= 0):
-            return null(reading.source, "not_finite")
+            return missing(reading.source, "not_finite")
         return reading
 
 
@@ -93,7 +119,7 @@ NULL_REASONS = {
     "tokens_unknown": "The server does not say how many tokens it wrote, and its events hold several each.",
     "late_start": "The first tokens were held back or read late: the server's own time is longer.",
     "bundled_start": "The first event held many tokens, so that TTFT is mostly theirs and not the prompt's.",
-    "possibly_cached": "Part of the prompt may have come from the server's cache, and the server does not say.",
+    "cache_state_unknown": "Part of the prompt may have come from the server's cache, and the server does not say.",
     "cached": "Most of the prompt came from the server's cache.",
     "too_few_fresh_tokens": "Fewer than 32 prompt tokens were processed: too few for a speed.",
     "prompt_tokens_unknown": "The server does not say how many tokens the prompt had.",
@@ -119,6 +145,6 @@ NULL_REASONS = {
 }
 
 
-def null(source: Source, reason: str) -> Reading:
+def missing(source: Source, reason: str) -> Reading:
     assert reason in NULL_REASONS, reason
     return Reading(source, None, reason)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from app.core.samples import CountSource, Sample
 from app.metrics import sanity_checks, token_times
 from app.metrics.arrivals import UNCERTAINTY, Arrivals, arrivals_of, is_held_to_the_end, is_mostly_first
-from app.metrics.base import Metric, Reading, null
+from app.metrics.base import Metric, Reading, Term, missing
 
 LONGEST_TOKEN_BYTES = 16
 """Events that hold more on average hold several tokens."""
@@ -122,9 +122,9 @@ def _began_before(sample: Sample, decode: Decode) -> bool:
 
 def _read(sample: Sample, figure: Callable[[Decode], float]) -> Sequence[Reading]:
     client, server = client_decode(sample), server_decode(sample)
-    readings = [null("client", client) if isinstance(client, str) else Reading("client", figure(client))]
+    readings = [missing("client", client) if isinstance(client, str) else Reading("client", figure(client))]
     if server is not None:
-        readings.append(null("server", server) if isinstance(server, str) else Reading("server", figure(server)))
+        readings.append(missing("server", server) if isinstance(server, str) else Reading("server", figure(server)))
     return readings
 
 
@@ -144,6 +144,14 @@ METRICS = (
         better="higher",
         explanation="Generation speed of one stream: the tokens after its first event over the time they took.",
         formula=read_decode,
+        alias="decode",
+        term=Term(
+            "decode",
+            "Decode",
+            "Writing the answer, one token after the other. Each token needs all active weights and the KV cache read "
+            "from memory once, so it is mostly limited by memory bandwidth.",
+            "(n - 1) / (last token - first token)",
+        ),
         assumed_run_deviation=0.02,
         formula_version=3,
     ),
@@ -154,6 +162,13 @@ METRICS = (
         better="lower",
         explanation="Time per output token after the first: the inverse of decode speed.",
         formula=read_tpot,
+        order=10,
+        term=Term(
+            "tpot",
+            "TPOT",
+            "Time per output token after the first: decode speed turned upside down.",
+            "(last token - first token) / (n - 1)",
+        ),
         assumed_run_deviation=0.02,
         formula_version=3,
     ),

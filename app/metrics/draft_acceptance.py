@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 
 from app.core.samples import Sample
-from app.metrics.base import Metric, Reading
+from app.metrics.base import Metric, Reading, Term
 
 
 def read_draft_acceptance(sample: Sample) -> Sequence[Reading]:
@@ -20,6 +20,14 @@ METRICS = (
         better="higher",
         explanation="Speculative decoding: the share of drafted tokens that the model accepted.",
         formula=read_draft_acceptance,
-        server_spoiled_by=frozenset(),
+        term=Term(
+            "speculative-decoding",
+            "Speculative decoding",
+            "A small and fast draft proposes several tokens, and the large model checks them in one step. It wins "
+            "time when many are accepted; the text stays that of the large model.",
+            "acceptance = accepted / drafted tokens",
+            section="engine",
+        ),
+        server_invalidated_by=frozenset(),
     ),
 )

@@ -34,7 +34,9 @@ def with_drift(samples: Sequence[Sample]) -> list[Sample]:
     series = {key: list(_series(of_workload)) for key, of_workload in workloads.items()}
     count = sum(map(len, series.values()))
     drifting = {
-        key for key, of_workload in series.items() if any(drifts(each, FALSE_ALARMS / count) for each in of_workload)
+        key
+        for key, of_workload in series.items()
+        if any(drifts(values, FALSE_ALARMS / count) for values in of_workload)
     }
     return [
         replace(sample, flags=(*sample.flags, FLAG))
@@ -50,7 +52,7 @@ def _series(samples: Sequence[Sample]) -> Iterable[Sequence[float]]:
     for metric in (metrics()[key] for key in HEADLINE_METRICS):
         by_source: dict[str, list[float]] = {}
         for streams in rounds:
-            of_round = values_of(metric, [each for each in streams if applies_to(each, metric)]).by_source
+            of_round = values_of(metric, [stream for stream in streams if applies_to(stream, metric)]).by_source
             for source, values in of_round.items():
                 if values:
                     by_source.setdefault(source, []).append(median(values))

@@ -2,16 +2,16 @@ from collections.abc import Sequence
 
 from app.core.samples import Sample
 from app.metrics import token_times
-from app.metrics.base import Metric, Reading, null
+from app.metrics.base import Metric, Reading, Term, missing
 
 
 def read_e2e(sample: Sample) -> Sequence[Reading]:
     """t_last - t0; for one JSON body, when it had come."""
     trace = sample.trace
     if trace.not_streamed:
-        return [Reading("client", trace.end_ms) if trace.end_ms is not None else null("client", "not_streamed")]
+        return [Reading("client", trace.end_ms) if trace.end_ms is not None else missing("client", "not_streamed")]
     last = token_times.last_token_ms(trace)
-    return [Reading("client", last) if last is not None else null("client", "no_token")]
+    return [Reading("client", last) if last is not None else missing("client", "no_token")]
 
 
 METRICS = (
@@ -22,6 +22,13 @@ METRICS = (
         better="lower",
         explanation="From sending the request until the last token: TTFT plus all of the decode time.",
         formula=read_e2e,
-        spoiled_by=frozenset({"cached", "cold"}),
+        order=40,
+        term=Term(
+            "e2e",
+            "End to end (E2E)",
+            "The whole time of a request, from sending it to its last token.",
+            "last token - sending of the request = TTFT + (n - 1) x TPOT",
+        ),
+        invalidated_by=frozenset({"cached", "model_load"}),
     ),
 )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from app.core.samples import Sample
 from app.metrics import sensors
-from app.metrics.base import Metric, Reading, null
+from app.metrics.base import Metric, Reading, Term, missing
 from app.metrics.decode import client_decode
 
 
@@ -15,18 +15,18 @@ def read_energy(streams: Sequence[Sample]) -> Sequence[Reading]:
         return []
     span = sensors.decode_span_ms(streams)
     if span is None:
-        return [null("sensor", "no_token")]
+        return [missing("sensor", "no_token")]
     if any("buffered" in sample.flags for sample in streams):
-        return [null("sensor", "buffered")]
+        return [missing("sensor", "buffered")]
     steps = 0.0
     for sample in streams:
         decode = client_decode(sample)
         if isinstance(decode, str):
-            return [null("sensor", decode)]
+            return [missing("sensor", decode)]
         steps += decode.steps
     power_w = sensors.mean_power_w(readings, *span)
     if isinstance(power_w, str):
-        return [null("sensor", power_w)]
+        return [missing("sensor", power_w)]
     return [Reading("sensor", power_w * (span[1] - span[0]) / 1000 / steps)]
 
 
@@ -39,6 +39,13 @@ METRICS = (
         explanation="Mean power of the processors and of the GPUs that worked, as far as they tell theirs, during "
         "decode, over decode speed.",
         round_formula=read_energy,
+        term=Term(
+            "energy",
+            "Energy per token",
+            "What a token of the answer costs in electricity, where a sensor tells the power: of the processors, and "
+            "of those GPUs that worked meanwhile. Its reciprocal is decode per watt.",
+            "mean power during decode / decode speed",
+        ),
         formula_version=3,
     ),
 )

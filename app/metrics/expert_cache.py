@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 
 from app.core.samples import Sample
-from app.metrics.base import Metric, Reading
+from app.metrics.base import Metric, Reading, Term
 
 
 def read_expert_cache(sample: Sample) -> Sequence[Reading]:
@@ -18,6 +18,14 @@ METRICS = (
         better="higher",
         explanation="Mixture of experts: the share of needed experts that were found in fast memory.",
         formula=read_expert_cache,
-        server_spoiled_by=frozenset(),
+        term=Term(
+            "expert-cache",
+            "Expert cache",
+            "Experts of a large model that are kept in fast memory while the others wait in slower memory. The hit "
+            "rate is the share of look-ups that found their expert there.",
+            "hits / look-ups",
+            section="engine",
+        ),
+        server_invalidated_by=frozenset(),
     ),
 )

@@ -24,6 +24,8 @@ class Flag:
     a rule, all samples of a run together tell (see app.metrics.drift)."""
     rule_version: int = 1
     """Raised when `holds` changes: the flags of earlier runs are then computed anew."""
+    former_key: str = ""
+    """Its key before "roofmark.run/3": a link to its entry in the glossary still works."""
 
     @property
     def title(self) -> str:
@@ -31,14 +33,14 @@ class Flag:
         return self.key.replace("_", " ")
 
 
-def _short(sample: Sample) -> bool:
+def _early_stop(sample: Sample) -> bool:
     n = sample.trace.output_tokens
     if n is None or sample.trace.not_streamed or n >= sample.point.output_tokens:
         return False
     return sample.trace.count_source is not CountSource.EVENTS or sample.trace.finish_reason == "stop"
 
 
-def _over(sample: Sample) -> bool:
+def _exceeded_max_tokens(sample: Sample) -> bool:
     n = sample.trace.output_tokens
     return n is not None and n > sample.point.output_tokens
 
@@ -53,12 +55,12 @@ def _truncated(sample: Sample) -> bool:
 
     It disqualifies nothing: tokens and times that the server states belong together, only to another length.
     """
-    counted = sample.trace.prompt_tokens
-    if counted is None:
+    prompt_tokens = sample.trace.prompt_tokens
+    if prompt_tokens is None:
         return False
     if sample.expected_prompt_tokens is not None:
-        return counted < sample.expected_prompt_tokens
-    return counted < 0.5 * sample.point.prompt_tokens
+        return prompt_tokens < sample.expected_prompt_tokens
+    return prompt_tokens < 0.5 * sample.point.prompt_tokens
 
 
 def _unseen_tokens(sample: Sample) -> int:
@@ -69,7 +71,7 @@ def _unseen_tokens(sample: Sample) -> int:
     return trace.output_tokens - len(trace.token_events)
 
 
-def _bundled(sample: Sample) -> bool:
+def _multi_token_chunks(sample: Sample) -> bool:
     unseen = _unseen_tokens(sample)
     return unseen > max(1, 0.05 * len(sample.trace.token_events)) and not _hidden_tokens(sample)
 
@@ -87,7 +89,7 @@ def _empty(sample: Sample) -> bool:
     return trace.status is Status.OK and not is_seen and not _hidden_tokens(sample)
 
 
-def _possibly_cached(sample: Sample) -> bool:
+def _cache_state_unknown(sample: Sample) -> bool:
     server = sample.trace.server
     is_stated_fresh = server is not None and server.prompt_tokens is not None and sample.trace.prompt_tokens is None
     return not sample.reuses_cache and sanity_checks.may_hold_cached_prompt(sample, is_stated_fresh=is_stated_fresh)
@@ -132,7 +134,7 @@ def _interrupted(sample: Sample) -> bool | None:
     return bool(slept_s >= SLEPT_S)
 
 
-def _loop_lag(sample: Sample) -> bool | None:
+def _client_scheduling_delay(sample: Sample) -> bool | None:
     return None if sample.trace.sched_delay_ms is None else sanity_checks.is_reader_late(sample)
 
 
@@ -182,11 +184,12 @@ FLAGS = {
             _truncated,
         ),
         Flag(
-            "cold",
+            "model_load",
             "The server loaded the model during this request.",
             "Load time is shown apart; let a warm-up sample take it.",
             False,
             lambda s: s.trace.server is not None and (s.trace.server.load_ms or 0) >= COLD_LOAD_MS,
+            former_key="cold",
         ),
         Flag(
             "cached",
@@ -196,33 +199,37 @@ FLAGS = {
             _cached,
         ),
         Flag(
-            "possibly_cached",
+            "cache_state_unknown",
             "Part of the prompt may have come from the server's cache, which does not say: nothing kept it out, the "
             "prompt holds far more tokens than were sent, or was read faster than any hardware can.",
             "Prefill is not computed. Let the suite defeat the cache, and take a system prompt out of the server.",
             False,
-            _possibly_cached,
+            _cache_state_unknown,
+            former_key="possibly_cached",
         ),
         Flag(
-            "short",
+            "early_stop",
             "The answer ended before the asked length.",
             "Short answers make noisy speeds: compare only runs of the same output length.",
             False,
-            _short,
+            _early_stop,
+            former_key="short",
         ),
         Flag(
-            "over",
+            "exceeded_max_tokens",
             "The server wrote more tokens than asked for.",
             "It ignores the output limit: compare only runs of the same output length.",
             False,
-            _over,
+            _exceeded_max_tokens,
+            former_key="over",
         ),
         Flag(
-            "bundled",
+            "multi_token_chunks",
             "Stream events hold several tokens each.",
             "Decode leaves out the tokens of the first event; the gaps are chunk gaps, not inter-token latency.",
             False,
-            _bundled,
+            _multi_token_chunks,
+            former_key="bundled",
         ),
         Flag(
             "too_few_events",
@@ -284,11 +291,12 @@ FLAGS = {
             lambda s: s.sensors.get("server_was_busy"),
         ),
         Flag(
-            "loop_lag",
+            "client_scheduling_delay",
             "Roofmark's own reader was late: this machine had no processor free when tokens arrived.",
             "Stop what else keeps this machine busy, or measure from another one: each arrival is noted too late.",
             False,
-            _loop_lag,
+            _client_scheduling_delay,
+            former_key="loop_lag",
         ),
         Flag(
             "drift",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from app.core.samples import Sample
 from app.metrics import token_times
-from app.metrics.base import Metric, Reading, null
+from app.metrics.base import Metric, Reading, Term, missing
 from app.metrics.decode import UNTIMED, client_decode
 from app.metrics.summary import percentile
 
@@ -12,33 +12,45 @@ from app.metrics.summary import percentile
 def _reader(choose: Callable[[Sequence[float]], float]) -> Callable[[Sample], Sequence[Reading]]:
     def read(sample: Sample) -> Sequence[Reading]:
         if sample.trace.not_streamed:
-            return [null("client", "not_streamed")]
+            return [missing("client", "not_streamed")]
         gaps = token_times.gaps_ms(sample.trace)
         if not gaps:
-            return [null("client", "few_gaps")]
+            return [missing("client", "few_gaps")]
         decode = client_decode(sample)
         if isinstance(decode, str) and decode in UNTIMED:
-            return [null("client", decode)]
+            return [missing("client", decode)]
         return [Reading("client", choose(gaps))]
 
     return read
 
 
-def _metric(suffix: str, title: str, choose: Callable[[Sequence[float]], float]) -> Metric:
+_TERM = Term(
+    "itl",
+    "ITL",
+    "Inter-token latency: the pause between one token and the next, as a reader sees it. p50 is the middle "
+    "pause, one in ten is longer than p90, one in a hundred longer than p99. Where an event of the stream "
+    "holds several tokens it is called chunk gap.",
+    "gaps between token events that follow each other",
+)
+
+
+def _metric(statistic: str, order: int, choose: Callable[[Sequence[float]], float]) -> Metric:
     return Metric(
-        key=f"itl_ms_{suffix}",
-        title=f"ITL {title}",
+        key=f"itl_ms_{statistic}",
+        title=f"ITL {statistic}",
         unit="ms",
         better="lower",
         explanation="Inter-token latency: the pause between one token and the next, as a reader sees it.",
         formula=_reader(choose),
+        order=order,
+        term=_TERM,
         formula_version=2,
     )
 
 
 METRICS = (
-    _metric("p50", "p50", lambda gaps: percentile(gaps, 50)),
-    _metric("p90", "p90", lambda gaps: percentile(gaps, 90)),
-    _metric("p99", "p99", lambda gaps: percentile(gaps, 99)),
-    _metric("max", "max", max),
+    _metric("p50", 20, lambda gaps: percentile(gaps, 50)),
+    _metric("p90", 21, lambda gaps: percentile(gaps, 90)),
+    _metric("p99", 22, lambda gaps: percentile(gaps, 99)),
+    _metric("max", 23, max),
 )

@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 
 from app.core.samples import Sample
-from app.metrics.base import Metric, Reading
+from app.metrics.base import Metric, Reading, Term
 
 
 def read_load(sample: Sample) -> Sequence[Reading]:
@@ -18,5 +18,11 @@ METRICS = (
         better="lower",
         explanation="How long the server took to load the model before it could begin.",
         formula=read_load,
+        term=Term(
+            "load-time",
+            "Load time",
+            "How long the server took to bring the model into memory before it could begin. It is kept apart from "
+            "TTFT.",
+        ),
     ),
 )

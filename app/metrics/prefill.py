@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from app.core.samples import Sample
 from app.metrics import sanity_checks, token_times
 from app.metrics.arrivals import arrivals_of
-from app.metrics.base import Metric, Reading, null
+from app.metrics.base import Metric, Reading, Term, missing
 from app.metrics.decode import is_in_one_piece
 
 MIN_FRESH_TOKENS = 32
@@ -37,39 +37,43 @@ def read_prefill(sample: Sample) -> Sequence[Reading]:
 
 def _server(sample: Sample, tokens: int, duration_ms: float | None) -> Reading:
     if reason := _too_few(sample, tokens):
-        return null("server", reason)
+        return missing("server", reason)
     if sample.point.concurrency > 1 and sample.prefill_overlaps is not False:
-        return null("server", "overlapping_prefill")
+        return missing("server", "overlapping_prefill")
     if not duration_ms:
-        return null("server", "no_duration")
+        return missing("server", "no_duration")
     if sanity_checks.may_hold_cached_prompt(sample, is_stated_fresh=True):
-        return null("server", "possibly_cached")
+        return missing("server", "cache_state_unknown")
     speed = tokens / duration_ms * 1000
-    return null("server", "implausible") if speed > sanity_checks.MAX_PREFILL_TOKENS_PER_S else Reading("server", speed)
+    if speed > sanity_checks.MAX_PREFILL_TOKENS_PER_S:
+        return missing("server", "implausible")
+    return Reading("server", speed)
 
 
 def _client(sample: Sample) -> Reading:
     """Fresh tokens / TTFT: holds HTTP, queue, template and the first decode step, hence a lower bound."""
     trace = sample.trace
     if trace.not_streamed:
-        return null("client", "not_streamed")
+        return missing("client", "not_streamed")
     if sample.point.concurrency > 1:
-        return null("client", "concurrent_streams")  # TTFT is then mostly waiting
+        return missing("client", "concurrent_streams")  # TTFT is then mostly waiting
     ttft_ms = token_times.first_token_ms(trace)
     if not ttft_ms:
-        return null("client", "no_token")
+        return missing("client", "no_token")
     if sanity_checks.is_prompt_count_absurd(sample):
-        return null("client", "implausible")
+        return missing("client", "implausible")
     if reason := _unlike_prompt(sample, ttft_ms):
-        return null("client", reason)
+        return missing("client", reason)
     fresh = fresh_prompt_tokens(sample)
     if fresh is None:
-        known = trace.prompt_tokens is not None or sample.expected_prompt_tokens is not None
-        return null("client", "possibly_cached" if known else "prompt_tokens_unknown")
+        is_count_known = trace.prompt_tokens is not None or sample.expected_prompt_tokens is not None
+        return missing("client", "cache_state_unknown" if is_count_known else "prompt_tokens_unknown")
     if reason := _too_few(sample, fresh):
-        return null("client", reason)
+        return missing("client", reason)
     speed = fresh / ttft_ms * 1000
-    return null("client", "implausible") if speed > sanity_checks.MAX_PREFILL_TOKENS_PER_S else Reading("client", speed)
+    if speed > sanity_checks.MAX_PREFILL_TOKENS_PER_S:
+        return missing("client", "implausible")
+    return Reading("client", speed)
 
 
 def _unlike_prompt(sample: Sample, ttft_ms: float) -> str | None:
@@ -99,6 +103,15 @@ METRICS = (
         better="higher",
         explanation="Prompt processing speed: how many prompt tokens the server works through per second.",
         formula=read_prefill,
+        alias="prefill",
+        term=Term(
+            "prefill",
+            "Prefill",
+            "Working through the prompt before the first token of the answer. All tokens of the prompt are computed "
+            "together, so it is mostly limited by how much the hardware can compute. Where the server does not state "
+            "its own timing, the speed over TTFT is a lower bound.",
+            "fresh prompt tokens / prefill time",
+        ),
         assumed_run_deviation=0.03,
         formula_version=5,
     ),

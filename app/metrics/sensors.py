@@ -31,15 +31,16 @@ def decode_span_ms(streams: Sequence[Sample]) -> Span | None:
 
 
 def within(sensors: Mapping[str, Any], name: str, from_ms: float, to_ms: float) -> list[float]:
-    """Of one quantity what was told in that time; empty where there is nothing."""
-    told = sensors.get("values", {}).get(name, ())
-    return [value for value in _picked(sensors, told, (from_ms, to_ms)) if value is not None]
+    """The readings of one quantity in that time; empty where there are none."""
+    readings = sensors.get("values", {}).get(name, ())
+    return [value for value in _in_span(sensors, readings, (from_ms, to_ms)) if value is not None]
 
 
-def _picked(sensors: Mapping[str, Any], told: Sequence[Any], span: Span) -> Iterator[Any]:
-    """Of a column what was told in the span."""
+def _in_span(sensors: Mapping[str, Any], readings: Sequence[Any], span: Span) -> Iterator[Any]:
+    """Of a column those in the span."""
     begin, end = span
-    return (each for at_ms, each in zip(sensors.get("at_ms", ()), told, strict=False) if begin <= at_ms <= end)
+    times = sensors.get("at_ms", ())
+    return (reading for at_ms, reading in zip(times, readings, strict=False) if begin <= at_ms <= end)
 
 
 def has_power(sensors: Mapping[str, Any]) -> bool:
@@ -74,8 +75,8 @@ def mean_power_w(sensors: Mapping[str, Any], from_ms: float, to_ms: float) -> fl
 def swapped(samples: Sequence[Sample]) -> int:
     """Bytes that went to swap and came from it between the first and the last reading; what lies there does no harm."""
     counters = (sample.sensors.get("values", {}).get("swapped_bytes", ()) for sample in samples)
-    told = [each for counter in counters for each in counter if each is not None]
-    return max(0, round(told[-1] - told[0])) if told else 0
+    readings = [reading for counter in counters for reading in counter if reading is not None]
+    return max(0, round(readings[-1] - readings[0])) if readings else 0
 
 
 # --- cards that are held back ----------------------------------------------------------------------------------------
@@ -107,16 +108,16 @@ def card_title(card: str) -> str:
 
 def throttled(rounds: Sequence[Sequence[Sample]], span_of: Callable[[Sequence[Sample]], Span | None]) -> Counter[str]:
     """In how many rounds a card was held back in their span, by throttle. Where no times are kept, at any moment."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for streams in rounds:
         sensors, span = streams[0].sensors, span_of(streams)
         if span is None:
             continue
         for throttle in sensors.get("throttles", ()):
             marks = sensors.get("throttled", {}).get(throttle)
-            if marks is None or any(_picked(sensors, marks, span)):
-                found[throttle] += 1
-    return found
+            if marks is None or any(_in_span(sensors, marks, span)):
+                counts[throttle] += 1
+    return counts
 
 
 def readings_of(
@@ -133,10 +134,10 @@ def card_loads(
 ) -> list[list[float]]:
     """Readings in percent in the spans of all rounds, of each card that tells its load."""
     names = {name for streams in rounds for name in streams[0].sensors.get("values", {})}
-    found = [
+    loads = [
         readings_of(rounds, name, span_of) for name in sorted(names) if re.fullmatch(r"gpu\d+\.load_percent", name)
     ]
-    return [readings for readings in found if readings]
+    return [readings for readings in loads if readings]
 
 
 def prefill_span_ms(streams: Sequence[Sample]) -> Span | None:

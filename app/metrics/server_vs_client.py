@@ -25,8 +25,10 @@ CAUSES_BY_FLAG = {
         "The server gives no token count, so events were counted, and an event may hold several."
     ),
     "hidden_tokens": N_("The server counts tokens that never showed in the stream."),
-    "bundled": N_("Events hold several tokens each, so the first and the last event are not the first and last token."),
-    "loop_lag": N_("Roofmark's own reader was late, because this machine had no processor free."),
+    "multi_token_chunks": N_(
+        "Events hold several tokens each, so the first and the last event are not the first and last token."
+    ),
+    "client_scheduling_delay": N_("Roofmark's own reader was late, because this machine had no processor free."),
 }
 """Likeliest first; a flag explains a difference when at least half of the samples have it."""
 
@@ -50,7 +52,7 @@ _NETWORK = N_(
 
 @dataclass(frozen=True)
 class ServerClientComparison:
-    counted: ServerMetric
+    server_metric: ServerMetric
     client: float | None
     """The client's figure of the same; None where it has none."""
     difference: float | None = None
@@ -61,17 +63,21 @@ class ServerClientComparison:
     """Why the server's figure is none (see `NULL_REASONS`); None where it is one."""
 
 
-def compare_with_client(found: Sequence[ServerMetric], taken: Sequence[Sample]) -> list[ServerClientComparison]:
-    """`taken`: all samples of the run."""
-    taken = with_prefill_overlaps(taken)
-    complete = [sample for sample in taken if sample.trace.status is Status.OK]
-    requests = next((each.value for each in found if (each.name, each.statistic) == ("requests", "total")), None)
-    strangers = 0 if requests is None or len(complete) != len(taken) else round(requests) - len(taken)
+def compare_with_client(
+    server_metrics: Sequence[ServerMetric], samples: Sequence[Sample]
+) -> list[ServerClientComparison]:
+    """`samples`: all of the run."""
+    samples = with_prefill_overlaps(samples)
+    complete = [sample for sample in samples if sample.trace.status is Status.OK]
+    requests = next(
+        (metric.value for metric in server_metrics if (metric.name, metric.statistic) == ("requests", "total")), None
+    )
+    strangers = 0 if requests is None or len(complete) != len(samples) else round(requests) - len(samples)
     # of the failed ones nobody knows whether the server counted them
-    are_same = len(complete) == len(taken) or (requests is not None and round(requests) == len(complete))
-    sums = {figure.name: figure for figure in stated(taken)}
+    are_same = len(complete) == len(samples) or (requests is not None and round(requests) == len(complete))
+    sums = {figure.name: figure for figure in stated(samples)}
     pairs = []
-    for figure in found:
+    for figure in server_metrics:
         if figure.name == "prefill_tokens_per_s" and _is_of_many(figure, complete, sums):
             pairs.append(ServerClientComparison(replace(figure, value=None), None, null_reason="overlapping_prefill"))
         elif figure.origin == "answers":
@@ -100,13 +106,13 @@ def _beside(figure: ServerMetric, samples: Sequence[Sample], are_same: bool, str
     return ServerClientComparison(figure, client, difference, _cause(figure, samples, difference, strangers))
 
 
-def _cause(counted: ServerMetric, complete: Sequence[Sample], difference: float, others: int) -> str:
+def _cause(metric: ServerMetric, complete: Sequence[Sample], difference: float, others: int) -> str:
     if others > 0:
         return N_("The server's figure holds requests of others too.")
-    if counted.name in _BY_CLOCK:
-        faster = difference if counted.name in _SPEEDS else 1 / (1 + difference) - 1
+    if metric.name in _BY_CLOCK:
+        faster = difference if metric.name in _SPEEDS else 1 / (1 + difference) - 1
         return decode_cause(faster, complete)
-    return _CAUSES.get(counted.name, N_("The server counts otherwise than its answers say."))
+    return _CAUSES.get(metric.name, N_("The server counts otherwise than its answers say."))
 
 
 def decode_cause(difference: float, samples: Sequence[Sample]) -> str:
@@ -126,9 +132,11 @@ def _counting_cause(difference: float, samples: Sequence[Sample]) -> str | None:
     return N_("The server's time seems to hold its first token too, which its speed does not count.")
 
 
-def disagreement(found: Sequence[MetricResult], samples: Sequence[Sample]) -> str | None:
+def disagreement(results: Sequence[MetricResult], samples: Sequence[Sample]) -> str | None:
     """One warning with its likely cause when client and server differ too much on decode of the same samples."""
-    sources = {each.source for each in found if each.metric == "decode_tokens_per_s" and each.value is not None}
+    sources = {
+        result.source for result in results if result.metric == "decode_tokens_per_s" and result.value is not None
+    }
     if not sources >= {"client", "server"}:
         return None
     usable = [sample for sample in samples if is_usable(sample)]
@@ -184,13 +192,13 @@ def _total(name: str, samples: Sequence[Sample]) -> float | None:
         return float(len(samples))
     if name not in _COUNTS:
         return None
-    found = [_COUNTS[name](sample.trace) for sample in samples]
-    return None if None in found else float(sum(count or 0 for count in found))
+    counts = [_COUNTS[name](sample.trace) for sample in samples]
+    return None if None in counts else float(sum(count or 0 for count in counts))
 
 
 def _fresh(trace: Trace) -> int | None:
-    known = trace.prompt_tokens is not None and trace.cached_tokens is not None
-    return (trace.prompt_tokens or 0) - (trace.cached_tokens or 0) if known else None
+    are_known = trace.prompt_tokens is not None and trace.cached_tokens is not None
+    return (trace.prompt_tokens or 0) - (trace.cached_tokens or 0) if are_known else None
 
 
 _COUNTS: Mapping[str, Callable[[Trace], int | None]] = {
@@ -259,30 +267,32 @@ _SPEEDS: Mapping[str, Callable[[Sample], tuple[float, float] | None]] = {
 # --- what came with each answer --------------------------------------------------------------------------------------
 
 
-def stated(taken: Sequence[Sample]) -> list[ServerMetric]:
+def stated(samples: Sequence[Sample]) -> list[ServerMetric]:
     """The sum of what the server said of each request, where it has no counters that outlive one."""
-    complete = [sample for sample in with_prefill_overlaps(taken) if sample.trace.status is Status.OK]
+    complete = [sample for sample in with_prefill_overlaps(samples) if sample.trace.status is Status.OK]
     sound = _sound(complete)
-    found = []
+    server_metrics = []
     for name, part_of in _STATED_SPEEDS.items():
         if parts := [part for sample in sound if (part := part_of(sample))]:
             speed = sum(tokens for tokens, _ in parts) / sum(spent_ms for _, spent_ms in parts) * 1000
-            found.append(
+            server_metrics.append(
                 ServerMetric(name, "mean", "tok/s", speed, _stated_with(len(parts), complete), origin="answers")
             )
     servers = [sample.trace.server for sample in sound if sample.trace.server]
     how = _stated_with(len(servers), complete)
     for name in ("load_ms", "queue_ms"):
         values = [value for server in servers if (value := getattr(server, name)) is not None]
-        found += [ServerMetric(name, "mean", "ms", fmean(values), how, origin="answers")] if values else []
+        server_metrics += [ServerMetric(name, "mean", "ms", fmean(values), how, origin="answers")] if values else []
     drafts = [(server.draft_accepted_tokens or 0, server.draft_tokens) for server in servers if server.draft_tokens]
     if drafts:
         accepted = sum(part for part, _ in drafts) / sum(whole for _, whole in drafts)
-        found.append(ServerMetric("draft_acceptance", "mean", "share", accepted, how, origin="answers"))
+        server_metrics.append(ServerMetric("draft_acceptance", "mean", "share", accepted, how, origin="answers"))
     hits = [server.expert_hit_share for server in servers if server.expert_hit_share is not None]
     if hits:
-        found.append(ServerMetric("expert_cache_hit_rate", "mean", "share", fmean(hits), how, origin="answers"))
-    return found
+        server_metrics.append(
+            ServerMetric("expert_cache_hit_rate", "mean", "share", fmean(hits), how, origin="answers")
+        )
+    return server_metrics
 
 
 def _stated_with(count: int, complete: Sequence[Sample]) -> str:

@@ -41,48 +41,48 @@ def serving(samples: Sequence[Sample], slo: Slo) -> list[Served]:
     for sample in samples:
         if not sample.is_warmup and not sample.reuses_cache:
             by_streams.setdefault(sample.point.concurrency, []).append(sample)
-    found = [_served(streams, by_streams[streams], slo) for streams in sorted(by_streams)]
-    found = [each for each in found if each.requests or each.good_share is not None]
-    return found if found and found[-1].streams > 1 else []
+    served = [_served(streams, by_streams[streams], slo) for streams in sorted(by_streams)]
+    served = [of_streams for of_streams in served if of_streams.requests or of_streams.good_share is not None]
+    return served if served and served[-1].streams > 1 else []
 
 
-def largest_within(found: Sequence[Served]) -> int | None:
+def largest_within(served: Sequence[Served]) -> int | None:
     """The largest number of streams up to which every request was within the limits; None where not even the fewest.
 
     A number above one that failed does not count: it was lucky.
     """
-    within = takewhile(lambda each: each.good_share == 1, found)
-    return max((each.streams for each in within), default=None)
+    within = takewhile(lambda of_streams: of_streams.good_share == 1, served)
+    return max((of_streams.streams for of_streams in within), default=None)
 
 
-def _served(streams: int, taken: Sequence[Sample], slo: Slo) -> Served:
-    usable = [sample for sample in taken if is_usable(sample)]
-    unanswered = sum(is_unanswered(sample) for sample in taken)
+def _served(streams: int, samples: Sequence[Sample], slo: Slo) -> Served:
+    usable = [sample for sample in samples if is_usable(sample)]
+    unanswered = sum(is_unanswered(sample) for sample in samples)
     ttft_ms, tpot_ms = (_values(usable, key) for key in ("ttft_ms", "tpot_ms"))
     met = [is_met for sample in usable if (is_met := slo.is_met(sample)) is not None]
     goodput = replace(metrics()["goodput_requests_per_s"], round_formula=partial(read_goodput, slo=slo))
     return Served(
         streams=streams,
         requests=len(usable),
-        throughput_tokens_per_s=_of_rounds(metrics()["output_tokens_per_s"], taken),
+        throughput_tokens_per_s=_of_rounds(metrics()["output_tokens_per_s"], samples),
         ttft_p50_ms=median(ttft_ms) if ttft_ms else None,
         ttft_p99_ms=percentile(ttft_ms, 99) if ttft_ms else None,
         tpot_p50_ms=median(tpot_ms) if tpot_ms else None,
         tpot_p99_ms=percentile(tpot_ms, 99) if tpot_ms else None,
         good_share=sum(met) / (len(met) + unanswered) if met or unanswered else None,
-        goodput_requests_per_s=_of_rounds(goodput, taken),
+        goodput_requests_per_s=_of_rounds(goodput, samples),
     )
 
 
-def _of_rounds(metric: Metric, taken: Sequence[Sample]) -> float | None:
+def _of_rounds(metric: Metric, samples: Sequence[Sample]) -> float | None:
     """The median of the rounds of all points."""
     by_point: dict[Workload, list[Sample]] = {}
-    for sample in taken:
+    for sample in samples:
         by_point.setdefault(sample.point, []).append(sample)
-    values = [v for samples in by_point.values() for v in values_of(metric, samples).by_source.get("client", ())]
+    values = [v for of_point in by_point.values() for v in values_of(metric, of_point).by_source.get("client", ())]
     return median(values) if values else None
 
 
-def _values(taken: Sequence[Sample], key: str) -> list[float]:
-    readings = [reading for sample in taken for reading in metrics()[key].read([sample])]
+def _values(samples: Sequence[Sample], key: str) -> list[float]:
+    readings = [reading for sample in samples for reading in metrics()[key].read([sample])]
     return [reading.value for reading in readings if reading.source == "client" and reading.value is not None]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from app.core.samples import Sample
 from app.metrics import sanity_checks
-from app.metrics.base import Metric, Reading, null
+from app.metrics.base import Metric, Reading, Term, missing
 from app.metrics.decode import is_count_unknown, read_tpot
 from app.metrics.e2e import read_e2e
 from app.metrics.flags import is_unanswered
@@ -56,13 +56,13 @@ def read_throughput(streams: Sequence[Sample]) -> Sequence[Reading]:
     """All output tokens of the round / its wall time; a request without a whole answer gave none."""
     answered = [sample for sample in streams if not is_unanswered(sample)]
     if any(sanity_checks.is_output_count_absurd(sample) for sample in answered):
-        return [null("client", "implausible")]
+        return [missing("client", "implausible")]
     if any(map(is_count_unknown, answered)):
-        return [null("client", "tokens_unknown")]
+        return [missing("client", "tokens_unknown")]
     wall = wall_ms(streams)
     tokens = [sample.trace.output_tokens for sample in answered]
     if not wall or not all(tokens):
-        return [null("client", _why_no_wall(answered))]
+        return [missing("client", _why_no_wall(answered))]
     return [Reading("client", sum(n or 0 for n in tokens) / wall * 1000)]
 
 
@@ -75,10 +75,10 @@ def read_goodput(streams: Sequence[Sample], slo: Slo) -> Sequence[Reading]:
     met = [False if is_unanswered(sample) else slo.is_met(sample) for sample in streams]
     wall = wall_ms(streams)
     if not wall:
-        return [null("client", _why_no_wall([sample for sample in streams if not is_unanswered(sample)]))]
+        return [missing("client", _why_no_wall([sample for sample in streams if not is_unanswered(sample)]))]
     if None in met:
         reasons = (reading.null_reason for reading in _latencies(streams[met.index(None)]))
-        return [null("client", next(filter(None, reasons)))]
+        return [missing("client", next(filter(None, reasons)))]
     return [Reading("client", sum(map(bool, met)) / wall * 1000)]
 
 
@@ -95,9 +95,17 @@ METRICS = (
         better="higher",
         explanation="Output tokens of all streams over the whole time, prefill included. A failed request has none.",
         round_formula=read_throughput,
+        order=50,
+        term=Term(
+            "throughput",
+            "Throughput",
+            "All output tokens over the whole time, prefill included. With several streams at once it counts the "
+            "tokens of all of them, so it rises while each single stream gets slower.",
+            "output tokens / time",
+        ),
         assumed_run_deviation=0.03,
         counts_failures=True,
-        spoiled_by=frozenset({"cached", "cold"}),
+        invalidated_by=frozenset({"cached", "model_load"}),
         formula_version=2,
     ),
     Metric(
@@ -107,8 +115,16 @@ METRICS = (
         better="higher",
         explanation="Requests per second that keep within limits: TTFT of 500 ms and TPOT of 50 ms.",
         round_formula=read_usual_goodput,
+        order=60,
+        term=Term(
+            "goodput",
+            "Goodput",
+            "Requests that were good enough, per second: those that met every limit that was set, such as TTFT below "
+            "500 ms and TPOT below 50 ms. Throughput that nobody enjoys does not count.",
+            "requests within all limits / time",
+        ),
         counts_failures=True,
-        spoiled_by=frozenset({"cached", "cold"}),
+        invalidated_by=frozenset({"cached", "model_load"}),
         formula_version=2,
     ),
 )

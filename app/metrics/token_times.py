@@ -36,10 +36,10 @@ def last_token_ms(trace: Trace) -> float | None:
 @once_per_trace
 def unseen_reasoning(trace: Trace) -> int:
     """Output tokens that came before the first one seen: reasoning that the server counts, but keeps to itself."""
-    tokens, seen = trace.reasoning_tokens or 0, trace.token_events
-    is_seen = tokens == 0 or any(event.kind in (Kind.REASONING, Kind.HIDDEN) for event in seen)
+    tokens, events = trace.reasoning_tokens or 0, trace.token_events
+    is_seen = tokens == 0 or any(event.kind in (Kind.REASONING, Kind.HIDDEN) for event in events)
     # where reasoning comes as plain text, there are more events than the answer alone can have
-    return 0 if is_seen or len(seen) > (trace.output_tokens or 0) - tokens else tokens
+    return 0 if is_seen or len(events) > (trace.output_tokens or 0) - tokens else tokens
 
 
 FEWEST_BYTES_PER_TOKEN = 1.3
@@ -53,10 +53,10 @@ def visible_bytes(trace: Trace) -> int:
 
 def is_mostly_unseen(trace: Trace) -> bool:
     """Whether most of the tokens left no trace in the stream, not even one that tells when they came."""
-    n, seen = trace.output_tokens or 0, trace.token_events
-    if not 0 < 2 * len(seen) < n or visible_bytes(trace) >= FEWEST_BYTES_PER_TOKEN * n:
+    n, events = trace.output_tokens or 0, trace.token_events
+    if not 0 < 2 * len(events) < n or visible_bytes(trace) >= FEWEST_BYTES_PER_TOKEN * n:
         return False
-    return not (seen[0].tokens or unseen_reasoning(trace) or any(event.kind is Kind.HIDDEN for event in seen))
+    return not (events[0].tokens or unseen_reasoning(trace) or any(event.kind is Kind.HIDDEN for event in events))
 
 
 @once_per_trace

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from app.core.samples import Event, Kind, Sample, Trace
 from app.metrics import token_times
 from app.metrics.arrivals import FEWEST_IN_ONE_PIECE
-from app.metrics.base import Metric, Reading, null
+from app.metrics.base import Metric, Reading, Term, missing
 from app.metrics.decode import is_in_one_piece
 
 
@@ -11,24 +11,24 @@ def read_ttft(sample: Sample) -> Sequence[Reading]:
     """t_first - t0. Always the client's: no server sees its own queue and network."""
     first_ms = token_times.first_token_ms(sample.trace)
     if sample.trace.not_streamed:
-        return [null("client", "not_streamed")]
+        return [missing("client", "not_streamed")]
     if first_ms is None:
-        return [null("client", "no_token")]
-    return [null("client", "one_piece") if is_in_one_piece(sample) else Reading("client", first_ms)]
+        return [missing("client", "no_token")]
+    return [missing("client", "one_piece") if is_in_one_piece(sample) else Reading("client", first_ms)]
 
 
 def read_ttfa(sample: Sample) -> Sequence[Reading]:
     """First event with answer text - t0; differs from TTFT where a model reasons first."""
     trace = sample.trace
     if trace.not_streamed:
-        return [null("client", "not_streamed")]
+        return [missing("client", "not_streamed")]
     answer = [event for event in trace.events if event.kind is Kind.ANSWER]
     if not answer:
-        return [null("client", "no_answer_token")]
+        return [missing("client", "no_answer_token")]
     if not any(event.kind in (Kind.REASONING, Kind.TOOL) for event in trace.events):
         return read_ttft(sample)  # an invisible first token that belongs to the answer started it
     if is_in_one_piece(sample) or _is_whole(answer, trace):
-        return [null("client", "one_piece")]
+        return [missing("client", "one_piece")]
     return [Reading("client", answer[0].at_ms)]
 
 
@@ -41,7 +41,7 @@ def _is_whole(answer: Sequence[Event], trace: Trace) -> bool:
 def read_reused(sample: Sample) -> Sequence[Reading]:
     """TTFT of a request whose prompt the server has in its cache."""
     if sample.trace.cached_tokens == 0:
-        return [null("client", "not_reused")]
+        return [missing("client", "not_reused")]
     return read_ttft(sample)
 
 
@@ -53,7 +53,15 @@ METRICS = (
         better="lower",
         explanation="Time to first token: from sending the request until the first token of any kind arrives.",
         formula=read_ttft,
-        spoiled_by=frozenset({"cached", "cold"}),
+        alias="ttft",
+        term=Term(
+            "ttft",
+            "TTFT",
+            "Time to first token: how long a reader waits until anything appears. It holds the way to the server, its "
+            "queue, the prefill and one step of decode.",
+            "first token of any kind - sending of the request",
+        ),
+        invalidated_by=frozenset({"cached", "model_load"}),
         formula_version=2,
     ),
     Metric(
@@ -63,7 +71,15 @@ METRICS = (
         better="lower",
         explanation="Until the first token of the answer itself; a reasoning model thinks before it.",
         formula=read_ttfa,
-        spoiled_by=frozenset({"cached", "cold"}),
+        order=30,
+        term=Term(
+            "ttfa",
+            "TTFA",
+            "Time to first answer token. A reasoning model thinks before it answers: TTFT sees the first thought, "
+            "this the first word of the answer.",
+            "first token of the answer - sending of the request",
+        ),
+        invalidated_by=frozenset({"cached", "model_load"}),
         formula_version=2,
     ),
     Metric(
@@ -73,8 +89,17 @@ METRICS = (
         better="lower",
         explanation="Time to first token of a prompt that the server has in its cache.",
         formula=read_reused,
-        of_reuse=True,
-        spoiled_by=frozenset({"cold"}),
+        term=Term(
+            "cached",
+            "Fresh and cached prompts",
+            "A server may keep what it computed for a prompt and skip it the next time. A cached prompt has a TTFT of "
+            "next to nothing and says little about the hardware, so Roofmark defeats the cache unless a suite asks "
+            "for the opposite. Only fresh tokens count for prefill.",
+            "fresh tokens = prompt tokens - cached tokens",
+            section="engine",
+        ),
+        for_cached_prompt=True,
+        invalidated_by=frozenset({"model_load"}),
         formula_version=2,
     ),
 )

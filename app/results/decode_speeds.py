@@ -71,8 +71,8 @@ _IS_DECODE = and_(
 
 
 def _done(machine_id: int | None) -> list[ColumnElement[bool]]:
-    wanted = [col(Run.status) == "done", col(Run.config_id).is_not(None), NOT_HIDDEN]
-    return wanted if machine_id is None else [*wanted, col(Run.machine_id) == machine_id]
+    conditions = [col(Run.status) == "done", col(Run.config_id).is_not(None), NOT_HIDDEN]
+    return conditions if machine_id is None else [*conditions, col(Run.machine_id) == machine_id]
 
 
 def _decodes(session: Session, run_ids: Select[Any]) -> list[Decode]:
@@ -93,14 +93,14 @@ def _decodes(session: Session, run_ids: Select[Any]) -> list[Decode]:
     drafts = drafts_of(session, drafting_among(session, [run.id for run, *_ in rows]))
     counts = token_counts(session, [run.id for run, *_ in rows])
     today: dict[int, Sequence[MachineDevice]] = {}
-    found = []
+    decodes = []
     for run, config, model, stated, machine, value in rows:
         if machine.id not in today:
             today[machine.id] = devices(session, machine)
         hardware, point = as_known(run.hardware, today[machine.id]), Workload.from_key(run.main_point_key)
         if value:
             drafted = drafts.get((run.id, point))
-            told = best_geometry(model, stated)
+            geometry = best_geometry(model, stated)
             measured = (run.suite_key, point, value, drafted, counts.get((run.id, point)), gpu_share_of(run.evidence))
-            found.append(Decode(run.public_id, config, model, told, hardware, *measured))
-    return found
+            decodes.append(Decode(run.public_id, config, model, geometry, hardware, *measured))
+    return decodes

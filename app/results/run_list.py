@@ -1,12 +1,12 @@
-"""Runs with their circumstances and shown triple, as lists, overviews and histories need them."""
+"""Runs with their circumstances and shown metrics, as lists, overviews and histories need them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import select as select_columns
-from sqlalchemy.orm import aliased
-from sqlmodel import Session, col, func, not_, select
+from sqlmodel import Session, col, func, select
 
 from app.core.errors import BadInput
 from app.core.i18n import _
@@ -14,12 +14,12 @@ from app.core.samples import Workload
 from app.db.configs import short_config_labels
 from app.db.query_cache import cached_query
 from app.db.tables import Config, Machine, Measurement, Model, Run, Server
-from app.metrics import HEADLINE_METRICS
+from app.metrics import HEADLINE_METRICS, metrics
 from app.results.run_filter import NOT_HIDDEN, RunFilter, conditions
 
 
-class Shown(NamedTuple):
-    """A measurement as a list shows it; `value` None where there is none."""
+class ShownMetric(NamedTuple):
+    """A metric at the main workload from the source that is shown; `value` None where there is none."""
 
     value: float | None
     low: float | None
@@ -28,7 +28,12 @@ class Shown(NamedTuple):
     source: str | None
 
 
-class Row(NamedTuple):
+NOT_MEASURED = ShownMetric(None, None, None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    run_id: int
     public_id: str
     status: str
     suite_key: str
@@ -36,7 +41,7 @@ class Row(NamedTuple):
     main_point_key: str
     plan: dict[str, Any]
     left_out: list[dict[str, Any]] | None
-    """Points that did not fit, each with its reason."""
+    """Workloads that did not fit, each with its reason."""
     note: str
     run_labels: list[str]
     hidden_at: datetime | None
@@ -52,6 +57,8 @@ class Row(NamedTuple):
     machine_slug: str
     server: str
     server_slug: str
+    is_archived: bool
+    """Whether its server or machine is."""
     config_id: int | None
     engine: str
     engine_version: str | None
@@ -60,32 +67,29 @@ class Row(NamedTuple):
     settings: dict[str, Any] | None
     labels: list[str] | None
     fingerprint: str | None
-    ttft: Shown
-    prefill: Shown
-    decode: Shown
+    metrics: Mapping[str, ShownMetric]
+    """By key: all that were asked for."""
     particulars: str
     """What tells its configuration apart from others of the same model on the same server; often empty."""
 
     @property
     def points(self) -> tuple[int, int]:
-        """How many points the run plays, and how many its suite has."""
+        """How many workloads the run plays, and how many its suite has."""
         left_out = len(self.left_out or [])
-        there = self.plan.get("points")
-        if there is None:  # an older run, of whose points each took as many samples
+        planned = self.plan.get("points")
+        if planned is None:  # an older run, of whose workloads each had as many samples
             per_point = self.plan.get("repetitions", 0) + self.plan.get("warmups", 0)
-            there = (self.samples_planned // per_point if per_point else 1) + left_out
-        return there - left_out, there
+            planned = (self.samples_planned // per_point if per_point else 1) + left_out
+        return planned - left_out, planned
 
     @property
     def has_figures(self) -> bool:
-        return any(each.value is not None for each in (self.ttft, self.prefill, self.decode))
+        return any(metric.value is not None for metric in self.metrics.values())
 
     @property
     def main_prompt_tokens(self) -> int:
         return Workload.from_key(self.main_point_key).prompt_tokens
 
-
-MEASURED = TTFT, PREFILL, DECODE = tuple(aliased(Measurement, name=key.split("_")[0]) for key in HEADLINE_METRICS)
 
 DEFAULT_SORT = "queued"
 
@@ -96,10 +100,8 @@ SORTS = {
     "machine": Machine.name,
     "server": Server.name,
     "status": Run.status,
-    "ttft": TTFT.value,
-    "prefill": PREFILL.value,
-    "decode": DECODE.value,
 }
+"""Besides these, the key or the alias of any metric."""
 
 
 def list_runs(
@@ -109,24 +111,36 @@ def list_runs(
     descending: bool = True,
     page: int = 1,
     per_page: int = 50,
-) -> tuple[list[Row], int]:
-    """One page of runs and how many there are in all. Raises BadInput for an unknown sort key."""
-    if sort not in SORTS:
-        raise BadInput(
-            _("Runs can be sorted by {known}; {sort!r} is not one of them.", known=", ".join(SORTS), sort=sort)
-        )
+    keys: Sequence[str] = HEADLINE_METRICS,
+) -> tuple[list[RunRow], int]:
+    """One page of runs with the metrics of these keys, and how many runs there are in all.
+
+    Raises BadInput for an unknown sort key.
+    """
     where = where or RunFilter()
-    column = col(SORTS[sort])
+    query, column = _sorted_by(sort)
     ordered = column.desc() if descending else column.asc()
     order = (ordered if sort == DEFAULT_SORT else ordered.nulls_last(), col(Run.id).desc())
-    # first which runs, with only what they are sorted by, then all about them: PostgreSQL would read the measurements
-    # of all runs, if it did not know how few they are
-    measured = [each for each in MEASURED if SORTS[sort] is each.value]
-    page_ids = _joined(select(col(Run.id)), measured).where(*conditions(where)).order_by(*order)
+    # first which runs, with only what they are sorted by, then all about them
+    page_ids = query.where(*conditions(where)).order_by(*order)
     page_ids = page_ids.limit(per_page).offset((max(1, page) - 1) * per_page)
     ids = session.execute(page_ids).scalars().all()
-    rows = session.execute(_select_rows().where(col(Run.id).in_(ids)).order_by(*order)).all()
-    return _to_rows(session, rows), count_runs(session, where)
+    rows = {row.run_id: row for row in _rows(session, _select_rows().where(col(Run.id).in_(ids)), keys)}
+    return [rows[run_id] for run_id in ids], count_runs(session, where)
+
+
+def _sorted_by(sort: str) -> tuple[Any, Any]:
+    """A query of run ids, and the column that orders them."""
+    query = _joined(select(col(Run.id)))
+    if sort in SORTS:
+        return query, col(SORTS[sort])
+    metric = next((metric for metric in metrics().values() if sort in (metric.key, metric.alias)), None)
+    if metric is None:
+        words = [*SORTS, *(metrics()[key].alias or key for key in HEADLINE_METRICS)]
+        raise BadInput(
+            _("Runs can be sorted by {known}; {sort!r} is not one of them.", known=", ".join(words), sort=sort)
+        )
+    return query.outerjoin(Measurement, _IS_SHOWN & (col(Measurement.metric) == metric.key)), col(Measurement.value)
 
 
 @cached_query(8)
@@ -146,16 +160,10 @@ def _newest_per_config(session: Session) -> list[int]:
 
 
 @cached_query(4)
-def latest_per_config(session: Session, where: RunFilter | None = None, archived: bool | None = None) -> list[Row]:
-    """The newest run of each configuration and suite that is done and counts, newest first.
-
-    `archived` takes only those of archived servers, or leaves them out; None takes all.
-    """
+def latest_per_config(session: Session, where: RunFilter | None = None) -> list[RunRow]:
+    """The newest run of each configuration and suite that is done and counts, newest first."""
     query = _select_rows().where(*conditions(where or RunFilter()), col(Run.id).in_(_newest_per_config(session)))
-    if archived is not None:
-        is_archived = col(Server.archived_at).is_not(None) | col(Machine.archived_at).is_not(None)
-        query = query.where(is_archived if archived else not_(is_archived))
-    return _to_rows(session, session.execute(query.order_by(col(Run.started_at).desc())).all())
+    return _rows(session, query.order_by(col(Run.started_at).desc()), HEADLINE_METRICS)
 
 
 @cached_query(2)
@@ -167,25 +175,25 @@ def decode_trends(session: Session, per_config: int = 20) -> dict[tuple[int, str
     newest = (
         select(col(Run.id), age.label("age")).where(Run.status == "done", col(Run.config_id).is_not(None), NOT_HIDDEN)
     ).subquery()
-    found: dict[tuple[int, str], list[float]] = {}
-    wanted = (
-        select(Run.config_id, Run.suite_key, DECODE.value)
+    query = (
+        select(Run.config_id, Run.suite_key, Measurement.value)
         .join(newest, newest.c.id == col(Run.id))
-        .join(DECODE, (col(DECODE.run_id) == Run.id) & (col(DECODE.point_key) == Run.main_point_key))
+        .join(Measurement, _IS_SHOWN)
         .where(
             newest.c.age <= per_config,
-            DECODE.metric == HEADLINE_METRICS[2],
-            col(DECODE.is_shown),
-            col(DECODE.value).is_not(None),
+            Measurement.metric == "decode_tokens_per_s",
+            col(Measurement.value).is_not(None),
         )
         .order_by(newest.c.age.desc())
     )
-    for config_id, suite_key, value in session.execute(wanted):
-        found.setdefault((config_id, suite_key), []).append(value)
-    return found
+    trends: dict[tuple[int, str], list[float]] = {}
+    for config_id, suite_key, value in session.execute(query):
+        trends.setdefault((config_id, suite_key), []).append(value)
+    return trends
 
 
 _COLUMNS: dict[str, Any] = {
+    "run_id": Run.id,
     "public_id": Run.public_id,
     "status": Run.status,
     "suite_key": Run.suite_key,
@@ -208,6 +216,7 @@ _COLUMNS: dict[str, Any] = {
     "machine_slug": Machine.slug,
     "server": Server.name,
     "server_slug": Server.slug,
+    "is_archived": col(Server.archived_at).is_not(None) | col(Machine.archived_at).is_not(None),
     "config_id": Run.config_id,
     "engine": func.coalesce(Config.engine, Server.engine),
     "engine_version": Config.engine_version,
@@ -217,48 +226,52 @@ _COLUMNS: dict[str, Any] = {
     "labels": Config.labels,
     "fingerprint": Config.fingerprint,
 }
-_SHOWN = dict(zip(("ttft", "prefill", "decode"), MEASURED, strict=True))
+"""Each by the name of its field of RunRow."""
+
+_IS_SHOWN = (
+    (col(Measurement.run_id) == col(Run.id))
+    & (col(Measurement.point_key) == col(Run.main_point_key))
+    & col(Measurement.is_shown).is_(True)
+)
 
 
 def _select_rows() -> Any:
-    """Each column by the name of its field of Row; those of a measurement as `ttft_value`, `ttft_low`, ..."""
-    plain = [column.label(name) for name, column in _COLUMNS.items()]
-    shown = [
-        getattr(table, field).label(f"{name}_{field}") for name, table in _SHOWN.items() for field in Shown._fields
-    ]
-    return _joined(select_columns(*plain, *shown), MEASURED)
+    return _joined(select_columns(*(column.label(name) for name, column in _COLUMNS.items())))
 
 
-def _joined(query: Any, measured: Sequence[Any]) -> Any:
+def _joined(query: Any) -> Any:
     """Outer joins, though every run has its machine: databases leave out those that nothing is asked of."""
-    query = (
+    return (
         query.select_from(Run)
         .outerjoin(Machine, col(Machine.id) == Run.machine_id)
         .outerjoin(Server, col(Server.id) == Run.server_id)
         .outerjoin(Config, col(Config.id) == Run.config_id)
         .outerjoin(Model, col(Model.id) == Config.model_id)
     )
-    for table, key in zip(MEASURED, HEADLINE_METRICS, strict=True):
-        if table not in measured:
-            continue
-        query = query.outerjoin(
-            table,
-            (col(table.run_id) == Run.id)
-            & (col(table.point_key) == Run.main_point_key)
-            & (col(table.metric) == key)
-            & col(table.is_shown).is_(True),
+
+
+def _rows(session: Session, query: Any, keys: Sequence[str]) -> list[RunRow]:
+    """Of a query of `_select_rows`, with the metrics of these keys."""
+    rows = session.execute(query).mappings().all()
+    if not rows:
+        return []
+    shown = _shown_metrics(session, [row["run_id"] for row in rows], keys)
+    labels = short_config_labels(session, {row["server_slug"] for row in rows})
+    return [
+        RunRow(
+            **row,
+            metrics={key: shown.get((row["run_id"], key), NOT_MEASURED) for key in keys},
+            particulars=labels.get(row["config_id"], ""),
         )
-    return query
+        for row in rows
+    ]
 
 
-def _to_rows(session: Session, rows: Sequence[Any]) -> list[Row]:
-    """Of rows of `_select_rows`."""
-    titles = short_config_labels(session, {row.server_slug for row in rows}) if rows else {}
-    return [_to_row(row, titles.get(row.config_id, "")) for row in rows]
-
-
-def _to_row(row: Any, particulars: str) -> Row:
-    values: dict[str, Any] = {name: getattr(row, name) for name in _COLUMNS}
-    for name in _SHOWN:
-        values[name] = Shown(*(getattr(row, f"{name}_{field}") for field in Shown._fields))
-    return Row(**values, particulars=particulars)
+def _shown_metrics(
+    session: Session, run_ids: Sequence[int], keys: Collection[str]
+) -> dict[tuple[int, str], ShownMetric]:
+    """By run and metric."""
+    values = [getattr(Measurement, field) for field in ShownMetric._fields]
+    query = select_columns(col(Measurement.run_id), col(Measurement.metric), *values).join(Run, _IS_SHOWN)
+    rows = session.execute(query.where(col(Measurement.run_id).in_(run_ids), col(Measurement.metric).in_(keys)))
+    return {(run_id, key): ShownMetric(*shown) for run_id, key, *shown in rows}

@@ -42,7 +42,7 @@ def drafts_of(session: Session, run_ids: Collection[int]) -> dict[tuple[int, Wor
     trace = col(SampleRow.record)["trace"]
     server = trace["server"]
     drafted, accepted = server["draft_tokens"].as_integer(), server["draft_accepted_tokens"].as_integer()
-    told = select(
+    query = select(
         col(SampleRow.run_id), col(SampleRow.point), drafted, accepted, trace["output_tokens"].as_integer()
     ).where(
         col(SampleRow.run_id).in_(run_ids),
@@ -50,13 +50,13 @@ def drafts_of(session: Session, run_ids: Collection[int]) -> dict[tuple[int, Wor
         col(SampleRow.status) == Status.OK.value,
         drafted.is_not(None),
     )
-    found: dict[tuple[int, Workload], Drafts] = {}
-    for run_id, point, n_drafted, n_accepted, n_output in session.execute(told):
+    drafts: dict[tuple[int, Workload], Drafts] = {}
+    for run_id, point, n_drafted, n_accepted, n_output in session.execute(query):
         key = run_id, Workload(**point)
-        before = found.get(key, Drafts(0, 0, 0))
+        before = drafts.get(key, Drafts(0, 0, 0))
         now = n_drafted, n_accepted or 0, max(0, (n_output or 0) - 1)
-        found[key] = Drafts(*(one + other for one, other in zip(before, now, strict=True)))
-    return {key: each for key, each in found.items() if each.passes > 0}
+        drafts[key] = Drafts(*(total + count for total, count in zip(before, now, strict=True)))
+    return {key: of_point for key, of_point in drafts.items() if of_point.passes > 0}
 
 
 @cached_query(1)

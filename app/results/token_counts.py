@@ -51,9 +51,9 @@ def answer_lengths(session: Session, run_ids: frozenset[int]) -> dict[tuple[int,
         *(col(SampleRow.run_id), cast(col(SampleRow.point), Text), col(SampleRow.status)),
         *(cast(col(SampleRow.flags), Text), record["trace"]["output_tokens"].as_integer()),
     ]
-    wanted = (col(SampleRow.run_id).in_(run_ids), col(SampleRow.is_warmup).is_(False))
+    conditions = (col(SampleRow.run_id).in_(run_ids), col(SampleRow.is_warmup).is_(False))
     lengths: dict[tuple[int, str], list[int]] = {}
-    for run_id, document, status, flags, tokens in session.execute(select(*columns).where(*wanted)):
+    for run_id, document, status, flags, tokens in session.execute(select(*columns).where(*conditions)):
         if tokens is not None and is_sound(status, json.loads(flags)):
             lengths.setdefault((run_id, document), []).append(tokens)
     return {(run_id, Workload(**json.loads(document)).key): median(of) for (run_id, document), of in lengths.items()}

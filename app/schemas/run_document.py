@@ -1,6 +1,6 @@
-"""The JSON documents: one run ("roofmark.run/2") and a page of runs. The same for the API, `show` and `run`."""
+"""The JSON documents: one run ("roofmark.run/3") and a page of runs. The same for the API, `show` and `run`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -8,38 +8,30 @@ from typing import Any
 from sqlmodel import Session
 
 from app.core.samples import Sample, Workload
-from app.core.server_metrics import ServerMetric
-from app.db import measurements, runs, samples
-from app.db.tables import Config, Machine, Model, Run
-from app.metrics import MetricResult, metrics
-from app.metrics.server_vs_client import compare_with_client, disagreement
-from app.metrics.serving import largest_within, serving
+from app.db.tables import Config, Machine, Model
+from app.metrics import HEADLINE_METRICS, MetricResult, metrics
+from app.metrics.server_vs_client import ServerClientComparison, disagreement
+from app.metrics.serving import largest_within
 from app.metrics.throughput import USUAL_SLO
-from app.results import hardware
-from app.results.ceiling import DeviceShare, Limits, RunCeiling, Unknown, flag_above_ceiling, limits_of_run, run_ceiling
+from app.results.ceiling import DeviceShare, Limits, RunCeiling, Unknown
 from app.results.compare import baseline
 from app.results.compare.main_verdict import MainVerdict
-from app.results.previous import Previous, previous
-from app.results.run_list import Row
+from app.results.load_run import LeftOut, RunResult, load_run
+from app.results.previous import Previous
+from app.results.run_list import RunRow
 
-RUN_SCHEMA = "roofmark.run/2"
+RUN_SCHEMA = "roofmark.run/3"
 RUNS_SCHEMA = "roofmark.runs/1"
 
 
 def run_document(session: Session, public_id: str) -> dict[str, Any]:
     """`changes` and `previous` are null for the first configuration of a server, `baseline` where none is pinned for a
     run that comes before this one. Raises NotFound."""
-    run = runs.run(session, public_id)
-    assert run.id is not None
-    machine, server, config, model = runs.circumstances(session, run)
-    taken = samples.samples_of(session, run.id)
-    measured = measurements.measurements_of(session, run.id)
-    roof = run_ceiling(session, run, config, model, hardware.hardware_of(session, run), measured)
-    taken = flag_above_ceiling(taken, roof)
-    from app import engines  # loads every engine: not at start
+    return to_document(load_run(session, public_id))
 
-    before = previous(session, run, engines.titles())
-    verdicts = baseline.verdicts_of_run(session, run, before.run if before else None)
+
+def to_document(result: RunResult) -> dict[str, Any]:
+    run, server, previous, verdicts = result.run, result.server, result.previous, result.verdicts
     return {
         "schema": RUN_SCHEMA,
         "run": {
@@ -53,32 +45,33 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
             "started_at": _time(run.started_at),
             "finished_at": _time(run.finished_at),
             "suite": {"key": run.suite_key, "sha256": run.suite_sha256},
-            "machine": _machine(machine),
+            "machine": _machine(result.machine),
             "hardware": run.hardware,
             "server": {"slug": server.slug, "name": server.name},
-            "config": _config(config, model),
-            "changes": list(before.changes) if before else None,
-            "previous": _previous(before, verdicts.previous),
+            "config": _config(result.config, result.model),
+            "changes": list(previous.changes) if previous else None,
+            "previous": _previous(previous, verdicts.previous),
             "samples_done": run.samples_done,
             "samples_planned": run.samples_planned,
-            "warnings": run.evidence.get("warnings", []),
+            "warnings": result.warnings,
             "unsound": list(verdicts.unsound),
-            "server_counted": _counted(run.evidence.get("server", []), taken),
+            "server_counted": [_server_metric(comparison) for comparison in result.server_comparisons],
             "error": run.error,
         },
         "baseline": baseline.to_json(verdicts.standing),
-        "points": _points(run, config, measured, roof, taken),
-        "serving": _serving(taken),
-        "samples": [_sample(sample) for sample in taken],
+        "points": [*(_point(result, point) for point in result.points), *map(_left_out_point, result.left_out)],
+        "serving": _serving(result),
+        "samples": [_sample(sample) for sample in result.samples],
     }
 
 
-def runs_document(rows: Sequence[Row], total: int, page: int, per_page: int) -> dict[str, Any]:
+def runs_document(rows: Sequence[RunRow], total: int, page: int, per_page: int) -> dict[str, Any]:
     return {
         "schema": RUNS_SCHEMA,
         "total": total,
         "page": page,
         "per_page": per_page,
+        "metrics": {key: {"title": metric.title, "unit": metric.unit} for key, metric in metrics().items()},
         "runs": [
             {
                 "id": row.public_id,
@@ -100,9 +93,8 @@ def runs_document(rows: Sequence[Row], total: int, page: int, per_page: int) -> 
                 "settings": row.settings,
                 "labels": row.labels,
                 "fingerprint": row.fingerprint,
-                "ttft_ms": row.ttft._asdict(),
-                "prefill_tokens_per_s": row.prefill._asdict(),
-                "decode_tokens_per_s": row.decode._asdict(),
+                **{key: row.metrics[key]._asdict() for key in HEADLINE_METRICS},
+                "metrics": {key: shown._asdict() for key, shown in row.metrics.items() if shown.value is not None},
             }
             for row in rows
         ],
@@ -144,12 +136,12 @@ def _config(config: Config | None, model: Model | None) -> dict[str, Any] | None
     }
 
 
-def _previous(before: Previous | None, main: MainVerdict | None) -> dict[str, Any] | None:
+def _previous(previous: Previous | None, main: MainVerdict | None) -> dict[str, Any] | None:
     """The newest run of the server's previous configuration with the same suite, and this run against it."""
-    if before is None or main is None:
+    if previous is None or main is None:
         return None
     return {
-        "id": before.public_id,
+        "id": previous.public_id,
         "verdict": main.verdict,
         "reason": main.reason,
         "ratios": {key: asdict(ratio) for key, ratio in main.ratios.items()},
@@ -159,98 +151,83 @@ def _previous(before: Previous | None, main: MainVerdict | None) -> dict[str, An
     }
 
 
-def _counted(kept: Sequence[Mapping[str, Any]], taken: Sequence[Sample]) -> list[dict[str, Any]]:
-    """What the server counted, with the client's figure of the same requests and the likely cause of a difference."""
-    return [
-        {
-            **each.counted.to_json(),
-            "client": each.client,
-            "difference": each.difference,
-            "likely_cause": each.cause or None,
-            "null_reason": each.null_reason,
-        }
-        for each in compare_with_client([ServerMetric.from_json(figure) for figure in kept], taken)
-    ]
-
-
-def _points(
-    run: Run,
-    config: Config | None,
-    measured: Sequence[MetricResult],
-    roof: RunCeiling | Unknown | None,
-    taken: Sequence[Sample],
-) -> list[dict[str, Any]]:
-    engine = config.engine if config else ""
-    by_point: dict[Workload, list[MetricResult]] = {}
-    for each in measured:
-        by_point.setdefault(each.point, []).append(each)
-    points = [
-        {
-            "point": asdict(point),
-            "metrics": [_metric(each) for each in found if each.value is not None],
-            "nulls": _nulls(found),
-            "disagreement": disagreement(found, [sample for sample in taken if sample.point == point]),
-            "ceiling": _ceiling(roof, point),
-            "limits": _limits(limits_of_run(taken, point, roof, run.evidence, engine)),
-        }
-        for point, found in by_point.items()
-    ]
-    for left_out in run.evidence.get("left_out", []):
-        point = Workload.from_key(left_out["point"])
-        nulls = [{"key": key, "reason": "exceeds_context"} for key in ("ttft_ms", *_TIMED)]
-        unknown = {"disagreement": None, "ceiling": None, "limits": None}
-        points.append({"point": asdict(point), "metrics": [], "nulls": nulls, **unknown})
-    return points
-
-
-def _limits(found: Limits) -> dict[str, Any]:
-    """What limits the result at this point, what to change first in front; and what is not known of it."""
-    return {"found": [asdict(each) for each in found.found], "unknown": list(found.unknown)}
-
-
-def _serving(taken: Sequence[Sample]) -> dict[str, Any] | None:
-    """How many streams could be served within the usual limits; null without several streams."""
-    found = serving(taken, USUAL_SLO)
-    if not found:
-        return None
+def _server_metric(comparison: ServerClientComparison) -> dict[str, Any]:
+    """A metric of the server's own, the client's value of the same requests, and why they may differ."""
     return {
-        "slo": asdict(USUAL_SLO),
-        "largest_streams": largest_within(found),
-        "points": [asdict(each) for each in found],
+        **comparison.server_metric.to_json(),
+        "client": comparison.client,
+        "difference": comparison.difference,
+        "likely_cause": comparison.cause or None,
+        "null_reason": comparison.null_reason,
     }
 
 
-def _ceiling(roof: RunCeiling | Unknown | None, point: Workload) -> dict[str, Any] | None:
-    """What the hardware allows at this point and which share of it was reached; or the reason why that is unknown."""
-    if isinstance(roof, Unknown):
-        return {"reason": f"{roof.reason} {roof.remedy}"}
-    found = roof.at(point) if roof else None
-    if roof is None or found is None:
-        return None
-    prefill = found.prefill
+def _point(result: RunResult, point: Workload) -> dict[str, Any]:
+    metric_results = result.metrics_at(point)
     return {
-        "step_bytes": found.step.n_bytes,
-        "context": found.context,
-        "decode_tokens_per_s": found.decode.tokens_per_s,
-        "decode_words": found.decode.words,
-        "draft_tokens_per_step": found.drafts and found.drafts.drafted_per_pass,
-        "accepted_tokens_per_step": found.drafts and found.drafts.accepted_per_pass,
-        "mbu": found.mbu,
+        "point": asdict(point),
+        "metrics": [_metric(metric) for metric in metric_results if metric.value is not None],
+        "nulls": _nulls(metric_results),
+        "disagreement": disagreement(metric_results, result.samples_at(point)),
+        "ceiling": _ceiling(result.ceiling, point),
+        "limits": _limits(result.limits_at(point)),
+    }
+
+
+def _left_out_point(left_out: LeftOut) -> dict[str, Any]:
+    nulls = [{"key": key, "reason": "exceeds_context"} for key in HEADLINE_METRICS]
+    unknown = {"disagreement": None, "ceiling": None, "limits": None}
+    return {"point": asdict(left_out.point), "metrics": [], "nulls": nulls, **unknown}
+
+
+def _limits(limits: Limits) -> dict[str, Any]:
+    """What limits the result at this point, what to change first in front; and what is not known of it."""
+    return {"found": [asdict(limit) for limit in limits.found], "unknown": list(limits.unknown)}
+
+
+def _serving(result: RunResult) -> dict[str, Any] | None:
+    """How many streams could be served within the usual limits; null without several streams."""
+    served = result.serving(USUAL_SLO)
+    if not served:
+        return None
+    return {
+        "slo": asdict(USUAL_SLO),
+        "largest_streams": largest_within(served),
+        "points": [asdict(streams) for streams in served],
+    }
+
+
+def _ceiling(run_ceiling: RunCeiling | Unknown | None, point: Workload) -> dict[str, Any] | None:
+    """What the hardware allows at this point and which share of it was reached; or the reason why that is unknown."""
+    if isinstance(run_ceiling, Unknown):
+        return {"reason": f"{run_ceiling.reason} {run_ceiling.remedy}"}
+    ceiling = run_ceiling.at(point) if run_ceiling else None
+    if run_ceiling is None or ceiling is None:
+        return None
+    prefill = ceiling.prefill
+    return {
+        "step_bytes": ceiling.step.n_bytes,
+        "context": ceiling.context,
+        "decode_tokens_per_s": ceiling.decode.tokens_per_s,
+        "decode_words": ceiling.decode.words,
+        "draft_tokens_per_step": ceiling.drafts and ceiling.drafts.drafted_per_pass,
+        "accepted_tokens_per_step": ceiling.drafts and ceiling.drafts.accepted_per_pass,
+        "mbu": ceiling.mbu,
         "prefill_tokens_per_s": prefill and prefill.tokens_per_s,
         "prefill_words": prefill and prefill.words,
         "ttft_floor_ms": prefill and prefill.ttft_floor_ms,
         "bound": prefill and prefill.bound,
-        "mfu": found.mfu,
-        "devices": [_device_share(device_share) for device_share in roof.placement.device_shares],
-        "certainty": roof.certainty,
-        "not_understood": list(roof.not_understood),
-        "geometry_source": roof.placement.geometry.source,
-        "geometry_stated_at": _time(roof.placement.told.stated_at),
-        "kv_type": str(roof.placement.kv),
-        "does_not_fit": found.does_not_fit,
-        "cache_guard": found.cache,
-        "above": list(found.above),
-        "assumptions": list(found.assumptions),
+        "mfu": ceiling.mfu,
+        "devices": [_device_share(device_share) for device_share in run_ceiling.placement.device_shares],
+        "certainty": run_ceiling.certainty,
+        "not_understood": list(run_ceiling.not_understood),
+        "geometry_source": run_ceiling.placement.geometry.source,
+        "geometry_stated_at": _time(run_ceiling.placement.told.stated_at),
+        "kv_type": str(run_ceiling.placement.kv),
+        "does_not_fit": ceiling.does_not_fit,
+        "cache_guard": ceiling.cache,
+        "above": list(ceiling.above),
+        "assumptions": list(ceiling.assumptions),
     }
 
 
@@ -265,43 +242,44 @@ def _device_share(device_share: DeviceShare) -> dict[str, Any]:
     }
 
 
-_TIMED = ("prefill_tokens_per_s", "decode_tokens_per_s")
+_SPEEDS = ("prefill_tokens_per_s", "decode_tokens_per_s")
 
 
-def _nulls(found: Sequence[MetricResult]) -> list[dict[str, Any]]:
+def _nulls(results: Sequence[MetricResult]) -> list[dict[str, Any]]:
     """Metrics that no source could give, with the reason of the source that would be shown."""
-    known = {each.metric for each in found if each.value is not None}
-    by_rank = sorted(found, key=lambda each: each.is_shown)
-    nulls = {each.metric: each.null_reason for each in by_rank if each.metric not in known}
+    with_value = {result.metric for result in results if result.value is not None}
+    by_rank = sorted(results, key=lambda result: result.is_shown)
+    nulls = {result.metric: result.null_reason for result in by_rank if result.metric not in with_value}
     return [{"key": key, "reason": reason} for key, reason in nulls.items()]
 
 
-def _metric(each: MetricResult) -> dict[str, Any]:
+def _metric(result: MetricResult) -> dict[str, Any]:
     return {
-        "key": each.metric,
-        "source": each.source,
-        "value": each.value,
-        "low": each.low,
-        "high": each.high,
-        "minimum": each.minimum,
-        "maximum": each.maximum,
-        "standard_deviation": each.standard_deviation,
-        "samples": each.samples,
-        "left_out": each.left_out,
-        "unit": each.unit,
+        "key": result.metric,
+        "title": metrics()[result.metric].title if result.metric in metrics() else result.metric,
+        "source": result.source,
+        "value": result.value,
+        "low": result.low,
+        "high": result.high,
+        "minimum": result.minimum,
+        "maximum": result.maximum,
+        "standard_deviation": result.standard_deviation,
+        "samples": result.samples,
+        "left_out": result.left_out,
+        "unit": result.unit,
     }
 
 
 def _sample(sample: Sample) -> dict[str, Any]:
     trace = sample.trace
-    read = {key: metrics()[key].read([sample])[0].value for key in ("ttft_ms", "ttfa_ms", "e2e_ms")}
+    timings = {key: metrics()[key].read([sample])[0].value for key in ("ttft_ms", "ttfa_ms", "e2e_ms")}
     return {
         "ordinal": sample.ordinal,
         "point": asdict(sample.point),
         "warmup": sample.is_warmup,
         "status": trace.status.value,
-        **read,
-        **{key: _by_source(sample, key) for key in _TIMED},
+        **timings,
+        **{key: _by_source(sample, key) for key in _SPEEDS},
         "prompt_tokens": trace.prompt_tokens,
         "cached_tokens": trace.cached_tokens,
         "output_tokens": trace.output_tokens,

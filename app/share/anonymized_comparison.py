@@ -14,7 +14,7 @@ from app.db.tables import Config, Machine, Model, Run
 from app.metrics import NULL_REASONS
 from app.results import hardware
 from app.results.compare import Comparison, compare
-from app.results.compare.result import Ceiling, Cell, Distribution, PointRows, Subject
+from app.results.compare.result import Ceiling, Cell, Distribution, MetricRow, PointRows, Subject
 from app.share import anonymize, circumstances
 from app.share.options import Option
 from app.suites import Case
@@ -58,13 +58,13 @@ def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
         run, machine, _server, config, model = by_id[subject.public_id]
         if config is None or model is None:
             raise BadInput(_("A run that ended before its configuration was known cannot be shared."))
-        told = {
+        facts = {
             fact.title: fact.value
             for fact in circumstances.facts(config, model, hardware.hardware_of(session, run).devices)
         }
-        told["Suite"] = anonymize.suite(run.suite_key)
+        facts["Suite"] = anonymize.suite(run.suite_key)
         words = circumstances.optional_texts(run, machine, config, ())
-        sides.append(Side(subject.letter, run, machine, config, model, told, words))
+        sides.append(Side(subject.letter, run, machine, config, model, facts, words))
     if _are_namesakes(sides):
         sides = [replace(side, facts={**side.facts, "Model": f"{side.facts['Model']} {side.letter}"}) for side in sides]
     titles = _distinct(sides)
@@ -80,14 +80,15 @@ def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
                 )
                 for pair in compared.pairs
             ),
-            points=tuple(_point(each) for each in compared.points),
+            points=tuple(map(_point, compared.points)),
             main=compared.main,
             distributions=tuple(
-                Distribution(each.quantiles_ms, each.gaps, each.is_chunks) for each in compared.distributions
+                Distribution(distribution.quantiles_ms, distribution.gaps, distribution.is_chunks)
+                for distribution in compared.distributions
             ),
             ceilings=tuple(
-                Ceiling(each.decode_tokens_per_s, "", each.mbu, each.prefill_tokens_per_s, "", each.mfu)
-                for each in compared.ceilings
+                Ceiling(ceiling.decode_tokens_per_s, "", ceiling.mbu, ceiling.prefill_tokens_per_s, "", ceiling.mfu)
+                for ceiling in compared.ceilings
             ),
             same_within=compared.same_within,
         ),
@@ -155,7 +156,11 @@ def _subject(subject: Subject, title: str) -> Subject:
 
 
 def _point(point: PointRows) -> PointRows:
-    return PointRows(point.point, tuple(replace(row, cells=tuple(map(_cell, row.cells))) for row in point.rows))
+    return PointRows(point.point, _rows(point.rows), _rows(point.extra_rows))
+
+
+def _rows(rows: Sequence[MetricRow]) -> tuple[MetricRow, ...]:
+    return tuple(replace(row, cells=tuple(map(_cell, row.cells))) for row in rows)
 
 
 def _cell(cell: Cell) -> Cell:

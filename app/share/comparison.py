@@ -10,7 +10,7 @@ from app.core.units import format_number, format_percent
 from app.db.database import session_memo
 from app.metrics import HEADLINE_METRICS
 from app.results.compare import Comparison
-from app.results.compare.result import PointRows, Row
+from app.results.compare.result import MetricRow
 from app.results.compare.words import scatter_words, unsound_words
 from app.share import circumstances
 from app.share.anonymized_comparison import NO_VERDICT, Compared, differing, fact_titles, neutral_comparison
@@ -26,62 +26,62 @@ DECODE = HEADLINE_METRICS[2]
 
 def snapshot(session: Session, names: Sequence[str], options: frozenset[Option] = frozenset()) -> Snapshot:
     """`names` as `store.subjects.resolve` reads them. Raises BadInput and NotFound."""
-    found = session_memo(session, neutral_comparison, tuple(names))
+    anonymized = session_memo(session, neutral_comparison, tuple(names))
     return Snapshot(
         kind=KIND,
-        title=_title(found),
-        description=_description(found),
-        subtitle=_subtitle(found),
-        tiles=tuple(_tiles(found.comparison)),
-        facts=tuple(_facts(found, options)),
-        figures=tuple(_figures(found)),
-        charts=tuple(_charts(found.comparison)),
-        remarks=tuple(_remarks(found)),
-        prose=tuple(_prose(found, options)),
+        title=_title(anonymized),
+        description=_description(anonymized),
+        subtitle=_subtitle(anonymized),
+        tiles=tuple(_tiles(anonymized.comparison)),
+        facts=tuple(_facts(anonymized, options)),
+        figures=tuple(_figures(anonymized)),
+        charts=tuple(_charts(anonymized.comparison)),
+        remarks=tuple(_remarks(anonymized)),
+        prose=tuple(_prose(anonymized, options)),
     )
 
 
 def offers(session: Session, names: Sequence[str]) -> list[OptionalField]:
-    found = session_memo(session, neutral_comparison, tuple(names))
-    return [OptionalField(option, text) for option in Option if (text := _together(found, option))]
+    anonymized = session_memo(session, neutral_comparison, tuple(names))
+    return [OptionalField(option, text) for option in Option if (text := _together(anonymized, option))]
 
 
-def _together(found: Compared, option: Option) -> str:
+def _together(anonymized: Compared, option: Option) -> str:
     if option is Option.PROMPT:
-        return "\n\n".join(case.prompt for case in found.prompts)
-    return "; ".join(f"{side.letter}: {side.words[option]}" for side in found.sides if option in side.words)
+        return "\n\n".join(case.prompt for case in anonymized.prompts)
+    return "; ".join(f"{side.letter}: {side.words[option]}" for side in anonymized.sides if option in side.words)
 
 
 # --- in words --------------------------------------------------------------------------------------------------------
 
 
-def _title(found: Compared) -> str:
-    titles = list(dict.fromkeys(subject.title for subject in found.comparison.subjects))
-    common = found.sides[0].title if len({side.title for side in found.sides}) == 1 else ""
+def _title(anonymized: Compared) -> str:
+    titles = list(dict.fromkeys(subject.title for subject in anonymized.comparison.subjects))
+    common = anonymized.sides[0].title if len({side.title for side in anonymized.sides}) == 1 else ""
     if len(titles) == 1:
-        return f"{common}: {len(found.sides)} times the same"
+        return f"{common}: {len(anonymized.sides)} times the same"
     named = " against ".join(titles) if len(titles) == 2 else f"{titles[0]} against {len(titles) - 1} others"
     return f"{common}: {named}" if common and common != named else named
 
 
-def _subtitle(found: Compared) -> str:
-    hardware = list(dict.fromkeys(side.facts["Hardware"] for side in found.sides if "Hardware" in side.facts))
-    point = point_title(found.comparison.main) if found.comparison.main else ""
-    days = [f"{side.run.started_at:%Y-%m-%d}" for side in found.sides if side.run.started_at]
+def _subtitle(anonymized: Compared) -> str:
+    hardware = list(dict.fromkeys(side.facts["Hardware"] for side in anonymized.sides if "Hardware" in side.facts))
+    point = point_title(anonymized.comparison.main) if anonymized.comparison.main else ""
+    days = [f"{side.run.started_at:%Y-%m-%d}" for side in anonymized.sides if side.run.started_at]
     return " · ".join(filter(None, [", ".join(hardware[:2]), point, max(days, default="")]))
 
 
-def _description(found: Compared) -> str:
-    base, *others = found.comparison.subjects
-    said = []
+def _description(anonymized: Compared) -> str:
+    base, *others = anonymized.comparison.subjects
+    sentences = []
     for place, subject in enumerate(others, start=1):
         changes = [
             f"{lower_first(row.title)} {format_percent(ratio.value - 1)}"
-            for row in found.comparison.main_rows
+            for row in anonymized.comparison.main_rows
             if (ratio := row.cells[place].ratio) is not None
         ]
-        said.append(f"{subject.title} against {base.title}: {', '.join(changes) or NO_VERDICT}")
-    return "; ".join(said[:2]) + "."
+        sentences.append(f"{subject.title} against {base.title}: {', '.join(changes) or NO_VERDICT}")
+    return "; ".join(sentences[:2]) + "."
 
 
 def _tiles(compared: Comparison) -> Iterator[Tile]:
@@ -94,46 +94,52 @@ def _tiles(compared: Comparison) -> Iterator[Tile]:
                 title = f"{subject.letter} · {subject.title}"
                 spread = (cell.standard_deviation, cell.low, cell.high, cell.count)
                 verdict = cell.ratio.verdict if cell.ratio else None
-                said = f"{row.title}, {verdict} against {compared.subjects[0].letter}" if verdict else row.title
+                source = f"{row.title}, {verdict} against {compared.subjects[0].letter}" if verdict else row.title
                 if cell.value is None:
                     yield Tile(title, None, row.unit, reason=cell.reason or NO_VALUE)
                 else:
-                    yield Tile(title, cell.value, row.unit, *spread, source=said)
+                    yield Tile(title, cell.value, row.unit, *spread, source=source)
 
 
-def _ratio_tile(row: Row) -> Tile:
-    base, other = row.cells
-    ratio = other.ratio
+def _ratio_tile(row: MetricRow) -> Tile:
+    base, candidate = row.cells
+    ratio = candidate.ratio
     if ratio is None:
-        return Tile(row.title, None, "×", reason=other.reason or base.reason or NO_VALUE)
+        return Tile(row.title, None, "×", reason=candidate.reason or base.reason or NO_VALUE)
     wish = N_("lower is better") if row.better == "lower" else N_("higher is better")
-    source = " · ".join((ratio.verdict, f"{format_number(base.value)} → {format_number(other.value)} {row.unit}", wish))
+    source = " · ".join(
+        (ratio.verdict, f"{format_number(base.value)} → {format_number(candidate.value)} {row.unit}", wish)
+    )
     return Tile(f"{row.title} · {N_('B over A')}", ratio.value, "×", None, ratio.low, ratio.high, source=source)
 
 
-def _facts(found: Compared, options: frozenset[Option]) -> Iterator[Fact]:
+def _facts(anonymized: Compared, options: frozenset[Option]) -> Iterator[Fact]:
     """What is the same everywhere; then what was ticked."""
-    for title in fact_titles(found.sides):
-        values = {side.facts.get(title) for side in found.sides}
+    for title in fact_titles(anonymized.sides):
+        values = {side.facts.get(title) for side in anonymized.sides}
         if len(values) == 1:
             yield Fact(title, values.pop() or "")
     for option, title in circumstances.OPTION_TITLES.items():
-        if option in options and (text := _together(found, option)):
+        if option in options and (text := _together(anonymized, option)):
             yield Fact(title, text)
 
 
-def _figures(found: Compared) -> Iterator[DataTable]:
-    compared = found.comparison
-    heads = (Column("Circumstance", is_text=True), *(Column(side.letter, is_text=True) for side in found.sides))
+def _figures(anonymized: Compared) -> Iterator[DataTable]:
+    compared = anonymized.comparison
+    heads = (Column("Circumstance", is_text=True), *(Column(side.letter, is_text=True) for side in anonymized.sides))
     rows = [
-        (title, *(side.facts.get(title, N_("not stated")) for side in found.sides)) for title in differing(found.sides)
+        (title, *(side.facts.get(title, N_("not stated")) for side in anonymized.sides))
+        for title in differing(anonymized.sides)
     ]
-    days = [f"{side.run.started_at:%Y-%m-%d}" if side.run.started_at else "" for side in found.sides]
+    days = [f"{side.run.started_at:%Y-%m-%d}" if side.run.started_at else "" for side in anonymized.sides]
     yield DataTable("What is compared", heads, (*rows, (N_("Measured"), *days)), is_brief=True)
-    for each in compared.shared_points:
-        title = N_("Figures at {point}", point=point_title(each.point))
-        yield DataTable(title, _COLUMNS, tuple(_rows(compared, each)), is_brief=each.point == compared.main)
-    if any(each.decode_tokens_per_s is not None for each in compared.ceilings):
+    for at in compared.shared_points:
+        title = N_("Figures at {point}", point=point_title(at.point))
+        yield DataTable(title, _COLUMNS, tuple(_rows(compared, at.rows)), is_brief=at.point == compared.main)
+        if at.extra_rows:
+            title = N_("Further metrics at {point}", point=point_title(at.point))
+            yield DataTable(title, _COLUMNS, tuple(_rows(compared, at.extra_rows)))
+    if any(ceiling.decode_tokens_per_s is not None for ceiling in compared.ceilings):
         yield DataTable("Ceilings", _CEILING_COLUMNS, tuple(_ceilings(compared)))
 
 
@@ -151,8 +157,8 @@ _COLUMNS = (
 )
 
 
-def _rows(compared: Comparison, point: PointRows) -> Iterator[tuple[str | float | None, ...]]:
-    for row in point.rows:
+def _rows(compared: Comparison, rows: Sequence[MetricRow]) -> Iterator[tuple[str | float | None, ...]]:
+    for row in rows:
         for subject, cell in zip(compared.subjects, row.cells, strict=True):
             ratio = cell.ratio
             ends = (ratio.value, ratio.low, ratio.high) if ratio else (None, None, None)
@@ -170,9 +176,9 @@ _CEILING_COLUMNS = (
 
 
 def _ceilings(compared: Comparison) -> Iterator[tuple[str | float | None, ...]]:
-    for subject, each in zip(compared.subjects, compared.ceilings, strict=True):
-        shares = (each.mbu and each.mbu * 100, each.mfu and each.mfu * 100)
-        yield (subject.letter, each.decode_tokens_per_s, shares[0], each.prefill_tokens_per_s, shares[1])
+    for subject, ceiling in zip(compared.subjects, compared.ceilings, strict=True):
+        shares = (ceiling.mbu and ceiling.mbu * 100, ceiling.mfu and ceiling.mfu * 100)
+        yield (subject.letter, ceiling.decode_tokens_per_s, shares[0], ceiling.prefill_tokens_per_s, shares[1])
 
 
 def _charts(compared: Comparison) -> Iterator[Chart]:
@@ -184,26 +190,26 @@ def _charts(compared: Comparison) -> Iterator[Chart]:
     yield from (Chart(title, public(figure), size) for title, figure, size in figures if figure is not None)
 
 
-def _remarks(found: Compared) -> Iterator[str]:
+def _remarks(anonymized: Compared) -> Iterator[str]:
     yield from circumstances.metric_explanations(HEADLINE_METRICS)
-    for pair in found.comparison.pairs:
-        letters = {"result": found.sides[pair.place].letter, "base": found.sides[0].letter}
+    for pair in anonymized.comparison.pairs:
+        letters = {"result": anonymized.sides[pair.place].letter, "base": anonymized.sides[0].letter}
         is_compared = not pair.reason_not_comparable
         verdict = (pair.verdict or NO_VERDICT) if is_compared else N_("they cannot be compared")
         yield f"{N_('Result {result} against {base}', **letters)} · {verdict}"
         yield from filter(None, [unsound_words(pair.unsound)])
-    scatters = found.comparison.main_scatters(0)
+    scatters = anonymized.comparison.main_scatters(0)
     yield from filter(None, [scatter_words(scatters)])
     yield N_(
         "Same: the 95 % interval of the ratio lies within {percent} %. Better and worse: it excludes 1, corrected for "
         "the three metrics at the main point. Inconclusive: everything else.",
-        percent=f"{100 * found.comparison.same_within:g}",
+        percent=f"{100 * anonymized.comparison.same_within:g}",
     )
 
 
-def _prose(found: Compared, options: frozenset[Option]) -> Iterator[UserText]:
+def _prose(anonymized: Compared, options: frozenset[Option]) -> Iterator[UserText]:
     if Option.NOTE in options:
-        for side in found.sides:
+        for side in anonymized.sides:
             if Option.NOTE in side.words:
                 yield UserText(f"Note on {side.letter}", side.words[Option.NOTE])
-    yield from circumstances.prompt_texts(found.prompts, options)
+    yield from circumstances.prompt_texts(anonymized.prompts, options)

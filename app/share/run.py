@@ -1,169 +1,194 @@
 """One run: its numbers with their spread, its ceiling, its charts, and what it was measured on in neutral words."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from sqlmodel import Session
 
 from app import charts
 from app.ceiling.geometry import Certainty
 from app.core.config_settings import remote_host
-from app.core.i18n import N_, lower_first
+from app.core.errors import BadInput
+from app.core.i18n import N_, _, lower_first
+from app.core.samples import Workload
 from app.core.units import format_number
 from app.db.database import session_memo
+from app.db.tables import Config, Model
 from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, metrics
 from app.metrics.base import SOURCES
-from app.metrics.serving import serving
 from app.metrics.throughput import USUAL_SLO
-from app.results.ceiling import Insight, PointCeiling, insight
+from app.results.ceiling import Insight, PointCeiling
 from app.results.compare.soundness import unsound_by_run
 from app.results.compare.words import unsound_run_words
+from app.results.load_run import RunResult, load_run
 from app.share import anonymize, circumstances, run_tables
 from app.share.figures import public
 from app.share.options import Option, OptionalField
-from app.share.result import Result, result
 from app.share.snapshot import CeilingShare, Chart, Fact, Snapshot, Tile, UserText
-from app.suites import point_title
+from app.suites import Case, point_title
 
 KIND = "run"
 
 
+@dataclass(frozen=True)
+class Shareable:
+    """A run with a value, and so with a configuration, a model and a main workload."""
+
+    result: RunResult
+    config: Config
+    model: Model
+    main: Workload
+    cases: Sequence[Case]
+    """The prompts of its suite."""
+
+
 def snapshot(session: Session, public_id: str, options: frozenset[Option] = frozenset()) -> Snapshot:
     """Raises NotFound, and BadInput for a run without any number."""
-    found = session_memo(session, result, public_id)
-    ticked = {offer.option: offer.text for offer in _offers(found) if offer.option in options}
-    where = circumstances.REMOTE_HARDWARE if remote_host(found.config.settings) else anonymize.hardware(found.held)
-    title = " on ".join(filter(None, [anonymize.model_title(found.model), where]))
-    explained = _insight(session, found)
-    tiles = tuple(_tiles(found))
-    doubt = N_("an estimate, no bound") if found.roof and found.roof.certainty is Certainty.ESTIMATE else ""
-    bars = tuple(_bars(found.top, doubt)) if found.top else ()
+    shareable = session_memo(session, _load, public_id)
+    result, config = shareable.result, shareable.config
+    included = {field.option: field.text for field in _offers(shareable) if field.option in options}
+    is_elsewhere = remote_host(config.settings)
+    hardware = circumstances.REMOTE_HARDWARE if is_elsewhere else anonymize.hardware(result.hardware.devices)
+    ceiling, point_ceiling = result.known_ceiling, result.ceiling_at(shareable.main)
+    insight = result.insight_at(shareable.main)
+    tiles = tuple(_tiles(shareable))
+    doubt = N_("an estimate, no bound") if ceiling and ceiling.certainty is Certainty.ESTIMATE else ""
+    bars = tuple(_bars(point_ceiling, doubt)) if point_ceiling else ()
     return Snapshot(
         kind=KIND,
-        title=title,
+        title=" on ".join(filter(None, [anonymize.model_title(shareable.model), hardware])),
         description=describe(tiles, bars),
-        subtitle=_subtitle(found),
+        subtitle=_subtitle(shareable),
         tiles=tiles,
         bars=bars,
-        facts=tuple(_facts(found, ticked)),
-        figures=tuple(run_tables.figures(found, explained)),
-        charts=tuple(_charts(found, explained)),
-        remarks=tuple(_remarks(session, found)),
-        prose=tuple(_prose(found, ticked)),
+        facts=tuple(_facts(shareable, included)),
+        figures=tuple(run_tables.figures(result, shareable.main, insight)),
+        charts=tuple(_charts(shareable, insight)),
+        remarks=tuple(_remarks(session, shareable)),
+        prose=tuple(_prose(shareable, included)),
     )
 
 
 def offers(session: Session, public_id: str) -> list[OptionalField]:
     """What of this run a person may add."""
-    return _offers(session_memo(session, result, public_id))
+    return _offers(session_memo(session, _load, public_id))
+
+
+def _load(session: Session, public_id: str) -> Shareable:
+    result = load_run(session, public_id)
+    if result.config is None or result.model is None or result.main_point is None or not result.has_value:
+        raise BadInput(_("This run has no result that could be shared."))
+    cases = circumstances.suite_cases(session, result.run)
+    return Shareable(result, result.config, result.model, result.main_point, cases)
 
 
 def describe(tiles: Sequence[Tile], bars: Sequence[CeilingShare]) -> str:
     """`TTFT 520 ms, prefill 1,010 tok/s, decode 71.2 tok/s; 62.1 % of the decode ceiling.`"""
-    said = [
+    values = [
         f"{lower_first(tile.title)} {format_number(tile.value)} {tile.unit}" for tile in tiles if tile.value is not None
     ]
-    reached = [f"{format_number(100 * bar.share)} % of the {lower_first(bar.title)}" for bar in bars[:1]]
-    return "; ".join(filter(None, [", ".join(said), *reached])) + "."
+    shares = [f"{format_number(100 * bar.share)} % of the {lower_first(bar.title)}" for bar in bars[:1]]
+    return "; ".join(filter(None, [", ".join(values), *shares])) + "."
 
 
-# --- what it is made from --------------------------------------------------------------------------------------------
-
-
-def _insight(session: Session, found: Result) -> Insight | None:
-    if found.roof is None or found.top is None:
-        return None
-    return insight(session, found.run, found.config, found.roof, found.top)
-
-
-def _offers(found: Result) -> list[OptionalField]:
-    words = circumstances.optional_texts(found.run, found.machine, found.config, found.cases)
+def _offers(shareable: Shareable) -> list[OptionalField]:
+    result = shareable.result
+    words = circumstances.optional_texts(result.run, result.machine, shareable.config, shareable.cases)
     return [OptionalField(option, text) for option, text in words.items()]
 
 
 # --- numbers ---------------------------------------------------------------------------------------------------------
 
 
-def _tiles(found: Result) -> Iterator[Tile]:
+def _tiles(shareable: Shareable) -> Iterator[Tile]:
     for key in HEADLINE_METRICS:
-        metric, each = metrics()[key], found.shown(found.main, key)
-        if each is None or each.value is None:
-            reason = NULL_REASONS.get(each.null_reason or "" if each else "no_sample", "")
+        metric, result = metrics()[key], shareable.result.shown_metric(shareable.main, key)
+        if result is None or result.value is None:
+            reason = NULL_REASONS.get(result.null_reason or "" if result else "no_sample", "")
             yield Tile(metric.title, None, metric.unit, samples=0, reason=reason)
         else:
             yield Tile(
                 title=metric.title,
-                value=each.value,
+                value=result.value,
                 unit=metric.unit,
-                standard_deviation=each.standard_deviation,
-                low=each.low,
-                high=each.high,
-                samples=each.samples,
-                source=SOURCES.get(each.source, ""),
+                standard_deviation=result.standard_deviation,
+                low=result.low,
+                high=result.high,
+                samples=result.samples,
+                source=SOURCES.get(result.source, ""),
             )
 
 
-def _bars(top: PointCeiling, doubt: str) -> Iterator[CeilingShare]:
+def _bars(ceiling: PointCeiling, doubt: str) -> Iterator[CeilingShare]:
     """`doubt`: that the ceilings are estimates; empty where they are bounds."""
-    if top.mbu is not None:
-        words = "; ".join(filter(None, (top.decode.words, top.step.words, doubt)))
-        yield CeilingShare("Decode ceiling", top.mbu, top.decode.tokens_per_s, "tok/s", words)
-    if top.prefill is not None and top.prefill_share is not None:
-        words = "; ".join(filter(None, (top.prefill.words, doubt)))
-        yield CeilingShare("Prefill ceiling", top.prefill_share, top.prefill.tokens_per_s, "tok/s", words)
+    if ceiling.mbu is not None:
+        words = "; ".join(filter(None, (ceiling.decode.words, ceiling.step.words, doubt)))
+        yield CeilingShare("Decode ceiling", ceiling.mbu, ceiling.decode.tokens_per_s, "tok/s", words)
+    if ceiling.prefill is not None and ceiling.prefill_share is not None:
+        words = "; ".join(filter(None, (ceiling.prefill.words, doubt)))
+        yield CeilingShare("Prefill ceiling", ceiling.prefill_share, ceiling.prefill.tokens_per_s, "tok/s", words)
 
 
-def _subtitle(found: Result) -> str:
-    when = f"{found.run.started_at:%Y-%m-%d}" if found.run.started_at else ""
-    return " · ".join(filter(None, [anonymize.engine(found.config), point_title(found.main), when]))
+def _subtitle(shareable: Shareable) -> str:
+    return " · ".join(
+        filter(None, [anonymize.engine(shareable.config), point_title(shareable.main), _day(shareable.result)])
+    )
 
 
-def _facts(found: Result, ticked: dict[Option, str]) -> Iterator[Fact]:
-    yield from circumstances.facts(found.config, found.model, found.held)
-    if found.roof is not None:
-        yield circumstances.bandwidth_fact(found.roof)
-    yield Fact("Suite", f"{anonymize.suite(found.run.suite_key)}: {point_title(found.main)}")
-    if found.run.started_at is not None:
-        yield Fact("Measured", f"{found.run.started_at:%Y-%m-%d}")
+def _day(result: RunResult) -> str:
+    return f"{result.run.started_at:%Y-%m-%d}" if result.run.started_at else ""
+
+
+def _facts(shareable: Shareable, included: dict[Option, str]) -> Iterator[Fact]:
+    result = shareable.result
+    yield from circumstances.facts(shareable.config, shareable.model, result.hardware.devices)
+    if result.known_ceiling is not None:
+        yield circumstances.bandwidth_fact(result.known_ceiling)
+    yield Fact("Suite", f"{anonymize.suite(result.run.suite_key)}: {point_title(shareable.main)}")
+    if day := _day(result):
+        yield Fact("Measured", day)
     for option, title in circumstances.OPTION_TITLES.items():
-        if option in ticked:
-            yield Fact(title, ticked[option])
+        if option in included:
+            yield Fact(title, included[option])
 
 
-def _charts(found: Result, explained: Insight | None) -> Iterator[Chart]:
-    at_point = [sample for sample in found.taken if sample.point == found.main]
-    typical = charts.typical_sample(at_point)
+def _charts(shareable: Shareable, insight: Insight | None) -> Iterator[Chart]:
+    result, ceiling = shareable.result, shareable.result.known_ceiling
+    samples = result.samples_at(shareable.main)
+    typical = charts.typical_sample(samples)
+    point_ceiling = result.ceiling_at(shareable.main)
     figures = {
-        N_("Token timeline"): charts.timeline(at_point),
+        N_("Token timeline"): charts.timeline(samples),
         N_("Pauses between tokens"): charts.gaps(typical) if typical else None,
-        N_("Decode against context"): charts.against_context(explained.curve, charts.reached(explained))
-        if explained
+        N_("Decode against context"): charts.against_context(insight.curve, charts.reached(insight))
+        if insight
         else None,
-        N_("Roofline"): charts.run_roofline(found.roof.placement, found.top) if found.roof and found.top else None,
+        N_("Roofline"): charts.run_roofline(ceiling.placement, point_ceiling) if ceiling and point_ceiling else None,
     }
     yield from (Chart(title, public(figure)) for title, figure in figures.items() if figure is not None)
-    several = charts.serving_figure(serving(found.taken, USUAL_SLO), USUAL_SLO)
-    if several is not None:
-        yield Chart("Several streams at once", public(several), f"chart-stack-{several.panels}")
+    streams = charts.serving_figure(result.serving(USUAL_SLO), USUAL_SLO)
+    if streams is not None:
+        yield Chart("Several streams at once", public(streams), f"chart-stack-{streams.panels}")
 
 
-def _remarks(session: Session, found: Result) -> Iterator[str]:
+def _remarks(session: Session, shareable: Shareable) -> Iterator[str]:
+    result = shareable.result
     yield from circumstances.metric_explanations(HEADLINE_METRICS)
-    unsound = unsound_by_run(session, [found.run.public_id])
+    unsound = unsound_by_run(session, [result.run.public_id])
     yield from (unsound_run_words(reasons) for reasons in unsound.values())
-    warmups = sum(sample.is_warmup for sample in found.taken)
-    if warmups:
+    if any(sample.is_warmup for sample in result.samples):
         yield N_("Medians of the samples; warm-ups are listed, but never counted.")
     for key, flag in FLAGS.items():
-        if any(key in sample.flags for sample in found.taken if not sample.is_warmup):
+        if any(key in sample.flags for sample in result.samples if not sample.is_warmup):
             yield f"{flag.title.capitalize()} · {flag.sentence}"
-    if found.top is not None:
+    if result.ceiling_at(shareable.main) is not None:
         yield N_(
             "A ceiling is what memory bandwidth and computing allow at most; whatever is uncertain is left out of its "
             "bytes. Most good results reach 60 to 85 % of the decode ceiling."
         )
 
 
-def _prose(found: Result, ticked: dict[Option, str]) -> Iterator[UserText]:
-    if Option.NOTE in ticked:
-        yield UserText("Note", ticked[Option.NOTE])
-    yield from circumstances.prompt_texts(found.cases, ticked)
+def _prose(shareable: Shareable, included: dict[Option, str]) -> Iterator[UserText]:
+    if Option.NOTE in included:
+        yield UserText("Note", included[Option.NOTE])
+    yield from circumstances.prompt_texts(shareable.cases, included)

@@ -6,8 +6,8 @@ from app.core.i18n import N_, as_sentence
 from app.core.samples import Sample, Workload
 from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, headline_metrics, metrics
 from app.metrics.base import SOURCES
-from app.results.ceiling import Insight, limits_of_run
-from app.share.result import Result
+from app.results.ceiling import Insight
+from app.results.load_run import RunResult
 from app.share.snapshot import Column, DataTable
 from app.suites import point_title
 
@@ -20,22 +20,24 @@ _PARTS = {
 }
 
 
-def figures(found: Result, explained: Insight | None) -> Iterator[DataTable]:
-    if len(found.points) > 1:
-        yield _points(found)
-    limiting = limits_of_run(found.taken, found.main, found.roof, found.run.evidence, found.config.engine).found
-    if limiting:
-        said = tuple((each.of, each.sentence, as_sentence(each.evidence), _plain(each.remedy)) for each in limiting)
-        yield DataTable("What limits it, and what to change first", _LIMIT_COLUMNS, said)
-    if explained and explained.waterfall:
-        rows = tuple((_PARTS[share.key], share.ms, share.words) for share in explained.waterfall)
+def figures(result: RunResult, main: Workload, insight: Insight | None) -> Iterator[DataTable]:
+    """`main`: the workload that limits and insight are of."""
+    if len(result.points) > 1:
+        yield _points(result)
+    limits = result.limits_at(main).found
+    if limits:
+        rows = tuple((limit.of, limit.sentence, as_sentence(limit.evidence), _plain(limit.remedy)) for limit in limits)
+        yield DataTable("What limits it, and what to change first", _LIMIT_COLUMNS, rows)
+    if insight and insight.waterfall:
+        parts = tuple((_PARTS[share.key], share.ms, share.words) for share in insight.waterfall)
         columns = (Column("Part", is_text=True), Column("Time", "ms"), Column("Arithmetic", is_text=True))
-        yield DataTable("Where a token's time goes", columns, rows)
-    for point in found.points:
-        title = N_("All metrics") if len(found.points) == 1 else N_("All metrics at {point}", point=point_title(point))
-        yield DataTable(title, _METRIC_COLUMNS, tuple(_metric_rows(found, point)))
-    if found.taken:
-        yield _samples(found.taken)
+        yield DataTable("Where a token's time goes", columns, parts)
+    for point in result.points:
+        is_only = len(result.points) == 1
+        title = N_("All metrics") if is_only else N_("All metrics at {point}", point=point_title(point))
+        yield DataTable(title, _METRIC_COLUMNS, tuple(_metric_rows(result, point)))
+    if result.samples:
+        yield _samples(result.samples)
 
 
 def _plain(words: str) -> str:
@@ -56,22 +58,25 @@ _SELDOM = {"concurrency": 1, "depth": 0}
 _SELDOM_TITLES = {"concurrency": N_("Streams"), "depth": N_("In the cache before")}
 
 
-def _points(found: Result) -> DataTable:
-    varied = [name for name, usual in _SELDOM.items() if any(getattr(point, name) != usual for point in found.points)]
+def _points(result: RunResult) -> DataTable:
+    points, ceiling = result.points, result.known_ceiling
+    varied = [name for name, usual in _SELDOM.items() if any(getattr(point, name) != usual for point in points)]
     columns = (
         Column("Prompt tokens"),
         Column("Output tokens"),
         *(Column(_SELDOM_TITLES[name]) for name in varied),
         *(Column(metrics()[key].title, metrics()[key].unit) for key in HEADLINE_METRICS),
-        *((Column("Decode ceiling", "tok/s"), Column("Reached", "%")) if found.roof else ()),
+        *((Column("Decode ceiling", "tok/s"), Column("Reached", "%")) if ceiling else ()),
     )
     rows = []
-    for point in found.points:
-        triple = [each.value if (each := found.shown(point, key)) else None for key in HEADLINE_METRICS]
-        top = found.roof.at(point) if found.roof else None
-        ceiling = (top.decode.tokens_per_s, top.mbu and top.mbu * 100) if top else ()
+    for point in points:
         lengths = (point.prompt_tokens, point.output_tokens, *(int(getattr(point, name)) for name in varied))
-        rows.append((*lengths, *triple, *ceiling))
+        headline = [shown.value if (shown := result.shown_metric(point, key)) else None for key in HEADLINE_METRICS]
+        point_ceiling = result.ceiling_at(point)
+        reached = (
+            (point_ceiling.decode.tokens_per_s, point_ceiling.mbu and point_ceiling.mbu * 100) if point_ceiling else ()
+        )
+        rows.append((*lengths, *headline, *reached))
     return DataTable("Points", columns, tuple(rows), is_brief=True)
 
 
@@ -87,14 +92,21 @@ _METRIC_COLUMNS = (
 )
 
 
-def _metric_rows(found: Result, point: Workload) -> Iterator[tuple[str | float | None, ...]]:
-    order = [*HEADLINE_METRICS, *(key for key in metrics() if key not in HEADLINE_METRICS)]
-    here = [each for each in found.measured if each.point == point and each.metric in order]
-    for each in sorted(here, key=lambda one: (order.index(one.metric), not one.is_shown)):
-        metric = metrics()[each.metric]
-        why = SOURCES.get(each.source, "") if each.value is not None else NULL_REASONS.get(each.null_reason or "", "")
-        ends = (each.standard_deviation, each.low, each.high)
-        yield (metric.title, each.value, metric.unit, *ends, each.samples, why)
+def _metric_rows(result: RunResult, point: Workload) -> Iterator[tuple[str | float | None, ...]]:
+    order = list(metrics())
+    shown_first = sorted(
+        (metric_result for metric_result in result.metrics_at(point) if metric_result.metric in order),
+        key=lambda metric_result: (order.index(metric_result.metric), not metric_result.is_shown),
+    )
+    for metric_result in shown_first:
+        metric = metrics()[metric_result.metric]
+        why = (
+            SOURCES.get(metric_result.source, "")
+            if metric_result.value is not None
+            else NULL_REASONS.get(metric_result.null_reason or "", "")
+        )
+        ends = (metric_result.standard_deviation, metric_result.low, metric_result.high)
+        yield (metric.title, metric_result.value, metric.unit, *ends, metric_result.samples, why)
 
 
 _SAMPLE_COLUMNS = (
@@ -108,20 +120,20 @@ _SAMPLE_COLUMNS = (
 )
 
 
-def _samples(taken: Sequence[Sample]) -> DataTable:
-    flags = [", ".join(FLAGS[flag].title for flag in sample.flags if flag in FLAGS) for sample in taken]
+def _samples(samples: Sequence[Sample]) -> DataTable:
+    flags = [", ".join(FLAGS[flag].title for flag in sample.flags if flag in FLAGS) for sample in samples]
     if not any(flags):
-        return DataTable("Samples", _SAMPLE_COLUMNS, tuple(map(_sample_row, taken)))
-    rows = tuple((*_sample_row(sample), said) for sample, said in zip(taken, flags, strict=True))
+        return DataTable("Samples", _SAMPLE_COLUMNS, tuple(map(_sample_row, samples)))
+    rows = tuple((*_sample_row(sample), titles) for sample, titles in zip(samples, flags, strict=True))
     return DataTable("Samples", (*_SAMPLE_COLUMNS, Column("Flags", is_text=True)), rows)
 
 
 def _sample_row(sample: Sample) -> tuple[str | float | None, ...]:
-    triple = headline_metrics(sample)
+    values = headline_metrics(sample)
     return (
         sample.ordinal + 1,
         "warm-up" if sample.is_warmup else sample.trace.status.value,
-        *(triple[key] for key in HEADLINE_METRICS),
+        *(values[key] for key in HEADLINE_METRICS),
         sample.trace.prompt_tokens,
         sample.trace.output_tokens,
     )

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.db import annotations, removal
-from app.metrics import HEADLINE_METRICS
+from app.metrics import metrics
 from app.results.compare import compare, to_json
 from app.results.run_list import list_runs
 from app.schemas.run_document import run_document, runs_document
@@ -69,7 +69,7 @@ def get_runs(
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     per_page: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = 50,
 ) -> dict[str, Any]:
-    rows, total = list_runs(session, where, sort, descending, page, per_page)
+    rows, total = list_runs(session, where, sort, descending, page, per_page, tuple(metrics()))
     return runs_document(rows, total, page, per_page)
 
 
@@ -86,9 +86,7 @@ def get_comparison(
     same_within: Annotated[float | None, Query(gt=0, lt=1)] = None,
 ) -> dict[str, Any]:
     """The first run is the base; names as `roofmark compare` takes them."""
-    return to_json(
-        compare(session, run, engine_titles(), tuple(dict.fromkeys(metric)) or HEADLINE_METRICS, limit=same_within)
-    )
+    return to_json(compare(session, run, engine_titles(), tuple(dict.fromkeys(metric)), limit=same_within))
 
 
 @router.post("/runs", name="api_new_run", status_code=201)

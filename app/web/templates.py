@@ -14,10 +14,11 @@ from app.core import config_settings, templating, units
 from app.core.i18n import _, as_sentence, enumerated
 from app.core.sentences import first_sentence
 from app.db.machines import device_title
+from app.metrics import metrics
 from app.results.compare.differences import verdict_subject_text
 from app.results.compare.result import Cell
 from app.results.compare.words import ratio_note, scatter_words, settle_words, unsound_run_words, unsound_words
-from app.results.run_list import Shown
+from app.results.run_list import ShownMetric
 from app.stats.verdict import Ratio
 from app.suites import brief_title, point_title
 from app.web import ceiling_view, language, terms
@@ -40,6 +41,7 @@ def environment() -> "jinja2.Environment":
         explained=terms.entry,
         log_engine_titles=_log_engine_titles,
         has_llama_bench=_has_llama_bench,
+        metric_of=lambda key: metrics()[key],
     )
     env.filters.update(
         spread=_spread,
@@ -135,7 +137,7 @@ def _has_llama_bench(key: str) -> bool:
     return engine is not None and engine.has_llama_bench
 
 
-def _spread(shown: Shown | Cell) -> tuple[str, str]:
+def _spread(shown: ShownMetric | Cell) -> tuple[str, str]:
     return units.spread(shown.value, shown.standard_deviation, shown.low, shown.high)
 
 

@@ -170,7 +170,7 @@ def test_on_a_phone_points_and_samples_need_no_scrolling(browser: "Browser", add
     with tab(browser, address, 390) as opened:
         page = opened.page
         page.goto(path)
-        for name in ("Table of points", "Table of samples"):
+        for name in ("Table of workloads", "Table of samples"):
             for region in page.get_by_role("region", name=name).all():
                 assert region.evaluate("each => each.scrollWidth <= each.clientWidth")
 

@@ -134,7 +134,7 @@ def test_gaps_of_bundled_events_are_called_chunk_gaps() -> None:
     few = tuple(e for i, e in enumerate(one.trace.token_events) if i % 4 == 0)
     bundled = replace(one, trace=replace(one.trace, events=few))
     bundled = replace(bundled, flags=flags_of(bundled))
-    assert "bundled" in bundled.flags
+    assert "multi_token_chunks" in bundled.flags
     figure = valid(gaps(bundled))
     assert figure.layout["yaxis"]["title"]["text"] == "Chunk gap, ms"
     assert "token" not in figure.data[0]["hovertemplate"].lower()

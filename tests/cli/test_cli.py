@@ -26,7 +26,7 @@ def test_a_case_from_its_bytes_to_the_document(roofmark: Roofmark, name: str) ->
     with serve({"/v1/chat/completions": case(name), **MODELS}) as replay:
         result = roofmark("run", "--url", f"{replay.url}/v1/", "--reps", "1", "--warmup", "0", "--json")
     document = json.loads(result.stdout)
-    assert document["schema"] == "roofmark.run/2"
+    assert document["schema"] == "roofmark.run/3"
     assert "Traceback" not in result.stderr
     (sample,) = document["samples"]
     assert sample["status"] == STATUS.get(want["status"], want["status"])

@@ -23,8 +23,8 @@ CASES = sorted(path.name.split(".")[0] for path in (HERE / "cases").glob("*.stre
 STATUS = {"ok": Status.OK, "partial": Status.INCOMPLETE, "error": Status.FAILED}
 COMPRESSED = {"S21"}
 FLAGS = {
-    "cached_prefill": "cached", "cold_start": "cold", "prompt_truncated": "truncated_prompt", "short_output": "short",
-    "empty_output": "empty", "buffered": "buffered", "not_streamed": "not_streamed",
+    "cached_prefill": "cached", "cold_start": "model_load", "prompt_truncated": "truncated_prompt",
+    "short_output": "early_stop", "empty_output": "empty", "buffered": "buffered", "not_streamed": "not_streamed",
 }  # fmt: skip
 """Ours for the ideas of the cases."""
 

@@ -70,9 +70,9 @@ def test_captured_streams(
 @pytest.mark.parametrize(
     ("name", "sent", "flags"),
     [
-        ("generate-stream-cold", 169, {"cold"}),
+        ("generate-stream-cold", 169, {"model_load"}),
         ("generate-stream-nonce", 176, set()),
-        ("generate-truncated", 1441, {"cold", "truncated_prompt"}),
+        ("generate-truncated", 1441, {"model_load", "truncated_prompt"}),
     ],
 )
 def test_flags_of_captured_streams(name: str, sent: int, flags: set[str]) -> None:
@@ -103,7 +103,7 @@ def test_counts_of_a_prompt_that_may_be_cached_are_no_prefill() -> None:
     assert trace.server.prompt_tokens is None
     assert trace.server.prompt_ms == pytest.approx(88.149)
     again = sample(trace, point=Workload(169, 24), cache_defeat=CacheDefeat.NONE)
-    assert flags_of(again) == ("possibly_cached",)
+    assert flags_of(again) == ("cache_state_unknown",)
     assert [reading.value for reading in read_prefill(again)] == [None]
 
 

@@ -187,7 +187,7 @@ def test_the_cache_suite_measures_fresh_and_reused_apart() -> None:
         samples_ = samples_of(played(made))
     assert [sample.reuses_cache for sample in samples_] == [False] * 3 + [True] * 3
     assert {sample.cache_defeat for sample in samples_ if sample.reuses_cache} == {CacheDefeat.NONE}
-    assert not any({"cached", "possibly_cached"} & set(sample.flags) for sample in samples_)
+    assert not any({"cached", "cache_state_unknown"} & set(sample.flags) for sample in samples_)
     assert len({body["messages"][0]["content"] for body in replay.posted()}) == 1
     of_all = {(metric.metric, metric.source): metric for metric in compute_metrics(samples_)}
     assert of_all["ttft_ms", "client"].samples == 2

@@ -181,7 +181,7 @@ def test_a_reader_that_had_to_wait_for_a_processor_is_flagged(
     with one_slot() as server, engines.open_client(url(server), None, Settings()) as client:
         trace_ = engines.find("openai").stream_completion(client, CompletionRequest("hello", TOKENS, "m"))
     assert trace_.sched_delay_ms == waited_ms / 10
-    assert ("loop_lag" in flags_of(sample(trace_))) is is_late
+    assert ("client_scheduling_delay" in flags_of(sample(trace_))) is is_late
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how long a thread waited for a processor")

@@ -70,7 +70,7 @@ def test_a_few_large_events_at_once_have_no_speed_and_no_first_token() -> None:
     assert read("decode_tokens_per_s", answer) == "too_few_events"
     assert read("ttft_ms", answer) == "one_piece"
     assert read("e2e_ms", answer) == 5425
-    assert {"bundled", "too_few_events"} <= set(flags_of(answer))
+    assert {"multi_token_chunks", "too_few_events"} <= set(flags_of(answer))
 
 
 def test_two_halves_are_too_few() -> None:

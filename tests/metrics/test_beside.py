@@ -112,9 +112,9 @@ def test_what_some_answers_state_stands_beside_the_same_answers() -> None:
     taken = [sample(trace(stream(800, 25), server=figures()), ordinal=n) for n in range(2)]
     taken.append(sample(trace(stream(800, 100)), ordinal=2))
     (decode,) = [
-        pair for pair in compare_with_client(stated(taken), taken) if pair.counted.name == "decode_tokens_per_s"
+        pair for pair in compare_with_client(stated(taken), taken) if pair.server_metric.name == "decode_tokens_per_s"
     ]
-    assert decode.counted.provenance == "stated with 2 of 3 answers"
+    assert decode.server_metric.provenance == "stated with 2 of 3 answers"
     assert decode.client == pytest.approx(40)
     assert decode.difference == pytest.approx(0)
 
@@ -146,7 +146,7 @@ def test_a_warning_holds_client_and_server_of_the_same_samples_against_each_othe
 
 
 def test_the_cause_of_a_slower_clock_is_read_off_the_flags() -> None:
-    bundled = [sample(trace(stream(800, 25)), flags=("bundled",))]
+    bundled = [sample(trace(stream(800, 25)), flags=("multi_token_chunks",))]
     (found,) = compare_with_client([counted("itl_ms", 15)], bundled)
     assert "several tokens each" in found.cause
     (found,) = compare_with_client(
@@ -161,10 +161,10 @@ def test_the_cause_of_a_slower_clock_is_read_off_the_flags() -> None:
         (("buffered",), -0.3, "holds tokens back"),
         (("token_count_estimated",), -0.3, "may hold several"),
         (("hidden_tokens",), 0.3, "never showed"),
-        (("bundled",), 0.3, "several tokens each"),
-        (("loop_lag",), -0.3, "own reader was late"),
-        (("loop_lag", "bundled"), -0.3, "several tokens each"),
-        (("short",), -0.3, "slow network"),  # a flag that explains nothing
+        (("multi_token_chunks",), 0.3, "several tokens each"),
+        (("client_scheduling_delay",), -0.3, "own reader was late"),
+        (("client_scheduling_delay", "multi_token_chunks"), -0.3, "several tokens each"),
+        (("early_stop",), -0.3, "slow network"),  # a flag that explains nothing
         ((), -0.3, "slow network"),
         ((), 0.3, "held the first ones back"),
         ((), -0.1, "one interval less"),  # 11 tokens: an error of a tenth
@@ -176,8 +176,8 @@ def test_each_cause_of_a_decode_that_differs(flags: tuple[str, ...], difference:
 
 
 def test_what_few_samples_have_explains_nothing() -> None:
-    mostly = [sample(flags=("bundled",)), sample(flags=("bundled",)), sample()]
-    seldom = [sample(flags=("bundled",)), sample(), sample()]
+    mostly = [sample(flags=("multi_token_chunks",)), sample(flags=("multi_token_chunks",)), sample()]
+    seldom = [sample(flags=("multi_token_chunks",)), sample(), sample()]
     assert "several tokens each" in decode_cause(-0.3, mostly)
     assert "slow network" in decode_cause(-0.3, seldom)
     assert decode_cause(-0.3, [])

@@ -43,14 +43,14 @@ CASES: dict[str, list[Sample]] = {
         sample(trace(bursts(of=20, count=26), output_tokens=520), point=Workload(512, 520)),
     ],
     "truncated_prompt": [sample(trace(prompt_tokens=200)), sample(expected_prompt_tokens=513)],
-    "loop_lag": [
+    "client_scheduling_delay": [
         sample(trace(stream(gap_ms=25), sched_delay_ms=3)),
         sample(trace(stream(30, tokens=1), sched_delay_ms=4)),
     ],
     "interrupted": [sample(sensors={"slept_s": 90.0}), sample(sensors={"cancelled": True})],
-    "cold": [sample(trace(server=figures(load_ms=1200)))],
+    "model_load": [sample(trace(server=figures(load_ms=1200)))],
     "cached": [sample(trace(cached_tokens=400))],
-    "possibly_cached": [
+    "cache_state_unknown": [
         sample(trace(cached_tokens=None), cache_defeat=CacheDefeat.NONE),
         sample(trace(cached_tokens=None, prompt_tokens=4000), cache_defeat=CacheDefeat.NONCE),
         sample(
@@ -58,12 +58,12 @@ CASES: dict[str, list[Sample]] = {
         ),
         sample(trace(stream(first_ms=2), cached_tokens=None), cache_defeat=CacheDefeat.NONCE),
     ],
-    "short": [
+    "early_stop": [
         sample(trace(output_tokens=7)),
         sample(trace(stream(tokens=7), output_tokens=7, count_source=CountSource.EVENTS, finish_reason="stop")),
     ],
-    "over": [sample(trace(output_tokens=12))],
-    "bundled": [sample(trace(stream(tokens=4, size_bytes=12), output_tokens=11))],
+    "exceeded_max_tokens": [sample(trace(output_tokens=12))],
+    "multi_token_chunks": [sample(trace(stream(tokens=4, size_bytes=12), output_tokens=11))],
     "hidden_tokens": [
         sample(trace(stream(tokens=3, size_bytes=1), output_tokens=11)),
         sample(trace(stream(tokens=8), output_tokens=11, reasoning_tokens=3)),
@@ -125,18 +125,18 @@ NEAR_MISSES: dict[str, list[Sample]] = {
         sample(expected_prompt_tokens=512),
         sample(trace(prompt_tokens=None)),
     ],
-    "cold": [sample(trace(server=figures(load_ms=99))), sample(trace(server=figures(load_ms=None)))],
+    "model_load": [sample(trace(server=figures(load_ms=99))), sample(trace(server=figures(load_ms=None)))],
     "cached": [sample(trace(cached_tokens=10)), sample(trace(cached_tokens=500), reuses_cache=True)],
-    "possibly_cached": [
+    "cache_state_unknown": [
         sample(trace(cached_tokens=0), cache_defeat=CacheDefeat.NONE),
         sample(trace(cached_tokens=None), cache_defeat=CacheDefeat.NONCE),
         sample(trace(cached_tokens=None, prompt_tokens=700), cache_defeat=CacheDefeat.NONCE),
         sample(trace(cached_tokens=0, prompt_tokens=4000), cache_defeat=CacheDefeat.NONCE),
         sample(trace(cached_tokens=None), cache_defeat=CacheDefeat.NONE, reuses_cache=True),
     ],
-    "short": [sample(trace(output_tokens=11)), sample(trace((), output_tokens=7, not_streamed=True))],
-    "over": [sample(trace(output_tokens=11)), sample(trace(output_tokens=None))],
-    "bundled": [
+    "early_stop": [sample(trace(output_tokens=11)), sample(trace((), output_tokens=7, not_streamed=True))],
+    "exceeded_max_tokens": [sample(trace(output_tokens=11)), sample(trace(output_tokens=None))],
+    "multi_token_chunks": [
         sample(trace(stream(tokens=10))),
         sample(trace(stream(tokens=4), count_source=CountSource.EVENTS, output_tokens=4)),
     ],
@@ -174,7 +174,7 @@ NEAR_MISSES: dict[str, list[Sample]] = {
         sample(trace(stream(tokens=20))),
     ],
     "concurrent": [sample(sensors={"server_was_busy": False})],
-    "loop_lag": [
+    "client_scheduling_delay": [
         sample(trace(stream(gap_ms=1), sched_delay_ms=2.0)),
         sample(trace(stream(gap_ms=31), sched_delay_ms=3.0)),
     ],
@@ -225,7 +225,7 @@ def test_one_long_stall_is_not_buffering() -> None:
 
 def test_an_early_end_of_an_unknown_count_is_not_called_short() -> None:
     cut = trace(stream(tokens=7), output_tokens=7, count_source=CountSource.EVENTS, finish_reason="length")
-    assert "short" not in flags_of(sample(cut))
+    assert "early_stop" not in flags_of(sample(cut))
 
 
 def test_a_failed_sample_has_an_error_not_flags() -> None:
@@ -253,14 +253,14 @@ def test_an_answer_without_visible_tokens_is_empty_only_if_nothing_was_counted()
 def test_characters_of_several_tokens_hide_none() -> None:
     emoji = sample(trace(stream(tokens=20, size_bytes=4), output_tokens=60), point=Workload(512, 60))
     assert "hidden_tokens" not in flags_of(emoji)
-    assert "bundled" in flags_of(emoji)
+    assert "multi_token_chunks" in flags_of(emoji)
 
 
 @pytest.mark.parametrize(
     ("size_bytes", "tokens", "flag"),
     [
         (5, 42, None),  # two tokens of forty are no more than a twentieth
-        (5, 43, "bundled"),
+        (5, 43, "multi_token_chunks"),
         (1, 42, None),
         (1, 43, "hidden_tokens"),  # more tokens than bytes: their text never showed
     ],
@@ -268,15 +268,18 @@ def test_characters_of_several_tokens_hide_none() -> None:
 def test_more_than_a_twentieth_beyond_the_events(size_bytes: int, tokens: int, flag: str | None) -> None:
     events = stream(tokens=40, size_bytes=size_bytes)
     flags = set(flags_of(sample(trace(events, output_tokens=tokens), point=Workload(512, tokens))))
-    assert flags & {"bundled", "hidden_tokens"} == ({flag} if flag else set())
+    assert flags & {"multi_token_chunks", "hidden_tokens"} == ({flag} if flag else set())
 
 
 def test_flags_of_a_stored_sample_are_judged_anew_where_its_record_can() -> None:
     undecided = next(key for key, flag in FLAGS.items() if flag.holds is None)
     cold = trace(server=figures(load_ms=1200))
-    assert refreshed_flags(sample(cold)) == ("cold",)
-    assert refreshed_flags(sample(cold, flags=("short", "of_another_version"))) == ("cold", "of_another_version")
-    assert set(refreshed_flags(sample(cold, flags=(undecided,)))) == {"cold", undecided}
-    failed = sample(trace(status=Status.FAILED), flags=("short",))
-    assert refreshed_flags(failed) == ("short",)
+    assert refreshed_flags(sample(cold)) == ("model_load",)
+    assert refreshed_flags(sample(cold, flags=("early_stop", "of_another_version"))) == (
+        "model_load",
+        "of_another_version",
+    )
+    assert set(refreshed_flags(sample(cold, flags=(undecided,)))) == {"model_load", undecided}
+    failed = sample(trace(status=Status.FAILED), flags=("early_stop",))
+    assert refreshed_flags(failed) == ("early_stop",)
     assert flags_of(failed) == ()

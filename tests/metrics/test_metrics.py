@@ -156,7 +156,9 @@ def test_a_null_has_a_reason(changes: dict[str, Any], key: str, reason: str) -> 
 
 def test_an_unknown_cache_makes_prefill_unknown_only_without_defeat() -> None:
     unknown = trace(cached_tokens=None)
-    assert read("prefill_tokens_per_s", sample(unknown, cache_defeat=CacheDefeat.NONE)) == {"client": "possibly_cached"}
+    assert read("prefill_tokens_per_s", sample(unknown, cache_defeat=CacheDefeat.NONE)) == {
+        "client": "cache_state_unknown"
+    }
     assert read("prefill_tokens_per_s", sample(unknown, cache_defeat=CacheDefeat.NONCE)) == {"client": 640}
 
 

@@ -134,10 +134,10 @@ def test_no_counter_tells_the_speed_of_prompts_in_one_batch(origin: str) -> None
     """Its tokens are right and so are its seconds, but each second counts once for every prompt of the batch."""
     speed = ServerMetric("prefill_tokens_per_s", "mean", "tok/s", 358.0, "how", origin=origin)  # type: ignore[arg-type]  # an origin
     (shared,) = compare_with_client([speed], played(*[(1430.0, 1430.0)] * 4))
-    assert (shared.counted.value, shared.client, shared.null_reason) == (None, None, "overlapping_prefill")
+    assert (shared.server_metric.value, shared.client, shared.null_reason) == (None, None, "overlapping_prefill")
     (own,) = compare_with_client([speed], played((640.0, 640.0), (1640.0, 640.0)))
     assert own.null_reason is None
-    assert own.counted.value == pytest.approx(358 if origin == "counters" else 800)
+    assert own.server_metric.value == pytest.approx(358 if origin == "counters" else 800)
 
 
 WINDOWS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)).map(lambda w: (w[0], w[0] + w[1])), max_size=8)

@@ -109,11 +109,11 @@ def test_honest_figures_are_plausible(taken: Sample) -> None:
     [
         (530, 790.0, CacheDefeat.NONCE, None),
         (700, 790.0, CacheDefeat.NONCE, None),  # another tokenizer, a chat template
-        (893, 790.0, CacheDefeat.NONCE, "possibly_cached"),  # a system prompt, which stands before any nonce
-        (4000, 790.0, CacheDefeat.NONCE, "possibly_cached"),
-        (4000, 12.0, CacheDefeat.NONCE, "possibly_cached"),
-        (600, 1.8, CacheDefeat.NONCE, "possibly_cached"),  # 333,333 tok/s
-        (600, 1.8, CacheDefeat.SWITCH, "possibly_cached"),
+        (893, 790.0, CacheDefeat.NONCE, "cache_state_unknown"),  # a system prompt, which stands before any nonce
+        (4000, 790.0, CacheDefeat.NONCE, "cache_state_unknown"),
+        (4000, 12.0, CacheDefeat.NONCE, "cache_state_unknown"),
+        (600, 1.8, CacheDefeat.NONCE, "cache_state_unknown"),  # 333,333 tok/s
+        (600, 1.8, CacheDefeat.SWITCH, "cache_state_unknown"),
     ],
 )
 def test_a_prompt_that_may_hold_cached_tokens_has_no_speed(
@@ -127,10 +127,10 @@ def test_a_prompt_that_may_hold_cached_tokens_has_no_speed(
     readings = metrics()["prefill_tokens_per_s"].read([answer])
     if reason is None:
         assert all(reading.value for reading in readings)
-        assert "possibly_cached" not in answer.flags
+        assert "cache_state_unknown" not in answer.flags
     else:
         assert {reading.null_reason for reading in readings} == {reason}
-        assert "possibly_cached" in answer.flags
+        assert "cache_state_unknown" in answer.flags
 
 
 def test_a_prefill_beyond_any_hardware_is_none() -> None:

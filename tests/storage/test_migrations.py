@@ -1,5 +1,6 @@
 """Every revision, up and down, with rows in it; failures, races and backups."""
 
+import json
 import shutil
 import sqlite3
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, event, inspect
+from sqlalchemy import Connection, event, inspect, select
 from sqlmodel import SQLModel
 
 import app.db.tables  # noqa: F401  (fills SQLModel.metadata)
@@ -106,6 +107,33 @@ def test_samples_keep_all_but_their_own_copy_of_the_triple(empty_database: Datab
     triple = {"ttft_ms", "prefill_tokens_per_s", "decode_tokens_per_s"}
     assert [dict(row) for row in after] == [{k: v for k, v in row.items() if k not in triple} for row in before]
     assert digests == [None, None], "every run is derived anew"
+
+
+@on_both
+def test_flags_get_their_new_keys_and_the_old_ones_back(empty_database: Database) -> None:
+    flags, left_out = '["short", "drift", "loop_lag"]', '{"possibly_cached": 2, "drift": 1}'
+    migrate(empty_database, files.MIGRATIONS, "0008")
+    with writing(empty_database) as connection:
+        rows.fill(connection)
+        rows.fill(connection)
+        connection.exec_driver_sql(f"UPDATE sample SET flags = '{flags}' WHERE id = (SELECT min(id) FROM sample)")
+        connection.exec_driver_sql(f"UPDATE measurement SET left_out = '{left_out}', null_reason = 'possibly_cached'")
+    migrate(empty_database, files.MIGRATIONS, "0010")
+    renamed = ["early_stop", "drift", "client_scheduling_delay"]
+    assert _flags(empty_database) == (renamed, {"cache_state_unknown": 2, "drift": 1}, "cache_state_unknown")
+    migrate(empty_database, files.MIGRATIONS, "0008")
+    assert _flags(empty_database) == (json.loads(flags), json.loads(left_out), "possibly_cached")
+
+
+def _flags(database: Database) -> tuple[object, object, object]:
+    """Of the first sample and of a measurement: what is stored as JSON, and the null reason."""
+    with database.engine.connect() as connection:
+        by_name = {table.name: table for table in rows.tables(connection)}
+        sample, measurement = by_name["sample"], by_name["measurement"]
+        flags = connection.execute(select(sample.c.flags).order_by(sample.c.id)).scalars().first()
+        row = connection.execute(select(measurement.c.left_out, measurement.c.null_reason)).first()
+    assert row is not None
+    return flags, row.left_out, row.null_reason
 
 
 @on_both
@@ -280,7 +308,8 @@ def test_processes_that_migrate_at_once_wait_for_each_other(empty_database: Data
 
 def _migrate_in_processes(database: Database, scripts: Path, count: int = 3) -> None:
     code = (
-        "import sys; from pathlib import Path; from app.db import Database; from app.db.migrate import migrate; "
+        "import sys; from pathlib import Path; from app.db.database import Database; "
+        "from app.db.migrate import migrate; "
         "database = Database(sys.argv[1]); sys.stdin.read(); migrate(database, Path(sys.argv[2]))"
     )
     arguments = [sys.executable, "-c", code, database.url.render_as_string(hide_password=False), str(scripts)]

@@ -23,7 +23,7 @@ def test_the_middle_of_the_usable_ones_at_each_point(database: Database) -> None
             [
                 (taken(500, 50)[0], 9, ()),
                 (taken(500, 50)[1], 30, ()),
-                (taken(500, 50)[1], 31, ("bundled",)),
+                (taken(500, 50)[1], 31, ("multi_token_chunks",)),
                 (taken(500, 50)[1], 32, ()),
                 (taken(500, 50)[1], 1, ("incomplete",)),
                 (taken(500, 50)[1], None, ()),

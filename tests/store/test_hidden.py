@@ -51,7 +51,7 @@ def test_the_next_newest_stands_in_its_place(database: Database) -> None:
         assert len(trend) == 3
         (row,) = [row for row in list_runs(session)[0] if row.public_id == second]
         (roof,) = config_ceilings(session).values()
-        assert roof.mbu == pytest.approx((row.decode.value or 0) / roof.ceiling.tokens_per_s)
+        assert roof.mbu == pytest.approx((row.metrics["decode_tokens_per_s"].value or 0) / roof.ceiling.tokens_per_s)
 
 
 def test_the_configuration_before_is_one_that_counts(database: Database) -> None:

@@ -150,7 +150,10 @@ def test_flags_follow_their_rules_and_evidence_stays(database: Database, setting
     with database.write() as session:
         seed(session, runs=1, detailed=0)
     cut = trace(prompt_tokens=100)
-    samples = [sample(cut, ordinal=0, flags=("bundled", "concurrent")), sample(cut, ordinal=1, flags=("of_tomorrow",))]
+    samples = [
+        sample(cut, ordinal=0, flags=("multi_token_chunks", "concurrent")),
+        sample(cut, ordinal=1, flags=("of_tomorrow",)),
+    ]
     public_id = add_run(database, samples)
     with database.write() as session:
         session.execute(update(Run).values(metrics_digest="an older one"))
@@ -183,7 +186,7 @@ def test_the_digest_changes_with_formulas_and_rules(monkeypatch: pytest.MonkeyPa
         patch.setattr(metrics, "_metrics", lambda _language: newer)
         digests.add(metrics.derivation_digest())
     with monkeypatch.context() as patch:
-        patch.setitem(metrics.FLAGS, "short", replace(metrics.FLAGS["short"], rule_version=99))
+        patch.setitem(metrics.FLAGS, "early_stop", replace(metrics.FLAGS["early_stop"], rule_version=99))
         digests.add(metrics.derivation_digest())
     with monkeypatch.context() as patch:
         patch.setattr(metrics, "DERIVATION_VERSION", 99)
@@ -223,4 +226,4 @@ def test_a_command_that_reads_brings_earlier_runs_up_to_date_first(
     with database.write() as session:
         _as_of_an_older_version(session)
     monkeypatch.setattr("app.cli.common.LONGEST_WAIT_S", -1.0)
-    assert "`roofmark serve` computes them anew" in CliRunner().invoke(app, ["runs"]).stderr
+    assert "`roofmark serve` recomputes them" in CliRunner().invoke(app, ["runs"]).stderr

@@ -255,7 +255,7 @@ def test_what_the_server_counted_stands_beside_the_clients_figures(
     with database.write() as session:
         runs.run(session, seeded[-1]).evidence = {"server": counted}
     page = read(client, seeded[-1])
-    assert "What the server counted" in page
+    assert "Server-side metrics" in page
     assert how in page
     assert "median 0-300" in page
     assert "which the server's leaves out" in page
@@ -269,7 +269,7 @@ def test_what_the_server_counted_stands_beside_the_clients_figures(
     assert document[0]["difference"] == document[0]["client"] - 1
     assert document[0]["likely_cause"]
     assert (document[1]["client"], document[1]["likely_cause"]) == (None, None)
-    assert "What the server counted" not in read(client, seeded[-2])
+    assert "Server-side metrics" not in read(client, seeded[-2])
 
 
 def test_what_a_server_counted_of_prompts_in_one_batch_is_no_speed(

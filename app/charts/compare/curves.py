@@ -10,7 +10,7 @@ from app.charts.stack import domain, y_axis, y_name
 from app.core.i18n import N_, _
 from app.core.samples import Workload
 from app.core.units import format_number
-from app.results.compare.result import Cell, Comparison, Row, Subject
+from app.results.compare.result import Cell, Comparison, MetricRow, Subject
 
 VARIED = (
     ("depth", N_("Tokens in the cache before the prompt")),
@@ -58,7 +58,7 @@ def _varied(found: Comparison) -> tuple[str, str] | None:
 
 
 def _curve(
-    subject: Subject, place: int, row: Row, y: str, title: str, known: Sequence[tuple[int, Cell]]
+    subject: Subject, place: int, row: MetricRow, y: str, title: str, known: Sequence[tuple[int, Cell]]
 ) -> dict[str, Any]:
     values = [cell.value or 0.0 for _, cell in known]
     above = [max(0.0, (cell.high or value) - value) for (_, cell), value in zip(known, values, strict=True)]

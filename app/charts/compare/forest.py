@@ -10,7 +10,7 @@ from app.charts.compare.letters import GAP, lettered, series_of
 from app.charts.stack import domain, y_axis, y_name
 from app.core.i18n import _, separator
 from app.core.units import change_interval, format_number, format_percent
-from app.results.compare.result import Cell, Comparison, Row, Subject
+from app.results.compare.result import Cell, Comparison, MetricRow, Subject
 
 CLOSEST_TICKS = 0.09
 """As a share of the axis: on a phone, closer labels run into each other."""
@@ -61,7 +61,7 @@ def forest(found: Comparison) -> Figure | None:
     )
 
 
-def _layout(rows: Sequence[Row], lines: int, same_within: float) -> dict[str, Any]:
+def _layout(rows: Sequence[MetricRow], lines: int, same_within: float) -> dict[str, Any]:
     quiet = {"range": [-0.7, lines - 0.3], "showticklabels": False, "showgrid": False, "zeroline": False}
     axes = map(y_axis, range(len(rows)))
     band = {"type": "rect", "xref": "x", "yref": "paper", "y0": 0, "y1": 1}
@@ -76,7 +76,7 @@ def _layout(rows: Sequence[Row], lines: int, same_within: float) -> dict[str, An
     }
 
 
-def _mark(subject: Subject, place: int, cell: Cell, row: Row, y: str, line: int) -> dict[str, Any]:
+def _mark(subject: Subject, place: int, cell: Cell, row: MetricRow, y: str, line: int) -> dict[str, Any]:
     ratio = cell.ratio
     assert ratio is not None
     bars = {
@@ -119,7 +119,7 @@ def _are_apart(ticks: Sequence[float], closest: float) -> bool:
     return all(math.log10(after / before) >= closest for before, after in pairwise(ticks))
 
 
-def _table(found: Comparison, rows: Sequence[Row]) -> Table:
+def _table(found: Comparison, rows: Sequence[MetricRow]) -> Table:
     lines = []
     for row in rows:
         for subject, cell in zip(found.subjects[1:], row.cells[1:], strict=True):

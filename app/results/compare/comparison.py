@@ -1,8 +1,8 @@
 """Two to eight runs or configurations side by side."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import median
 from typing import NamedTuple
 
 from sqlmodel import Session
@@ -10,34 +10,33 @@ from sqlmodel import Session
 from app.core.configuration import model_names
 from app.core.errors import BadInput
 from app.core.i18n import _, enumerated
-from app.core.samples import Sample, Workload
+from app.core.samples import Workload
 from app.db.continuation import snapshot_of
-from app.db.machines import MachineDevice, devices
-from app.db.models import all_stated, best_geometry
-from app.db.tables import StatedGeometry
 from app.metrics import (
     HEADLINE_METRICS,
-    MetricResult,
-    applies_to,
-    is_usable,
+    further_metrics,
     metrics,
     preferred,
-    token_times,
-    values_of,
 )
 from app.metrics.base import SOURCES, Source
-from app.metrics.summary import percentiles, summarise
-from app.metrics.token_counts import token_counts_of
-from app.results.ceiling import Placement, resolve_placement, run_ceilings
+from app.metrics.summary import summarise
 from app.results.compare.compare_refs import resolve
 from app.results.compare.differences import differences, differing_settings, unknown_settings
 from app.results.compare.eligibility import refusal_reason_lengths, refusal_reason_pair, refusal_reason_point
+from app.results.compare.gaps_and_ceilings import gap_distribution, subject_ceilings
 from app.results.compare.main_verdict import conclude, same_within
 from app.results.compare.observations import NO_FIGURES, Figures, SubjectData, load_subjects
-from app.results.compare.result import LETTERS, Ceiling, Cell, Comparison, Distribution, Pair, PointRows, Row, Subject
+from app.results.compare.result import (
+    LETTERS,
+    Cell,
+    Comparison,
+    MetricRow,
+    Pair,
+    PointRows,
+    Subject,
+)
 from app.results.compare.scatter import Scatters
 from app.results.compare.soundness import distinct_reasons
-from app.results.hardware import Hardware, as_known, gpu_share_of
 from app.stats.verdict import Ratio, Result, Verdict
 
 
@@ -45,13 +44,12 @@ def compare(
     session: Session,
     names: Sequence[str],
     engine_titles: Mapping[str, str],
-    keys: Sequence[str] = HEADLINE_METRICS,
-    extra_keys: Sequence[str] = (),
+    keys: Sequence[str] = (),
     limit: float | None = None,
 ) -> Comparison:
-    """`names` as `store.subjects.resolve` reads them; `keys` are the metrics to judge, `extra_keys` those that are
-    shown where two have them, and that no verdict looks at. An interval within `limit` of 1 counts as the same: without
-    one, as the settings say.
+    """`names` as `compare_refs.resolve` reads them; `keys` are the metrics to compare. Without any, verdicts look at
+    the headline metrics, and all others are in extra rows where two subjects have them. An interval within `limit` of 1
+    counts as the same: without one, as the settings say.
 
     Raises BadInput for too few or too many names, or an unknown metric, and NotFound.
     """
@@ -60,6 +58,7 @@ def compare(
         raise BadInput(
             _("There is no metric {unknown!r}: known are {known}.", unknown=unknown, known=", ".join(metrics()))
         )
+    keys, extra_keys = (keys, []) if keys else (HEADLINE_METRICS, further_metrics())
     subjects = load_subjects(session, resolve(session, names), (*keys, *extra_keys))
     _refuse_twins(subjects)
     sides = [subject.circumstances for subject in subjects]
@@ -89,17 +88,17 @@ def compare(
         ),
         points=points,
         main=main,
-        distributions=tuple(_distribution(subject, main) for subject in subjects),
-        ceilings=_ceilings(session, subjects, main),
+        distributions=tuple(gap_distribution(subject, main) for subject in subjects),
+        ceilings=subject_ceilings(session, subjects, main),
         same_within=limit,
     )
 
 
 def _refuse_twins(subjects: Sequence[SubjectData]) -> None:
     """Two runs may name one configuration."""
-    seen: dict[tuple[str, ...], str] = {}
+    first_by_runs: dict[tuple[str, ...], str] = {}
     for subject in subjects:
-        first = seen.setdefault(subject.runs, subject.reference.key)
+        first = first_by_runs.setdefault(subject.runs, subject.reference.key)
         if first != subject.reference.key:
             raise BadInput(
                 _(
@@ -111,14 +110,14 @@ def _refuse_twins(subjects: Sequence[SubjectData]) -> None:
 
 
 def _reasons_not_comparable(subjects: Sequence[SubjectData]) -> list[str]:
-    base, *others = subjects
+    base, *candidates = subjects
     return [
         "",
         *(
             base.reason_not_comparable
-            or other.reason_not_comparable
-            or refusal_reason_pair(base.circumstances.run, other.circumstances.run)
-            for other in others
+            or candidate.reason_not_comparable
+            or refusal_reason_pair(base.circumstances.run, candidate.circumstances.run)
+            for candidate in candidates
         ),
     ]
 
@@ -131,7 +130,9 @@ def _titles(subjects: Sequence[SubjectData]) -> list[str]:
         if side.config and side.model
     }
     is_one_server = len({subject.circumstances.server.id for subject in subjects}) == 1
-    names = model_names(list(snapshots.values())) if is_one_server else [each.model for each in snapshots.values()]
+    names = (
+        model_names(list(snapshots.values())) if is_one_server else [snapshot.model for snapshot in snapshots.values()]
+    )
     titles = {
         place: replace(snapshot, model=name).model_title
         for (place, snapshot), name in zip(snapshots.items(), names, strict=True)
@@ -201,7 +202,8 @@ class _Tables:
         limit: float,
     ) -> None:
         self._subjects, self._reasons, self._main, self._limit = subjects, reasons, main, limit
-        keys = dict.fromkeys(key for subject in subjects for _point, key in subject.figures)
+        subjects_with = Counter(key for subject in subjects for key in subject.metrics_with_value)
+        keys = [key for key in metrics() if subjects_with[key] > 1]  # the others have no ratio
         points = {point.key for subject in subjects for point in subject.points}
         self._scatters = Scatters(session, {subject.series for subject in subjects}, tuple(keys), points)
         self._verdicts: dict[int, Verdict | None] = {}
@@ -223,7 +225,7 @@ class _Tables:
             tuple(row for row in extra if sum(cell.value is not None for cell in row.cells) > 1),
         )
 
-    def _judged(self, rows: Sequence["_Results"], *, together: bool) -> tuple[Row, ...]:
+    def _judged(self, rows: Sequence["_Results"], *, together: bool) -> tuple[MetricRow, ...]:
         judged = [results.row for results in rows]
         for place in range(1, len(self._subjects)):
             pairs = {results.row.metric: results.pairs[place] for results in rows if place in results.pairs}
@@ -266,10 +268,10 @@ class _Tables:
             if reason:
                 cells[place] = replace(cells[place], reason_not_comparable=reason)
                 continue
-            pairs[place] = base, other = self._results(point, key, source, figures, place)
+            pairs[place] = base, candidate = self._results(point, key, source, figures, place)
             cells[0] = replace(cells[0], scatter=base.scatter)
-            cells[place] = replace(cells[place], scatter=other.scatter)
-        return _Results(Row(key, metric.title, metric.unit, metric.better, source, tuple(cells)), pairs)
+            cells[place] = replace(cells[place], scatter=candidate.scatter)
+        return _Results(MetricRow(key, metric.title, metric.unit, metric.better, source, tuple(cells)), pairs)
 
     def _results(
         self, point: Workload, key: str, source: Source, figures: Sequence[Figures], place: int
@@ -278,21 +280,21 @@ class _Tables:
             {figure.run_id: figure.median for figure in of_subject.by_source[source]}
             for of_subject in (figures[0], figures[place])
         ]
-        base, other = (
+        base, candidate = (
             Result(list(runs.values()), self._scatters.of(subject.series, point, key, source, sides))
             for subject, runs in zip((self._subjects[0], self._subjects[place]), sides, strict=True)
         )
-        return base, other
+        return base, candidate
 
 
 class _Results(NamedTuple):
-    row: Row
+    row: MetricRow
     """Without ratios yet."""
     pairs: Mapping[int, tuple[Result, Result]]
     """The first subject's result and another's, by the other's place, where they may be compared."""
 
 
-def _with_ratio(row: Row, place: int, ratio: Ratio | None) -> Row:
+def _with_ratio(row: MetricRow, place: int, ratio: Ratio | None) -> MetricRow:
     if ratio is None:
         return row
     cells = [*row.cells]
@@ -300,13 +302,13 @@ def _with_ratio(row: Row, place: int, ratio: Ratio | None) -> Row:
     return replace(row, cells=tuple(cells))
 
 
-def _why_no_ratio(base: Cell, other: Cell) -> str:
-    if other.value is None:
-        return other.reason
+def _why_no_ratio(base: Cell, candidate: Cell) -> str:
+    if candidate.value is None:
+        return candidate.reason
     if base.value is None:
         return _("The first one has no value: {reason}", reason=base.reason)
-    if min(base.value, other.value) <= 0:
-        return _("A ratio needs positive numbers, and {wrong:g} is none.", wrong=min(base.value, other.value))
+    if min(base.value, candidate.value) <= 0:
+        return _("A ratio needs positive numbers, and {wrong:g} is none.", wrong=min(base.value, candidate.value))
     return ""
 
 
@@ -314,7 +316,7 @@ def _source(key: str, figures: Sequence[Figures], why: Sequence[str]) -> Source 
     """The preferred one that all who may be compared have; else one that the first has; else any."""
     comparable = [of_subject for of_subject, reason in zip(figures, why, strict=True) if not reason]
     with_values = [of_subject for of_subject in figures if of_subject.by_source]
-    for group in ([each for each in comparable if each.by_source], figures[:1], with_values):
+    for group in ([of_comparable for of_comparable in comparable if of_comparable.by_source], figures[:1], with_values):
         for source in preferred(key):
             if group and all(of_subject.by_source.get(source) for of_subject in group):
                 return source
@@ -354,66 +356,3 @@ def _why_no_value(figures: Figures, source: Source | None) -> str:
             source=_(SOURCES[source]),
         )
     return figures.reason or _("There is no value.")
-
-
-# --- around the triple -----------------------------------------------------------------------------------------------
-
-
-def _distribution(subject: SubjectData, point: Workload | None) -> Distribution:
-    samples = [sample for sample in subject.at(point) if is_usable(sample) and not sample.reuses_cache] if point else []
-    streamed = [sample for sample in samples if not token_times.arrives_in_bursts(sample.trace)]
-    gaps = [gap for sample in streamed for gap in token_times.gaps_ms(sample.trace)]
-    if not gaps:
-        reason = _("Its tokens arrived in bursts.") if samples else _("It has no usable sample at this point.")
-        return Distribution((), 0, False, subject.reason_not_comparable or reason)
-    quantiles = tuple(round(value, 4) for value in (min(gaps), *percentiles(gaps), max(gaps)))
-    return Distribution(quantiles, len(gaps), any("bundled" in sample.flags for sample in streamed))
-
-
-def _ceilings(session: Session, subjects: Sequence[SubjectData], point: Workload | None) -> tuple[Ceiling, ...]:
-    machine_devices: dict[int, Sequence[MachineDevice]] = {}
-    stated = all_stated(session)
-    for subject in subjects:
-        machine = subject.circumstances.machine
-        assert machine.id is not None
-        if machine.id not in machine_devices:
-            machine_devices[machine.id] = devices(session, machine)
-    runs = [subject.circumstances.run for subject in subjects]
-    hardware = [as_known(run.hardware, machine_devices[run.machine_id]) for run in runs]
-    return tuple(_ceiling(*pair, stated, point) for pair in zip(hardware, subjects, strict=True))
-
-
-def _ceiling(
-    hardware: Hardware, subject: SubjectData, stated: Mapping[tuple[str, str], StatedGeometry], point: Workload | None
-) -> Ceiling:
-    config, model = subject.circumstances.config, subject.circumstances.model
-    at_point = (subject.at(point) if point else []) or subject.at(subject.main_point)
-    if config is None or model is None or not at_point:
-        reason = subject.reason_not_comparable or _("It did not measure this point.")
-        return Ceiling(None, "", None, None, "", None, reason)
-    told = best_geometry(model, stated.get((model.name, model.quantization)))
-    gpu_share = gpu_share_of(subject.circumstances.run.evidence)
-    found = resolve_placement(hardware.devices, config, told, hardware.said, gpu_share)
-    if not isinstance(found, Placement):
-        return Ceiling(None, "", None, None, "", None, f"{found.reason} {found.remedy}")
-    counts = {at_point[0].point: token_counts_of(at_point)}
-    (roof,) = run_ceilings(
-        found, [_shown(at_point, key) for key in (*HEADLINE_METRICS, "output_tokens_per_s")], counts=counts
-    )
-    return Ceiling(
-        decode_tokens_per_s=roof.decode.tokens_per_s,
-        decode_words=roof.decode.words,
-        mbu=roof.mbu,
-        prefill_tokens_per_s=roof.prefill.tokens_per_s if roof.prefill else None,
-        prefill_words=roof.prefill.words if roof.prefill else roof.why_no_prefill,
-        mfu=roof.mfu,
-    )
-
-
-def _shown(samples: Sequence[Sample], key: str) -> MetricResult:
-    """Of the samples of one point, without warm-ups: only what a ceiling is set beside."""
-    metric = metrics()[key]
-    by_source = values_of(metric, [sample for sample in samples if applies_to(sample, metric)]).by_source
-    sources = [source for source in preferred(key) if by_source.get(source)]
-    value = median(by_source[sources[0]]) if sources else None
-    return MetricResult(samples[0].point, key, (*sources, "client")[0], metric.unit, value, is_shown=True)

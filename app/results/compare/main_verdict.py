@@ -82,34 +82,34 @@ def main_verdicts(
     lengths = answer_lengths(session, run_ids)
     values = {(value.run_id, value.point_key, value.metric, value.source): value for value in scatters.values}
     verdicts = {}
-    for base, other in pairs:
-        point = points[base.run_id, other.run_id]
-        why_not = refusal_reason_lengths(*(lengths.get((run.run_id, point)) for run in (base, other)))
+    for base, candidate in pairs:
+        point = points[base.run_id, candidate.run_id]
+        why_not = refusal_reason_lengths(*(lengths.get((run.run_id, point)) for run in (base, candidate)))
         results: dict[str, tuple[Result, Result]] = {}
         compared: dict[str, Values] = {}
         for key in HEADLINE_METRICS if not why_not else ():
-            if pair := _same_source(values, (base, other), point, key):
-                results[key] = _results(scatters, (base, other), key, pair)
+            if pair := _same_source(values, (base, candidate), point, key):
+                results[key] = _results(scatters, (base, candidate), key, pair)
                 compared[key] = Values(pair[0].source, pair[0].value, pair[1].value)
-        reasons = distinct_reasons(reason for run in (base, other) for reason in unsound.get(run.public_id, ()))
+        reasons = distinct_reasons(reason for run in (base, candidate) for reason in unsound.get(run.public_id, ()))
         verdict = conclude(results, reasons, same_within(session))
         reason = "" if verdict.verdict else why_not or _("Both have no figures that could be compared.")
-        verdicts[base.run_id, other.run_id] = replace(verdict, values=compared, reason=reason)
+        verdicts[base.run_id, candidate.run_id] = replace(verdict, values=compared, reason=reason)
     return verdicts
 
 
 def _common_points(session: Session, pairs: Collection[tuple[Judged, Judged]]) -> dict[tuple[int, int], str]:
     """The key of the point at which each pair is judged: the base's main point, or the first that both measured; empty
     where there is none."""
-    others = {run.run_id for pair in pairs if len({run.main_point_key for run in pair}) > 1 for run in pair}
-    measured = measured_points(session, others, HEADLINE_METRICS)
+    unlike = {run.run_id for pair in pairs if len({run.main_point_key for run in pair}) > 1 for run in pair}
+    measured = measured_points(session, unlike, HEADLINE_METRICS)
     points: dict[tuple[int, int], str] = {}
-    for base, other in pairs:
+    for base, candidate in pairs:
         point = base.main_point_key
-        if other.main_point_key != point:
-            common = [key for key in measured.get(base.run_id, ()) if key in measured.get(other.run_id, ())]
+        if candidate.main_point_key != point:
+            common = [key for key in measured.get(base.run_id, ()) if key in measured.get(candidate.run_id, ())]
             point = point if point in common else next(iter(common), "")
-        points[base.run_id, other.run_id] = point
+        points[base.run_id, candidate.run_id] = point
     return points
 
 
@@ -130,9 +130,9 @@ def _same_source(
 ) -> tuple[PastValue, PastValue] | None:
     """From the preferred source that both have."""
     for source in preferred(key):
-        base, other = (values.get((run.run_id, point, key, source)) for run in pair)
-        if base and other:
-            return base, other
+        base, candidate = (values.get((run.run_id, point, key, source)) for run in pair)
+        if base and candidate:
+            return base, candidate
     return None
 
 
@@ -142,8 +142,8 @@ def _results(
     medians: list[RunMedian] = [median_of(value) for value in values]
     sides = [{run.run_id: median} for run, median in zip(pair, medians, strict=True)]
     point, source = Workload.from_key(values[0].point_key), values[0].source
-    base, other = (
+    base, candidate = (
         Result([median], scatters.of(run.series, point, key, source, sides))
         for run, median in zip(pair, medians, strict=True)
     )
-    return base, other
+    return base, candidate

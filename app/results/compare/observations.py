@@ -92,6 +92,10 @@ class SubjectData:
         return list(dict.fromkeys(point for point, _key in self.figures))
 
     @property
+    def metrics_with_value(self) -> set[str]:
+        return {key for (_point, key), figures in self.figures.items() if figures.by_source}
+
+    @property
     def main_point(self) -> Workload:
         return Workload.from_key(self.circumstances.run.main_point_key)
 
@@ -107,7 +111,7 @@ class SubjectData:
 def load_subjects(session: Session, references: Sequence[Reference], keys: Collection[str]) -> list[SubjectData]:
     """With the figures of these metrics. Raises NotFound."""
     named = circumstances_of(session, {reference.public_id for reference in references})
-    pools = newest_alike(session, [named[each.public_id].run for each in references if each.is_config])
+    pools = newest_alike(session, [named[reference.public_id].run for reference in references if reference.is_config])
     choices = [_chosen(reference, named[reference.public_id], pools) for reference in references]
     unsound = unsound_by_run(session, {run.public_id for _side, runs in choices for run in runs})
     choices = [(side, _sound(runs, unsound)) for side, runs in choices]
@@ -184,9 +188,9 @@ def _data_source(reference: Reference, runs: int) -> str:
 def _figures(measured: Mapping[int, Sequence[MetricResult]]) -> dict[tuple[Workload, str], Figures]:
     rows: dict[tuple[Workload, str], list[RunFigure]] = {}
     for run_id, of_run in measured.items():
-        for each in of_run:
-            if each.source != "slope":  # a slope is of two points
-                rows.setdefault((each.point, each.metric), []).append(RunFigure(run_id, each))
+        for result in of_run:
+            if result.source != "slope":  # a slope is of two points
+                rows.setdefault((result.point, result.metric), []).append(RunFigure(run_id, result))
     return {key: _summed_up(figures) for key, figures in rows.items()}
 
 

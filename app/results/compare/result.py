@@ -69,7 +69,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class MetricRow:
     metric: str
     title: str
     unit: str
@@ -83,9 +83,13 @@ class Row:
 @dataclass(frozen=True)
 class PointRows:
     point: Workload
-    rows: tuple[Row, ...]
-    extra_rows: tuple[Row, ...] = ()
+    rows: tuple[MetricRow, ...]
+    extra_rows: tuple[MetricRow, ...] = ()
     """Other metrics that two subjects or more have; no verdict looks at them."""
+
+    @property
+    def all_rows(self) -> tuple[MetricRow, ...]:
+        return (*self.rows, *self.extra_rows)
 
     @property
     def n_measured(self) -> int:
@@ -154,8 +158,8 @@ class Comparison:
     """An interval within this share of 1 counts as the same."""
 
     @property
-    def main_rows(self) -> tuple[Row, ...]:
-        return next((each.rows for each in self.points if each.point == self.main), ())
+    def main_rows(self) -> tuple[MetricRow, ...]:
+        return next((point.rows for point in self.points if point.point == self.main), ())
 
     def main_ratios(self, place: int) -> list[Ratio]:
         """Those that the verdict on a subject rests on."""
@@ -168,7 +172,7 @@ class Comparison:
     @property
     def shared_points(self) -> tuple[PointRows, ...]:
         """Where more than one subject has a value."""
-        return tuple(each for each in self.points if each.n_measured > 1)
+        return tuple(point for point in self.points if point.n_measured > 1)
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:

@@ -32,7 +32,6 @@ from app.web.paths import path_for
 from app.web.templates import engine_titles, render
 
 OFFERED = 20
-EXTRA_METRICS = ("joules_per_output_token",)
 
 router = APIRouter(include_in_schema=False)
 
@@ -53,7 +52,7 @@ def show_comparison(
         return _picker(request, session, names, where, is_choosing=pick)
     if base is not None:
         return RedirectResponse(_address(request, *_by_age(session, names, base)), status_code=303)
-    return _comparison(request, session, names, compare(session, names, engine_titles(), extra_keys=EXTRA_METRICS))
+    return _comparison(request, session, names, compare(session, names, engine_titles()))
 
 
 def _address(request: Request, *names: str) -> str:

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from statistics import fmean, median, stdev
 
-from app.ceiling.decode import USUAL_SHARE
-from app.ceiling.efficiency import describe, least_usual
+from app.ceiling.decode import USUAL_SHARE, describe, least_usual
 from app.ceiling.types import KV_BITS
 from app.core.i18n import _, separator
 from app.core.units import format_bytes, format_number, plural
@@ -275,7 +274,7 @@ def _stalls(seen: Evidence) -> Iterator[Limit]:
     gaps = [
         (later.at_ms - earlier.at_ms, earlier.at_ms + sample.sent_at_ms, sample)
         for sample in seen.usable
-        if not {"bundled", "buffered", "too_few_events"} & set(sample.flags)
+        if not {"multi_token_chunks", "buffered", "too_few_events"} & set(sample.flags)
         for earlier, later in pairwise(sample.trace.token_events)
     ]
     if len(gaps) < MIN_GAPS:

@@ -113,7 +113,7 @@ def _parts(usable: Sequence[Sample]) -> Parts | None:
     parts = [
         _part(sample, ttft_ms)
         for sample in usable
-        if not {"cold", "cached"} & set(sample.flags) and (ttft_ms := read_ttft(sample)[0].value)
+        if not {"model_load", "cached"} & set(sample.flags) and (ttft_ms := read_ttft(sample)[0].value)
     ]
     return Parts(parts) if parts else None
 
@@ -127,7 +127,7 @@ def _part(sample: Sample, ttft_ms: float) -> Part:
 
 
 def _loading(seen: Evidence) -> Iterator[Limit]:
-    cold = [sample for sample in seen.taken if "cold" in sample.flags]
+    cold = [sample for sample in seen.taken if "model_load" in sample.flags]
     loads = [s.trace.server.load_ms for s in cold if s.trace.server and s.trace.server.load_ms]
     if loads:
         yield Limit(

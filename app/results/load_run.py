@@ -1,0 +1,182 @@
+"""One run with everything that is shown of it: its page, JSON document, share and notification all read this."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from sqlmodel import Session
+
+from app.core.samples import Sample, Workload
+from app.core.server_metrics import ServerMetric
+from app.db import measurements, runs, samples
+from app.db.tables import Config, Machine, Model, Run, Server
+from app.metrics import MetricResult
+from app.metrics.server_vs_client import ServerClientComparison, compare_with_client
+from app.metrics.serving import Served, serving
+from app.metrics.throughput import Slo
+from app.results import hardware
+from app.results.ceiling import (
+    Insight,
+    Limits,
+    PointCeiling,
+    RunCeiling,
+    Unknown,
+    flag_above_ceiling,
+    insight,
+    limits_of_run,
+    run_ceiling,
+)
+from app.results.compare.baseline import RunVerdicts, verdicts_of_run
+from app.results.hardware import Hardware
+from app.results.previous import Previous, previous
+
+
+class LeftOut(NamedTuple):
+    """A workload of the suite that was not measured."""
+
+    point: Workload
+    reason: str
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A run and its circumstances. Each part that takes queries or arithmetic is made when first asked for, once; the
+    session must still be open then."""
+
+    session: Session = field(repr=False)
+    run: Run
+    machine: Machine
+    server: Server
+    config: Config | None
+    """None until the run has started."""
+    model: Model | None
+
+    @property
+    def run_id(self) -> int:
+        assert self.run.id is not None
+        return self.run.id
+
+    @property
+    def engine(self) -> str:
+        """Its key; empty where the configuration is unknown."""
+        return self.config.engine if self.config else ""
+
+    # --- numbers -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def metrics(self) -> Sequence[MetricResult]:
+        """Every metric of every workload from every source, in the order measured."""
+        return measurements.measurements_of(self.session, self.run_id)
+
+    @cached_property
+    def samples(self) -> Sequence[Sample]:
+        """In the order measured; those faster than twice the ceiling are flagged."""
+        return flag_above_ceiling(samples.samples_of(self.session, self.run_id), self.ceiling)
+
+    @cached_property
+    def points(self) -> Sequence[Workload]:
+        """The workloads measured, in order."""
+        return list(dict.fromkeys(result.point for result in self.metrics))
+
+    @property
+    def main_point(self) -> Workload | None:
+        """The suite's main workload, or the first one measured where that is missing; None without any number."""
+        main = (point for point in self.points if point.key == self.run.main_point_key)
+        return next(main, next(iter(self.points), None))
+
+    @property
+    def has_value(self) -> bool:
+        """Whether any metric has a value."""
+        return any(result.value is not None for result in self.metrics)
+
+    def metrics_at(self, point: Workload) -> Sequence[MetricResult]:
+        return [result for result in self.metrics if result.point == point]
+
+    def samples_at(self, point: Workload) -> Sequence[Sample]:
+        return [sample for sample in self.samples if sample.point == point]
+
+    def shown_metric(self, point: Workload, key: str) -> MetricResult | None:
+        """The metric from the source that is shown where only one has room; None where it does not apply."""
+        results = [result for result in self.metrics if result.point == point and result.metric == key]
+        return next((result for result in results if result.is_shown), next(iter(results), None))
+
+    @cached_property
+    def server_comparisons(self) -> Sequence[ServerClientComparison]:
+        """The server's own metrics, each beside what the client measured of the same requests."""
+        stored = self.run.evidence.get("server", [])
+        return compare_with_client([ServerMetric.from_json(metric) for metric in stored], self.samples)
+
+    def serving(self, slo: Slo) -> Sequence[Served]:
+        """What each number of streams got within these limits; empty for a run without several streams."""
+        return serving(self.samples, slo)
+
+    # --- hardware ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def hardware(self) -> Hardware:
+        """As it was frozen when the run started."""
+        return hardware.hardware_of(self.session, self.run)
+
+    @cached_property
+    def ceiling(self) -> RunCeiling | Unknown | None:
+        """None for a run without any metric or configuration."""
+        if not self.metrics:
+            return None
+        return run_ceiling(self.session, self.run, self.config, self.model, self.hardware, self.metrics)
+
+    @property
+    def known_ceiling(self) -> RunCeiling | None:
+        return self.ceiling if isinstance(self.ceiling, RunCeiling) else None
+
+    def ceiling_at(self, point: Workload | None) -> PointCeiling | None:
+        return self.known_ceiling.at(point) if self.known_ceiling else None
+
+    def limits_at(self, point: Workload) -> Limits:
+        """What limits the result of a workload, with what to change first in front."""
+        return limits_of_run(self.samples, point, self.ceiling, self.run.evidence, self.engine)
+
+    def insight_at(self, point: Workload | None) -> Insight | None:
+        """Where the time of a token goes; None without a ceiling or a decode speed at this workload."""
+        ceiling = self.ceiling_at(point)
+        if self.known_ceiling is None or self.config is None or ceiling is None:
+            return None
+        return insight(self.session, self.run, self.config, self.known_ceiling, ceiling)
+
+    # --- beside other runs -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def previous(self) -> Previous | None:
+        """What the server had before; None for its first configuration."""
+        from app import engines  # loads every engine: not at start
+
+        return previous(self.session, self.run, engines.titles())
+
+    @cached_property
+    def verdicts(self) -> RunVerdicts:
+        """Against the baseline and the previous configuration, and what disturbed the run."""
+        return verdicts_of_run(self.session, self.run, self.previous.run if self.previous else None)
+
+    # --- what was noted while measuring ------------------------------------------------------------------------------
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        return self._evidence("warnings")
+
+    @property
+    def checks(self) -> Sequence[str]:
+        return self._evidence("checks")
+
+    @property
+    def left_out(self) -> Sequence[LeftOut]:
+        return [LeftOut(Workload.from_key(part["point"]), part["reason"]) for part in self._evidence("left_out")]
+
+    def _evidence(self, key: str) -> Sequence[Any]:
+        evidence: Mapping[str, Any] = self.run.evidence
+        stored: Sequence[Any] = evidence.get(key, [])
+        return stored
+
+
+def load_run(session: Session, public_id: str) -> RunResult:
+    """Raises NotFound."""
+    return RunResult(session, *runs.circumstances_of(session, [public_id])[public_id])

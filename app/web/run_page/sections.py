@@ -1,0 +1,394 @@
+"""What the partials of a run's page read: one dataclass for each of them, which names its template."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from app import charts
+from app.core.i18n import N_, _
+from app.core.samples import Sample, Workload
+from app.db import devices
+from app.db.annotations import REASONS
+from app.db.runs import MOST_RUNS
+from app.db.tables import Config, Machine, Model, Run, Server
+from app.metrics import FLAGS
+from app.metrics.token_counts import token_counts_of
+from app.results.ceiling import Insight, Limits, PointCeiling, RunCeiling, Unknown, context_of
+from app.results.compare import Standing
+from app.results.compare.main_verdict import MainVerdict
+from app.results.load_run import LeftOut, RunResult
+from app.results.previous import Previous
+from app.web import calculator
+from app.web.again import again_fields
+from app.web.progress import Progress
+from app.web.run_page.metric_values import PointResult, SampleLine, sample_lines
+
+
+class Section:
+    template: ClassVar[str]
+    """It reads its section as `view`."""
+    contents: ClassVar[tuple[str, str] | None] = None
+    """Its anchor and title in the list of sections; None where it is too short to be listed."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """Name and circumstances of the run, and what can be done with it."""
+
+    run: Run
+    machine: Machine
+    server: Server
+    model: Model | None
+    is_running: bool
+    is_frozen: bool
+    """Whether its configuration is known."""
+    can_share: bool
+    can_be_pinned: bool
+    is_baseline: bool
+    previous_id: str | None
+    """The run that it is compared with by one click."""
+    again: Mapping[str, str] | None
+    """Fields of the form that measures the same again; None while it cannot."""
+    most_runs: int = MOST_RUNS
+
+    @property
+    def name(self) -> str:
+        return self.model.name if self.model else self.server.name
+
+
+def head(result: RunResult, *, is_running: bool, has_result: bool) -> Head:
+    run, server, standing, previous = result.run, result.server, result.verdicts.standing, result.previous
+    can_run_again = not is_running and not server.archived_at
+    return Head(
+        run=run,
+        machine=result.machine,
+        server=server,
+        model=result.model,
+        is_running=is_running,
+        is_frozen=result.config is not None,
+        can_share=has_result,
+        can_be_pinned=run.status == "done" and result.config is not None,
+        is_baseline=standing is not None and standing.is_baseline,
+        previous_id=previous.public_id if previous else None,
+        again=again_fields(run, server, result.config) if can_run_again else None,
+    )
+
+
+@dataclass(frozen=True)
+class Hidden(Section):
+    template = "_run_hidden.html"
+
+    run: Run
+
+
+@dataclass(frozen=True)
+class State(Section):
+    """How far the run is, or how it ended unless it ended well."""
+
+    template = "_run_state.html"
+
+    run: Run
+    progress: Progress | None
+    """None for a run that has ended."""
+    has_samples: bool
+
+
+@dataclass(frozen=True)
+class Warnings(Section):
+    template = "_run_warnings.html"
+
+    unsound: Sequence[str]
+    """What disturbed the run."""
+    warnings: Sequence[str]
+    left_out: Sequence[LeftOut]
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Result(Section):
+    """The headline metrics at the main workload."""
+
+    template = "_run_result.html"
+    contents = ("result-title", N_("Result"))
+
+    main: PointResult
+    is_only: bool
+    is_like_llama_bench: bool
+
+
+@dataclass(frozen=True)
+class Workloads(Section):
+    """The headline metrics at each of several workloads."""
+
+    template = "_run_points.html"
+    contents = ("points-title", N_("Workloads"))
+
+    points: Sequence[PointResult]
+    left_out: Sequence[LeftOut]
+
+
+@dataclass(frozen=True)
+class Depth(Section):
+    """Decode against context, of a run without a ceiling."""
+
+    template = "_run_depth.html"
+
+    figure: charts.Figure
+
+
+def depth(result: RunResult) -> Depth | None:
+    if result.known_ceiling is not None:
+        return None
+    speeds = {
+        point: metric.value
+        for point in result.points
+        if point.concurrency == 1
+        and (metric := result.shown_metric(point, "decode_tokens_per_s")) is not None
+        and metric.is_shown
+        and metric.value is not None
+    }
+    figure = charts.without_ceiling(
+        [
+            charts.Reached(context_of(point, token_counts_of(result.samples_at(point))), speed)
+            for point, speed in speeds.items()
+        ]
+    )
+    return Depth(figure) if figure else None
+
+
+@dataclass(frozen=True)
+class Further(Section):
+    """All other metrics."""
+
+    template = "_run_further.html"
+    contents = ("further-title", N_("Further metrics"))
+
+    points: Sequence[PointResult]
+    """Those that have any."""
+    main: PointResult
+    is_only: bool
+    """Whether the run has one workload."""
+    has_llama_bench: bool
+    """Whether to say how llama-bench measures the same."""
+
+
+@dataclass(frozen=True)
+class Samples(Section):
+    template = "_run_samples.html"
+    contents = ("samples-title", N_("Samples"))
+
+    lines: Sequence[SampleLine]
+    has_points: bool
+
+    @property
+    def has_flags(self) -> bool:
+        """Whether any has a flag or an error."""
+        return any(line.sample.flags or line.sample.trace.error for line in self.lines)
+
+
+def samples(result: RunResult) -> Samples | None:
+    return Samples(sample_lines(result.samples), len(result.points) > 1) if result.samples else None
+
+
+class FlagLine(NamedTuple):
+    key: str
+    sentence: str
+    advice: str
+    samples: int
+    """On how many it is."""
+
+
+@dataclass(frozen=True)
+class Flags(Section):
+    template = "_run_flags.html"
+
+    lines: Sequence[FlagLine]
+    sample_count: int
+
+
+def flags(result: RunResult) -> Flags | None:
+    counts = Counter(flag for sample in result.samples for flag in sample.flags)
+    lines = [FlagLine(key, _(flag.sentence), _(flag.advice), counts[key]) for key, flag in FLAGS.items() if counts[key]]
+    return Flags(lines, len(result.samples)) if lines else None
+
+
+@dataclass(frozen=True)
+class Checks(Section):
+    """What was looked at before and after measuring."""
+
+    template = "_run_evidence.html"
+
+    sentences: Sequence[str]
+
+
+# --- beside other runs -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PinnedBaseline(Section):
+    """That the run is a baseline itself."""
+
+    template = "_run_pinned.html"
+
+    run: Run
+
+
+@dataclass(frozen=True)
+class AgainstBaseline(Section):
+    template = "_run_baseline.html"
+    contents = ("baseline-title", N_("Baseline"))
+
+    run: Run
+    standing: Standing
+
+
+@dataclass(frozen=True)
+class Changes(Section):
+    """Since the server's previous configuration."""
+
+    template = "_run_changes.html"
+
+    previous: Previous | None
+    verdict: MainVerdict | None
+
+
+# --- what was measured -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Configuration(Section):
+    template = "_run_config.html"
+    contents = ("config-title", N_("Configuration"))
+
+    run: Run
+    server: Server
+    config: Config | None
+    model: Model | None
+    is_running: bool
+
+
+@dataclass(frozen=True)
+class Note(Section):
+    """What a person says about the run: note, labels, and whether it counts."""
+
+    template = "_run_note.html"
+    contents = ("note", N_("Note and labels"))
+
+    run: Run
+    is_running: bool
+    reasons: Sequence[str]
+    """To hide it, as suggestions."""
+
+
+def note(run: Run, *, is_running: bool) -> Note:
+    return Note(run, is_running, [_(reason) for reason in REASONS])
+
+
+# --- hardware --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LimitsOfResult(Section):
+    template = "_run_limits.html"
+    contents = ("limits-title", N_("Limits"))
+
+    limits: Limits
+    point: Workload | None
+    """Of which workload they are, where the run has several."""
+
+
+def limits(result: RunResult, point: Workload) -> LimitsOfResult | None:
+    limits_at_point = result.limits_at(point)
+    if not (limits_at_point.found or limits_at_point.unknown):
+        return None
+    return LimitsOfResult(limits_at_point, point if len(result.points) > 1 else None)
+
+
+@dataclass(frozen=True)
+class Ceiling(Section):
+    template = "_run_ceiling.html"
+    contents = ("roof-title", N_("Ceiling"))
+
+    run: Run
+    machine: Machine
+    model: Model
+    ceiling: RunCeiling | Unknown
+    is_outdated: bool
+    """Whether the machine is known otherwise today."""
+    top: PointCeiling | None
+    """The ceiling at the workload that is shown; None where the whole ceiling is unknown."""
+    calculation: str
+    """The query of the calculator for the same; empty where it is unknown."""
+    insight: Insight | None
+    context_figure: charts.Figure | None
+    roofline: charts.Figure | None
+
+
+def ceiling(result: RunResult, point: Workload) -> Ceiling | None:
+    if result.ceiling is None or result.model is None:
+        return None
+    run_ceiling, top, insight = result.known_ceiling, result.ceiling_at(point), result.insight_at(point)
+    calculation = ""
+    if run_ceiling is not None and top is not None and result.model.id is not None:
+        known_devices = devices.devices_of(result.session, result.machine)
+        calculation = calculator.of_run(result.model.id, result.machine.name, known_devices, run_ceiling.placement, top)
+    return Ceiling(
+        run=result.run,
+        machine=result.machine,
+        model=result.model,
+        ceiling=result.ceiling,
+        is_outdated=result.hardware.is_outdated,
+        top=top,
+        calculation=calculation,
+        insight=insight,
+        context_figure=charts.against_context(insight.curve, charts.reached(insight)) if insight else None,
+        roofline=charts.run_roofline(run_ceiling.placement, top) if run_ceiling and top else None,
+    )
+
+
+# --- time ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tokens(Section):
+    """When tokens came at one workload, and what the machine did meanwhile."""
+
+    template = "_run_tokens.html"
+    contents = ("tokens-title", N_("Tokens"))
+
+    public_id: str
+    points: Sequence[Workload]
+    """To choose from."""
+    shown: Workload | None
+    timeline: charts.Figure
+    gaps: charts.Figure | None
+    sensors: charts.Figure | None
+    no_sensors: str
+    """Why there is no figure of the sensors; empty where nobody knows."""
+
+
+def tokens(result: RunResult, point: Workload | None) -> Tokens | None:
+    at_point = result.samples_at(point) if point else []
+    timeline, typical = charts.timeline(at_point), charts.typical_sample(at_point)
+    if timeline is None:
+        return None
+    return Tokens(
+        public_id=result.run.public_id,
+        points=result.points,
+        shown=point,
+        timeline=timeline,
+        gaps=charts.gaps(typical) if typical else None,
+        sensors=charts.sensors_of(_with_sensors(typical, at_point)) if typical else None,
+        no_sensors=charts.absence(result.run.evidence.get("no_sensors")),
+    )
+
+
+def _with_sensors(sample: Sample, at_point: Sequence[Sample]) -> Sample:
+    """The sensors of a round are stored with its first stream."""
+    first_streams = (
+        stream for stream in at_point if (stream.round, stream.stream) == (sample.round, 0) and not stream.is_warmup
+    )
+    return next(first_streams, sample) if sample.point.concurrency > 1 else sample

@@ -1,0 +1,128 @@
+"""The section "Server-side metrics" of a run: each one beside what Roofmark measured of the same requests."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.core.i18n import N_, _, enumerated
+from app.core.server_metrics import ServerMetric
+from app.core.units import format_number, format_percent
+from app.metrics import NULL_REASONS, metrics
+from app.metrics.server_vs_client import ServerClientComparison
+from app.results.load_run import RunResult
+from app.web.run_page.sections import Section
+
+_TITLES = {
+    "itl_ms": N_("ITL"),
+    "queue_ms": N_("Queue"),
+    "prefill_ms": N_("Prefill time"),
+    "decode_ms": N_("Decode time"),
+    "requests": N_("Requests"),
+    "prompt_tokens": N_("Prompt tokens"),
+    "fresh_prompt_tokens": N_("Fresh prompt tokens"),
+    "cached_tokens": N_("Cached prompt tokens"),
+    "output_tokens": N_("Output tokens"),
+    "preemptions": N_("Preemptions"),
+    "cache_hit_rate": N_("Prefix cache hits"),
+    "kv_cache_use": N_("KV cache in use"),
+    "requests_running": N_("Requests running"),
+    "requests_waiting": N_("Requests waiting"),
+    "gpu_share": N_("Model in GPU memory"),
+    "context": N_("Context"),
+}
+_STATISTICS = {
+    "mean": N_("mean"),
+    "p50": N_("median"),
+    "p99": N_("99th percentile"),
+    "max": N_("highest"),
+    "total": N_("total"),
+    "now": N_("after the run"),
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One metric of the server's own."""
+
+    name: str
+    title: str
+    unit: str
+    statistic: str
+    """Of `server`, `client` and `difference`; the others are `quantiles`."""
+    server: str
+    unknown: str
+    """Why the server's value is none; empty where it is one."""
+    client: str
+    """Empty where only the server can tell."""
+    difference: str
+    """Empty where there is nothing to compare."""
+    is_warning: bool
+    quantiles: tuple[str, ...]
+    provenance: str
+    """Where the server's value comes from."""
+
+
+@dataclass(frozen=True)
+class ServerMetrics(Section):
+    template = "_run_server_metrics.html"
+    contents = ("counted-title", N_("Server counters"))
+
+    lines: tuple[Line, ...]
+    causes: tuple[tuple[str, str], ...]
+    """Likely causes of differences worth a warning, each with what differs."""
+
+
+def server_metrics_section(result: RunResult) -> ServerMetrics | None:
+    """None where the server counted nothing."""
+    by_name: dict[str, list[ServerClientComparison]] = {}
+    for comparison in result.server_comparisons:
+        by_name.setdefault(comparison.server_metric.name, []).append(comparison)
+    causes: dict[str, list[str]] = {}
+    for name, comparisons in by_name.items():
+        if comparisons[0].cause:
+            causes.setdefault(comparisons[0].cause, []).append(_title(name))
+    lines = tuple(_line(name, comparisons) for name, comparisons in by_name.items())
+    if not lines:
+        return None
+    return ServerMetrics(lines, tuple((enumerated(titles), cause) for cause, titles in causes.items()))
+
+
+def _line(name: str, comparisons: Sequence[ServerClientComparison]) -> Line:
+    """The first one is the statistic that is compared, the others are quantiles of the same."""
+    first, *others = comparisons
+    metric = first.server_metric
+    return Line(
+        name=name,
+        title=_title(name),
+        unit="%" if metric.unit == "share" else metric.unit,
+        statistic=_STATISTICS[metric.statistic],
+        server="" if first.null_reason else _value(metric),
+        unknown=_(NULL_REASONS[first.null_reason]) if first.null_reason else "",
+        client="" if first.client is None else _number(metric, first.client),
+        difference="" if first.difference is None else format_percent(first.difference),
+        is_warning=bool(first.cause),
+        quantiles=tuple(_quantile(comparison.server_metric) for comparison in others),
+        provenance=metric.provenance,
+    )
+
+
+def _title(name: str) -> str:
+    metric = metrics().get(name)
+    return metric.title if metric else _(_TITLES.get(name, name.replace("_", " ")))
+
+
+def _quantile(metric: ServerMetric) -> str:
+    return f"{_(_STATISTICS[metric.statistic])} {_value(metric)}"
+
+
+def _value(metric: ServerMetric) -> str:
+    """A range as `1,000-2,500`: where in it the value lies, a histogram does not tell."""
+    if not metric.is_range:
+        return _number(metric, metric.value)
+    low, high = (_number(metric, bound) for bound in (metric.low, metric.high))
+    return _("above {low}", low=low) if metric.high is None else f"{low}-{high}"
+
+
+def _number(metric: ServerMetric, value: float | None) -> str:
+    if value is not None and metric.unit in ("", "tokens") and value == int(value):
+        return f"{value:,.0f}"
+    return format_number(value * 100 if metric.unit == "share" and value is not None else value)
