@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from statistics import fmean, median, stdev
 
-from app.ceiling.decode import USUAL_SHARE, describe, least_usual
+from app.ceiling.decode import USUAL_SHARE
+from app.ceiling.efficiency import describe, least_usual
 from app.ceiling.types import KV_BITS
 from app.core.i18n import _, separator
 from app.core.units import format_bytes, format_number, plural
