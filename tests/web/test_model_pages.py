@@ -77,11 +77,11 @@ def test_from_a_run_to_the_form_and_back(client: TestClient, unknown: str) -> No
     link = re.search(r'href="(/models/1\?back=[^"]+)#tell">Add model details<', page)
     assert link is not None
     form = client.get(link[1]).text
-    assert f'name="back" value="/runs/{unknown}#roof-title"' in form
+    assert f'name="back" value="/runs/{unknown}#ceiling-title"' in form
     assert 'name="total" type="text" value="30.532"' in form
     assert re.search(r'name="bits"[^>]*value="8.5"', form)
-    to = tell(client, way="figures", total="30.532", active="3.04", bits="8.5", back=f"/runs/{unknown}#roof-title")
-    assert to == f"/runs/{unknown}#roof-title"
+    to = tell(client, way="figures", total="30.532", active="3.04", bits="8.5", back=f"/runs/{unknown}#ceiling-title")
+    assert to == f"/runs/{unknown}#ceiling-title"
     said = read(client, unknown)
     assert re.search(r"Decode ceiling 79\.\d tok/s .* = 256 GB/s / 3.23 GB", said)
     assert re.search(r"the model as typed, stated on \d{4}-\d\d-\d\d", said)

@@ -79,7 +79,7 @@ def test_lists_show_the_share_of_the_ceiling(client: TestClient, run: str) -> No
     for path in ("/", "/machines/strix-halo"):
         page = client.get(path).text
         assert "of ceiling" in page
-        assert re.search(rf'href="/runs/{run}#roof-title" title="[\d.]+ tok/s = 256 GB/s / [\d.]+ GB"', page)
+        assert re.search(rf'href="/runs/{run}#ceiling-title" title="[\d.]+ tok/s = 256 GB/s / [\d.]+ GB"', page)
     assert '"role":"roof"' in client.get("/history").text
 
 
@@ -114,7 +114,7 @@ def test_an_old_result_stays_until_a_button_is_pressed(client: TestClient, datab
     assert "tok/s = 256 GB/s" in said
     assert "they have changed since" in said
     answer = client.post(f"/runs/{run}/hardware", follow_redirects=False)
-    assert (answer.status_code, answer.headers["location"]) == (303, f"/runs/{run}#roof-title")
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/runs/{run}#ceiling-title")
     said = read(client, run)
     assert "tok/s = 512 GB/s" in said
     assert "Use the machine's current figures" not in said
@@ -180,7 +180,7 @@ def test_the_best_of_a_model_is_shown_with_its_run(client: TestClient, database:
     faster = add_run(database, [made_sample(n, Workload(512, 128), 500.0, best) for n in range(3)])
     add_run(database, [made_sample(n, Workload(512, 128), 500.0, 5.0) for n in range(3)])
     page = client.get("/machines/strix-halo").text
-    panel = page.partition('id="roof-title"')[2].partition("<h2>Servers</h2>")[0]
+    panel = page.partition('id="ceiling-title"')[2].partition("<h2>Servers</h2>")[0]
     assert panel.count("/runs/") == 1
     assert f'href="/runs/{faster}?' in panel
 
@@ -188,4 +188,4 @@ def test_the_best_of_a_model_is_shown_with_its_run(client: TestClient, database:
 def test_the_overview_names_the_best_use_of_a_ceiling(client: TestClient, run: str) -> None:
     tile = client.get("/").text.partition("Best ceiling use")[2].partition("</section>")[0]
     assert re.search(r"<strong>[\d.]+</strong> %", tile)
-    assert f'href="/runs/{run}#roof-title"' in tile
+    assert f'href="/runs/{run}#ceiling-title"' in tile

@@ -320,7 +320,7 @@ def test_the_parts_that_the_page_names_on_top_are_there_in_this_order(client: Te
         places = [page.index(f'id="{anchor}"') for anchor in anchors]
         assert len(places) > 6
         assert places == sorted(places)
-        assert {"result-title", "config-title", "note", "roof-title", "samples-title"} <= set(anchors)
+        assert {"result-title", "config-title", "note", "ceiling-title", "samples-title"} <= set(anchors)
 
 
 @pytest.mark.parametrize("status", ["queued", "running"])
