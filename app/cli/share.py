@@ -10,10 +10,10 @@ from app.core.settings import Settings
 from app.db import shares
 from app.db.database import Database
 from app.share import Snapshot, links
-from app.share.markdown import markdown
-from app.share.page import file
+from app.share.markdown import to_markdown
+from app.share.page import render_file
 from app.web.forms import Fields
-from app.web.sharing import is_address, of_page, of_runs, subject
+from app.web.sharing import fields_of_address, fields_of_runs, is_address, share_preview
 
 
 def share(what: Sequence[str], title: str, include: Sequence[str], html: Path | None, as_markdown: bool) -> None:
@@ -22,11 +22,11 @@ def share(what: Sequence[str], title: str, include: Sequence[str], html: Path | 
     database = _database(settings)
     own = [("title", title), *(("include", each) for each in include)]
     with database.read() as session:
-        snapshot = subject(session, Fields([*_shared(what), *own])).snapshot
+        snapshot = share_preview(session, Fields([*_shared(what), *own])).snapshot
     if html is not None:
-        _write(html, file(snapshot, datetime.now(UTC)))
+        _write(html, render_file(snapshot, datetime.now(UTC)))
     if as_markdown:
-        say(markdown(snapshot), nl=False)
+        say(to_markdown(snapshot), nl=False)
     if html is None and not as_markdown:
         say(_published(database, settings, snapshot))
 
@@ -56,10 +56,10 @@ def revoke(link: str) -> None:
 def _shared(what: Sequence[str]) -> list[tuple[str, str]]:
     """Runs by their ids, or one page by its address. Raises BadInput."""
     if not any(map(is_address, what)):
-        return of_runs(what)
+        return fields_of_runs(what)
     if len(what) > 1:
         raise BadInput("An address is shared alone: what its page shows becomes one link.")
-    return of_page(what[0])
+    return fields_of_address(what[0])
 
 
 def _published(database: Database, settings: Settings, snapshot: Snapshot) -> str:

@@ -36,7 +36,7 @@ REGULAR, MEDIUM, SEMIBOLD = 400, 500, 600
 Font = FreeTypeFont | ImageFont.ImageFont
 
 
-def card(snapshot: Snapshot) -> bytes:
+def draw_card(snapshot: Snapshot) -> bytes:
     """A PNG without any metadata."""
     title = snapshot.title if any(letter.isalnum() for letter in _drawable(snapshot.title)) else snapshot.description
     return _png(title, snapshot.subtitle, snapshot.tiles[:MOST_TILES], snapshot.bars[:MOST_BARS])
@@ -153,7 +153,7 @@ def _runs(text: str, size: int, weight: int) -> list[tuple[str, Font]]:
     """Pieces of a text with the font that has their letters; letters that no font has are left out."""
     runs: list[tuple[str, Font]] = []
     for letter in text:
-        font = next((one for one in _fonts(size, weight) if _has(one, letter)), None)
+        font = next((font for font in _fonts(size, weight) if _has(font, letter)), None)
         if font is None:
             continue
         if runs and runs[-1][1] is font:
@@ -172,18 +172,18 @@ def _fonts(size: int, weight: int) -> tuple[Font, ...]:
     """The pages' own, then what the system has for Chinese; a Pillow that cannot read WOFF2 has one of its own."""
     pixels = size * _OVERSAMPLED
     try:
-        found = [ImageFont.truetype(files.STATIC / "vendor" / name, pixels) for name in _FONTS]
-        for font in found:
+        fonts = [ImageFont.truetype(files.STATIC / "vendor" / name, pixels) for name in _FONTS]
+        for font in fonts:
             font.set_variation_by_axes([weight])
     except OSError:
-        found = []
+        fonts = []
     for name in _CHINESE_FONTS:
         try:
-            found.append(ImageFont.truetype(name, pixels))
+            fonts.append(ImageFont.truetype(name, pixels))
             break
         except OSError:  # not installed here: the next one may be
             continue
-    return tuple(found) if len(found) >= len(_FONTS) else (ImageFont.load_default(pixels), *found)
+    return tuple(fonts) if len(fonts) >= len(_FONTS) else (ImageFont.load_default(pixels), *fonts)
 
 
 @lru_cache(maxsize=4096)

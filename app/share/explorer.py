@@ -20,7 +20,7 @@ from app.results.explore.aggregate import DataPoint, ExploreResult
 from app.results.explore.field import Field, GroupContext, Value
 from app.results.explore.observations import Known, Place
 from app.share import anonymize
-from app.share.figures import public
+from app.share.figures import public_figure
 from app.share.options import Option, OptionalField, Withheld
 from app.share.snapshot import Cell, Chart, Column, DataTable, Fact, Snapshot, Tile
 
@@ -50,7 +50,7 @@ def snapshot(session: Session, given: Mapping[str, str], options: frozenset[Opti
         tiles=tuple(_tiles(sheet)),
         facts=tuple(_facts(sheet)),
         figures=(_table(sheet),),
-        charts=(Chart(title, public(figure), charts.chart_class(figure)),),
+        charts=(Chart(title, public_figure(figure), charts.chart_class(figure)),),
         remarks=(*_meanings(sheet), *(note.replace("`", "") for note in charts.notes(sheet))),
     )
 

@@ -50,7 +50,7 @@ class Withheld(BadInput):
         )
 
 
-def parse(names: Collection[str]) -> frozenset[Option]:
+def parse_options(names: Collection[str]) -> frozenset[Option]:
     """Raises BadInput for a name that is no option."""
     for name in names:
         if name not in list(Option):

@@ -18,7 +18,7 @@ from app.results.ceiling import Insight, PointCeiling, insight
 from app.results.compare.soundness import unsound_by_run
 from app.results.compare.words import unsound_run_words
 from app.share import anonymize, circumstances, run_tables
-from app.share.figures import public
+from app.share.figures import public_figure
 from app.share.options import Option, OptionalField
 from app.share.result import Result, result
 from app.share.snapshot import CeilingShare, Chart, Fact, Snapshot, Tile, UserText
@@ -140,10 +140,10 @@ def _charts(found: Result, explained: Insight | None) -> Iterator[Chart]:
         else None,
         N_("Roofline"): charts.run_roofline(found.roof.placement, found.top) if found.roof and found.top else None,
     }
-    yield from (Chart(title, public(figure)) for title, figure in figures.items() if figure is not None)
+    yield from (Chart(title, public_figure(figure)) for title, figure in figures.items() if figure is not None)
     several = charts.serving_figure(serving(found.taken, USUAL_SLO), USUAL_SLO)
     if several is not None:
-        yield Chart("Several streams at once", public(several), f"chart-stack-{several.panels}")
+        yield Chart("Several streams at once", public_figure(several), f"chart-stack-{several.panels}")
 
 
 def _remarks(session: Session, found: Result) -> Iterator[str]:

@@ -20,7 +20,7 @@ Cell = int | float | str | None
 """Numbers as they were measured, counts as whole ones; None is unknown."""
 
 
-def shown(cell: Cell) -> str:
+def format_cell(cell: Cell) -> str:
     """As a person reads it."""
     if isinstance(cell, str):
         return cell

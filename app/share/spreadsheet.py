@@ -8,7 +8,7 @@ from app.core.csv_export import escape_formula
 from app.share.snapshot import Cell, Snapshot
 
 
-def spreadsheet(snapshot: Snapshot) -> str:
+def to_csv(snapshot: Snapshot) -> str:
     """UTF-8 text, numbers as they were measured, unknown ones empty."""
     text = io.StringIO()
     writer = csv.writer(text)

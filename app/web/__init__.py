@@ -23,8 +23,7 @@ from app.core.settings import Settings
 from app.db.database import Database
 from app.db.migrate import migrate
 from app.web import api, errors, language, login, progress
-from app.web.head import HeadMiddleware
-from app.web.language import Language
+from app.web.language import LanguageMiddleware
 from app.web.pages import (
     annotations,
     ceiling,
@@ -46,7 +45,7 @@ from app.web.pages import (
     suites,
 )
 from app.web.paths import routes_by_name
-from app.web.security import SecurityMiddleware, allowed_hosts, check_listen
+from app.web.security import HeadMiddleware, SecurityMiddleware, allowed_hosts, check_listen
 
 if TYPE_CHECKING:
     from app.measure.runner import Runner
@@ -113,7 +112,7 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
             same_site="strict",
             path=settings.root_path.rstrip("/") or "/",
         )
-    web.add_middleware(Language)
+    web.add_middleware(LanguageMiddleware)
     web.add_middleware(
         SecurityMiddleware,
         hosts=allowed_hosts(settings),

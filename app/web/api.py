@@ -92,16 +92,16 @@ def get_comparison(
 
 
 @router.post("/runs", name="api_new_run", status_code=201)
-def post_run(request: Request, database: DatabaseDep, runner: RunnerDep, wanted: NewRun) -> Response:
+def post_run(request: Request, database: DatabaseDep, runner: RunnerDep, new_run: NewRun) -> Response:
     """The document is that of the first run; `queued` names all of them."""
     public_ids = runner.queue_several(
-        wanted.server,
-        wanted.suite,
-        wanted.runs,
-        repetitions=wanted.repetitions,
-        warmups=wanted.warmups,
-        model=wanted.model,
-        note=wanted.note,
+        new_run.server,
+        new_run.suite,
+        new_run.runs,
+        repetitions=new_run.repetitions,
+        warmups=new_run.warmups,
+        model=new_run.model,
+        note=new_run.note,
     )
     location = {"location": path_for(request, "api_run", public_id=public_ids[0])}
     with database.read() as session:

@@ -52,7 +52,7 @@ def _seen(layers: Attention) -> str:
     return _("the last {window:,} tokens", window=layers.window) if layers.window else _("the whole context")
 
 
-def told_words(told: KnownGeometry) -> str:
+def geometry_source_words(record: KnownGeometry) -> str:
     """`from its config.json, stated on 2026-11-29`"""
-    when = _(", stated on {stated_at:%Y-%m-%d}", stated_at=told.stated_at) if told.stated_at else ""
-    return f"{_(_GEOMETRY_SOURCES[told.geometry.source])}{when}"
+    when = _(", stated on {stated_at:%Y-%m-%d}", stated_at=record.stated_at) if record.stated_at else ""
+    return f"{_(_GEOMETRY_SOURCES[record.geometry.source])}{when}"

@@ -59,7 +59,7 @@ def response(request: Request, status: int, sentence: str) -> Response:
 
 def refusal(request: Request, status: int, sentence: str) -> Response:
     """For whoever answers before the request has its language."""
-    with i18n.use(language.wanted(request)):
+    with i18n.use(language.request_language(request)):
         return response(request, status, i18n.translated(sentence))
 
 
@@ -74,8 +74,8 @@ def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"][1:] if isinstance(part, str))
-    if where and not wants_json(request) and (said := _INVALID.get(first["type"])):
-        return response(request, 422, _(said, title=where, **first.get("ctx", {})))
+    if where and not wants_json(request) and (template := _INVALID.get(first["type"])):
+        return response(request, 422, _(template, title=where, **first.get("ctx", {})))
     what = f"{where}: {first['msg']}" if where else first["msg"]
     return response(request, 422, f"{what[0].upper()}{what[1:]}.")
 

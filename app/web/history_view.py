@@ -15,14 +15,14 @@ from app.results.run_filter import RunFilter
 
 
 @dataclass(frozen=True)
-class Only:
+class FieldFilter:
     """A field of the configuration and the one value that is wanted, as a person reads it."""
 
     field: str
     value: str
 
     @classmethod
-    def read(cls, text: str) -> "Only":
+    def read(cls, text: str) -> "FieldFilter":
         key, colon, value = text.partition(":")
         if not colon:
             raise BadInput(
@@ -35,12 +35,12 @@ class Only:
 
 
 @dataclass(frozen=True)
-class View:
+class HistoryView:
     where: RunFilter
     metric: str = ""
     """A metric's key; empty: the triple."""
     by: str = CONFIGURATION
-    only: tuple[Only, ...] = ()
+    only: tuple[FieldFilter, ...] = ()
 
     def __post_init__(self) -> None:
         if self.metric and self.metric not in metrics():
@@ -61,17 +61,17 @@ class View:
         """As it stands in an address; what is as usual does not clutter it."""
         pairs = [(key, value) for key, value in self.where.active.items()]
         pairs += [("metric", self.metric), ("by", self.by if self.by != CONFIGURATION else "")]
-        pairs += [("only", str(each)) for each in self.only]
+        pairs += [("only", str(field_filter)) for field_filter in self.only]
         return urlencode([(key, value) for key, value in pairs if value])
 
-    def narrowed(self, value: str) -> "View":
+    def narrowed(self, value: str) -> "HistoryView":
         """To one of its series: a configuration by its fingerprint, or one value of the field."""
         if self.by == CONFIGURATION:
             return replace(self, where=replace(self.where, config=value))
-        return replace(self, by=CONFIGURATION, only=(*self.without(self.by).only, Only(self.by, value)))
+        return replace(self, by=CONFIGURATION, only=(*self.without(self.by).only, FieldFilter(self.by, value)))
 
-    def without(self, field: str) -> "View":
-        return replace(self, only=tuple(each for each in self.only if each.field != field))
+    def without(self, field: str) -> "HistoryView":
+        return replace(self, only=tuple(field_filter for field_filter in self.only if field_filter.field != field))
 
     def config_ids(self, configs: Mapping[int, Described], engine_titles: Mapping[str, str]) -> list[int] | None:
         """Those that have every wanted value; None: no value is wanted."""
@@ -80,30 +80,36 @@ class View:
         return [
             key
             for key, config in configs.items()
-            if all(field(config, each.field, engine_titles) == each.value for each in self.only)
+            if all(field(config, field_filter.field, engine_titles) == field_filter.value for field_filter in self.only)
         ]
 
 
-def read_by(text: str, configs: Mapping[int, Described]) -> str:
-    known = groupings(configs)
-    if text and text not in known:
+def parse_grouping(text: str, configs: Mapping[int, Described]) -> str:
+    titles = groupings(configs)
+    if text and text not in titles:
         raise BadInput(
-            _("Series are made by one of {known}; {text!r} is not one of them.", known=", ".join(known), text=text[:40])
+            _(
+                "Series are made by one of {known}; {text!r} is not one of them.",
+                known=", ".join(titles),
+                text=text[:40],
+            )
         )
     return text or CONFIGURATION
 
 
-HAVE_A_FILTER = ("model", "machine", "server", "engine", "label")
+FIELDS_WITH_OWN_FILTER = ("model", "machine", "server", "engine", "label")
 
 
-def values_of(configs: Mapping[int, Described], engine_titles: Mapping[str, str]) -> list[tuple[str, list[Only]]]:
+def filterable_values(
+    configs: Mapping[int, Described], engine_titles: Mapping[str, str]
+) -> list[tuple[str, list[FieldFilter]]]:
     """What there is to choose from of fields that have no filter of their own, with the title of each field."""
-    found = []
+    choices = []
     for key, title in fields_of(configs.values()).items():
         values = sorted({field(config, key, engine_titles) for config in configs.values()})
-        if key not in HAVE_A_FILTER and len(values) > 1:
-            found.append((title, [Only(key, value) for value in values]))
-    return found
+        if key not in FIELDS_WITH_OWN_FILTER and len(values) > 1:
+            choices.append((title, [FieldFilter(key, value) for value in values]))
+    return choices
 
 
 def groupings(configs: Mapping[int, Described]) -> dict[str, str]:

@@ -14,12 +14,12 @@ from app.core.i18n import _
 from app.web.paths import home_path, is_for_programs, local_path, path_for
 
 COOKIE = "roofmark_language"
-KEPT_S = 365 * 86400
+MAX_AGE_S = 365 * 86400
 
 router = APIRouter(include_in_schema=False)
 
 
-class Language:
+class LanguageMiddleware:
     """Pure ASGI, around everything that speaks to a person. Programs are answered in English."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -37,11 +37,11 @@ class Language:
                     headers.add_vary_header("accept-language, cookie")
             await send(message)
 
-        with i18n.use(wanted(request)):
+        with i18n.use(request_language(request)):
             await self.app(scope, receive, send_varying)
 
 
-def wanted(request: Request) -> str:
+def request_language(request: Request) -> str:
     """By whoever asks: their own choice, else what the browser prefers."""
     if is_for_programs(request):
         return i18n.ENGLISH
@@ -56,11 +56,11 @@ def choose_language(
     if language not in i18n.LANGUAGES:
         raise BadInput(_("Roofmark does not speak that language."))
     answer = RedirectResponse(local_path(back) or path_for(request, "overview"), status_code=303)
-    answer.set_cookie(COOKIE, language, KEPT_S, path=home_path(request), httponly=True, samesite="lax")
+    answer.set_cookie(COOKIE, language, MAX_AGE_S, path=home_path(request), httponly=True, samesite="lax")
     return answer
 
 
-def way_back(request: Request) -> str:
+def return_address(request: Request) -> str:
     """Where to come back to after a choice; what answers a form is no address to come back to."""
     if request.method != "GET":
         return path_for(request, "overview")

@@ -17,10 +17,10 @@ from app.core.i18n import _, translated
 from app.core.settings import Settings
 from app.web import errors
 from app.web.paths import is_public, local_path, path_for, route_path
-from app.web.templates import is_inside, render
+from app.web.templates import is_logged_in, render
 
 OPEN_PATHS = frozenset({"/health", "/login", "/language"})
-FIRST_DELAY_S, LONGEST_DELAY_S = 0.05, 3.0
+MIN_DELAY_S, MAX_DELAY_S = 0.05, 3.0
 
 router = APIRouter(include_in_schema=False)
 
@@ -62,7 +62,7 @@ class AuthMiddleware:
 
     def __init__(self, app: ASGIApp, password: str) -> None:
         self.app = app
-        self._passwords = Passwords(password)
+        self._passwords = PasswordChecker(password)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -71,17 +71,17 @@ class AuthMiddleware:
         request = Request(scope)
         scope["passwords"] = self._passwords
         path = route_path(request)
-        if path in OPEN_PATHS or path.startswith("/static/") or is_public(request) or is_inside(request):
+        if path in OPEN_PATHS or path.startswith("/static/") or is_public(request) or is_logged_in(request):
             await self.app(scope, receive, send)
             return
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and await self._passwords.match(token.strip().encode("latin-1")):
             await self.app(scope, receive, send)
             return
-        await _ask(request)(scope, receive, send)
+        await _login_required(request)(scope, receive, send)
 
 
-class Passwords:
+class PasswordChecker:
     """Compares in constant time; each wrong guess in a row waits longer, one after the other."""
 
     def __init__(self, password: str) -> None:
@@ -94,12 +94,12 @@ class Passwords:
             self._failures = 0
             return True
         async with self._queue:
-            await asyncio.sleep(min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** min(self._failures, 10)))
+            await asyncio.sleep(min(MAX_DELAY_S, MIN_DELAY_S * 2 ** min(self._failures, 10)))
             self._failures += 1
         return False
 
 
-def _ask(request: Request) -> Response:
+def _login_required(request: Request) -> Response:
     if errors.wants_json(request):
         response = errors.response(request, 401, "This needs the password: send it as `Authorization: Bearer …`.")
         response.headers["www-authenticate"] = "Bearer"
@@ -115,7 +115,7 @@ def _ask(request: Request) -> Response:
 
 @router.get("/login", name="login")
 def show_login(request: Request, next: str = "") -> Response:
-    if is_inside(request):
+    if is_logged_in(request):
         return RedirectResponse(local_path(next) or path_for(request, "overview"), status_code=303)
     return render(request, "login.html", next=next, wrong=False)
 
@@ -125,7 +125,7 @@ async def log_in(
     request: Request, password: Annotated[str, Form()] = "", next: Annotated[str, Form()] = ""
 ) -> Response:
     home = path_for(request, "overview")
-    passwords: Passwords | None = request.scope.get("passwords")
+    passwords: PasswordChecker | None = request.scope.get("passwords")
     if passwords is None:  # no password is set
         return RedirectResponse(home, status_code=303)
     if not await passwords.match(password.encode()):

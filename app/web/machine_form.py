@@ -16,18 +16,18 @@ from app.db.tables import Machine
 from app.hardware import memory, this_host
 from app.hardware.catalogue import Catalogue
 from app.hardware.profile import CATALOGUE, SENSOR, TYPED, Accelerator
-from app.web.forms import Fields, format_input, format_short, parse_int, parse_rounded, quantity
+from app.web.forms import Fields, format_input, format_short, parse_int, parse_quantity, parse_rounded
 
 MEGA = 1e6
 PREFIX = "accelerator_"
-FIGURES = ("bandwidth", "memory", "compute", "fastest")
-MOST_CARDS = 1024
-FILLING = (SENSOR, CATALOGUE)
+FIGURE_FIELDS = ("bandwidth", "memory", "compute", "fastest")
+MAX_ACCELERATORS = 1024
+FILLING_SOURCES = (SENSOR, CATALOGUE)
 """Sources that fill in a form; a measurement is never one of its fields."""
 
 
 @dataclass(frozen=True)
-class Row:
+class AcceleratorRow:
     """One accelerator as texts; each is a field of the form, `accelerator_name` and so on."""
 
     name: str = ""
@@ -53,13 +53,13 @@ class Row:
     @property
     def typed(self) -> dict[str, str]:
         """The figures that a person typed: all but those that were filled in and not changed since."""
-        given = dict(zip(FIGURES, self.sourced.split(";"), strict=False))
-        return {key: value for key in FIGURES if (value := getattr(self, key)) != given.get(key, "")}
+        sourced_figures = dict(zip(FIGURE_FIELDS, self.sourced.split(";"), strict=False))
+        return {key: value for key in FIGURE_FIELDS if (value := getattr(self, key)) != sourced_figures.get(key, "")}
 
     @property
     def is_sourced(self) -> bool:
         """Whether the bandwidth is what `source` gave."""
-        return self.source in FILLING and "bandwidth" not in self.typed
+        return self.source in FILLING_SOURCES and "bandwidth" not in self.typed
 
 
 # --- into the form ---------------------------------------------------------------------------------------------------
@@ -94,8 +94,8 @@ def initial_form(machine: Machine, is_here: bool) -> Fields:
     return Fields(items + _items(_row(card) for card in cards))
 
 
-def _row(card: Accelerator) -> Row:
-    row = Row(
+def _row(card: Accelerator) -> AcceleratorRow:
+    row = AcceleratorRow(
         name=card.name,
         count=str(card.count),
         memory=format_short(card.memory_bytes),
@@ -108,27 +108,27 @@ def _row(card: Accelerator) -> Row:
         note=card.note,
         named=card.name,
     )
-    return replace(row, sourced=";".join(getattr(row, key) for key in FIGURES))
+    return replace(row, sourced=";".join(getattr(row, key) for key in FIGURE_FIELDS))
 
 
-def rows(form: Fields) -> list[Row]:
+def accelerator_rows(form: Fields) -> list[AcceleratorRow]:
     """As the form has them: without empty ones, and without the one whose button was pressed."""
-    names = [field.name for field in fields(Row)]
-    kept = [n for n in range(len(form.all(f"{PREFIX}name"))) if form.get("remove") != str(n + 1)]
-    found = [Row(**{name: form.nth(f"{PREFIX}{name}", n) for name in names}) for n in kept]
-    return [row for row in found if not row.is_empty]
+    names = [field.name for field in fields(AcceleratorRow)]
+    indices = [n for n in range(len(form.all(f"{PREFIX}name"))) if form.get("remove") != str(n + 1)]
+    rows = [AcceleratorRow(**{name: form.nth(f"{PREFIX}{name}", n) for name in names}) for n in indices]
+    return [row for row in rows if not row.is_empty]
 
 
-def completed_rows(form: Fields, catalogue: Catalogue) -> list[Row]:
+def completed_rows(form: Fields, catalogue: Catalogue) -> list[AcceleratorRow]:
     """With what the catalogue knows of a name that is new in its row, where nobody typed another figure."""
-    return [_completed(row, catalogue) for row in rows(form)]
+    return [_completed(row, catalogue) for row in accelerator_rows(form)]
 
 
-def _items(found: Iterable[Row]) -> list[tuple[str, str]]:
-    return [(f"{PREFIX}{key}", value) for row in found for key, value in asdict(row).items()]
+def _items(rows: Iterable[AcceleratorRow]) -> list[tuple[str, str]]:
+    return [(f"{PREFIX}{key}", value) for row in rows for key, value in asdict(row).items()]
 
 
-def _completed(row: Row, catalogue: Catalogue) -> Row:
+def _completed(row: AcceleratorRow, catalogue: Catalogue) -> AcceleratorRow:
     """Sensors know better than the catalogue, and a person than both."""
     if row.name == row.named or row.source == SENSOR:
         return row
@@ -141,16 +141,16 @@ def _completed(row: Row, catalogue: Catalogue) -> Row:
     return row
 
 
-def _memory(row: Row) -> int | None:
+def _memory(row: AcceleratorRow) -> int | None:
     """What was typed, to tell variants apart; what the catalogue filled in says nothing about another name."""
     try:
-        value = quantity(row.typed.get("memory", ""), _("Memory"))
+        value = parse_quantity(row.typed.get("memory", ""), _("Memory"))
     except BadInput:  # the row itself is refused with a sentence elsewhere
         return None
     return int(value) if value else None
 
 
-def candidates(row: Row, catalogue: Catalogue) -> Sequence[str]:
+def candidates(row: AcceleratorRow, catalogue: Catalogue) -> Sequence[str]:
     """Names of devices that a row may mean, when it may mean several."""
     return [] if row.bandwidth else [device.name for device in catalogue.find(row.name, _memory(row)).candidates]
 
@@ -160,7 +160,7 @@ def candidates(row: Row, catalogue: Catalogue) -> Sequence[str]:
 
 def parse_form(form: Fields, catalogue: Catalogue) -> dict[str, Any]:
     """Columns of a machine. Raises BadInput."""
-    cores = form.whole("cores", _("The number of cores"))
+    cores = form.integer("cores", _("The number of cores"))
     if cores is not None and not 1 <= cores <= 100_000:
         raise BadInput(_("The number of cores must be between 1 and 100,000."))
     return {
@@ -171,24 +171,26 @@ def parse_form(form: Fields, catalogue: Catalogue) -> dict[str, Any]:
         "notes": form.text("notes", _("The notes"), 10_000),
         "hostname": this_host().name if form.get("here") else None,
         "physical_cores": cores,
-        "cpu_flops_per_s": check_cpu_peak(quantity(form.get("cpu_peak"), _("The processor's peak compute"), TERA)),
+        "cpu_flops_per_s": check_cpu_peak(
+            parse_quantity(form.get("cpu_peak"), _("The processor's peak compute"), TERA)
+        ),
         "llc_bytes": parse_rounded(form.get("llc"), _("The last-level cache"), form.get("llc_exact"), MEGA),
         "ram_bytes": parse_rounded(form.get("ram"), _("Memory"), form.get("ram_exact")),
         **_ram(form),
-        "accelerators": [_card(row) for row in completed_rows(form, catalogue)],
+        "accelerators": [_accelerator(row) for row in completed_rows(form, catalogue)],
     }
 
 
 def _ram(form: Fields) -> dict[str, Any]:
     """Speed and width, and the bandwidth as typed, as its source gave it, or as the two make it."""
     kind, rate = memory.parse_speed(form.text("ram_speed", _("The memory speed"), 40))
-    bits = form.whole("ram_bus_bits", _("The width of the memory bus"))
+    bits = form.integer("ram_bus_bits", _("The width of the memory bus"))
     if bits is not None:
         memory.check_bus_bits(bits)
     text = form.get("ram_bandwidth").strip() or _arithmetic(rate, bits)
-    bandwidth = quantity(text, _("Memory bandwidth"))
+    bandwidth = parse_quantity(text, _("Memory bandwidth"))
     source = form.get("ram_bandwidth_source")
-    is_sourced = source in FILLING and text == form.get("ram_bandwidth_sourced")
+    is_sourced = source in FILLING_SOURCES and text == form.get("ram_bandwidth_sourced")
     return {
         "ram_kind": kind or None,
         "ram_data_rate_mt_per_s": rate,
@@ -203,23 +205,23 @@ def _arithmetic(rate: float | None, bits: int | None) -> str:
     return format_input(memory.bandwidth_bytes_per_s(rate, bits), GIGA) if rate and bits else ""
 
 
-def _card(row: Row) -> dict[str, Any]:
+def _accelerator(row: AcceleratorRow) -> dict[str, Any]:
     if not row.name:
         raise BadInput(_("An accelerator needs a name."))
     count = parse_int(row.count, _("How many of {name}", name=row.name))
-    if count is not None and not 1 <= count <= MOST_CARDS:
+    if count is not None and not 1 <= count <= MAX_ACCELERATORS:
         raise BadInput(
-            _("How many of {name} must be between 1 and {most_cards:,}.", name=row.name, most_cards=MOST_CARDS)
+            _("How many of {name} must be between 1 and {most_cards:,}.", name=row.name, most_cards=MAX_ACCELERATORS)
         )
-    bandwidth = quantity(row.bandwidth, _("Bandwidth of {name}", name=row.name))
+    bandwidth = parse_quantity(row.bandwidth, _("Bandwidth of {name}", name=row.name))
     return asdict(
         Accelerator(
             name=row.name[:120],
             count=count or 1,
             memory_bytes=parse_rounded(row.memory, _("Memory of {name}", name=row.name), row.memory_exact),
             bandwidth_bytes_per_s=bandwidth,
-            compute_flops_per_s=quantity(row.compute, _("Compute of {name}", name=row.name), TERA),
-            fastest_flops_per_s=quantity(row.fastest, _("Fastest compute of {name}", name=row.name), TERA),
+            compute_flops_per_s=parse_quantity(row.compute, _("Compute of {name}", name=row.name), TERA),
+            fastest_flops_per_s=parse_quantity(row.fastest, _("Fastest compute of {name}", name=row.name), TERA),
             llc_bytes=parse_rounded(row.cache, _("Cache of {name}", name=row.name), row.cache, factor=1),
             source=row.source if row.is_sourced else TYPED,
             note=row.note[:300] if row.is_sourced else "",

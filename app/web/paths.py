@@ -10,10 +10,10 @@ from starlette.routing import NoMatchFound
 
 def routes_by_name(web: FastAPI) -> dict[str, list[RouteContext]]:
     """Of an application that is complete: an address asks one route, and not all of them in turn."""
-    found: dict[str, list[RouteContext]] = {}
+    routes: dict[str, list[RouteContext]] = {}
     for route in iter_route_contexts(web.routes):
-        found.setdefault(route.name or "", []).append(route)
-    return found
+        routes.setdefault(route.name or "", []).append(route)
+    return routes
 
 
 def path_for(request: Request, name: str, /, **path_params: Any) -> str:
@@ -38,12 +38,12 @@ def route_path(request: Request) -> str:
     return path.removeprefix(root) if root and path.startswith(f"{root}/") else path
 
 
-PUBLIC = "/s/"
+PUBLIC_PREFIX = "/s/"
 """Below it is what everybody with a link may read, without the password."""
 
 
 def is_public(request: Request) -> bool:
-    return route_path(request).startswith(PUBLIC)
+    return route_path(request).startswith(PUBLIC_PREFIX)
 
 
 def is_for_programs(request: Request) -> bool:
@@ -57,7 +57,7 @@ def home_path(request: Request) -> str:
     return root or "/"
 
 
-def absolute(request: Request, path: str) -> str:
+def absolute_url(request: Request, path: str) -> str:
     """An address for elsewhere, under the name by which Roofmark was asked for."""
     return f"{request.url.scheme}://{request.headers['host']}{path}"
 

@@ -54,22 +54,22 @@ class Progress:
 
 
 def progress_of(session: Session, run: Run) -> Progress:
-    told, is_running = run.progress, run.status == "running"
+    progress, is_running = run.progress, run.status == "running"
     end = run.finished_at or datetime.now(UTC)
-    last = told.get("last") or {}
+    last = progress.get("last") or {}
     return Progress(
         public_id=run.public_id,
         status=run.status,
         phase=runs.waits_for(session, run)
         if run.status == "queued"
-        else translated(told.get("phase", N_("Starting."))),
-        steps=_steps(run, told),
+        else translated(progress.get("phase", N_("Starting."))),
+        steps=_steps(run, progress),
         has_config=run.config_id is not None,
         samples_done=run.samples_done,
         samples_planned=run.samples_planned,
         last={key: last.get(key) for key in HEADLINE_METRICS} if last else {},
         elapsed_s=(end - run.started_at).total_seconds() if run.started_at else None,
-        remaining_s=_remaining_s(told) if is_running else None,
+        remaining_s=_remaining_s(progress) if is_running else None,
         is_cancelling=run.cancel_requested_at is not None and is_running,
         error=run.error,
     )
@@ -80,23 +80,23 @@ def progress_now(session: Session) -> list[Progress]:
     return [progress_of(session, run) for run in runs.running(session)]
 
 
-def _steps(run: Run, told: Mapping[str, Any]) -> str:
+def _steps(run: Run, progress: Mapping[str, Any]) -> str:
     """The worker says which sample it takes; before and after that, how many there are."""
     if not run.samples_planned:
         return ""
     is_measuring = run.status == "running" and run.samples_done < run.samples_planned
-    taken = _(
+    count_text = _(
         "{samples_done} of {samples} taken",
         samples_done=run.samples_done,
         samples=plural(run.samples_planned, "sample"),
     )
-    return translated(told.get("step", "")) or taken if is_measuring else taken
+    return translated(progress.get("step", "")) or count_text if is_measuring else count_text
 
 
-def _remaining_s(told: Mapping[str, Any]) -> float | None:
+def _remaining_s(progress: Mapping[str, Any]) -> float | None:
     """The worker's estimate, less the time since it was made."""
-    remaining_s: float | None = told.get("remaining_s")
-    return None if remaining_s is None else max(0.0, remaining_s - (time.time() - told["at"]))
+    remaining_s: float | None = progress.get("remaining_s")
+    return None if remaining_s is None else max(0.0, remaining_s - (time.time() - progress["at"]))
 
 
 @router.get("/runs/{public_id}/progress", name="run_progress")

@@ -1,10 +1,11 @@
-"""What every request has to pass and every response carries: hosts, origins, sizes, headers."""
+"""Checks of every request (host, origin, size), headers of every response, and HEAD."""
 
 import ipaddress
 import logging
 import re
 from collections.abc import Callable, Mapping
 
+import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
@@ -39,7 +40,7 @@ PUBLIC_HEADERS = HEADERS | {"referrer-policy": "no-referrer", "x-robots-tag": "n
 _AUTHORITY = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
-Refuse = Callable[[Request, int, str], Response]
+RefusalResponse = Callable[[Request, int, str], Response]
 
 
 def check_listen(settings: Settings) -> None:
@@ -72,7 +73,7 @@ class SecurityMiddleware:
     An exception that nobody expected ends here as one sentence; its traceback goes to the log only.
     """
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str], root_path: str, refuse: Refuse) -> None:
+    def __init__(self, app: ASGIApp, hosts: frozenset[str], root_path: str, refuse: RefusalResponse) -> None:
         self.app = app
         self.hosts = hosts
         self.root_path = root_path
@@ -158,8 +159,8 @@ class _LimitedBody:
         return message
 
 
-def _set_headers(headers: MutableHeaders, wanted: Mapping[str, str]) -> None:
-    for name, value in wanted.items():
+def _set_headers(headers: MutableHeaders, values: Mapping[str, str]) -> None:
+    for name, value in values.items():
         headers[name] = value
     # measurements belong in nobody's cache; static files may be kept, but are asked for again
     headers.setdefault("cache-control", "no-cache" if "etag" in headers else "no-store")
@@ -182,3 +183,24 @@ def _authority(scheme: str, values: list[str]) -> tuple[str, str, int | None] | 
         return None
     port = match["port"]
     return scheme, match["host"].strip("[]"), int(port) if port else _DEFAULT_PORTS.get(scheme)
+
+
+class HeadMiddleware:
+    """Pure ASGI: every route with GET answers HEAD, and a stream does not begin for it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_start(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                await send(message)
+                await send({"type": "http.response.body"})
+                response_scope.cancel()
+
+        with anyio.CancelScope() as response_scope:
+            await self.app({**scope, "method": "GET"}, receive, send_start)

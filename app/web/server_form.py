@@ -18,7 +18,7 @@ HERE = "@here"
 """In the choice of machines: the one that Roofmark runs on, added on saving. No slug has an @."""
 
 
-def address(text: str) -> str:
+def normalized_base_url(text: str) -> str:
     from app.engines.http import normalise_base_url  # loads the HTTP client: not at start
 
     return normalise_base_url(text)
@@ -36,7 +36,7 @@ def parse_form(form: Fields, before: Mapping[str, Any] | None = None) -> dict[st
 
     Settings from `before` stay unless the form has a field for them.
     """
-    base_url = address(form.get("base_url"))
+    base_url = normalized_base_url(form.get("base_url"))
     engine = form.get("engine") or None
     if engine is not None and engine not in engine_titles():
         raise BadInput(_("There is no engine {engine!r}.", engine=engine))
@@ -74,7 +74,7 @@ def chosen_machine(session: Session, form: Fields) -> Machine:
     return machines.ensure_here(session) if slug == HERE else machines.machine(session, slug)
 
 
-def kept_key(secrets: SecretsDep, form: Fields, server: Server, moved: bool) -> str | None:
+def encrypted_api_key(secrets: SecretsDep, form: Fields, server: Server, moved: bool) -> str | None:
     """A key belongs to the address it was entered for: it is never sent to another one unasked."""
     typed = form.get("api_key").strip()
     if typed:
@@ -97,13 +97,13 @@ def initial_form(server: Server, machine: Machine) -> Fields:
     )
 
 
-def asked(facts: Mapping[str, Any], said: Mapping[str, Any]) -> Sequence[Setting]:
+def settings_to_ask(facts: Mapping[str, Any], stated_settings: Mapping[str, Any]) -> Sequence[Setting]:
     """The settings to ask for: those that a probe cannot know and this one did not, and those `said` before."""
     from app.measure.runner.config_snapshot import OVERRIDES
 
-    told = facts.get("settings", {})
-    usual = [setting for setting in SETTINGS.values() if setting.asked and told.get(setting.key) is None]
-    more = said.keys() - {setting.key for setting in usual} - set(OVERRIDES)
+    reported = facts.get("settings", {})
+    usual = [setting for setting in SETTINGS.values() if setting.asked and reported.get(setting.key) is None]
+    more = stated_settings.keys() - {setting.key for setting in usual} - set(OVERRIDES)
     return [*usual, *(SETTINGS.get(key) or Setting(key, key) for key in sorted(more))]
 
 
@@ -111,10 +111,10 @@ def missing_settings(facts: Mapping[str, Any]) -> Sequence[str]:
     """Which of quantization and engine version a person may state, since the probe did not tell them."""
     from app.measure.runner.config_snapshot import OVERRIDES
 
-    return [key for key in OVERRIDES if not _tells(facts, key)]
+    return [key for key in OVERRIDES if not _is_reported(facts, key)]
 
 
-def _tells(facts: Mapping[str, Any], key: str) -> bool:
+def _is_reported(facts: Mapping[str, Any], key: str) -> bool:
     """Whether the probe told the engine's version, or the quantization of every model."""
     if key == "engine_version":
         return bool(facts.get("engine_version"))

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 def environment() -> "jinja2.Environment":
     env = templating.environment()
     env.globals.update(
-        is_inside=is_inside,
+        is_logged_in=is_logged_in,
         menu=menu,
-        just_done=flash_message,
-        way_back=language.way_back,
-        explained=terms.entry,
+        flash_message=flash_message,
+        return_address=language.return_address,
+        glossary_entry=terms.entry,
     )
     env.filters.update(
         spread=_spread,
@@ -64,8 +64,8 @@ def environment() -> "jinja2.Environment":
         code=_code,
         point_words=brief_title,
         attention_words=ceiling_view.attention_words,
-        told_words=ceiling_view.told_words,
-        first_sentence=lambda said: first_sentence(str(said)),
+        geometry_source=ceiling_view.geometry_source_words,
+        first_sentence=lambda text: first_sentence(str(text)),
         flag_name=terms.flag_name,
         sentence=as_sentence,
         device_title=device_title,
@@ -101,7 +101,7 @@ def is_partial(request: Request) -> bool:
     return request.headers.get("hx-request") == "true" and request.headers.get("hx-request-type") != "full"
 
 
-def is_inside(request: Request) -> bool:
+def is_logged_in(request: Request) -> bool:
     """Whether the person may see the pages: without a password everybody may."""
     if request.app.state.settings.password is None:
         return True

@@ -1,4 +1,4 @@
-"""The newest figures at a glance."""
+"""The overview: the newest results, the fastest configurations, and what is running."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ from app.results.run_list import Row, decode_trends, latest_per_config
 from app.suites import USUAL
 from app.web.deps import ReadSession
 from app.web.progress import progress_now
-from app.web.shifts import news
+from app.web.recent_changes import recent_changes
 from app.web.templates import render
 
 router = APIRouter(include_in_schema=False)
@@ -29,23 +29,23 @@ def show_overview(request: Request, session: ReadSession) -> Response:
     comparable = _comparable(rows)
     with_decode = [row for row in comparable if row.decode.value is not None]
     with_ttft = [row for row in comparable if row.ttft.value is not None]
-    roofs = config_ceilings(session) if rows else {}
+    ceilings = config_ceilings(session) if rows else {}
     known_servers = servers.list_servers(session)
     from app.charts import sparkline  # loads the figures: not at start
 
     return render(
         request,
         "overview.html",
-        shifts=news(session, now()) if rows else [],
+        changes=recent_changes(session, now()) if rows else [],
         trends=decode_trends(session) if rows else {},
-        roofs=roofs,
+        ceilings=ceilings,
         sparkline=sparkline,
         rows=rows,
         archived_rows=archived_rows,
         standings=standings(session, [row.public_id for row in [*rows, *archived_rows]]),
         fastest=max(with_decode, key=lambda row: row.decode.value or 0, default=None),
         quickest=min(with_ttft, key=lambda row: row.ttft.value or 0, default=None),
-        nearest=_nearest(comparable, roofs),
+        nearest=_highest_share(comparable, ceilings),
         counts=counts,
         n_runs=sum(counts.values()),
         progresses=progress_now(session),
@@ -54,15 +54,19 @@ def show_overview(request: Request, session: ReadSession) -> Response:
     )
 
 
-def _nearest(rows: Sequence[Row], roofs: Mapping[tuple[int, str], ConfigCeiling]) -> tuple[Row, ConfigCeiling] | None:
+def _highest_share(
+    rows: Sequence[Row], ceilings: Mapping[tuple[int, str], ConfigCeiling]
+) -> tuple[Row, ConfigCeiling] | None:
     """The row with the highest share of its ceiling, and that ceiling."""
-    found = [(row, roof) for row in rows if row.config_id and (roof := roofs.get((row.config_id, row.suite_key)))]
-    return max(found, key=lambda pair: pair[1].mbu, default=None)
+    pairs = [
+        (row, ceiling) for row in rows if row.config_id and (ceiling := ceilings.get((row.config_id, row.suite_key)))
+    ]
+    return max(pairs, key=lambda pair: pair[1].mbu, default=None)
 
 
 def _comparable(rows: Sequence[Row]) -> list[Row]:
-    """Of rows, newest first, those of one prompt: speeds at different lengths are different things. What ran elsewhere
-    is no result of a machine here."""
+    """The rows of one prompt, since speeds at different lengths are not comparable; without models that ran on another
+    host."""
     reference = next((row for row in rows if row.suite_key == USUAL), rows[0] if rows else None)
     return [
         row

@@ -31,10 +31,10 @@ from app.results.ceiling import (
 from app.results.compare.baseline import verdicts_of_run
 from app.results.previous import previous
 from app.web import calculator
-from app.web.again import again_fields
 from app.web.deps import ReadSession, WriteSession
 from app.web.paths import path_for
 from app.web.progress import progress_of
+from app.web.rerun import rerun_fields
 from app.web.result import results, sample_lines
 from app.web.server_metrics_panel import counted_panel
 from app.web.serving import serving_section
@@ -96,7 +96,7 @@ def show_run(request: Request, session: ReadSession, public_id: str, point: str 
         standing=verdicts.standing,
         metrics=metrics(),
         reasons=[_(reason) for reason in REASONS],
-        again=again_fields(run, server, config),
+        again=rerun_fields(run, server, config),
         most_runs=runs.MOST_RUNS,
         counted=counted_panel(run.evidence.get("server", []), taken),
         checks=run.evidence.get("checks", []),
@@ -117,7 +117,7 @@ def _calculation(
 ) -> str:
     if not isinstance(roof, RunCeiling) or top is None or model is None or model.id is None:
         return ""
-    return calculator.of_run(model.id, machine.name, devices.devices_of(session, machine), roof.placement, top)
+    return calculator.query_of_run(model.id, machine.name, devices.devices_of(session, machine), roof.placement, top)
 
 
 def _decodes(measured: Sequence[MetricResult], samples: Sequence[Sample]) -> list[charts.Reached]:
