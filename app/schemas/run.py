@@ -150,7 +150,7 @@ class Metric(Document):
     maximum: Number | None
     standard_deviation: Number | None
     samples: int
-    left_out: int = Field(description="Number of samples that the metric leaves out.")
+    left_out: dict[str, int] = Field(description="Number of samples that the metric leaves out, by reason.")
     unit: str
 
 

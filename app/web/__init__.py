@@ -31,11 +31,11 @@ from app.web.pages import (
     configs,
     devices,
     explore,
-    glossary,
     history,
     machines,
     models,
     overview,
+    reference,
     removal,
     run,
     runs,
@@ -68,7 +68,7 @@ PAGES = (
     removal,
     shares,
     shared,
-    glossary,
+    reference,
 )
 """In this order: `/runs/new` is no run, and `/machines/devices` no machine."""
 COMPRESSION = 5

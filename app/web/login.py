@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.core.errors import StorageError
 from app.core.i18n import _, translated
 from app.core.settings import Settings
+from app.schemas.base import HealthDocument
 from app.web import errors
 from app.web.paths import is_public, local_path, path_for, route_path
 from app.web.templates import is_logged_in, render
@@ -22,7 +23,7 @@ from app.web.templates import is_logged_in, render
 OPEN_PATHS = frozenset({"/health", "/login", "/language"})
 MIN_DELAY_S, MAX_DELAY_S = 0.05, 3.0
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter()
 
 
 def session_key(settings: Settings) -> str:
@@ -113,14 +114,14 @@ def _login_required(request: Request) -> Response:
     return response
 
 
-@router.get("/login", name="login")
+@router.get("/login", name="login", include_in_schema=False)
 def show_login(request: Request, next: str = "") -> Response:
     if is_logged_in(request):
         return RedirectResponse(local_path(next) or path_for(request, "overview"), status_code=303)
     return render(request, "login.html", next=next, wrong=False)
 
 
-@router.post("/login")
+@router.post("/login", include_in_schema=False)
 async def log_in(
     request: Request, password: Annotated[str, Form()] = "", next: Annotated[str, Form()] = ""
 ) -> Response:
@@ -134,7 +135,7 @@ async def log_in(
     return RedirectResponse(local_path(next) or home, status_code=303)
 
 
-@router.post("/logout", name="logout")
+@router.post("/logout", name="logout", include_in_schema=False)
 def log_out(request: Request) -> Response:
     if "session" in request.scope:
         request.session.clear()
@@ -142,6 +143,7 @@ def log_out(request: Request) -> Response:
     return RedirectResponse(path_for(request, "login"), status_code=303)
 
 
-@router.get("/health", name="health")
+@router.get("/health", name="health", summary="Check the server", tags=["server"], response_model=HealthDocument)
 def health() -> dict[str, str]:
+    """Answers as soon as pages are served; needs no password."""
     return {"status": "ok"}

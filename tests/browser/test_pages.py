@@ -280,3 +280,19 @@ def test_a_config_is_uploaded_from_a_runs_page_and_the_calculator_follows(browse
         page.get_by_label("Bits per weight").press("Tab")
         page.wait_for_url("**as_bits=Q4_K_M**")
         page.get_by_text("its weights as if at 4.85 bits each instead of 8.50").first.wait_for()
+
+
+@pytest.mark.parametrize(("width", "scheme"), VARIANTS)
+def test_the_api_is_described_under_the_content_security_policy(
+    browser: "Browser", address: str, width: int, scheme: str
+) -> None:
+    with tab(browser, address, width, scheme) as opened:
+        page = opened.page
+        answer = page.goto("/docs")
+        assert answer is not None
+        assert "style-src 'self'" in answer.headers["content-security-policy"]
+        page.get_by_text("/api/v1/compare", exact=True).wait_for()
+        assert page.locator(".opblock").count() >= 10
+        page.locator(".opblock-summary-control", has_text="/health").click()
+        page.get_by_text("Answers as soon as pages are served").wait_for()
+        assert opened.overflow() == 0
