@@ -70,7 +70,7 @@ def calculate(form: Fields, devices: KnownDevices, models: Sequence[KnownModel] 
 
     if geometry.weights is None:
         reason = translated(geometry.assumptions[0])
-        raise BadInput(_("That does not tell how many bytes the model reads for a token: {why}.", why=reason))
+        raise BadInput(_("The bytes the model reads per token are unknown: {why}.", why=reason))
     layout = known_device.layout(_ram(form), _offload(form))
 
     def ceiling_of(step: Step) -> DecodeCeiling | None:
@@ -128,7 +128,7 @@ def _geometry_record(form: Fields, models: Sequence[KnownModel]) -> KnownGeometr
     if chosen := form.get("model").strip():
         known_model = next((model for model in models if chosen in map(str, model.ids)), None)
         if known_model is None or known_model.told is None:
-            raise BadInput(_("No ceiling is known of that model any more: pick another, or type its parameters."))
+            raise BadInput(_("That model has no ceiling any more: pick another, or type its parameters."))
         return replace(
             known_model.told, geometry=requantize(known_model.told.geometry, bits_per_weight(form, "as_bits"))
         )

@@ -7,7 +7,7 @@ from app.db.models import KnownGeometry
 _GEOMETRY_SOURCES = {
     Source.GGUF: N_("read from the model's GGUF file"),
     Source.CONFIG: N_("from its config.json"),
-    Source.OLLAMA: N_("as Ollama tells it"),
+    Source.OLLAMA: N_("as reported by Ollama"),
     Source.LLAMA_CPP: N_("read from the GGUF file that the server named"),
     Source.TYPED: N_("as typed"),
 }
@@ -24,7 +24,7 @@ def attention_words(geometry: Geometry) -> list[str]:
             continue
         values = f"{layers.k_elements:,} + {layers.v_elements:,}" if layers.v_elements else f"{layers.k_elements:,}"
         words.append(
-            _("{layers} see {seen}, {kept} values a token", layers=layers.layers, seen=_seen(layers), kept=values)
+            _("{layers} see {seen}, {kept} values per token", layers=layers.layers, seen=_seen(layers), kept=values)
         )
     without = (geometry.blocks or 0) - sum(layers.layers for layers in geometry.attention)
     return [*words, _("{without} without attention", without=without)] if without > 0 else words

@@ -22,13 +22,13 @@ log = logging.getLogger(__name__)
 
 _SENTENCES = {
     404: N_("There is nothing at this address."),
-    405: N_("This address does not understand that kind of request."),
+    405: N_("This address does not accept that kind of request."),
 }
 _HEADINGS = {
     403: N_("Refused"),
     404: N_("Not found"),
     500: N_("An error"),
-    502: N_("The server does not answer as it should"),
+    502: N_("The server does not answer correctly"),
 }
 _HEADING = N_("Not possible")
 _INVALID = {
@@ -36,7 +36,7 @@ _INVALID = {
     "int_parsing": N_("{title} must be a whole number."),
     "less_than_equal": N_("{title} must be at most {le}."),
     "missing": N_("{title} is missing."),
-    "string_pattern_mismatch": N_("{title} is none of its possible values."),
+    "string_pattern_mismatch": N_("{title} is not one of its possible values."),
 }
 """By the type of Pydantic's error of a value in an address or a form."""
 

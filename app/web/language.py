@@ -54,7 +54,7 @@ def choose_language(
     request: Request, language: Annotated[str, Form()] = "", back: Annotated[str, Form()] = ""
 ) -> Response:
     if language not in i18n.LANGUAGES:
-        raise BadInput(_("Roofmark does not speak that language."))
+        raise BadInput(_("Roofmark has no translation into that language."))
     answer = RedirectResponse(local_path(back) or path_for(request, "overview"), status_code=303)
     answer.set_cookie(COOKIE, language, MAX_AGE_S, path=home_path(request), httponly=True, samesite="lax")
     return answer

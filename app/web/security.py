@@ -121,7 +121,7 @@ class SecurityMiddleware:
         headers = Headers(scope=scope)
         own = _authority(scope["scheme"], headers.getlist("host"))
         if own is None:
-            return 400, N_("The request names no host that makes sense.")
+            return 400, N_("The request has no valid Host header.")
         if own[1] not in self.hosts:
             return 403, N_(
                 "Roofmark does not answer under the name {name}: add it to ROOFMARK_ALLOWED_HOSTS.", name=own[1]
@@ -130,12 +130,12 @@ class SecurityMiddleware:
             return 403, N_("The request came from another site, so nothing was changed.")
         length = headers.get("content-length", "0")
         if not length.isdecimal():
-            return 400, N_("The length of the request makes no sense.")
+            return 400, N_("The request has no valid Content-Length.")
         return (413, _TOO_LARGE) if int(length) > MAX_BODY_BYTES else None
 
 
-_TOO_LARGE = N_("What was sent is larger than {megabytes} MB.", megabytes=MAX_BODY_BYTES // 1_000_000)
-_UNEXPECTED = N_("Something went wrong inside Roofmark; the log of the server says what.")
+_TOO_LARGE = N_("The request is larger than {megabytes} MB.", megabytes=MAX_BODY_BYTES // 1_000_000)
+_UNEXPECTED = N_("An unexpected error occurred; see Roofmark's log.")
 
 
 class _TooLarge(Exception):

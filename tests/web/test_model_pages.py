@@ -127,7 +127,7 @@ def test_it_can_be_taken_back(client: TestClient, unknown: str) -> None:
 def test_what_a_server_tells_counts_before_a_guess(client: TestClient, run: str) -> None:
     tell(client, way="figures", total="8", bits="8")
     said = ask(client, "/models/1")
-    assert "What the server tells counts before it." in said
+    assert "The server's report takes precedence over it." in said
     assert "30.5 B, 3.04 B active" in said
 
 

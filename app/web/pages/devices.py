@@ -84,7 +84,7 @@ def _values(form: Fields) -> dict[str, Any]:
     """Columns of a device. Raises BadInput."""
     bandwidth = parse_quantity(form.get("bandwidth"), _("The bandwidth"))
     if bandwidth is None:
-        raise BadInput(_("The bandwidth is missing: it is what a device is looked up for."))
+        raise BadInput(_("The bandwidth is missing."))
     kind = form.get("kind", "gpu")
     if kind not in KINDS:
         raise BadInput(_("The kind must be one of {kinds}.", kinds=", ".join(KINDS)))

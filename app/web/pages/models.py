@@ -130,7 +130,7 @@ def _weight_roles(geometry: Geometry) -> list[WeightRole]:
         WeightRole(dense, weights.dense, 1.0),
         WeightRole(_("Routed experts"), weights.routed, geometry.expert_share),
         WeightRole(_("Output head"), weights.head, 1.0),
-        WeightRole(_("Looked up, or used by other tokens"), weights.unread, 0.0),
+        WeightRole(_("Lookup tables, or used by other tokens"), weights.unread, 0.0),
     ]
     return [role for role in roles if role.part.n_bytes]
 

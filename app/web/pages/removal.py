@@ -23,10 +23,7 @@ router = APIRouter(include_in_schema=False)
 @router.get("/servers/{slug}/archive", name="confirm_archive_server")
 def confirm_archive_server(request: Request, session: ReadSession, slug: str) -> Response:
     consequences = [
-        _(
-            "It leaves the list of servers and cannot be measured until it is restored: runs that "
-            "wait for it will fail."
-        ),
+        _("It leaves the list of servers and cannot be measured until it is restored. Queued runs on it will fail."),
         _fate_of_runs(count_runs(session, RunFilter(server=slug))),
     ]
     return _confirm_archive(request, "server", slug, servers.server(session, slug).name, consequences)
@@ -36,8 +33,8 @@ def confirm_archive_server(request: Request, session: ReadSession, slug: str) ->
 def confirm_archive_machine(request: Request, session: ReadSession, slug: str) -> Response:
     consequences = [
         _(
-            "It leaves the list of machines, and nothing can be measured on it until it is restored: "
-            "runs that wait will fail."
+            "It leaves the list of machines, and nothing can be measured on it until it is restored. "
+            "Queued runs on it will fail."
         ),
         _fate_of_runs(count_runs(session, RunFilter(machine=slug))),
     ]
@@ -58,7 +55,7 @@ def _confirm_archive(request: Request, kind: str, slug: str, name: str, conseque
 
 def _fate_of_runs(n_runs: int) -> str:
     if not n_runs:
-        return _("It was never measured, so no result goes with it.")
+        return _("It has no runs.")
     runs_stay = _("Its run stays") if n_runs == 1 else _("Its {n_runs:,} runs stay", n_runs=n_runs)
     return _(
         "{runs} in the list of runs and in the history; on the overview they move to “Results of archived servers”.",
