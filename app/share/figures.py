@@ -1,4 +1,4 @@
-"""A figure as it may be public: its numbers and its code-made words, without links and what is hidden in points."""
+"""Public figures: numbers and generated texts, without links and hidden data of points."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -47,7 +47,7 @@ _ANNOTATION = ("x", "y", "xref", "yref", "xanchor", "yanchor", "xshift", "yshift
 
 
 def public_figure(figure: Figure) -> Figure:
-    """Of a figure whose names, ticks and hover texts were made from neutral words."""
+    """The public part of a figure whose names, ticks and hover texts contain anonymized words only."""
     return Figure(
         data=[_trace(trace) for trace in figure.data],
         layout=_layout(figure.layout),

@@ -1,4 +1,4 @@
-"""A share as a post for a forum: what matters, as tables in Markdown."""
+"""A share as a forum post: its main tables in Markdown."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -53,5 +53,5 @@ def _table(headings: Sequence[str], are_numbers: Sequence[bool], rows: Iterable[
 
 
 def _text(text: str) -> str:
-    """On one line, with nothing that Markdown or HTML would read."""
+    """The text on one line, with characters escaped that Markdown or HTML would interpret."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))

@@ -1,4 +1,4 @@
-"""A share as HTML. The body is the same in the preview, on the public page and in the file that needs no server."""
+"""A share as HTML: with the same body in the preview, on the public page and in the exported file."""
 
 import base64
 import hashlib
@@ -36,13 +36,13 @@ _END_OF_ELEMENT = re.compile(r"</(script|style)|<!--", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Links:
-    """Where the public page and what belongs to it are."""
+    """The addresses of the public page and its other formats."""
 
     page: str
-    """Absolute, as the card and the post need it."""
+    """The absolute URL of the page."""
     card: str
-    twins: Mapping[str, str]
-    """Titles of other forms with their paths."""
+    other_formats: Mapping[str, str]
+    """Paths by title."""
     static: Callable[[str], str]
 
 
@@ -54,8 +54,8 @@ def _environment() -> "jinja2.Environment":
 
 
 def render_body(snapshot: Snapshot) -> Markup:
-    made = _environment().get_template("_share.html").render(share=spoken(snapshot), spread=spread)
-    return Markup(made)  # noqa: S704  # the template has escaped it
+    html = _environment().get_template("_share.html").render(share=spoken(snapshot), spread=spread)
+    return Markup(html)  # noqa: S704  # the template has escaped it
 
 
 def render_page(snapshot: Snapshot, created_at: datetime, links: Links) -> str:
@@ -75,7 +75,7 @@ def render_page(snapshot: Snapshot, created_at: datetime, links: Links) -> str:
 
 
 def render_file(snapshot: Snapshot, created_at: datetime) -> str:
-    """One HTML file that opens from a disk and asks for nothing: styles, scripts and font are in it."""
+    """One HTML file that contains its styles, scripts and font, and loads nothing."""
     styles, print_style = [_read_style(name) for name in STYLES], _read_style(PRINT_STYLE)
     plotly_style = _read_style(PLOTLY_STYLE) if snapshot.charts else ""
     first_script = _read_static(FIRST_SCRIPT)
@@ -101,7 +101,7 @@ def _scripts(snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def _policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
-    """Nothing but the very scripts and styles of the file."""
+    """A content security policy that allows only the scripts and styles of the file, by their hashes."""
     return (
         f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; font-src data:; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
@@ -117,7 +117,7 @@ def _base64(content: bytes) -> str:
 
 
 def _read_static(name: str) -> Markup:
-    """A file of ours or a vendored one as the content of an element."""
+    """A static file as the content of an element."""
     text = (files.STATIC / name).read_text(encoding="utf-8")
     assert not _END_OF_ELEMENT.search(text), f"{name} would end its element"
     return Markup(text)  # noqa: S704  # no input of anybody

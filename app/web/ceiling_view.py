@@ -1,4 +1,4 @@
-"""The words of a ceiling's panel: where each input comes from."""
+"""Texts about a model's geometry: its source and its attention layers."""
 
 from app.ceiling.geometry import Attention, Geometry, Source
 from app.core.i18n import N_, _
@@ -14,7 +14,8 @@ _GEOMETRY_SOURCES = {
 
 
 def attention_words(geometry: Geometry) -> list[str]:
-    """`15 see the last 512 tokens, 256 + 256 values a token`: those of K and V, or of the latent of MLA"""
+    """The layers of each kind, such as `15 see the last 512 tokens, 256 + 256 values per token`: values of K and V,
+    or of the latent of MLA."""
     if geometry.attention is None:
         return []
     words = []
@@ -31,7 +32,7 @@ def attention_words(geometry: Geometry) -> list[str]:
 
 
 def _seen(layers: Attention) -> str:
-    """Which part of the cache a layer reads."""
+    """The part of the cache that a layer reads."""
     if layers.compression and layers.top_k:
         return _(
             "the last {window:,} tokens and {top_k:,} picked entries, one for each {compression:,} tokens",
@@ -53,6 +54,6 @@ def _seen(layers: Attention) -> str:
 
 
 def geometry_source_words(record: KnownGeometry) -> str:
-    """`from its config.json, stated on 2026-11-29`"""
+    """The source of a geometry, such as `from its config.json, stated on 2026-11-29`."""
     when = _(", stated on {stated_at:%Y-%m-%d}", stated_at=record.stated_at) if record.stated_at else ""
     return f"{_(_GEOMETRY_SOURCES[record.geometry.source])}{when}"

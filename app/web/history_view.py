@@ -1,4 +1,4 @@
-"""What a history shows: its whole state, as it stands in the address."""
+"""The state of the history page, all of which is in its address."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from app.results.run_filter import RunFilter
 
 @dataclass(frozen=True)
 class FieldFilter:
-    """A field of the configuration and the one value that is wanted, as a person reads it."""
+    """Shows only configurations with this value of a field; the value as displayed."""
 
     field: str
     value: str
@@ -38,7 +38,7 @@ class FieldFilter:
 class HistoryView:
     where: RunFilter
     metric: str = ""
-    """A metric's key; empty: the triple."""
+    """A metric's key; empty: the headline metrics."""
     by: str = CONFIGURATION
     only: tuple[FieldFilter, ...] = ()
 
@@ -58,14 +58,14 @@ class HistoryView:
 
     @property
     def query(self) -> str:
-        """As it stands in an address; what is as usual does not clutter it."""
+        """The query of the address, without defaults."""
         pairs = [(key, value) for key, value in self.where.active.items()]
         pairs += [("metric", self.metric), ("by", self.by if self.by != CONFIGURATION else "")]
         pairs += [("only", str(field_filter)) for field_filter in self.only]
         return urlencode([(key, value) for key, value in pairs if value])
 
     def narrowed(self, value: str) -> "HistoryView":
-        """To one of its series: a configuration by its fingerprint, or one value of the field."""
+        """Only one of the series: a configuration by its fingerprint, or a value of the field that groups them."""
         if self.by == CONFIGURATION:
             return replace(self, where=replace(self.where, config=value))
         return replace(self, by=CONFIGURATION, only=(*self.without(self.by).only, FieldFilter(self.by, value)))
@@ -74,7 +74,7 @@ class HistoryView:
         return replace(self, only=tuple(field_filter for field_filter in self.only if field_filter.field != field))
 
     def config_ids(self, configs: Mapping[int, Described], engine_titles: Mapping[str, str]) -> list[int] | None:
-        """Those that have every wanted value; None: no value is wanted."""
+        """The configurations that match all filters; None without filters."""
         if not self.only:
             return None
         return [
@@ -103,7 +103,7 @@ FIELDS_WITH_OWN_FILTER = ("model", "machine", "server", "engine", "label")
 def filterable_values(
     configs: Mapping[int, Described], engine_titles: Mapping[str, str]
 ) -> list[tuple[str, list[FieldFilter]]]:
-    """What there is to choose from of fields that have no filter of their own, with the title of each field."""
+    """Choices for fields without a filter of their own, by the title of the field."""
     choices = []
     for key, title in fields_of(configs.values()).items():
         values = sorted({field(config, key, engine_titles) for config in configs.values()})
@@ -113,5 +113,5 @@ def filterable_values(
 
 
 def groupings(configs: Mapping[int, Described]) -> dict[str, str]:
-    """What series can be made by: titles by key."""
+    """The fields that series can be grouped by: titles by key."""
     return {CONFIGURATION: _("Configuration"), **fields_of(configs.values())}

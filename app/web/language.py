@@ -20,7 +20,7 @@ router = APIRouter(include_in_schema=False)
 
 
 class LanguageMiddleware:
-    """Pure ASGI, around everything that speaks to a person. Programs are answered in English."""
+    """Pure ASGI: sets the language of pages; responses to programs are in English."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -42,7 +42,7 @@ class LanguageMiddleware:
 
 
 def request_language(request: Request) -> str:
-    """By whoever asks: their own choice, else what the browser prefers."""
+    """The reader's choice from the cookie, else the browser's preference; English for programs."""
     if is_for_programs(request):
         return i18n.ENGLISH
     chosen = request.cookies.get(COOKIE, "")
@@ -61,7 +61,7 @@ def choose_language(
 
 
 def return_address(request: Request) -> str:
-    """Where to come back to after a choice; what answers a form is no address to come back to."""
+    """The address to return to after choosing a language; the overview after a form, which has no address."""
     if request.method != "GET":
         return path_for(request, "overview")
     return request.url.path + (f"?{request.url.query}" if request.url.query else "")

@@ -1,4 +1,4 @@
-"""The password: one for all, as a session in the browser or as a bearer token for programs."""
+"""Login with the one password: as a session in the browser, or as a bearer token for programs."""
 
 import asyncio
 import hashlib
@@ -27,7 +27,7 @@ router = APIRouter()
 
 
 def session_key(settings: Settings) -> str:
-    """Signs session cookies; another password makes another key, which ends all sessions."""
+    """The key that signs session cookies; changing the password changes it, which ends all sessions."""
     from app.core.secrets import Secrets
 
     assert settings.password is not None
@@ -36,7 +36,7 @@ def session_key(settings: Settings) -> str:
 
 
 class Sessions:
-    """One token is in every session; logging out renews it, which ends them all, stolen cookies included."""
+    """The token that every session contains; logging out renews it, which ends all sessions, stolen ones too."""
 
     def __init__(self, settings: Settings) -> None:
         self._path = settings.data_dir / "sessions"
@@ -59,7 +59,7 @@ class Sessions:
 
 
 class AuthMiddleware:
-    """Pure ASGI, inside the session: lets nobody in who has not shown the password."""
+    """Pure ASGI, inside the session middleware: requires the password, except on OPEN_PATHS and public pages."""
 
     def __init__(self, app: ASGIApp, password: str) -> None:
         self.app = app
@@ -83,7 +83,7 @@ class AuthMiddleware:
 
 
 class PasswordChecker:
-    """Compares in constant time; each wrong guess in a row waits longer, one after the other."""
+    """Compares in constant time; consecutive wrong guesses wait in a queue, each longer than the one before."""
 
     def __init__(self, password: str) -> None:
         self._digest = hashlib.sha256(password.encode()).digest()

@@ -1,7 +1,6 @@
-"""The form of a machine: what is stored or detected as typed texts, and typed texts as columns.
+"""The form of a machine: from stored or detected columns to texts, and back.
 
-A figure that detection or the catalogue filled in keeps its source through the form, beside its text in a hidden field:
-whoever types another figure has typed it.
+Hidden fields keep the source of figures that detection or the catalogue filled in; a changed figure counts as typed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,12 +22,12 @@ PREFIX = "accelerator_"
 FIGURE_FIELDS = ("bandwidth", "memory", "compute", "fastest")
 MAX_ACCELERATORS = 1024
 FILLING_SOURCES = (SENSOR, CATALOGUE)
-"""Sources that fill in a form; a measurement is never one of its fields."""
+"""Sources that fill in a form; measured figures are not part of it."""
 
 
 @dataclass(frozen=True)
 class AcceleratorRow:
-    """One accelerator as texts; each is a field of the form, `accelerator_name` and so on."""
+    """One accelerator as texts of the form's fields `accelerator_name` and so on."""
 
     name: str = ""
     count: str = ""
@@ -37,13 +36,13 @@ class AcceleratorRow:
     compute: str = ""
     fastest: str = ""
     memory_exact: str = ""
-    """The bytes that `memory` is short for."""
+    """The exact bytes of the rounded `memory`."""
     cache: str = ""
-    """In bytes: nobody types it."""
+    """Bytes, from the catalogue; a hidden field."""
     source: str = ""
     note: str = ""
     sourced: str = ""
-    """The figures that came with the name `named`, in the order of FIGURES, divided by semicolons."""
+    """The figures filled in for the name `named`, in the order of FIGURES, divided by semicolons."""
     named: str = ""
 
     @property
@@ -52,13 +51,13 @@ class AcceleratorRow:
 
     @property
     def typed(self) -> dict[str, str]:
-        """The figures that a person typed: all but those that were filled in and not changed since."""
+        """The figures that a person typed: those that differ from what was filled in."""
         sourced_figures = dict(zip(FIGURE_FIELDS, self.sourced.split(";"), strict=False))
         return {key: value for key in FIGURE_FIELDS if (value := getattr(self, key)) != sourced_figures.get(key, "")}
 
     @property
     def is_sourced(self) -> bool:
-        """Whether the bandwidth is what `source` gave."""
+        """Whether the bandwidth is still that of `source`."""
         return self.source in FILLING_SOURCES and "bandwidth" not in self.typed
 
 
@@ -112,7 +111,7 @@ def _row(card: Accelerator) -> AcceleratorRow:
 
 
 def accelerator_rows(form: Fields) -> list[AcceleratorRow]:
-    """As the form has them: without empty ones, and without the one whose button was pressed."""
+    """The rows of the form, without empty ones and the one whose Remove button was pressed."""
     names = [field.name for field in fields(AcceleratorRow)]
     indices = [n for n in range(len(form.all(f"{PREFIX}name"))) if form.get("remove") != str(n + 1)]
     rows = [AcceleratorRow(**{name: form.nth(f"{PREFIX}{name}", n) for name in names}) for n in indices]
@@ -120,7 +119,7 @@ def accelerator_rows(form: Fields) -> list[AcceleratorRow]:
 
 
 def completed_rows(form: Fields, catalogue: Catalogue) -> list[AcceleratorRow]:
-    """With what the catalogue knows of a name that is new in its row, where nobody typed another figure."""
+    """The rows of the form, with the catalogue's figures for changed names where no figure was typed."""
     return [_completed(row, catalogue) for row in accelerator_rows(form)]
 
 
@@ -129,29 +128,29 @@ def _items(rows: Iterable[AcceleratorRow]) -> list[tuple[str, str]]:
 
 
 def _completed(row: AcceleratorRow, catalogue: Catalogue) -> AcceleratorRow:
-    """Sensors know better than the catalogue, and a person than both."""
+    """Typed figures take precedence over sensors, and those over the catalogue."""
     if row.name == row.named or row.source == SENSOR:
         return row
     device = catalogue.find(row.name, _memory(row)).device or catalogue.find(row.name).device
     if device is not None:
         typed_figures = {key: value for key, value in row.typed.items() if value}
         return replace(_row(device.accelerator()), name=row.name, named=row.name, count=row.count, **typed_figures)
-    if row.named:  # the figures of another device, kept under a name that nobody knows
+    if row.named:  # the figures are of the device named before
         return replace(row, source="", note="", sourced="", named="")
     return row
 
 
 def _memory(row: AcceleratorRow) -> int | None:
-    """What was typed, to tell variants apart; what the catalogue filled in says nothing about another name."""
+    """The typed memory in bytes, which distinguishes variants of a device; None where it was filled in."""
     try:
         value = parse_quantity(row.typed.get("memory", ""), _("Memory"))
-    except BadInput:  # the row itself is refused with a sentence elsewhere
+    except BadInput:  # parsing the row reports it
         return None
     return int(value) if value else None
 
 
 def candidates(row: AcceleratorRow, catalogue: Catalogue) -> Sequence[str]:
-    """Names of devices that a row may mean, when it may mean several."""
+    """Names of devices that match a row without a bandwidth; empty where the match is unique."""
     return [] if row.bandwidth else [device.name for device in catalogue.find(row.name, _memory(row)).candidates]
 
 
@@ -182,7 +181,7 @@ def parse_form(form: Fields, catalogue: Catalogue) -> dict[str, Any]:
 
 
 def _ram(form: Fields) -> dict[str, Any]:
-    """Speed and width, and the bandwidth as typed, as its source gave it, or as the two make it."""
+    """Columns of the memory's speed, width and bandwidth; the bandwidth is typed, filled in, or speed times width."""
     kind, rate = memory.parse_speed(form.text("ram_speed", _("The memory speed"), 40))
     bits = form.integer("ram_bus_bits", _("The width of the memory bus"))
     if bits is not None:
@@ -201,7 +200,7 @@ def _ram(form: Fields) -> dict[str, Any]:
 
 
 def _arithmetic(rate: float | None, bits: int | None) -> str:
-    """The bandwidth that speed and width make, as typed; nothing where one is unknown."""
+    """Speed times width as text in GB/s; empty where one is unknown."""
     return format_input(memory.bandwidth_bytes_per_s(rate, bits), GIGA) if rate and bits else ""
 
 

@@ -25,7 +25,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         ),
     ),
 )
-"""Each with its pages: the name of a route and a title."""
+"""Sections with their pages, each the name of a route and a title."""
 
 
 @dataclass(frozen=True)

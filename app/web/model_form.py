@@ -1,4 +1,4 @@
-"""What a person says of a model, in the calculator and on the model's page: a config.json, a GGUF file, or figures."""
+"""Model details from a form, of the calculator or the model's page: a config.json, a GGUF file, or figures."""
 
 import json
 from dataclasses import replace
@@ -19,9 +19,9 @@ EXAMPLES_OF_BITS = N_("4.85 for Q4_K_M, 8.5 for Q8_0, 16 for BF16")
 
 
 def parse_form(form: Fields) -> tuple[Geometry, dict[str, str]]:
-    """The geometry, and the fields that it came from. Raises BadInput.
+    """The geometry, and the fields that describe it. Raises BadInput.
 
-    `way` says which part of the form counts: config (`file` or `text`, and `bits`), gguf (`path`), or figures.
+    The field `way` selects the part of the form: config (`file` or `text`, and `bits`), gguf (`path`), or figures.
     """
     way = form.get("way")
     if way == "gguf":
@@ -35,7 +35,7 @@ def parse_form(form: Fields) -> tuple[Geometry, dict[str, str]]:
 
 
 def config_json(text: str) -> dict[str, Any]:
-    """Raises BadInput when it is none."""
+    """The parsed config.json. Raises BadInput for other text."""
     if len(text) > MAX_CONFIG_CHARS:
         raise BadInput(_("It is larger than any config.json."))
     try:
@@ -48,7 +48,8 @@ def config_json(text: str) -> dict[str, Any]:
 
 
 def geometry_from_figures(form: Fields) -> Geometry:
-    """Parameters in billions and bits per weight; with layers, KV heads and head size the KV cache too."""
+    """A geometry from the number of parameters and bits per weight; with a KV cache if layers, KV heads and head size
+    are given. Raises BadInput."""
     total = parse_quantity(form.get("total"), _("The parameters"), GIGA)
     if total is None:
         raise BadInput(_("Type the model's parameters, or paste its config.json."))
@@ -77,7 +78,7 @@ def geometry_from_figures(form: Fields) -> Geometry:
 
 
 def bits_per_weight(form: Fields, field: str = "bits") -> float | None:
-    """A number, or a quantization such as Q4_K_M; None when nothing was typed."""
+    """Bits per weight from a number or a quantization such as Q4_K_M; None for an empty field. Raises BadInput."""
     text = form.get(field).strip()
     if (usual := bits_of_label(text[:MAX_LABEL_CHARS])) is not None:
         return usual
@@ -85,7 +86,7 @@ def bits_per_weight(form: Fields, field: str = "bits") -> float | None:
 
 
 def requantize(geometry: Geometry, bits: float | None) -> Geometry:
-    """A known model as if it were quantized otherwise."""
+    """The geometry with its weights scaled to `bits` per weight; unchanged for None."""
     if bits is None or geometry.weights is None:
         return geometry
     check_bits(bits)

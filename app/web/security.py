@@ -19,7 +19,7 @@ from app.web.paths import is_public
 log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 20_000_000
-"""The longest prompt of a suite, percent-encoded, with room to spare."""
+"""Enough for the longest prompt of a suite, percent-encoded."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
@@ -35,7 +35,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 PUBLIC_HEADERS = HEADERS | {"referrer-policy": "no-referrer", "x-robots-tag": "noindex"}
-"""Of what everybody with a link may read; it has no forms."""
+"""For public pages, which have no forms."""
 
 _AUTHORITY = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -44,7 +44,7 @@ RefusalResponse = Callable[[Request, int, str], Response]
 
 
 def check_listen(settings: Settings) -> None:
-    """Raises BadInput when Roofmark would be open to everybody in reach without anyone having said so."""
+    """Raises BadInput for an address other than loopback without a password, unless the settings allow that."""
     if is_loopback(settings.host) or settings.password is not None or settings.allow_no_password:
         return
     raise BadInput(
@@ -61,16 +61,16 @@ def is_loopback(host: str) -> bool:
 
 
 def allowed_hosts(settings: Settings) -> frozenset[str]:
-    """Names, without port, under which the pages may be asked for: what stops DNS rebinding."""
+    """Host names, without port, that requests may contain: the protection against DNS rebinding."""
     return frozenset(
         host.strip("[]").lower() for host in ("localhost", "127.0.0.1", "::1", settings.host, *settings.allowed_hosts)
     )
 
 
 class SecurityMiddleware:
-    """Pure ASGI, outermost: refuses foreign hosts and origins and too large bodies, and sets headers on all answers.
+    """Pure ASGI, outermost: refuses unknown hosts, foreign origins and large bodies, and sets headers on all responses.
 
-    An exception that nobody expected ends here as one sentence; its traceback goes to the log only.
+    An unexpected exception becomes a response of one sentence here; its traceback goes to the log.
     """
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str], root_path: str, refuse: RefusalResponse) -> None:
@@ -143,7 +143,7 @@ class _TooLarge(Exception):
 
 
 class _LimitedBody:
-    """Counts what really arrives: a chunked body states no length."""
+    """Counts the received bytes, since a chunked body has no Content-Length."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -162,7 +162,7 @@ class _LimitedBody:
 def _set_headers(headers: MutableHeaders, values: Mapping[str, str]) -> None:
     for name, value in values.items():
         headers[name] = value
-    # measurements belong in nobody's cache; static files may be kept, but are asked for again
+    # measurements are never cached; static files are cached, but revalidated
     headers.setdefault("cache-control", "no-cache" if "etag" in headers else "no-store")
 
 

@@ -1,4 +1,4 @@
-"""From the address of a preview to what would be public: each kind of share reads its own part of it."""
+"""Previews of shares from the address or the form: one reader per kind of share."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -14,22 +14,22 @@ from app.share.links import with_title
 from app.web.forms import Fields
 
 OWN_FIELDS = ("kind", "title", "include", "digest")
-"""Of the form itself; all others say what is to be shared."""
+"""Fields of the form itself; all others select what is shared."""
 
 
 class SharePreview(NamedTuple):
     snapshot: Snapshot
     offers: Sequence[OptionalField]
-    """What a person may add to it."""
+    """Optional fields that a person may include."""
 
 
 def fields_of_runs(names: Sequence[str]) -> list[tuple[str, str]]:
-    """The fields for one run, or for several compared."""
+    """The fields that share one run, or the comparison of several."""
     return [("kind", "run" if len(names) == 1 else "comparison"), *(("run", name) for name in names)]
 
 
 _KINDS_BY_PAGE = {"compare": "comparison", "explore": "explorer", "ceiling": "ceiling"}
-"""Whose whole state is in their address."""
+"""Kinds of share by the page whose address contains the whole state."""
 
 
 def is_address(text: str) -> bool:
@@ -37,8 +37,8 @@ def is_address(text: str) -> bool:
 
 
 def fields_of_address(address: str) -> list[tuple[str, str]]:
-    """The fields that the button Share of a page would send, from the page's address, with or without a host and a
-    sub-path before it. Raises BadInput."""
+    """The fields that a page's Share button sends, from the page's address with or without host and sub-path. Raises
+    BadInput."""
     parts = urlsplit(address.strip())
     above, page = ["", *parts.path.rstrip("/").split("/")][-2:]
     if above == "runs":
@@ -58,13 +58,13 @@ PreviewReader = Callable[[Session, Fields, frozenset[Option]], SharePreview]
 
 
 def share_preview(session: Session, form: Fields) -> SharePreview:
-    """Raises BadInput and NotFound for what cannot be shared."""
+    """The preview that the form describes. Raises BadInput and NotFound for what cannot be shared."""
     read = _READERS.get(form.get("kind"))
     if read is None:
         raise BadInput(
             _("Share something from its own page: a run, a comparison, a chart of the explorer, or a ceiling.")
         )
-    with i18n.use(i18n.ENGLISH):  # what is kept is of one language, and only some of it is translated
+    with i18n.use(i18n.ENGLISH):  # a stored share is in English and translated when shown
         snapshot, offers = read(session, form, options.parse_options(form.all("include")))
     return SharePreview(with_title(snapshot, form.get("title")), offers)
 

@@ -1,4 +1,4 @@
-"""Templates, and the words and numbers in them."""
+"""The environment of the pages' templates, with their filters, and rendering."""
 
 import re
 from collections.abc import Mapping
@@ -97,15 +97,15 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
 
 
 def is_partial(request: Request) -> bool:
-    """Whether htmx asks for a piece of a page and not for a page to cut a piece from."""
+    """Whether htmx asks for a fragment, and not for a page to select one from."""
     return request.headers.get("hx-request") == "true" and request.headers.get("hx-request-type") != "full"
 
 
 def is_logged_in(request: Request) -> bool:
-    """Whether the person may see the pages: without a password everybody may."""
+    """Whether the session has the password; always true where none is set."""
     if request.app.state.settings.password is None:
         return True
-    session = request.scope.get("session", {})  # refused before the session was read: not inside
+    session = request.scope.get("session", {})  # empty where a request is refused before the session is read
     return bool(session) and session.get("token") == request.app.state.sessions.token
 
 
@@ -129,19 +129,19 @@ def _change_interval(ratio: Ratio) -> str:
 
 
 def _unbroken(text: str) -> str:
-    """A number and its percent sign stay on one line."""
+    """Keeps a number and its percent sign on one line."""
     return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def _version(engine_version: str | None) -> str:
-    """llama.cpp built without git calls its build b0-unknown."""
+    """The version as shown; llama.cpp built without git reports b0-unknown."""
     if engine_version and "unknown" in engine_version:
         return _("build unknown")
     return engine_version or ""
 
 
 def _code(text: str) -> Markup:
-    """What stands between backticks as code."""
+    """HTML with code elements for text between backticks."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704  # escaped just now
 
 

@@ -73,7 +73,7 @@ def _links(request: Request, stored: StoredShare) -> Links:
     return Links(
         page=_address(request, stored.slug),
         card=absolute_url(request, path("shared_card")),
-        twins={
+        other_formats={
             N_("Save as one HTML file"): path("shared_file"),
             "JSON": path("shared_json"),
             "CSV": path("shared_csv"),
