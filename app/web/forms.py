@@ -93,7 +93,7 @@ def parse_rounded(text: str, title: str, exact: str, factor: float = GIGA) -> in
         return exact_value
     value = parse_quantity(text, title, factor)
     if value is not None and value < 1:
-        raise BadInput(_("{title} must be greater than zero and not absurdly large.", title=title))
+        raise BadInput(_("{title} must be more than zero and not absurdly large.", title=title))
     return None if value is None else int(value)
 
 
@@ -109,5 +109,5 @@ def parse_quantity(text: str, title: str, factor: float = GIGA) -> float | None:
             _("{title} must be a number{hint}, not {text!r}.", title=title, hint=hint, text=text.strip()[:40])
         ) from error
     if not 0 < value < MAX_QUANTITY:
-        raise BadInput(_("{title} must be greater than zero and not absurdly large.", title=title))
+        raise BadInput(_("{title} must be more than zero and not absurdly large.", title=title))
     return value

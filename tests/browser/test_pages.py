@@ -199,7 +199,7 @@ def test_a_chart_that_cannot_be_drawn_says_so_and_opens_its_numbers(
         page.goto("/history?suite=triple")
         page.get_by_text("could not be drawn").wait_for()
         assert page.locator(".chart-data tbody a").first.is_visible()
-        assert any(script in said for said in opened.complaints)
+        assert any(script in text for text in opened.complaints)
         opened.complaints.clear()
 
 
