@@ -76,7 +76,7 @@ def test_tables_of_charts_end_somewhere_and_say_where_the_rest_is(notebook: Note
     assert "The newest 100 of 2," in history
     explorer = notebook.client.get(notebook.paths["explore every run by day"]).text
     assert "The first 200 of 2," in explorer
-    assert "CSV and JSON contain all of them" in explorer
+    assert "CSV and JSON hold all of them" in explorer
 
 
 def test_lists_are_the_same_however_they_are_read(notebook: Notebook) -> None:
