@@ -10,10 +10,10 @@ from app.core.settings import Settings
 from app.db import shares
 from app.db.database import Database
 from app.share import Snapshot, links
-from app.share.markdown import markdown
-from app.share.page import file
+from app.share.markdown import to_markdown
+from app.share.page import render_file
 from app.web.forms import Fields
-from app.web.sharing import is_address, of_page, of_runs, subject
+from app.web.sharing import fields_of_address, fields_of_runs, is_address, share_preview
 
 
 def share_results(
@@ -27,11 +27,11 @@ def share_results(
     database = _database(settings)
     options = [("title", title), *(("include", name) for name in include)]
     with database.read() as session:
-        snapshot = subject(session, Fields([*_subject_fields(targets), *options])).snapshot
+        snapshot = share_preview(session, Fields([*_subject_fields(targets), *options])).snapshot
     if html is not None:
-        _write(html, file(snapshot, datetime.now(UTC)))
+        _write(html, render_file(snapshot, datetime.now(UTC)))
     if as_markdown:
-        say(markdown(snapshot), nl=False)
+        say(to_markdown(snapshot), nl=False)
     if html is None and not as_markdown:
         say(_publish(database, settings, snapshot))
 
@@ -62,10 +62,10 @@ def revoke(link: str) -> None:
 def _subject_fields(targets: Sequence[str]) -> list[tuple[str, str]]:
     """Returns the form fields for runs by their IDs, or for one page by its URL. Raises BadInput."""
     if not any(map(is_address, targets)):
-        return of_runs(targets)
+        return fields_of_runs(targets)
     if len(targets) > 1:
         raise BadInput("A page is shared alone: give one URL and no run IDs.")
-    return of_page(targets[0])
+    return fields_of_address(targets[0])
 
 
 def _publish(database: Database, settings: Settings, snapshot: Snapshot) -> str:

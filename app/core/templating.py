@@ -1,4 +1,4 @@
-"""The environment of the templates, for the pages and for shares alike."""
+"""The Jinja environment of pages and shares."""
 
 from typing import TYPE_CHECKING
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 def environment() -> "jinja2.Environment":
-    """A new one with what every template may use; who renders them adds filters and globals of their own."""
-    import jinja2  # with the first page
+    """A new environment with the filters and globals of all templates; callers add their own."""
+    import jinja2  # loaded with the first page, not at start
 
     env = jinja2.Environment(
         loader=jinja2.FileSystemLoader(files.TEMPLATES),

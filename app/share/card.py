@@ -1,4 +1,4 @@
-"""The picture that other sites show beside a link: 1200 x 630 pixels, drawn without a browser."""
+"""The picture that other sites show with a link: 1200 x 630 pixels, drawn without a browser."""
 
 import io
 import re
@@ -18,7 +18,7 @@ MARGIN = 64
 MOST_TILES, MOST_BARS = 3, 1
 TITLE_SIZES = (52, 48, 44)
 _OVERSAMPLED = 2
-"""Drawn larger and scaled down: Pillow smooths letters, but neither corners nor edges."""
+"""Drawn larger and scaled down, because Pillow smooths text only."""
 # the dark theme of static/css/tokens.css
 _BACKGROUND, _SURFACE, _LINE, _TEXT, _MUTED = "#0f1115", "#15171c", "#2b303a", "#e6e8ec", "#9aa3b0"
 _ACCENT, _REACHED, _ABOVE = "#6eaffd", "#3df4e9", "#e0b04c"
@@ -36,7 +36,7 @@ REGULAR, MEDIUM, SEMIBOLD = 400, 500, 600
 Font = FreeTypeFont | ImageFont.ImageFont
 
 
-def card(snapshot: Snapshot) -> bytes:
+def draw_card(snapshot: Snapshot) -> bytes:
     """A PNG without any metadata."""
     title = snapshot.title if any(letter.isalnum() for letter in _drawable(snapshot.title)) else snapshot.description
     return _png(title, snapshot.subtitle, snapshot.tiles[:MOST_TILES], snapshot.bars[:MOST_BARS])
@@ -60,7 +60,7 @@ def _png(title: str, subtitle: str, tiles: Sequence[Tile], bars: Sequence[Ceilin
 
 
 class _Pen:
-    """Draws in pixels of the card; text by the left end of its baseline."""
+    """Draws in pixels of the card; a text's position is the left end of its baseline."""
 
     def __init__(self) -> None:
         self._image = Image.new("RGB", (WIDTH * _OVERSAMPLED, HEIGHT * _OVERSAMPLED), _BACKGROUND)
@@ -127,7 +127,7 @@ class _Pen:
         return f"{text} …"
 
     def wrapped(self, text: str, width: float, size: int, weight: int, most: int) -> list[str]:
-        """At blanks; inside a word only where it fits on no line, as those of Chinese and some files' names."""
+        """Lines broken at blanks; inside words only where one fits on no line, as in Chinese."""
         lines = [""]
         for word in re.findall(r"\S+\s*", text):
             is_long = self.length(word.rstrip(), size, weight) > width
@@ -150,10 +150,10 @@ class _Pen:
 
 
 def _runs(text: str, size: int, weight: int) -> list[tuple[str, Font]]:
-    """Pieces of a text with the font that has their letters; letters that no font has are left out."""
+    """Pieces of a text with a font that has their letters; letters that no font has are left out."""
     runs: list[tuple[str, Font]] = []
     for letter in text:
-        font = next((one for one in _fonts(size, weight) if _has(one, letter)), None)
+        font = next((font for font in _fonts(size, weight) if _has(font, letter)), None)
         if font is None:
             continue
         if runs and runs[-1][1] is font:
@@ -169,24 +169,24 @@ def _drawable(text: str) -> str:
 
 @cache
 def _fonts(size: int, weight: int) -> tuple[Font, ...]:
-    """The pages' own, then what the system has for Chinese; a Pillow that cannot read WOFF2 has one of its own."""
+    """The pages' fonts and the system's Chinese one; Pillow's own where it cannot read WOFF2."""
     pixels = size * _OVERSAMPLED
     try:
-        found = [ImageFont.truetype(files.STATIC / "vendor" / name, pixels) for name in _FONTS]
-        for font in found:
+        fonts = [ImageFont.truetype(files.STATIC / "vendor" / name, pixels) for name in _FONTS]
+        for font in fonts:
             font.set_variation_by_axes([weight])
     except OSError:
-        found = []
+        fonts = []
     for name in _CHINESE_FONTS:
         try:
-            found.append(ImageFont.truetype(name, pixels))
+            fonts.append(ImageFont.truetype(name, pixels))
             break
         except OSError:  # not installed here: the next one may be
             continue
-    return tuple(found) if len(found) >= len(_FONTS) else (ImageFont.load_default(pixels), *found)
+    return tuple(fonts) if len(fonts) >= len(_FONTS) else (ImageFont.load_default(pixels), *fonts)
 
 
 @lru_cache(maxsize=4096)
 def _has(font: Font, letter: str) -> bool:
-    """Letters that a font lacks all look alike: as one that no font has."""
+    """Whether the font has the letter: missing letters all look like one that no font has."""
     return letter.isspace() or bytes(font.getmask(letter)) != bytes(font.getmask("\uffff"))

@@ -10,7 +10,7 @@ from app.ceiling.report import Report
 from app.core.i18n import N_
 from app.core.units import GIGA, TERA, format_bandwidth, format_billions, format_bytes, format_number
 from app.share import anonymize
-from app.share.figures import public
+from app.share.figures import public_figure
 from app.share.snapshot import Chart, Column, DataTable, Fact, Snapshot, Tile
 
 KIND = "ceiling"
@@ -34,7 +34,7 @@ def snapshot(reports: Sequence[Report], curve: Sequence[CurvePoint]) -> Snapshot
         tiles=tiles,
         facts=tuple(_facts(first, device)),
         figures=(_contexts(reports),),
-        charts=(Chart("Decode against context", public(figure)),) if figure else (),
+        charts=(Chart("Decode against context", public_figure(figure)),) if figure else (),
         remarks=(
             N_(
                 "Nothing here was measured: a ceiling is the speed that hardware cannot beat, because each token reads "

@@ -14,7 +14,7 @@ from app.results.compare.result import MetricRow
 from app.results.compare.words import scatter_words, unsound_words
 from app.share import circumstances
 from app.share.anonymized_comparison import NO_VERDICT, Compared, differing, fact_titles, neutral_comparison
-from app.share.figures import public
+from app.share.figures import public_figure
 from app.share.options import Option, OptionalField
 from app.share.snapshot import Chart, Column, DataTable, Fact, Snapshot, Tile, UserText
 from app.suites import point_title
@@ -187,7 +187,7 @@ def _charts(compared: Comparison) -> Iterator[Chart]:
         (N_("Pauses between tokens"), charts.pauses(compared), "chart-forest"),
         (N_("Over the points of the suite"), charts.curves(compared), "chart-history"),
     )
-    yield from (Chart(title, public(figure), size) for title, figure, size in figures if figure is not None)
+    yield from (Chart(title, public_figure(figure), size) for title, figure, size in figures if figure is not None)
 
 
 def _remarks(anonymized: Compared) -> Iterator[str]:

@@ -20,7 +20,7 @@ from app.results.fields.configuration import SETTING_PREFIX
 from app.results.fields.field import Disclosure, Field, FieldValue, RunContext, format_value
 from app.share import anonymize
 from app.share.circumstances import anonymous_snapshot
-from app.share.figures import public
+from app.share.figures import public_figure
 from app.share.options import Option, OptionalField, Withheld
 from app.share.snapshot import Cell, Chart, Column, DataTable, Fact, Snapshot, Tile
 
@@ -49,7 +49,7 @@ def snapshot(session: Session, parameters: Mapping[str, str], options: frozenset
         tiles=tuple(_tiles(result)),
         facts=tuple(_facts(result)),
         figures=(_table(result),),
-        charts=(Chart(title, public(figure), charts.chart_class(figure)),),
+        charts=(Chart(title, public_figure(figure), charts.chart_class(figure)),),
         remarks=(*_explanations(result), *(note.replace("`", "") for note in charts.notes(result))),
     )
 

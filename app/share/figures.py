@@ -1,4 +1,4 @@
-"""A figure as it may be public: its numbers and its code-made words, without links and what is hidden in points."""
+"""Public figures: numbers and generated texts, without links and hidden data of points."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -46,8 +46,8 @@ _AXIS = (
 _ANNOTATION = ("x", "y", "xref", "yref", "xanchor", "yanchor", "xshift", "yshift", "text", "showarrow")
 
 
-def public(figure: Figure) -> Figure:
-    """Of a figure whose names, ticks and hover texts were made from neutral words."""
+def public_figure(figure: Figure) -> Figure:
+    """The public part of a figure whose names, ticks and hover texts contain anonymized words only."""
     return Figure(
         data=[_trace(trace) for trace in figure.data],
         layout=_layout(figure.layout),
@@ -59,21 +59,21 @@ def public(figure: Figure) -> Figure:
 
 
 def _trace(trace: Mapping[str, Any]) -> dict[str, Any]:
-    kept = _some(trace, _TRACE)
+    public_trace = _some(trace, _TRACE)
     if trace.get("meta"):
-        kept["meta"] = _some(trace["meta"], _META)
+        public_trace["meta"] = _some(trace["meta"], _META)
     if _are_numbers(trace.get("hovertext")):
-        kept["hovertext"] = trace["hovertext"]
-    return kept
+        public_trace["hovertext"] = trace["hovertext"]
+    return public_trace
 
 
 def _layout(layout: Mapping[str, Any]) -> dict[str, Any]:
-    kept = _some(layout, _LAYOUT)
+    public_layout = _some(layout, _LAYOUT)
     for name, value in layout.items():
         if name.startswith(("xaxis", "yaxis")):
-            kept[name] = _some(value, _AXIS)
-    kept["annotations"] = [_some(each, _ANNOTATION) for each in layout.get("annotations", [])]
-    return kept
+            public_layout[name] = _some(value, _AXIS)
+    public_layout["annotations"] = [_some(annotation, _ANNOTATION) for annotation in layout.get("annotations", [])]
+    return public_layout
 
 
 def _some(values: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Shares in the database."""
+"""Stored shares: titles, publishing, opening."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -10,30 +10,30 @@ from app.core.i18n import _
 from app.db import shares
 from app.share.snapshot import SCHEMA_VERSION, Snapshot
 
-LONGEST_TITLE = 200
+MAX_TITLE_CHARS = 200
 
 
 @dataclass(frozen=True)
-class Shared:
+class StoredShare:
     slug: str
     snapshot: Snapshot
     created_at: datetime
 
 
-def titled(snapshot: Snapshot, title: str) -> Snapshot:
-    """With a title of the person's own; the snapshot's without one. Raises BadInput when it is too long."""
+def with_title(snapshot: Snapshot, title: str) -> Snapshot:
+    """The snapshot with `title`, or its own where that is empty. Raises BadInput for a title that is too long."""
     title = "".join(letter for letter in " ".join(title.split()) if letter.isprintable())
-    if len(title) > LONGEST_TITLE:
-        raise BadInput(_("The title is longer than {most} characters.", most=LONGEST_TITLE))
-    return replace(snapshot, title=title or snapshot.title[:LONGEST_TITLE])
+    if len(title) > MAX_TITLE_CHARS:
+        raise BadInput(_("The title is longer than {most} characters.", most=MAX_TITLE_CHARS))
+    return replace(snapshot, title=title or snapshot.title[:MAX_TITLE_CHARS])
 
 
 def publish(session: Session, snapshot: Snapshot) -> str:
-    """Gives the slug under which everybody who knows it may read the snapshot."""
+    """Stores the snapshot and returns its slug: whoever knows it may read the snapshot."""
     return shares.add_share(session, snapshot.kind, snapshot.title, snapshot.to_json(), SCHEMA_VERSION).slug
 
 
-def opened(session: Session, slug: str) -> Shared:
-    """Raises NotFound, and Conflict for a snapshot of another version."""
+def open_share(session: Session, slug: str) -> StoredShare:
+    """The share with this slug. Raises NotFound, and Conflict for a snapshot of another version."""
     row = shares.share(session, slug)
-    return Shared(row.slug, Snapshot.from_json(row.snapshot, row.schema_version), row.created_at)
+    return StoredShare(row.slug, Snapshot.from_json(row.snapshot, row.schema_version), row.created_at)

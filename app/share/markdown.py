@@ -1,16 +1,16 @@
-"""A share as a post for a forum: what matters, as tables in Markdown."""
+"""A share as a forum post: its main tables in Markdown."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from app.core.units import format_number, spread
-from app.share.snapshot import CeilingShare, DataTable, Snapshot, Tile, shown
+from app.share.snapshot import CeilingShare, DataTable, Snapshot, Tile, format_cell
 
 # an underscore inside a word marks nothing
 _SPECIAL = re.compile(r"([\\`*{}\[\]<>|#~&@]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
 
 
-def markdown(snapshot: Snapshot, link: str = "") -> str:
+def to_markdown(snapshot: Snapshot, link: str = "") -> str:
     return "\n\n".join(_blocks(snapshot, link)) + "\n"
 
 
@@ -42,7 +42,7 @@ def _bar(bar: CeilingShare) -> str:
 
 def _figures(table: DataTable) -> str:
     headings = [column.heading for column in table.columns]
-    rows = ([shown(cell) for cell in row] for row in table.rows)
+    rows = ([format_cell(cell) for cell in row] for row in table.rows)
     return _table(headings, [not column.is_text for column in table.columns], rows)
 
 
@@ -53,5 +53,5 @@ def _table(headings: Sequence[str], are_numbers: Sequence[bool], rows: Iterable[
 
 
 def _text(text: str) -> str:
-    """On one line, with nothing that Markdown or HTML would read."""
+    """The text on one line, with characters escaped that Markdown or HTML would interpret."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))

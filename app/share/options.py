@@ -1,4 +1,4 @@
-"""What becomes public only when a person ticks it in the preview."""
+"""Fields that become public only when a person ticks them in the preview."""
 
 from collections.abc import Collection, Sequence
 from enum import StrEnum
@@ -23,11 +23,11 @@ OPTIONS = {
     Option.MACHINE: N_("Machine name"),
     Option.FLAGS: N_("Engine flags and settings of your own"),
 }
-"""With their titles."""
+"""Titles by option."""
 
 
 class OptionalField(NamedTuple):
-    """An option with the text that it would make public."""
+    """An option and the text that it makes public."""
 
     option: Option
     text: str
@@ -38,7 +38,7 @@ class OptionalField(NamedTuple):
 
 
 class Withheld(BadInput):
-    """Nothing is left to share unless something is added; `offers` say what."""
+    """Nothing is left to share unless one of `offers` is included."""
 
     def __init__(self, offers: Sequence[OptionalField]) -> None:
         self.offers = offers
@@ -50,8 +50,8 @@ class Withheld(BadInput):
         )
 
 
-def parse(names: Collection[str]) -> frozenset[Option]:
-    """Raises BadInput for a name that is no option."""
+def parse_options(names: Collection[str]) -> frozenset[Option]:
+    """The options with these names. Raises BadInput for an unknown name."""
     for name in names:
         if name not in list(Option):
             raise BadInput(

@@ -1,4 +1,4 @@
-"""A share as HTML. The body is the same in the preview, on the public page and in the file that needs no server."""
+"""A share as HTML: with the same body in the preview, on the public page and in the exported file."""
 
 import base64
 import hashlib
@@ -13,8 +13,8 @@ from markupsafe import Markup
 
 from app.core import files, templating
 from app.core.units import spread
-from app.share.markdown import markdown
-from app.share.snapshot import Snapshot, shown
+from app.share.markdown import to_markdown
+from app.share.snapshot import Snapshot, format_cell
 from app.share.spoken import spoken
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 STYLES = tuple(
     f"css/{name}.css"
-    for name in ("tokens", "elements", "app", "forms", "roof", "figures", "compare", "explore", "share")
+    for name in ("tokens", "elements", "app", "forms", "ceiling", "figures", "compare", "explore", "share")
 )
 PRINT_STYLE = "css/print.css"
 PLOTLY_STYLE = "vendor/plotly.css"
@@ -36,36 +36,36 @@ _END_OF_ELEMENT = re.compile(r"</(script|style)|<!--", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Links:
-    """Where the public page and what belongs to it are."""
+    """The addresses of the public page and its other formats."""
 
     page: str
-    """Absolute, as the card and the post need it."""
+    """The absolute URL of the page."""
     card: str
-    twins: Mapping[str, str]
-    """Titles of other forms with their paths."""
+    other_formats: Mapping[str, str]
+    """Paths by title."""
     static: Callable[[str], str]
 
 
 @cache
 def _environment() -> "jinja2.Environment":
     env = templating.environment()
-    env.filters.update(shown=shown)
+    env.filters.update(shown=format_cell)
     return env
 
 
-def body(snapshot: Snapshot) -> Markup:
-    made = _environment().get_template("_share.html").render(share=spoken(snapshot), spread=spread)
-    return Markup(made)  # noqa: S704  # the template has escaped it
+def render_body(snapshot: Snapshot) -> Markup:
+    html = _environment().get_template("_share.html").render(share=spoken(snapshot), spread=spread)
+    return Markup(html)  # noqa: S704  # the template has escaped it
 
 
-def page(snapshot: Snapshot, created_at: datetime, links: Links) -> str:
+def render_page(snapshot: Snapshot, created_at: datetime, links: Links) -> str:
     template = _environment().get_template("share.html")
     return template.render(
         share=snapshot,
-        body=body(snapshot),
+        body=render_body(snapshot),
         created_at=created_at,
         links=links,
-        markdown=markdown(snapshot, links.page),
+        markdown=to_markdown(snapshot, links.page),
         styles=STYLES,
         print_style=PRINT_STYLE,
         plotly_style=PLOTLY_STYLE,
@@ -74,18 +74,18 @@ def page(snapshot: Snapshot, created_at: datetime, links: Links) -> str:
     )
 
 
-def file(snapshot: Snapshot, created_at: datetime) -> str:
-    """One HTML file that opens from a disk and asks for nothing: styles, scripts and font are in it."""
-    styles, print_style = [_style(name) for name in STYLES], _style(PRINT_STYLE)
-    plotly_style = _style(PLOTLY_STYLE) if snapshot.charts else ""
-    first_script = _code(FIRST_SCRIPT)
-    scripts = [_code(name) for name in _scripts(snapshot)]
+def render_file(snapshot: Snapshot, created_at: datetime) -> str:
+    """One HTML file that contains its styles, scripts and font, and loads nothing."""
+    styles, print_style = [_read_style(name) for name in STYLES], _read_style(PRINT_STYLE)
+    plotly_style = _read_style(PLOTLY_STYLE) if snapshot.charts else ""
+    first_script = _read_static(FIRST_SCRIPT)
+    scripts = [_read_static(name) for name in _scripts(snapshot)]
     template = _environment().get_template("share_file.html")
     return template.render(
         share=snapshot,
-        body=body(snapshot),
+        body=render_body(snapshot),
         created_at=created_at,
-        markdown=markdown(snapshot),
+        markdown=to_markdown(snapshot),
         policy=_policy([first_script, *scripts], [*styles, print_style, plotly_style]),
         icon=f"data:image/svg+xml;base64,{_base64((files.STATIC / 'icon.svg').read_bytes())}",
         styles=styles,
@@ -101,7 +101,7 @@ def _scripts(snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def _policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
-    """Nothing but the very scripts and styles of the file."""
+    """A content security policy that allows only the scripts and styles of the file, by their hashes."""
     return (
         f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; font-src data:; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
@@ -116,15 +116,15 @@ def _base64(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def _code(name: str) -> Markup:
-    """A file of ours or a vendored one as the content of an element."""
+def _read_static(name: str) -> Markup:
+    """A static file as the content of an element."""
     text = (files.STATIC / name).read_text(encoding="utf-8")
     assert not _END_OF_ELEMENT.search(text), f"{name} would end its element"
     return Markup(text)  # noqa: S704  # no input of anybody
 
 
-def _style(name: str) -> Markup:
+def _read_style(name: str) -> Markup:
     def inlined(match: re.Match[str]) -> str:
         return f'url("data:font/woff2;base64,{_base64((files.STATIC / match[1]).read_bytes())}")'
 
-    return Markup(_FONT.sub(inlined, _code(name)))  # noqa: S704  # no input of anybody
+    return Markup(_FONT.sub(inlined, _read_static(name)))  # noqa: S704  # no input of anybody

@@ -22,7 +22,7 @@ from app.results.compare.soundness import unsound_by_run
 from app.results.compare.words import unsound_run_words
 from app.results.load_run import RunResult, load_run
 from app.share import anonymize, circumstances, run_tables
-from app.share.figures import public
+from app.share.figures import public_figure
 from app.share.options import Option, OptionalField
 from app.share.snapshot import CeilingShare, Chart, Fact, Snapshot, Tile, UserText
 from app.suites import Case, point_title
@@ -165,10 +165,10 @@ def _charts(shareable: Shareable, insight: Insight | None) -> Iterator[Chart]:
         else None,
         N_("Roofline"): charts.run_roofline(ceiling.placement, point_ceiling) if ceiling and point_ceiling else None,
     }
-    yield from (Chart(title, public(figure)) for title, figure in figures.items() if figure is not None)
+    yield from (Chart(title, public_figure(figure)) for title, figure in figures.items() if figure is not None)
     streams = charts.serving_figure(result.serving(USUAL_SLO), USUAL_SLO)
     if streams is not None:
-        yield Chart("Several streams at once", public(streams), f"chart-stack-{streams.panels}")
+        yield Chart("Several streams at once", public_figure(streams), f"chart-stack-{streams.panels}")
 
 
 def _remarks(session: Session, shareable: Shareable) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What is public of a share, and nothing else: it is built field by field, stored, and never computed again."""
+"""The public content of a share: built field by field, stored, and never computed again."""
 
 import hashlib
 import json
@@ -17,11 +17,11 @@ SCHEMA_VERSION = 1
 SCHEMA = f"roofmark.share/{SCHEMA_VERSION}"
 
 Cell = int | float | str | None
-"""Numbers as they were measured, counts as whole ones; None is unknown."""
+"""Numbers unrounded, counts as integers; None is unknown."""
 
 
-def shown(cell: Cell) -> str:
-    """As a person reads it."""
+def format_cell(cell: Cell) -> str:
+    """The text that a person reads."""
     if isinstance(cell, str):
         return cell
     return f"{cell:,}" if isinstance(cell, int) else format_number(cell)
@@ -53,7 +53,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class CeilingShare:
-    """How much of a ceiling was reached."""
+    """The share of a ceiling that was reached."""
 
     title: str
     share: float
@@ -108,9 +108,9 @@ class Snapshot:
     """run, comparison, explorer or ceiling."""
     title: str
     description: str
-    """One sentence for whoever sees only the link."""
+    """One sentence for readers who see only the link."""
     subtitle: str = ""
-    """What it was measured with and when, in a line."""
+    """One line: the hardware, the software and the date."""
     tiles: tuple[Tile, ...] = ()
     bars: tuple[CeilingShare, ...] = ()
     facts: tuple[Fact, ...] = ()
@@ -143,7 +143,7 @@ class Snapshot:
 
     @property
     def digest(self) -> str:
-        """Of everything but the title: whoever has seen a preview with this digest has seen what becomes public."""
+        """A hash of all but the title: a preview with the same digest showed exactly what becomes public."""
         text = json.dumps(replace(self, title="").to_json(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 

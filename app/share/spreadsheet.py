@@ -1,4 +1,4 @@
-"""A share as CSV: its tables one below the other, each under its title, with an empty line between."""
+"""A share as CSV: its tables below one another, each with a title, separated by empty lines."""
 
 import csv
 import io
@@ -8,8 +8,8 @@ from app.core.csv_export import escape_formula
 from app.share.snapshot import Cell, Snapshot
 
 
-def spreadsheet(snapshot: Snapshot) -> str:
-    """UTF-8 text, numbers as they were measured, unknown ones empty."""
+def to_csv(snapshot: Snapshot) -> str:
+    """CSV text with unrounded numbers; unknown ones are empty."""
     text = io.StringIO()
     writer = csv.writer(text)
     for row in _rows(snapshot):

@@ -1,4 +1,4 @@
-"""The web process: pages, JSON API and live progress. It shows and queues; it never measures.
+"""The web process: pages, JSON API and live progress. It never measures.
 
 `create_app` is the factory for uvicorn: `uvicorn --factory app.web:create_app`.
 """
@@ -23,8 +23,7 @@ from app.core.settings import Settings
 from app.db.database import Database
 from app.db.migrate import migrate
 from app.web import api, errors, language, login, progress
-from app.web.head import HeadMiddleware
-from app.web.language import Language
+from app.web.language import LanguageMiddleware
 from app.web.pages import (
     annotations,
     ceiling,
@@ -32,11 +31,11 @@ from app.web.pages import (
     configs,
     devices,
     explore,
-    glossary,
     history,
     machines,
     models,
     overview,
+    reference,
     removal,
     run,
     runs,
@@ -46,7 +45,7 @@ from app.web.pages import (
     suites,
 )
 from app.web.paths import routes_by_name
-from app.web.security import SecurityMiddleware, allowed_hosts, check_listen
+from app.web.security import HeadMiddleware, SecurityMiddleware, allowed_hosts, check_listen
 
 if TYPE_CHECKING:
     from app.measure.runner import Runner
@@ -69,32 +68,30 @@ PAGES = (
     removal,
     shares,
     shared,
-    glossary,
+    reference,
 )
-"""In this order: `/runs/new` is no run, and `/machines/devices` no machine."""
-COMPRESSION = 5
-"""Pages become a fifth to a tenth as long within a few milliseconds; higher levels take longer for little. Nothing
-secret stands in a page beside what the address says, so that its length tells nothing. Streams stay as they are."""
+"""In matching order: `/runs/new` before `/runs/{public_id}`, `/machines/devices` before `/machines/{slug}`."""
+COMPRESSION_LEVEL = 5
+"""Pages shrink to a fifth or a tenth within a few milliseconds; higher levels gain little. No page contains a secret
+beside text from its address, so that compressed lengths reveal nothing. Streams are not compressed."""
 
 
 def create_app(settings: Settings | None = None, runner: "Runner | None" = None) -> FastAPI:
-    """The application. Raises BadInput for settings that are unsafe, StorageError for an unusable data folder.
-
-    `settings` come from the environment and `runner` is made from them unless given.
-    """
+    """The application. `settings` default to the environment, `runner` to one with these settings. Raises BadInput for
+    unsafe settings, StorageError for an unusable data folder."""
     settings = settings or Settings()
     check_listen(settings)
     web = FastAPI(
         title="Roofmark",
         version=app.__version__,
-        docs_url=None,  # both pages load from a CDN
+        docs_url=None,  # FastAPI's pages load from a CDN; ours is pages/reference.py
         redoc_url=None,
         openapi_url="/api/v1/openapi.json",
         lifespan=_lifespan,
     )
     web.state.settings = settings
     web.state.database = Database(settings.effective_database_url, settings.session_info)
-    web.state.stopping = Event()  # set by whoever serves: open streams would keep a stopping server
+    web.state.stopping = Event()  # set when the server stops: open streams would delay it
     web.state.runner = cache(lambda: runner or _runner(web.state.database, settings))
     for part in (login, language, api, progress, *PAGES):
         web.include_router(part.router)
@@ -102,7 +99,7 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
     web.state.routes = routes_by_name(web)
     errors.install(web)
     web.add_middleware(HeadMiddleware)
-    web.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=COMPRESSION)
+    web.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=COMPRESSION_LEVEL)
     if settings.password is not None:  # middleware added last runs first
         web.state.sessions = login.Sessions(settings)
         web.add_middleware(login.AuthMiddleware, password=settings.password.get_secret_value())
@@ -113,7 +110,7 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
             same_site="strict",
             path=settings.root_path.rstrip("/") or "/",
         )
-    web.add_middleware(Language)
+    web.add_middleware(LanguageMiddleware)
     web.add_middleware(
         SecurityMiddleware,
         hosts=allowed_hosts(settings),
@@ -133,7 +130,7 @@ def _runner(database: Database, settings: Settings) -> "Runner":
 async def _lifespan(web: FastAPI) -> AsyncIterator[None]:
     database: Database = web.state.database
     await run_in_threadpool(migrate, database, files.MIGRATIONS)
-    gc.freeze()  # what lives as long as the process need not be looked at again and again
+    gc.freeze()  # imported modules live as long as the process
     gc.enable()  # the command line switches it off while it imports
     # pages are served while the engines are still being loaded
     watching = asyncio.create_task(run_in_threadpool(lambda: web.state.runner().watch()))

@@ -1,26 +1,30 @@
-"""The JSON API. Errors are `{"error": {"message": sentence}}`; see app/schemas/run_document.py for the documents."""
+"""The JSON API. The documents and the errors are described by the models of app/schemas."""
 
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from app.db import annotations, removal
 from app.metrics import metrics
 from app.results.compare import compare, to_json
+from app.results.run_filter import PARAMETERS
 from app.results.run_list import list_runs
+from app.schemas.comparison import ComparisonDocument
+from app.schemas.run import QueuedRunDocument, RunDocument, RunsDocument
 from app.schemas.run_document import run_document, runs_document
 from app.suites import DEFAULT_SUITE
-from app.web.deps import DatabaseDep, FilterDep, ReadSession, RunnerDep, WriteSession
+from app.web.deps import DatabaseDep, FilterDep, ReadSession, RunnerDep, WriteSession, declare_query
+from app.web.errors import error_responses
 from app.web.paths import path_for
 from app.web.templates import engine_titles
 
-LARGEST_PAGE = 500
+MAX_PER_PAGE = 500
 
 
-def _whole_characters(text: str) -> str:
+def _without_surrogates(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -28,14 +32,14 @@ def _whole_characters(text: str) -> str:
     return text
 
 
-Text = Annotated[str, AfterValidator(_whole_characters)]
-"""JSON can spell half a character, which nothing can store."""
+Text = Annotated[str, AfterValidator(_without_surrogates)]
+"""JSON can contain one half of a surrogate pair, which cannot be stored."""
 
-router = APIRouter(prefix="/api/v1", tags=["runs"])
+router = APIRouter(prefix="/api/v1", tags=["runs"], responses=error_responses(401, 403, 422))
 
 
 class NewRun(BaseModel):
-    """What to measure; counts and model are the suite's and the server's own unless given."""
+    """What to measure. Counts default to the suite's, the model to the server's."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -45,70 +49,101 @@ class NewRun(BaseModel):
     warmups: int | None = None
     model: Text | None = None
     note: Text = ""
-    runs: int = 1
-    """How many of the same are measured one after another."""
+    runs: int = Field(1, description="Number of runs, measured one after another.")
 
 
 class RunChange(BaseModel):
-    """What a person may change of a run; what is not named stays."""
+    """Changes of a run; a missing field stays as it is."""
 
     model_config = ConfigDict(extra="forbid")
 
     note: Text | None = None
     labels: list[Text] | None = None
-    hidden: Text | None = None
-    """Why it is left out of statistics; an empty reason takes it back in."""
+    hidden: Text | None = Field(
+        None, description="The reason to hide the run from statistics; an empty one shows it again."
+    )
 
 
-@router.get("/runs", name="api_runs")
+@router.get(
+    "/runs", name="api_runs", summary="List runs", response_model=RunsDocument, dependencies=[declare_query(PARAMETERS)]
+)
 def get_runs(
     session: ReadSession,
     where: FilterDep,
     sort: str = "queued",
     descending: bool = True,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
-    per_page: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = 50,
+    per_page: Annotated[int, Query(ge=1, le=MAX_PER_PAGE)] = 50,
 ) -> dict[str, Any]:
+    """A page of the list of runs, filtered as on the page Runs."""
     rows, total = list_runs(session, where, sort, descending, page, per_page, tuple(metrics()))
     return runs_document(rows, total, page, per_page)
 
 
-@router.get("/runs/{public_id}", name="api_run")
+@router.get(
+    "/runs/{public_id}",
+    name="api_run",
+    summary="Read a run",
+    response_model=RunDocument,
+    responses=error_responses(404),
+)
 def get_run(session: ReadSession, public_id: str) -> dict[str, Any]:
+    """One run with its results."""
     return run_document(session, public_id)
 
 
-@router.get("/compare", name="api_compare")
+@router.get(
+    "/compare",
+    name="api_compare",
+    summary="Compare runs",
+    response_model=ComparisonDocument,
+    responses=error_responses(404, 409),
+)
 def get_comparison(
     session: ReadSession,
     run: Annotated[list[str], Query(default_factory=list)],
     metric: Annotated[list[str], Query(default_factory=list)],
     same_within: Annotated[float | None, Query(gt=0, lt=1)] = None,
 ) -> dict[str, Any]:
-    """The first run is the base; names as `roofmark compare` takes them."""
+    """Compares runs with the first of them. A name is a run's id, `latest`, `baseline`, or `config:` and an id."""
     return to_json(compare(session, run, engine_titles(), tuple(dict.fromkeys(metric)), limit=same_within))
 
 
-@router.post("/runs", name="api_new_run", status_code=201)
-def post_run(request: Request, database: DatabaseDep, runner: RunnerDep, wanted: NewRun) -> Response:
-    """The document is that of the first run; `queued` names all of them."""
+@router.post(
+    "/runs",
+    name="api_new_run",
+    summary="Queue runs",
+    status_code=201,
+    response_model=QueuedRunDocument,
+    responses=error_responses(404, 409, 502),
+)
+def post_run(
+    request: Request, response: Response, database: DatabaseDep, runner: RunnerDep, new_run: NewRun
+) -> dict[str, Any]:
+    """Queues one run or several; the response is the document of the first."""
     public_ids = runner.queue(
-        wanted.server,
-        wanted.suite,
-        wanted.runs,
-        repetitions=wanted.repetitions,
-        warmups=wanted.warmups,
-        model=wanted.model,
-        note=wanted.note,
+        new_run.server,
+        new_run.suite,
+        new_run.runs,
+        repetitions=new_run.repetitions,
+        warmups=new_run.warmups,
+        model=new_run.model,
+        note=new_run.note,
     )
-    location = {"location": path_for(request, "api_run", public_id=public_ids[0])}
+    response.headers["location"] = path_for(request, "api_run", public_id=public_ids[0])
     with database.read() as session:
-        document = {**run_document(session, public_ids[0]), "queued": public_ids}
-    return JSONResponse(document, status_code=201, headers=location)
+        return {**run_document(session, public_ids[0]), "queued": public_ids}
 
 
-@router.patch("/runs/{public_id}", name="api_change_run")
+@router.patch(
+    "/runs/{public_id}",
+    name="api_change_run",
+    summary="Change a run",
+    response_model=RunDocument,
+    responses=error_responses(404),
+)
 def change_run(session: WriteSession, public_id: str, change: RunChange) -> dict[str, Any]:
+    """Changes the note or the labels of a run, hides it from statistics, or shows it again."""
     if change.note is not None:
         annotations.edit_note(session, public_id, change.note)
     if change.labels is not None:
@@ -121,13 +156,27 @@ def change_run(session: WriteSession, public_id: str, change: RunChange) -> dict
     return run_document(session, public_id)
 
 
-@router.delete("/runs/{public_id}", name="api_delete_run", status_code=204)
+@router.delete(
+    "/runs/{public_id}",
+    name="api_delete_run",
+    summary="Delete a run",
+    status_code=204,
+    responses=error_responses(404, 409),
+)
 def delete_run(session: WriteSession, public_id: str) -> None:
+    """Deletes a run that has ended, with its samples."""
     removal.delete_run(session, public_id)
 
 
-@router.post("/runs/{public_id}/cancel", name="api_cancel_run")
+@router.post(
+    "/runs/{public_id}/cancel",
+    name="api_cancel_run",
+    summary="Cancel a run",
+    response_model=RunDocument,
+    responses=error_responses(404, 409),
+)
 def cancel_run(database: DatabaseDep, runner: RunnerDep, public_id: str) -> dict[str, Any]:
+    """Cancels a run that waits or is being measured; finished samples stay."""
     runner.cancel(public_id)
     with database.read() as session:
         return run_document(session, public_id)

@@ -1,6 +1,6 @@
-"""The calculator's state: everything is in the address, so that a result can be linked.
+"""The state of the ceiling calculator: all of it is in the address, so that a result can be linked.
 
-A pasted config.json travels there too, shortened and compressed; it is read anew, with all checks, each time.
+A pasted config.json is in the address too, shortened and compressed; each request parses and checks it again.
 """
 
 import base64
@@ -26,11 +26,11 @@ from app.core.units import TERA
 from app.db.devices import KnownDevice, KnownDevices, local_name
 from app.db.models import KnownGeometry, KnownModel
 from app.results.ceiling import Placement, PointCeiling
-from app.web.forms import Fields, format_input, parse_int, quantity
-from app.web.model_form import MAX_CONFIG_CHARS, at_bits, bits_per_weight, config_json, from_figures
+from app.web.forms import Fields, format_input, parse_int, parse_quantity
+from app.web.model_form import MAX_CONFIG_CHARS, bits_per_weight, config_json, geometry_from_figures, requantize
 
-MAX_LINK = 6_000
-LONGEST = 131_072
+MAX_LINK_CHARS = 6_000
+MAX_CONTEXT = 131_072
 EXAMPLE = Fields(
     [
         ("device", "GeForce RTX 3090"),
@@ -48,43 +48,44 @@ _NOT_NEEDED = re.compile(r".*(token_id|dropout|_std|initializer|_name_or_path|au
 
 @dataclass(frozen=True)
 class Calculation:
-    told: KnownGeometry
+    geometry_record: KnownGeometry
     reports: tuple[Report, ...]
     """One for each context."""
     curve: tuple[CurvePoint, ...]
     device_source: str
     placement: tuple[str, ...]
-    """That the model does not fit the device, and what its ceiling is then; empty where it fits."""
+    """Sentences about a model that does not fit the device and its ceiling then; empty where it fits."""
     no_decode: str
-    """Why there is no decode ceiling with an empty cache; empty where there is one."""
+    """The reason why there is no decode ceiling with an empty cache; empty where there is one."""
 
 
 def calculate(form: Fields, devices: KnownDevices, models: Sequence[KnownModel] = ()) -> Calculation:
-    """`models`: those that were measured, which `model` may choose by id. Raises BadInput."""
-    told = _told(form, models)
+    """The ceilings for the fields of the form; its `model` is the id of one of `models`, which were measured. Raises
+    BadInput."""
+    geometry_record = _geometry_record(form, models)
     known_device = _device(form, devices)
     kv = KvTypes.parse(form.get("kv").strip() or "f16")
     batch = parse_int(form.get("batch"), _("The batch")) or 1
-    geometry, device = told.geometry, known_device.device
+    geometry, device = geometry_record.geometry, known_device.device
 
     if geometry.weights is None:
-        why = translated(geometry.assumptions[0])
-        raise BadInput(_("That does not tell how many bytes the model reads for a token: {why}.", why=why))
+        reason = translated(geometry.assumptions[0])
+        raise BadInput(_("The bytes the model reads per token are unknown: {why}.", why=reason))
     layout = known_device.layout(_ram(form), _offload(form))
 
-    def allowed(step: Step) -> DecodeCeiling | None:
+    def ceiling_of(step: Step) -> DecodeCeiling | None:
         return layout.decode(geometry, step)
 
     reports = tuple(report(geometry, device, context, kv, batch, layout=layout) for context in CONTEXTS)
-    curve = tuple(against_context(geometry, allowed, kv, contexts_up_to(LONGEST), batch))
+    curve = tuple(against_context(geometry, ceiling_of, kv, contexts_up_to(MAX_CONTEXT), batch))
     empty, no_decode = reports[0].step, reports[0].no_decode
     overflows = empty is not None and layout.overflow(geometry, empty) is not None and not no_decode
     placement = tuple(layout.sentences(geometry, empty)) if empty and overflows else ()
-    return Calculation(told, reports, curve, known_device.source, placement, no_decode)
+    return Calculation(geometry_record, reports, curve, known_device.source, placement, no_decode)
 
 
 def _ram(form: Fields) -> Device | None:
-    bandwidth = quantity(form.get("ram_bandwidth"), _("The bandwidth of system memory"))
+    bandwidth = parse_quantity(form.get("ram_bandwidth"), _("The bandwidth of system memory"))
     return None if bandwidth is None else Device(_("system memory"), bandwidth)
 
 
@@ -104,72 +105,81 @@ def _count(form: Fields, name: str, title: str) -> int | None:
 
 
 def _device(form: Fields, devices: KnownDevices) -> KnownDevice:
-    """What is typed stands before what is known."""
-    bandwidth = quantity(form.get("bandwidth"), _("The bandwidth"))
-    peak = quantity(form.get("tflops"), _("Compute"), TERA)
+    """A device of the catalogue by name, with the typed figures in place of the known ones. Raises BadInput."""
+    bandwidth = parse_quantity(form.get("bandwidth"), _("The bandwidth"))
+    peak = parse_quantity(form.get("tflops"), _("Compute"), TERA)
     name = form.get("device").strip()
     if not name:
         if bandwidth is None:
             raise BadInput(_("Pick a device or type a bandwidth."))
         return KnownDevice(Device(_("the device"), bandwidth, peak), _("as typed"), None)
-    found = devices.find(name)
+    known_device = devices.find(name)
     if bandwidth is None and peak is None:
-        return found
+        return known_device
     device = replace(
-        found.device,
-        bandwidth_bytes_per_s=bandwidth or found.device.bandwidth_bytes_per_s,
-        peak_flops=peak or found.device.peak_flops,
+        known_device.device,
+        bandwidth_bytes_per_s=bandwidth or known_device.device.bandwidth_bytes_per_s,
+        peak_flops=peak or known_device.device.peak_flops,
     )
-    return replace(found, device=device, source=_("{source}, corrected as typed", source=found.source))
+    return replace(known_device, device=device, source=_("{source}, corrected as typed", source=known_device.source))
 
 
-def _told(form: Fields, models: Sequence[KnownModel]) -> KnownGeometry:
+def _geometry_record(form: Fields, models: Sequence[KnownModel]) -> KnownGeometry:
     if chosen := form.get("model").strip():
-        known = next((one for one in models if chosen in map(str, one.ids)), None)
-        if known is None or known.told is None:
-            raise BadInput(_("No ceiling is known of that model any more: pick another, or type its parameters."))
-        return replace(known.told, geometry=at_bits(known.told.geometry, bits_per_weight(form, "as_bits")))
+        known_model = next((model for model in models if chosen in map(str, model.ids)), None)
+        if known_model is None or known_model.told is None:
+            raise BadInput(_("That model has no ceiling any more: pick another, or type its parameters."))
+        return replace(
+            known_model.told, geometry=requantize(known_model.told.geometry, bits_per_weight(form, "as_bits"))
+        )
     if packed := form.get("config"):
-        return KnownGeometry(from_json(_unpacked(packed), bits_per_weight(form)))
-    return KnownGeometry(from_figures(form))
+        return KnownGeometry(from_json(_unpack_config(packed), bits_per_weight(form)))
+    return KnownGeometry(geometry_from_figures(form))
 
 
-def of_run(model_id: int, machine: str, known: Sequence[KnownDevice], found: Placement, top: PointCeiling) -> str:
-    """The query of a calculation like a run's: its model, and its device, or what several are worth together."""
+def query_of_run(
+    model_id: int, machine: str, known_devices: Sequence[KnownDevice], placement: Placement, top: PointCeiling
+) -> str:
+    """The query of a calculation with the model and the device of a run, or the equivalent of its several devices."""
     batch = str(top.step.batch) if top.step.batch > 1 else ""
-    asked = {"model": str(model_id), "kv": str(found.kv), "batch": batch}
-    alone = found.device_shares[0].device if len(found.device_shares) == 1 else None
-    same = next((one for one in known if alone and one.name == local_name(alone.name, machine)), None)
-    if same is not None:
-        asked["device"] = same.name
-    if same is None or alone is None or replace(alone, name=same.name) != same.device:
-        worth = found.equivalent_device(top.step)
-        asked["bandwidth"] = format_input(worth.bandwidth_bytes_per_s)
-        asked["tflops"] = format_input(worth.peak_flops, TERA)
-    return urlencode({key: value for key, value in asked.items() if value})
+    query = {"model": str(model_id), "kv": str(placement.kv), "batch": batch}
+    only_device = placement.device_shares[0].device if len(placement.device_shares) == 1 else None
+    name = local_name(only_device.name, machine) if only_device else None
+    known_device = next((device for device in known_devices if device.name == name), None)
+    if known_device is not None:
+        query["device"] = known_device.name
+    if (
+        known_device is None
+        or only_device is None
+        or replace(only_device, name=known_device.name) != known_device.device
+    ):
+        equivalent = placement.equivalent_device(top.step)
+        query["bandwidth"] = format_input(equivalent.bandwidth_bytes_per_s)
+        query["tflops"] = format_input(equivalent.peak_flops, TERA)
+    return urlencode({key: value for key, value in query.items() if value})
 
 
 # --- config.json in an address ---------------------------------------------------------------------------------------
 
 
-def packed(text: str) -> str:
-    """A config.json as a piece of an address. Raises BadInput when it is none, or too long for one."""
-    needed = _needed(config_json(text))
-    from_document(needed)
-    link = base64.urlsafe_b64encode(zlib.compress(json.dumps(needed, separators=(",", ":")).encode(), 9)).decode()
-    if len(link) > MAX_LINK:
+def pack_config(text: str) -> str:
+    """A config.json as a part of an address. Raises BadInput for other text, or when it is too long."""
+    document = _needed_keys(config_json(text))
+    from_document(document)
+    link = base64.urlsafe_b64encode(zlib.compress(json.dumps(document, separators=(",", ":")).encode(), 9)).decode()
+    if len(link) > MAX_LINK_CHARS:
         raise BadInput(_("This config.json is too long for a link; `roofmark ceiling FILE` reads it."))
     return link
 
 
-def _needed(document: dict[str, Any]) -> dict[str, Any]:
+def _needed_keys(document: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in document.items() if not _NOT_NEEDED.match(key)}
 
 
-def _unpacked(link: str) -> bytes:
+def _unpack_config(link: str) -> bytes:
     try:
         stream = zlib.decompressobj()
-        text = stream.decompress(base64.urlsafe_b64decode(link[:MAX_LINK]), MAX_CONFIG_CHARS)
+        text = stream.decompress(base64.urlsafe_b64decode(link[:MAX_LINK_CHARS]), MAX_CONFIG_CHARS)
     except (binascii.Error, ValueError, zlib.error) as error:
         raise BadInput(_("The link is damaged: its config.json cannot be read. Paste it again.")) from error
     if not stream.eof:

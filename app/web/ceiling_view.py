@@ -1,4 +1,4 @@
-"""The words of a ceiling's panel: where each input comes from."""
+"""Texts about a model's geometry: its source and its attention layers."""
 
 from app.ceiling.geometry import Attention, Geometry, Source
 from app.core.i18n import N_, _
@@ -7,14 +7,15 @@ from app.db.models import KnownGeometry
 _GEOMETRY_SOURCES = {
     Source.GGUF: N_("read from the model's GGUF file"),
     Source.CONFIG: N_("from its config.json"),
-    Source.OLLAMA: N_("as Ollama tells it"),
+    Source.OLLAMA: N_("as reported by Ollama"),
     Source.LLAMA_CPP: N_("read from the GGUF file that the server named"),
     Source.TYPED: N_("as typed"),
 }
 
 
 def attention_words(geometry: Geometry) -> list[str]:
-    """`15 see the last 512 tokens, 256 + 256 values a token`: those of K and V, or of the latent of MLA"""
+    """The layers of each kind, such as `15 see the last 512 tokens, 256 + 256 values per token`: values of K and V,
+    or of the latent of MLA."""
     if geometry.attention is None:
         return []
     words = []
@@ -24,14 +25,14 @@ def attention_words(geometry: Geometry) -> list[str]:
             continue
         values = f"{layers.k_elements:,} + {layers.v_elements:,}" if layers.v_elements else f"{layers.k_elements:,}"
         words.append(
-            _("{layers} see {seen}, {kept} values a token", layers=layers.layers, seen=_seen(layers), kept=values)
+            _("{layers} see {seen}, {kept} values per token", layers=layers.layers, seen=_seen(layers), kept=values)
         )
     without = (geometry.blocks or 0) - sum(layers.layers for layers in geometry.attention)
     return [*words, _("{without} without attention", without=without)] if without > 0 else words
 
 
 def _seen(layers: Attention) -> str:
-    """Which part of the cache a layer reads."""
+    """The part of the cache that a layer reads."""
     if layers.compression and layers.top_k:
         return _(
             "the last {window:,} tokens and {top_k:,} picked entries, one for each {compression:,} tokens",
@@ -52,7 +53,7 @@ def _seen(layers: Attention) -> str:
     return _("the last {window:,} tokens", window=layers.window) if layers.window else _("the whole context")
 
 
-def told_words(told: KnownGeometry) -> str:
-    """`from its config.json, stated on 2026-11-29`"""
-    when = _(", stated on {stated_at:%Y-%m-%d}", stated_at=told.stated_at) if told.stated_at else ""
-    return f"{_(_GEOMETRY_SOURCES[told.geometry.source])}{when}"
+def geometry_source_words(record: KnownGeometry) -> str:
+    """The source of a geometry, such as `from its config.json, stated on 2026-11-29`."""
+    when = _(", stated on {stated_at:%Y-%m-%d}", stated_at=record.stated_at) if record.stated_at else ""
+    return f"{_(_GEOMETRY_SOURCES[record.geometry.source])}{when}"

@@ -1,7 +1,8 @@
-"""What routes ask for: a session to read or to write with, the runner, the fields of a form."""
+"""Dependencies of routes: sessions, the runner, the fields of a form, the filter of the address."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from inspect import Parameter, Signature
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends
@@ -13,13 +14,13 @@ from app.core.errors import Forbidden
 from app.core.i18n import _
 from app.core.settings import Settings
 from app.db.database import Database
-from app.results.run_filter import PARAMETERS, RunFilter
+from app.results.run_filter import RunFilter
 from app.web.forms import Fields
 
 if TYPE_CHECKING:
     from app.core.secrets import Secrets
     from app.measure.runner import Runner
-else:  # each takes as long to import as half of a page takes to render: not before one is needed
+else:  # together a tenth of the time that importing app.web takes: not at start
     Runner = Secrets = Any
 
 
@@ -47,24 +48,24 @@ def _settings(request: Request) -> Settings:
     return settings
 
 
-def _reading(request: Request) -> Iterator[Session]:
+def _read_session(request: Request) -> Iterator[Session]:
     with _database(request).read() as session:
         yield session
 
 
-def _writing(request: Request) -> Iterator[Session]:
+def _write_session(request: Request) -> Iterator[Session]:
     with _database(request).write() as session:
         yield session
 
 
 def _own_pages_only(request: Request) -> None:
-    """For a GET that sends something on to other machines: no foreign page may set it off."""
+    """For a GET that sends requests to other machines: refuses those of other sites' pages."""
     if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
         raise Forbidden(_("This works only from Roofmark's own pages."))
 
 
 async def _fields(request: Request) -> Fields:
-    """A small file counts as its text; of a larger one its beginning, which its reader finds too long."""
+    """The fields of the form; an uploaded file as text, cut at MAX_UPLOAD_BYTES, which its parser refuses."""
     async with request.form() as form:
         return Fields([(key, await _text(value)) for key, value in form.multi_items()])
 
@@ -75,27 +76,30 @@ async def _text(value: UploadFile | str) -> str:
     return (await value.read(MAX_UPLOAD_BYTES)).decode(errors="replace")
 
 
-def _run_filter(request: Request, **_declared: str) -> RunFilter:
-    """Older names are read, too; the API describes those of today."""
+def _run_filter(request: Request) -> RunFilter:
+    """The filter of the query, which may also contain older names of its fields."""
     return RunFilter.parse(request.query_params)
 
 
-_run_filter.__signature__ = Signature(  # type: ignore[attr-defined]  # what FastAPI takes for its parameters
-    [
-        Parameter("request", Parameter.POSITIONAL_OR_KEYWORD, annotation=Request),
-        *(Parameter(name, Parameter.KEYWORD_ONLY, default="", annotation=str) for name in PARAMETERS),
-    ]
-)
+def declare_query(*names: Iterable[str]) -> Any:
+    """A dependency that only describes query parameters for OpenAPI; the route reads them from its request."""
+
+    def described(**_parameters: str) -> None: ...
+
+    described.__signature__ = Signature(  # type: ignore[attr-defined]  # what FastAPI takes for its parameters
+        [Parameter(name, Parameter.KEYWORD_ONLY, default="", annotation=str) for name in chain(*names)]
+    )
+    return Depends(described)
 
 
 # scope="function": committed before the answer starts, so that the page asked for next sees what was written
-ReadSession = Annotated[Session, Depends(_reading, scope="function")]
-WriteSession = Annotated[Session, Depends(_writing, scope="function")]
+ReadSession = Annotated[Session, Depends(_read_session, scope="function")]
+WriteSession = Annotated[Session, Depends(_write_session, scope="function")]
 DatabaseDep = Annotated[Database, Depends(_database)]
 RunnerDep = Annotated[Runner, Depends(_runner)]
 SettingsDep = Annotated[Settings, Depends(_settings)]
 SecretsDep = Annotated[Secrets, Depends(_secrets)]
 Form = Annotated[Fields, Depends(_fields)]
 FilterDep = Annotated[RunFilter, Depends(_run_filter)]
-"""Which runs, as an address says it."""
+"""The runs that the address selects."""
 OwnPagesOnly = Depends(_own_pages_only)

@@ -1,7 +1,8 @@
-"""Every error becomes one sentence: a page, an htmx fragment, or JSON under /api and for the twin of a share."""
+"""Error responses of one sentence each: a page, an htmx fragment, or JSON under /api and for addresses in .json."""
 
 import logging
 from http import HTTPStatus
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -12,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from app.core import i18n
 from app.core.errors import NotFound, RoofmarkError
 from app.core.i18n import N_, _
+from app.schemas.base import ErrorDocument
 from app.web import language
 from app.web.paths import is_public, route_path
 from app.web.templates import is_partial, render
@@ -20,13 +22,13 @@ log = logging.getLogger(__name__)
 
 _SENTENCES = {
     404: N_("There is nothing at this address."),
-    405: N_("This address does not understand that kind of request."),
+    405: N_("This address does not accept that kind of request."),
 }
 _HEADINGS = {
     403: N_("Refused"),
     404: N_("Not found"),
     500: N_("An error"),
-    502: N_("The server does not answer as it should"),
+    502: N_("The server does not answer correctly"),
 }
 _HEADING = N_("Not possible")
 _INVALID = {
@@ -34,9 +36,14 @@ _INVALID = {
     "int_parsing": N_("{title} must be a whole number."),
     "less_than_equal": N_("{title} must be at most {le}."),
     "missing": N_("{title} is missing."),
-    "string_pattern_mismatch": N_("{title} is none of its possible values."),
+    "string_pattern_mismatch": N_("{title} is not one of its possible values."),
 }
-"""By what Pydantic calls the fault of a value in an address or a form."""
+"""By the type of Pydantic's error of a value in an address or a form."""
+
+
+def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The documentation of errors with these statuses."""
+    return {status: {"model": ErrorDocument, "description": HTTPStatus(status).phrase} for status in statuses}
 
 
 def install(web: FastAPI) -> None:
@@ -58,14 +65,14 @@ def response(request: Request, status: int, sentence: str) -> Response:
 
 
 def refusal(request: Request, status: int, sentence: str) -> Response:
-    """For whoever answers before the request has its language."""
-    with i18n.use(language.wanted(request)):
+    """A response in the reader's language, for middleware that runs before the language is set."""
+    with i18n.use(language.request_language(request)):
         return response(request, status, i18n.translated(sentence))
 
 
 def _known(request: Request, error: Exception) -> Response:
     assert isinstance(error, RoofmarkError)
-    if error.__cause__ is not None and not isinstance(error, NotFound):  # an address that names nothing is no event
+    if error.__cause__ is not None and not isinstance(error, NotFound):  # not worth a log entry
         log.warning("%s", error, exc_info=error)
     return response(request, error.http_status, str(error))
 
@@ -74,8 +81,8 @@ def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"][1:] if isinstance(part, str))
-    if where and not wants_json(request) and (said := _INVALID.get(first["type"])):
-        return response(request, 422, _(said, title=where, **first.get("ctx", {})))
+    if where and not wants_json(request) and (template := _INVALID.get(first["type"])):
+        return response(request, 422, _(template, title=where, **first.get("ctx", {})))
     what = f"{where}: {first['msg']}" if where else first["msg"]
     return response(request, 422, f"{what[0].upper()}{what[1:]}.")
 

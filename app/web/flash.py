@@ -1,6 +1,6 @@
-"""What was just done, said once by the next page with the way back: a cookie carries it there, without a session.
+"""One-time messages after an action, with an undo button: a short-lived cookie carries them, without a session.
 
-Post, redirect, get: `then` answers the post, `just_done` is asked by the page that the browser gets.
+Post, redirect, get: `redirect_with_flash` answers the post; the page that the browser then gets shows `flash_message`.
 """
 
 import re
@@ -13,19 +13,19 @@ from app.core.i18n import N_, _
 from app.web.paths import home_path, path_for
 
 COOKIE = "roofmark_done"
-KEPT_S = 60
+MAX_AGE_S = 60
 
 
 @dataclass(frozen=True)
 class FlashAction:
     sentence: str
     undo: str | None = None
-    """The name of the route that takes it back with a POST; None where nothing can."""
+    """The name of the route that undoes the action with a POST; None where nothing can."""
     parameter: str = ""
-    """What that route calls the thing it was done to."""
+    """The path parameter of that route."""
 
 
-ACTS = {
+ACTIONS = {
     "hide_run": FlashAction(N_("The run is hidden: histories and statistics leave it out."), "unhide_run", "public_id"),
     "archive_machine": FlashAction(N_("The machine is archived."), "restore_machine", "slug"),
     "archive_server": FlashAction(N_("The server is archived."), "restore_server", "slug"),
@@ -37,29 +37,32 @@ ACTS = {
 
 
 @dataclass(frozen=True)
-class Done:
+class FlashMessage:
     sentence: str
     undo: str | None
-    """Where to post to."""
+    """The path to post to; None where the action cannot be undone."""
 
 
-def redirect_with_flash(request: Request, path: str, act: str, key: str) -> Response:
-    """On to `path`, whose page says that `act` was done to what `key` names."""
-    assert act in ACTS
+def redirect_with_flash(request: Request, path: str, action: str, key: str) -> Response:
+    """A redirect to `path`, whose page shows the message of `action`; `key` identifies the object it was done to."""
+    assert action in ACTIONS
     answer = RedirectResponse(path, status_code=303)
-    answer.set_cookie(COOKIE, f"{act}.{key}", KEPT_S, path=home_path(request), httponly=True, samesite="strict")
+    answer.set_cookie(COOKIE, f"{action}.{key}", MAX_AGE_S, path=home_path(request), httponly=True, samesite="strict")
     return answer
 
 
-def flash_message(request: Request) -> Done | None:
-    known = re.fullmatch(r"([a-z_]+)\.([\w-]+)", request.cookies.get(COOKIE, ""))
-    act = ACTS.get(known[1]) if known else None
-    if known is None or act is None:
+def flash_message(request: Request) -> FlashMessage | None:
+    """The message that the request's cookie carries, if any."""
+    cookie = re.fullmatch(r"([a-z_]+)\.([\w-]+)", request.cookies.get(COOKIE, ""))
+    action = ACTIONS.get(cookie[1]) if cookie else None
+    if cookie is None or action is None:
         return None
-    return Done(_(act.sentence), path_for(request, act.undo, **{act.parameter: known[2]}) if act.undo else None)
+    return FlashMessage(
+        _(action.sentence), path_for(request, action.undo, **{action.parameter: cookie[2]}) if action.undo else None
+    )
 
 
 def clear_flash(request: Request, answer: Response) -> None:
-    """It is said once."""
+    """Deletes the cookie, so that the message is shown once."""
     if COOKIE in request.cookies:
         answer.delete_cookie(COOKIE, path=home_path(request), httponly=True, samesite="strict")

@@ -1,4 +1,4 @@
-"""Fields of a form as typed, and what they mean. Each thing that makes no sense is one sentence (BadInput)."""
+"""Fields of a form as typed, and their parsers. Invalid input raises BadInput with one sentence."""
 
 from collections.abc import Collection, Iterable
 
@@ -6,12 +6,12 @@ from app.core.errors import BadInput
 from app.core.i18n import _
 from app.core.units import GIGA, read_number
 
-LARGEST = 1e18
-"""Bytes, operations or parameters: what fits into a column of whole numbers, and what `Device` takes."""
+MAX_QUANTITY = 1e18
+"""Of bytes, operations or parameters: fits into an integer column and into a `Device`."""
 
 
 class WrongField(BadInput):
-    """BadInput of one field, by its name in the form."""
+    """BadInput with the name of the wrong field."""
 
     def __init__(self, sentence: str, field: str) -> None:
         super().__init__(sentence)
@@ -19,7 +19,7 @@ class WrongField(BadInput):
 
 
 class Fields:
-    """What a browser sent: texts by name, several of a name in their order."""
+    """The fields of a form as sent by a browser: texts by name; a name may occur several times, in order."""
 
     def __init__(self, items: Iterable[tuple[str, str]] = ()) -> None:
         self._items = list(items)
@@ -35,30 +35,30 @@ class Fields:
 
     def nth(self, name: str, n: int) -> str:
         """The n-th of several fields of a name, from 0; empty where there are fewer."""
-        found = self.all(name)
-        return found[n].strip() if n < len(found) else ""
+        values = self.all(name)
+        return values[n].strip() if n < len(values) else ""
 
     def starting_with(self, prefix: str) -> dict[str, str]:
         return {key.removeprefix(prefix): value for key, value in self._items if key.startswith(prefix)}
 
-    def text(self, name: str, title: str, longest: int) -> str:
+    def text(self, name: str, title: str, max_chars: int) -> str:
         value = self.get(name).strip()
-        if len(value) > longest:
-            raise WrongField(_("{title} is longer than {longest:,} characters.", title=title, longest=longest), name)
+        if len(value) > max_chars:
+            raise WrongField(_("{title} is longer than {longest:,} characters.", title=title, longest=max_chars), name)
         return value
 
-    def required(self, name: str, title: str, longest: int) -> str:
-        value = self.text(name, title, longest)
+    def required(self, name: str, title: str, max_chars: int) -> str:
+        value = self.text(name, title, max_chars)
         if not value:
             raise WrongField(_("{title} is missing.", title=title), name)
         return value
 
-    def whole(self, name: str, title: str) -> int | None:
+    def integer(self, name: str, title: str) -> int | None:
         return parse_int(self.get(name), title)
 
 
 def parse_int(text: str, title: str) -> int | None:
-    """A whole number; None when nothing was typed."""
+    """A whole number; None for an empty text. Raises BadInput."""
     if not text.strip():
         return None
     wrong = BadInput(_("{title} must be a whole number, not {text!r}.", title=title, text=text.strip()[:40]))
@@ -72,12 +72,12 @@ def parse_int(text: str, title: str) -> int | None:
 
 
 def format_input(value: float | None, factor: float = GIGA) -> str:
-    """A stored quantity as a person would have typed it."""
+    """A stored quantity in units of `factor`, as a person would type it; empty for None."""
     return "" if value is None else f"{value / factor:.6g}"
 
 
 def format_short(value: float | None, factor: float = GIGA) -> str:
-    """As `typed`, with three significant digits.
+    """A stored quantity with three significant digits.
 
     >>> format_short(25_769_803_776), format_short(137e9), format_short(1.1e12), format_short(None)
     ('25.8', '137', '1100', '')
@@ -86,18 +86,19 @@ def format_short(value: float | None, factor: float = GIGA) -> str:
 
 
 def parse_rounded(text: str, title: str, exact: str, factor: float = GIGA) -> int | None:
-    """A whole quantity whose text may be a short one of `exact`: then that is meant. Raises BadInput."""
-    known = int(exact) if exact.isdecimal() and len(exact) < 19 else 0
-    if known and text.strip() == format_short(known, factor):
-        return known
-    value = quantity(text, title, factor)
+    """A whole quantity in units of `factor`; `exact` itself where `text` is its rounded form, so that an unchanged
+    field loses no digits. Raises BadInput."""
+    exact_value = int(exact) if exact.isdecimal() and len(exact) < 19 else 0
+    if exact_value and text.strip() == format_short(exact_value, factor):
+        return exact_value
+    value = parse_quantity(text, title, factor)
     if value is not None and value < 1:
         raise BadInput(_("{title} must be more than zero and not absurdly large.", title=title))
     return None if value is None else int(value)
 
 
-def quantity(text: str, title: str, factor: float = GIGA) -> float | None:
-    """A positive number in units of `factor`; None when nothing was typed."""
+def parse_quantity(text: str, title: str, factor: float = GIGA) -> float | None:
+    """A positive number in units of `factor`; None for an empty text. Raises BadInput."""
     if not text.strip():
         return None
     try:
@@ -107,6 +108,6 @@ def quantity(text: str, title: str, factor: float = GIGA) -> float | None:
         raise BadInput(
             _("{title} must be a number{hint}, not {text!r}.", title=title, hint=hint, text=text.strip()[:40])
         ) from error
-    if not 0 < value < LARGEST:
+    if not 0 < value < MAX_QUANTITY:
         raise BadInput(_("{title} must be more than zero and not absurdly large.", title=title))
     return value

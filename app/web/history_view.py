@@ -1,4 +1,4 @@
-"""What a history shows: its whole state, as it stands in the address."""
+"""The state of the history page, all of which is in its address."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,14 +15,14 @@ from app.results.run_filter import RunFilter
 
 
 @dataclass(frozen=True)
-class Only:
-    """A field of the configuration and the one value that is wanted, as a person reads it."""
+class FieldFilter:
+    """Shows only configurations with this value of a field; the value as displayed."""
 
     field: str
     value: str
 
     @classmethod
-    def read(cls, text: str) -> "Only":
+    def read(cls, text: str) -> "FieldFilter":
         key, colon, value = text.partition(":")
         if not colon:
             raise BadInput(
@@ -35,12 +35,12 @@ class Only:
 
 
 @dataclass(frozen=True)
-class View:
+class HistoryView:
     where: RunFilter
     metric: str = ""
-    """A metric's key; empty: the triple."""
+    """A metric's key; empty: the headline metrics."""
     by: str = CONFIGURATION
-    only: tuple[Only, ...] = ()
+    only: tuple[FieldFilter, ...] = ()
 
     def __post_init__(self) -> None:
         if self.metric and self.metric not in metrics():
@@ -58,54 +58,60 @@ class View:
 
     @property
     def query(self) -> str:
-        """As it stands in an address; what is as usual does not clutter it."""
+        """The query of the address, without defaults."""
         pairs = [(key, value) for key, value in self.where.active.items()]
         pairs += [("metric", self.metric), ("by", self.by if self.by != CONFIGURATION else "")]
-        pairs += [("only", str(each)) for each in self.only]
+        pairs += [("only", str(field_filter)) for field_filter in self.only]
         return urlencode([(key, value) for key, value in pairs if value])
 
-    def narrowed(self, value: str) -> "View":
-        """To one of its series: a configuration by its fingerprint, or one value of the field."""
+    def narrowed(self, value: str) -> "HistoryView":
+        """Only one of the series: a configuration by its fingerprint, or a value of the field that groups them."""
         if self.by == CONFIGURATION:
             return replace(self, where=replace(self.where, config=value))
-        return replace(self, by=CONFIGURATION, only=(*self.without(self.by).only, Only(self.by, value)))
+        return replace(self, by=CONFIGURATION, only=(*self.without(self.by).only, FieldFilter(self.by, value)))
 
-    def without(self, field: str) -> "View":
-        return replace(self, only=tuple(each for each in self.only if each.field != field))
+    def without(self, field: str) -> "HistoryView":
+        return replace(self, only=tuple(field_filter for field_filter in self.only if field_filter.field != field))
 
     def config_ids(self, configs: Mapping[int, Described], engine_titles: Mapping[str, str]) -> list[int] | None:
-        """Those that have every wanted value; None: no value is wanted."""
+        """The configurations that match all filters; None without filters."""
         if not self.only:
             return None
         contexts = {config_id: series_context(config, engine_titles) for config_id, config in configs.items()}
         return [
             config_id
             for config_id, context in contexts.items()
-            if all(series_text(only.field, context) == only.value for only in self.only)
+            if all(series_text(field_filter.field, context) == field_filter.value for field_filter in self.only)
         ]
 
 
-def read_by(text: str, configs: Mapping[int, Described]) -> str:
-    known = groupings(configs)
-    if text and text not in known:
+def parse_grouping(text: str, configs: Mapping[int, Described]) -> str:
+    titles = groupings(configs)
+    if text and text not in titles:
         raise BadInput(
-            _("Series are made by one of {known}; {text!r} is not one of them.", known=", ".join(known), text=text[:40])
+            _(
+                "Series are made by one of {known}; {text!r} is not one of them.",
+                known=", ".join(titles),
+                text=text[:40],
+            )
         )
     return text or CONFIGURATION
 
 
-def values_of(configs: Mapping[int, Described], engine_titles: Mapping[str, str]) -> list[tuple[str, list[Only]]]:
-    """What there is to choose from of fields that have no filter of their own, with the title of each field."""
+def filterable_values(
+    configs: Mapping[int, Described], engine_titles: Mapping[str, str]
+) -> list[tuple[str, list[FieldFilter]]]:
+    """Choices for fields without a filter of their own, by the title of the field."""
     contexts = [series_context(config, engine_titles) for config in configs.values()]
     filtered = filtered_series_keys()
     choices = []
     for key, title in series_titles(configs.values()).items():
         values = sorted({series_text(key, context) for context in contexts})
         if key not in filtered and len(values) > 1:
-            choices.append((title, [Only(key, value) for value in values]))
+            choices.append((title, [FieldFilter(key, value) for value in values]))
     return choices
 
 
 def groupings(configs: Mapping[int, Described]) -> dict[str, str]:
-    """What series can be made by: titles by key."""
+    """The fields that series can be grouped by: titles by key."""
     return {CONFIGURATION: _("Configuration"), **series_titles(configs.values())}

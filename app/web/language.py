@@ -14,13 +14,13 @@ from app.core.i18n import _
 from app.web.paths import home_path, is_for_programs, local_path, path_for
 
 COOKIE = "roofmark_language"
-KEPT_S = 365 * 86400
+MAX_AGE_S = 365 * 86400
 
 router = APIRouter(include_in_schema=False)
 
 
-class Language:
-    """Pure ASGI, around everything that speaks to a person. Programs are answered in English."""
+class LanguageMiddleware:
+    """Pure ASGI: sets the language of pages; responses to programs are in English."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -37,12 +37,12 @@ class Language:
                     headers.add_vary_header("accept-language, cookie")
             await send(message)
 
-        with i18n.use(wanted(request)):
+        with i18n.use(request_language(request)):
             await self.app(scope, receive, send_varying)
 
 
-def wanted(request: Request) -> str:
-    """By whoever asks: their own choice, else what the browser prefers."""
+def request_language(request: Request) -> str:
+    """The reader's choice from the cookie, else the browser's preference; English for programs."""
     if is_for_programs(request):
         return i18n.ENGLISH
     chosen = request.cookies.get(COOKIE, "")
@@ -54,14 +54,14 @@ def choose_language(
     request: Request, language: Annotated[str, Form()] = "", back: Annotated[str, Form()] = ""
 ) -> Response:
     if language not in i18n.LANGUAGES:
-        raise BadInput(_("Roofmark does not speak that language."))
+        raise BadInput(_("Roofmark has no translation into that language."))
     answer = RedirectResponse(local_path(back) or path_for(request, "overview"), status_code=303)
-    answer.set_cookie(COOKIE, language, KEPT_S, path=home_path(request), httponly=True, samesite="lax")
+    answer.set_cookie(COOKIE, language, MAX_AGE_S, path=home_path(request), httponly=True, samesite="lax")
     return answer
 
 
-def way_back(request: Request) -> str:
-    """Where to come back to after a choice; what answers a form is no address to come back to."""
+def return_address(request: Request) -> str:
+    """The address to return to after choosing a language; the overview after a form, which has no address."""
     if request.method != "GET":
         return path_for(request, "overview")
     return request.url.path + (f"?{request.url.query}" if request.url.query else "")

@@ -1,4 +1,4 @@
-"""The password: one for all, as a session in the browser or as a bearer token for programs."""
+"""Login with the one password: as a session in the browser, or as a bearer token for programs."""
 
 import asyncio
 import hashlib
@@ -15,18 +15,19 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.core.errors import StorageError
 from app.core.i18n import _, translated
 from app.core.settings import Settings
+from app.schemas.base import HealthDocument
 from app.web import errors
 from app.web.paths import is_public, local_path, path_for, route_path
-from app.web.templates import is_inside, render
+from app.web.templates import is_logged_in, render
 
 OPEN_PATHS = frozenset({"/health", "/login", "/language"})
-FIRST_DELAY_S, LONGEST_DELAY_S = 0.05, 3.0
+MIN_DELAY_S, MAX_DELAY_S = 0.05, 3.0
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter()
 
 
 def session_key(settings: Settings) -> str:
-    """Signs session cookies; another password makes another key, which ends all sessions."""
+    """The key that signs session cookies; changing the password changes it, which ends all sessions."""
     from app.core.secrets import Secrets
 
     assert settings.password is not None
@@ -35,7 +36,7 @@ def session_key(settings: Settings) -> str:
 
 
 class Sessions:
-    """One token is in every session; logging out renews it, which ends them all, stolen cookies included."""
+    """The token that every session contains; logging out renews it, which ends all sessions, stolen ones too."""
 
     def __init__(self, settings: Settings) -> None:
         self._path = settings.data_dir / "sessions"
@@ -58,11 +59,11 @@ class Sessions:
 
 
 class AuthMiddleware:
-    """Pure ASGI, inside the session: lets nobody in who has not shown the password."""
+    """Pure ASGI, inside the session middleware: requires the password, except on OPEN_PATHS and public pages."""
 
     def __init__(self, app: ASGIApp, password: str) -> None:
         self.app = app
-        self._passwords = Passwords(password)
+        self._passwords = PasswordChecker(password)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -71,18 +72,18 @@ class AuthMiddleware:
         request = Request(scope)
         scope["passwords"] = self._passwords
         path = route_path(request)
-        if path in OPEN_PATHS or path.startswith("/static/") or is_public(request) or is_inside(request):
+        if path in OPEN_PATHS or path.startswith("/static/") or is_public(request) or is_logged_in(request):
             await self.app(scope, receive, send)
             return
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and await self._passwords.match(token.strip().encode("latin-1")):
             await self.app(scope, receive, send)
             return
-        await _ask(request)(scope, receive, send)
+        await _login_required(request)(scope, receive, send)
 
 
-class Passwords:
-    """Compares in constant time; each wrong guess in a row waits longer, one after the other."""
+class PasswordChecker:
+    """Compares in constant time; consecutive wrong guesses wait in a queue, each longer than the one before."""
 
     def __init__(self, password: str) -> None:
         self._digest = hashlib.sha256(password.encode()).digest()
@@ -94,12 +95,12 @@ class Passwords:
             self._failures = 0
             return True
         async with self._queue:
-            await asyncio.sleep(min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** min(self._failures, 10)))
+            await asyncio.sleep(min(MAX_DELAY_S, MIN_DELAY_S * 2 ** min(self._failures, 10)))
             self._failures += 1
         return False
 
 
-def _ask(request: Request) -> Response:
+def _login_required(request: Request) -> Response:
     if errors.wants_json(request):
         response = errors.response(request, 401, "This needs the password: send it as `Authorization: Bearer …`.")
         response.headers["www-authenticate"] = "Bearer"
@@ -113,19 +114,19 @@ def _ask(request: Request) -> Response:
     return response
 
 
-@router.get("/login", name="login")
+@router.get("/login", name="login", include_in_schema=False)
 def show_login(request: Request, next: str = "") -> Response:
-    if is_inside(request):
+    if is_logged_in(request):
         return RedirectResponse(local_path(next) or path_for(request, "overview"), status_code=303)
     return render(request, "login.html", next=next, wrong=False)
 
 
-@router.post("/login")
+@router.post("/login", include_in_schema=False)
 async def log_in(
     request: Request, password: Annotated[str, Form()] = "", next: Annotated[str, Form()] = ""
 ) -> Response:
     home = path_for(request, "overview")
-    passwords: Passwords | None = request.scope.get("passwords")
+    passwords: PasswordChecker | None = request.scope.get("passwords")
     if passwords is None:  # no password is set
         return RedirectResponse(home, status_code=303)
     if not await passwords.match(password.encode()):
@@ -134,7 +135,7 @@ async def log_in(
     return RedirectResponse(local_path(next) or home, status_code=303)
 
 
-@router.post("/logout", name="logout")
+@router.post("/logout", name="logout", include_in_schema=False)
 def log_out(request: Request) -> Response:
     if "session" in request.scope:
         request.session.clear()
@@ -142,6 +143,7 @@ def log_out(request: Request) -> Response:
     return RedirectResponse(path_for(request, "login"), status_code=303)
 
 
-@router.get("/health", name="health")
+@router.get("/health", name="health", summary="Check the server", tags=["server"], response_model=HealthDocument)
 def health() -> dict[str, str]:
+    """Answers as soon as pages are served; needs no password."""
     return {"status": "ok"}

@@ -1,7 +1,6 @@
-"""The form of a machine: what is stored or detected as typed texts, and typed texts as columns.
+"""The form of a machine: from stored or detected columns to texts, and back.
 
-A figure that detection or the catalogue filled in keeps its source through the form, beside its text in a hidden field:
-whoever types another figure has typed it.
+Hidden fields keep the source of figures that detection or the catalogue filled in; a changed figure counts as typed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,19 +16,19 @@ from app.hardware import memory
 from app.hardware.catalogue import Catalogue
 from app.hardware.host import this_host
 from app.hardware.profile import CATALOGUE, SENSOR, TYPED, Accelerator
-from app.web.forms import Fields, format_input, format_short, parse_int, parse_rounded, quantity
+from app.web.forms import Fields, format_input, format_short, parse_int, parse_quantity, parse_rounded
 
 MEGA = 1e6
 PREFIX = "accelerator_"
-FIGURES = ("bandwidth", "memory", "compute", "fastest")
-MOST_CARDS = 1024
-FILLING = (SENSOR, CATALOGUE)
-"""Sources that fill in a form; a measurement is never one of its fields."""
+FIGURE_FIELDS = ("bandwidth", "memory", "compute", "fastest")
+MAX_ACCELERATORS = 1024
+FILLING_SOURCES = (SENSOR, CATALOGUE)
+"""Sources that fill in a form; measured figures are not part of it."""
 
 
 @dataclass(frozen=True)
-class Row:
-    """One accelerator as texts; each is a field of the form, `accelerator_name` and so on."""
+class AcceleratorRow:
+    """One accelerator as texts of the form's fields `accelerator_name` and so on."""
 
     name: str = ""
     count: str = ""
@@ -38,13 +37,13 @@ class Row:
     compute: str = ""
     fastest: str = ""
     memory_exact: str = ""
-    """The bytes that `memory` is short for."""
+    """The exact bytes of the rounded `memory`."""
     cache: str = ""
-    """In bytes: nobody types it."""
+    """Bytes, from the catalogue; a hidden field."""
     source: str = ""
     note: str = ""
     sourced: str = ""
-    """The figures that came with the name `named`, in the order of FIGURES, divided by semicolons."""
+    """The figures filled in for the name `named`, in the order of FIGURES, divided by semicolons."""
     named: str = ""
 
     @property
@@ -53,14 +52,14 @@ class Row:
 
     @property
     def typed(self) -> dict[str, str]:
-        """The figures that a person typed: all but those that were filled in and not changed since."""
-        given = dict(zip(FIGURES, self.sourced.split(";"), strict=False))
-        return {key: value for key in FIGURES if (value := getattr(self, key)) != given.get(key, "")}
+        """The figures that a person typed: those that differ from what was filled in."""
+        sourced_figures = dict(zip(FIGURE_FIELDS, self.sourced.split(";"), strict=False))
+        return {key: value for key in FIGURE_FIELDS if (value := getattr(self, key)) != sourced_figures.get(key, "")}
 
     @property
     def is_sourced(self) -> bool:
-        """Whether the bandwidth is what `source` gave."""
-        return self.source in FILLING and "bandwidth" not in self.typed
+        """Whether the bandwidth is still that of `source`."""
+        return self.source in FILLING_SOURCES and "bandwidth" not in self.typed
 
 
 # --- into the form ---------------------------------------------------------------------------------------------------
@@ -95,8 +94,8 @@ def initial_form(machine: Machine, is_here: bool) -> Fields:
     return Fields(items + _items(_row(card) for card in cards))
 
 
-def _row(card: Accelerator) -> Row:
-    row = Row(
+def _row(card: Accelerator) -> AcceleratorRow:
+    row = AcceleratorRow(
         name=card.name,
         count=str(card.count),
         memory=format_short(card.memory_bytes),
@@ -109,50 +108,50 @@ def _row(card: Accelerator) -> Row:
         note=card.note,
         named=card.name,
     )
-    return replace(row, sourced=";".join(getattr(row, key) for key in FIGURES))
+    return replace(row, sourced=";".join(getattr(row, key) for key in FIGURE_FIELDS))
 
 
-def rows(form: Fields) -> list[Row]:
-    """As the form has them: without empty ones, and without the one whose button was pressed."""
-    names = [field.name for field in fields(Row)]
-    kept = [n for n in range(len(form.all(f"{PREFIX}name"))) if form.get("remove") != str(n + 1)]
-    found = [Row(**{name: form.nth(f"{PREFIX}{name}", n) for name in names}) for n in kept]
-    return [row for row in found if not row.is_empty]
+def accelerator_rows(form: Fields) -> list[AcceleratorRow]:
+    """The rows of the form, without empty ones and the one whose Remove button was pressed."""
+    names = [field.name for field in fields(AcceleratorRow)]
+    indices = [n for n in range(len(form.all(f"{PREFIX}name"))) if form.get("remove") != str(n + 1)]
+    rows = [AcceleratorRow(**{name: form.nth(f"{PREFIX}{name}", n) for name in names}) for n in indices]
+    return [row for row in rows if not row.is_empty]
 
 
-def completed_rows(form: Fields, catalogue: Catalogue) -> list[Row]:
-    """With what the catalogue knows of a name that is new in its row, where nobody typed another figure."""
-    return [_completed(row, catalogue) for row in rows(form)]
+def completed_rows(form: Fields, catalogue: Catalogue) -> list[AcceleratorRow]:
+    """The rows of the form, with the catalogue's figures for changed names where no figure was typed."""
+    return [_completed(row, catalogue) for row in accelerator_rows(form)]
 
 
-def _items(found: Iterable[Row]) -> list[tuple[str, str]]:
-    return [(f"{PREFIX}{key}", value) for row in found for key, value in asdict(row).items()]
+def _items(rows: Iterable[AcceleratorRow]) -> list[tuple[str, str]]:
+    return [(f"{PREFIX}{key}", value) for row in rows for key, value in asdict(row).items()]
 
 
-def _completed(row: Row, catalogue: Catalogue) -> Row:
-    """Sensors know better than the catalogue, and a person than both."""
+def _completed(row: AcceleratorRow, catalogue: Catalogue) -> AcceleratorRow:
+    """Typed figures take precedence over sensors, and those over the catalogue."""
     if row.name == row.named or row.source == SENSOR:
         return row
     device = catalogue.find(row.name, _memory(row)).device or catalogue.find(row.name).device
     if device is not None:
         typed_figures = {key: value for key, value in row.typed.items() if value}
         return replace(_row(device.accelerator()), name=row.name, named=row.name, count=row.count, **typed_figures)
-    if row.named:  # the figures of another device, kept under a name that nobody knows
+    if row.named:  # the figures are of the device named before
         return replace(row, source="", note="", sourced="", named="")
     return row
 
 
-def _memory(row: Row) -> int | None:
-    """What was typed, to tell variants apart; what the catalogue filled in says nothing about another name."""
+def _memory(row: AcceleratorRow) -> int | None:
+    """The typed memory in bytes, which distinguishes variants of a device; None where it was filled in."""
     try:
-        value = quantity(row.typed.get("memory", ""), _("Memory"))
-    except BadInput:  # the row itself is refused with a sentence elsewhere
+        value = parse_quantity(row.typed.get("memory", ""), _("Memory"))
+    except BadInput:  # parsing the row reports it
         return None
     return int(value) if value else None
 
 
-def candidates(row: Row, catalogue: Catalogue) -> Sequence[str]:
-    """Names of devices that a row may mean, when it may mean several."""
+def candidates(row: AcceleratorRow, catalogue: Catalogue) -> Sequence[str]:
+    """Names of devices that match a row without a bandwidth; empty where the match is unique."""
     return [] if row.bandwidth else [device.name for device in catalogue.find(row.name, _memory(row)).candidates]
 
 
@@ -161,7 +160,7 @@ def candidates(row: Row, catalogue: Catalogue) -> Sequence[str]:
 
 def parse_form(form: Fields, catalogue: Catalogue) -> dict[str, Any]:
     """Columns of a machine. Raises BadInput."""
-    cores = form.whole("cores", _("The number of cores"))
+    cores = form.integer("cores", _("The number of cores"))
     if cores is not None and not 1 <= cores <= 100_000:
         raise BadInput(_("The number of cores must be between 1 and 100,000."))
     return {
@@ -172,24 +171,26 @@ def parse_form(form: Fields, catalogue: Catalogue) -> dict[str, Any]:
         "notes": form.text("notes", _("The notes"), 10_000),
         "hostname": this_host().name if form.get("here") else None,
         "physical_cores": cores,
-        "cpu_flops_per_s": check_cpu_peak(quantity(form.get("cpu_peak"), _("The processor's peak compute"), TERA)),
+        "cpu_flops_per_s": check_cpu_peak(
+            parse_quantity(form.get("cpu_peak"), _("The processor's peak compute"), TERA)
+        ),
         "llc_bytes": parse_rounded(form.get("llc"), _("The last-level cache"), form.get("llc_exact"), MEGA),
         "ram_bytes": parse_rounded(form.get("ram"), _("Memory"), form.get("ram_exact")),
         **_ram(form),
-        "accelerators": [_card(row) for row in completed_rows(form, catalogue)],
+        "accelerators": [_accelerator(row) for row in completed_rows(form, catalogue)],
     }
 
 
 def _ram(form: Fields) -> dict[str, Any]:
-    """Speed and width, and the bandwidth as typed, as its source gave it, or as the two make it."""
+    """Columns of the memory's speed, width and bandwidth; the bandwidth is typed, filled in, or speed times width."""
     kind, rate = memory.parse_speed(form.text("ram_speed", _("The memory speed"), 40))
-    bits = form.whole("ram_bus_bits", _("The width of the memory bus"))
+    bits = form.integer("ram_bus_bits", _("The width of the memory bus"))
     if bits is not None:
         memory.check_bus_bits(bits)
     text = form.get("ram_bandwidth").strip() or _arithmetic(rate, bits)
-    bandwidth = quantity(text, _("Memory bandwidth"))
+    bandwidth = parse_quantity(text, _("Memory bandwidth"))
     source = form.get("ram_bandwidth_source")
-    is_sourced = source in FILLING and text == form.get("ram_bandwidth_sourced")
+    is_sourced = source in FILLING_SOURCES and text == form.get("ram_bandwidth_sourced")
     return {
         "ram_kind": kind or None,
         "ram_data_rate_mt_per_s": rate,
@@ -200,27 +201,27 @@ def _ram(form: Fields) -> dict[str, Any]:
 
 
 def _arithmetic(rate: float | None, bits: int | None) -> str:
-    """The bandwidth that speed and width make, as typed; nothing where one is unknown."""
+    """Speed times width as text in GB/s; empty where one is unknown."""
     return format_input(memory.bandwidth_bytes_per_s(rate, bits), GIGA) if rate and bits else ""
 
 
-def _card(row: Row) -> dict[str, Any]:
+def _accelerator(row: AcceleratorRow) -> dict[str, Any]:
     if not row.name:
         raise BadInput(_("An accelerator needs a name."))
     count = parse_int(row.count, _("How many of {name}", name=row.name))
-    if count is not None and not 1 <= count <= MOST_CARDS:
+    if count is not None and not 1 <= count <= MAX_ACCELERATORS:
         raise BadInput(
-            _("How many of {name} must be between 1 and {most_cards:,}.", name=row.name, most_cards=MOST_CARDS)
+            _("How many of {name} must be between 1 and {most_cards:,}.", name=row.name, most_cards=MAX_ACCELERATORS)
         )
-    bandwidth = quantity(row.bandwidth, _("Bandwidth of {name}", name=row.name))
+    bandwidth = parse_quantity(row.bandwidth, _("Bandwidth of {name}", name=row.name))
     return asdict(
         Accelerator(
             name=row.name[:120],
             count=count or 1,
             memory_bytes=parse_rounded(row.memory, _("Memory of {name}", name=row.name), row.memory_exact),
             bandwidth_bytes_per_s=bandwidth,
-            compute_flops_per_s=quantity(row.compute, _("Compute of {name}", name=row.name), TERA),
-            fastest_flops_per_s=quantity(row.fastest, _("Fastest compute of {name}", name=row.name), TERA),
+            compute_flops_per_s=parse_quantity(row.compute, _("Compute of {name}", name=row.name), TERA),
+            fastest_flops_per_s=parse_quantity(row.fastest, _("Fastest compute of {name}", name=row.name), TERA),
             llc_bytes=parse_rounded(row.cache, _("Cache of {name}", name=row.name), row.cache, factor=1),
             source=row.source if row.is_sourced else TYPED,
             note=row.note[:300] if row.is_sourced else "",

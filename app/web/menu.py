@@ -25,14 +25,14 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         ),
     ),
 )
-"""Each with its pages: the name of a route and a title."""
+"""Sections with their pages, each the name of a route and a title."""
 
 
 @dataclass(frozen=True)
 class Page:
     name: str
     title: str
-    is_here: bool
+    is_current: bool
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class Section:
     pages: tuple[Page, ...]
 
     @property
-    def is_here(self) -> bool:
-        return any(page.is_here for page in self.pages)
+    def is_current(self) -> bool:
+        return any(page.is_current for page in self.pages)
 
 
 def menu(request: Request) -> list[Section]:
     return [
-        Section(_(title), tuple(Page(name, _(said), is_within(request, name)) for name, said in pages))
+        Section(_(title), tuple(Page(name, _(page_title), is_within(request, name)) for name, page_title in pages))
         for title, pages in SECTIONS
     ]

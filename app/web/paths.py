@@ -1,4 +1,4 @@
-"""Addresses. Each is made by the name of its route and holds the sub-path; only links for elsewhere hold a host."""
+"""Paths of routes by name, with the sub-path; only links for other sites contain a host."""
 
 from typing import Any
 
@@ -9,15 +9,15 @@ from starlette.routing import NoMatchFound
 
 
 def routes_by_name(web: FastAPI) -> dict[str, list[RouteContext]]:
-    """Of an application that is complete: an address asks one route, and not all of them in turn."""
-    found: dict[str, list[RouteContext]] = {}
+    """The routes of a complete application, so that `path_for` need not search all of them."""
+    routes: dict[str, list[RouteContext]] = {}
     for route in iter_route_contexts(web.routes):
-        found.setdefault(route.name or "", []).append(route)
-    return found
+        routes.setdefault(route.name or "", []).append(route)
+    return routes
 
 
 def path_for(request: Request, name: str, /, **path_params: Any) -> str:
-    """The path of a route with the sub-path before it."""
+    """The path of a route, with the sub-path."""
     root: str = request.scope.get("root_path", "").rstrip("/")
     return f"{root}{_own_path(request, name, **path_params)}"
 
@@ -26,7 +26,7 @@ def _own_path(request: Request, name: str, /, **path_params: Any) -> str:
     for route in request.app.state.routes.get(name, ()):
         try:
             return str(route.url_path_for(name, **path_params))
-        except NoMatchFound:  # of another with the same name
+        except NoMatchFound:  # several routes may have the name
             continue
     raise NoMatchFound(name, path_params)
 
@@ -38,27 +38,27 @@ def route_path(request: Request) -> str:
     return path.removeprefix(root) if root and path.startswith(f"{root}/") else path
 
 
-PUBLIC = "/s/"
-"""Below it is what everybody with a link may read, without the password."""
+PUBLIC_PREFIX = "/s/"
+"""The prefix of pages that need no password: everybody with a link may read them."""
 
 
 def is_public(request: Request) -> bool:
-    return route_path(request).startswith(PUBLIC)
+    return route_path(request).startswith(PUBLIC_PREFIX)
 
 
 def is_for_programs(request: Request) -> bool:
-    """Whether the answer is data that a program reads, whatever language its owner speaks."""
+    """Whether the response is data for programs, which is always in English."""
     return f"{route_path(request)}/".startswith("/api/") or route_path(request).endswith((".json", ".csv"))
 
 
 def home_path(request: Request) -> str:
-    """The path below which everything is, for cookies."""
+    """The path of cookies: the sub-path, or `/`."""
     root: str = request.scope.get("root_path", "").rstrip("/")
     return root or "/"
 
 
-def absolute(request: Request, path: str) -> str:
-    """An address for elsewhere, under the name by which Roofmark was asked for."""
+def absolute_url(request: Request, path: str) -> str:
+    """A URL with the host that the request names."""
     return f"{request.url.scheme}://{request.headers['host']}{path}"
 
 
@@ -69,6 +69,6 @@ def is_within(request: Request, name: str) -> bool:
 
 
 def local_path(target: str) -> str | None:
-    """`target` if it is a path of this site: browsers read `//x` and `/\\x` as another site."""
+    """`target` if it is a path of this site, else None: browsers read `//x` and `/\\x` as another site."""
     is_local = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
     return target if is_local else None

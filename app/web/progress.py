@@ -1,4 +1,4 @@
-"""Progress of a run: one snapshot, as a fragment, as a stream of fragments, and the button that ends it."""
+"""Progress of a run: as a fragment, as a stream of fragments, and the button that cancels it."""
 
 import asyncio
 import time
@@ -31,18 +31,18 @@ router = APIRouter(include_in_schema=False)
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run is. Times in seconds; None where nobody can know."""
+    """The state of a run. Times in seconds; None where unknown."""
 
     public_id: str
     status: str
     phase: str
     steps: str
-    """Which sample is being taken, warm-ups counted apart; empty before it is known."""
+    """The sample being measured, warm-ups counted separately; empty before it is known."""
     has_config: bool
     samples_done: int
     samples_planned: int
     last: dict[str, float | None]
-    """The last sample's triple by metric key; empty before the first sample."""
+    """The headline metrics of the last sample, by key; empty before the first sample."""
     elapsed_s: float | None
     remaining_s: float | None
     is_cancelling: bool
@@ -54,22 +54,22 @@ class Progress:
 
 
 def progress_of(session: Session, run: Run) -> Progress:
-    told, is_running = run.progress, run.status == "running"
+    progress, is_running = run.progress, run.status == "running"
     end = run.finished_at or datetime.now(UTC)
-    last = told.get("last") or {}
+    last = progress.get("last") or {}
     return Progress(
         public_id=run.public_id,
         status=run.status,
         phase=runs.waits_for(session, run)
         if run.status == "queued"
-        else translated(told.get("phase", N_("Starting."))),
-        steps=_steps(run, told),
+        else translated(progress.get("phase", N_("Starting."))),
+        steps=_steps(run, progress),
         has_config=run.config_id is not None,
         samples_done=run.samples_done,
         samples_planned=run.samples_planned,
         last={key: last.get(key) for key in HEADLINE_METRICS} if last else {},
         elapsed_s=(end - run.started_at).total_seconds() if run.started_at else None,
-        remaining_s=_remaining_s(told) if is_running else None,
+        remaining_s=_remaining_s(progress) if is_running else None,
         is_cancelling=run.cancel_requested_at is not None and is_running,
         error=run.error,
     )
@@ -80,31 +80,31 @@ def progress_now(session: Session) -> list[Progress]:
     return [progress_of(session, run) for run in runs.running(session)]
 
 
-def _steps(run: Run, told: Mapping[str, Any]) -> str:
-    """The worker says which sample it takes; before and after that, how many there are."""
+def _steps(run: Run, progress: Mapping[str, Any]) -> str:
+    """The worker's step while it measures; else the number of finished samples."""
     if not run.samples_planned:
         return ""
     is_measuring = run.status == "running" and run.samples_done < run.samples_planned
-    taken = _(
+    count_text = _(
         "{samples_done} of {samples} taken",
         samples_done=run.samples_done,
         samples=plural(run.samples_planned, "sample"),
     )
-    return translated(told.get("step", "")) or taken if is_measuring else taken
+    return translated(progress.get("step", "")) or count_text if is_measuring else count_text
 
 
-def _remaining_s(told: Mapping[str, Any]) -> float | None:
+def _remaining_s(progress: Mapping[str, Any]) -> float | None:
     """The worker's estimate, less the time since it was made."""
-    remaining_s: float | None = told.get("remaining_s")
-    return None if remaining_s is None else max(0.0, remaining_s - (time.time() - told["at"]))
+    remaining_s: float | None = progress.get("remaining_s")
+    return None if remaining_s is None else max(0.0, remaining_s - (time.time() - progress["at"]))
 
 
 @router.get("/runs/{public_id}/progress", name="run_progress")
 def show_progress(request: Request, session: ReadSession, public_id: str) -> Response:
-    """The fragment alone, for pages that poll and for people without JavaScript."""
+    """The fragment, for pages that poll and readers without JavaScript. After the end, htmx reloads the page."""
     progress = progress_of(session, runs.run(session, public_id))
     response = render(request, "_progress.html", progress=progress)
-    if progress.is_over and is_partial(request):  # the page around it tells an older story
+    if progress.is_over and is_partial(request):  # the rest of the page is outdated
         response.headers["hx-refresh"] = "true"
     return response
 
@@ -121,7 +121,7 @@ async def stream_progress(request: Request, public_id: str) -> Response:
 
 
 async def _events(request: Request, database: Database, progress: Progress) -> AsyncIterator[str]:
-    """One snapshot at once, then each change; `frozen` once when the configuration is; at the end a single `done`."""
+    """A fragment at once and after each change; one `frozen` event with the configuration, one `done` at the end."""
     sent, silent_s, is_frozen = "", 0.0, False
     while True:
         text = render_text(request, "_progress.html", {"progress": progress})

@@ -1,10 +1,11 @@
-"""What every request has to pass and every response carries: hosts, origins, sizes, headers."""
+"""Checks of every request (host, origin, size), headers of every response, and HEAD."""
 
 import ipaddress
 import logging
 import re
 from collections.abc import Callable, Mapping
 
+import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,7 +19,7 @@ from app.web.paths import is_public
 log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 20_000_000
-"""The longest prompt of a suite, percent-encoded, with room to spare."""
+"""Enough for the longest prompt of a suite, percent-encoded."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
@@ -34,16 +35,16 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 PUBLIC_HEADERS = HEADERS | {"referrer-policy": "no-referrer", "x-robots-tag": "noindex"}
-"""Of what everybody with a link may read; it has no forms."""
+"""For public pages, which have no forms."""
 
 _AUTHORITY = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
-Refuse = Callable[[Request, int, str], Response]
+RefusalResponse = Callable[[Request, int, str], Response]
 
 
 def check_listen(settings: Settings) -> None:
-    """Raises BadInput when Roofmark would be open to everybody in reach without anyone having said so."""
+    """Raises BadInput for an address other than loopback without a password, unless the settings allow that."""
     if is_loopback(settings.host) or settings.password is not None or settings.allow_no_password:
         return
     raise BadInput(
@@ -60,19 +61,19 @@ def is_loopback(host: str) -> bool:
 
 
 def allowed_hosts(settings: Settings) -> frozenset[str]:
-    """Names, without port, under which the pages may be asked for: what stops DNS rebinding."""
+    """Host names, without port, that requests may contain: the protection against DNS rebinding."""
     return frozenset(
         host.strip("[]").lower() for host in ("localhost", "127.0.0.1", "::1", settings.host, *settings.allowed_hosts)
     )
 
 
 class SecurityMiddleware:
-    """Pure ASGI, outermost: refuses foreign hosts and origins and too large bodies, and sets headers on all answers.
+    """Pure ASGI, outermost: refuses unknown hosts, foreign origins and large bodies, and sets headers on all responses.
 
-    An exception that nobody expected ends here as one sentence; its traceback goes to the log only.
+    An unexpected exception becomes a response of one sentence here; its traceback goes to the log.
     """
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str], root_path: str, refuse: Refuse) -> None:
+    def __init__(self, app: ASGIApp, hosts: frozenset[str], root_path: str, refuse: RefusalResponse) -> None:
         self.app = app
         self.hosts = hosts
         self.root_path = root_path
@@ -120,7 +121,7 @@ class SecurityMiddleware:
         headers = Headers(scope=scope)
         own = _authority(scope["scheme"], headers.getlist("host"))
         if own is None:
-            return 400, N_("The request names no host that makes sense.")
+            return 400, N_("The request has no valid Host header.")
         if own[1] not in self.hosts:
             return 403, N_(
                 "Roofmark does not answer under the name {name}: add it to ROOFMARK_ALLOWED_HOSTS.", name=own[1]
@@ -129,12 +130,12 @@ class SecurityMiddleware:
             return 403, N_("The request came from another site, so nothing was changed.")
         length = headers.get("content-length", "0")
         if not length.isdecimal():
-            return 400, N_("The length of the request makes no sense.")
+            return 400, N_("The request has no valid Content-Length.")
         return (413, _TOO_LARGE) if int(length) > MAX_BODY_BYTES else None
 
 
-_TOO_LARGE = N_("What was sent is larger than {megabytes} MB.", megabytes=MAX_BODY_BYTES // 1_000_000)
-_UNEXPECTED = N_("Something went wrong inside Roofmark; the log of the server says what.")
+_TOO_LARGE = N_("The request is larger than {megabytes} MB.", megabytes=MAX_BODY_BYTES // 1_000_000)
+_UNEXPECTED = N_("An unexpected error occurred; see Roofmark's log.")
 
 
 class _TooLarge(Exception):
@@ -142,7 +143,7 @@ class _TooLarge(Exception):
 
 
 class _LimitedBody:
-    """Counts what really arrives: a chunked body states no length."""
+    """Counts the received bytes, since a chunked body has no Content-Length."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -158,10 +159,10 @@ class _LimitedBody:
         return message
 
 
-def _set_headers(headers: MutableHeaders, wanted: Mapping[str, str]) -> None:
-    for name, value in wanted.items():
+def _set_headers(headers: MutableHeaders, values: Mapping[str, str]) -> None:
+    for name, value in values.items():
         headers[name] = value
-    # measurements belong in nobody's cache; static files may be kept, but are asked for again
+    # measurements are never cached; static files are cached, but revalidated
     headers.setdefault("cache-control", "no-cache" if "etag" in headers else "no-store")
 
 
@@ -182,3 +183,24 @@ def _authority(scheme: str, values: list[str]) -> tuple[str, str, int | None] | 
         return None
     port = match["port"]
     return scheme, match["host"].strip("[]"), int(port) if port else _DEFAULT_PORTS.get(scheme)
+
+
+class HeadMiddleware:
+    """Pure ASGI: every route with GET answers HEAD, and a stream does not begin for it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_start(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                await send(message)
+                await send({"type": "http.response.body"})
+                response_scope.cancel()
+
+        with anyio.CancelScope() as response_scope:
+            await self.app({**scope, "method": "GET"}, receive, send_start)

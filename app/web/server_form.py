@@ -1,4 +1,4 @@
-"""The form of a server: what is asked, what was stored, and what the typed fields mean."""
+"""The form of a server: its fields, their initial values, and parsing them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,28 +15,28 @@ from app.web.forms import Fields, WrongField
 from app.web.templates import engine_titles
 
 HERE = "@here"
-"""In the choice of machines: the one that Roofmark runs on, added on saving. No slug has an @."""
+"""The choice of the machine that Roofmark runs on, which saving adds; no slug contains an @."""
 
 
-def address(text: str) -> str:
+def normalized_base_url(text: str) -> str:
     from app.engines.http import normalise_base_url  # loads the HTTP client: not at start
 
     return normalise_base_url(text)
 
 
 def is_engine_stated(server: Server) -> bool:
-    """Whether a person has named its engine, rather than a probe."""
+    """Whether a person chose the engine, rather than a probe."""
     from app.engines.base import STATED_ENGINE  # loads the HTTP client: not at start
 
     return STATED_ENGINE in server.capabilities
 
 
 def parse_form(form: Fields, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Columns of a server, with `engine` None where the probe shall find it. Raises BadInput.
+    """Columns of a server; `engine` is None where the probe detects it. Raises BadInput.
 
-    Settings from `before` stay unless the form has a field for them.
+    Settings of `before` stay unless the form has a field for them.
     """
-    base_url = address(form.get("base_url"))
+    base_url = normalized_base_url(form.get("base_url"))
     engine = form.get("engine") or None
     if engine is not None and engine not in engine_titles():
         raise BadInput(_("There is no engine {engine!r}.", engine=engine))
@@ -74,8 +74,8 @@ def chosen_machine(session: Session, form: Fields) -> Machine:
     return machines.ensure_here(session) if slug == HERE else machines.machine(session, slug)
 
 
-def kept_key(secrets: SecretsDep, form: Fields, server: Server, moved: bool) -> str | None:
-    """A key belongs to the address it was entered for: it is never sent to another one unasked."""
+def encrypted_api_key(secrets: SecretsDep, form: Fields, server: Server, moved: bool) -> str | None:
+    """The key to store: the typed one, else the stored one, which is dropped when the address has changed."""
     typed = form.get("api_key").strip()
     if typed:
         return secrets.encrypt(typed)
@@ -97,25 +97,25 @@ def initial_form(server: Server, machine: Machine) -> Fields:
     )
 
 
-def asked(facts: Mapping[str, Any], said: Mapping[str, Any]) -> Sequence[Setting]:
-    """The settings to ask for: those that a probe cannot know and this one did not, and those `said` before."""
+def settings_to_ask(facts: Mapping[str, Any], stated_settings: Mapping[str, Any]) -> Sequence[Setting]:
+    """Settings for the form: those that the probe did not report, and those stated before."""
     from app.measure.config_snapshot import OVERRIDES
 
-    told = facts.get("settings", {})
-    usual = [setting for setting in SETTINGS.values() if setting.is_in_form and told.get(setting.key) is None]
-    more = said.keys() - {setting.key for setting in usual} - set(OVERRIDES)
+    reported = facts.get("settings", {})
+    usual = [setting for setting in SETTINGS.values() if setting.is_in_form and reported.get(setting.key) is None]
+    more = stated_settings.keys() - {setting.key for setting in usual} - set(OVERRIDES)
     return [*usual, *(SETTINGS.get(key) or Setting(key, key) for key in sorted(more))]
 
 
 def missing_settings(facts: Mapping[str, Any]) -> Sequence[str]:
-    """Which of quantization and engine version a person may state, since the probe did not tell them."""
+    """Those of quantization and engine version that the probe did not report."""
     from app.measure.config_snapshot import OVERRIDES
 
-    return [key for key in OVERRIDES if not _tells(facts, key)]
+    return [key for key in OVERRIDES if not _is_reported(facts, key)]
 
 
-def _tells(facts: Mapping[str, Any], key: str) -> bool:
-    """Whether the probe told the engine's version, or the quantization of every model."""
+def _is_reported(facts: Mapping[str, Any], key: str) -> bool:
+    """Whether the probe reported the engine's version, or the quantization of every model."""
     if key == "engine_version":
         return bool(facts.get("engine_version"))
     models = facts.get("models", [])

@@ -1,4 +1,4 @@
-"""From the address of a preview to what would be public: each kind of share reads its own part of it."""
+"""Previews of shares from the address or the form: one reader per kind of share."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -10,40 +10,40 @@ from app.core import i18n
 from app.core.errors import BadInput
 from app.core.i18n import _
 from app.share import Option, OptionalField, Snapshot, options
-from app.share.links import titled
+from app.share.links import with_title
 from app.web.forms import Fields
 
 OWN_FIELDS = ("kind", "title", "include", "digest")
-"""Of the form itself; all others say what is to be shared."""
+"""Fields of the form itself; all others select what is shared."""
 
 
-class Subject(NamedTuple):
+class SharePreview(NamedTuple):
     snapshot: Snapshot
     offers: Sequence[OptionalField]
-    """What a person may add to it."""
+    """Optional fields that a person may include."""
 
 
-def of_runs(names: Sequence[str]) -> list[tuple[str, str]]:
-    """The fields for one run, or for several compared."""
+def fields_of_runs(names: Sequence[str]) -> list[tuple[str, str]]:
+    """The fields that share one run, or the comparison of several."""
     return [("kind", "run" if len(names) == 1 else "comparison"), *(("run", name) for name in names)]
 
 
-_PAGES = {"compare": "comparison", "explore": "explorer", "ceiling": "ceiling"}
-"""Whose whole state is in their address."""
+_KINDS_BY_PAGE = {"compare": "comparison", "explore": "explorer", "ceiling": "ceiling"}
+"""Kinds of share by the page whose address contains the whole state."""
 
 
 def is_address(text: str) -> bool:
     return "/" in text or "?" in text
 
 
-def of_page(address: str) -> list[tuple[str, str]]:
-    """The fields that the button Share of a page would send, from the page's address, with or without a host and a
-    sub-path before it. Raises BadInput."""
+def fields_of_address(address: str) -> list[tuple[str, str]]:
+    """The fields that a page's Share button sends, from the page's address with or without host and sub-path. Raises
+    BadInput."""
     parts = urlsplit(address.strip())
     above, page = ["", *parts.path.rstrip("/").split("/")][-2:]
     if above == "runs":
-        return of_runs([page])
-    if page not in _PAGES:
+        return fields_of_runs([page])
+    if page not in _KINDS_BY_PAGE:
         raise BadInput(
             _(
                 "The address of a run, a comparison, the explorer or a ceiling can be shared, not {address!r}.",
@@ -51,52 +51,57 @@ def of_page(address: str) -> list[tuple[str, str]]:
             )
         )
     query = parse_qsl(parts.query, keep_blank_values=True)
-    return [("kind", _PAGES[page]), *(each for each in query if each[0] not in OWN_FIELDS)]
+    return [("kind", _KINDS_BY_PAGE[page]), *(pair for pair in query if pair[0] not in OWN_FIELDS)]
 
 
-Read = Callable[[Session, Fields, frozenset[Option]], Subject]
+PreviewReader = Callable[[Session, Fields, frozenset[Option]], SharePreview]
 
 
-def subject(session: Session, form: Fields) -> Subject:
-    """Raises BadInput and NotFound for what cannot be shared."""
-    read = _KINDS.get(form.get("kind"))
+def share_preview(session: Session, form: Fields) -> SharePreview:
+    """The preview that the form describes. Raises BadInput and NotFound for what cannot be shared."""
+    read = _READERS.get(form.get("kind"))
     if read is None:
         raise BadInput(
             _("Share something from its own page: a run, a comparison, a chart of the explorer, or a ceiling.")
         )
-    with i18n.use(i18n.ENGLISH):  # what is kept is of one language, and only some of it is translated
-        snapshot, offers = read(session, form, options.parse(form.all("include")))
-    return Subject(titled(snapshot, form.get("title")), offers)
+    with i18n.use(i18n.ENGLISH):  # a stored share is in English and translated when shown
+        snapshot, offers = read(session, form, options.parse_options(form.all("include")))
+    return SharePreview(with_title(snapshot, form.get("title")), offers)
 
 
-def _run(session: Session, form: Fields, included: frozenset[Option]) -> Subject:
+def _run(session: Session, form: Fields, included: frozenset[Option]) -> SharePreview:
     from app.share import run  # loads the figures: not at start
 
     public_id = form.required("run", _("The run"), 20)
-    return Subject(run.snapshot(session, public_id, included), run.offers(session, public_id))
+    return SharePreview(run.snapshot(session, public_id, included), run.offers(session, public_id))
 
 
-def _ceiling(session: Session, form: Fields, _included: frozenset[Option]) -> Subject:
+def _ceiling(session: Session, form: Fields, _included: frozenset[Option]) -> SharePreview:
     from app.db import devices, models
     from app.share import ceiling
     from app.web.calculator import calculate
 
-    found = calculate(form, devices.known_devices(session), models.list_models(session))
-    return Subject(ceiling.snapshot(found.reports, found.curve), ())
+    calculation = calculate(form, devices.known_devices(session), models.list_models(session))
+    return SharePreview(ceiling.snapshot(calculation.reports, calculation.curve), ())
 
 
-def _comparison(session: Session, form: Fields, included: frozenset[Option]) -> Subject:
+def _comparison(session: Session, form: Fields, included: frozenset[Option]) -> SharePreview:
     from app.share import comparison
 
     names = form.all("run")
-    return Subject(comparison.snapshot(session, names, included), comparison.offers(session, names))
+    return SharePreview(comparison.snapshot(session, names, included), comparison.offers(session, names))
 
 
-def _explorer(session: Session, form: Fields, included: frozenset[Option]) -> Subject:
+def _explorer(session: Session, form: Fields, included: frozenset[Option]) -> SharePreview:
     from app.share import explorer
 
-    given = dict(form.items(without=OWN_FIELDS))
-    return Subject(explorer.snapshot(session, given, included), explorer.offers(session, given))
+    parameters = dict(form.items(without=OWN_FIELDS))
+    return SharePreview(explorer.snapshot(session, parameters, included), explorer.offers(session, parameters))
 
 
-_KINDS: dict[str, Read] = {"run": _run, "comparison": _comparison, "explorer": _explorer, "ceiling": _ceiling}
+_READERS: dict[str, PreviewReader] = {
+    "run": _run,
+    "comparison": _comparison,
+    "explorer": _explorer,
+    "ceiling": _ceiling,
+}

@@ -1,4 +1,4 @@
-"""Templates, and the words and numbers in them."""
+"""The environment of the pages' templates, with their filters, and rendering."""
 
 import re
 from collections.abc import Mapping
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 def environment() -> "jinja2.Environment":
     env = templating.environment()
     env.globals.update(
-        is_inside=is_inside,
+        is_logged_in=is_logged_in,
         menu=menu,
-        just_done=flash_message,
-        way_back=language.way_back,
-        explained=terms.entry,
+        flash_message=flash_message,
+        return_address=language.return_address,
+        glossary_entry=terms.entry,
         log_engine_titles=_log_engine_titles,
         has_llama_bench=_has_llama_bench,
         metric_of=lambda key: metrics()[key],
@@ -68,8 +68,8 @@ def environment() -> "jinja2.Environment":
         code=_code,
         point_words=brief_title,
         attention_words=ceiling_view.attention_words,
-        told_words=ceiling_view.told_words,
-        first_sentence=lambda said: first_sentence(str(said)),
+        geometry_source=ceiling_view.geometry_source_words,
+        first_sentence=lambda text: first_sentence(str(text)),
         flag_name=terms.flag_name,
         sentence=as_sentence,
         device_title=device_title,
@@ -101,15 +101,15 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
 
 
 def is_partial(request: Request) -> bool:
-    """Whether htmx asks for a piece of a page and not for a page to cut a piece from."""
+    """Whether htmx asks for a fragment, and not for a page to select one from."""
     return request.headers.get("hx-request") == "true" and request.headers.get("hx-request-type") != "full"
 
 
-def is_inside(request: Request) -> bool:
-    """Whether the person may see the pages: without a password everybody may."""
+def is_logged_in(request: Request) -> bool:
+    """Whether the session has the password; always true where none is set."""
     if request.app.state.settings.password is None:
         return True
-    session = request.scope.get("session", {})  # refused before the session was read: not inside
+    session = request.scope.get("session", {})  # empty where a request is refused before the session is read
     return bool(session) and session.get("token") == request.app.state.sessions.token
 
 
@@ -146,19 +146,19 @@ def _change_interval(ratio: Ratio) -> str:
 
 
 def _unbroken(text: str) -> str:
-    """A number and its percent sign stay on one line."""
+    """Keeps a number and its percent sign on one line."""
     return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def _version(engine_version: str | None) -> str:
-    """llama.cpp built without git calls its build b0-unknown."""
+    """The version as shown; llama.cpp built without git reports b0-unknown."""
     if engine_version and "unknown" in engine_version:
         return _("build unknown")
     return engine_version or ""
 
 
 def _code(text: str) -> Markup:
-    """What stands between backticks as code."""
+    """HTML with code elements for text between backticks."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704  # escaped just now
 
 

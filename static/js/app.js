@@ -1,4 +1,4 @@
-// Tiny things. Every page works without them.
+// The choice of a theme, and charts that cannot be drawn; what a page shows changes by htmx.
 (() => {
   const root = document.documentElement;
   const isDark = () =>
@@ -20,13 +20,8 @@
     if (!root.dataset.theme) document.dispatchEvent(new CustomEvent("themechange"));
   });
 
-  // A progress stream says `done` once: the page then shows what the run became.
-  document.addEventListener("done", (event) => {
-    if (event.target.matches("[data-reload-when-done]")) location.reload();
-  });
-
-  // A chart that cannot be drawn says so, and its numbers are opened in its place. When the page has loaded, every chart
-  // has been begun: one that has not never will be, since its script did not come.
+  // A chart that cannot be drawn says so and opens its data table. Charts that nothing has started when the page has
+  // loaded never will be: their script is missing.
   const fail = (plot) => {
     plot.replaceChildren(plot.dataset.failed);
     plot.classList.add("chart-failed");
@@ -35,7 +30,4 @@
   };
   document.addEventListener("chartfailed", (event) => fail(event.target));
   addEventListener("load", () => document.querySelectorAll("[data-figure]:not(.js-plotly-plot, .chart-failed)").forEach(fail));
-
-  // Without JavaScript a form of filters has a button; with it, changes are enough.
-  for (const element of document.querySelectorAll("[data-without-js]")) element.hidden = true;
 })();

@@ -11,7 +11,7 @@
     responsive: true,
     locale: document.documentElement.lang,
   };
-  // Plotly writes the dates of an axis; numbers look the same in each language
+  // of a language Plotly needs only the way dates are written; numbers look the same
   const MONTHS = Array.from({ length: 12 }, (_, month) => `${month + 1}月`);
   const DAYS = [..."日一二三四五六"].map((day) => `週${day}`);
   const CHINESE = {
@@ -23,15 +23,6 @@
   const CHARACTER_WIDTH = 6.4; // of the 11 px labels, roughly: only decides whether a label gets its words
   const PAPER_WIDTH = 640; // px between the margins of A4 with room to spare, and of US Letter
   const coarse = matchMedia("(pointer: coarse)");
-
-  // Plotly speaks English; of another language it needs to know how days are written.
-  const LOCALES = {
-    "zh-Hant": { year: "%Y 年", month: "%Y 年 %-m 月", dayMonth: "%-m 月 %-d 日", dayMonthYear: "%Y 年 %-m 月 %-d 日" },
-  };
-  for (const [name, format] of Object.entries(LOCALES)) {
-    globalThis.Plotly?.register({ moduleType: "locale", name, dictionary: {}, format });
-  }
-  CONFIG.locale = document.documentElement.lang;
 
   const look = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 

@@ -55,7 +55,7 @@ class Tab:
         self.context.set_default_timeout(PATIENCE_S * 1000)  # how long a busy machine takes is never asserted
         self.page: Page = self.context.new_page()
         self.complaints: list[str] = []
-        self.page.on("console", lambda said: self._remember(said.type, said.text))
+        self.page.on("console", lambda text: self._remember(text.type, text.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("requestfailed", lambda request: self._failed(request.url, request.failure))
 

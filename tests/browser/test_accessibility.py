@@ -36,7 +36,7 @@ def _open(opened: Tab, path: str) -> None:
     answer = page.goto(path)
     assert answer is not None
     # a page that is not there is a page too, and the browser says so
-    opened.complaints[:] = [said for said in opened.complaints if "status of 4" not in said]
+    opened.complaints[:] = [text for text in opened.complaints if "status of 4" not in text]
     for plot in page.locator("[data-figure]").all():
         plot.locator(".main-svg").first.wait_for()
     page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
@@ -57,8 +57,8 @@ def test_axe_finds_nothing(browser: "Browser", address: str, width: int, scheme:
         found = {}
         for path in (*PATHS, "/runs/nonesuch"):
             _open(opened, path)
-            if said := _violations(opened):
-                found[path] = said
+            if text := _violations(opened):
+                found[path] = text
         assert found == {}
 
 

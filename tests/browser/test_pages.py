@@ -199,7 +199,7 @@ def test_a_chart_that_cannot_be_drawn_says_so_and_opens_its_numbers(
         page.goto("/history?suite=triple")
         page.get_by_text("could not be drawn").wait_for()
         assert page.locator(".chart-data tbody a").first.is_visible()
-        assert any(script in said for said in opened.complaints)
+        assert any(script in text for text in opened.complaints)
         opened.complaints.clear()
 
 
@@ -267,16 +267,32 @@ def test_a_config_is_uploaded_from_a_runs_page_and_the_calculator_follows(browse
         page = opened.page
         page.goto("/runs/seed000039")
         page.get_by_text("Where these figures come from").click()
-        page.locator(".roof-basis dd a").click()
+        page.locator(".ceiling-basis dd a").click()
         page.get_by_text("A config.json", exact=True).click()
         config = json.dumps(MODELS["Llama-3.1-8B"]).encode()
         page.get_by_label("File").set_input_files({"name": "c.json", "mimeType": "application/json", "buffer": config})
         page.locator("details[open]").get_by_label("Bits per weight").fill("8.5")
         page.locator("details[open]").get_by_role("button", name="Save").click()
-        page.wait_for_url("**/runs/seed000039#roof-title")
+        page.wait_for_url("**/runs/seed000039#ceiling-title")
         page.get_by_text("the model from its config.json, stated on").wait_for()
         page.get_by_role("link", name="Open in the calculator").click()
         page.get_by_label("Bits per weight").fill("Q4_K_M")
         page.get_by_label("Bits per weight").press("Tab")
         page.wait_for_url("**as_bits=Q4_K_M**")
         page.get_by_text("its weights as if at 4.85 bits each instead of 8.50").first.wait_for()
+
+
+@pytest.mark.parametrize(("width", "scheme"), VARIANTS)
+def test_the_api_is_described_under_the_content_security_policy(
+    browser: "Browser", address: str, width: int, scheme: str
+) -> None:
+    with tab(browser, address, width, scheme) as opened:
+        page = opened.page
+        answer = page.goto("/docs")
+        assert answer is not None
+        assert "style-src 'self'" in answer.headers["content-security-policy"]
+        page.get_by_text("/api/v1/compare", exact=True).wait_for()
+        assert page.locator(".opblock").count() >= 10
+        page.locator(".opblock-summary-control", has_text="/health").click()
+        page.get_by_text("Answers as soon as pages are served").wait_for()
+        assert opened.overflow() == 0

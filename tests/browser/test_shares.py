@@ -48,7 +48,7 @@ def _share(page: "Page", run: str) -> str:
     page.locator(".share .js-plotly-plot").first.wait_for()
     page.locator(".share-card").evaluate("image => image.decode()")
     page.get_by_role("button", name="Create the link").click()
-    page.get_by_text("is made: copy it below").wait_for()
+    page.get_by_text("is ready: copy it below").wait_for()
     return page.locator("tr", has_text=f"Shared {run}").locator("code").inner_text()
 
 

@@ -75,7 +75,7 @@ def test_a_file_and_a_post_make_no_link(database: Database, run_id: str, tmp_pat
         ("http://127.0.0.1:8765/explore?y=decode_tokens_per_s&x=quantization&series=", "explorer"),
         ("https://example.org/roofmark/ceiling?device=rtx+3090&total=8.03&bits=Q4_K_M&kv=", "ceiling"),
         ("/compare?run={run}&run=seed000001", "comparison"),
-        ("/runs/{run}?point=512/128/1/0#roof-title", "run"),
+        ("/runs/{run}?point=512/128/1/0#ceiling-title", "run"),
     ],
 )
 def test_the_address_of_a_page_shares_what_its_button_does(

@@ -17,7 +17,7 @@ from app.results.compare import compare
 from app.schemas.run_document import run_document
 from app.share import comparison as share_of_comparison
 from app.share import run as share_of_run
-from app.share.spreadsheet import spreadsheet
+from app.share.spreadsheet import to_csv
 from app.web import terms
 from tests.seed import made_sample, seed
 from tests.web.notebook import add_run, pages, text_of
@@ -121,7 +121,7 @@ def test_shares_hold_it(database: Database, runs: tuple[str, str]) -> None:
     with database.read() as session:
         snapshots = [share_of_run.snapshot(session, runs[0]), share_of_comparison.snapshot(session, runs)]
     for snapshot in snapshots:
-        (line, *_) = [line for line in spreadsheet(snapshot).splitlines() if line.startswith(TITLE)]
+        (line, *_) = [line for line in to_csv(snapshot).splitlines() if line.startswith(TITLE)]
         assert VALUE in line
 
 

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from app.charts import LegendEntry, Table
 from app.core.errors import BadInput, Conflict
 from app.share import CeilingShare, Column, DataTable, Fact, Snapshot, Tile, UserText, links, options
-from app.share.card import card
-from app.share.document import document
-from app.share.figures import public
-from app.share.markdown import markdown
-from app.share.page import file
-from app.share.spreadsheet import spreadsheet
+from app.share.card import draw_card
+from app.share.document import to_document
+from app.share.figures import public_figure
+from app.share.markdown import to_markdown
+from app.share.page import render_file
+from app.share.spreadsheet import to_csv
 from tests.share.snapshots import FIGURE, SNAPSHOT
 
 MADE = datetime(2026, 11, 29, tzinfo=UTC)
@@ -54,21 +54,21 @@ def test_a_digest_is_of_everything_but_the_title() -> None:
     ("typed", "title"), [("", SNAPSHOT.title), (" My\n rig ", "My rig"), ("My\0 rig\u202e", "My rig")]
 )
 def test_a_title_of_ones_own(typed: str, title: str) -> None:
-    assert links.titled(SNAPSHOT, typed).title == title
+    assert links.with_title(SNAPSHOT, typed).title == title
 
 
 def test_too_long_a_title_is_refused() -> None:
     with pytest.raises(BadInput, match="200 characters"):
-        links.titled(SNAPSHOT, "x" * 201)
+        links.with_title(SNAPSHOT, "x" * 201)
 
 
 def test_an_unknown_option_is_refused() -> None:
     with pytest.raises(BadInput, match="'everything' is not one of them"):
-        options.parse(["note", "everything"])
+        options.parse_options(["note", "everything"])
 
 
 def test_the_document_names_its_schema() -> None:
-    made = document(SNAPSHOT, MADE)
+    made = to_document(SNAPSHOT, MADE)
     assert made["schema"] == "roofmark.share/1"
     assert made["created_at"] == "2026-11-29T00:00:00+00:00"
     assert made["tiles"][2]["value"] == 71.23
@@ -87,7 +87,7 @@ def test_a_figure_keeps_its_numbers_and_loses_links_and_hidden_words() -> None:
         table=Table(("Run",), (("1",),), links=("/runs/abc",)),
         legend=(LegendEntry(0, "One", link="/history?config=abc"),),
     )
-    made = public(private)
+    made = public_figure(private)
     assert made.data == FIGURE.data
     assert made.layout["annotations"] == [{"x": 1, "text": "1"}]
     assert "meta" not in made.layout
@@ -96,7 +96,7 @@ def test_a_figure_keeps_its_numbers_and_loses_links_and_hidden_words() -> None:
 
 
 def test_hover_texts_that_are_numbers_stay() -> None:
-    made = public(replace(FIGURE, data=[{**FIGURE.data[0], "hovertext": ["1,024", "53.9"]}]))
+    made = public_figure(replace(FIGURE, data=[{**FIGURE.data[0], "hovertext": ["1,024", "53.9"]}]))
     assert made.data[0]["hovertext"] == ["1,024", "53.9"]
 
 
@@ -108,7 +108,7 @@ def rows(text: str) -> list[list[str]]:
 
 
 def test_a_spreadsheet_has_the_numbers_as_they_were_measured() -> None:
-    read = rows(spreadsheet(SNAPSHOT))
+    read = rows(to_csv(SNAPSHOT))
     assert ["Decode", "71.23", "tok/s", "1.9", "70", "73", "5", "Timed by Roofmark"] in read
     assert ["Prefill", "", "tok/s", "", "", "", "", "No sample gave it."] in read
     assert ["8192", ""] in read
@@ -118,27 +118,27 @@ def test_a_spreadsheet_has_the_numbers_as_they_were_measured() -> None:
 def test_no_cell_of_a_spreadsheet_is_a_formula(start: str) -> None:
     dangerous = f"{start}HYPERLINK(1)"
     made = replace(SNAPSHOT, title=dangerous, facts=(Fact(dangerous, dangerous),), prose=(UserText("Note", dangerous),))
-    cells = [cell for row in rows(spreadsheet(made)) for cell in row if "HYPERLINK" in cell]
+    cells = [cell for row in rows(to_csv(made)) for cell in row if "HYPERLINK" in cell]
     assert len(cells) == 4
     assert all(cell.startswith("'") for cell in cells)
 
 
 @given(st.text(), st.sampled_from(["", *"=+-@\t\r＝"]))
 def test_whatever_a_cell_holds_it_begins_no_formula(text: str, start: str) -> None:
-    (*_, (cell, *_)) = rows(spreadsheet(Snapshot("run", "", "", facts=(Fact(start + text, "last"),))))
+    (*_, (cell, *_)) = rows(to_csv(Snapshot("run", "", "", facts=(Fact(start + text, "last"),))))
     assert not cell.lstrip(" ").startswith(("=", "+", "-", "@", "\t", "\r", "＝"))
 
 
 def test_numbers_below_zero_stay_numbers() -> None:
     table = DataTable("Losses", (Column("Loss"), Column("Typed", is_text=True)), ((-3.5, "-4.5 or so"),))
-    assert ["-3.5", "'-4.5 or so"] in rows(spreadsheet(replace(SNAPSHOT, figures=(table,))))
+    assert ["-3.5", "'-4.5 or so"] in rows(to_csv(replace(SNAPSHOT, figures=(table,))))
 
 
 # --- Markdown --------------------------------------------------------------------------------------------------------
 
 
 def test_a_post_has_the_triple_the_ceiling_and_the_link() -> None:
-    post = markdown(SNAPSHOT, "https://box.example/s/1")
+    post = to_markdown(SNAPSHOT, "https://box.example/s/1")
     assert "| TTFT | 520 ± 9 | ms |" in post
     assert "| Prefill | – | tok/s |" in post
     assert "Decode ceiling: **62.0 %** reached of 115 tok/s = 936 GB/s / 8.16 GB" in post
@@ -147,7 +147,7 @@ def test_a_post_has_the_triple_the_ceiling_and_the_link() -> None:
 
 
 def test_words_of_a_person_are_no_markup() -> None:
-    post = markdown(replace(SNAPSHOT, title="a|b\n# <img src=x> [x](y) *z* `c` _d_ snake_case"))
+    post = to_markdown(replace(SNAPSHOT, title="a|b\n# <img src=x> [x](y) *z* `c` _d_ snake_case"))
     assert r"a\|b \# \<img src=x\> \[x\](y) \*z\* \`c\` \_d\_ snake_case" in post
 
 
@@ -165,7 +165,7 @@ def chunks(png: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def test_the_picture_has_the_usual_size_and_no_metadata() -> None:
-    found = chunks(card(SNAPSHOT))
+    found = chunks(draw_card(SNAPSHOT))
     assert {name for name, _ in found} == {b"IHDR", b"IDAT", b"IEND"}
     assert struct.unpack_from(">II", found[0][1]) == (1200, 630)
 
@@ -184,13 +184,13 @@ def test_the_picture_has_the_usual_size_and_no_metadata() -> None:
     ],
 )
 def test_a_picture_is_drawn_of_anything(changed: dict[str, object]) -> None:
-    assert len(card(replace(SNAPSHOT, **changed))) > 5000  # type: ignore[arg-type]  # of the fields' types
+    assert len(draw_card(replace(SNAPSHOT, **changed))) > 5000  # type: ignore[arg-type]  # of the fields' types
 
 
 @pytest.mark.parametrize("before", ["", "short "])
 def test_a_word_without_end_goes_on_in_the_second_line_of_the_picture(before: str) -> None:
     """A first line has room for 40 of these letters at most."""
-    one, other = (card(replace(SNAPSHOT, title=f"{before}{'m' * 36}{end}")) for end in "vw")
+    one, other = (draw_card(replace(SNAPSHOT, title=f"{before}{'m' * 36}{end}")) for end in "vw")
     assert one != other
 
 
@@ -198,7 +198,7 @@ def test_a_word_without_end_goes_on_in_the_second_line_of_the_picture(before: st
 
 
 def test_the_file_asks_for_nothing_and_allows_only_its_own_code() -> None:
-    html = file(SNAPSHOT, MADE)
+    html = render_file(SNAPSHOT, MADE)
     assert not re.search(r'(src|href|action)="(?!#|data:)', html.split("<script>")[0])
     (policy,) = map(unescape, re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html))
     assert "default-src 'none'" in policy
@@ -213,10 +213,10 @@ def test_the_file_asks_for_nothing_and_allows_only_its_own_code() -> None:
 
 
 def test_a_file_without_charts_carries_no_drawing_library() -> None:
-    assert len(file(replace(SNAPSHOT, charts=()), MADE)) < 200_000
+    assert len(render_file(replace(SNAPSHOT, charts=()), MADE)) < 200_000
 
 
 def test_words_of_a_person_are_text_in_the_page() -> None:
-    html = file(replace(SNAPSHOT, title="</title><script>alert(1)</script>"), MADE)
+    html = render_file(replace(SNAPSHOT, title="</title><script>alert(1)</script>"), MADE)
     assert "<script>alert" not in html
     assert "&lt;script&gt;alert(1)" in html

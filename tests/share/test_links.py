@@ -18,7 +18,7 @@ def test_a_share_from_its_making_to_its_end(database: Database) -> None:
         first = links.publish(session, SNAPSHOT)
         second = links.publish(session, replace(SNAPSHOT, kind="ceiling", title="Ünïcode 伺服器"))
     with database.read() as session:
-        assert links.opened(session, first).snapshot == SNAPSHOT
+        assert links.open_share(session, first).snapshot == SNAPSHOT
         assert [(each.slug, each.kind, each.title) for each in shares.list_shares(session)] == [
             (second, "ceiling", "Ünïcode 伺服器"),
             (first, "run", SNAPSHOT.title),
@@ -30,5 +30,5 @@ def test_a_share_from_its_making_to_its_end(database: Database) -> None:
     with database.read() as session:
         for slug in (first, "nonesuch"):
             with pytest.raises(NotFound, match="revoked, or it was never one"):
-                links.opened(session, slug)
+                links.open_share(session, slug)
         assert [each.revoked_at is None for each in shares.list_shares(session)] == [True, False]

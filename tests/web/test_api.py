@@ -1,6 +1,7 @@
 """The JSON API: the same documents and rules as everywhere, errors as one sentence."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -89,9 +90,13 @@ def test_an_unknown_address_is_json_too(client: TestClient, path: str) -> None:
     assert message(answer)
 
 
-def test_the_openapi_document_is_there_and_no_page_of_a_cdn(client: TestClient) -> None:
+def test_the_openapi_document_and_its_page_load_nothing_from_elsewhere(client: TestClient) -> None:
     assert "/api/v1/runs" in client.get("/api/v1/openapi.json").json()["paths"]
-    assert client.get("/docs").status_code == 404
+    page = client.get("/docs").text
+    assert 'data-openapi="/api/v1/openapi.json"' in page
+    sources = re.findall(r'(?:src|href)="([^"]*)"', page)
+    assert sources
+    assert all(source.startswith(("/", "#")) for source in sources)
     assert client.get("/redoc").status_code == 404
 
 

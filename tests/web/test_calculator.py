@@ -20,7 +20,7 @@ from app.db.database import Database
 from app.db.devices import KnownDevices
 from app.db.tables import Run
 from app.hardware.catalogue import built_in
-from app.web.calculator import calculate, packed
+from app.web.calculator import calculate, pack_config
 from app.web.forms import Fields
 from tests.ceiling.models import MODELS
 from tests.seed import seed
@@ -37,22 +37,22 @@ def ask(client: TestClient, query: Mapping[str, str], status: int = 200) -> str:
 
 
 def test_without_anything_it_shows_an_example(client: TestClient) -> None:
-    said = ask(client, {})
-    assert "An example" in said
-    assert re.search(r"192 tok/s = 936 GB/s / 4.87 GB", said)
+    text = ask(client, {})
+    assert "Example" in text
+    assert re.search(r"192 tok/s = 936 GB/s / 4.87 GB", text)
 
 
 def test_typed_figures(client: TestClient) -> None:
-    said = ask(client, TYPED)
-    assert "12.5 tok/s = 100 GB/s / 8.00 GB" in said
-    assert "The device's peak TFLOP/s are unknown" in said
-    assert "as typed" in said
+    text = ask(client, TYPED)
+    assert "12.5 tok/s = 100 GB/s / 8.00 GB" in text
+    assert "The device's peak TFLOP/s are unknown" in text
+    assert "as typed" in text
 
 
 def test_what_is_typed_stands_before_the_catalogue(client: TestClient) -> None:
-    said = ask(client, {**TYPED, "device": "rtx 3090", "bandwidth": "800"})
-    assert "100 tok/s = 800 GB/s / 8.00 GB" in said
-    assert "corrected as typed" in said
+    text = ask(client, {**TYPED, "device": "rtx 3090", "bandwidth": "800"})
+    assert "100 tok/s = 800 GB/s / 8.00 GB" in text
+    assert "corrected as typed" in text
 
 
 def test_kv_type_and_batch(client: TestClient) -> None:
@@ -63,16 +63,16 @@ def test_kv_type_and_batch(client: TestClient) -> None:
 
 def test_an_estimate_is_called_one(client: TestClient) -> None:
     shape = {**MODELS["Llama-3.1-8B"], "warp_heads": 8}
-    doubted = ask(client, {"bandwidth": "100", "config": packed(json.dumps(shape))})
+    doubted = ask(client, {"bandwidth": "100", "config": pack_config(json.dumps(shape))})
     assert "An estimate, no bound: Roofmark does not understand warp_heads" in doubted
     del shape["warp_heads"]
-    assert "no bound" not in ask(client, {"bandwidth": "100", "config": packed(json.dumps(shape))})
+    assert "no bound" not in ask(client, {"bandwidth": "100", "config": pack_config(json.dumps(shape))})
     assert "no bound: the figures" in ask(client, TYPED)
 
 
 def test_experts_of_unknown_use_are_asked_for(client: TestClient) -> None:
     shape = {key: value for key, value in MODELS["Qwen3-30B-A3B"].items() if key != "num_experts_per_tok"}
-    problem = ask(client, {"bandwidth": "100", "config": packed(json.dumps(shape))}, 422)
+    problem = ask(client, {"bandwidth": "100", "config": pack_config(json.dumps(shape))}, 422)
     assert "how many of its 128 experts a token uses is unknown" in problem
     assert "type the active parameters" in problem
 
@@ -111,7 +111,7 @@ def test_what_is_in_system_memory_can_be_typed(client: TestClient, typed: dict[s
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "text"),
     [
         ({"bandwidth": ""}, "Pick a device or type a bandwidth"),
         ({"bandwidth": "fast"}, "The bandwidth must be a number"),
@@ -129,8 +129,8 @@ def test_what_is_in_system_memory_can_be_typed(client: TestClient, typed: dict[s
         ({"config": "x"}, "The link is damaged"),
     ],
 )
-def test_what_makes_no_sense_is_one_sentence(client: TestClient, changed: dict[str, str], said: str) -> None:
-    assert said in ask(client, {**TYPED, **changed}, 422)
+def test_what_makes_no_sense_is_one_sentence(client: TestClient, changed: dict[str, str], text: str) -> None:
+    assert text in ask(client, {**TYPED, **changed}, 422)
 
 
 def test_a_pasted_config_becomes_a_part_of_the_address(client: TestClient) -> None:
@@ -140,13 +140,13 @@ def test_a_pasted_config_becomes_a_part_of_the_address(client: TestClient) -> No
     assert answer.status_code == 303
     query = {key: values[0] for key, values in parse_qs(urlsplit(answer.headers["location"]).query).items()}
     assert set(query) == {"device", "kv", "config"}
-    said = ask(client, {**query, "bits": "Q4_K_M"})
-    assert "qwen3_moe 30.5 B parameters, 3.04 B active" in said
-    assert "139 tok/s = 256 GB/s / 1.84 GB" in said
+    text = ask(client, {**query, "bits": "Q4_K_M"})
+    assert "qwen3_moe 30.5 B parameters, 3.04 B active" in text
+    assert "139 tok/s = 256 GB/s / 1.84 GB" in text
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "sentence"),
     [
         ("{", "This is not sound JSON"),
         ("[" * 100_000, "This is not sound JSON"),
@@ -155,10 +155,10 @@ def test_a_pasted_config_becomes_a_part_of_the_address(client: TestClient) -> No
         (" " * 300_000, "It is larger than any config.json"),
     ],
 )
-def test_what_is_no_config_is_one_sentence_and_stays(client: TestClient, text: str, said: str) -> None:
+def test_what_is_no_config_is_one_sentence_and_stays(client: TestClient, text: str, sentence: str) -> None:
     answer = client.post("/ceiling", data={"text": text})
     assert answer.status_code == 422
-    assert said in text_of(answer.text)
+    assert sentence in text_of(answer.text)
 
 
 def test_a_bomb_in_a_link_is_refused() -> None:
@@ -179,7 +179,7 @@ def test_any_address_gives_ceilings_or_one_sentence(query: dict[str, str]) -> No
 
 def test_every_worked_model_fits_a_link() -> None:
     shapes: list[dict[str, Any]] = list(MODELS.values())
-    assert all(len(packed(json.dumps(shape))) < 1000 for shape in shapes)
+    assert all(len(pack_config(json.dumps(shape))) < 1000 for shape in shapes)
 
 
 def test_measured_models_and_machines_devices_are_presets(client: TestClient, database: Database) -> None:
@@ -188,14 +188,14 @@ def test_measured_models_and_machines_devices_are_presets(client: TestClient, da
     page = client.get("/ceiling").text
     assert '<option value="RTX 3090 on 2×3090"></option>' in page
     assert '<option value="1">Qwen3-30B-A3B Q8_0</option>' in page
-    said = ask(client, {"model": "1", "device": "Radeon 8060S on strix-halo"})
-    assert "79.2 tok/s = 256 GB/s / 3.23 GB" in said
-    assert "qwen3_moe 30.5 B parameters" in said
+    text = ask(client, {"model": "1", "device": "Radeon 8060S on strix-halo"})
+    assert "79.2 tok/s = 256 GB/s / 3.23 GB" in text
+    assert "qwen3_moe 30.5 B parameters" in text
     as_if = ask(client, {"model": "1", "device": "Radeon 8060S on strix-halo", "as_bits": "Q4_K_M"})
     assert "139 tok/s = 256 GB/s / 1.84 GB" in as_if
     assert "its weights as if at 4.85 bits each instead of 8.50" in as_if
     for wrong in ("9", "x"):
-        assert "No ceiling is known of that model any more" in ask(client, {"model": wrong, "bandwidth": "100"}, 422)
+        assert "That model has no ceiling any more" in ask(client, {"model": wrong, "bandwidth": "100"}, 422)
 
 
 @pytest.mark.parametrize("place", [0, 3, 4])

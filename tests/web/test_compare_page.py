@@ -32,14 +32,15 @@ def text(html: str) -> str:
 
 def test_what_differs_comes_before_the_verdict(client: TestClient, pair: tuple[str, str]) -> None:
     html = client.get(f"/compare?run={pair[0]}&run={pair[1]}").text
-    said = text(html)
-    assert said.index("What differs") < said.index("Verdict") < said.index("512 prompt tokens, 32 output tokens")
-    assert "Differs: Quantization Q8_0 → Q4_K_M. Unknown on at least one side" in said
-    assert "−20 % better 95 % interval" in said
+    page_text = text(html)
+    title, verdict, point = map(page_text.index, ("What differs", "Verdict", "512 prompt tokens, 32 output tokens"))
+    assert title < verdict < point
+    assert "Differs: Quantization Q8_0 → Q4_K_M. Unknown on at least one side" in page_text
+    assert "−20 % better 95 % interval" in page_text
     assert "verdict-better" in html
     for figure in ("forest", "pauses"):
         assert f'id="{figure}-json"' in html
-    assert "Decode ceiling" in said
+    assert "Decode ceiling" in page_text
 
 
 def test_the_address_holds_everything(client: TestClient, pair: tuple[str, str]) -> None:
@@ -69,7 +70,7 @@ def test_its_json_is_the_document(client: TestClient, database: Database, pair: 
 
 
 @pytest.mark.parametrize(
-    ("query", "status", "said"),
+    ("query", "status", "text"),
     [
         ("", 422, "takes 2 to 8 runs"),
         ("run=latest", 422, "takes 2 to 8 runs"),
@@ -79,11 +80,11 @@ def test_its_json_is_the_document(client: TestClient, database: Database, pair: 
     ],
 )
 def test_what_makes_no_comparison_is_one_sentence(
-    client: TestClient, pair: tuple[str, str], query: str, status: int, said: str
+    client: TestClient, pair: tuple[str, str], query: str, status: int, text: str
 ) -> None:
     answer = client.get(f"/api/v1/compare?{query}")
     assert answer.status_code == status
-    assert said in answer.json()["error"]["message"]
+    assert text in answer.json()["error"]["message"]
 
 
 def test_incomparable_runs_have_a_reason_instead_of_a_verdict(

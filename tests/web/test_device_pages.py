@@ -11,7 +11,7 @@ def test_the_catalogue_is_searched(client: TestClient) -> None:
     page = client.get("/machines/devices?q=rtx+3090").text
     assert "GeForce RTX 3090 Ti" in page
     assert "Tesla P40" not in page
-    assert "No device of that name" in client.get("/machines/devices?q=voodoo").text
+    assert "No device has this name" in client.get("/machines/devices?q=voodoo").text
 
 
 def test_a_device_is_added_used_and_removed(client: TestClient, database: Database) -> None:

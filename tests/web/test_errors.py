@@ -24,7 +24,7 @@ def test_the_unexpected(client: TestClient, caplog: pytest.LogCaptureFixture) ->
     with caplog.at_level(logging.ERROR):
         answer = client.get("/machines")
     assert answer.status_code == 500
-    assert "Something went wrong inside Roofmark" in answer.text
+    assert "An unexpected error occurred" in answer.text
     assert "secret detail" not in answer.text
     assert "Traceback" not in answer.text
     assert "secret detail" in caplog.text

@@ -143,11 +143,11 @@ def test_the_page_to_log_in(locked: Settings, database: Database) -> None:
     with browser(locked, database) as client:
         fresh = client.get("/login", params={"next": "/runs?sort=decode"}, follow_redirects=False)
         assert fresh.status_code == 200
-        assert "not the password" not in fresh.text
+        assert "Wrong password" not in fresh.text
         assert 'value="/runs?sort=decode"' in fresh.text
         wrong = client.post("/login", data={"password": "guess", "next": "/runs"}, follow_redirects=False)
         assert wrong.status_code == 401
-        assert "not the password" in wrong.text
+        assert "Wrong password" in wrong.text
         assert 'value="/runs"' in wrong.text
         assert log_in(client, "") == (401, None)
         assert client.get("/runs", follow_redirects=False).status_code == 303

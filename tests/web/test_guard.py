@@ -124,7 +124,7 @@ def test_an_unexpected_fault_is_a_sentence_and_its_traceback_goes_to_the_log(cap
     start, body = pass_through(request(path="/runs"), Behind(fails="before"))
     assert start["status"] == 500
     assert headers_of(start)["x-frame-options"] == "DENY"
-    assert b"log of the server" in body["body"]
+    assert b"Roofmark's log" in body["body"]
     assert b"nobody expected" not in body["body"]
     assert "GET /runs failed" in caplog.text
     assert "nobody expected this" in caplog.text
@@ -246,4 +246,4 @@ def test_the_names_that_are_allowed() -> None:
 
 
 def test_the_limit_of_a_body_is_20_megabytes() -> None:
-    assert security._TOO_LARGE.startswith("What was sent is larger than 20 MB")
+    assert security._TOO_LARGE.startswith("The request is larger than 20 MB")

@@ -137,7 +137,7 @@ def test_hidden_runs_are_left_out_and_counted(client: TestClient, ids: list[str]
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "text"),
     [
         ("metric=speed", "&#39;speed&#39; is not a metric"),
         ("by=colour", "Series are made by one of"),
@@ -146,10 +146,10 @@ def test_hidden_runs_are_left_out_and_counted(client: TestClient, ids: list[str]
         ("only=Q4", "written field:value"),
     ],
 )
-def test_what_makes_no_sense_is_said(client: TestClient, ids: list[str], query: str, said: str) -> None:
+def test_what_makes_no_sense_is_said(client: TestClient, ids: list[str], query: str, text: str) -> None:
     answer = client.get(f"/history?{query}")
     assert answer.status_code == 422
-    assert said in answer.text
+    assert text in answer.text
 
 
 def test_the_whole_state_stands_in_the_address(client: TestClient, ids: list[str]) -> None:
@@ -252,6 +252,6 @@ def test_the_number_of_queries_does_not_grow(client: TestClient, database: Datab
 def test_a_filter_shows_what_is_asked_for_though_there_is_none(
     client: TestClient, ids: list[str], page: str, name: str
 ) -> None:
-    said = client.get(f"{page}?{name}=nonesuch").text
-    (choices,) = re.findall(rf'<select[^>]* name="{name}">(.*?)</select>', said, re.DOTALL)
+    text = client.get(f"{page}?{name}=nonesuch").text
+    (choices,) = re.findall(rf'<select[^>]* name="{name}">(.*?)</select>', text, re.DOTALL)
     assert re.findall(r'value="([^"]*)" selected', choices) == ["nonesuch"]

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from app.web.login import Passwords
+from app.web.login import PasswordChecker
 
 RIGHT, WRONG = b"correct horse", b"battery staple"
 
@@ -22,7 +22,7 @@ def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return seconds
 
 
-def guess(passwords: Passwords, *guesses: bytes) -> list[bool]:
+def guess(passwords: PasswordChecker, *guesses: bytes) -> list[bool]:
     async def all_of_them() -> list[bool]:
         return [await passwords.match(each) for each in guesses]
 
@@ -30,17 +30,17 @@ def guess(passwords: Passwords, *guesses: bytes) -> list[bool]:
 
 
 def test_each_wrong_guess_in_a_row_waits_twice_as_long_up_to_three_seconds(waited: list[float]) -> None:
-    assert guess(Passwords(RIGHT.decode()), *[WRONG] * 14) == [False] * 14
+    assert guess(PasswordChecker(RIGHT.decode()), *[WRONG] * 14) == [False] * 14
     assert waited == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0]
 
 
 def test_many_more_wrong_guesses_neither_overflow_nor_wait_longer(waited: list[float]) -> None:
-    guess(Passwords(RIGHT.decode()), *[WRONG] * 2000)
+    guess(PasswordChecker(RIGHT.decode()), *[WRONG] * 2000)
     assert set(waited[6:]) == {3.0}
 
 
 def test_the_right_password_waits_for_nothing_and_begins_the_count_anew(waited: list[float]) -> None:
-    passwords = Passwords(RIGHT.decode())
+    passwords = PasswordChecker(RIGHT.decode())
     assert guess(passwords, WRONG, WRONG, WRONG, RIGHT, WRONG, RIGHT, RIGHT, WRONG) == [
         False, False, False, True, False, True, True, False,
     ]  # fmt: skip
@@ -49,10 +49,10 @@ def test_the_right_password_waits_for_nothing_and_begins_the_count_anew(waited: 
 
 def test_the_count_is_of_one_process_and_not_of_one_guesser(waited: list[float]) -> None:
     """Sessions and tokens are guessed in the same row; another process has its own."""
-    passwords = Passwords(RIGHT.decode())
+    passwords = PasswordChecker(RIGHT.decode())
     guess(passwords, WRONG)
     guess(passwords, b"another")
-    guess(Passwords(RIGHT.decode()), WRONG)
+    guess(PasswordChecker(RIGHT.decode()), WRONG)
     assert waited == [0.05, 0.1, 0.05]
 
 
@@ -71,7 +71,7 @@ def test_guesses_at_the_same_time_wait_one_after_the_other(monkeypatch: pytest.M
         waiting -= 1
 
     async def many() -> list[bool]:
-        passwords = Passwords(RIGHT.decode())
+        passwords = PasswordChecker(RIGHT.decode())
         wrong = [asyncio.ensure_future(passwords.match(WRONG)) for _ in range(4)]
         for _ in range(3):
             await real_sleep(0)

@@ -46,8 +46,8 @@ def stated(database: Database) -> StatedGeometry | None:
 
 
 def test_the_list_says_bytes_and_source(client: TestClient, run: str) -> None:
-    said = ask(client, "/models")
-    assert "Qwen3-30B-A3B Q8_0 3.23 GB 98.3 kB 1 from its config.json" in said
+    text = ask(client, "/models")
+    assert "Qwen3-30B-A3B Q8_0 3.23 GB 98.3 kB 1 from its config.json" in text
     assert 'aria-current="page">Models</a>' in client.get("/models/1").text
 
 
@@ -56,14 +56,14 @@ def test_nothing_measured_yet(client: TestClient) -> None:
 
 
 def test_a_model_in_words_and_by_role(client: TestClient, run: str) -> None:
-    said = ask(client, "/models/1")
-    assert "30.5 B, 3.04 B active" in said
-    assert "8 of 128 for each token" in said
-    assert "48 see the whole context, 512 + 512 values a token" in said
-    assert "Routed experts 29.0 30.8 GB 6.25 % 1.93 GB" in said
-    assert "All 30.5 32.4 GB 9.96 % 3.23 GB" in said
-    assert re.search(r"Radeon 8060S on strix-halo 256 79.2 [\d.]+ [\d,]+ from the catalogue", said)
-    assert "RTX 3090 on 2×3090 holds 24.0 GB: the model does not fit" in said
+    text = ask(client, "/models/1")
+    assert "30.5 B, 3.04 B active" in text
+    assert "8 of 128 for each token" in text
+    assert "48 see the whole context, 512 + 512 values per token" in text
+    assert "Routed experts 29.0 30.8 GB 6.25 % 1.93 GB" in text
+    assert "All 30.5 32.4 GB 9.96 % 3.23 GB" in text
+    assert re.search(r"Radeon 8060S on strix-halo 256 79.2 [\d.]+ [\d,]+ from the catalogue", text)
+    assert "RTX 3090 on 2×3090 holds 24.0 GB: the model does not fit" in text
 
 
 def test_no_such_model(client: TestClient, run: str) -> None:
@@ -77,14 +77,14 @@ def test_from_a_run_to_the_form_and_back(client: TestClient, unknown: str) -> No
     link = re.search(r'href="(/models/1\?back=[^"]+)#tell">Add model details<', page)
     assert link is not None
     form = client.get(link[1]).text
-    assert f'name="back" value="/runs/{unknown}#roof-title"' in form
+    assert f'name="back" value="/runs/{unknown}#ceiling-title"' in form
     assert 'name="total" type="text" value="30.532"' in form
     assert re.search(r'name="bits"[^>]*value="8.5"', form)
-    to = tell(client, way="figures", total="30.532", active="3.04", bits="8.5", back=f"/runs/{unknown}#roof-title")
-    assert to == f"/runs/{unknown}#roof-title"
-    said = read(client, unknown)
-    assert re.search(r"Decode ceiling 79\.\d tok/s .* = 256 GB/s / 3.23 GB", said)
-    assert re.search(r"the model as typed, stated on \d{4}-\d\d-\d\d", said)
+    to = tell(client, way="figures", total="30.532", active="3.04", bits="8.5", back=f"/runs/{unknown}#ceiling-title")
+    assert to == f"/runs/{unknown}#ceiling-title"
+    text = read(client, unknown)
+    assert re.search(r"Decode ceiling 79\.\d tok/s .* = 256 GB/s / 3.23 GB", text)
+    assert re.search(r"the model as typed, stated on \d{4}-\d\d-\d\d", text)
 
 
 @pytest.mark.parametrize(
@@ -126,18 +126,18 @@ def test_it_can_be_taken_back(client: TestClient, unknown: str) -> None:
 
 def test_what_a_server_tells_counts_before_a_guess(client: TestClient, run: str) -> None:
     tell(client, way="figures", total="8", bits="8")
-    said = ask(client, "/models/1")
-    assert "What the server tells counts before it." in said
-    assert "30.5 B, 3.04 B active" in said
+    text = ask(client, "/models/1")
+    assert "The server's report takes precedence over it." in text
+    assert "30.5 B, 3.04 B active" in text
 
 
 def test_a_gguf_file_on_this_machine(client: TestClient, unknown: str, tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "m.gguf", "llama", SMALL, dense())
     tell(client, way="gguf", path=f" {path} ")
-    said = ask(client, "/models/1")
-    assert "read from the model's GGUF file, stated on" in said
-    assert "861 kB" in said
-    assert f"the file {path}" in said
+    text = ask(client, "/models/1")
+    assert "read from the model's GGUF file, stated on" in text
+    assert "861 kB" in text
+    assert f"the file {path}" in text
 
 
 def test_a_path_is_opened_only_when_it_is_sent(client: TestClient, unknown: str, tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_paths_that_are_no_gguf_file(client: TestClient, database: Database, unk
     secret.write_text("GGU, but a secret")
     (tmp_path / "empty.gguf").touch()
     os.mkfifo(tmp_path / "pipe.gguf")
-    for path, said in (
+    for path, text in (
         (str(secret), "secret.txt is not a sound GGUF file: it does not begin with the letters GGUF."),
         (str(tmp_path), "is not a file."),
         (str(tmp_path / "pipe.gguf"), "pipe.gguf is not a file."),
@@ -165,13 +165,13 @@ def test_paths_that_are_no_gguf_file(client: TestClient, database: Database, unk
         ("", "Type the whole path"),
     ):
         page = tell(client, 422, way="gguf", path=path)
-        assert said in page, path
+        assert text in page, path
         assert "but a secret" not in page
     assert stated(database) is None
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "text"),
     [
         ({"way": "config", "text": "{"}, "This is not sound JSON"),
         ({"way": "config", "text": ""}, "This is not sound JSON"),
@@ -185,16 +185,16 @@ def test_paths_that_are_no_gguf_file(client: TestClient, database: Database, unk
     ],
 )
 def test_what_makes_no_sense_is_one_sentence_and_stays(
-    client: TestClient, unknown: str, fields: dict[str, str], said: str
+    client: TestClient, unknown: str, fields: dict[str, str], text: str
 ) -> None:
-    assert said in tell(client, 422, **fields)
+    assert text in tell(client, 422, **fields)
 
 
 def test_an_upload_is_bounded(client: TestClient, unknown: str) -> None:
-    for content, said in ((b" " * 3_000_000, "larger than any config.json"), (b"\xff\xfe" * 99, "not sound JSON")):
+    for content, text in ((b" " * 3_000_000, "larger than any config.json"), (b"\xff\xfe" * 99, "not sound JSON")):
         answer = client.post("/models/1", data={"way": "config"}, files={"file": ("c.json", content)})
         assert answer.status_code == 422
-        assert said in text_of(answer.text)
+        assert text in text_of(answer.text)
 
 
 def test_a_quantization_that_is_unknown_asks_for_its_bits(client: TestClient, unknown: str) -> None:

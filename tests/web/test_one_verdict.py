@@ -73,7 +73,7 @@ KINDS: dict[str, tuple[list[Sample], dict[str, Any]]] = {
 }
 
 
-def said(client: TestClient, database: Database, base: str, other: str) -> dict[str, str | None]:
+def text(client: TestClient, database: Database, base: str, other: str) -> dict[str, str | None]:
     """The verdict of a pair in each place, `None` for none; `base` is pinned."""
     query = f"run={base}&run={other}"
     with database.read() as session:
@@ -140,7 +140,7 @@ def test_every_place_says_the_same_of_a_pair(
     other = run(database, histories[1], samples, hours=1, **fields)
     with database.write() as session:
         baselines.pin(session, base)
-    verdicts = said(client, database, base, other)
+    verdicts = text(client, database, base, other)
     assert len(set(verdicts.values())) == 1, verdicts
     is_uncompared = kind in (
         "hidden",

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.routing import NoMatchFound, Route
 
 from app.web.paths import (
-    absolute,
+    absolute_url,
     home_path,
     is_for_programs,
     is_public,
@@ -60,7 +60,7 @@ def test_paths_are_made_by_name_below_the_sub_path() -> None:
     for name, values in (("nonesuch", {}), ("run", {"x": "abc"})):
         with pytest.raises(NoMatchFound):
             path_for(request("/"), name, **values)
-    assert absolute(request("/"), "/s/abc") == "https://models.lan:8765/s/abc"
+    assert absolute_url(request("/"), "/s/abc") == "https://models.lan:8765/s/abc"
     assert [home_path(request("/", root)) for root in ("", "/", "/notes", "/notes/")] == ["/", "/", "/notes", "/notes"]
 
 

@@ -43,10 +43,10 @@ def test_an_unknown_run_is_a_sentence(client: TestClient) -> None:
 
 
 def test_the_triple_with_spread_interval_count_and_sources(client: TestClient, seeded: list[str]) -> None:
-    said = read(client, seeded[-1])
-    assert re.search(r"TTFT [\d,.]+ ± [\d,.]+ ms 95 % interval [\d,.]+ to [\d,.]+ · 5 samples Timed by Roofmark", said)
-    assert re.search(r"Prefill [\d,.]+ ± [\d,.]+ tok/s .*? The server's own timing", said)
-    assert "Timed by Roofmark, a lower bound" in said
+    text = read(client, seeded[-1])
+    assert re.search(r"TTFT [\d,.]+ ± [\d,.]+ ms 95 % interval [\d,.]+ to [\d,.]+ · 5 samples Timed by Roofmark", text)
+    assert re.search(r"Prefill [\d,.]+ ± [\d,.]+ tok/s .*? The server's own timing", text)
+    assert "Timed by Roofmark, a lower bound" in text
 
 
 def test_charts_with_their_data(client: TestClient, seeded: list[str]) -> None:
@@ -57,14 +57,14 @@ def test_charts_with_their_data(client: TestClient, seeded: list[str]) -> None:
 
 
 def test_one_sample_has_no_interval(client: TestClient, database: Database, seeded: list[str]) -> None:
-    said = read(client, add_run(database, [sample(0, True), sample(1)]))
-    assert "One sample: no interval" in said
-    assert "±" not in said
+    text = read(client, add_run(database, [sample(0, True), sample(1)]))
+    assert "One sample: no interval" in text
+    assert "±" not in text
 
 
 def test_bench512_says_how_to_compare(client: TestClient, database: Database, seeded: list[str]) -> None:
-    said = read(client, add_run(database, [sample(0)], suite_key="bench512"))
-    assert "llama-bench -p 512 -n 0 for prefill and llama-bench -p 0 -n 128 -d 512 for decode" in said
+    text = read(client, add_run(database, [sample(0)], suite_key="bench512"))
+    assert "llama-bench -p 512 -n 0 for prefill and llama-bench -p 0 -n 128 -d 512 for decode" in text
 
 
 @pytest.mark.parametrize(("streams", "suite", "count"), [(1, "triple", 1), (1, "bench512", 1), (4, "concurrency", 0)])
@@ -73,27 +73,27 @@ def test_llama_bench_is_told_with_the_runs_own_lengths(
 ) -> None:
     point = Workload(300, 64, streams)
     taken = [made_sample(n, point, 500.0, 50.0) for n in range(streams)]
-    said = read(client, add_run(database, taken, suite_key=suite))
-    assert said.count("llama-bench -p 0 -n 64 -d 300") == count
+    text = read(client, add_run(database, taken, suite_key=suite))
+    assert text.count("llama-bench -p 0 -n 64 -d 300") == count
 
 
 def test_an_unknown_number_is_a_dash_with_its_reason(client: TestClient, database: Database, seeded: list[str]) -> None:
     public_id = add_run(database, [sample(i, events=(), not_streamed=True, server=None) for i in range(3)])
     page = client.get(f"/runs/{public_id}").text
-    said = text_of(page)
-    assert "TTFT – ms The server sent one piece of JSON instead of a stream." in said
+    text = text_of(page)
+    assert "TTFT – ms The server sent one piece of JSON instead of a stream." in text
     assert '<abbr title="The server sent one piece of JSON instead of a stream.">–</abbr>' in page
-    assert "not streamed 3 of 3 samples" in said
-    assert "Without a stream there is no TTFT" in said
+    assert "not streamed 3 of 3 samples" in text
+    assert "Without a stream there is no TTFT" in text
     assert "application/json" not in page
 
 
 def test_samples_left_out_are_counted_and_explained(client: TestClient, database: Database, seeded: list[str]) -> None:
     broken = sample(3, status=Status.INCOMPLETE, error="The stream broke.")
-    said = read(client, add_run(database, [sample(0, True), sample(1), sample(2), broken, sample(4)]))
-    assert "1 sample left out (incomplete: The stream had no proper end" in said
-    assert "The stream broke." in said
-    assert re.search(r" 1 warm-up ", said)
+    text = read(client, add_run(database, [sample(0, True), sample(1), sample(2), broken, sample(4)]))
+    assert "1 sample left out (incomplete: The stream had no proper end" in text
+    assert "The stream broke." in text
+    assert re.search(r" 1 warm-up ", text)
 
 
 def test_client_and_server_that_disagree_are_told(client: TestClient, database: Database, seeded: list[str]) -> None:
@@ -102,9 +102,9 @@ def test_client_and_server_that_disagree_are_told(client: TestClient, database: 
         for one in (sample(1), sample(2), sample(3))
         if one.trace.server is not None
     ]
-    said = read(client, add_run(database, slow))
-    assert re.search(r"Roofmark timed [\d.]+ tok/s decode, the server states 42.3 tok/s: [\d.]+ % more\.", said)
-    assert "something held the first ones back, most likely a buffering proxy" in said
+    text = read(client, add_run(database, slow))
+    assert re.search(r"Roofmark timed [\d.]+ tok/s decode, the server states 42.3 tok/s: [\d.]+ % more\.", text)
+    assert "something held the first ones back, most likely a buffering proxy" in text
 
 
 def test_bundled_events_are_the_named_cause(client: TestClient, database: Database, seeded: list[str]) -> None:
@@ -114,9 +114,9 @@ def test_bundled_events_are_the_named_cause(client: TestClient, database: Databa
         kept = tuple(e for j, e in enumerate(one.trace.events) if e.kind is not Kind.ANSWER or j % 3 == 0)
         assert one.trace.server is not None
         taken.append(sample(i, events=kept, server=replace(one.trace.server, decode_ms=3500.0)))
-    said = read(client, add_run(database, taken))
-    assert "Events hold several tokens each" in said
-    assert "Chunk gap of sample" in said
+    text = read(client, add_run(database, taken))
+    assert "Events hold several tokens each" in text
+    assert "Chunk gap of sample" in text
 
 
 def test_counting_n_over_the_time_of_n_minus_1_is_recognised(database: Database) -> None:
@@ -137,10 +137,10 @@ def test_counting_n_over_the_time_of_n_minus_1_is_recognised(database: Database)
 def test_several_points_stand_in_a_table(client: TestClient, seeded: list[str]) -> None:
     lengths = seeded[10]
     page = client.get(f"/runs/{lengths}").text
-    said = text_of(page)
-    assert "TTFT at 200 prompt tokens" in said
-    assert "Slope prefill tok/s" in said
-    assert "8,000 prompt tokens" in said
+    text = text_of(page)
+    assert "TTFT at 200 prompt tokens" in text
+    assert "Slope prefill tok/s" in text
+    assert "8,000 prompt tokens" in text
     other = client.get(f"/runs/{lengths}?point=8000/128/1/0").text
     assert re.search(r"point=8000%2F128%2F1%2F0[^>]*aria-current", other) or re.search(
         r"point=8000/128/1/0[^>]*aria-current", other
@@ -156,10 +156,10 @@ def test_points_left_out_and_warnings_are_said(client: TestClient, database: Dat
         "left_out": [{"point": "8000/128/1/0", "reason": "It does not fit into 4,096 tokens."}],
         "checks": ["No prompt token came from the server's cache."],
     }
-    said = read(client, add_run(database, [sample(0)], evidence=evidence))
-    assert "This machine was busy before the run." in said
-    assert "The point of 8,000 prompt tokens was left out. It does not fit into 4,096 tokens." in said
-    assert "No prompt token came from the server's cache." in unescape(said)
+    text = read(client, add_run(database, [sample(0)], evidence=evidence))
+    assert "This machine was busy before the run." in text
+    assert "The point of 8,000 prompt tokens was left out. It does not fit into 4,096 tokens." in text
+    assert "No prompt token came from the server's cache." in unescape(text)
 
 
 def test_what_changed_in_words(client: TestClient, database: Database, seeded: list[str]) -> None:
@@ -181,10 +181,10 @@ def test_a_change_is_set_beside_the_run_before(client: TestClient, database: Dat
     now = datetime.now(UTC)
     taken = [made_sample(n, POINT, 400.0, 50.0) for n in range(3)]
     new = add_run(database, taken, suite_sha256="a" * 64, config_id=other, started_at=now)
-    said = read(client, new)
-    assert "Context 4,096 → 65,536" in said
-    assert re.search(r"TTFT 500 → 400 ms −20 % ", said)
-    assert re.search(r"Decode [\d.]+ → [\d.]+ tok/s ±0 % ", said)
+    text = read(client, new)
+    assert "Context 4,096 → 65,536" in text
+    assert re.search(r"TTFT 500 → 400 ms −20 % ", text)
+    assert re.search(r"Decode [\d.]+ → [\d.]+ tok/s ±0 % ", text)
     assert f'href="/runs/{old}"' in client.get(f"/runs/{new}").text
     alone = read(client, add_run(database, taken, suite_sha256="b" * 64, config_id=other, started_at=now))
     assert "The previous configuration has no run of this suite." in alone
@@ -219,9 +219,9 @@ def test_runs_that_ended_early(
 
 
 def test_a_failed_run_without_samples_is_a_page(client: TestClient, database: Database, seeded: list[str]) -> None:
-    said = read(client, add_run(database, [], "failed", error="The server is not there.", config_id=None))
-    assert "The server is not there." in said
-    assert "The run ended before its configuration was known." in said
+    text = read(client, add_run(database, [], "failed", error="The server is not there.", config_id=None))
+    assert "The server is not there." in text
+    assert "The run ended before its configuration was known." in text
 
 
 def test_a_note_is_edited_in_place(client: TestClient, database: Database, seeded: list[str]) -> None:
@@ -320,7 +320,7 @@ def test_the_parts_that_the_page_names_on_top_are_there_in_this_order(client: Te
         places = [page.index(f'id="{anchor}"') for anchor in anchors]
         assert len(places) > 6
         assert places == sorted(places)
-        assert {"result-title", "config-title", "note", "roof-title", "samples-title"} <= set(anchors)
+        assert {"result-title", "config-title", "note", "ceiling-title", "samples-title"} <= set(anchors)
 
 
 @pytest.mark.parametrize("status", ["queued", "running"])

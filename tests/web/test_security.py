@@ -185,7 +185,7 @@ def test_without_the_password_nothing_is_told(locked: TestClient, names: dict[st
 def test_the_password_opens_a_session_until_log_out(locked: TestClient) -> None:
     wrong = locked.post("/login", data={"password": "guess"})
     assert wrong.status_code == 401
-    assert "not the password" in wrong.text
+    assert "Wrong password" in wrong.text
     right = locked.post("/login", data={"password": PASSWORD, "next": "/runs?sort=decode"}, follow_redirects=False)
     assert right.headers["location"] == "/runs?sort=decode"
     cookie = right.headers["set-cookie"].lower()

@@ -1,4 +1,4 @@
-"""What a person writes beside runs and configurations, and hiding a run from the statistics."""
+"""Notes and labels of runs and configurations, and hiding a run from statistics."""
 
 from urllib.parse import urlencode
 
@@ -19,7 +19,7 @@ router = APIRouter(include_in_schema=False)
 
 @router.post("/runs/{public_id}/note", name="edit_note")
 def edit_note(request: Request, session: WriteSession, form: Form, public_id: str) -> Response:
-    """Its note and its labels, which stand in one form."""
+    """Saves the note and the labels, which are in one form."""
     annotations.edit_note(session, public_id, form.text("note", _("The note"), MAX_NOTE_CHARS))
     annotations.set_labels(session, public_id, form.get("labels").split(","))
     return _to_run(request, public_id)

@@ -1,4 +1,4 @@
-"""The calculator: what some hardware allows some model. Needs no run."""
+"""The calculator of ceilings: a device and a model, without a run."""
 
 from urllib.parse import urlencode
 
@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from app.ceiling.types import KV_BITS, USUAL_BITS
 from app.core.errors import BadInput
 from app.db import devices, models
-from app.web.calculator import EXAMPLE, calculate, packed
+from app.web.calculator import EXAMPLE, calculate, pack_config
 from app.web.deps import DatabaseDep, Form, ReadSession
 from app.web.forms import Fields
 from app.web.paths import path_for
@@ -21,21 +21,23 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/ceiling", name="ceiling")
 def show_ceiling(request: Request, session: ReadSession) -> Response:
-    """All of its state is in the address; without any it shows an example."""
+    """The calculator with its state from the address; an empty address shows an example."""
     form = Fields(request.query_params.multi_items())
     return _page(request, session, form if form.items() else EXAMPLE, not form.items())
 
 
 @router.post("/ceiling", name="read_config")
 def read_config(request: Request, database: DatabaseDep, form: Form) -> Response:
-    """A pasted config.json becomes a part of the address."""
+    """Redirects to the address that contains the pasted config.json."""
     try:
-        link = packed(form.get("text"))
+        link = pack_config(form.get("text"))
     except BadInput as error:
         with database.read() as session:
             return _page(request, session, form, False, error)
-    kept = [(key, value) for key, value in form.items(without=("text", "config", *_MODEL)) if value.strip()]
-    return RedirectResponse(f"{path_for(request, 'ceiling')}?{urlencode([*kept, ('config', link)])}", status_code=303)
+    parameters = [(key, value) for key, value in form.items(without=("text", "config", *_MODEL)) if value.strip()]
+    return RedirectResponse(
+        f"{path_for(request, 'ceiling')}?{urlencode([*parameters, ('config', link)])}", status_code=303
+    )
 
 
 _MODEL = ("model", "as_bits", "total", "active", "layers", "kv_heads", "head_dim")
@@ -46,11 +48,11 @@ def _page(
 ) -> Response:
     from app import charts  # loads the figures: not at start
 
-    known, measured = devices.known_devices(session), models.list_models(session)
-    found = None
+    known_devices, measured = devices.known_devices(session), models.list_models(session)
+    calculation = None
     if error is None:
         try:
-            found = calculate(form, known, measured)
+            calculation = calculate(form, known_devices, measured)
         except BadInput as problem:
             error = problem
     kv = form.get("kv").strip() or "f16"
@@ -60,12 +62,12 @@ def _page(
         "ceiling.html",
         status=error.http_status if error else 200,
         form=form,
-        found=found,
-        figure=charts.against_context(found.curve) if found else None,
+        calculation=calculation,
+        figure=charts.against_context(calculation.curve) if calculation else None,
         error=error,
         is_example=is_example,
-        device_names=known.names,
-        models=[one for one in measured if one.told and one.told.geometry.weights],
+        device_names=known_devices.names,
+        models=[model for model in measured if model.told and model.told.geometry.weights],
         quantizations=list(USUAL_BITS),
         kv=kv,
         kv_types=list(dict.fromkeys((*KV_BITS, kv))),

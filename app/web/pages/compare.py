@@ -1,5 +1,4 @@
-"""Runs and configurations side by side; which ones stands in the address. And the runs that later ones are compared
-with."""
+"""Runs and configurations compared, chosen by the address; and pinning the baseline of later runs."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -26,12 +25,12 @@ from app.results.compare.words import pair_scatter_words
 from app.results.run_filter import RunFilter
 from app.results.run_list import list_runs
 from app.suites import point_title
-from app.web.again import settling_runs
 from app.web.deps import FilterDep, ReadSession, WriteSession
 from app.web.paths import path_for
+from app.web.rerun import settling_runs
 from app.web.templates import engine_titles, render
 
-OFFERED = 20
+MAX_OFFERED = 20
 
 router = APIRouter(include_in_schema=False)
 
@@ -45,8 +44,8 @@ def show_comparison(
     pick: bool = False,
     base: str | None = None,
 ) -> Response:
-    """The first run is the base. With fewer than two, or with `pick`, the page offers runs to choose from; what was
-    chosen there comes with `base`, which run that was before, if any: else the oldest is."""
+    """The first run is the base. With fewer than two runs, or with `pick`, the page offers runs to choose from; its
+    form sends `base`, the base chosen before, or an empty one: then the oldest run becomes the base."""
     names = list(dict.fromkeys(name.strip() for name in run if name.strip()))
     if pick or len(names) < FEWEST:
         return _picker(request, session, names, where, is_choosing=pick)
@@ -60,88 +59,90 @@ def _address(request: Request, *names: str) -> str:
 
 
 def _by_age(session: Session, names: Sequence[str], base: str) -> list[str]:
-    """Oldest first, so that what was measured later is set against what was there before; `base` before all."""
+    """`base` first, then the oldest first, so that later runs are compared with earlier ones."""
     ids = {name: name.removeprefix(CONFIG) for name in names}
-    found = circumstances_of(session, set(ids.values()) - set(WORDS))
-    queued = {name: found[public_id].run.queued_at for name, public_id in ids.items() if public_id in found}
-    return sorted(names, key=lambda name: (name != base, queued.get(name, now())))
+    circumstances = circumstances_of(session, set(ids.values()) - set(WORDS))
+    queued_at = {
+        name: circumstances[public_id].run.queued_at for name, public_id in ids.items() if public_id in circumstances
+    }
+    return sorted(names, key=lambda name: (name != base, queued_at.get(name, now())))
 
 
-def _comparison(request: Request, session: Session, names: Sequence[str], found: Comparison) -> Response:
+def _comparison(request: Request, session: Session, names: Sequence[str], comparison: Comparison) -> Response:
     # words of the address stay words: `latest` is another run tomorrow
-    named = list(zip(names, found.subjects, strict=True))
-    alike = Counter(map(_configuration, found.subjects))
+    named_subjects = list(zip(names, comparison.subjects, strict=True))
+    run_counts = Counter(map(_configuration, comparison.subjects))
     url = partial(_address, request)
     moves = [
         {
-            "as_base": url(name, *(other for other in names if other != name)) if place else None,
-            "without": url(*(other for other in names if other != name)) if len(names) > FEWEST else None,
-            "whole": url(*(f"{CONFIG}{subject.public_id}" if other == name else other for other in names))
-            if not subject.key.startswith(CONFIG) and subject.fingerprint and alike[_configuration(subject)] == 1
+            "as_base": url(name, *(key for key in names if key != name)) if place else None,
+            "without": url(*(key for key in names if key != name)) if len(names) > FEWEST else None,
+            "whole": url(*(f"{CONFIG}{subject.public_id}" if key == name else key for key in names))
+            if not subject.key.startswith(CONFIG) and subject.fingerprint and run_counts[_configuration(subject)] == 1
             else None,
-            "alone": url(*(subject.public_id if other == name else other for other in names))
+            "alone": url(*(subject.public_id if key == name else key for key in names))
             if subject.key.startswith(CONFIG)
             else None,
         }
-        for place, (name, subject) in enumerate(named)
+        for place, (name, subject) in enumerate(named_subjects)
     ]
     return render(
         request,
         "compare.html",
-        found=found,
+        comparison=comparison,
         moves=moves,
         swapped=url(*reversed(names)) if len(names) == FEWEST else None,
         more=f"{url(*names)}&pick=true" if len(names) < MOST else None,
         api=f"{path_for(request, 'api_compare')}?{urlencode([('run', name) for name in names])}",
         share_query=urlencode([("kind", "comparison"), *(("run", name) for name in names)]),
         sources=SOURCES,
-        main_ratios={pair.place: found.main_ratios(pair.place) for pair in found.pairs},
-        settling=settling_runs(session, found),
-        wholes={pair.place: _whole_pair(request, found, pair.place) for pair in found.pairs},
+        main_ratios={pair.place: comparison.main_ratios(pair.place) for pair in comparison.pairs},
+        settling=settling_runs(session, comparison),
+        wholes={pair.place: _config_comparison(request, comparison, pair.place) for pair in comparison.pairs},
         most_runs=MOST_RUNS,
         most_named=MAX_NAMED_SETTINGS,
-        scatters={pair.place: pair_scatter_words(found, pair.place) for pair in found.pairs},
-        forest=charts.forest(found),
-        pauses=charts.pauses(found),
-        curves=charts.curves(found),
-        alone=_alone(found),
-        looks=[charts.series_of(place) for place in range(len(found.subjects))],
+        scatters={pair.place: pair_scatter_words(comparison, pair.place) for pair in comparison.pairs},
+        forest=charts.forest(comparison),
+        pauses=charts.pauses(comparison),
+        curves=charts.curves(comparison),
+        unmatched=_unmatched_points(comparison),
+        series=[charts.series_of(place) for place in range(len(comparison.subjects))],
     )
 
 
-def _whole_pair(request: Request, found: Comparison, place: int) -> str | None:
-    """All runs of both configurations, where that is another comparison: what one run of each leaves open."""
-    base, other = found.subjects[0], found.subjects[place]
-    if _configuration(base) == _configuration(other) or not (base.fingerprint and other.fingerprint):
+def _config_comparison(request: Request, comparison: Comparison, place: int) -> str | None:
+    """The address that compares all runs of both configurations; None where that would be the same comparison."""
+    base, subject = comparison.subjects[0], comparison.subjects[place]
+    if _configuration(base) == _configuration(subject) or not (base.fingerprint and subject.fingerprint):
         return None
-    if all(subject.key.startswith(CONFIG) for subject in (base, other)):
+    if all(subject.key.startswith(CONFIG) for subject in (base, subject)):
         return None
-    return _address(request, *(f"{CONFIG}{subject.public_id}" for subject in (base, other)))
+    return _address(request, *(f"{CONFIG}{subject.public_id}" for subject in (base, subject)))
 
 
 def _configuration(subject: Subject) -> tuple[str | None, ...]:
     return subject.fingerprint, subject.server, subject.suite_key
 
 
-def _alone(found: Comparison) -> list[str]:
-    """Points that nothing can be set beside, in words."""
-    said = []
-    for place, subject in enumerate(found.subjects):
+def _unmatched_points(comparison: Comparison) -> list[str]:
+    """Points measured by one subject only, in words."""
+    phrases = []
+    for place, subject in enumerate(comparison.subjects):
         points = [
-            point_title(each.point)
-            for each in found.points
-            if each.n_measured == 1 and each.rows[0].cells[place].value is not None
+            point_title(point.point)
+            for point in comparison.points
+            if point.n_measured == 1 and point.rows[0].cells[place].value is not None
         ]
         if points:
-            said.append(f"{subject.letter} at {' · '.join(points)}")
-    return said
+            phrases.append(f"{subject.letter} at {' · '.join(points)}")
+    return phrases
 
 
 def _picker(
     request: Request, session: Session, names: Sequence[str], where: RunFilter, *, is_choosing: bool
 ) -> Response:
     can_be_compared = replace(where, status="done", hidden="without")
-    rows, total = list_runs(session, can_be_compared, page=1, per_page=OFFERED)
+    rows, total = list_runs(session, can_be_compared, page=1, per_page=MAX_OFFERED)
     ids = {name: name.removeprefix(CONFIG) for name in names if name.removeprefix(CONFIG) not in WORDS}
     chosen = circumstances_of(session, set(ids.values())) if ids else {}
     return render(

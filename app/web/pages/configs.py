@@ -1,4 +1,4 @@
-"""One configuration: what is frozen, what changed before it, what it measured, and a person's note."""
+"""One configuration: its settings, what changed, its runs, and a note."""
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -19,26 +19,28 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/configs/{fingerprint}", name="config")
 def show_config(request: Request, session: ReadSession, fingerprint: str, server: str = "") -> Response:
-    """The same configuration may have been measured on several servers: `server` says which, the newest without it."""
+    """`server` selects one of the servers that measured the configuration; the newest by default."""
     config = configs.config(session, fingerprint, server or None)
-    model, on, machine = configs.circumstances(session, config)
-    rows, total = list_runs(session, RunFilter(config=config.fingerprint, server=on.slug), per_page=LATEST_RUNS)
+    model, config_server, machine = configs.circumstances(session, config)
+    rows, total = list_runs(
+        session, RunFilter(config=config.fingerprint, server=config_server.slug), per_page=LATEST_RUNS
+    )
     return render(
         request,
         "config.html",
         config=config,
         model=model,
-        server=on,
+        server=config_server,
         machine=machine,
-        elsewhere=configs.other_servers(session, config),
+        other_servers=configs.other_servers(session, config),
         previous=before_config(session, config, engine_titles()),
         rows=rows,
         total=total,
         newest=next((row.public_id for row in rows if row.status == "done" and row.hidden_at is None), None),
         suites=sorted({row.suite_key for row in rows}),
-        ceilings={
-            suite: roof
-            for (config_id, suite), roof in config_ceilings(session, machine.id).items()
+        ceilings_by_suite={
+            suite: ceiling
+            for (config_id, suite), ceiling in config_ceilings(session, machine.id).items()
             if config_id == config.id
         },
     )

@@ -1,4 +1,4 @@
-"""The catalogue of devices: looked through, added to and corrected."""
+"""The catalogue of devices: search, add, correct."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from app.core.units import GIGA, TERA
 from app.db import devices
 from app.hardware.catalogue import CatalogueDevice
 from app.web.deps import DatabaseDep, Form, WriteSession
-from app.web.forms import Fields, format_input, parse_rounded, quantity
+from app.web.forms import Fields, format_input, parse_quantity, parse_rounded
 from app.web.paths import path_for
 from app.web.templates import render
 
@@ -27,11 +27,11 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/machines/devices", name="devices")
 def list_devices(request: Request, database: DatabaseDep, q: str = "", correct: str = "") -> Response:
-    """With `correct`, the name of a device, its figures stand in the form."""
+    """Devices that match `q`; `correct` is the name of a device whose figures fill in the form."""
     with database.read() as session:
-        known = devices.load_catalogue(session).devices
-    found = next((device for device in known if device.name == correct), None)
-    return _page(request, database, _fields(found) if found else Fields(), q)
+        catalogue = devices.load_catalogue(session).devices
+    device_to_correct = next((device for device in catalogue if device.name == correct), None)
+    return _page(request, database, _fields(device_to_correct) if device_to_correct else Fields(), q)
 
 
 @router.post("/machines/devices", name="save_device")
@@ -53,12 +53,12 @@ def remove_device(request: Request, session: WriteSession, form: Form) -> Respon
 
 def _page(request: Request, database: DatabaseDep, form: Fields, text: str, error: BadInput | None = None) -> Response:
     with database.read() as session:
-        found = devices.load_catalogue(session).search(text)
+        matches = devices.load_catalogue(session).search(text)
     return render(
         request,
         "devices.html",
         status=error.http_status if error else 200,
-        devices=found,
+        devices=matches,
         form=form,
         kinds=KINDS,
         q=text,
@@ -82,14 +82,14 @@ def _fields(device: CatalogueDevice) -> Fields:
 
 def _values(form: Fields) -> dict[str, Any]:
     """Columns of a device. Raises BadInput."""
-    bandwidth = quantity(form.get("bandwidth"), _("The bandwidth"))
+    bandwidth = parse_quantity(form.get("bandwidth"), _("The bandwidth"))
     if bandwidth is None:
-        raise BadInput(_("The bandwidth is missing: it is what a device is looked up for."))
+        raise BadInput(_("The bandwidth is missing."))
     kind = form.get("kind", "gpu")
     if kind not in KINDS:
         raise BadInput(_("The kind must be one of {kinds}.", kinds=", ".join(KINDS)))
-    compute = quantity(form.get("compute"), _("FP16 compute"), TERA)
-    fastest = quantity(form.get("fastest"), _("The fastest compute"), TERA)
+    compute = parse_quantity(form.get("compute"), _("FP16 compute"), TERA)
+    fastest = parse_quantity(form.get("fastest"), _("The fastest compute"), TERA)
     if compute is not None and fastest is not None and fastest < compute:
         raise BadInput(_("The fastest compute is below that of FP16: FP16 itself is then the fastest."))
     return {

@@ -12,8 +12,12 @@ from app.charts import explore as charts
 from app.core.errors import BadInput
 from app.results import explore as explorer
 from app.results.explore import DataPoint, Exploration, View
+from app.results.explore.query import VIEW_PARAMETERS
 from app.results.fields.registry import grouped
-from app.web.deps import ReadSession
+from app.results.run_filter import PARAMETERS
+from app.schemas.explorer import ExplorerDocument
+from app.web.deps import ReadSession, declare_query
+from app.web.errors import error_responses
 from app.web.filter_choices import filter_choices
 from app.web.paths import path_for
 from app.web.templates import engine_titles, render
@@ -74,8 +78,16 @@ def explore_csv(request: Request, session: ReadSession) -> Response:
     return Response(text, media_type="text/csv", headers=_attachment("explore.csv"))
 
 
-@router.get("/explore.json", name="explore_json", include_in_schema=False)
-@router.get("/api/v1/explore", name="api_explore", tags=["explore"])
+@router.get("/explore.json", name="explore_json", include_in_schema=False, response_model=ExplorerDocument)
+@router.get(
+    "/api/v1/explore",
+    name="api_explore",
+    summary="Explore fields of runs",
+    tags=["explore"],
+    response_model=ExplorerDocument,
+    responses=error_responses(401, 403, 422),
+    dependencies=[declare_query(VIEW_PARAMETERS, PARAMETERS)],
+)
 def explore_json(request: Request, session: ReadSession) -> Response:
     """Parameters are those of the page: `x`, `y`, `series`, `source`, filters and `raw=on`."""
     return JSONResponse(explorer.document(_without_problems(_explore(request, session)).result))

@@ -21,7 +21,7 @@ from app.results.run_filter import RunFilter
 from app.suites import DEFAULT_SUITE
 from app.web.deps import ReadSession
 from app.web.filter_choices import filter_choices
-from app.web.history_view import Only, View, groupings, read_by, values_of
+from app.web.history_view import FieldFilter, HistoryView, filterable_values, groupings, parse_grouping
 from app.web.paths import path_for
 from app.web.templates import engine_titles, is_partial, render
 
@@ -36,20 +36,20 @@ def show_history(
     by: str = "",
     only: Annotated[Sequence[str], Query()] = (),
 ) -> Response:
-    """Always of one suite: speeds at different prompt lengths are different things. Empty choices mean all."""
+    """The history of one suite, since speeds at different prompt lengths are not comparable."""
     choices = filter_choices(session)
-    known = configs.describe(session)
+    described = configs.describe(session)
     where, problems = RunFilter.parse_leniently(request.query_params)
     where = replace(where, suite=where.suite or _usual(choices["suite"]))
     error, figure, hidden = None, None, 0
     try:
         if problems:
             raise BadInput(problems[0])
-        narrowed = tuple(Only.read(each) for each in only if each)
-        view = View(where, metric, read_by(by, known), narrowed)
-        figure, hidden = _drawn(request, session, view, known)
-    except BadInput as wrong:
-        view, error = View(where), wrong
+        narrowed = tuple(FieldFilter.read(text) for text in only if text)
+        view = HistoryView(where, metric, parse_grouping(by, described), narrowed)
+        figure, hidden = _draw(request, session, view, described)
+    except BadInput as bad_input:
+        view, error = HistoryView(where), bad_input
     response = render(
         request,
         "_history.html" if is_partial(request) else "history.html",
@@ -60,8 +60,8 @@ def show_history(
         hidden=hidden,
         choices=choices,
         metrics=metrics(),
-        groupings=groupings(known),
-        values=values_of(known, engine_titles()),
+        groupings=groupings(described),
+        values=filterable_values(described, engine_titles()),
         is_filtered=bool(request.query_params),
     )
     if not error:  # the address of what is shown, for whom scripts do the choosing
@@ -69,29 +69,29 @@ def show_history(
     return response
 
 
-def _drawn(
-    request: Request, session: Session, view: View, known: Mapping[int, Described]
+def _draw(
+    request: Request, session: Session, view: HistoryView, described: Mapping[int, Described]
 ) -> tuple[charts.Figure | None, int]:
-    """The figure, if there is anything to draw, and how many hidden runs it leaves out."""
+    """The figure, None without data, and the number of hidden runs it leaves out."""
     from app.results.history.level_shifts import drifts, shifts  # loads numpy: not at start
 
     shown = view.metrics
-    ids = view.config_ids(known, engine_titles())
-    points, hidden = history(session, view.where, [each.key for each in shown], ids)
+    ids = view.config_ids(described, engine_titles())
+    points, hidden = history(session, view.where, [metric.key for metric in shown], ids)
     path = path_for(request, "history")
     run_path = path_for(request, "run", public_id="0").removesuffix("0")  # once, not for thousands of points
     changes = hardware.timelines(session).all_changes()
     figure = charts.history(
         points,
-        known,
+        described,
         shown,
         run_link=lambda public_id: run_path + public_id,
         by=view.by,
         series_link=None if view.by == "label" else lambda value: f"{path}?{view.narrowed(value).query}",
         engine_titles=engine_titles(),
         roofs={
-            config_id: roof.ceiling.tokens_per_s
-            for (config_id, suite_key), roof in config_ceilings(session).items()
+            config_id: config_ceiling.ceiling.tokens_per_s
+            for (config_id, suite_key), config_ceiling in config_ceilings(session).items()
             if suite_key == view.where.suite
         },
         shifts=shifts(points, len(shown), changes),

@@ -3,13 +3,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app.core.errors import BadInput, RoofmarkError
-from app.core.i18n import _
 from app.db import bandwidth, devices, machines, servers
 from app.db.tables import Machine
 from app.results.ceiling import config_ceilings, machine_uses
 from app.results.run_filter import RunFilter
-from app.results.run_list import count_runs, latest_per_config
-from app.web import archive, flash, machine_form
+from app.results.run_list import latest_per_config
+from app.web import flash, machine_form
 from app.web.deps import DatabaseDep, Form, ReadSession, SettingsDep, WriteSession
 from app.web.forms import Fields
 from app.web.paths import path_for
@@ -20,14 +19,14 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/machines", name="machines")
 def list_machines(request: Request, session: ReadSession) -> Response:
-    known = machines.list_machines(session)
+    active = machines.list_machines(session)
     return render(
         request,
         "machines.html",
-        machines=known,
+        machines=active,
         archived=machines.list_machines(session, archived=True),
         server_counts=servers.counts_by_machine(session),
-        is_here_known=any(machines.is_here(machine) for machine in known),
+        is_here_known=any(machines.is_here(machine) for machine in active),
     )
 
 
@@ -74,7 +73,7 @@ def show_machine(
         servers=servers.list_servers(session, machine_id=machine.id),
         archived_servers=servers.list_servers(session, archived=True, machine_id=machine.id),
         rows=latest_per_config(session, RunFilter(machine=slug)),
-        roofs=config_ceilings(session, machine.id),
+        ceilings=config_ceilings(session, machine.id),
         uses=machine_uses(session, machine),
     )
 
@@ -98,19 +97,6 @@ def save_machine(request: Request, database: DatabaseDep, form: Form, slug: str)
             return _to(request, machines.edit_machine(session, slug, **values))
     except BadInput as error:
         return _form(request, database, form, machine=machine, error=error)
-
-
-@router.get("/machines/{slug}/archive", name="confirm_archive_machine")
-def confirm_archive_machine(request: Request, session: ReadSession, slug: str) -> Response:
-    machine = machines.machine(session, slug)
-    consequences = [
-        _(
-            "It leaves the list of machines, and nothing can be measured on it until it is restored: "
-            "runs that wait will fail."
-        ),
-        archive.of_results(count_runs(session, RunFilter(machine=slug))),
-    ]
-    return archive.ask(request, "machine", slug, machine.name, consequences)
 
 
 @router.post("/machines/{slug}/archive", name="archive_machine")
@@ -174,7 +160,8 @@ def _form(
         "_accelerators.html" if is_partial(request) else "machine_form.html",
         status=error.http_status if error else 200,
         form=form,
-        accelerators=[(row, machine_form.candidates(row, catalogue)) for row in rows] + [(machine_form.Row(), [])],
+        accelerators=[(row, machine_form.candidates(row, catalogue)) for row in rows]
+        + [(machine_form.AcceleratorRow(), [])],
         device_names=[device.name for device in catalogue.devices if device.kind != "ram"],
         machine=machine,
         error=error,

@@ -1,4 +1,4 @@
-"""Models: what each reads for a token and who told it, and the form in which a person tells it."""
+"""Models: the bytes each reads per token, their source, and the form to add model details."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from app.db.models import KnownModel
 from app.hardware.host import this_host
 from app.web.deps import DatabaseDep, Form, ReadSession, WriteSession
 from app.web.forms import Fields, format_input
-from app.web.model_form import stated
+from app.web.model_form import parse_form
 from app.web.paths import local_path, path_for
 from app.web.templates import render
 
@@ -28,31 +28,31 @@ router = APIRouter(include_in_schema=False)
 LONG_CONTEXT = 8_192
 
 
-class Line(NamedTuple):
-    """A model in the list; None is unknown."""
+class ModelRow(NamedTuple):
+    """A model of the list with the bytes read per token; None is unknown."""
 
     model: KnownModel
     weight_bytes: int | None
     kv_bytes: int | None
 
 
-class Role(NamedTuple):
-    """Weights that a step uses alike."""
+class WeightRole(NamedTuple):
+    """Weights with the same use in a decode step."""
 
     title: str
     part: Part
     share: float
-    """Of them that one token reads."""
+    """The share of them that one token reads, 0 to 1."""
 
     @property
     def read_bytes(self) -> int:
         return round(self.part.n_bytes * self.share)
 
 
-class Reach(NamedTuple):
-    """What a machine's device allows the model."""
+class DeviceCeiling(NamedTuple):
+    """The model's ceilings on a device of a machine, with an empty and with a long context."""
 
-    known: KnownDevice
+    known_device: KnownDevice
     empty: Report
     long: Report
     does_not_fit: bool
@@ -60,12 +60,12 @@ class Reach(NamedTuple):
 
 @router.get("/models", name="models")
 def list_models(request: Request, session: ReadSession) -> Response:
-    return render(request, "models.html", lines=[_line(one) for one in models.list_models(session)])
+    return render(request, "models.html", rows=[_model_row(model) for model in models.list_models(session)])
 
 
 @router.get("/models/{model_id}", name="model")
 def show_model(request: Request, session: ReadSession, model_id: int, back: str = "") -> Response:
-    """`back`: the page to return to when the model was told."""
+    """The model's page; `back` is the page to return to after its details are saved."""
     return _page(request, session, model_id, back)
 
 
@@ -73,7 +73,7 @@ def show_model(request: Request, session: ReadSession, model_id: int, back: str 
 def state_model(request: Request, database: DatabaseDep, form: Form, model_id: int) -> Response:
     back = form.get("back")
     try:
-        geometry, fields = stated(form)
+        geometry, fields = parse_form(form)
         with database.write() as session:
             models.set_stated_geometry(session, model_id, geometry, fields)
     except BadInput as error:
@@ -104,9 +104,9 @@ def _page(
         status=error.http_status if error else 200,
         model=model,
         geometry=geometry,
-        line=_line(model),
-        roles=_roles(geometry) if geometry else [],
-        reaches=_reaches(session, geometry) if geometry else [],
+        row=_model_row(model),
+        roles=_weight_roles(geometry) if geometry else [],
+        device_ceilings=_device_ceilings(session, geometry) if geometry else [],
         long_context=LONG_CONTEXT,
         form=form or _form(model),
         error=error,
@@ -116,37 +116,37 @@ def _page(
     )
 
 
-def _line(model: KnownModel) -> Line:
+def _model_row(model: KnownModel) -> ModelRow:
     geometry = model.told.geometry if model.told else None
     read = step(geometry) if geometry else None
-    return Line(model, read.weight_bytes if read else None, kv_bytes_per_token(geometry) if geometry else None)
+    return ModelRow(model, read.weight_bytes if read else None, kv_bytes_per_token(geometry) if geometry else None)
 
 
-def _roles(geometry: Geometry) -> list[Role]:
+def _weight_roles(geometry: Geometry) -> list[WeightRole]:
     weights = geometry.weights
     assert weights is not None, "asked for known weights only"
     dense = _("Active") if geometry.source is Source.TYPED else _("Attention, FFN, norms and routers")
     roles = [
-        Role(dense, weights.dense, 1.0),
-        Role(_("Routed experts"), weights.routed, geometry.expert_share),
-        Role(_("Output head"), weights.head, 1.0),
-        Role(_("Looked up, or used by other tokens"), weights.unread, 0.0),
+        WeightRole(dense, weights.dense, 1.0),
+        WeightRole(_("Routed experts"), weights.routed, geometry.expert_share),
+        WeightRole(_("Output head"), weights.head, 1.0),
+        WeightRole(_("Lookup tables, or used by other tokens"), weights.unread, 0.0),
     ]
     return [role for role in roles if role.part.n_bytes]
 
 
-def _reaches(session: Session, geometry: Geometry) -> list[Reach]:
+def _device_ceilings(session: Session, geometry: Geometry) -> list[DeviceCeiling]:
     """A model that does not fit a device has the ceiling of the best split between it and the machine's memory."""
-    reaches = []
+    ceilings = []
     for device in known_devices(session).local:
         layout = device.layout()
         empty, long = (report(geometry, device.device, context, layout=layout) for context in (0, LONG_CONTEXT))
-        reaches.append(Reach(device, empty, long, bool(empty.step and layout.overflow(geometry, empty.step))))
-    return reaches
+        ceilings.append(DeviceCeiling(device, empty, long, bool(empty.step and layout.overflow(geometry, empty.step))))
+    return ceilings
 
 
 def _form(model: KnownModel) -> Fields:
-    """What was stated; without it, what the server tells, as a person would type it."""
+    """The details stated before; else the figures that the server reports."""
     if model.stated:
         return Fields(model.stated.form.items())
     parameters, size_bytes = model.parameters, model.size_bytes

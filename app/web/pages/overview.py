@@ -1,4 +1,4 @@
-"""The newest figures at a glance."""
+"""The overview: the newest results, the fastest configurations, and what is running."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ from app.results.run_list import RunRow, decode_trends, latest_per_config
 from app.suites import DEFAULT_SUITE
 from app.web.deps import ReadSession
 from app.web.progress import progress_now
-from app.web.shifts import news
+from app.web.recent_changes import recent_changes
 from app.web.templates import render
 
 router = APIRouter(include_in_schema=False)
@@ -29,23 +29,23 @@ def show_overview(request: Request, session: ReadSession) -> Response:
     archived_rows = [row for row in latest if row.is_archived]
     counts = runs.counts_by_status(session)
     comparable = _comparable(rows)
-    roofs = config_ceilings(session) if rows else {}
+    ceilings = config_ceilings(session) if rows else {}
     known_servers = servers.list_servers(session)
     from app.charts import sparkline  # loads the figures: not at start
 
     return render(
         request,
         "overview.html",
-        shifts=news(session, now()) if rows else [],
+        changes=recent_changes(session, now()) if rows else [],
         trends=decode_trends(session) if rows else {},
-        roofs=roofs,
+        ceilings=ceilings,
         sparkline=sparkline,
         rows=rows,
         archived_rows=archived_rows,
         standings=standings(session, [row.public_id for row in latest]),
         fastest=_best(comparable, "decode_tokens_per_s"),
         quickest=_best(comparable, "ttft_ms"),
-        nearest=_nearest(comparable, roofs),
+        nearest=_highest_share(comparable, ceilings),
         counts=counts,
         n_runs=sum(counts.values()),
         progresses=progress_now(session),
@@ -61,17 +61,19 @@ def _best(rows: Sequence[RunRow], key: str) -> RunRow | None:
     return choose(with_value, key=lambda row: row.metrics[key].value or 0, default=None)
 
 
-def _nearest(
-    rows: Sequence[RunRow], roofs: Mapping[tuple[int, str], ConfigCeiling]
+def _highest_share(
+    rows: Sequence[RunRow], ceilings: Mapping[tuple[int, str], ConfigCeiling]
 ) -> tuple[RunRow, ConfigCeiling] | None:
     """The row with the highest share of its ceiling, and that ceiling."""
-    found = [(row, roof) for row in rows if row.config_id and (roof := roofs.get((row.config_id, row.suite_key)))]
-    return max(found, key=lambda pair: pair[1].mbu, default=None)
+    pairs = [
+        (row, ceiling) for row in rows if row.config_id and (ceiling := ceilings.get((row.config_id, row.suite_key)))
+    ]
+    return max(pairs, key=lambda pair: pair[1].mbu, default=None)
 
 
 def _comparable(rows: Sequence[RunRow]) -> list[RunRow]:
-    """Of rows, newest first, those of one prompt: speeds at different lengths are different things. What ran elsewhere
-    is no result of a machine here."""
+    """The rows of one prompt, since speeds at different lengths are not comparable; without models that ran on another
+    host."""
     reference = next((row for row in rows if row.suite_key == DEFAULT_SUITE), rows[0] if rows else None)
     return [
         row

@@ -1,4 +1,6 @@
-"""Deleting: a page that says what goes with it, and the button on it that does it."""
+"""Archiving and deleting: the pages that ask before, with the consequences, and deleting itself."""
+
+from collections.abc import Sequence
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -8,6 +10,8 @@ from app.core.errors import Conflict
 from app.core.i18n import _
 from app.db import machines, removal, runs, servers
 from app.db.tables import ENDED_STATES
+from app.results.run_filter import RunFilter
+from app.results.run_list import count_runs
 from app.web import flash
 from app.web.deps import ReadSession, WriteSession
 from app.web.paths import path_for
@@ -16,13 +20,58 @@ from app.web.templates import render
 router = APIRouter(include_in_schema=False)
 
 
+@router.get("/servers/{slug}/archive", name="confirm_archive_server")
+def confirm_archive_server(request: Request, session: ReadSession, slug: str) -> Response:
+    consequences = [
+        _("It leaves the list of servers and cannot be measured until it is restored. Queued runs on it will fail."),
+        _fate_of_runs(count_runs(session, RunFilter(server=slug))),
+    ]
+    return _confirm_archive(request, "server", slug, servers.server(session, slug).name, consequences)
+
+
+@router.get("/machines/{slug}/archive", name="confirm_archive_machine")
+def confirm_archive_machine(request: Request, session: ReadSession, slug: str) -> Response:
+    consequences = [
+        _(
+            "It leaves the list of machines, and nothing can be measured on it until it is restored. "
+            "Queued runs on it will fail."
+        ),
+        _fate_of_runs(count_runs(session, RunFilter(machine=slug))),
+    ]
+    return _confirm_archive(request, "machine", slug, machines.machine(session, slug).name, consequences)
+
+
+def _confirm_archive(request: Request, kind: str, slug: str, name: str, consequences: Sequence[str]) -> Response:
+    """`kind` is server or machine, as in the names of the routes."""
+    return render(
+        request,
+        "archive.html",
+        name=name,
+        action=path_for(request, f"archive_{kind}", slug=slug),
+        back=path_for(request, kind, slug=slug),
+        consequences=consequences,
+    )
+
+
+def _fate_of_runs(n_runs: int) -> str:
+    if not n_runs:
+        return _("It has no runs.")
+    runs_stay = _("Its run stays") if n_runs == 1 else _("Its {n_runs:,} runs stay", n_runs=n_runs)
+    return _(
+        "{runs} in the list of runs and in the history; on the overview they move to “Results of archived servers”.",
+        runs=runs_stay,
+    )
+
+
 @router.get("/runs/{public_id}/delete", name="confirm_delete_run")
 def confirm_delete_run(request: Request, session: ReadSession, public_id: str) -> Response:
     run = runs.run(session, public_id)
     if run.status not in ENDED_STATES:
         raise Conflict(_("The run waits or is being measured: cancel it first."))
-    goes = removal.goes_with_run(session, public_id)
-    return _ask(request, "run", _("run {public_id}", public_id=public_id), goes, "delete_run", public_id=public_id)
+    losses = removal.goes_with_run(session, public_id)
+    return _confirm_delete(
+        request, "run", _("run {public_id}", public_id=public_id), losses, "delete_run", public_id=public_id
+    )
 
 
 @router.post("/runs/{public_id}/delete", name="delete_run")
@@ -35,7 +84,9 @@ def delete_run(request: Request, session: WriteSession, public_id: str) -> Respo
 def confirm_delete_server(request: Request, session: ReadSession, slug: str) -> Response:
     server = servers.server(session, slug)
     removal.refuse_in_use(server)
-    return _ask(request, "server", server.name, removal.goes_with_server(session, slug), "delete_server", slug=slug)
+    return _confirm_delete(
+        request, "server", server.name, removal.goes_with_server(session, slug), "delete_server", slug=slug
+    )
 
 
 @router.post("/servers/{slug}/delete", name="delete_server")
@@ -48,7 +99,9 @@ def delete_server(request: Request, session: WriteSession, slug: str) -> Respons
 def confirm_delete_machine(request: Request, session: ReadSession, slug: str) -> Response:
     machine = machines.machine(session, slug)
     removal.refuse_in_use(machine)
-    return _ask(request, "machine", machine.name, removal.goes_with_machine(session, slug), "delete_machine", slug=slug)
+    return _confirm_delete(
+        request, "machine", machine.name, removal.goes_with_machine(session, slug), "delete_machine", slug=slug
+    )
 
 
 @router.post("/machines/{slug}/delete", name="delete_machine")
@@ -57,14 +110,16 @@ def delete_machine(request: Request, session: WriteSession, slug: str) -> Respon
     return flash.redirect_with_flash(request, path_for(request, "machines"), "delete_machine", slug)
 
 
-def _ask(request: Request, what: str, name: str, goes: removal.Goes, route: str, **named: str) -> Response:
-    """`what` is also the name of the page that shows the thing."""
+def _confirm_delete(
+    request: Request, kind: str, name: str, losses: removal.Goes, route: str, **path_params: str
+) -> Response:
+    """`kind` is run, server or machine: also the name of the page that shows it."""
     return render(
         request,
         "delete.html",
-        what=what,
+        kind=kind,
         name=name,
-        goes=goes,
-        action=path_for(request, route, **named),
-        back=path_for(request, what, **named),
+        losses=losses,
+        action=path_for(request, route, **path_params),
+        back=path_for(request, kind, **path_params),
     )

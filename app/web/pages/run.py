@@ -26,4 +26,4 @@ def show_run(request: Request, session: ReadSession, public_id: str, point: str 
 def refreeze_hardware(request: Request, session: WriteSession, public_id: str) -> Response:
     """Takes what is known of the machine today for what the run was measured on: a person's word for it."""
     hardware.refreeze(session, runs.run(session, public_id))
-    return RedirectResponse(path_for(request, "run", public_id=public_id) + "#roof-title", status_code=303)
+    return RedirectResponse(path_for(request, "run", public_id=public_id) + "#ceiling-title", status_code=303)

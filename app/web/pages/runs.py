@@ -39,15 +39,15 @@ def list_runs(
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
 ) -> Response:
     rows, total = run_list.list_runs(session, where, sort, order == "desc", page, PER_PAGE)
-    here = path_for(request, "runs")
+    path = path_for(request, "runs")
     state = {"sort": sort, "order": order, "page": page}
-    usual = {"sort": DEFAULT_SORT, "order": "desc", "page": 1}
+    defaults = {"sort": DEFAULT_SORT, "order": "desc", "page": 1}
 
     def url(**changed: object) -> str:
-        """This list with something changed; what is as usual does not clutter the address."""
-        wanted = {**where.active, **state, **changed}
-        query = {key: value for key, value in wanted.items() if value and value != usual.get(key)}
-        return f"{here}?{urlencode(query)}" if query else here
+        """The address of this list with `changed` parameters; defaults are left out."""
+        parameters = {**where.active, **state, **changed}
+        query = {key: value for key, value in parameters.items() if value and value != defaults.get(key)}
+        return f"{path}?{urlencode(query)}" if query else path
 
     response = render(
         request,
@@ -80,10 +80,10 @@ def new_run(
     model: str = "",
     runs: str = "",
 ) -> Response:
-    """The form with what the address says filled in; the note is always a new one."""
+    """The form, filled in from the address; the note starts empty."""
     counts = {"repetitions": repetitions, "warmups": warmups, "runs": runs}
-    given = {"server": server, "suite": suite, "model": model, **counts}
-    return _form(request, database, runner, Fields(given.items()))
+    fields = {"server": server, "suite": suite, "model": model, **counts}
+    return _form(request, database, runner, Fields(fields.items()))
 
 
 @router.get("/runs/new/checks", name="run_checks")
@@ -99,15 +99,15 @@ def check_run(
 
 @router.post("/runs", name="add_run")
 def add_run(request: Request, database: DatabaseDep, runner: RunnerDep, form: Form) -> Response:
-    """Queues one run, or as many as `runs` says; leads to the first."""
+    """Queues `runs` runs, one by default, and redirects to the first."""
     try:
-        count = form.whole("runs", _("The number of runs"))
+        count = form.integer("runs", _("The number of runs"))
         first, *_others = runner.queue(
             form.required("server", _("The server"), 80),
             form.required("suite", _("The suite"), 60),
             1 if count is None else count,
-            repetitions=form.whole("repetitions", _("Repetitions")),
-            warmups=form.whole("warmups", _("Warm-ups")),
+            repetitions=form.integer("repetitions", _("Repetitions")),
+            warmups=form.integer("warmups", _("Warm-ups")),
             model=form.text("model", _("The model"), 300) or None,
             note=form.text("note", _("The note"), MAX_NOTE_CHARS),
         )
@@ -120,16 +120,18 @@ def _form(
     request: Request, database: DatabaseDep, runner: RunnerDep, form: Fields, error: RoofmarkError | None = None
 ) -> Response:
     with database.read() as session:
-        known = servers.list_servers(session)
+        all_servers = servers.list_servers(session)
         offered = suites.list_suites(session)
-    chosen = next((each for each in known if each.slug == form.get("server")), known[0] if known else None)
+    chosen = next(
+        (server for server in all_servers if server.slug == form.get("server")), all_servers[0] if all_servers else None
+    )
     return render(
         request,
         "run_form.html",
         status=error.http_status if error else 200,
         form=form,
         error=error,
-        servers=known,
+        servers=all_servers,
         chosen=chosen,
         suites=offered,
         most_runs=MOST_RUNS,
@@ -144,12 +146,12 @@ def _checks(runner: RunnerDep, server: Server | None, suite: str) -> dict[str, A
         warnings, refusal = runner.preflight(server.slug, suite), None
     except RoofmarkError as problem:
         warnings, refusal = [], problem
-    known = {**server.facts.get("settings", {}), **server.settings}
+    settings = {**server.facts.get("settings", {}), **server.settings}
     return {
         "server": server,
         "models": server.facts.get("models", []),
         "unknown": [
-            _(setting.title) for setting in SETTINGS.values() if setting.is_in_form and setting.key not in known
+            _(setting.title) for setting in SETTINGS.values() if setting.is_in_form and setting.key not in settings
         ],
         "warnings": warnings,
         "refusal": refusal,

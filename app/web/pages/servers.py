@@ -1,4 +1,4 @@
-"""Servers: found by probing, added with what the probe found, shown with what was measured."""
+"""Servers: discovered, probed, added, edited, and shown with their runs."""
 
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -14,8 +14,8 @@ from app.core.i18n import _
 from app.db import machines, servers
 from app.db.tables import Server
 from app.results.run_filter import RunFilter
-from app.results.run_list import count_runs, list_runs
-from app.web import archive, flash, server_form
+from app.results.run_list import list_runs
+from app.web import flash, server_form
 from app.web.deps import DatabaseDep, Form, OwnPagesOnly, ReadSession, RunnerDep, SecretsDep, WriteSession
 from app.web.forms import Fields, WrongField
 from app.web.paths import path_for
@@ -43,26 +43,28 @@ def list_servers(request: Request, session: ReadSession) -> Response:
 
 @router.get("/servers/new", name="new_server", dependencies=[OwnPagesOnly])
 def new_server(request: Request, database: DatabaseDep, runner: RunnerDep, url: str = "") -> Response:
-    """With `url`, as a link from a discovered server has it, the probe is made at once."""
+    """With `url`, which the link of a discovered server contains, the server is probed at once."""
     form = Fields([("base_url", url)])
-    return _probed(request, database, runner, form) if url else render(request, "server_new.html", form=form, step=None)
+    return _probe(request, database, runner, form) if url else render(request, "server_new.html", form=form, step=None)
 
 
 @router.get("/servers/discover", name="discover_servers", dependencies=[OwnPagesOnly])
 def discover_servers(request: Request, database: DatabaseDep, runner: RunnerDep) -> Response:
-    """What answers on well-known ports of this machine; takes up to a second, so pages ask for it afterwards."""
+    """Servers on the well-known ports of this machine. Probing takes up to a second, so pages load this afterwards."""
     from app.engines import well_known_ports
 
-    found = runner.discover()
+    discovered = runner.discover()
     with database.read() as session:
-        known = {server.base_url: server for server in servers.list_servers(session)}
+        servers_by_url = {server.base_url: server for server in servers.list_servers(session)}
     template = "_discovered.html" if is_partial(request) else "discovered.html"
-    return render(request, template, found=found, known=known, ports=sorted(well_known_ports()))
+    return render(
+        request, template, discovered=discovered, servers_by_url=servers_by_url, ports=sorted(well_known_ports())
+    )
 
 
 @router.post("/servers/probe", name="probe_server")
 def probe_server(request: Request, database: DatabaseDep, runner: RunnerDep, form: Form) -> Response:
-    return _probed(request, database, runner, form)
+    return _probe(request, database, runner, form)
 
 
 @router.post("/servers", name="add_server")
@@ -71,7 +73,7 @@ def add_server(request: Request, database: DatabaseDep, runner: RunnerDep, secre
         values = server_form.parse_form(form)
         key = form.get("api_key").strip() or None
         facts, problem = _try_probe(runner, form.get("base_url"), key, values.pop("engine"))
-        values |= _address_found(facts)
+        values |= _probed_base_url(facts)
         with database.write() as session:
             machine = server_form.chosen_machine(session, form)
             assert machine.id is not None
@@ -85,7 +87,7 @@ def add_server(request: Request, database: DatabaseDep, runner: RunnerDep, secre
             assert added.id is not None
             _remember(session, added.id, facts)
     except BadInput as error:
-        return _form(request, database, form, facts=_seen(runner, form), error=error)
+        return _form(request, database, form, facts=_probe_again(runner, form), error=error)
     return _to(request, added, problem)
 
 
@@ -129,12 +131,12 @@ def save_server(
     try:
         values = server_form.parse_form(form, server.settings)
         moved = values["base_url"] != server.base_url
-        encrypted = server_form.kept_key(secrets, form, server, moved)
+        encrypted = server_form.encrypted_api_key(secrets, form, server, moved)
         key = secrets.api_key(encrypted)
         engine = values.pop("engine")
         is_believed = engine != server.engine or server_form.is_engine_stated(server)
         facts, problem = _try_probe(runner, form.get("base_url"), key, engine, is_believed=is_believed)
-        values |= _address_found(facts)
+        values |= _probed_base_url(facts)
         with database.write() as session:
             saved = servers.edit_server(
                 session,
@@ -162,18 +164,6 @@ def probe_known_server(request: Request, database: DatabaseDep, runner: RunnerDe
     return RedirectResponse(path_for(request, "server", slug=slug), status_code=303)
 
 
-@router.get("/servers/{slug}/archive", name="confirm_archive_server")
-def confirm_archive_server(request: Request, session: ReadSession, slug: str) -> Response:
-    consequences = [
-        _(
-            "It leaves the list of servers and cannot be measured until it is restored: runs that "
-            "wait for it will fail."
-        ),
-        archive.of_results(count_runs(session, RunFilter(server=slug))),
-    ]
-    return archive.ask(request, "server", slug, servers.server(session, slug).name, consequences)
-
-
 @router.post("/servers/{slug}/archive", name="archive_server")
 def archive_server(request: Request, session: WriteSession, slug: str) -> Response:
     servers.archive_server(session, slug)
@@ -193,16 +183,16 @@ def _to(request: Request, server: Server, problem: RoofmarkError | None = None) 
 # --- probing ---------------------------------------------------------------------------------------------------------
 
 
-def _probed(request: Request, database: DatabaseDep, runner: RunnerDep, form: Fields) -> Response:
-    """The form filled with what a probe found; what was typed before stays."""
+def _probe(request: Request, database: DatabaseDep, runner: RunnerDep, form: Fields) -> Response:
+    """The form filled in from a probe; typed fields stay as they are."""
     key = form.get("api_key").strip() or None
     try:
         facts = runner.probe(form.get("base_url"), key)
-        base_url = facts.base_url or server_form.address(form.get("base_url"))
+        base_url = facts.base_url or server_form.normalized_base_url(form.get("base_url"))
     except (BadInput, ServerError) as error:
         return _form(request, database, form, error=error)
     name, suggestion = form.get("name").strip(), _suggested_name(facts.engine, base_url)
-    found = Fields(
+    filled_form = Fields(
         [
             *form.items(without=("base_url", "name", "suggested_name", "engine")),
             ("base_url", base_url),
@@ -211,41 +201,41 @@ def _probed(request: Request, database: DatabaseDep, runner: RunnerDep, form: Fi
             ("engine", facts.engine),
         ]
     )
-    return _form(request, database, found, facts=facts)
+    return _form(request, database, filled_form, facts=facts)
 
 
 def _try_probe(
     runner: RunnerDep, url: str, key: str | None, engine: str | None, *, is_believed: bool = True
 ) -> "tuple[ServerInfo | None, ServerError | None]":
-    """Saving does not depend on the server being up."""
+    """The probe's result, or the error of a server that does not answer: saving does not depend on it."""
     try:
         return runner.probe(url, key, engine, is_believed=is_believed), None
     except ServerError as problem:
         return None, problem
 
 
-def _address_found(facts: "ServerInfo | None") -> dict[str, str]:
-    """Where the server is, when the address of its API was typed instead."""
+def _probed_base_url(facts: "ServerInfo | None") -> dict[str, str]:
+    """The base URL that the probe found, as a column: a person may have typed the address of the API instead."""
     return {} if facts is None or facts.base_url is None else {"base_url": facts.base_url}
 
 
-def _seen(runner: RunnerDep, form: Fields) -> "ServerInfo | None":
-    """What the probe before had found, asked once more, so that a wrong field does not lose it."""
+def _probe_again(runner: RunnerDep, form: Fields) -> "ServerInfo | None":
+    """Probes again after a wrong field, so that the form keeps the server's facts; None before the first probe."""
     if not form.get("suggested_name"):
         return None
     try:
-        base_url = server_form.address(form.get("base_url"))
-    except BadInput:  # no address, so nothing was found there
+        base_url = server_form.normalized_base_url(form.get("base_url"))
+    except BadInput:  # no valid address, so there was no probe
         return None
     return _try_probe(runner, base_url, form.get("api_key").strip() or None, None)[0]
 
 
 def _remember(session: Session, server_id: int, facts: "ServerInfo | None") -> None:
     if facts is not None:
-        servers.remember(session, server_id, facts=_told(facts), capabilities=facts.capabilities)
+        servers.remember(session, server_id, facts=_facts_json(facts), capabilities=facts.capabilities)
 
 
-def _told(facts: "ServerInfo") -> dict[str, Any]:
+def _facts_json(facts: "ServerInfo") -> dict[str, Any]:
     from app.measure.config_snapshot import server_info_json
 
     return server_info_json(facts)
@@ -274,25 +264,25 @@ def _form(
     from app.hardware.host import this_host
 
     with database.read() as session:
-        known = machines.list_machines(session)
+        all_machines = machines.list_machines(session)
         is_here_known = machines.here(session) is not None
-    told = _told(facts) if facts else (server.facts if server else {})
+    stored_facts = _facts_json(facts) if facts else (server.facts if server else {})
     context = {
         "form": form,
         "server": server,
         "facts": facts,
         "error": error,
-        "wrong": error.field if isinstance(error, WrongField) else "",
-        "is_piece": is_partial(request),
+        "wrong_field": error.field if isinstance(error, WrongField) else "",
+        "is_partial": is_partial(request),
         "step": "details",
-        "machines": [(machine.slug, machine.name) for machine in known],
-        "here": None if is_here_known else (server_form.HERE, _("This machine ({name})", name=this_host().name)),
+        "machines": [(machine.slug, machine.name) for machine in all_machines],
+        "new_machine": None if is_here_known else (server_form.HERE, _("This machine ({name})", name=this_host().name)),
         "engines": list(engine_titles().items()),
-        "models": told.get("models", []),
-        "asked": server_form.asked(told, server.settings if server else {}),
-        "lacks": server_form.missing_settings(told),
+        "models": stored_facts.get("models", []),
+        "settings": server_form.settings_to_ask(stored_facts, server.settings if server else {}),
+        "missing_settings": server_form.missing_settings(stored_facts),
     }
     template = "server_edit.html" if server else "_server_fields.html" if is_partial(request) else "server_new.html"
-    # in a piece of the page a failed probe is an answer like any other, and browsers log error states
+    # a failed probe is no error of a partial page, and browsers log error statuses
     status = error.http_status if error and not is_partial(request) else 200
     return render(request, template, status=status, **context)

@@ -1,4 +1,4 @@
-"""What everybody with a link may read. Nothing here asks who it is, sets a cookie or leads into the private pages."""
+"""Public pages of shared links: without a login, cookies, or links into the private pages."""
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -6,68 +6,74 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from app.core.i18n import N_
 from app.share import links
-from app.share.document import document
-from app.share.links import Shared
-from app.share.markdown import markdown
-from app.share.page import Links, file, page
-from app.share.spreadsheet import spreadsheet
+from app.share.document import ShareDocument, to_document
+from app.share.links import StoredShare
+from app.share.markdown import to_markdown
+from app.share.page import Links, render_file, render_page
+from app.share.spreadsheet import to_csv
 from app.web.deps import ReadSession
-from app.web.paths import PUBLIC, absolute, path_for
+from app.web.errors import error_responses
+from app.web.paths import PUBLIC_PREFIX, absolute_url, path_for
 
-METHODS = ["GET", "HEAD"]
-"""Programs that show a preview of a link may ask for its head first."""
-
-router = APIRouter(prefix=PUBLIC.rstrip("/"), include_in_schema=False)
+router = APIRouter(prefix=PUBLIC_PREFIX.rstrip("/"))
 
 
-@router.api_route("/{share}.json", methods=METHODS, name="shared_json")
+@router.get(
+    "/{share}.json",
+    name="shared_json",
+    summary="Read a shared result",
+    tags=["shares"],
+    response_model=ShareDocument,
+    responses=error_responses(404, 409, 422),
+)
 def show_json(session: ReadSession, share: str) -> Response:
-    found = links.opened(session, share)
-    return JSONResponse(document(found.snapshot, found.created_at))
+    """A shared result; needs no password."""
+    stored = links.open_share(session, share)
+    return JSONResponse(to_document(stored.snapshot, stored.created_at))
 
 
-@router.api_route("/{share}.csv", methods=METHODS, name="shared_csv")
+@router.get("/{share}.csv", name="shared_csv", include_in_schema=False)
 def show_csv(session: ReadSession, share: str) -> Response:
     # with a byte order mark: spreadsheets take the file for UTF-8 only then
-    text = spreadsheet(links.opened(session, share).snapshot)
-    return _saved(text.encode("utf-8-sig"), "text/csv; charset=utf-8", "csv")
+    text = to_csv(links.open_share(session, share).snapshot)
+    return _download(text.encode("utf-8-sig"), "text/csv; charset=utf-8", "csv")
 
 
-@router.api_route("/{share}.md", methods=METHODS, name="shared_markdown")
+@router.get("/{share}.md", name="shared_markdown", include_in_schema=False)
 def show_markdown(request: Request, session: ReadSession, share: str) -> Response:
-    found = links.opened(session, share)
-    text = markdown(found.snapshot, _address(request, found.slug))
+    stored = links.open_share(session, share)
+    text = to_markdown(stored.snapshot, _address(request, stored.slug))
     return Response(text, media_type="text/plain; charset=utf-8")
 
 
-@router.api_route("/{share}.png", methods=METHODS, name="shared_card")
+@router.get("/{share}.png", name="shared_card", include_in_schema=False)
 def show_card(session: ReadSession, share: str) -> Response:
-    from app.share.card import card  # loads the drawing library: not at start
+    from app.share.card import draw_card  # loads the drawing library: not at start
 
-    return Response(card(links.opened(session, share).snapshot), media_type="image/png")
+    return Response(draw_card(links.open_share(session, share).snapshot), media_type="image/png")
 
 
-@router.api_route("/{share}.html", methods=METHODS, name="shared_file")
+@router.get("/{share}.html", name="shared_file", include_in_schema=False)
 def save_file(session: ReadSession, share: str) -> Response:
     """A file to keep; as a page of this site its inline styles and scripts would be refused."""
-    found = links.opened(session, share)
-    return _saved(file(found.snapshot, found.created_at).encode(), "application/octet-stream", "html")
+    stored = links.open_share(session, share)
+    return _download(render_file(stored.snapshot, stored.created_at).encode(), "application/octet-stream", "html")
 
 
-@router.api_route("/{share}", methods=METHODS, name="shared")
+@router.get("/{share}", name="shared", include_in_schema=False)
 def show_page(request: Request, session: ReadSession, share: str) -> Response:
-    found = links.opened(session, share)
-    return HTMLResponse(page(found.snapshot, found.created_at, _links(request, found)))
+    stored = links.open_share(session, share)
+    return HTMLResponse(render_page(stored.snapshot, stored.created_at, _links(request, stored)))
 
 
-def _links(request: Request, found: Shared) -> Links:
+def _links(request: Request, stored: StoredShare) -> Links:
     def path(name: str) -> str:
-        return path_for(request, name, share=found.slug)
+        return path_for(request, name, share=stored.slug)
 
     return Links(
-        page=_address(request, found.slug),
-        card=absolute(request, path("shared_card")),
-        twins={
+        page=_address(request, stored.slug),
+        card=absolute_url(request, path("shared_card")),
+        other_formats={
             N_("Save as one HTML file"): path("shared_file"),
             "JSON": path("shared_json"),
             "CSV": path("shared_csv"),
@@ -78,9 +84,9 @@ def _links(request: Request, found: Shared) -> Links:
 
 
 def _address(request: Request, slug: str) -> str:
-    return absolute(request, path_for(request, "shared", share=slug))
+    return absolute_url(request, path_for(request, "shared", share=slug))
 
 
-def _saved(content: bytes, media_type: str, suffix: str) -> Response:
+def _download(content: bytes, media_type: str, suffix: str) -> Response:
     headers = {"content-disposition": f'attachment; filename="roofmark.{suffix}"'}
     return Response(content, media_type=media_type, headers=headers)

@@ -1,4 +1,4 @@
-"""Making and revoking links: nothing becomes public that was not seen in a preview before."""
+"""Creating and revoking shared links: only what a preview has shown becomes public."""
 
 import json
 from contextlib import suppress
@@ -12,12 +12,12 @@ from starlette.responses import RedirectResponse, Response
 
 from app.db import shares
 from app.share import Withheld, links
-from app.share.document import document
-from app.share.page import body
+from app.share.document import to_document
+from app.share.page import render_body
 from app.web.deps import DatabaseDep, Form, ReadSession, WriteSession
 from app.web.forms import Fields
-from app.web.paths import absolute, path_for
-from app.web.sharing import OWN_FIELDS, subject
+from app.web.paths import absolute_url, path_for
+from app.web.sharing import OWN_FIELDS, share_preview
 from app.web.templates import render
 
 router = APIRouter(include_in_schema=False)
@@ -25,16 +25,16 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/shares", name="shares")
 def list_shares(request: Request, session: ReadSession, new: str = "") -> Response:
-    """`new`: the slug of a link that was made just now."""
-    listed = shares.list_shares(session)
-    active = [each for each in listed if each.revoked_at is None]
+    """All links; `new` is the slug of the link created just before."""
+    all_shares = shares.list_shares(session)
+    active = [share for share in all_shares if share.revoked_at is None]
     return render(
         request,
         "shares.html",
-        active=[(each, path_for(request, "shared", share=each.slug)) for each in active],
-        absolute=partial(absolute, request),
-        revoked=[each for each in listed if each.revoked_at is not None],
-        new=next((each for each in active if each.slug == new), None),
+        active=[(share, path_for(request, "shared", share=share.slug)) for share in active],
+        absolute=partial(absolute_url, request),
+        revoked=[share for share in all_shares if share.revoked_at is not None],
+        new=next((share for share in active if share.slug == new), None),
     )
 
 
@@ -46,18 +46,18 @@ def new_share(request: Request, database: DatabaseDep) -> Response:
 
 @router.get("/shares/new/card", name="card_preview")
 def show_card(request: Request, session: ReadSession) -> Response:
-    from app.share.card import card  # loads the drawing library: not at start
+    from app.share.card import draw_card  # loads the drawing library: not at start
 
-    found = subject(session, Fields(request.query_params.multi_items()))
-    return Response(card(found.snapshot), media_type="image/png")
+    preview = share_preview(session, Fields(request.query_params.multi_items()))
+    return Response(draw_card(preview.snapshot), media_type="image/png")
 
 
 @router.post("/shares", name="add_share")
 def add_share(request: Request, database: DatabaseDep, form: Form) -> Response:
-    """The form says by a digest what its preview showed; if that is no longer so, there is another preview first."""
+    """The form contains the digest of its preview; if the result has changed since, a new preview is shown instead."""
     slug = None
-    with database.write() as session, suppress(Withheld):  # then the preview says so
-        snapshot = subject(session, form).snapshot
+    with database.write() as session, suppress(Withheld):  # the preview shows the reason
+        snapshot = share_preview(session, form).snapshot
         slug = links.publish(session, snapshot) if snapshot.digest == form.get("digest") else None
     if slug is None:
         return _preview(request, database, form, is_changed=True)
@@ -73,32 +73,32 @@ def revoke_share(request: Request, session: WriteSession, share: str) -> Respons
 def _preview(request: Request, database: DatabaseDep, form: Fields, is_changed: bool = False) -> Response:
     state = [("kind", form.get("kind")), *form.items(without=OWN_FIELDS)]
     included = form.all("include")
-    asked = {"state": state, "included": included, "is_changed": is_changed, "longest_title": links.LONGEST_TITLE}
+    context = {"state": state, "included": included, "is_changed": is_changed, "longest_title": links.MAX_TITLE_CHARS}
     status = 409 if is_changed else 200
     try:
         with database.read() as session:
-            snapshot, offers = subject(session, form)
+            snapshot, offers = share_preview(session, form)
     except Withheld as withheld:
         title, offers = form.get("title"), withheld.offers
         return render(
-            request, "share_new.html", status=status, **asked, snapshot=None, title=title, offers=offers, why=withheld
+            request, "share_new.html", status=status, **context, snapshot=None, title=title, offers=offers, why=withheld
         )
-    query = [*state, *(("include", each) for each in included), ("title", snapshot.title)]
+    query = [*state, *(("include", option) for option in included), ("title", snapshot.title)]
     return render(
         request,
         "share_new.html",
         status=status,
-        **asked,
+        **context,
         snapshot=snapshot,
         title=snapshot.title,
         offers=offers,
-        body=body(snapshot),
-        data=_lines(document(snapshot)),
+        body=render_body(snapshot),
+        data=_one_member_per_line(to_document(snapshot)),
         card_query=urlencode(query),
     )
 
 
-def _lines(values: dict[str, Any]) -> str:
+def _one_member_per_line(values: dict[str, Any]) -> str:
     """JSON with a line for each member."""
     members = (f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in values.items())
     return "{\n" + ",\n".join(members) + "\n}"

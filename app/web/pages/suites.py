@@ -43,7 +43,10 @@ def add_suite(request: Request, session: WriteSession, form: Form) -> Response:
 
 @router.get("/suites/{key}", name="suite")
 def show_suite(request: Request, session: ReadSession, key: str) -> Response:
-    archived = next((each for each in suites.list_suites(session, archived=True) if each.key == key), None)
+    archived = next(
+        (archived_suite for archived_suite in suites.list_suites(session, archived=True) if archived_suite.key == key),
+        None,
+    )
     suite = archived or _suite(session, key)
     return render(request, "suite.html", suite=suite, is_own=key not in BUILT_IN, is_archived=archived is not None)
 

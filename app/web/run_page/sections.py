@@ -20,8 +20,8 @@ from app.results.compare.main_verdict import MainVerdict
 from app.results.load_run import LeftOut, RunResult
 from app.results.previous import Previous
 from app.web import calculator
-from app.web.again import again_fields
 from app.web.progress import Progress
+from app.web.rerun import rerun_fields
 from app.web.run_page.metric_values import PointResult, SampleLine, sample_lines
 
 
@@ -71,7 +71,7 @@ def head(result: RunResult, *, is_running: bool, has_result: bool) -> Head:
         can_be_pinned=run.status == "done" and result.config is not None,
         is_baseline=standing is not None and standing.is_baseline,
         previous_id=previous.public_id if previous else None,
-        again=again_fields(run, server, result.config) if can_run_again else None,
+        again=rerun_fields(run, server, result.config) if can_run_again else None,
     )
 
 
@@ -310,7 +310,7 @@ def limits(result: RunResult, point: Workload) -> LimitsOfResult | None:
 @dataclass(frozen=True)
 class Ceiling(Section):
     template = "_run_ceiling.html"
-    contents = ("roof-title", N_("Ceiling"))
+    contents = ("ceiling-title", N_("Ceiling"))
 
     run: Run
     machine: Machine
@@ -333,8 +333,8 @@ def ceiling(result: RunResult, point: Workload) -> Ceiling | None:
     run_ceiling, top, insight = result.known_ceiling, result.ceiling_at(point), result.insight_at(point)
     calculation = ""
     if run_ceiling is not None and top is not None and result.model.id is not None:
-        known_devices = devices.devices_of(result.session, result.machine)
-        calculation = calculator.of_run(result.model.id, result.machine.name, known_devices, run_ceiling.placement, top)
+        known_devices, placement = devices.devices_of(result.session, result.machine), run_ceiling.placement
+        calculation = calculator.query_of_run(result.model.id, result.machine.name, known_devices, placement, top)
     return Ceiling(
         run=result.run,
         machine=result.machine,

@@ -16,13 +16,13 @@ from tests.web.notebook import add_run, read, text_of
 
 
 def test_ceilings_with_their_arithmetic_and_sources(client: TestClient, run: str) -> None:
-    said = read(client, run)
-    assert re.search(r"Decode ceiling ([\d.]+) tok/s [\d.]+ % reached, MBU \1 tok/s = 256 GB/s / [\d.]+ GB", said)
-    assert re.search(r"[\d.]+ GB = [\d.]+ GB weights \+ [\d.]+ MB KV cache", said)
-    assert re.search(r"Prefill ceiling [\d,]+ tok/s .*[Mm]inimum TTFT [\d.]+ ms; it was [\d.]+ ms", said)
-    assert "256 GB/s from the catalogue" in said
-    assert "30.5 B parameters, 8.50 bits each from its config.json" in said
-    assert "the type of the KV cache is not stated, so f16 is counted" in said
+    text = read(client, run)
+    assert re.search(r"Decode ceiling ([\d.]+) tok/s [\d.]+ % reached, MBU \1 tok/s = 256 GB/s / [\d.]+ GB", text)
+    assert re.search(r"[\d.]+ GB = [\d.]+ GB weights \+ [\d.]+ MB KV cache", text)
+    assert re.search(r"Prefill ceiling [\d,]+ tok/s .*[Mm]inimum TTFT [\d.]+ ms; it was [\d.]+ ms", text)
+    assert "256 GB/s from the catalogue" in text
+    assert "30.5 B parameters, 8.50 bits each from its config.json" in text
+    assert "the type of the KV cache is not stated, so f16 is counted" in text
 
 
 def test_without_a_bandwidth_the_machine_is_the_next_step(client: TestClient, database: Database, run: str) -> None:
@@ -40,9 +40,9 @@ def test_without_a_geometry_the_models_page_is_the_next_step(client: TestClient,
         model = session.get_one(Model, 1)
         model.geometry = {"parameters": 30}
         session.add(model)
-    said = read(client, run)
-    assert "No ceiling. How many bytes the model reads for a token is unknown" in said
-    assert "Tell what the model is like" in said
+    text = read(client, run)
+    assert "No ceiling. How many bytes the model reads for a token is unknown" in text
+    assert "Tell what the model is like" in text
 
 
 def test_a_missing_peak_costs_only_the_prefill_side(client: TestClient, database: Database, run: str) -> None:
@@ -50,9 +50,9 @@ def test_a_missing_peak_costs_only_the_prefill_side(client: TestClient, database
         machine = machines.machine(session, "strix-halo")
         cards = [{**card, "compute_flops_per_s": None} for card in machine.accelerators]
         machines.edit_machine(session, "strix-halo", accelerators=cards)
-    said = read(client, run)
-    assert "Decode ceiling" in said
-    assert "The peak compute of Radeon 8060S is unknown, so there is no prefill ceiling and no TTFT floor." in said
+    text = read(client, run)
+    assert "Decode ceiling" in text
+    assert "The peak compute of Radeon 8060S is unknown, so there is no prefill ceiling and no TTFT floor." in text
 
 
 def test_more_than_all_is_shown_and_explained(client: TestClient, database: Database, run: str) -> None:
@@ -60,26 +60,26 @@ def test_more_than_all_is_shown_and_explained(client: TestClient, database: Data
         machine = machines.machine(session, "strix-halo")
         cards = [{**card, "bandwidth_bytes_per_s": 50e9} for card in machine.accelerators]
         machines.edit_machine(session, "strix-halo", accelerators=cards)
-    said = read(client, run)
-    share = re.search(r"([\d.]+) % reached, MBU", said)
+    text = read(client, run)
+    share = re.search(r"([\d.]+) % reached, MBU", text)
     assert share is not None
     assert float(share[1]) > 100
-    assert "Faster than its ceiling: one of these assumptions is wrong" in said
-    assert "the bandwidth assumed for this machine is too low" in said
+    assert "Faster than its ceiling: one of these assumptions is wrong" in text
+    assert "the bandwidth assumed for this machine is too low" in text
 
 
 def test_where_the_time_goes_and_what_would_it_take(client: TestClient, run: str) -> None:
-    said = read(client, run)
-    assert re.search(r"One token's [\d.]+ ms .* Weights [\d.]+ ms .* KV cache [\d.]+ ms .* Remaining loss", said)
-    assert re.search(r"Q6_K weights [\d.]+ [\d.]+ to [\d.]+", said)
-    assert "Decode against context The ceiling is" in said
+    text = read(client, run)
+    assert re.search(r"One token's [\d.]+ ms .* Weights [\d.]+ ms .* KV cache [\d.]+ ms .* Remaining loss", text)
+    assert re.search(r"Q6_K weights [\d.]+ [\d.]+ to [\d.]+", text)
+    assert "Decode against context The ceiling is" in text
 
 
 def test_lists_show_the_share_of_the_ceiling(client: TestClient, run: str) -> None:
     for path in ("/", "/machines/strix-halo"):
         page = client.get(path).text
         assert "of ceiling" in page
-        assert re.search(rf'href="/runs/{run}#roof-title" title="[\d.]+ tok/s = 256 GB/s / [\d.]+ GB"', page)
+        assert re.search(rf'href="/runs/{run}#ceiling-title" title="[\d.]+ tok/s = 256 GB/s / [\d.]+ GB"', page)
     assert '"role":"roof"' in client.get("/history").text
 
 
@@ -110,20 +110,20 @@ def test_an_old_result_stays_until_a_button_is_pressed(client: TestClient, datab
     freeze(database, run)
     assert "Use the machine's current figures" not in read(client, run)
     change_bandwidth(database, 512e9)
-    said = read(client, run)
-    assert "tok/s = 256 GB/s" in said
-    assert "they have changed since" in said
+    text = read(client, run)
+    assert "tok/s = 256 GB/s" in text
+    assert "they have changed since" in text
     answer = client.post(f"/runs/{run}/hardware", follow_redirects=False)
-    assert (answer.status_code, answer.headers["location"]) == (303, f"/runs/{run}#roof-title")
-    said = read(client, run)
-    assert "tok/s = 512 GB/s" in said
-    assert "Use the machine's current figures" not in said
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/runs/{run}#ceiling-title")
+    text = read(client, run)
+    assert "tok/s = 512 GB/s" in text
+    assert "Use the machine's current figures" not in text
 
 
 def test_a_run_of_older_versions_says_that_it_stands_on_today(client: TestClient, run: str) -> None:
-    said = read(client, run)
-    assert "were not recorded with this run, so the ceiling uses their current figures" in said
-    assert "Use the machine's current figures" in said
+    text = read(client, run)
+    assert "were not recorded with this run, so the ceiling uses their current figures" in text
+    assert "Use the machine's current figures" in text
 
 
 def test_without_a_ceiling_the_button_is_there_too(client: TestClient, database: Database, run: str) -> None:
@@ -152,8 +152,8 @@ def test_a_change_of_hardware_is_what_changed(client: TestClient, database: Data
         for sample in samples.samples_of(session, first.id or 0):
             samples.add_sample(session, later.id, sample, values["started_at"])
         measurements.derive(session, later.id)
-    said = read(client, later.public_id)
-    assert re.search(r"What changed: \w+ Radeon 8060S → 2 × Radeon 8060S", said)
+    text = read(client, later.public_id)
+    assert re.search(r"What changed: \w+ Radeon 8060S → 2 × Radeon 8060S", text)
     assert "Nothing yet: this is the first configuration" in read(client, run)
     history = client.get("/history").text
     assert "strix-halo 8080: Radeon 8060S → 2 × Radeon 8060S" in history
@@ -163,12 +163,12 @@ def test_a_change_of_hardware_is_what_changed(client: TestClient, database: Data
 
 
 def test_a_machine_says_what_each_device_can_do(client: TestClient, database: Database, run: str) -> None:
-    said = text_of(client.get("/machines/strix-halo").text)
-    assert "Radeon 8060S 256 GB/s from the catalogue" in said
-    assert "Critical intensity 230 tokens at once = 59.0 TFLOP/s / 256 GB/s" in said
-    assert re.search(r"Qwen3-30B-A3B Q8_0 [\d.]+ tok/s = 256 GB/s / [\d.]+ GB [\d.]+ [\d.]+ [\d.]+ Worse than ", said)
-    assert "published results for mixture-of-experts models on AMD APUs such as Strix Halo" in said
-    assert "Memory Its bandwidth is unknown, so there is no ceiling." in said
+    text = text_of(client.get("/machines/strix-halo").text)
+    assert "Radeon 8060S 256 GB/s from the catalogue" in text
+    assert "Critical intensity 230 tokens at once = 59.0 TFLOP/s / 256 GB/s" in text
+    assert re.search(r"Qwen3-30B-A3B Q8_0 [\d.]+ tok/s = 256 GB/s / [\d.]+ GB [\d.]+ [\d.]+ [\d.]+ Worse than ", text)
+    assert "published results for mixture-of-experts models on AMD APUs such as Strix Halo" in text
+    assert "Memory Its bandwidth is unknown, so there is no ceiling." in text
     assert f'href="/runs/{run}?' in client.get("/machines/strix-halo").text
 
 
@@ -180,7 +180,7 @@ def test_the_best_of_a_model_is_shown_with_its_run(client: TestClient, database:
     faster = add_run(database, [made_sample(n, Workload(512, 128), 500.0, best) for n in range(3)])
     add_run(database, [made_sample(n, Workload(512, 128), 500.0, 5.0) for n in range(3)])
     page = client.get("/machines/strix-halo").text
-    panel = page.partition('id="roof-title"')[2].partition("<h2>Servers</h2>")[0]
+    panel = page.partition('id="ceiling-title"')[2].partition("<h2>Servers</h2>")[0]
     assert panel.count("/runs/") == 1
     assert f'href="/runs/{faster}?' in panel
 
@@ -188,4 +188,4 @@ def test_the_best_of_a_model_is_shown_with_its_run(client: TestClient, database:
 def test_the_overview_names_the_best_use_of_a_ceiling(client: TestClient, run: str) -> None:
     tile = client.get("/").text.partition("Best ceiling use")[2].partition("</section>")[0]
     assert re.search(r"<strong>[\d.]+</strong> %", tile)
-    assert f'href="/runs/{run}#roof-title"' in tile
+    assert f'href="/runs/{run}#ceiling-title"' in tile
