@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from app.core.errors import BadInput
-from app.core.i18n import N_, _
+from app.core.i18n import _
 from app.core.units import read_number
 
 Value = str | int | float | bool
@@ -102,7 +102,7 @@ def clean_setting(key: str, value: str) -> Value | None:
     if not value:
         return None
     if len(value) > 500:
-        raise BadInput(_("{title} is longer than 500 characters.", title=_(setting_title(key))))
+        raise BadInput(_("{title} is longer than 500 characters.", title=setting_title(key)))
     setting = SETTINGS.get(key)
     if setting is None or setting.type is str:
         return value
@@ -205,7 +205,7 @@ def changes(old: Snapshot, new: Snapshot, engine_titles: Mapping[str, str] | Non
     for key in known + free:
         then, today = old.settings.get(key), new.settings.get(key)
         if then != today:
-            said.append(f"{_(setting_title(key))} {_(show(then))} → {_(show(today))}")
+            said.append(f"{setting_title(key)} {show(then, key)} → {show(today, key)}")
     gone, come = set(old.labels) - set(new.labels), set(new.labels) - set(old.labels)
     said += [_("label {label} removed", label=label) for label in sorted(gone)]
     said += [_("label {label} added", label=label) for label in sorted(come)]
@@ -239,7 +239,7 @@ def _details(snapshot: Snapshot, engine_titles: Mapping[str, str]) -> dict[str, 
     details = {"engine": f"{engine} {snapshot.engine_version or ''}".strip()}
     known = [key for key in SETTINGS if key in snapshot.settings and key not in IDENTITY]
     for key in known + sorted(set(snapshot.settings) - set(SETTINGS)):
-        details[key] = f"{_(setting_title(key))} {_(show(snapshot.settings[key]))}"
+        details[key] = f"{setting_title(key)} {show(snapshot.settings[key], key)}"
     if snapshot.labels:
         details["labels"] = ", ".join(sorted(snapshot.labels))
     return details
@@ -331,12 +331,16 @@ def runs_elsewhere(settings: Mapping[str, Any] | None) -> str | None:
 
 
 def setting_title(key: str) -> str:
-    return SETTINGS[key].title if key in SETTINGS else key
+    """In the reader's language; a setting of a person's own has the name that they gave it."""
+    return _(SETTINGS[key].title) if key in SETTINGS else key
 
 
-def show(value: Any) -> str:
+def show(value: Any, key: str = "") -> str:
+    """The value of a setting as a person reads it; text that is none of its choices is theirs, and stays as it is."""
     if value is None:
-        return N_("not stated")
+        return _("not stated")
     if isinstance(value, bool):
-        return N_("on") if value else N_("off")
+        return _("on") if value else _("off")
+    if key in SETTINGS and value in SETTINGS[key].choices:
+        return _(value)
     return f"{value:,}" if isinstance(value, int) else str(value)

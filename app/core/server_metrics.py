@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from app.core.i18n import N_
+from app.core.i18n import _, english
 
 Statistic = Literal["mean", "p50", "p99", "max", "total", "now"]
 Origin = Literal["counters", "answers"]
@@ -45,13 +45,13 @@ class ServerMetric:
         """Older runs kept a value that was interpolated within its bucket, and did not say where a figure is from."""
         figure = cls(**stored)
         if figure.low is not None and figure.value is not None:
-            how = bucket_of(figure.how.partition(_OLD_QUANTILE)[0])
+            how = bucket_of(english(figure.how).partition(_OLD_QUANTILE)[0])
             return cls(figure.name, figure.statistic, figure.unit, None, how, figure.low, figure.high)
-        if "origin" not in stored and figure.how.startswith(_OLD_STATED):
+        if "origin" not in stored and english(figure.how).startswith(_OLD_STATED):
             return cls(**{**stored, "origin": "answers"})
         return figure
 
 
 def bucket_of(key: str) -> str:
     """How a percentile of a histogram is told."""
-    return N_("{key}, the bucket that holds it, difference of two readings", key=key)
+    return _("{key}, the bucket that holds it, difference of two readings", key=key)

@@ -21,7 +21,7 @@ from app.engines.protocol.openai_chunk import count, mapping, milliseconds, numb
 
 _RESTING = ("idle", "ready", "loaded")
 _TOTALS = N_("totals of /metrics, difference of two readings")
-_LOADING = _("The engine is loading its model.")
+_LOADING = N_("The engine is loading its model.")
 
 
 class Strata(OpenAI):
@@ -88,12 +88,12 @@ class Strata(OpenAI):
         }
         return [
             *(
-                ServerMetric(name, "total", "" if name == "requests" else "tokens", grown[key], _TOTALS)
+                ServerMetric(name, "total", "" if name == "requests" else "tokens", grown[key], _(_TOTALS))
                 for name, key in counts.items()
                 if key in grown
             ),
             *(
-                ServerMetric(name, "mean", "tok/s", tokens / spent_ms * 1000, _TOTALS)
+                ServerMetric(name, "mean", "tok/s", tokens / spent_ms * 1000, _(_TOTALS))
                 for name, (tokens, spent_ms) in speeds.items()
                 if tokens > 0 and spent_ms > 0
             ),

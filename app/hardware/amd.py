@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from app.core.i18n import N_
+from app.core.i18n import _, joined
 from app.hardware.profile import SENSOR, Accelerator
 from app.hardware.tools import ToolUnavailable, json_of, number, run_tool
 
@@ -18,7 +18,7 @@ def read() -> Sequence[Accelerator]:
         try:
             return from_rocm_smi(run_tool("rocm-smi", "--showproductname", "--showmeminfo", "vram", "--json"))
         except ToolUnavailable as second:
-            raise ToolUnavailable(f"{reason}; {second}") from second
+            raise ToolUnavailable(joined(reason.message, second.message, by="; ")) from second
 
 
 def from_amd_smi(text: str) -> Sequence[Accelerator]:
@@ -28,7 +28,7 @@ def from_amd_smi(text: str) -> Sequence[Accelerator]:
     found = [_smi_card(card) for card in cards if isinstance(card, dict)] if isinstance(cards, list) else []
     named = [card for card in found if card.name]
     if not named:
-        raise ToolUnavailable(N_("amd-smi lists no GPU"))
+        raise ToolUnavailable(_("amd-smi lists no GPU"))
     return named
 
 
@@ -41,7 +41,7 @@ def _smi_card(card: dict[str, Any]) -> Accelerator:
         memory_bytes=int(memory * MIB) if memory else None,
         bandwidth_bytes_per_s=bandwidth * 1e9 if bandwidth else None,
         source=SENSOR if bandwidth else "",
-        note=N_("amd-smi: maximum bandwidth") if bandwidth else "",
+        note=_("amd-smi: maximum bandwidth") if bandwidth else "",
     )
 
 
@@ -60,7 +60,7 @@ def from_rocm_smi(text: str) -> Sequence[Accelerator]:
         if name:
             found.append(Accelerator(name=name, memory_bytes=int(memory) if memory else None))
     if not found:
-        raise ToolUnavailable(N_("rocm-smi lists no GPU"))
+        raise ToolUnavailable(_("rocm-smi lists no GPU"))
     return found
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.core.i18n import N_
+from app.core.i18n import _
 from app.hardware.profile import Accelerator
 from app.hardware.tools import ToolUnavailable, json_of, number, run_tool
 
@@ -32,7 +32,7 @@ def from_sysctl(text: str) -> AppleCpu:
     values = {key: value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}
     name = values.get("machdep.cpu.brand_string", "")
     if not name:
-        raise ToolUnavailable(N_("sysctl does not tell the processor"))
+        raise ToolUnavailable(_("sysctl does not tell the processor"))
     sizes = (number(values.get(key)) for key in ("hw.l3cachesize", "hw.perflevel0.l2cachesize", "hw.l2cachesize"))
     return AppleCpu(name, next((int(size) for size in sizes if size), None))
 
@@ -56,5 +56,5 @@ def from_system_profiler(text: str) -> Sequence[Accelerator]:
             )
         )
     if not found:
-        raise ToolUnavailable(N_("system_profiler lists no GPU"))
+        raise ToolUnavailable(_("system_profiler lists no GPU"))
     return found

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from app.core.errors import Conflict
-from app.core.i18n import N_, _
+from app.core.i18n import _
 from app.core.units import format_bytes, format_number
 from app.hardware.host import available_ram_bytes, logical_cores, physical_cores
 
@@ -80,10 +80,10 @@ def measure(llc_bytes: int | None, say: Say) -> Reading:
 
     Runs in a process of its own: it takes a buffer of 1 GiB and every core.
     """
-    say(N_("Checking that the machine is idle."))
+    say(_("Checking that the machine is idle."))
     busy_share = _busy_share(IDLE_S)
     buffer_bytes = buffer_size(llc_bytes, available_ram_bytes())
-    say(N_("Filling {size} of memory.", size=format_bytes(buffer_bytes)))
+    say(_("Filling {size} of memory.", size=format_bytes(buffer_bytes)))
     counts = thread_counts(physical_cores(), logical_cores())
     return read_at(buffer_bytes, counts, say, busy_share=busy_share)
 
@@ -131,9 +131,9 @@ def read_at(
     for threads in counts:
         step = _step(matrix, threads, sample_s)
         sweep.append(step)
-        say(N_("{threads}: {rate} GB/s.", threads=_threads(threads), rate=format_number(step.best_bytes_per_s / 1e9)))
+        say(_("{threads}: {rate} GB/s.", threads=_threads(threads), rate=format_number(step.best_bytes_per_s / 1e9)))
     best = max(sweep, key=lambda step: step.best_bytes_per_s)
-    say(N_("Reading with {threads}.", threads=_threads(best.threads)))
+    say(_("Reading with {threads}.", threads=_threads(best.threads)))
     whole, half = _readers(matrix, best.threads), _readers(matrix[: len(matrix) // 2], best.threads)
     rates = list(best.rates_bytes_per_s)
     half_rates = []
@@ -158,7 +158,7 @@ def remarks(reading: Reading) -> list[str]:
     told = []
     if not reading.was_idle:
         told.append(
-            N_(
+            _(
                 "The machine was not idle before the measurement ({share:.0f} % CPU load): other programs use "
                 "bandwidth too, so measure again when they have finished.",
                 share=100 * reading.busy_share,
@@ -166,22 +166,22 @@ def remarks(reading: Reading) -> list[str]:
         )
     if not reading.is_stable:
         told.append(
-            N_("Unstable: the median is below 85 % of the best, so something else read memory at times; measure again.")
+            _("Unstable: the median is below 85 % of the best, so something else read memory at times; measure again.")
         )
     if reading.plateau_ratio < 1 / PLATEAU_RATIO:
         told.append(
-            N_("Half of the buffer was read more slowly than all of it: something else read memory; measure again.")
+            _("Half of the buffer was read more slowly than all of it: something else read memory; measure again.")
         )
     if reading.plateau_ratio > PLATEAU_RATIO:
         told.append(
-            N_(
+            _(
                 "Half of the buffer was read {ratio:.2g} times as fast as all of it: a cache larger than the "
                 "system reports is involved, so the true bandwidth may be lower.",
                 ratio=reading.plateau_ratio,
             )
         )
     if reading.buffer_bytes < SMALLEST_BUFFER_BYTES:
-        told.append(N_("Little memory was free, so only {size} was read.", size=format_bytes(reading.buffer_bytes)))
+        told.append(_("Little memory was free, so only {size} was read.", size=format_bytes(reading.buffer_bytes)))
     return told
 
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from app.core.i18n import N_
+from app.core.i18n import _
 from app.hardware.tools import ToolUnavailable, json_of, number, run_tool
 
 CPUS = Path("/sys/devices/system/cpu")
@@ -44,5 +44,5 @@ def from_lscpu(text: str) -> int:
         and (size := number(row.get("all-size")))
     }
     if not sizes:
-        raise ToolUnavailable(N_("lscpu lists no caches"))
+        raise ToolUnavailable(_("lscpu lists no caches"))
     return sizes[max(sizes)]

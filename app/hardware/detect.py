@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from app.core.i18n import N_
+from app.core.i18n import _
 from app.hardware import amd, apple, caches, dmi, intel, nvidia
 from app.hardware.catalogue import Catalogue, Device, built_in
 from app.hardware.host import logical_cores, physical_cores, this_host
@@ -21,16 +21,16 @@ def detect(catalogue: Catalogue | None = None) -> Profile:
     profile = _with_mac(profile) if is_mac else _with_board(profile)
     found: list[Accelerator] = []
     sources: dict[str, Callable[[], Sequence[Accelerator]]] = (
-        {N_("GPU"): apple.read_gpus}
+        {_("GPU"): apple.read_gpus}
         if is_mac
-        else {N_("NVIDIA GPUs"): nvidia.read, N_("AMD GPUs"): amd.read, N_("Intel GPUs"): intel.read}
+        else {_("NVIDIA GPUs"): nvidia.read, _("AMD GPUs"): amd.read, _("Intel GPUs"): intel.read}
     )
     unknowns = list(profile.unknowns)
     for what, read in sources.items():
         try:
             found += read()
         except ToolUnavailable as reason:
-            unknowns.append(Unknown(what, str(reason)))
+            unknowns.append(Unknown(what, reason.message))
     return _completed(replace(profile, unknowns=tuple(unknowns)), found, catalogue)
 
 
@@ -40,7 +40,7 @@ def _with_board(profile: Profile) -> Profile:
     try:
         llc_bytes = caches.llc_bytes()
     except ToolUnavailable as reason:
-        unknowns.append(Unknown(N_("Last-level cache"), str(reason)))
+        unknowns.append(Unknown(_("Last-level cache"), reason.message))
     return replace(profile, ram=ram, llc_bytes=llc_bytes, unknowns=tuple(unknowns))
 
 
@@ -48,7 +48,7 @@ def _with_mac(profile: Profile) -> Profile:
     try:
         cpu = apple.read_cpu()
     except ToolUnavailable as reason:
-        return replace(profile, unknowns=(Unknown(N_("Processor"), str(reason)),))
+        return replace(profile, unknowns=(Unknown(_("Processor"), reason.message),))
     return replace(profile, host=replace(profile.host, cpu=cpu.name), llc_bytes=cpu.llc_bytes)
 
 
@@ -63,8 +63,8 @@ def _completed(profile: Profile, cards: Sequence[Accelerator], catalogue: Catalo
         if accelerators[-1].bandwidth_bytes_per_s is None:
             unknowns.append(
                 Unknown(
-                    N_("Bandwidth of {name}", name=card.name),
-                    N_("not reported by the device and not in the catalogue"),
+                    _("Bandwidth of {name}", name=card.name),
+                    _("not reported by the device and not in the catalogue"),
                 )
             )
         if device is not None and device.kind == "apu" and bandwidth is None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.core.i18n import N_
+from app.core.i18n import N_, _, joined
 from app.hardware.memory import CHANNEL_BITS, DATA_RATES_MT_PER_S
 from app.hardware.profile import Ram, Unknown
 from app.hardware.tools import ToolUnavailable, run_tool
@@ -32,12 +32,12 @@ def read() -> tuple[Ram, list[Unknown]]:
         try:
             modules = parse(run_tool(*command))
         except ToolUnavailable as reason:
-            reasons.append(str(reason))
+            reasons.append(reason.message)
             continue
         if modules:
             return ram_of(modules)
-        reasons.append(N_("{command} lists no modules", command=command[0]))
-    return Ram(), [Unknown(MODULES, "; ".join(reasons))]
+        reasons.append(_("{command} lists no modules", command=command[0]))
+    return Ram(), [Unknown(_(MODULES), joined(*reasons, by="; "))]
 
 
 def parse_udevadm(text: str) -> list[Module]:
@@ -70,12 +70,12 @@ def ram_of(modules: Sequence[Module]) -> tuple[Ram, list[Unknown]]:
     rates = [module.data_rate_mt_per_s for module in modules if module.data_rate_mt_per_s]
     unknowns = []
     if len(rates) < len(modules):
-        unknowns.append(Unknown(N_("Speed of the memory"), N_("the board does not report it for every module")))
+        unknowns.append(Unknown(_("Speed of the memory"), _("the board does not report it for every module")))
         rates = []
     bus_bits = _bus_bits(modules)
     if bus_bits is None:
-        reason = N_("the board does not say on which channel each of its {count} modules is", count=len(modules))
-        unknowns.append(Unknown(N_("Channels of the memory"), reason))
+        reason = _("the board does not say on which channel each of its {count} modules is", count=len(modules))
+        unknowns.append(Unknown(_("Channels of the memory"), reason))
     return Ram(kinds.pop() if len(kinds) == 1 else "", min(rates, default=None), bus_bits), unknowns
 
 

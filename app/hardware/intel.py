@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from app.core.i18n import N_
+from app.core.i18n import _, joined
 from app.hardware.profile import Accelerator
 from app.hardware.tools import ToolUnavailable, json_of, number, run_tool
 
@@ -40,7 +40,7 @@ def read() -> Sequence[Accelerator]:
         try:
             return from_sysfs(DRM)
         except ToolUnavailable as second:
-            raise ToolUnavailable(f"{reason}; {second}") from second
+            raise ToolUnavailable(joined(reason.message, second.message, by="; ")) from second
     return [replace(card, memory_bytes=_memory_of(index)) for index, card in found.items()]
 
 
@@ -57,9 +57,7 @@ def from_xpu_smi(text: str) -> dict[int, Accelerator]:
     ]
     found = {index: Accelerator(name) for index, name in named if name and not _SHARED.search(name)}
     if not found:
-        raise ToolUnavailable(
-            N_("xpu-smi lists no GPU with memory of its own") if named else N_("xpu-smi lists no GPU")
-        )
+        raise ToolUnavailable(_("xpu-smi lists no GPU with memory of its own") if named else _("xpu-smi lists no GPU"))
     return found
 
 
@@ -81,7 +79,7 @@ def _memory_of(index: int) -> int | None:
 def from_sysfs(drm: Path) -> Sequence[Accelerator]:
     """Raises NoAnswer where nothing can be told, or there is something that has no name here."""
     if not drm.is_dir():
-        raise ToolUnavailable(N_("there is no {drm}", drm=drm))
+        raise ToolUnavailable(_("there is no {drm}", drm=drm))
     found, nameless = [], []
     for card in sorted(drm.glob("card[0-9]*")):
         if "-" in card.name or _text(card / "device/vendor") != VENDOR:  # card0-DP-1 is a connector
@@ -94,7 +92,7 @@ def from_sysfs(drm: Path) -> Sequence[Accelerator]:
         elif memory:
             nameless.append(identifier)
     if nameless and not found:
-        raise ToolUnavailable(N_("the kernel lists a card with the PCI id {id} and no name", id=nameless[0]))
+        raise ToolUnavailable(_("the kernel lists a card with the PCI id {id} and no name", id=nameless[0]))
     return found
 
 

@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from app.core.i18n import N_
+from app.core.i18n import _, joined
 from app.hardware.profile import SENSOR, Accelerator
 from app.hardware.tools import ToolUnavailable, number, run_tool
 
@@ -21,7 +21,7 @@ def read() -> Sequence[Accelerator]:
         try:
             return from_nvidia_smi(run_tool("nvidia-smi", *QUERY))
         except ToolUnavailable as second:
-            raise ToolUnavailable(f"{reason}; {second}") from second
+            raise ToolUnavailable(joined(reason.message, second.message, by="; ")) from second
 
 
 def load_nvml() -> Any:
@@ -29,7 +29,7 @@ def load_nvml() -> Any:
     try:
         import pynvml
     except ImportError as error:
-        raise ToolUnavailable(N_("nvidia-ml-py is not installed (pip install 'roofmark[nvidia]')")) from error
+        raise ToolUnavailable(_("nvidia-ml-py is not installed (pip install 'roofmark[nvidia]')")) from error
     return pynvml
 
 
@@ -38,12 +38,12 @@ def from_nvml(nvml: Any) -> Sequence[Accelerator]:
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
-        raise ToolUnavailable(N_("NVML says: {words}", words=error)) from error
+        raise ToolUnavailable(_("NVML says: {words}", words=error)) from error
     try:
         handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
         return [_card(nvml, handle) for handle in handles]
     except nvml.NVMLError as error:
-        raise ToolUnavailable(N_("NVML says: {words}", words=error)) from error
+        raise ToolUnavailable(_("NVML says: {words}", words=error)) from error
     finally:
         nvml.nvmlShutdown()
 
@@ -60,7 +60,7 @@ def _card(nvml: Any, handle: Any) -> Accelerator:
         memory_bytes=int(memory) if memory else None,
         bandwidth_bytes_per_s=bandwidth,
         source=SENSOR if bandwidth else "",
-        note=N_("NVML: 2 x memory clock x bus width") if bandwidth else "",
+        note=_("NVML: 2 x memory clock x bus width") if bandwidth else "",
     )
 
 
@@ -84,7 +84,7 @@ def from_nvidia_smi(text: str) -> Sequence[Accelerator]:
     """Lines of `name, MiB`. Raises NoAnswer."""
     rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if len(row) == 2]
     if not rows:
-        raise ToolUnavailable(N_("nvidia-smi lists no GPU"))
+        raise ToolUnavailable(_("nvidia-smi lists no GPU"))
     return [
         Accelerator(name=name, memory_bytes=int(memory * MIB) if (memory := number(size)) else None)
         for name, size in rows

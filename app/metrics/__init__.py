@@ -53,7 +53,7 @@ def derivation_digest() -> str:
 
     So a metric that is added later is computed for earlier runs, too.
     """
-    formulas = {key: metric.formula_version for key, metric in _metrics(i18n.ENGLISH).items()}
+    formulas = {key: metric.formula_version for key, metric in _formulas().items()}
     rules = {key: flag.rule_version for key, flag in FLAGS.items()}
     return hashlib.sha256(json.dumps([DERIVATION_VERSION, formulas, rules], sort_keys=True).encode()).hexdigest()
 
@@ -64,12 +64,16 @@ def metrics() -> dict[str, Metric]:
 
 
 @cache
-def _metrics(language: str) -> dict[str, Metric]:
-    if language != i18n.ENGLISH:
-        return {
-            key: replace(metric, title=i18n.gettext(metric.title), explanation=i18n.gettext(metric.explanation))
-            for key, metric in _metrics(i18n.ENGLISH).items()
-        }
+def _metrics(_language: str) -> dict[str, Metric]:
+    """`_language` is that of the request, which titles are in."""
+    return {
+        key: replace(metric, title=i18n._(metric.title), explanation=i18n._(metric.explanation))
+        for key, metric in _formulas().items()
+    }
+
+
+@cache
+def _formulas() -> dict[str, Metric]:
     found: dict[str, Metric] = {}
     for module in pkgutil.iter_modules(__path__):
         for metric in getattr(importlib.import_module(f"{__name__}.{module.name}"), "METRICS", ()):

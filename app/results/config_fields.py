@@ -23,8 +23,8 @@ def fields_of(configs: Iterable[Described]) -> dict[str, str]:
     """Titles by key: FIELDS and every setting that one of the configurations has."""
     settings = {key for each in configs for key in each.snapshot.settings}
     known = [key for key in SETTINGS if key in settings]
-    titles = FIELDS | {key: setting_title(key) for key in known + sorted(settings - set(SETTINGS)) if key not in FIELDS}
-    return {key: _(title) for key, title in titles.items()}
+    titles = {key: _(title) for key, title in FIELDS.items()}
+    return titles | {key: setting_title(key) for key in known + sorted(settings - set(SETTINGS)) if key not in FIELDS}
 
 
 def field(config: Described, key: str, engine_titles: Mapping[str, str], run_labels: Iterable[str] = ()) -> str:
@@ -32,7 +32,7 @@ def field(config: Described, key: str, engine_titles: Mapping[str, str], run_lab
     snapshot = config.snapshot
     engine = engine_titles.get(snapshot.engine, snapshot.engine)
     if key == "label":
-        return ", ".join(sorted({*snapshot.labels, *run_labels})) or N_("no label")
+        return ", ".join(sorted({*snapshot.labels, *run_labels})) or _("no label")
     values = {
         "model": snapshot.model,
         "quantization": snapshot.quantization,
@@ -41,4 +41,4 @@ def field(config: Described, key: str, engine_titles: Mapping[str, str], run_lab
         "machine": config.machine,
         "server": config.server,
     }
-    return values[key] or NOT_STATED if key in values else show(snapshot.settings.get(key))
+    return values[key] or _(NOT_STATED) if key in values else show(snapshot.settings.get(key), key)

@@ -7,7 +7,7 @@ from sqlmodel import Session
 from app.core import units
 from app.core.configuration import runs_elsewhere
 from app.core.errors import NotFound
-from app.core.i18n import N_
+from app.core.i18n import N_, _, joined
 from app.db import suites
 from app.db.machines import MachineDevice, source_words
 from app.db.tables import Config, Machine, Model, Run
@@ -24,14 +24,14 @@ ELSEWHERE = N_("another operator's hardware")
 
 
 def facts(config: Config, model: Model, held: Sequence[MachineDevice]) -> Iterator[Fact]:
-    yield Fact("Model", anonymize.model_name(model.name))
+    yield Fact(_("Model"), anonymize.model_name(model.name))
     if quantization := anonymize.safe_token(model.quantization):
-        yield Fact("Quantization", quantization)
-    yield Fact("Engine", anonymize.engine(config))
+        yield Fact(_("Quantization"), quantization)
+    yield Fact(_("Engine"), anonymize.engine(config))
     if runs_elsewhere(config.settings):
-        yield Fact("Runs on", ELSEWHERE)
+        yield Fact(_("Runs on"), _(ELSEWHERE))
     if hardware := anonymize.hardware(held):
-        yield Fact("Hardware", hardware)
+        yield Fact(_("Hardware"), hardware)
     for title, value in anonymize.settings(config.settings):
         yield Fact(title, value)
 
@@ -39,13 +39,13 @@ def facts(config: Config, model: Model, held: Sequence[MachineDevice]) -> Iterat
 def bandwidth(roof: RunCeiling) -> Fact:
     device_share = roof.placement.device_shares[0]
     rate = units.format_bandwidth(device_share.device.bandwidth_bytes_per_s)
-    return Fact("Memory bandwidth", f"{rate} · {source_words(device_share.stated.source)}")
+    return Fact(_("Memory bandwidth"), joined(rate, source_words(device_share.stated.source), by=" · "))
 
 
 def meanings(keys: Iterable[str]) -> Iterator[str]:
     """A sentence for each metric: whoever has only the link has no glossary."""
     for key in keys:
-        yield f"{metrics()[key].title} · {metrics()[key].explanation}"
+        yield joined(metrics()[key].title, metrics()[key].explanation, by=" · ")
 
 
 def cases(session: Session, run: Run) -> Sequence[Case]:
@@ -71,4 +71,4 @@ def own_words(run: Run, machine: Machine, config: Config, prompts: Sequence[Case
 def prose_of_prompts(prompts: Sequence[Case], ticked: Collection[Option]) -> Iterator[UserText]:
     if Option.PROMPT in ticked:
         for case in prompts:
-            yield UserText(N_("Prompt of about {n:,} tokens", n=case.point.prompt_tokens), case.prompt)
+            yield UserText(_("Prompt of about {n:,} tokens", n=case.point.prompt_tokens), case.prompt)

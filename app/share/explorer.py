@@ -11,7 +11,7 @@ from app.charts import explore as charts
 from app.charts.explore.table import series_words, summary, words
 from app.core.configuration import SETTINGS
 from app.core.errors import BadInput
-from app.core.i18n import N_, _, lower_first
+from app.core.i18n import _, joined, lower_first, without_code
 from app.core.units import plural
 from app.db import machines
 from app.db.tables import Config, Model
@@ -39,19 +39,19 @@ def snapshot(session: Session, given: Mapping[str, str], options: frozenset[Opti
         if withheld := [offer for offer in offers(session, given) if offer.option not in options]:
             raise Withheld(withheld)
         raise BadInput(_("There is nothing in this view that could be shared."))
-    title = f"{sheet.y.title} against {lower_first(sheet.x.title)}"
+    against = _("{y} against {x}", y=sheet.y.title, x=lower_first(sheet.x.title))
     days = [day for day in (sheet.view.where.since, sheet.view.where.until) if day]
     period = " to ".join(f"{day:%Y-%m-%d}" for day in days)
     return Snapshot(
         kind=KIND,
-        title=f"{title}, by {lower_first(sheet.series.title)}" if sheet.series else title,
+        title=f"{against}, by {lower_first(sheet.series.title)}" if sheet.series else str(against),
         description=summary(sheet),
-        subtitle=" · ".join(filter(None, [plural(sheet.observations, sheet.noun), period])),
+        subtitle=joined(plural(sheet.observations, sheet.noun), period, by=" · "),
         tiles=tuple(_tiles(sheet)),
         facts=tuple(_facts(sheet)),
         figures=(_table(sheet),),
-        charts=(Chart(title, public(figure), charts.chart_class(figure)),),
-        remarks=(*_meanings(sheet), *(note.replace("`", "") for note in charts.notes(sheet))),
+        charts=(Chart(against, public(figure), charts.chart_class(figure)),),
+        remarks=(*_meanings(sheet), *map(without_code, charts.notes(sheet))),
     )
 
 
@@ -152,12 +152,12 @@ def _tiles(sheet: ExploreResult) -> Iterator[Tile]:
     if sheet.y.kind != "number":
         return
     marks = sorted(sheet.marks, key=_height)
-    ends = {N_("Lowest"): marks[0], N_("Highest"): marks[-1]} if len(marks) > 1 else {"": marks[0]}
+    ends = {_("Lowest"): marks[0], _("Highest"): marks[-1]} if len(marks) > 1 else {"": marks[0]}
     for which, mark in ends.items():
         where = [series_words(sheet, mark.series)] if sheet.series else []
         at = f"{words(mark.x)} {sheet.x.unit}".strip()
-        title = f"{which} · {sheet.y.title}" if which else sheet.y.title
-        source = " · ".join([*where, sheet.x.title, at, plural(mark.observations, sheet.noun)])
+        title = joined(which, sheet.y.title, by=" · ")
+        source = joined(*where, sheet.x.title, at, plural(mark.observations, sheet.noun), by=" · ")
         yield Tile(title, _height(mark), sheet.y.unit, source=source)
 
 
@@ -167,28 +167,32 @@ def _height(mark: DataPoint) -> float:
 
 
 def _facts(sheet: ExploreResult) -> Iterator[Fact]:
-    for title, field in ((N_("Shown"), sheet.y), (N_("Against"), sheet.x), (N_("Series"), sheet.series)):
+    for title, field in ((_("Shown"), sheet.y), (_("Against"), sheet.x), (_("Series"), sheet.series)):
         if field is not None:
             yield Fact(title, field.label)
     if sheet.view.source:
-        yield Fact("Source", sheet.view.source)
+        yield Fact(_("Source"), sheet.view.source)
 
 
 def _meanings(sheet: ExploreResult) -> Iterator[str]:
     for field in (sheet.y, sheet.x, sheet.series):
         if field is not None and field.explanation:
-            yield f"{field.title} · {field.explanation}"
+            yield joined(field.title, field.explanation, by=" · ")
 
 
 def _table(sheet: ExploreResult) -> DataTable:
     fields = [*([sheet.series] if sheet.series else []), sheet.x, sheet.y]
     columns = [Column(field.title, field.unit, is_text=field.kind != "number") for field in fields]
-    ends = (Column("Lowest", sheet.y.unit), Column("Highest", sheet.y.unit), Column(f"{sheet.noun.capitalize()}s"))
+    ends = (
+        Column(_("Lowest"), sheet.y.unit),
+        Column(_("Highest"), sheet.y.unit),
+        Column(_(f"{sheet.noun.capitalize()}s")),
+    )
     rows = []
     for mark in sheet.marks:
         series = [_cell(mark.series)] if sheet.series else []
         rows.append((*series, _cell(mark.x), _cell(mark.y), mark.low, mark.high, mark.observations))
-    return DataTable("All marks", (*columns, *ends), tuple(rows), is_brief=len(rows) <= 40)
+    return DataTable(_("All marks"), (*columns, *ends), tuple(rows), is_brief=len(rows) <= 40)
 
 
 def _cell(value: Value | None) -> Cell:

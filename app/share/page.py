@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from app.core import files, templating
+from app.core.i18n import ENGLISH, language, retold
 from app.core.units import spread
 from app.share.markdown import markdown
 from app.share.snapshot import Snapshot, shown
-from app.share.spoken import spoken
 
 if TYPE_CHECKING:
     import jinja2
@@ -54,8 +54,10 @@ def _environment() -> "jinja2.Environment":
 
 
 def body(snapshot: Snapshot) -> Markup:
-    made = _environment().get_template("_share.html").render(share=spoken(snapshot), spread=spread)
-    return Markup(made)  # noqa: S704  # the template has escaped it
+    """In the reader's language."""
+    localized = snapshot if language() == ENGLISH else retold(snapshot)
+    html = _environment().get_template("_share.html").render(share=localized, spread=spread)
+    return Markup(html)  # noqa: S704  # the template has escaped it
 
 
 def page(snapshot: Snapshot, created_at: datetime, links: Links) -> str:

@@ -7,7 +7,7 @@ from sqlmodel import Session
 from app import charts
 from app.ceiling.geometry import Certainty
 from app.core.configuration import runs_elsewhere
-from app.core.i18n import N_, lower_first
+from app.core.i18n import _, joined, lower_first, upper_first
 from app.core.units import format_number
 from app.db.database import session_memo
 from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, metrics
@@ -35,7 +35,7 @@ def snapshot(session: Session, public_id: str, options: frozenset[Option] = froz
     title = " on ".join(filter(None, [anonymize.model_title(found.model), where]))
     explained = _insight(session, found)
     tiles = tuple(_tiles(found))
-    doubt = N_("an estimate, no bound") if found.roof and found.roof.certainty is Certainty.ESTIMATE else ""
+    doubt = _("an estimate, no bound") if found.roof and found.roof.certainty is Certainty.ESTIMATE else ""
     bars = tuple(_bars(found.top, doubt)) if found.top else ()
     return Snapshot(
         kind=KIND,
@@ -87,7 +87,8 @@ def _tiles(found: Result) -> Iterator[Tile]:
     for key in HEADLINE_METRICS:
         metric, each = metrics()[key], found.shown(found.main, key)
         if each is None or each.value is None:
-            reason = NULL_REASONS.get(each.null_reason or "" if each else "no_sample", "")
+            key = (each.null_reason or "") if each else "no_sample"
+            reason = _(NULL_REASONS[key]) if key in NULL_REASONS else ""
             yield Tile(metric.title, None, metric.unit, samples=0, reason=reason)
         else:
             yield Tile(
@@ -98,52 +99,52 @@ def _tiles(found: Result) -> Iterator[Tile]:
                 low=each.low,
                 high=each.high,
                 samples=each.samples,
-                source=SOURCES.get(each.source, ""),
+                source=_(SOURCES[each.source]) if each.source in SOURCES else "",
             )
 
 
 def _bars(top: PointCeiling, doubt: str) -> Iterator[CeilingShare]:
     """`doubt`: that the ceilings are estimates; empty where they are bounds."""
     if top.mbu is not None:
-        words = "; ".join(filter(None, (top.decode.words, top.step.words, doubt)))
-        yield CeilingShare("Decode ceiling", top.mbu, top.decode.tokens_per_s, "tok/s", words)
+        words = joined(top.decode.words, top.step.words, doubt, by="; ")
+        yield CeilingShare(_("Decode ceiling"), top.mbu, top.decode.tokens_per_s, "tok/s", words)
     if top.prefill is not None and top.prefill_share is not None:
-        words = "; ".join(filter(None, (top.prefill.words, doubt)))
-        yield CeilingShare("Prefill ceiling", top.prefill_share, top.prefill.tokens_per_s, "tok/s", words)
+        words = joined(top.prefill.words, doubt, by="; ")
+        yield CeilingShare(_("Prefill ceiling"), top.prefill_share, top.prefill.tokens_per_s, "tok/s", words)
 
 
 def _subtitle(found: Result) -> str:
     when = f"{found.run.started_at:%Y-%m-%d}" if found.run.started_at else ""
-    return " · ".join(filter(None, [anonymize.engine(found.config), point_title(found.main), when]))
+    return joined(anonymize.engine(found.config), point_title(found.main), when, by=" · ")
 
 
 def _facts(found: Result, ticked: dict[Option, str]) -> Iterator[Fact]:
     yield from circumstances.facts(found.config, found.model, found.held)
     if found.roof is not None:
         yield circumstances.bandwidth(found.roof)
-    yield Fact("Suite", f"{anonymize.suite(found.run.suite_key)}: {point_title(found.main)}")
+    yield Fact(_("Suite"), joined(anonymize.suite(found.run.suite_key), point_title(found.main), by=": "))
     if found.run.started_at is not None:
-        yield Fact("Measured", f"{found.run.started_at:%Y-%m-%d}")
+        yield Fact(_("Measured"), f"{found.run.started_at:%Y-%m-%d}")
     for option, title in circumstances.TITLES.items():
         if option in ticked:
-            yield Fact(title, ticked[option])
+            yield Fact(_(title), ticked[option])
 
 
 def _charts(found: Result, explained: Insight | None) -> Iterator[Chart]:
     at_point = [sample for sample in found.taken if sample.point == found.main]
     typical = charts.typical_sample(at_point)
     figures = {
-        N_("Token timeline"): charts.timeline(at_point),
-        N_("Pauses between tokens"): charts.gaps(typical) if typical else None,
-        N_("Decode against context"): charts.against_context(explained.curve, charts.reached(explained))
+        _("Token timeline"): charts.timeline(at_point),
+        _("Pauses between tokens"): charts.gaps(typical) if typical else None,
+        _("Decode against context"): charts.against_context(explained.curve, charts.reached(explained))
         if explained
         else None,
-        N_("Roofline"): charts.run_roofline(found.roof.placement, found.top) if found.roof and found.top else None,
+        _("Roofline"): charts.run_roofline(found.roof.placement, found.top) if found.roof and found.top else None,
     }
     yield from (Chart(title, public(figure)) for title, figure in figures.items() if figure is not None)
     several = charts.serving_figure(serving(found.taken, USUAL_SLO), USUAL_SLO)
     if several is not None:
-        yield Chart("Several streams at once", public(several), f"chart-stack-{several.panels}")
+        yield Chart(_("Several streams at once"), public(several), f"chart-stack-{several.panels}")
 
 
 def _remarks(session: Session, found: Result) -> Iterator[str]:
@@ -152,12 +153,12 @@ def _remarks(session: Session, found: Result) -> Iterator[str]:
     yield from (unsound_run_words(reasons) for reasons in unsound.values())
     warmups = sum(sample.is_warmup for sample in found.taken)
     if warmups:
-        yield N_("Medians of the samples; warm-ups are listed, but never counted.")
+        yield _("Medians of the samples; warm-ups are listed, but never counted.")
     for key, flag in FLAGS.items():
         if any(key in sample.flags for sample in found.taken if not sample.is_warmup):
-            yield f"{flag.title.capitalize()} · {flag.sentence}"
+            yield joined(upper_first(_(flag.title)), _(flag.sentence), by=" · ")
     if found.top is not None:
-        yield N_(
+        yield _(
             "A ceiling is what memory bandwidth and computing allow at most; whatever is uncertain is left out of its "
             "bytes. Most good results reach 60 to 85 % of the decode ceiling."
         )
@@ -165,5 +166,5 @@ def _remarks(session: Session, found: Result) -> Iterator[str]:
 
 def _prose(found: Result, ticked: dict[Option, str]) -> Iterator[UserText]:
     if Option.NOTE in ticked:
-        yield UserText("Note", ticked[Option.NOTE])
+        yield UserText(_("Note"), ticked[Option.NOTE])
     yield from circumstances.prose_of_prompts(found.cases, ticked)

@@ -1,6 +1,6 @@
 """A suite's point in words."""
 
-from app.core.i18n import _, separator
+from app.core.i18n import _, joined
 from app.core.samples import Workload
 from app.core.units import plural
 
@@ -10,7 +10,7 @@ def point_title(point: Workload) -> str:
     >>> point_title(Point(2064, 128, concurrency=4, depth=2000))
     '2,064 prompt tokens, 128 output tokens, 4 streams, 2,000 in the cache before'
     """
-    return separator(", ").join([_prompt(point), plural(point.output_tokens, "output token"), *_seldom(point)])
+    return joined(_prompt(point), plural(point.output_tokens, "output token"), *_seldom(point), by=", ")
 
 
 def brief_title(point: Workload) -> str:
@@ -19,7 +19,7 @@ def brief_title(point: Workload) -> str:
     >>> brief_title(Point(2064, 128)), brief_title(Point(512, 128, concurrency=4))
     ('2,064 prompt tokens', '512 prompt tokens, 4 streams')
     """
-    return separator(", ").join([_prompt(point), *_seldom(point)])
+    return joined(_prompt(point), *_seldom(point), by=", ")
 
 
 def _prompt(point: Workload) -> str:

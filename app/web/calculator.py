@@ -21,7 +21,7 @@ from app.ceiling.report import Report, report
 from app.ceiling.sources import from_document, from_json
 from app.ceiling.types import KvTypes
 from app.core.errors import BadInput
-from app.core.i18n import _, translated
+from app.core.i18n import _
 from app.core.units import TERA
 from app.db.devices import KnownDevice, KnownDevices, local_name
 from app.db.models import KnownGeometry, KnownModel
@@ -68,7 +68,7 @@ def calculate(form: Fields, devices: KnownDevices, models: Sequence[KnownModel] 
     geometry, device = told.geometry, known_device.device
 
     if geometry.weights is None:
-        why = translated(geometry.assumptions[0])
+        why = geometry.assumptions[0]
         raise BadInput(_("That does not tell how many bytes the model reads for a token: {why}.", why=why))
     layout = known_device.layout(_ram(form), _offload(form))
 

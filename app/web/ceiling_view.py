@@ -54,5 +54,5 @@ def _seen(layers: Attention) -> str:
 
 def told_words(told: KnownGeometry) -> str:
     """`from its config.json, stated on 2026-11-29`"""
-    when = _(", stated on {stated_at:%Y-%m-%d}", stated_at=told.stated_at) if told.stated_at else ""
+    when = _(", stated on {at}", at=f"{told.stated_at:%Y-%m-%d}") if told.stated_at else ""
     return f"{_(_GEOMETRY_SOURCES[told.geometry.source])}{when}"

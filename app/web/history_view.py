@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from app.charts.history.series import CONFIGURATION
 from app.core.errors import BadInput
-from app.core.i18n import _
+from app.core.i18n import _, english
 from app.db.configs import Described
 from app.metrics import HEADLINE_METRICS, metrics
 from app.metrics.base import Metric
@@ -16,7 +16,7 @@ from app.results.run_filter import RunFilter
 
 @dataclass(frozen=True)
 class Only:
-    """A field of the configuration and the one value that is wanted, as a person reads it."""
+    """A field of the configuration and the one value that is wanted, as it reads in English."""
 
     field: str
     value: str
@@ -68,7 +68,7 @@ class View:
         """To one of its series: a configuration by its fingerprint, or one value of the field."""
         if self.by == CONFIGURATION:
             return replace(self, where=replace(self.where, config=value))
-        return replace(self, by=CONFIGURATION, only=(*self.without(self.by).only, Only(self.by, value)))
+        return replace(self, by=CONFIGURATION, only=(*self.without(self.by).only, Only(self.by, english(value))))
 
     def without(self, field: str) -> "View":
         return replace(self, only=tuple(each for each in self.only if each.field != field))
@@ -80,7 +80,7 @@ class View:
         return [
             key
             for key, config in configs.items()
-            if all(field(config, each.field, engine_titles) == each.value for each in self.only)
+            if all(english(field(config, each.field, engine_titles)) == each.value for each in self.only)
         ]
 
 
@@ -96,13 +96,16 @@ def read_by(text: str, configs: Mapping[int, Described]) -> str:
 HAVE_A_FILTER = ("model", "machine", "server", "engine", "label")
 
 
-def values_of(configs: Mapping[int, Described], engine_titles: Mapping[str, str]) -> list[tuple[str, list[Only]]]:
-    """What there is to choose from of fields that have no filter of their own, with the title of each field."""
+def values_of(
+    configs: Mapping[int, Described], engine_titles: Mapping[str, str]
+) -> list[tuple[str, list[tuple[Only, str]]]]:
+    """What there is to choose from of fields that have no filter of their own, each in words, with the title of each
+    field."""
     found = []
     for key, title in fields_of(configs.values()).items():
         values = sorted({field(config, key, engine_titles) for config in configs.values()})
         if key not in HAVE_A_FILTER and len(values) > 1:
-            found.append((title, [Only(key, value) for value in values]))
+            found.append((title, [(Only(key, english(value)), value) for value in values]))
     return found
 
 

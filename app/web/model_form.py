@@ -71,7 +71,7 @@ def from_figures(form: Fields) -> Geometry:
         blocks=layers,
         assumptions=(
             *found.assumptions[:1],
-            N_("all layers see the whole context; their attention in prefill is left out"),
+            _("all layers see the whole context; their attention in prefill is left out"),
         ),
     )
 

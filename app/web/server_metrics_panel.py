@@ -87,7 +87,7 @@ def _line(name: str, found: Sequence[ServerClientComparison]) -> Line:
         name=name,
         title=_title(name),
         unit="%" if counted.unit == "share" else counted.unit,
-        statistic=_STATISTICS[counted.statistic],
+        statistic=_(_STATISTICS[counted.statistic]),
         server=_server(first),
         unknown=_(NULL_REASONS[first.null_reason]) if first.null_reason else "",
         client="" if first.client is None else _said(counted, first.client),

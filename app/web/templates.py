@@ -11,14 +11,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core import configuration, templating, units
-from app.core.i18n import _, as_sentence
-from app.core.sentences import first_sentence
+from app.core.i18n import _, as_sentence, first_sentence
 from app.db.machines import device_title
 from app.results.compare.eligibility import about_words
 from app.results.compare.result import Cell
 from app.results.compare.words import ratio_note, scatter_words, settle_words, unsound_run_words, unsound_words
 from app.results.run_list import Shown
 from app.stats.verdict import Ratio
+from app.suites import BUILT_IN, Suite
 from app.suites.points import brief_title, point_title
 from app.web import ceiling_view, language, terms
 from app.web.flash import clear_flash, flash_message
@@ -59,8 +59,8 @@ def environment() -> "jinja2.Environment":
         iso=_iso,
         when=_when,
         engine_title=engine_title,
-        setting_title=lambda key: _(configuration.setting_title(key)),
-        setting_value=lambda value: _(configuration.show(value)),
+        setting_title=configuration.setting_title,
+        setting_value=configuration.show,
         code=_code,
         point_words=brief_title,
         attention_words=ceiling_view.attention_words,
@@ -68,6 +68,7 @@ def environment() -> "jinja2.Environment":
         first_sentence=lambda said: first_sentence(str(said)),
         flag_name=terms.flag_name,
         sentence=as_sentence,
+        suite_title=suite_title,
         device_title=device_title,
     )
     return env
@@ -118,6 +119,11 @@ def engine_titles() -> dict[str, str]:
 
 def engine_title(key: str) -> str:
     return engine_titles().get(key, key)
+
+
+def suite_title(suite: Suite) -> str:
+    """In the reader's language; a suite of a person's own has the title that they gave it."""
+    return _(suite.title) if suite.key in BUILT_IN else suite.title
 
 
 def _spread(shown: Shown | Cell) -> tuple[str, str]:

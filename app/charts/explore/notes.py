@@ -1,7 +1,7 @@
 """What to know before believing a chart, and what to do where there is none."""
 
 from app.charts.explore.table import words
-from app.core.i18n import _, lower_first
+from app.core.i18n import _, enumerated, lower_first
 from app.results.explore.aggregate import ExploreResult
 
 
@@ -20,8 +20,7 @@ def notes(sheet: ExploreResult) -> list[str]:
             )
         )
     if sheet.mixed:
-        *more, last = [lower_first(field.title) for field in sheet.mixed]
-        names = _("{more} and {last}", more=", ".join(more), last=last) if more else last
+        names = enumerated(lower_first(field.title) for field in sheet.mixed)
         said.append(
             _(
                 "Some marks stand for runs that differ in {names}: a filter, or a series for each, parts them.",

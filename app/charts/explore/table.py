@@ -109,7 +109,7 @@ def _range(sheet: ExploreResult) -> str:
 
 def _named(sheet: ExploreResult, mark: DataPoint) -> str:
     where = [series_words(sheet, mark.series)] if sheet.series else []
-    return f"{with_unit(sheet.y, mark.y)} ({', '.join([*where, with_unit(sheet.x, mark.x)])})"
+    return _("{y} ({where})", y=with_unit(sheet.y, mark.y), where=joined(*where, with_unit(sheet.x, mark.x), by=", "))
 
 
 def _height(mark: DataPoint) -> float:

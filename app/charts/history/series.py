@@ -85,7 +85,7 @@ def _key(
 
 def _title(by: str, value: str) -> str:
     """A number says nothing without the name of its setting."""
-    return _(value) if by in FIELDS else f"{_(setting_title(by))} {_(value)}"
+    return value if by in FIELDS else f"{setting_title(by)} {value}"
 
 
 def _places(oldest_first: Sequence[str], distinct: Collection[str]) -> dict[str, int]:

@@ -15,7 +15,7 @@ from typing import Any
 import httpcore
 
 from app.core.errors import ServerError, ServerErrorKind
-from app.core.i18n import _, joined, translated
+from app.core.i18n import _, joined
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -260,7 +260,7 @@ def _connect_problem(host: str, port: int, error: OSError) -> ServerError:
             ServerErrorKind.REFUSED,
         )
     return ServerError(
-        _("{place} cannot be reached: {why}.", place=place, why=translated(str(error.strerror or error))),
+        _("{place} cannot be reached: {why}.", place=place, why=_(str(error.strerror or error))),
         ServerErrorKind.UNREACHABLE,
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from app.core.i18n import N_
+from app.core.i18n import _
 from app.core.server_metrics import ServerMetric, Statistic, bucket_of
 from app.engines.base import LOADS, Counters
 from app.engines.http import ServerClient
@@ -51,11 +51,11 @@ class MetricNames:
 
 
 def difference(name: str) -> str:
-    return N_("{name}, difference of two readings", name=name)
+    return _("{name}, difference of two readings", name=name)
 
 
 def after_the_run(name: str) -> str:
-    return N_("{name}, after the run", name=name)
+    return _("{name}, after the run", name=name)
 
 
 class PrometheusEngine(OpenAI):
@@ -118,7 +118,7 @@ def _distribution(name: str, names: Names, grown: Mapping[str, float]) -> Iterat
         if (found := prometheus.histogram(grown, key)) is None:
             continue
         yield ServerMetric(
-            name, "mean", "ms", found.mean * 1000, N_("{key}, sum over count, difference of two readings", key=key)
+            name, "mean", "ms", found.mean * 1000, _("{key}, sum over count, difference of two readings", key=key)
         )
         percentiles: tuple[tuple[Statistic, int], ...] = (("p50", 50), ("p99", 99))
         for statistic, percent in percentiles:
@@ -134,8 +134,8 @@ def _rates(exported: MetricNames, grown: Mapping[str, float], requests: int) -> 
     fresh = prompt if prompt is None or not exported.holds_cached else prompt - (cached or 0)
     steps = None if output is None else output - (requests if requests_counted is None else requests_counted)
     for name, tokens, names, what in (
-        ("prefill_tokens_per_s", fresh, exported.prefill_seconds, N_("fresh prompt tokens")),
-        ("decode_tokens_per_s", steps, exported.decode_seconds, N_("output tokens but the first of each request")),
+        ("prefill_tokens_per_s", fresh, exported.prefill_seconds, _("fresh prompt tokens")),
+        ("decode_tokens_per_s", steps, exported.decode_seconds, _("output tokens but the first of each request")),
     ):
         found = _named(grown, names)
         if found is not None and tokens is not None and tokens > 0 and found[1] > 0:
@@ -156,7 +156,7 @@ def _gauges(exported: MetricNames, raw: Mapping[str, float]) -> Iterator[ServerM
 
 
 def _over(part: str, whole: str) -> str:
-    return N_("{part} over {whole}, difference of two readings", part=part, whole=whole)
+    return _("{part} over {whole}, difference of two readings", part=part, whole=whole)
 
 
 def _named(samples: Mapping[str, float], names: Names) -> tuple[str, float] | None:

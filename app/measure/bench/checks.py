@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 
 from app.core.errors import ServerError, ServerErrorKind
-from app.core.i18n import N_, _, joined
+from app.core.i18n import _, joined
 from app.core.units import format_duration
 from app.engines.base import Engine
 from app.engines.http import ServerClient
@@ -52,7 +52,7 @@ def wait_until_idle(engine: Engine, client: ServerClient, limits: Limits, stop: 
 
 
 def waiting_for(why: str, seconds: float) -> Phase:
-    return Phase(joined(why, N_("Waiting for {time}.", time=format_duration(seconds))))
+    return Phase(joined(why, _("Waiting for {time}.", time=format_duration(seconds))))
 
 
 def pause(stop: Stop) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from app.core.errors import BadInput
-from app.core.i18n import N_
+from app.core.i18n import N_, _, joined
 from app.core.samples import Trace
 from app.engines.base import CompletionRequest, Engine
 from app.engines.http import ServerClient
@@ -97,7 +97,7 @@ def exceeds_context(case: Case, counted: int | None, context_tokens: int | None)
             "A prompt of {prompt:,} tokens and {output:,} output tokens do not fit into the server's context of "
             "{context:,} tokens."
         )
-    return said.format(prompt=prompt, output=case.point.output_tokens, context=context_tokens)
+    return _(said, prompt=prompt, output=case.point.output_tokens, context=context_tokens)
 
 
 def step(suite: Suite, cases: Sequence[Case], done: int) -> str:
@@ -107,12 +107,12 @@ def step(suite: Suite, cases: Sequence[Case], done: int) -> str:
         if done < suite.rounds * streams:
             played = done // streams
             which = (
-                N_("warm-up {n:,} of {all:,}", n=played + 1, all=suite.warmups)
+                _("warm-up {n:,} of {all:,}", n=played + 1, all=suite.warmups)
                 if played < suite.warmups
-                else N_("sample {n:,} of {all:,}", n=played - suite.warmups + 1, all=suite.repetitions)
+                else _("sample {n:,} of {all:,}", n=played - suite.warmups + 1, all=suite.repetitions)
             )
-            point = N_("point {n:,} of {all:,}", n=place + 1, all=len(cases)) if len(cases) > 1 else ""
-            at_once = N_("{n:,} streams at once", n=streams) if streams > 1 else ""
-            return ", ".join(filter(None, (which, point, at_once)))
+            point = _("point {n:,} of {all:,}", n=place + 1, all=len(cases)) if len(cases) > 1 else ""
+            at_once = _("{n:,} streams at once", n=streams) if streams > 1 else ""
+            return joined(which, point, at_once, by=", ")
         done -= suite.rounds * streams
     return ""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from app.core.errors import Cancelled, ServerError, ServerErrorKind
-from app.core.i18n import N_, _
+from app.core.i18n import _
 from app.core.samples import Sample, Status, Trace
 from app.engines.base import LOG_OVERLAP, Counters
 from app.measure.bench.checks import pause, wait_until_idle, waiting_for
@@ -116,7 +116,7 @@ def _overlapped(trace: Trace) -> bool:
 
 def _cut_short(traces: Sequence[Trace]) -> Sequence[Trace]:
     """What came before the run was cancelled. Raises Cancelled when that is nothing."""
-    said = N_("The run was cancelled in the middle of this answer.")
+    said = _("The run was cancelled in the middle of this answer.")
     kept = [
         replace(trace, error=None if trace.status is Status.OK else said)
         for trace in traces
@@ -161,11 +161,11 @@ def verdict(samples: Sequence[Sample]) -> str | None:
     measured = [sample for sample in samples if not sample.is_warmup]
     failed = next((sample for sample in samples if sample.trace.status is Status.FAILED), None)
     if failed is not None:
-        return failed.trace.error or N_("The server failed without saying why.")
+        return failed.trace.error or _("The server failed without saying why.")
     if any(is_usable(sample) for sample in measured):
         return None
     last = measured[-1] if measured else samples[-1]
     if last.trace.error:
-        return N_("No sample was complete: {error}", error=last.trace.error)
-    why = next((FLAGS[key].sentence for key in last.flags if key in FLAGS and FLAGS[key].disqualifies), None)
-    return N_("No sample was usable: {why}", why=why) if why else N_("No sample was usable.")
+        return _("No sample was complete: {error}", error=last.trace.error)
+    why = next((_(FLAGS[key].sentence) for key in last.flags if key in FLAGS and FLAGS[key].disqualifies), None)
+    return _("No sample was usable: {why}", why=why) if why else _("No sample was usable.")

@@ -15,7 +15,7 @@ from statistics import fmean
 
 from app import engines
 from app.core.errors import ServerError
-from app.core.i18n import N_
+from app.core.i18n import _
 from app.core.server_metrics import ServerMetric
 from app.core.settings import Settings
 from app.core.units import plural
@@ -68,7 +68,7 @@ def counted(readings: Sequence[Reading]) -> list[ServerMetric]:
         values = [told[name] for told in at_work if name in told]
         if values:
             readings_of_it = plural(len(values), "reading")
-            how = N_("told by the server while requests were at work, {readings}", readings=readings_of_it)
+            how = _("told by the server while requests were at work, {readings}", readings=readings_of_it)
             found += [
                 ServerMetric(name, "mean", unit, fmean(values), how),
                 ServerMetric(name, "max", unit, max(values), how),

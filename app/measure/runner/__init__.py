@@ -14,7 +14,7 @@ from sqlmodel import Session
 
 from app import engines
 from app.core.errors import BadInput, Busy, Cancelled, Conflict, RoofmarkError
-from app.core.i18n import N_, _
+from app.core.i18n import _
 from app.core.secrets import Secrets
 from app.core.settings import Settings
 from app.db import measurements, runs, servers, suites
@@ -86,7 +86,7 @@ class Runner:
         brought up to date first: the new one will be compared with them.
         """
         while not self.is_measuring() and self.bring_up_to_date():
-            listen(Progress(N_("Computing the numbers of earlier runs anew."), 0, 0))
+            listen(Progress(_("Computing the numbers of earlier runs anew."), 0, 0))
         public_id = new_public_id()
         with workers.hold(self._settings, public_id):  # from the start, so that no dispatcher takes it
             self._add([public_id], server_slug, suite_key, wishes)
@@ -177,7 +177,7 @@ class Runner:
         for run in dead:
             assert run.id is not None
             with self._database.write() as session:
-                if runs.finish(session, run.id, "interrupted", N_("The worker process ended before the run did.")):
+                if runs.finish(session, run.id, "interrupted", _("The worker process ended before the run did.")):
                     log.warning("run %s lost its worker", run.public_id)
                     measurements.derive(session, run.id)
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from sqlmodel import Session
 
 from app.core.errors import Busy
-from app.core.i18n import N_
+from app.core.i18n import _
 from app.core.samples import Sample
 from app.core.settings import Settings
 from app.db import runs, samples, servers
@@ -91,7 +91,7 @@ class ActiveRun:
         self.taken.append(taken)
         last = headline_metrics(taken.sample)
         remaining_s = self._remaining_s(prepared)
-        done, phase = len(self.taken), N_("Measuring.")
+        done, phase = len(self.taken), _("Measuring.")
         step = bench.step(self.suite, prepared.fitting, done)
         progress = {"phase": phase, "step": step, "last": last, "remaining_s": remaining_s, "at": time.time()}
 

@@ -12,7 +12,7 @@ from app.ceiling.named_totals import with_totals_checked
 from app.ceiling.sources import from_document
 from app.core.configuration import Snapshot, setting_title, show
 from app.core.errors import BadInput, ServerError, ServerErrorKind
-from app.core.i18n import N_, _
+from app.core.i18n import _
 from app.db.tables import FULL_GEOMETRY, Server
 from app.engines.base import Engine, ModelInfo, ServerInfo
 from app.engines.http import is_loopback
@@ -107,11 +107,11 @@ def _identity(model: ModelInfo) -> dict[str, Any]:
 def contradictions(server: Server, frozen: Snapshot) -> list[str]:
     """What a person once said and the server tells otherwise: the server's word counts."""
     return [
-        N_(
+        _(
             "{title} is {told} as the server says, not {said} as it was stated.",
             title=setting_title(key),
-            told=show(frozen.settings[key]),
-            said=show(said),
+            told=show(frozen.settings[key], key),
+            said=show(said, key),
         )
         for key, said in server.settings.items()
         if key in frozen.settings and frozen.settings[key] != said
@@ -156,10 +156,10 @@ def geometry(
         else:
             return known, []
     except BadInput as error:
-        what = N_("What the server says of its model") if document is not None else N_("The model's file")
-        return known, [N_("{what} could not be understood, so there is no ceiling: {error}", what=what, error=error)]
+        what = _("What the server says of its model") if document is not None else _("The model's file")
+        return known, [_("{what} could not be understood, so there is no ceiling: {error}", what=what, error=error)]
     full = with_totals_checked(full, [model.name])
-    warnings = [] if full.weights else [N_("There is no ceiling: {why}.", why=full.assumptions[0])]
+    warnings = [] if full.weights else [_("There is no ceiling: {why}.", why=full.assumptions[0])]
     return {**known, FULL_GEOMETRY: full.to_json()}, warnings
 
 

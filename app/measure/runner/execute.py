@@ -11,7 +11,7 @@ from sqlmodel import Session
 
 from app import engines
 from app.core.errors import Cancelled, RoofmarkError, ServerError
-from app.core.i18n import N_
+from app.core.i18n import _
 from app.core.samples import Status
 from app.core.secrets import Secrets
 from app.core.server_metrics import ServerMetric
@@ -71,10 +71,10 @@ def _measured(
         return "cancelled", None
     except RoofmarkError as error:
         log.info("run %s failed", public_id, exc_info=True)
-        return "failed", str(error)
+        return "failed", error.message
     except Exception:
         log.exception("run %s failed unexpectedly", public_id)
-        return "failed", N_("Something went wrong inside Roofmark; the log says what.")
+        return "failed", _("Something went wrong inside Roofmark; the log says what.")
 
 
 def _measure(m: ActiveRun) -> str | None:
@@ -191,7 +191,7 @@ def _notes(job: Job) -> Sequence[str]:
     loaded = model.context_tokens if model is not None and job.engine.sets_context else None
     if loaded is None or asked is None or loaded >= asked:
         return facts.notes
-    cut = N_(
+    cut = _(
         "The server loaded the model with a context of {loaded:,} tokens, not with the {asked:,} asked for.",
         loaded=loaded,
         asked=asked,

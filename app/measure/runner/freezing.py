@@ -8,7 +8,7 @@ from typing import Any
 from app import engines
 from app.core.configuration import Snapshot
 from app.core.errors import ServerError
-from app.core.i18n import N_
+from app.core.i18n import _
 from app.db import configs, runs, servers
 from app.db.splitting import split_models
 from app.engines.base import STATED_ENGINE, Engine, ModelInfo, ServerInfo
@@ -62,7 +62,7 @@ class Freezing:
                 evidence=m.run.evidence,
                 samples_planned=m.planned,
                 main_point_key=prepared.cases[0][0].point.key,
-                progress={"phase": N_("Measuring."), "step": bench.step(m.suite, prepared.fitting, 0)},
+                progress={"phase": _("Measuring."), "step": bench.step(m.suite, prepared.fitting, 0)},
             )
         if self._model is None or self._model.is_loaded is not False:
             self.end()
@@ -98,7 +98,7 @@ class Freezing:
         answering = [model for model in models if model is not None and model in others]
         if not answering or self._model is None:
             return None
-        return N_(
+        return _(
             "Asked for {asked}, the server answered with {answering}: the result may be that model's.",
             asked=self._model.id,
             answering=", ".join(answering),
@@ -120,7 +120,7 @@ class Freezing:
         elsewhere = []
         if self._model is not None and self._model.runs_on is not None:
             elsewhere.append(
-                N_(
+                _(
                     "{model} runs at {host}, not on this machine: the result says nothing of the machine's hardware.",
                     model=self._model.id,
                     host=self._model.runs_on,

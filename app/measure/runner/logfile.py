@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from app.core.errors import BadInput
-from app.core.i18n import N_, _, translated
+from app.core.i18n import _
 from app.core.samples import Trace
 from app.core.units import plural
 from app.engines.base import FROM_LOG, Engine
@@ -141,10 +141,10 @@ class Following:
     def doubt(self) -> str | None:
         """One sentence when it has told of nothing so far."""
         if not self._file.is_there:
-            return N_("The server's log {path} cannot be read: there is no such file.", path=self._file.path)
+            return _("The server's log {path} cannot be read: there is no such file.", path=self._file.path)
         if self._told or not self._asked:
             return None
-        return N_(
+        return _(
             "The server's log told of none of {requests}: is it the log of this very server?",
             requests=plural(self._asked, "request"),
         )
@@ -169,10 +169,8 @@ def _opened(path: Path) -> int | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else N_("not a path")
-        raise BadInput(
-            _("The server's log {path} cannot be read: {why}.", path=path, why=translated(str(why)))
-        ) from error
+        why = _(error.strerror) if isinstance(error, OSError) and error.strerror else _("not a path")
+        raise BadInput(_("The server's log {path} cannot be read: {why}.", path=path, why=why)) from error
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         raise BadInput(_("The server's log {path} is not a regular file.", path=path))
@@ -188,13 +186,13 @@ def following(path: str | None, engine: Engine) -> Iterator[tuple[Following | No
     if not engine.has_log:
         yield (
             None,
-            N_("The log is not read: its format is known of llama.cpp and Strata, not of {title}.", title=engine.title),
+            _("The log is not read: its format is known of llama.cpp and Strata, not of {title}.", title=engine.title),
         )
         return
     try:
         file = LogFile(path)
     except BadInput as error:
-        yield None, str(error)
+        yield None, error.message
         return
     try:
         yield Following(file, engine), None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from app.core.i18n import N_
+from app.core.i18n import _
 from app.core.samples import Sample, Status
 from app.core.server_metrics import ServerMetric
 from app.core.units import plural
@@ -22,7 +22,7 @@ def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None
         "left_out": [{"point": case.point.key, "reason": sentence} for case, sentence in prepared.left_out],
         "checks": list(
             dict.fromkeys(
-                N_(
+                _(
                     "The server's tokenizer counts {counted:,} tokens in the prompt of about {planned:,}.",
                     counted=counted,
                     planned=case.point.prompt_tokens,
@@ -39,7 +39,7 @@ def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None
     if load_share >= BUSY_CPU_SHARE:
         found["unsound"].append(soundness.machine_busy("before", load_share))
         found["warnings"].append(
-            N_(
+            _(
                 "This machine was busy before the run ({share:.0f} % of its processor): background load slows a server "
                 "on the same machine down.",
                 share=100 * load_share,
@@ -47,7 +47,7 @@ def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None
         )
     else:
         found["checks"].append(
-            N_(
+            _(
                 "This machine, also the server's, was not busy before the run: {share:.0f} % of its processor.",
                 share=100 * load_share,
             )
@@ -75,13 +75,13 @@ def after(
     measured = [sample for sample in complete if not sample.is_warmup]
     cached = [sample.trace.cached_tokens for sample in measured]
     if cached and all(count == 0 for count in cached):
-        checks.append(N_("No prompt token came from the server's cache."))
+        checks.append(_("No prompt token came from the server's cache."))
     if measured and all(sample.trace.output_tokens == sample.point.output_tokens for sample in measured):
-        checks.append(N_("Every sample has exactly the asked output length."))
+        checks.append(_("Every sample has exactly the asked output length."))
     models = list(dict.fromkeys(sample.trace.model for sample in taken if sample.trace.model))
     if len(models) > 1:
         warnings.append(
-            N_(
+            _(
                 "The server answered with different models during the run: {models}. Measure each by itself.",
                 models=", ".join(models),
             )
@@ -118,20 +118,20 @@ def _judge_counters(
     """Whether the server restarted, or worked for somebody else."""
     if began is not None and ended is not None and ended.began_anew(began):
         warnings.append(
-            N_("The server's counters began anew during the run, as after a restart: what it counted of it is unknown.")
+            _("The server's counters began anew during the run, as after a restart: what it counted of it is unknown.")
         )
         unsound.append(soundness.server_restarted())
     others = foreign_work([sample.trace for sample in taken], began, ended)
     if others:
         warnings.append(
-            N_(
+            _(
                 "The server processed {others} for somebody else during the run: measure again "
                 "while nobody else uses it.",
                 others=others,
             )
         )
     elif others is not None:
-        checks.append(N_("The server's own counters saw no other request during the run."))
+        checks.append(_("The server's own counters saw no other request during the run."))
     if others or any("concurrent" in sample.flags for sample in taken if not sample.is_warmup):
         unsound.append(soundness.server_shared())
 
@@ -140,11 +140,11 @@ def _judge_foreign_load(
     share: float | None, checks: list[str], warnings: list[str], unsound: list[soundness.Disturbance]
 ) -> None:
     if share is None:
-        checks.append(N_("No other program kept this machine busy during the run."))
+        checks.append(_("No other program kept this machine busy during the run."))
         return
     unsound.append(soundness.machine_busy("during", share))
     warnings.append(
-        N_(
+        _(
             "Other programs used up to {share:.0f} % of this machine's processor during the run: stop them and measure "
             "again.",
             share=100 * share,
@@ -158,7 +158,7 @@ def overlap_in_log(complete: Sequence[Sample]) -> str | None:
     overlapping = sum(LOG_OVERLAP in raw for raw in raws)
     if not overlapping:
         return None
-    return N_(
+    return _(
         "In the server's log other requests ran at the same time as {samples}: their times hold one another's, and "
         "which line is whose is known by their order only.",
         samples=plural(overlapping, "sample"),
@@ -174,10 +174,10 @@ def told_by_log(complete: Sequence[Sample]) -> str | None:
     names = dict.fromkeys(name.replace("_", " ") for each in told for name in each)
     said = {"samples": plural(len(told), "sample"), "all": len(complete)}
     if not names and len(told) == len(complete):
-        return N_("The server's log tells of {samples}, no more than its answers do.", samples=said["samples"])
+        return _("The server's log tells of {samples}, no more than its answers do.", samples=said["samples"])
     if not names:
-        return N_("The server's log tells of {samples} of {all}, no more than its answers do.", **said)
-    return N_(
+        return _("The server's log tells of {samples} of {all}, no more than its answers do.", **said)
+    return _(
         "The server's log tells of {samples} of {all} what its answers did not: {names}.",
         names=", ".join(names),
         **said,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from app.core.i18n import N_
+from app.core.i18n import _, joined
 from app.core.samples import Sample
 from app.core.settings import Settings
 from app.core.units import format_bytes
@@ -57,15 +57,15 @@ def warnings(samples: Sequence[Sample]) -> list[str]:
     throttles = sorted({why for sample in samples for why in sample.sensors.get("throttles", ())})
     if unusual := [why for why in throttles if not is_usual_limit(why)]:
         said.append(
-            N_(
+            _(
                 "A GPU was held back during the run ({why}): measure again when it is cool, or with a higher limit.",
-                why=", ".join(map(throttle_words, unusual)),
+                why=joined(*map(throttle_words, unusual), by=", "),
             )
         )
     swapped_bytes = swapped(samples)
     if swapped_bytes >= SWAPPED_BYTES:
         said.append(
-            N_(
+            _(
                 "This machine swapped {swapped} during the run: its memory is too small for the model "
                 "and what else runs.",
                 swapped=format_bytes(swapped_bytes),

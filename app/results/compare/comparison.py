@@ -9,7 +9,7 @@ from sqlmodel import Session
 
 from app.core.configuration import model_names
 from app.core.errors import BadInput
-from app.core.i18n import _, enumerated
+from app.core.i18n import _, enumerated, joined
 from app.core.samples import Sample, Workload
 from app.db.continuation import snapshot_of
 from app.db.machines import MachineDevice, devices
@@ -192,7 +192,7 @@ def _main(subjects: Sequence[SubjectData], reasons: Sequence[str]) -> Workload |
 
 def _why_no_verdict(main: PointRows | None, place: int) -> str:
     reasons = dict.fromkeys(row.cells[place].reason_not_comparable for row in main.rows) if main else {}
-    return " ".join(filter(None, reasons)) or _("They have nothing in common that could be compared.")
+    return joined(*reasons) or _("They have nothing in common that could be compared.")
 
 
 class _Tables:
@@ -359,7 +359,7 @@ def _why_no_value(figures: Figures, source: Source | None) -> str:
             elsewhere=enumerated(_(SOURCES[own]) for own in figures.by_source),
             source=_(SOURCES[source]),
         )
-    return figures.reason or _("There is no value.")
+    return _(figures.reason) if figures.reason else _("There is no value.")
 
 
 # --- around the triple -----------------------------------------------------------------------------------------------
@@ -401,7 +401,7 @@ def _ceiling(
     gpu_share = gpu_share_of(subject.circumstances.run.evidence)
     found = resolve_placement(hardware.devices, config, told, hardware.said, gpu_share)
     if not isinstance(found, Placement):
-        return Ceiling(None, "", None, None, "", None, f"{found.reason} {found.remedy}")
+        return Ceiling(None, "", None, None, "", None, joined(found.reason, found.remedy))
     counts = {at_point[0].point: token_counts_of(at_point)}
     (roof,) = run_ceilings(
         found, [_shown(at_point, key) for key in (*HEADLINE_METRICS, "output_tokens_per_s")], counts=counts

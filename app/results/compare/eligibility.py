@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.core.configuration import IDENTITY, SETTINGS, distinguishing_weights, model_names, setting_title, show
-from app.core.i18n import N_, _, enumerated, joined, lower_first, separator
+from app.core.i18n import N_, _, enumerated, joined, lower_first
 from app.core.samples import Workload
 from app.db.continuation import snapshot_of
 from app.db.runs import Circumstances
 from app.db.tables import Run
 from app.results.hardware import changes, thawed, words
 
-NOT_STATED = show(None)
+NOT_STATED = N_("not stated")
 OUTPUT_TOLERANCE = 0.1
 """Answers whose measured lengths differ by more than this share are of another output length."""
 MOST_NAMED = 6
@@ -30,23 +30,23 @@ class Difference:
         return self.values[one] != self.values[other]
 
     def words(self, one: int, other: int) -> str:
-        return f"{_(self.title)} {_(self.values[one])} → {_(self.values[other])}"
+        return f"{self.title} {self.values[one]} → {self.values[other]}"
 
 
 def differences(sides: Sequence[Circumstances], engine_titles: Mapping[str, str]) -> tuple[Difference, ...]:
     """What is not the same everywhere, the weightiest first."""
     told = [
-        {"Hardware": hardware, **_details(side, engine_titles), **model}
+        {_("Hardware"): hardware, **_details(side, engine_titles), **model}
         for hardware, side, model in zip(_hardware(sides), sides, _models(sides), strict=True)
     ]
     circumstances = [_circumstances(side) for side in sides]
     found = [
-        Difference(title, tuple(each.get(title, NOT_STATED) for each in details), is_setting)
+        Difference(title, tuple(each.get(title, _(NOT_STATED)) for each in details), is_setting)
         for details, is_setting in ((told, True), (circumstances, False))
         for title in dict.fromkeys(title for each in details for title in each)
     ]
     order = {title: place for place, title in enumerate(_ORDER)}
-    found.sort(key=lambda each: order.get(each.title, len(order)))
+    found.sort(key=lambda each: order.get(getattr(each.title, "id", each.title), len(order)))
     return tuple(each for each in found if len(set(each.values)) > 1 and not _is_unknown_hardware(each))
 
 
@@ -62,16 +62,16 @@ _ORDER = (
 
 
 def _details(side: Circumstances, engine_titles: Mapping[str, str]) -> dict[str, str]:
-    told = {"Machine": side.machine.name}
+    told = {_("Machine"): side.machine.name}
     if side.config is None or side.model is None:
         return told
     snapshot = snapshot_of(side.config, side.model)
-    told["Quantization"] = snapshot.quantization or NOT_STATED
-    told["Engine"] = engine_titles.get(snapshot.engine, snapshot.engine)
-    told["Engine version"] = snapshot.engine_version or NOT_STATED
-    told |= {setting_title(key): show(value) for key, value in snapshot.settings.items() if key not in IDENTITY}
+    told[_("Quantization")] = snapshot.quantization or _(NOT_STATED)
+    told[_("Engine")] = engine_titles.get(snapshot.engine, snapshot.engine)
+    told[_("Engine version")] = snapshot.engine_version or _(NOT_STATED)
+    told |= {setting_title(key): show(value, key) for key, value in snapshot.settings.items() if key not in IDENTITY}
     if snapshot.labels:
-        told["Labels"] = ", ".join(sorted(snapshot.labels))
+        told[_("Labels")] = ", ".join(sorted(snapshot.labels))
     return told
 
 
@@ -81,7 +81,7 @@ def _models(sides: Sequence[Circumstances]) -> list[dict[str, str]]:
     is_one_server = len({side.server.id for side in sides}) == 1
     weights = distinguishing_weights(snapshots, is_one_server=is_one_server)
     rows = iter(
-        {"Model": name, **{title: column[place] for title, column in weights.items()}}
+        {_("Model"): name, **{title: column[place] for title, column in weights.items()}}
         for place, name in enumerate(model_names(snapshots))
     )
     return [next(rows) if side.config and side.model else {} for side in sides]
@@ -89,9 +89,9 @@ def _models(sides: Sequence[Circumstances]) -> list[dict[str, str]]:
 
 def _circumstances(side: Circumstances) -> dict[str, str]:
     plan = side.run.plan
-    told = {"Server": side.server.name, "Suite": side.run.suite_key}
-    told |= {word.capitalize(): show(plan[word]) for word in ("repetitions", "warmups") if word in plan}
-    return {{"Warmups": "Warm-ups"}.get(title, title): value for title, value in told.items()}
+    told = {_("Server"): side.server.name, _("Suite"): side.run.suite_key}
+    counts = {"repetitions": _("Repetitions"), "warmups": _("Warm-ups")}
+    return told | {title: show(plan[key]) for key, title in counts.items() if key in plan}
 
 
 def is_same_hardware(one: Run, other: Run) -> bool:
@@ -192,7 +192,7 @@ def unknown_settings(base: Circumstances, other: Circumstances) -> tuple[str, ..
 def about_words(settings: Sequence[str], unknown: Sequence[str] = ()) -> str:
     """What a verdict is about: `settings` differ, `unknown` may."""
     if unknown:
-        differing = _("Differs: {settings}.", settings=separator("; ").join(settings))
+        differing = _("Differs: {settings}.", settings=joined(*settings, by="; "))
         return joined(differing if settings else _("No difference is known."), _unknown_words(unknown))
     if not settings:
         return _("Nothing of the configuration differs: the same thing was measured again.")
@@ -211,6 +211,6 @@ def _unknown_words(unknown: Sequence[str]) -> str:
         return _("Unknown on at least one side, and so perhaps different too: {names}.", names=names)
     return _(
         "Unknown on at least one side, and so perhaps different too: {names} and {n} more settings.",
-        names=", ".join(lower_first(_(title)) for title in unknown[: MOST_NAMED - 1]),
+        names=joined(*(lower_first(_(title)) for title in unknown[: MOST_NAMED - 1]), by=", "),
         n=len(unknown) - MOST_NAMED + 1,
     )

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from app.core.i18n import N_, _
 from app.core.samples import Workload
+from app.core.units import with_unit
 from app.db.models import KnownGeometry
 from app.db.tables import Config, Model
 from app.suites import BUILT_IN
@@ -77,7 +78,7 @@ class Field:
 
     @property
     def label(self) -> str:
-        return f"{self.title} {self.unit}".strip()
+        return with_unit(self.title, self.unit)
 
     def metric_at(self, point: Workload) -> str | None:
         return self.metric if self.streams_metric is None or point.concurrency == 1 else self.streams_metric

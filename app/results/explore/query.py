@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 
-from app.core.i18n import N_, _
+from app.core.i18n import N_, _, english
 from app.results.explore.field import Field, Value
 from app.results.explore.observations import Played
 from app.results.explore.registry import DECODE
@@ -62,7 +62,7 @@ def key(value: Value | None) -> str:
         return UNKNOWN
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d}"
-    return value if isinstance(value, str) else f"{value:.12g}"
+    return english(value) if isinstance(value, str) else f"{value:.12g}"
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,10 @@ def registry(configs: Iterable[Config]) -> dict[str, Field]:
 
 
 def _said(field: Field) -> Field:
-    """In the reader's words."""
+    """In the reader's words; settings have titles in them, and some are a person's own."""
     return replace(
         field,
-        title=_(field.title),
+        title=field.title if field.group == "Settings" else _(field.title),
         group=_(field.group),
         explanation=_(field.explanation) if field.explanation else "",
         missing=_(field.missing),
@@ -168,7 +168,7 @@ def _setting(key: str, values: set[Any]) -> Field:
         value = spot.config.settings.get(key)
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
             return None
-        return value if is_number else (str(value) if _is_number(value) else show(value))
+        return value if is_number else (str(value) if _is_number(value) else show(value, key))
 
     return Field(
         f"setting.{key}", setting_title(key), "Settings", "number" if is_number else "category",

@@ -4,7 +4,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from app.core.i18n import N_
+from app.core.i18n import _
 from app.share import links
 from app.share.document import document
 from app.share.links import Shared
@@ -68,7 +68,7 @@ def _links(request: Request, found: Shared) -> Links:
         page=_address(request, found.slug),
         card=absolute(request, path("shared_card")),
         twins={
-            N_("Save as one HTML file"): path("shared_file"),
+            _("Save as one HTML file"): path("shared_file"),
             "JSON": path("shared_json"),
             "CSV": path("shared_csv"),
             "Markdown": path("shared_markdown"),

@@ -5,7 +5,7 @@ One file per section of the page.
 
 from dataclasses import dataclass
 
-from app.core.sentences import first_sentence
+from app.core.i18n import first_sentence
 
 
 @dataclass(frozen=True)
