@@ -104,8 +104,8 @@ def _raises(tree: ast.AST, function: str = "") -> Iterator[tuple[str, ast.Raise]
         yield from _raises(node, node.name if isinstance(node, ast.FunctionDef) else function)
 
 
-ENGLISH_ONLY = ("cli", "engines")
-"""Terminals, and servers' own words."""
+ENGLISH_ONLY = ("cli", "engines", "share")
+"""Terminals, servers' own words, and titles of shares."""
 
 
 def test_clauses_are_joined_as_the_language_joins_them() -> None:

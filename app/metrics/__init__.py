@@ -53,7 +53,7 @@ def derivation_digest() -> str:
 
     So a metric that is added later is computed for earlier runs, too.
     """
-    formulas = {key: metric.formula_version for key, metric in _formulas().items()}
+    formulas = {key: metric.formula_version for key, metric in _metrics(i18n.ENGLISH).items()}
     rules = {key: flag.rule_version for key, flag in FLAGS.items()}
     return hashlib.sha256(json.dumps([DERIVATION_VERSION, formulas, rules], sort_keys=True).encode()).hexdigest()
 
