@@ -138,7 +138,8 @@ def updated(language: str) -> Catalog:
 
 def missing(translations: Catalog) -> list[Source]:
     """The messages without a whole translation: readers of that language see them in English."""
-    return [message.id for message in translations if message.id and (message.fuzzy or not all(strings(message)))]
+    empty = [message for message in translations if message.id and (message.fuzzy or not all(strings(message)))]
+    return [message.id if isinstance(message.id, str) else (message.id[0], message.id[1]) for message in empty]
 
 
 def strings(message: Message) -> tuple[str, ...]:

@@ -101,7 +101,7 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
 def allocate_points(counts: Sequence[int], total: int = MAX_POINTS) -> list[int]:
     """How many points each series may have: small ones stay whole, large ones share what is left.
 
-    >>> shares([10, 5000, 5000], 1000)
+    >>> allocate_points([10, 5000, 5000], 1000)
     [10, 495, 495]
     """
     given = [0] * len(counts)

@@ -14,7 +14,7 @@ TERA = 1e12
 def format_number(value: float | None, digits: int = 3) -> str:
     """Three significant digits, no exponent, thousands separated; an unknown is a dash.
 
-    >>> number(72.4381), number(1288.2), number(0.01234), number(None)
+    >>> format_number(72.4381), format_number(1288.2), format_number(0.01234), format_number(None)
     ('72.4', '1,288', '0.0123', '–')
     """
     if value is None or not math.isfinite(value):
@@ -32,7 +32,7 @@ def format_number(value: float | None, digits: int = 3) -> str:
 def plus_minus(value: float | None, spread: float | None) -> str:
     """A spread in the decimals of its value; empty where there is none.
 
-    >>> number(72.4381), plus_minus(72.4381, 1.913), plus_minus(72.4, None), plus_minus(1288.2, 0.31)
+    >>> format_number(72.4381), plus_minus(72.4381, 1.913), plus_minus(72.4, None), plus_minus(1288.2, 0.31)
     ('72.4', '± 1.9', '', '± 0.3')
     """
     if value is None or spread is None:
@@ -89,7 +89,7 @@ def read_share(text: str) -> float:
 
 def format_duration(seconds: float | None) -> str:
     """
-    >>> duration(0.01), duration(0.42), duration(42), duration(194), duration(7300)
+    >>> format_duration(0.01), format_duration(0.42), format_duration(42), format_duration(194), format_duration(7300)
     ('less than 0.1 s', '0.4 s', '42 s', '3 min 14 s', '2 h 1 min')
     """
     if seconds is None or not math.isfinite(seconds):
@@ -109,7 +109,7 @@ def format_duration(seconds: float | None) -> str:
 def format_bytes(n_bytes: int | None) -> str:
     """GB = 1e9 bytes.
 
-    >>> size(25_300_000_000), size(246_587_904)
+    >>> format_bytes(25_300_000_000), format_bytes(246_587_904)
     ('25.3 GB', '247 MB')
     """
     if n_bytes is None:
@@ -129,7 +129,7 @@ def with_unit(title: str, unit: str) -> str:
 
 def format_bandwidth(bytes_per_s: float | None) -> str:
     """
-    >>> bandwidth(256e9), bandwidth(None)
+    >>> format_bandwidth(256e9), format_bandwidth(None)
     ('256 GB/s', '– GB/s')
     """
     return f"{format_number(bytes_per_s and bytes_per_s / GIGA)} GB/s"
@@ -138,7 +138,7 @@ def format_bandwidth(bytes_per_s: float | None) -> str:
 def format_billions(parameters: int | None) -> str:
     """How many parameters a model has.
 
-    >>> billions(30_532_122_624)
+    >>> format_billions(30_532_122_624)
     '30.5 B'
     """
     return f"{format_number(parameters and parameters / GIGA)} B"
@@ -156,7 +156,7 @@ def plural(count: int, noun: str) -> str:
 def format_percent(fraction: float, digits: int = 0) -> str:
     """A relative change with its sign; from 10 % on with so many digits after the point.
 
-    >>> percent(0.034), percent(-0.12), percent(0.0001), percent(1.5)
+    >>> format_percent(0.034), format_percent(-0.12), format_percent(0.0001), format_percent(1.5)
     ('+3.4 %', '−12 %', '±0 %', '+150 %')
     """
     size = abs(100 * fraction)
@@ -174,7 +174,7 @@ _MONTHS = (
 
 def format_date(moment: datetime) -> str:
     """
-    >>> day(datetime(2026, 11, 2, 23, 30, tzinfo=UTC))
+    >>> format_date(datetime(2026, 11, 2, 23, 30, tzinfo=UTC))
     '2 November 2026'
     """
     utc = moment.astimezone(UTC)

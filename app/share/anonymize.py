@@ -56,7 +56,7 @@ def model_title(model: Model) -> str:
 def safe_token(text: str | None) -> str:
     """A version or the name of a format; empty for what does not look like one, or looks like an address or a key.
 
-    >>> word("b6301"), word("0.9.1.post2+cu128"), word("10.0.0.7"), word("box.lan")
+    >>> safe_token("b6301"), safe_token("0.9.1.post2+cu128"), safe_token("10.0.0.7"), safe_token("box.lan")
     ('b6301', '0.9.1.post2+cu128', '', '')
     """
     if not text or not _WORD.fullmatch(text) or _ADDRESS.fullmatch(text) or _KEY.search(text):

@@ -7,7 +7,7 @@ from app.core.units import plural
 
 def point_title(point: Workload) -> str:
     """
-    >>> point_title(Point(2064, 128, concurrency=4, depth=2000))
+    >>> point_title(Workload(2064, 128, concurrency=4, depth=2000))
     '2,064 prompt tokens, 128 output tokens, 4 streams, 2,000 in the cache before'
     """
     return joined(_prompt(point), plural(point.output_tokens, "output token"), *_seldom(point), by=", ")
@@ -16,7 +16,7 @@ def point_title(point: Workload) -> str:
 def brief_title(point: Workload) -> str:
     """Where the output tokens stand beside it.
 
-    >>> brief_title(Point(2064, 128)), brief_title(Point(512, 128, concurrency=4))
+    >>> brief_title(Workload(2064, 128)), brief_title(Workload(512, 128, concurrency=4))
     ('2,064 prompt tokens', '512 prompt tokens, 4 streams')
     """
     return joined(_prompt(point), *_seldom(point), by=", ")

@@ -133,8 +133,11 @@ class SecurityMiddleware:
         return (413, _too_large()) if int(length) > MAX_BODY_BYTES else None
 
 
+_MEGABYTES = MAX_BODY_BYTES // 1_000_000
+
+
 def _too_large() -> str:
-    return _("What was sent is larger than {megabytes} MB.", megabytes=MAX_BODY_BYTES // 1_000_000)
+    return _("What was sent is larger than {megabytes} MB.", megabytes=_MEGABYTES)
 
 
 _UNEXPECTED = N_("Something went wrong inside Roofmark; the log of the server says what.")

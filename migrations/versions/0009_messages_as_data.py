@@ -209,7 +209,7 @@ def _templates() -> list[_Template]:
     """Those with the most text of their own first. Where one value ends and the next begins must be seen."""
     templates = [_Template(text) for text in _sentences()["formatted"] if "}{" not in text]
     templates += [_Template(one, many, form) for one, many in _sentences()["counted"] for form in (one, many)]
-    return sorted((each for each in templates if each.letters), key=lambda template: -template.letters)
+    return sorted((template for template in templates if template.letters), key=lambda template: -template.letters)
 
 
 # --- from messages to sentences --------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -134,7 +135,7 @@ def test_stored_sentences_become_messages_and_sentences_again(empty_database: Da
             for name in ("run", "sample", "model")
         }
         second = connection.execute(select(func.max(table["run"].c.id))).scalar_one()
-        values = {
+        values: dict[str, dict[str, Any]] = {
             "run": {"error": LOST, "hidden_reason": "It was only a try.", "evidence": EVIDENCE, "note": LOST},
             "sample": {"error": BUSY},
             "model": {"name": "It was only a try.", "geometry": GEOMETRY},

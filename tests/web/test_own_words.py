@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from app.core import files, i18n
 from app.core.settings import Settings
-from app.db import annotations, suites
+from app.db import annotations, shares, suites
 from app.db.database import Database
 from app.db.migrate import migrate
 from app.db.tables import Config, Device, Machine, Model, Run, Server
@@ -66,7 +66,7 @@ def _paths(client: TestClient) -> dict[str, str]:
     with database.read() as session:
         newest = newest_done(session, 2)
         hidden = session.exec(select(Run.public_id).where(Run.hidden_reason != "")).one()
-        share = links.shares.list_shares(session)[0].slug
+        share = shares.list_shares(session)[0].slug
         own = [("kind", "run"), ("run", newest[0]), *(("include", option) for option in ("note", "labels", "machine"))]
         setting = f"setting.{WORDS}"
         return addresses(session, share) | {
