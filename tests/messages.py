@@ -1,4 +1,5 @@
-"""The catalogues beside the sources: `make messages` brings them up to date, test_messages.py says when they are not.
+"""The catalogues beside the sources. `make messages` brings them up to date and reports what has no translation yet;
+`python -m tests.messages --complete` changes nothing and fails while anything is missing: a release has all of them.
 
 Texts are found where they are marked: `_()`, `ngettext()` and `N_()` in Python, `_()` and `{% trans %}` in
 templates, and every noun that is counted (`plural`, `noun`) in both. Tables of texts, as the metrics, need no mark.
@@ -8,13 +9,14 @@ import ast
 import errno
 import io
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from babel.messages import pofile
-from babel.messages.catalog import Catalog
+from babel.messages.catalog import Catalog, Message
 from babel.messages.mofile import write_mo
 from jinja2 import nodes
 
@@ -33,9 +35,7 @@ from app.web.terms import SECTIONS
 
 SOURCES = Path(i18n.__file__).parent.parent
 COUNTING = ("plural", "noun")
-SHARED = ("Fact", "Column", "Figures", "Chart", "Bar")
-"""What shares are made of: their titles."""
-KEYWORDS = ("_", "ngettext", "N_", *COUNTING, *SHARED)
+KEYWORDS = ("_", "ngettext", "N_", *COUNTING)
 LANGUAGES = [tag for tag in i18n.LANGUAGES if tag != i18n.ENGLISH]
 MADE_AT = datetime(2026, 1, 1, tzinfo=UTC)
 """The same in every catalogue, which changes with its messages alone."""
@@ -47,46 +47,46 @@ SYSTEM = (
 )  # fmt: skip
 """What a system says of files and networks, in the words of Linux."""
 
-Text = str | tuple[str, str]
+Source = str | tuple[str, str]
 """A message, or one for a single thing with one for several."""
 
 
-def texts() -> list[Text]:
+def texts() -> list[Source]:
     """Everything that is marked, each once, in the order of files."""
     return list(dict.fromkeys((*_of_python(), *_of_templates(), *filter(None, _of_tables()))))
 
 
-def _of_python() -> Iterator[Text]:
+def _of_python() -> Iterator[Source]:
     for path in sorted(SOURCES.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in KEYWORDS:
-                yield from _of_call(node.func.id, [each.value for each in node.args if isinstance(each, ast.Constant)])
+                yield from _of_call(node.func.id, [arg.value for arg in node.args if isinstance(arg, ast.Constant)])
 
 
-def _of_call(function: str, said: Sequence[Any]) -> Iterator[Text]:
+def _of_call(function: str, constants: Sequence[Any]) -> Iterator[Source]:
     """Nothing where a name is handed over instead of a text."""
     if function in COUNTING:
-        for each in (each for each in said if isinstance(each, str)):
-            yield _counted(each)
+        for word in (word for word in constants if isinstance(word, str)):
+            yield _counted(word)
             if function == "noun":  # stands alone too
-                yield each
-    elif function == "ngettext" and len(said) > 1:
-        yield said[0], said[1]
-    elif function != "ngettext" and said and isinstance(said[0], str):
-        yield said[0]
+                yield word
+    elif function == "ngettext" and len(constants) > 1:
+        yield constants[0], constants[1]
+    elif function != "ngettext" and constants and isinstance(constants[0], str):
+        yield constants[0]
 
 
-def _of_templates() -> Iterator[Text]:
+def _of_templates() -> Iterator[Source]:
     templates = environment()
     for path in sorted(files.TEMPLATES.glob("*.html")):
         source = path.read_text(encoding="utf-8")
-        for _line, function, found in templates.extract_translations(source):  # type: ignore[attr-defined]  # as there
-            said = found if isinstance(found, tuple) else (found,)  # a text and whatever else the call names
-            if said[0] and function in ("gettext", "ngettext", "_"):
-                yield (said[0], said[1]) if function == "ngettext" else said[0]
-        for each in templates.parse(source).find_all(nodes.Filter):
-            if each.name == "plural" and isinstance(each.args[0], nodes.Const):
-                yield _counted(each.args[0].value)
+        for _line, function, message in templates.extract_translations(source):  # type: ignore[attr-defined]  # as there
+            arguments = message if isinstance(message, tuple) else (message,)  # a text and what else the call names
+            if arguments[0] and function in ("gettext", "ngettext", "_"):
+                yield (arguments[0], arguments[1]) if function == "ngettext" else arguments[0]
+        for node in templates.parse(source).find_all(nodes.Filter):
+            if node.name == "plural" and isinstance(node.args[0], nodes.Const):
+                yield _counted(node.args[0].value)
 
 
 def _of_tables() -> Iterator[str]:
@@ -106,11 +106,11 @@ def _of_tables() -> Iterator[str]:
     for device in built_in().devices:
         yield from (device.source, device.compute_source)
     for field in all_fields():
-        yield from (field.title, field.group, field.explanation, field.missing)
-    for said in SYSTEM:
-        yield os.strerror(said)
-    for texts in (NULL_REASONS.values(), METRIC_SOURCES.values(), RUN_STATES, Status, Verdict):
-        yield from map(str, texts)
+        yield from map(str, (field.title, field.group, field.explanation, field.missing))
+    for number in SYSTEM:
+        yield os.strerror(number)
+    for table in (NULL_REASONS.values(), METRIC_SOURCES.values(), RUN_STATES, Status, Verdict):
+        yield from map(str, table)
 
 
 def _counted(noun: str) -> tuple[str, str]:
@@ -128,37 +128,56 @@ def catalogue(language: str) -> Catalog:
 
 
 def updated(language: str) -> Catalog:
-    """The catalogue with exactly the texts of today; what is new stands in it without a translation."""
-    known = catalogue(language) if po_path(language).exists() else Catalog()
-    made = Catalog(locale=language.replace("-", "_"), project="Roofmark", fuzzy=False)
-    made.creation_date = made.revision_date = MADE_AT
+    """The catalogue with exactly the texts of today; a new one has no translation."""
+    before = catalogue(language) if po_path(language).exists() else Catalog()
+    after = Catalog(locale=language.replace("-", "_"), project="Roofmark", fuzzy=False)
+    after.creation_date = after.revision_date = MADE_AT
     for text in texts():
-        old = known.get(text if isinstance(text, str) else text[0])
-        made.add(text, old.string if old else None, flags=old.flags - {"python-format"} if old else ())
-    return made
+        old = before.get(text if isinstance(text, str) else text[0])
+        after.add(text, old.string if old else None, flags=old.flags - {"python-format"} if old else ())
+    return after
 
 
-def po(made: Catalog) -> bytes:
+def missing(translations: Catalog) -> list[Source]:
+    """The messages without a whole translation: readers of that language see them in English."""
+    empty = [message for message in translations if message.id and (message.fuzzy or not all(strings(message)))]
+    return [message.id if isinstance(message.id, str) else (message.id[0], message.id[1]) for message in empty]
+
+
+def strings(message: Message) -> tuple[str, ...]:
+    """A translation, in each of its forms."""
+    string = message.string or ""
+    return (string,) if isinstance(string, str) else tuple(string)
+
+
+def po(translations: Catalog) -> bytes:
     file = io.BytesIO()
-    pofile.write_po(file, made, width=120, omit_header=True, sort_output=True)
+    pofile.write_po(file, translations, width=120, omit_header=True, sort_output=True)
     return file.getvalue()
 
 
-def mo(made: Catalog) -> bytes:
+def mo(translations: Catalog) -> bytes:
     file = io.BytesIO()
-    write_mo(file, made)
+    write_mo(file, translations)
     return file.getvalue()
 
 
-def main() -> None:
+def main(arguments: Sequence[str]) -> int:
+    """Writes the catalogues and reports; with `--complete` only reports, and gives 1 where something is missing."""
+    is_check, is_complete = "--complete" in arguments, True
     for language in LANGUAGES:
-        made, path = updated(language), po_path(language)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(po(made))
-        path.with_suffix(".mo").write_bytes(mo(made))
-        missing = sum(not message.string or not any(message.string) for message in made if message.id)
-        print(f"{language}: {len(made)} messages, {missing} without a translation")
+        translations, path = updated(language), po_path(language)
+        if not is_check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(po(translations))
+            path.with_suffix(".mo").write_bytes(mo(translations))
+        without = missing(translations)
+        is_complete = is_complete and not without
+        print(f"{language}: {len(translations)} messages, {len(without)} without a translation")
+        for source in without:
+            print(f"  {source if isinstance(source, str) else source[0]}")
+    return 1 if is_check and not is_complete else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -7,14 +7,13 @@ import pytest
 from sqlmodel import Session, col, select
 
 from app.core import i18n
-from app.core.config_settings import SETTINGS, Setting
+from app.core.config_settings import SETTINGS, Setting, format_setting
 from app.core.configuration import describe_changes
 from app.db.configs import Described, describe
 from app.db.database import Database
 from app.db.tables import Config, Model, Run
 from app.metrics import metrics
 from app.results.ceiling import context_of
-from app.results.compare.differences import Difference
 from app.results.explore import explore
 from app.results.fields import registry
 from app.results.fields.configuration import CONFIGURATION_FIELDS
@@ -143,9 +142,7 @@ def test_what_a_person_named_is_never_translated() -> None:
     with i18n.use(CHINESE):
         assert describe_changes(old, new) == ["KV 快取在顯示卡上 開 → 關", "series on → off", "新增標籤 on"]
         assert series_name("label", "on") == "on"
-        assert series_name("label", "no label") == "沒有標籤"
         assert series_name("series", "on") == "series on"
-        assert series_name("kv_offload", "on") == "KV 快取在顯示卡上 開"
-        assert Difference("series", ("on", "not stated"), True).phrase(0, 1) == "series on → 未說明"
-        assert Difference("Labels", ("on", "off"), True).phrase(0, 1) == "標籤 on → off"
-        assert Difference("KV cache on GPUs", ("on", "off"), True).localized_values == ("開", "關")
+        assert series_name("kv_offload", format_setting("on", "kv_offload")) == "KV 快取在顯示卡上 開"
+        assert format_setting("on", "series") == "on"
+        assert format_setting(None, "series") == "未說明"

@@ -9,7 +9,7 @@ from app.ceiling.fit import Fit
 from app.ceiling.geometry import Geometry
 from app.ceiling.layout import Layout
 from app.ceiling.types import KV_BITS, USUAL_BITS, KvTypes
-from app.core.i18n import _
+from app.core.i18n import _, joined
 from app.core.units import format_number
 
 LADDER = ("F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M", "Q2_K")
@@ -92,10 +92,11 @@ def _predict(name: str, run: Run, changed: Run, fitted: Fit | None) -> Advice | 
         high=format_number(high),
         now=format_number(run.tokens_per_s),
     )
-    words += _("; ceiling {words}", words=ceiling_then.words)
+    words = joined(words, _("; ceiling {words}", words=ceiling_then.words), by="")
     if run.tokens_per_step != 1:
-        words += _(
+        drafted = _(
             ", and {times} times that with drafted tokens accepted as in the run",
             times=format_number(run.tokens_per_step),
         )
+        words = joined(words, drafted, by="")
     return Advice(name, run.tokens_per_step * ceiling_then.tokens_per_s, low, high, words)

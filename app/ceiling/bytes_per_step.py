@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from app.ceiling.geometry import Geometry
 from app.ceiling.types import KvTypes
 from app.core.errors import BadInput
-from app.core.i18n import _
+from app.core.i18n import _, joined
 from app.core.units import format_bytes
 
 F16 = KvTypes()
@@ -62,12 +62,17 @@ class Step:
     def words(self) -> str:
         """`3.05 GB = 2.91 GB weights + 134 MB KV cache`"""
         parts = [_("{weight_bytes} weights", weight_bytes=format_bytes(self.weight_bytes))]
-        times = f"{self.batch} x " if self.batch > 1 else ""
         if self.kv_bytes:
-            parts.append(times + _("{kv_bytes} KV cache", kv_bytes=format_bytes(self.kv_bytes)))
+            parts.append(self._of_each(_("{kv_bytes} KV cache", kv_bytes=format_bytes(self.kv_bytes))))
         if self.state_bytes:
-            parts.append(times + _("2 x {state_bytes} state", state_bytes=format_bytes(self.state_bytes)))
-        return f"{format_bytes(self.n_bytes)} = {' + '.join(parts)}" if len(parts) > 1 else parts[0]
+            parts.append(self._of_each(_("2 x {state_bytes} state", state_bytes=format_bytes(self.state_bytes))))
+        if len(parts) == 1:
+            return parts[0]
+        return _("{total} = {parts}", total=format_bytes(self.n_bytes), parts=joined(*parts, by=" + "))
+
+    def _of_each(self, part: str) -> str:
+        """`4 x 134 MB KV cache`: what each sequence reads."""
+        return _("{batch} x {part}", batch=self.batch, part=part) if self.batch > 1 else part
 
 
 def step(geometry: Geometry, context: int = 0, kv: KvTypes = F16, batch: int = 1) -> Step | None:

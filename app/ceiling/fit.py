@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from app.ceiling.bytes_per_step import Step
 from app.ceiling.decode import Device
-from app.core.i18n import _, separator
+from app.core.i18n import _, joined
 from app.core.units import GIGA, format_number
 
 MIN_DIFFERENCE = 0.05
@@ -79,8 +79,8 @@ def waterfall(step: Step, device: Device, tokens_per_s: float, layers: int | Non
     bandwidth = device.bandwidth_bytes_per_s
 
     def reading(key: str, n_bytes: int, what: str) -> Share:
-        words = f"{what}{separator(': ')}{format_number(n_bytes / GIGA)} GB / {format_number(bandwidth / GIGA)} GB/s"
-        return Share(key, n_bytes / bandwidth * 1000, words)
+        arithmetic = f"{format_number(n_bytes / GIGA)} GB / {format_number(bandwidth / GIGA)} GB/s"
+        return Share(key, n_bytes / bandwidth * 1000, joined(what, arithmetic, by=": "))
 
     shares = [reading("weights", step.weight_bytes, _("weights"))]
     if step.kv_bytes:

@@ -190,7 +190,7 @@ class Geometry:
             fields["expert_blocks"] = tuple(fields.get("expert_blocks", ()))
             if "certainty" not in fields:
                 fields["certainty"] = Certainty.ESTIMATE
-                fields["assumptions"] += (NO_ACCOUNT,)
+                fields["assumptions"] += (_(NO_ACCOUNT),)
             fields["certainty"] = Certainty(fields["certainty"])
             fields["not_understood"] = tuple(fields.get("not_understood", ()))
             return cls(**fields)
@@ -219,11 +219,11 @@ def typed(params_total: float, params_active: float, bits: float) -> Geometry:
         weights=Weights(dense=Part.of(params_active, bits), unread=Part.of(params_total - params_active, bits)),
         attention=None,
         assumptions=(
-            N_(
+            _(
                 "parameter counts and {bits:g} bits per weight were typed by hand, so looked-up tables count too",
                 bits=bits,
             ),
-            N_("layers are unknown, so KV cache and attention are left out"),
+            _("layers are unknown, so KV cache and attention are left out"),
         ),
         certainty=Certainty.ESTIMATE,
     )

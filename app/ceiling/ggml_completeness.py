@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from app.ceiling.ggml_keys import Keys
-from app.core.i18n import N_
+from app.core.i18n import _
 
 _MIXER = re.compile(r"attn_(q|k|v|qkv|kv_a|kv_b|k_b|out|output)|ssm_|time_mix_|shortconv\.")
 _FFN = re.compile(r"ffn_(gate|up|down|gate_up)|channel_mix_")
@@ -22,7 +22,7 @@ class Parts(NamedTuple):
 def missing_parts(keys: Keys, by_block: Mapping[int, Sequence[str]], blocks: Sequence[int], names: set[str]) -> str:
     """A sentence about what is missing; empty where the model is whole."""
     if not any(name.startswith("token_embd") for name in names):
-        return N_("the file has no token_embd.weight, so it is not a whole model, and there is no ceiling")
+        return _("the file has no token_embd.weight, so it is not a whole model, and there is no ceiling")
     parts = {
         index: Parts(*(any(part.match(name) for name in by_block.get(index, ())) for part in (_MIXER, _FFN)))
         for index in blocks
@@ -38,7 +38,7 @@ def missing_parts(keys: Keys, by_block: Mapping[int, Sequence[str]], blocks: Seq
     ]
     if not lacking:
         return ""
-    return N_(
+    return _(
         "{count} of {blocks} layers lack tensors ({layers}): the file is incomplete, so there is no ceiling",
         count=len(lacking),
         blocks=len(blocks),

@@ -24,7 +24,7 @@ from app.ceiling.gguf import Header, Tensor, read_header
 from app.ceiling.named_totals import with_totals_checked
 from app.ceiling.windows import slides_by_default, slides_by_period
 from app.core.errors import BadInput
-from app.core.i18n import N_, _
+from app.core.i18n import _
 
 _BLOCK = re.compile(r"blk\.(\d+)\.(.+)")
 _OTHER_PARTS = re.compile(r"(v|a|mm|resampler|enc|mtp)\.|blk\.\d+\.vis_")
@@ -66,7 +66,7 @@ def geometry(header: Header, source: Source) -> Geometry:
         raise BadInput(_("a token is said to use {used} of {total} experts.", used=used, total=total))
     why = missing_parts(keys, by_block, own, {tensor.name for tensor in header.tensors}) if header.tensors else ""
     if total and not used:
-        why = N_(
+        why = _(
             "how many of its {experts} experts a token uses is unknown, so the bytes read are unknown: type "
             "the active parameters",
             experts=total,
@@ -94,7 +94,7 @@ def _unknown_types(tensors: Iterable[Tensor]) -> list[str]:
     if not names:
         return []
     return [
-        N_(
+        _(
             "tensors of {types}, which Roofmark does not know, count the bytes up to the next tensor",
             types=", ".join(names[:8]),
         )
@@ -113,9 +113,9 @@ class _Layers:
         self._windows = self._window_of_each()
         self._shared_from = keys.blocks - keys.number("attention.shared_kv_layers")
         if self._shared_from < keys.blocks:
-            self.assumptions.append(SHARED_KV)
+            self.assumptions.append(_(SHARED_KV))
         if keys.number("attention.kv_lora_rank"):
-            self.assumptions.append(MLA)
+            self.assumptions.append(_(MLA))
 
     def attention(self, index: int) -> Attention | None:
         keys = self._keys
@@ -192,7 +192,7 @@ class _Layers:
         window = keys.number("attention.sliding_window") or keys.number("attention.chunk_size")
         if keys.architecture == "llama4":
             window = window or LLAMA4_CHUNK
-            self.assumptions.append(CHUNKED)
+            self.assumptions.append(_(CHUNKED))
         pattern = keys.get("attention.sliding_window_pattern")
         if not window:
             return [None] * blocks

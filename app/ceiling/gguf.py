@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from app.ceiling.gguf_reader import Budget, Cursor, GGUFFormatError
 from app.ceiling.types import GGML_TYPES
 from app.core.errors import BadInput
-from app.core.i18n import _, translated
+from app.core.i18n import _
 
 MAGIC = b"GGUF"
 MAX_DIMENSIONS = 4
@@ -116,9 +116,7 @@ def _read_file(path: Path, budget: Budget) -> Header:
         with path.open("rb", buffering=0) as file:
             return _parse(path, file, path.stat().st_size, budget)
     except OSError as error:
-        raise BadInput(
-            _("{name} cannot be read: {why}.", name=path.name, why=translated(str(error.strerror)))
-        ) from error
+        raise BadInput(_("{name} cannot be read: {why}.", name=path.name, why=_(str(error.strerror)))) from error
     except GGUFFormatError as error:
         raise BadInput(_("{name} is not a sound GGUF file: {error}.", name=path.name, error=error)) from error
 

@@ -25,7 +25,7 @@ from app.ceiling.hf_layers import Ffn, Layer, Mixer, layers
 from app.ceiling.hf_quantization import DTYPE_BITS, EXPERT_FORMATS, Bits, Range, bits_by_role
 from app.ceiling.hf_recurrent import recurrence, state_bytes
 from app.core.errors import BadInput
-from app.core.i18n import N_, _, translated
+from app.core.i18n import _
 
 TIED_BY_DEFAULT = ("gemma", "cohere", "gpt2", "falcon", "bloom", "opt", "lfm2", "recurrent_gemma")
 FOUR_NORMS = ("gemma2", "gemma3", "gemma4")
@@ -57,15 +57,13 @@ def from_config(document: Mapping[str, Any], bits: float | None = None) -> Geome
     try:
         plan, assumptions = layers(config)
     except Missing as error:
-        raise BadInput(
-            _("This is not the config.json of a language model: it has no {error}.", error=translated(str(error)))
-        ) from error
+        raise BadInput(_("This is not the config.json of a language model: it has no {error}.", error=error)) from error
     attending, state = _cache(config, plan, assumptions)
     fewest, most, experts = _weights(document, config, plan, bits, assumptions)
     if attending and any(group.v_elements == 0 and group.k_elements for group in attending):
-        assumptions.append(MLA)
+        assumptions.append(_(MLA))
     if attending and any(group.chunk for group in attending):
-        assumptions.append(CHUNKED)
+        assumptions.append(_(CHUNKED))
     if config.experts_used > config.experts > 0:
         raise BadInput(
             _("A token is said to use {used} of {experts} experts.", used=config.experts_used, experts=config.experts)
@@ -115,7 +113,7 @@ def _cache(config: Config, plan: Sequence[Layer], assumptions: list[str]) -> tup
         return together(groups), sum(state_bytes(config.at(index), layer) for index, layer in enumerate(plan))
     except Missing as error:
         assumptions.append(
-            N_("config.json names no {error}, so KV cache and state are unknown and left out", error=error)
+            _("config.json names no {error}, so KV cache and state are unknown and left out", error=error)
         )
         return None, 0
 
@@ -140,14 +138,14 @@ def _weights(
         if str(error) == EXPERTS_USED[0]:
             assumptions.insert(
                 0,
-                N_(
+                _(
                     "how many of its {experts} experts a token uses is unknown, so the bytes read are unknown: type "
                     "the active parameters",
                     experts=config.experts,
                 ),
             )
         else:
-            assumptions.insert(0, N_("config.json names no {error}, so the weights are unknown", error=error))
+            assumptions.insert(0, _("config.json names no {error}, so the weights are unknown", error=error))
         return None, None, (config.experts if routed else 0, 0)
     assumptions.append(roles.words)
     is_tied = config.flag(

@@ -88,7 +88,7 @@ def layers(config: Config) -> tuple[list[Layer], list[str]]:
         for index, mixer in enumerate(mixers)
     ]
     if any(shares):
-        assumptions.append(SHARED_KV)
+        assumptions.append(_(SHARED_KV))
     return plan, assumptions
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from app.ceiling.geometry import check_bits, printable
 from app.ceiling.hf_keys import Missing, language_part
-from app.core.i18n import N_
+from app.core.i18n import _
 
 DTYPE_BITS = {"float32": 32.0, "bfloat16": 16.0, "float16": 16.0, "float8_e4m3fn": 8.0}
 QUANTIZATION_KEYS = ("quantization_config", "compression_config", "quantization")
@@ -74,20 +74,20 @@ def bits_by_role(document: Mapping[str, Any], bits: float | None) -> Bits:
     """Raises Missing (quantized in a way that Roofmark does not know), BadInput."""
     if bits is not None:
         check_bits(bits)
-        return Bits.all_at(bits, N_("{bits:g} bits per weight, as given", bits=bits))
+        return Bits.all_at(bits, _("{bits:g} bits per weight, as given", bits=bits))
     inner = language_part(document)
     dtype = str(inner.get("torch_dtype") or inner.get("dtype") or "").removeprefix("torch.")
     plain = DTYPE_BITS.get(dtype, 16.0)
-    sentence = N_("{bits:g} bits per weight, taken for granted", bits=plain)
+    sentence = _("{bits:g} bits per weight, taken for granted", bits=plain)
     if dtype in DTYPE_BITS:
-        sentence = N_("{bits:g} bits per weight, from its type {type}", bits=plain, type=dtype)
+        sentence = _("{bits:g} bits per weight, from its type {type}", bits=plain, type=dtype)
     for key in QUANTIZATION_KEYS:
         settings = document.get(key) or inner.get(key)
         if isinstance(settings, dict):
             return _with_experts_apart(inner, quantized(settings, plain, sentence))
         if settings:
             method = printable(str(settings)[:60])
-            raise Missing(N_("bits per weight for its quantization {method!r}", method=method))
+            raise Missing(_("bits per weight for its quantization {method!r}", method=method))
     return _with_experts_apart(inner, Bits.all_at(plain, sentence))
 
 
@@ -111,20 +111,20 @@ def quantized(settings: Mapping[str, Any], plain: float, plain_words: str) -> Bi
     if bits and _is_half_zero(settings, method.lower()):
         bits = [bits[0] / 2 + SPARSE_INDEX_BITS, bits[-1]]
     if not bits:
-        raise Missing(N_("bits per weight for its quantization {method!r}", method=method))
+        raise Missing(_("bits per weight for its quantization {method!r}", method=method))
     for width in bits:
         check_bits(width)
     weight = Range(bits[0], bits[-1])
     table = weight if is_mlx else Range.exactly(plain)
     head = _head(settings, method.lower(), weight, plain, table)
     mixer, ffn, routed = (_unless_protected(settings, role, weight, plain) for role in ("mixer", "ffn", "routed"))
-    words = N_("layers at {bits:g} bits per weight ({method})", bits=round(bits[0], 3), method=method or "quantized")
+    words = _("layers at {bits:g} bits per weight ({method})", bits=round(bits[0], 3), method=method or "quantized")
     return Bits(mixer, ffn, routed, weight.or_up_to(plain), head, table, words)
 
 
 def _only_experts(plain: float, plain_words: str) -> Bits:
     rest = Range(min(SMALLEST_ATTENTION, plain), plain)
-    words = N_(
+    words = _(
         "experts at 4.25 bits per weight (mxfp4); the rest at {fewest:g} bits, the fewest that such files have, though "
         "the config says {bits}",
         fewest=rest.fewest,

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from app.ceiling.geometry import Certainty, Geometry
-from app.core.i18n import N_
+from app.core.i18n import _
 from app.core.units import GIGA, format_bytes, format_number
 
 TOLERANCE = 0.05
@@ -38,7 +38,7 @@ def with_totals_checked(
         most = (geometry.weights_at_most or geometry.weights).total.n_bytes
         if n_bytes < (1 - TOLERANCE) * fewest or n_bytes > (1 + TOLERANCE) * most:
             sentences[
-                N_(
+                _(
                     "the index of its files states {stated}, and its config.json gives {computed}",
                     stated=format_bytes(n_bytes),
                     computed=format_bytes(fewest),
@@ -58,7 +58,7 @@ def _named(geometry: Geometry, name: str) -> Iterable[str]:
         whole = int(mixture[1]) * float(mixture[2]) * _UNITS[mixture[3].lower()]
         is_whole = MIXTURE_SHARE * whole <= total <= (1 + TOLERANCE) * whole
         if not is_whole or int(mixture[1]) != geometry.experts_total:
-            yield N_(
+            yield _(
                 "the name says {name}, and the model has {parameters} B parameters",
                 name=mixture[0],
                 parameters=format_number(total / GIGA),
@@ -68,7 +68,7 @@ def _named(geometry: Geometry, name: str) -> Iterable[str]:
     if stated := _ACTIVE.search(name):
         parameters = _parameters(stated)
         if not _is_any(parameters, active, active + looked_up):
-            yield N_(
+            yield _(
                 "the name says {stated} B active parameters, and a token uses {parameters} B",
                 stated=format_number(parameters / GIGA),
                 parameters=format_number(active / GIGA),
@@ -82,8 +82,8 @@ def _parameters(match: re.Match[str]) -> float:
 def _sentence(where: str, stated: float, total: float) -> str:
     values = {"stated": format_number(stated / GIGA), "parameters": format_number(total / GIGA)}
     if where == "name":
-        return N_("the name says {stated} B parameters, and the model has {parameters} B", **values)
-    return N_("{stated} B parameters are stated, and the model has {parameters} B", **values)
+        return _("the name says {stated} B parameters, and the model has {parameters} B", **values)
+    return _("{stated} B parameters are stated, and the model has {parameters} B", **values)
 
 
 def _is_any(stated: float, *values: float) -> bool:

@@ -11,7 +11,7 @@ from app.ceiling.gguf import MAX_DIMENSIONS, Header, Tensor
 from app.ceiling.gguf_reader import MAX_NAME
 from app.ceiling.types import GGML_BLOCKS, USUAL_BITS
 from app.core.errors import BadInput
-from app.core.i18n import N_, _
+from app.core.i18n import _
 
 MAX_TENSORS = 65_536
 
@@ -60,7 +60,7 @@ def _weights_by_label(keys: Keys, found: Geometry, label: str) -> tuple[Weights 
     count = keys.metadata.get("general.parameter_count")
     bits = USUAL_BITS.get(label.upper())
     if not isinstance(count, int) or isinstance(count, bool) or count <= 0 or bits is None:
-        return None, N_("Ollama lists no tensors, and the quantization's label is unknown, so the weights are unknown")
+        return None, _("Ollama lists no tensors, and the quantization's label is unknown, so the weights are unknown")
     width, vocabulary = keys.number("embedding_length"), keys.number("vocab_size")
     routed = 0
     if found.experts_total:
@@ -74,9 +74,9 @@ def _weights_by_label(keys: Keys, found: Geometry, label: str) -> tuple[Weights 
         head=Part.of(table, bits),
         unread=Part.of(table, bits),
     )
-    words = N_(
+    words = _(
         "Ollama lists no tensors: {bits:g} bits per weight, usual for {label}, on all parameters",
         bits=bits,
         label=label,
     )
-    return weights, words if table else N_("{words}, those of a table that is only looked up among them", words=words)
+    return weights, words if table else _("{words}, those of a table that is only looked up among them", words=words)

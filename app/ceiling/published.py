@@ -43,7 +43,7 @@ class Group:
 
     models: str
     devices: str
-    """Their titles, not yet translated."""
+    """Their titles, in English."""
     count: int
     low: float
     median: float

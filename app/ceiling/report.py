@@ -11,7 +11,7 @@ from app.ceiling.layout import Layout, Memory
 from app.ceiling.prefill import PrefillCeiling, prefill
 from app.ceiling.types import KvTypes
 from app.core.errors import BadInput
-from app.core.i18n import _, separator
+from app.core.i18n import N_, _, joined
 from app.core.units import GIGA, TERA, format_bytes, format_number
 
 USUAL_PROMPT = 512
@@ -65,19 +65,17 @@ def _alternatives(geometry: Geometry, layout: Layout, context: int, kv: KvTypes,
     variants: list[tuple[str, Geometry]] = []
     if geometry.attention and any(layers.may_see_all for layers in geometry.attention):
         full = tuple(replace(layers, window=None) if layers.may_see_all else layers for layers in geometry.attention)
-        message = _("if all layers see the whole context, a token reads {n_bytes}: {speed} tok/s")
+        message = N_("if all layers see the whole context, a token reads {n_bytes}: {speed} tok/s")
         variants.append((message, replace(geometry, attention=full)))
     if geometry.weights_at_most:
-        message = _("files of this quantization differ: with the most bytes a token reads {n_bytes}: {speed} tok/s")
+        message = N_("files of this quantization differ: with the most bytes a token reads {n_bytes}: {speed} tok/s")
         variants.append((message, replace(geometry, weights=geometry.weights_at_most)))
     sentences = []
     for message, variant in variants:
         one = step(variant, context, kv, batch)
         ceiling = layout.decode(variant, one) if one else None
         if one and ceiling:
-            sentences.append(
-                message.format(n_bytes=format_bytes(one.n_bytes), speed=format_number(ceiling.tokens_per_s))
-            )
+            sentences.append(_(message, n_bytes=format_bytes(one.n_bytes), speed=format_number(ceiling.tokens_per_s)))
     return sentences
 
 
@@ -99,7 +97,7 @@ def compute_limit(geometry: Geometry, device: Device, decode_tokens_per_s: float
 def without_ram_bandwidth(sentences: Sequence[str]) -> str:
     """Why there is no ceiling where a part of the model is in system memory, of which the bandwidth is unknown."""
     why = _("the bandwidth of system memory is unknown: type it")
-    return separator("; ").join((*sentences, why))
+    return joined(*sentences, why, by="; ")
 
 
 def report(

@@ -9,7 +9,7 @@ from app.ceiling import ggml_geometry, gguf, hf_config, ollama
 from app.ceiling.geometry import Geometry
 from app.ceiling.named_totals import with_totals_checked
 from app.core.errors import BadInput, NotFound
-from app.core.i18n import _, translated
+from app.core.i18n import _
 
 MAX_JSON_BYTES = 4 << 20
 MAX_INDEX_BYTES = 64 << 20
@@ -29,9 +29,7 @@ def from_path(path: Path, bits: float | None = None) -> Geometry:
                 return with_totals_checked(ggml_geometry.from_file(path), [path.name])
             rest = file.read(MAX_JSON_BYTES + 1)
     except OSError as error:
-        raise BadInput(
-            _("{name} cannot be read: {why}.", name=path.name, why=translated(str(error.strerror)))
-        ) from error
+        raise BadInput(_("{name} cannot be read: {why}.", name=path.name, why=_(str(error.strerror)))) from error
     if path.suffix.lower() == ".gguf":
         raise BadInput(_("{name} is not a sound GGUF file: it does not begin with the letters GGUF.", name=path.name))
     try:
@@ -76,9 +74,7 @@ def from_gguf(text: str) -> Geometry:
                 _("There is no file {name} at that path on the machine that Roofmark runs on.", name=path.name)
             )
     except OSError as error:
-        raise BadInput(
-            _("{name} cannot be read: {why}.", name=path.name[:60], why=translated(str(error.strerror)))
-        ) from error
+        raise BadInput(_("{name} cannot be read: {why}.", name=path.name[:60], why=_(str(error.strerror)))) from error
     return ggml_geometry.from_file(path)
 
 

@@ -1,6 +1,6 @@
 """Which layers slide: see no more than a window of the context."""
 
-from app.core.i18n import N_
+from app.core.i18n import _
 
 FULL_EVERY = {
     "gemma2": 2,
@@ -31,9 +31,9 @@ def slides_by_default(family: str, window: int, blocks: int) -> tuple[list[bool]
     """For a model that has a window but no pattern; whether the pattern is unknown, and what is taken for granted."""
     name = family.removesuffix("_text").replace("-", "_").replace("gptoss", "gpt_oss")
     if every := FULL_EVERY.get(name):
-        sentence = N_("no pattern beside the sliding window: 1 layer in {every} sees all", every=every)
+        sentence = _("no pattern beside the sliding window: 1 layer in {every} sees all", every=every)
         return slides_by_period(every, blocks), False, sentence
-    sentence = N_(
+    sentence = _(
         "there is a sliding window of {window:,} tokens but no pattern, so all layers count as sliding, which "
         "reads the fewest bytes",
         window=window,

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from app.core.i18n import Text, _, joined
+
 MAX_SERIES = 6
 """More lines than these cannot be told apart by colour, dash and marker."""
 MAX_POINTS = 2000
@@ -18,7 +20,7 @@ class LegendEntry:
 
     series: int | None
     """None: drawn in the background."""
-    title: str
+    title: Text | str
     link: str | None = None
     mode: str = "lines+markers"
     """What of it is drawn: lines, markers, or both; in the background also dashed, as a limit is."""
@@ -28,11 +30,11 @@ class LegendEntry:
 class Table:
     """The same numbers to read, as texts."""
 
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    columns: tuple[Text | str, ...]
+    rows: tuple[tuple[Text | str, ...], ...]
     links: tuple[str, ...] = ()
     """Where the first cell of each row leads."""
-    caption: str = ""
+    caption: Text | str = ""
     texts: int = 0
     """How many columns at the beginning hold words; numbers follow."""
 
@@ -41,7 +43,7 @@ class Table:
 class Annotation:
     """What a mark in the figure stands for, in words."""
 
-    text: str
+    text: Text | str
     links: tuple[tuple[str, str], ...] = ()
     """Titles and paths of what to read about it."""
     name: str = ""
@@ -50,7 +52,7 @@ class Annotation:
 
 @dataclass(frozen=True)
 class AnnotationList:
-    title: str
+    title: Text | str
     marks: tuple[Annotation, ...]
 
 
@@ -58,7 +60,7 @@ class AnnotationList:
 class Figure:
     data: list[dict[str, Any]]
     layout: dict[str, Any]
-    summary: str
+    summary: Text | str
     """One sentence that says what the figure shows, for whoever does not see it."""
     table: Table
     legend: tuple[LegendEntry, ...] = ()
@@ -84,6 +86,11 @@ class Figure:
 def escape_plotly_html(text: str) -> str:
     """Somebody's words as they are: Plotly reads a little HTML in its texts."""
     return html.escape(text, quote=False)
+
+
+def hover_template(*lines: str) -> str:
+    """What Plotly shows beside a point, with `%{x}` and the like in it."""
+    return _("{lines}<extra></extra>", lines=joined(*lines, by="<br>"))
 
 
 def axis(title: str, **more: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from app.ceiling.curve import CurvePoint
 from app.ceiling.decode import Device
-from app.charts.base import Figure, LegendEntry, Table, axis
+from app.charts.base import Figure, LegendEntry, Table, axis, hover_template
 from app.core.i18n import _, joined
 from app.core.units import GIGA, TERA, format_number, format_percent
 from app.results.ceiling import Insight, Placement, PointCeiling
@@ -125,8 +125,8 @@ def roofline(device: Device, work: Sequence[Work]) -> Figure | None:
     high = 10 ** math.ceil(math.log10(max(4 * ridge, *(each.flops_per_byte for each in work))))
     roof = [low * device.bandwidth_bytes_per_s, peak, peak]
     traces = [_line(_("What the device allows"), [low, ridge, high], [value / TERA for value in roof], "roof")]
-    reading = _("%{y:,.3~r} TFLOP/s with %{x:,.3~r} FLOP/byte") + "<extra></extra>"
-    traces[0]["hovertemplate"] = reading
+    reading = _("%{y:,.3~r} TFLOP/s with %{x:,.3~r} FLOP/byte")
+    traces[0]["hovertemplate"] = hover_template(reading)
     lowest = min(roof[0], *(each.flops_per_s for each in work)) / TERA
     for place, each in enumerate(work):
         traces.append(
@@ -137,7 +137,7 @@ def roofline(device: Device, work: Sequence[Work]) -> Figure | None:
                 "meta": {"series": place},
                 "x": [round(each.flops_per_byte, 4)],
                 "y": [round(each.flops_per_s / TERA, 6)],
-                "hovertemplate": f"{each.title}<br>{reading}",
+                "hovertemplate": hover_template(each.title, reading),
                 "showlegend": False,
             }
         )
@@ -186,7 +186,7 @@ def _line(name: str, x: Sequence[float], y: Sequence[float], role: str) -> dict[
         "meta": {"series": None, "role": role},
         "x": list(x),
         "y": [round(value, 4) for value in y],
-        "hovertemplate": f"{name}<br>{_('%{y:,.3~r} tok/s with %{x:,} tokens')}<extra></extra>",
+        "hovertemplate": hover_template(name, _("%{y:,.3~r} tok/s with %{x:,} tokens")),
         "showlegend": False,
     }
 
@@ -200,7 +200,7 @@ def _measured(reached: Sequence[Reached]) -> dict[str, Any]:
         "meta": {"series": 0},
         "x": [point.context for point in ordered],
         "y": [round(point.tokens_per_s, 3) for point in ordered],
-        "hovertemplate": f"{_('This run')}<br>{_('%{y:,.3~r} tok/s with %{x:,} tokens')}<extra></extra>",
+        "hovertemplate": hover_template(_("This run"), _("%{y:,.3~r} tok/s with %{x:,} tokens")),
         "showlegend": False,
     }
 

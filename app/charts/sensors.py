@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from app.charts.base import MAX_SERIES, Figure, LegendEntry, Table, axis
+from app.charts.base import MAX_SERIES, Figure, LegendEntry, Table, axis, hover_template
 from app.charts.stack import stacked, y_name
-from app.core.i18n import N_, _, as_sentence, joined, separator
+from app.core.i18n import N_, _, as_sentence, joined
 from app.core.samples import Sample
 from app.core.units import format_number, plural
 from app.metrics.sensors import card_title, throttle_words
@@ -55,7 +55,7 @@ def sensors_of(sample: Sample) -> Figure | None:
         for who, name in lines
     ]
     throttles = sample.sensors.get("throttles", [])
-    said = ", ".join(map(throttle_words, throttles))
+    said = joined(*map(throttle_words, throttles), by=", ")
     held = _("Held back: {throttles}.", throttles=said) if throttles else ""
     return Figure(
         data=traces,
@@ -69,7 +69,7 @@ def sensors_of(sample: Sample) -> Figure | None:
                 readings=plural(len(at_ms), "reading"),
                 ordinal=sample.ordinal + 1,
             ),
-            as_sentence(separator("; ").join(_extents(found, values))),
+            as_sentence(joined(*_extents(found, values), by="; ")),
             held,
         ),
         table=Table(
@@ -131,7 +131,7 @@ def _trace(
         "x": list(at_ms),
         "y": list(values),
         "yaxis": y_name(panel),
-        "hovertemplate": name + _(" %{y:,.3~r}, after %{x:,} ms") + "<extra></extra>",
+        "hovertemplate": hover_template(joined(name, _(" %{y:,.3~r}, after %{x:,} ms"), by="")),
         "showlegend": False,
     }
 

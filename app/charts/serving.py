@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from app.charts.base import Figure, LegendEntry, Table, axis
+from app.charts.base import Figure, LegendEntry, Table, axis, hover_template
 from app.charts.stack import stacked, y_name
 from app.core.i18n import N_, _, joined
 from app.core.units import format_number, plural
@@ -112,7 +112,7 @@ def _line(
         "x": [streams for streams, _ in known],
         "y": [value for _, value in known],
         "yaxis": y_name(panel),
-        "hovertemplate": f"{name}<br>%{{y:,.3~r}} {unit}" + _(", streams: %{x}") + "<extra></extra>",
+        "hovertemplate": hover_template(name, joined(f"%{{y:,.3~r}} {unit}", _(", streams: %{x}"), by="")),
         "showlegend": False,
     }
 
@@ -126,6 +126,6 @@ def _limit(panel: int, value: float, ends: Sequence[int]) -> dict[str, Any]:
         "x": list(ends),
         "y": [value, value],
         "yaxis": y_name(panel),
-        "hovertemplate": f"{_('Limit')} {format_number(value)} ms<extra></extra>",
+        "hovertemplate": hover_template(_("Limit {limit} ms", limit=format_number(value))),
         "showlegend": False,
     }

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from app.charts.base import MAX_POINTS, Figure, LegendEntry, Table, axis, downsample_minmax
-from app.core.i18n import _, separator
+from app.charts.base import MAX_POINTS, Figure, LegendEntry, Table, axis, downsample_minmax, hover_template
+from app.core.i18n import _, joined
 from app.core.samples import CountSource, Sample
 from app.core.units import format_number, plural
 from app.metrics import headline_metrics, is_usable, token_times
@@ -128,7 +128,7 @@ def _line(sample: Sample, series: int | None, limit: int) -> dict[str, Any]:
         "meta": {"series": series},
         "x": [0.0, round(times[0], 3), *(round(times[i], 3) for i in kept)],
         "y": [0.0, 0.0, *(round(tokens[i], 2) for i in kept)],
-        "hovertemplate": f"{name}<br>{_('%{y:,.0f} tokens after %{x:,.0f} ms')}<extra></extra>",
+        "hovertemplate": hover_template(name, _("%{y:,.0f} tokens after %{x:,.0f} ms")),
         "showlegend": False,
     }
 
@@ -157,7 +157,7 @@ def gaps(sample: Sample) -> Figure | None:
     marks = [(percent, percentile(found, percent)) for percent in PERCENTILES]
     layout = {
         "xaxis": axis(_("{unit} of the answer", unit=unit), range=[0.5, len(found) + 1.5]),
-        "yaxis": axis(separator(", ").join((what, "ms"))),
+        "yaxis": axis(joined(what, "ms", by=", ")),
         "hovermode": "closest",
         "bargap": 0.25,
         "shapes": [
@@ -174,10 +174,10 @@ def gaps(sample: Sample) -> Figure | None:
         "y": [round(found[i], 3) for i in kept],
         "width": 0.75 * len(found) / len(kept),
         "hovertext": [format_number(found[i]) for i in kept],
-        "hovertemplate": unit + _(" %{x}, after a pause of %{hovertext} ms") + "<extra></extra>",
+        "hovertemplate": hover_template(joined(unit, _(" %{x}, after a pause of %{hovertext} ms"), by="")),
         "showlegend": False,
     }
-    said = separator(", ").join(f"p{percent} {format_number(value)} ms" for percent, value in marks)
+    said = joined(*(f"p{percent} {format_number(value)} ms" for percent, value in marks), by=", ")
     named = [
         (_("shortest"), min(found)),
         *((f"p{percent}", value) for percent, value in marks),

@@ -106,7 +106,7 @@ def parse_setting_value(key: str, value: str) -> SettingValue | None:
     if not value:
         return None
     if len(value) > 500:
-        raise BadInput(_("{title} is longer than 500 characters.", title=translate_setting_title(key)))
+        raise BadInput(_("{title} is longer than 500 characters.", title=setting_title(key)))
     setting = SETTINGS.get(key)
     if setting is None or setting.type is str:
         return value
@@ -160,34 +160,16 @@ def ordered_setting_keys(keys: Iterable[str]) -> list[str]:
 
 
 def setting_title(key: str) -> str:
-    """The English title of a setting; a setting of a person's own is its own title."""
-    return SETTINGS[key].title if key in SETTINGS else key
-
-
-def format_setting(value: Any) -> str:
-    """The English text of a setting's value; None is "not stated"."""
-    if value is None:
-        return NOT_STATED
-    if isinstance(value, bool):
-        return N_("on") if value else N_("off")
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def translate_setting_title(key: str) -> str:
-    """The title of a setting in the reader's language; a name that a person chose stays as it is."""
+    """The title of a setting in the reader's language; a setting of a person's own has the name that they gave it."""
     return _(SETTINGS[key].title) if key in SETTINGS else key
 
 
-def translate_setting(key: str, value: Any) -> str:
-    """A setting's value in the reader's language. Text that a person or an engine wrote stays as it is."""
-    text = format_setting(value)
-    return _(text) if isinstance(value, bool) else translate_setting_text(key, text)
-
-
-def translate_setting_text(key: str, text: str) -> str:
-    """What `format_setting` gave for a setting, in the reader's language: only words of Roofmark's own are translated.
-
-    They are "not stated" and, of a setting that Roofmark knows, its choices and on and off.
-    """
-    is_own_word = text == NOT_STATED or (key in SETTINGS and text in (*SETTINGS[key].choices, "on", "off"))
-    return _(text) if is_own_word else text
+def format_setting(value: Any, key: str = "") -> str:
+    """The value of a setting in the reader's language; a person's own text stays as it is."""
+    if value is None:
+        return _(NOT_STATED)
+    if isinstance(value, bool):
+        return _("on") if value else _("off")
+    if key in SETTINGS and value in SETTINGS[key].choices:
+        return _(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -12,8 +12,7 @@ from app.core.config_settings import (
     SETTINGS,
     format_setting,
     ordered_setting_keys,
-    translate_setting,
-    translate_setting_title,
+    setting_title,
 )
 from app.core.i18n import _
 
@@ -68,8 +67,8 @@ def describe_changes(old: Snapshot, new: Snapshot, engine_titles: Mapping[str, s
     for key in ordered_setting_keys({*old.settings, *new.settings}.difference(IDENTITY_SETTINGS)):
         old_value, new_value = old.settings.get(key), new.settings.get(key)
         if old_value != new_value:
-            old_text, new_text = translate_setting(key, old_value), translate_setting(key, new_value)
-            phrases.append(f"{translate_setting_title(key)} {old_text} → {new_text}")
+            old_text, new_text = format_setting(old_value, key), format_setting(new_value, key)
+            phrases.append(f"{setting_title(key)} {old_text} → {new_text}")
     phrases += [_("label {label} removed", label=label) for label in sorted(set(old.labels) - set(new.labels))]
     phrases += [_("label {label} added", label=label) for label in sorted(set(new.labels) - set(old.labels))]
     return phrases
@@ -112,7 +111,7 @@ def _details(snapshot: Snapshot, engine_titles: Mapping[str, str]) -> dict[str, 
     engine = engine_titles.get(snapshot.engine, snapshot.engine)
     details = {"engine": f"{engine} {snapshot.engine_version or ''}".strip()}
     for key in ordered_setting_keys(snapshot.settings.keys() - set(IDENTITY_SETTINGS)):
-        details[key] = f"{translate_setting_title(key)} {translate_setting(key, snapshot.settings[key])}"
+        details[key] = f"{setting_title(key)} {format_setting(snapshot.settings[key], key)}"
     if snapshot.labels:
         details["labels"] = ", ".join(sorted(snapshot.labels))
     return details

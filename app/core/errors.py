@@ -10,7 +10,8 @@
     * Busy            it is in use right now; the same thing may work in a moment
   * Cancelled         the person stopped it (exit code 130)
 
-`str(error)` is one clear sentence for the person. The cause travels as `__cause__` and goes to the log only.
+`str(error)` is one clear sentence for the person, and `error.message` the same as a Text (`app.core.i18n`), to be
+stored. The cause travels as `__cause__` and goes to the log only.
 """
 
 from enum import StrEnum
@@ -19,6 +20,12 @@ from enum import StrEnum
 class RoofmarkError(Exception):
     http_status = 500
     exit_code = 1
+
+    @property
+    def message(self) -> str:
+        """What `str(error)` says, as the Text that the error was raised with: what is stored of an error."""
+        text: str = self.args[0] if self.args else ""
+        return text
 
 
 class BadInput(RoofmarkError):

@@ -1,22 +1,29 @@
-"""The reader's language. Sources speak English; a catalogue of `app/locale/` says the same in another language.
+"""The reader's language, and messages as data. Sources speak English; a catalogue of `app/locale/` holds the same
+messages in another language.
 
-`use` sets the language of a request; whatever runs in it, threads of the pool included, then speaks it. Without a
-request there is none: commands, workers and the database stay English. What was stored or said in English, `translated`
-says in the reader's language when it is shown.
+`use` sets the language of a request, threads of the pool included. Without a request the language is English: in
+commands, in workers, and for whatever the API answers.
+
+`_("… {name}", name=…)` gives a `Text`: a sentence in the reader's language that remembers its message and its values.
+What is stored of a Text is `{"id": message, "params": values}` (`dumps`, `stored_text`); what is read back (`loads`,
+`restored_text`) is a Text in the language of whoever reads it. A plain str stays as it is, whatever it says: a person's
+words, a name, a sentence of a server.
 """
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import fields, is_dataclass, replace
 from functools import cache, lru_cache, reduce
-from operator import or_
+from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from app.core.sentences import Messages, compiled, sentences
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 if TYPE_CHECKING:
+    from gettext import GNUTranslations
+
     from jinja2 import Environment
     from markupsafe import Markup
 
@@ -29,22 +36,10 @@ DOMAIN = "roofmark"
 _SCRIPTS = {"zh": "zh-Hant", "zh-tw": "zh-Hant", "zh-hk": "zh-Hant", "zh-mo": "zh-Hant"}
 """What browsers call a language whose tag does not name its script."""
 
-_PAUSES = {"zh-Hant": {" ": "", "; ": "；", ": ": "：", ", ": "，"}}
-"""What stands between sentences and clauses, where it is not as in English."""
-_ITEMS = {"zh-Hant": "、"}
-"""And between the items of a list."""
-_OTHERS = "words"
-"""The name of a value that is somebody else's words: they stay as they were said."""
-_TERMS = frozenset({"bound", "series", "x", "y"})
-"""Names of values that are Roofmark's own even if they are single words."""
-_STOPS = ("。", "！", "？")
-_LONGEST = 4000
-"""Longer texts, in characters, are nobody's sentence."""
-_LONGEST_MESSAGE = 3
-"""In sentences."""
-_MOST_CLAUSES = 6
-
 _language: ContextVar[str] = ContextVar("language", default=ENGLISH)
+
+
+# --- the reader's language -------------------------------------------------------------------------------------------
 
 
 def language() -> str:
@@ -66,11 +61,11 @@ def accepted(header: str) -> str:
     >>> accepted("fr, zh-TW;q=0.9, en;q=0.8"), accepted("en-GB, zh-Hant;q=0.5"), accepted("zh-CN"), accepted("")
     ('zh-Hant', 'en', 'en', 'en')
     """
-    wanted = sorted(_weighed(header), key=lambda each: -each[0])
-    return next((tag for weight, name in wanted if weight > 0 and (tag := _known(name))), ENGLISH)
+    preferences = sorted(_preferences(header), key=lambda preference: -preference[0])
+    return next((tag for weight, name in preferences if weight > 0 and (tag := _supported(name))), ENGLISH)
 
 
-def _weighed(header: str) -> Iterator[tuple[float, str]]:
+def _preferences(header: str) -> Iterator[tuple[float, str]]:
     for part in header.split(","):
         name, _, weight = part.partition(";")
         try:
@@ -79,10 +74,155 @@ def _weighed(header: str) -> Iterator[tuple[float, str]]:
             continue
 
 
-def _known(name: str) -> str | None:
+def _supported(name: str) -> str | None:
     if name in _SCRIPTS:
         return _SCRIPTS[name]
     return next((tag for tag in LANGUAGES if name == tag.lower() or name.startswith(f"{tag.lower()}-")), None)
+
+
+@cache
+def _catalogue(tag: str) -> "GNUTranslations":
+    from gettext import translation  # with the first page in another language
+
+    return translation(DOMAIN, CATALOGUES, [tag.replace("-", "_")])
+
+
+def gettext(message: str) -> str:
+    """The translation of a message, which may still hold its placeholders; English where there is none."""
+    tag = _language.get()
+    return message if tag == ENGLISH or not message else _catalogue(tag).gettext(message)
+
+
+def _ngettext(singular: str, plural: str, count: float) -> str:
+    tag = _language.get()
+    if tag == ENGLISH:
+        return singular if count == 1 else plural
+    return _catalogue(tag).ngettext(singular, plural, int(count))
+
+
+# --- messages --------------------------------------------------------------------------------------------------------
+
+
+class Text(str):
+    """A message as the reader reads it, which knows what it was made of.
+
+    Methods of str, `+` and f-strings give a plain str, which has lost its message: what is stored is composed with
+    placeholders or with `joined`.
+    """
+
+    __slots__ = ("id", "params", "plural")
+
+    id: str
+    """The English message, by which catalogues know it."""
+    params: Mapping[str, Any]
+    """By the names of its placeholders: a str, a number or another Text."""
+    plural: str | None
+    """The English message for any count but one; `params["n"]` is the count."""
+
+    def __new__(cls, text: str, id: str, params: Mapping[str, Any], plural: str | None = None) -> Self:
+        made = str.__new__(cls, text)
+        made.id, made.params, made.plural = id, params, plural
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:  # for copy, dataclasses.asdict and pickle
+        return type(self), (str(self), self.id, self.params, self.plural)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> Any:
+        """A field of the type `Text | str` keeps a Text; a plain str validates every Text to a str."""
+        from pydantic_core import core_schema  # with the first share
+
+        return core_schema.is_instance_schema(cls)
+
+    def to_json(self) -> dict[str, Any] | str:
+        """`{"id": ..., "params": {...}}`, with `"plural"` where it counts; the plain sentence where JSON cannot hold
+        a value."""
+        if any(isinstance(value, float) and not isfinite(value) for value in self.params.values()):
+            return str(self)
+        plural = {} if self.plural is None else {"plural": self.plural}
+        return {"id": self.id, **plural, "params": {name: packed(value) for name, value in self.params.items()}}
+
+
+def _(message: str, /, **params: Any) -> str:
+    """A Text: `message` in the reader's language; with `params`, those in the place of its `{name}`s."""
+    if isinstance(message, Text) and not params:
+        return message
+    translation = gettext(message)
+    if not params:
+        return Text(translation, message, params)
+    params = {name: _param(value) for name, value in params.items()}
+    return Text(translation.format(**params), message, params)
+
+
+def ngettext(singular: str, plural: str, n: int, /, **params: Any) -> str:
+    """A Text that counts: `{n}` is the count, with its thousands separated."""
+    params = {"n": n, **{name: _param(value) for name, value in params.items()}}
+    return Text(_counted(singular, plural, params), singular, params, plural)
+
+
+def N_(message: str) -> str:
+    """Marks the constant of a module for translation; whoever shows it passes it to `_`."""
+    return message
+
+
+def noun(singular: str) -> str:
+    """Marks what `app.core.units.plural` counts, where it is apart from the call."""
+    return singular
+
+
+def _counted(singular: str, plural: str, params: Mapping[str, Any]) -> str:
+    return _ngettext(singular, plural, params["n"]).format(**{**params, "n": f"{params['n']:,}"})
+
+
+def _param(value: Any) -> Any:
+    """As JSON can hold it. An error is the Text that it was raised with."""
+    if isinstance(value, Exception) and value.args and isinstance(value.args[0], Text):
+        return value.args[0]
+    return value if isinstance(value, Text | int | float) else str(value)
+
+
+# --- sentences made of several ---------------------------------------------------------------------------------------
+
+_JOINTS = {
+    " ": N_("{sentences} {sentence}"),
+    "; ": N_("{clauses}; {clause}"),
+    ": ": N_("{subject}: {clause}"),
+    ", ": N_("{clauses}, {clause}"),
+    " · ": N_("{parts} · {part}"),
+    " + ": N_("{parts} + {part}"),
+    "<br>": N_("{lines}<br>{line}"),
+    "": N_("{text}{more}"),
+}
+_ITEMS = N_("{items}, {item}")
+"""Of a list of names, where Chinese has a comma of its own."""
+_PLACEHOLDER = re.compile(r"{(\w+)}")
+
+
+def joined(*texts: str, by: str = " ") -> str:
+    """Sentences one after the other, or clauses with what is between them in English; empty ones are left out. Chinese
+    needs no blank between sentences."""
+    texts = tuple(filter(None, texts))
+    return _folded(_JOINTS[by], texts) if texts else ""
+
+
+def enumerated(names: Iterable[str], last: Literal["and", "or"] = "and") -> str:
+    """`a, b and c`, or with another word before the `last`."""
+    *others, end = names
+    if not others:
+        return end
+    message = {"and": N_("{others} and {end}"), "or": N_("{others} or {end}")}[last]
+    return _(message, others=_folded(_ITEMS, others), end=end)
+
+
+def _folded(joint: str, texts: Iterable[str]) -> str:
+    before, after = _PLACEHOLDER.findall(joint)
+    first, *others = texts
+    return reduce(lambda text, part: _(joint, **{before: text, after: part}), others, first)
+
+
+def separator(english: str) -> str:
+    """What is between sentences or clauses in the reader's language, by what is in English."""
+    return _PLACEHOLDER.sub("", gettext(_JOINTS[english]))
 
 
 def lower_first(title: str) -> str:
@@ -91,66 +231,159 @@ def lower_first(title: str) -> str:
     >>> lower_first("Decode"), lower_first("TTFT, prompt cached")
     ('decode', 'TTFT, prompt cached')
     """
-    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
+    return _changed("{lower_first}", title)
 
 
-def gettext(message: str) -> str:
-    tag = _language.get()
-    return message if tag == ENGLISH else _catalogue(tag).gettext(message)
+def upper_first(words: str) -> str:
+    """Words that are in the middle of a sentence elsewhere, at the beginning of one."""
+    return _changed("{upper_first}", words)
 
 
-def ngettext(one: str, many: str, count: int) -> str:
-    tag = _language.get()
-    if tag == ENGLISH:
-        return one if count == 1 else many
-    return _catalogue(tag).ngettext(one, many, count)
+def without_code(words: str) -> str:
+    """Without the marks of code, which only a page shows."""
+    return _changed("{without_code}", words)
 
 
-def _(message: str, /, **values: Any) -> str:
-    """`message` in the reader's language; with `values`, those in the place of its `{name}`s."""
-    said = gettext(message)
-    return said.format(**values) if values else said
+def as_sentence(words: str) -> str:
+    """Words that are in the middle of a sentence elsewhere, as one of their own."""
+    text = upper_first(words)
+    return text if text.endswith((".", "。")) else _("{sentence}.", sentence=text)
 
 
-def N_(message: str, /, **values: Any) -> str:
-    """For a text that is kept, in a module or in the database: it is in the catalogues, and whoever shows it translates
-    it with `translated`."""
-    return message.format(**values) if values else message
+_CHANGES: Mapping[str, Callable[[str], str]] = {
+    "{lower_first}": lambda text: text if text[1:2].isupper() else text[:1].lower() + text[1:],
+    "{upper_first}": lambda text: text[:1].upper() + text[1:],
+    "{without_code}": lambda text: text.replace("`", ""),
+}
+"""Messages that change the letters of their only value, and are in no catalogue."""
 
 
-def noun(counted: str) -> str:
-    """For what `app.core.units.plural` counts, where it stands apart from the call."""
-    return counted
+def _changed(id: str, text: str) -> str:
+    """The same Text where nothing changes."""
+    changed = _CHANGES[id](text)
+    if text == changed:
+        return text
+    return Text(changed, id, {id[1:-1]: text}) if isinstance(text, Text) else changed
 
 
-def translated(text: str) -> str:
-    """An English text of Roofmark in the reader's language, with the values it has. Words of others stay as they are.
+_BREAK = re.compile(r"(?<=[.!?]) (?=[A-Z])|(?<=[。！？])(?=.)")
 
-    It may be one message, with values or without, or several sentences, each of a message.
-    """
-    tag, said = _language.get(), str(text)  # forms show errors as they are
-    return said if tag == ENGLISH or len(said) > _LONGEST else _catalogue(tag).translated(said)
+
+def first_sentence(text: str) -> tuple[str, str]:
+    """A sentence and the rest: it ends where a capital letter follows, in Chinese with its own full stop."""
+    first, *rest = _BREAK.split(text, maxsplit=1)
+    return first, "".join(rest)
+
+
+# --- stored messages -------------------------------------------------------------------------------------------------
+
+_KEYS = ({"id", "params"}, {"id", "params", "plural"})
+_SAFE = re.compile(r"(?:[^{}]|{{|}}|{[a-z_]\w*(?:!r)?(?::,?(?:\.\d)?[dfg%]?)?})*", re.IGNORECASE)
+"""A message that can be formatted whoever wrote it: no attributes, no widths."""
+_MESSAGE_START = '{"id":'
+
+
+def packed(value: Any) -> Any:
+    """A tree of JSON values with every Text in it as its message."""
+    if isinstance(value, Text):
+        return value.to_json()
+    if isinstance(value, dict):
+        return {name: packed(child) for name, child in value.items()}
+    return [packed(child) for child in value] if isinstance(value, list | tuple) else value
+
+
+def dumps(value: Any) -> str:
+    """As json.dumps; each Text is stored as its message."""
+    return json.dumps(packed(value))
+
+
+def loads(text: str | bytes) -> Any:
+    """As json.loads; each message is a Text in the reader's language."""
+    text = text.decode() if isinstance(text, bytes) else text
+    return json.loads(text, object_hook=_restored if '"params"' in text else None)
+
+
+def stored_text(text: str) -> str:
+    """A text as a column without JSON holds it: a message as its JSON, another text as it is."""
+    if not isinstance(text, Text) and text.startswith(_MESSAGE_START):  # somebody's words that look like a message
+        text = Text(text, "{text}", {"text": text})
+    packed_text = packed(text)
+    return packed_text if isinstance(packed_text, str) else json.dumps(packed_text, ensure_ascii=False)
+
+
+def restored_text(stored: str) -> str:
+    """What `stored_text` stored, in the reader's language."""
+    if not stored.startswith(_MESSAGE_START):
+        return stored
+    try:
+        text = loads(stored)
+    except ValueError:  # older words that look like a message
+        return stored
+    return text if isinstance(text, Text) else stored
+
+
+def retold(value: Any) -> Any:
+    """A tree of values and dataclasses with every Text in it in the language of today's reader."""
+    if isinstance(value, Text):
+        return _retold_text(value.id, {name: retold(param) for name, param in value.params.items()}, value.plural)
+    if isinstance(value, Mapping):
+        return {name: retold(child) for name, child in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(retold(child) for child in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{field.name: retold(getattr(value, field.name)) for field in fields(value)})
+    return value
+
+
+def english(text: str) -> str:
+    """What a Text says in English: how an address or a file holds it."""
+    if not isinstance(text, Text):
+        return text
+    with use(ENGLISH):
+        return str(retold(text))
+
+
+def _restored(stored: dict[str, Any]) -> Any:
+    """A Text of what Text.to_json gave, innermost first; any other object as it is."""
+    if stored.keys() not in _KEYS or not isinstance(stored["id"], str) or not isinstance(stored["params"], dict):
+        return stored
+    return _retold_text(stored["id"], stored["params"], stored.get("plural"))
+
+
+def _retold_text(id: str, params: Mapping[str, Any], plural: str | None) -> Text:
+    """In the reader's language; the bare message where the values do not fit it."""
+    try:
+        if id in _CHANGES:
+            text = _CHANGES[id](params[id[1:-1]])
+        elif not _SAFE.fullmatch(id) or (plural is not None and not _SAFE.fullmatch(plural)):
+            text = id
+        elif plural is not None:
+            text = _counted(id, plural, params)
+        else:
+            text = gettext(id).format(**params) if params else gettext(id)
+    except (LookupError, TypeError, ValueError):  # of another version, or of somebody's own making
+        text = id
+    return Text(text, id, params, plural)
+
+
+# --- templates -------------------------------------------------------------------------------------------------------
 
 
 def install(environment: "Environment") -> None:
-    """Lets templates speak it: `_()`, `{% trans %}`, and the filter `translated` for a text that was marked."""
+    """Lets templates speak it: `_()` and `{% trans %}` for their own texts, and the filter `gettext` for a constant of
+    a module, which is escaped as every value is."""
     environment.add_extension("jinja2.ext.i18n")
     environment.policies["ext.i18n.trimmed"] = True
-    environment.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]  # the extension adds it
+    environment.install_gettext_callables(gettext, _ngettext, newstyle=True)  # type: ignore[attr-defined]  # the extension adds it
     environment.globals["_"] = _in_template
-    environment.filters.update(translated=translated, enumerated=enumerated, inside=lower_first)
+    environment.filters.update(gettext=_, enumerated=enumerated, inside=lower_first)
     environment.globals.update(language=language, languages=LANGUAGES, pause=separator)
-
-
-def separator(english: str) -> str:
-    """What stands between sentences or clauses in the reader's language, by what does in English."""
-    return _PAUSES.get(language(), {}).get(english, english)
 
 
 def _in_template(message: str, /, **values: Any) -> "Markup":
     """As Jinja's own `_()`, which looks for the catalogue in its context: a table asks hundreds of times."""
-    found = _as_markup(_language.get(), message)
-    return found % values if values else found
+    markup = _as_markup(_language.get(), message)
+    return markup % values if values else markup
 
 
 @lru_cache(maxsize=4096)
@@ -158,133 +391,5 @@ def _as_markup(_tag: str, message: str) -> "Markup":
     """In the language of the request, which `_tag` is. Without values, `%%` is a percent sign too."""
     from markupsafe import Markup  # with the first page
 
-    said = Markup(gettext(message))  # noqa: S704  # a text of a template or a catalogue
-    return said if "%(" in message else said % ()
-
-
-def as_sentence(words: str) -> str:
-    """Words that stand in the middle of a sentence elsewhere, as one of their own."""
-    said = f"{words[:1].upper()}{words[1:]}"
-    return said if said.endswith((".", "。")) else _("{sentence}.", sentence=said)
-
-
-def joined(*said: str) -> str:
-    """Sentences one after the other; Chinese needs no blank between them."""
-    return separator(" ").join(each for each in said if each)
-
-
-def enumerated(names: Iterable[str], last: str = "and") -> str:
-    """`a, b and c`, or with another word before the `last`."""
-    *others, end = names
-    if not others:
-        return end
-    said = {"and": N_("{others} and {end}"), "or": N_("{others} or {end}")}[last]
-    return _(said, others=_ITEMS.get(language(), ", ").join(others), end=end)
-
-
-class _Catalogue:
-    """What one language says, and how English is found in it."""
-
-    def __init__(self, tag: str) -> None:
-        import gettext  # with the first page in another language
-
-        path = CATALOGUES / tag.replace("-", "_") / "LC_MESSAGES" / f"{DOMAIN}.mo"
-        with path.open("rb") as file:
-            translations = gettext.GNUTranslations(file)
-        self._gettext, self.ngettext = translations.gettext, translations.ngettext
-        said = [tuple(forms) for forms in compiled(path.read_bytes())]
-        self._counted = {form: (forms[0], forms[1]) for forms in said if len(forms) > 1 for form in forms}
-        self._messages = Messages((forms[0] for forms in said if len(forms) == 1), self._counted)
-        self._without_code = {forms[0].replace("`", ""): forms[0] for forms in said if "`" in forms[0]}
-        self._pauses = _PAUSES.get(tag, {})
-        self.translated = lru_cache(maxsize=4096)(self._translated)
-
-    def gettext(self, message: str) -> str:
-        return self._gettext(message) if message else ""  # of nothing gettext tells the head of the catalogue
-
-    def _translated(self, text: str) -> str:
-        if (said := self._sentence(text)) is not None:
-            return said
-        told = self._sentences(sentences(text))
-        if not all(is_known for _part, is_known in told) and (said := self._sentence(text, across=True)) is not None:
-            return said
-        if any(is_known for _part, is_known in told):
-            return self._joined([part for part, _is_known in told], " ")
-        return self._clauses(text)
-
-    def _joined(self, parts: Sequence[str], pause: str) -> str:
-        """Between Chinese sentences there is no blank, but there is one behind a sentence that stayed English."""
-        said = self._pauses.get(pause, pause)
-        return reduce(lambda before, part: before + (said or ("" if before.endswith(_STOPS) else " ")) + part, parts)
-
-    def _sentences(self, parts: list[str]) -> list[tuple[str, bool]]:
-        """Each as it is said, and whether it is Roofmark's; a message may have several sentences."""
-        said, at = [], 0
-        while at < len(parts):
-            for end in range(min(len(parts), at + _LONGEST_MESSAGE), at, -1):
-                if (found := self._sentence(" ".join(parts[at:end]))) is not None:
-                    said.append((found, True))
-                    break
-            else:
-                end = at + 1
-                found = self._clauses(parts[at])
-                said.append((found, found != parts[at]))
-            at = end
-        return said
-
-    def _clauses(self, text: str) -> str:
-        """Of what is no message itself: names, messages and others' words in a row."""
-        for end in (found.start() for found in re.finditer("[,;] ", text)):  # a message that goes on where another ends
-            if (more := self._sentence(text[end:])) is not None and (said := self.translated(text[:end])) != text[:end]:
-                return said + more
-        head, colon, tail = text.partition(": ")
-        is_said = " " in head or tail[:1].isdigit()
-        if colon and is_said and (said_head := self.translated(head)) != head:  # what follows is another's word
-            return self._joined((said_head, tail), colon)
-        if colon and (said_tail := self._value(tail)) != tail:  # what a file is, or another thing with a name
-            return self._joined((self.gettext(head), said_tail), colon)
-        for pause in ("; ", " = ", " + ", ", "):
-            parts = text.split(pause)
-            if 1 < len(parts) <= _MOST_CLAUSES:
-                told = [self.translated(part) for part in parts]
-                is_name = [" " not in part for part in parts]
-                is_own = [one != other and not name for one, other, name in zip(told, parts, is_name, strict=True)]
-                if any(is_own) and (pause != ", " or all(map(or_, is_own, is_name))):
-                    return self._joined(told, pause)
-        return text
-
-    def _sentence(self, text: str, *, across: bool = False) -> str | None:
-        """A whole message; none of its values goes `across` the end of a sentence, unless it may, and none that it
-        begins with across a colon."""
-        if (said := self.gettext(text)) != text:
-            return said
-        for message, values in self._messages.of(text):
-            if across or message.is_within(values):
-                others = {_OTHERS, *(field.name for field in message.fields if field.is_quoted)}
-                told = {name: value if name in others else self._value(value, name) for name, value in values.items()}
-                return message.filled(self._of(message.id, values), told)
-        if text.endswith(".") and (whole := self._sentence(text[:-1], across=across)) is not None:
-            return self.gettext("{sentence}.").format(sentence=whole)
-        if text in self._without_code:
-            return self.gettext(self._without_code[text]).replace("`", "")
-        # words from the middle of a sentence may stand as one of their own
-        return self._sentence(text[:1].lower() + text[1:], across=across) if text[:1].isupper() else None
-
-    def _value(self, value: str, name: str = "") -> str:
-        """Single words are names, but for those that are known to be Roofmark's terms, which begin large elsewhere."""
-        if name in _TERMS:
-            return next(
-                (said for each in (value, value[:1].upper() + value[1:]) if (said := self.gettext(each)) != each), value
-            )
-        return self.translated(value) if " " in value else value
-
-    def _of(self, message: str, values: Mapping[str, str]) -> str:
-        if message not in self._counted:
-            return self.gettext(message)
-        count = values["n"].replace(",", "")
-        return self.ngettext(*self._counted[message], int(count) if count.isdecimal() else 2)
-
-
-@cache
-def _catalogue(tag: str) -> _Catalogue:
-    return _Catalogue(tag)
+    markup = Markup(gettext(message))  # noqa: S704  # a text of a template or a catalogue
+    return markup if "%(" in message else markup % ()

@@ -7,7 +7,7 @@ from pathlib import Path
 from cryptography.fernet import Fernet, InvalidToken
 
 from app.core.errors import BadInput, StorageError
-from app.core.i18n import _, translated
+from app.core.i18n import _
 from app.core.settings import Settings
 
 
@@ -55,7 +55,7 @@ class Secrets:
             return _key_in(self._path)
         except OSError as error:
             raise StorageError(
-                _("The key file {path} cannot be used: {why}.", path=self._path, why=translated(str(error.strerror)))
+                _("The key file {path} cannot be used: {why}.", path=self._path, why=_(str(error.strerror)))
             ) from error
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from app.core.i18n import N_
+from app.core.i18n import _, english
 
 Statistic = Literal["mean", "p50", "p99", "max", "total", "now"]
 Origin = Literal["counters", "answers"]
@@ -47,13 +47,14 @@ class ServerMetric:
         """The figure that `to_json` gave, also from a version that interpolated within buckets or stored no origin."""
         names = {key: name for name, key in _STORED_NAMES.items()}
         metric = cls(**{names.get(key, key): value for key, value in stored.items()})
+        provenance = english(metric.provenance)
         if metric.low is not None and metric.value is not None:
-            return replace(metric, value=None, provenance=bucket_of(metric.provenance.partition(_OLD_QUANTILE)[0]))
-        if "origin" not in stored and metric.provenance.startswith(_OLD_STATED):
+            return replace(metric, value=None, provenance=bucket_of(provenance.partition(_OLD_QUANTILE)[0]))
+        if "origin" not in stored and provenance.startswith(_OLD_STATED):
             return replace(metric, origin="answers")
         return metric
 
 
 def bucket_of(key: str) -> str:
     """The provenance of a percentile that is known only by its bucket in the histogram `key`."""
-    return N_("{key}, the bucket that holds it, difference of two readings", key=key)
+    return _("{key}, the bucket that holds it, difference of two readings", key=key)

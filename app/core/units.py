@@ -123,6 +123,11 @@ def format_bytes(n_bytes: int | None) -> str:
     raise AssertionError("unreachable")
 
 
+def with_unit(title: str, unit: str) -> str:
+    """`Decode tok/s`"""
+    return _("{title} {unit}", title=title, unit=unit) if unit else title
+
+
 def format_bandwidth(bytes_per_s: float | None) -> str:
     """A bandwidth in GB/s.
 
@@ -147,7 +152,7 @@ def plural(count: int, noun: str) -> str:
     >>> plural(1, "run"), plural(3, "run")
     ('1 run', '3 runs')
     """
-    return ngettext(f"{{n}} {noun}", f"{{n}} {noun}s", count).format(n=f"{count:,}")
+    return ngettext(f"{{n}} {noun}", f"{{n}} {noun}s", count)
 
 
 def format_percent(fraction: float, digits: int = 0) -> str:
@@ -163,6 +168,12 @@ def format_percent(fraction: float, digits: int = 0) -> str:
     return f"{'+' if fraction > 0 else '−'}{text} %"
 
 
+_MONTHS = (
+    N_("January"), N_("February"), N_("March"), N_("April"), N_("May"), N_("June"), N_("July"), N_("August"),
+    N_("September"), N_("October"), N_("November"), N_("December"),
+)  # fmt: skip
+
+
 def format_date(moment: datetime) -> str:
     """The day in UTC.
 
@@ -170,7 +181,7 @@ def format_date(moment: datetime) -> str:
     '2 November 2026'
     """
     utc = moment.astimezone(UTC)
-    return _("{moment.day} {moment:%B} {moment.year}", moment=utc)
+    return _("{day} {month} {year}", day=utc.day, month=_(_MONTHS[utc.month - 1]), year=utc.year)
 
 
 def change_interval(low: float, high: float) -> str:

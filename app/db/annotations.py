@@ -19,7 +19,7 @@ REASONS = (
     N_("The server was not set up as the configuration says."),
     N_("It was only a try."),
 )
-"""Usual reasons for hiding a run; any other sentence does as well."""
+"""Usual reasons for hiding a run, stored as messages; any other sentence does as well, and stays as it is."""
 
 
 def edit_note(session: Session, public_id: str, note: str) -> Run:
@@ -76,7 +76,8 @@ def hide(session: Session, public_id: str, reason: str) -> Run:
     if len(reason) > MAX_REASON_CHARS:
         raise BadInput(_("The reason is longer than {most} characters.", most=MAX_REASON_CHARS))
     found = runs.run(session, public_id)
-    found.hidden_at, found.hidden_reason = found.hidden_at or now(), reason
+    usual = next((_(text) for text in REASONS if reason in (text, _(text))), reason)
+    found.hidden_at, found.hidden_reason = found.hidden_at or now(), usual
     session.add(found)
     return found
 

@@ -11,7 +11,7 @@ from sqlmodel import Session, col, select
 from app.core.config_settings import IDENTITY_SETTINGS
 from app.core.configuration import Snapshot, distinguishing_settings
 from app.core.errors import NotFound
-from app.core.i18n import N_, _
+from app.core.i18n import ENGLISH, N_, _, retold, use
 from app.db.continuation import continued_by, snapshot_of
 from app.db.query_cache import cached_query
 from app.db.tables import FULL_GEOMETRY, Config, Machine, Model, Server
@@ -74,7 +74,8 @@ def _learn(session: Session, config: Config, snapshot: Snapshot, geometry: Mappi
 
 
 def _model(session: Session, snapshot: Snapshot, geometry: Mapping[str, Any], source: str) -> Model:
-    digest = hashlib.sha256(json.dumps(dict(geometry), sort_keys=True).encode()).hexdigest()
+    with use(ENGLISH):  # whoever reads it, it is the same geometry
+        digest = hashlib.sha256(json.dumps(retold(geometry), sort_keys=True).encode()).hexdigest()
     quantization = snapshot.quantization or ""
     found = session.exec(
         select(Model).where(

@@ -20,7 +20,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlmodel import Session
 
 from app.core.errors import BadInput, Busy, StorageError
-from app.core.i18n import N_, _
+from app.core.i18n import N_, _, dumps, loads
 from app.db.query_cache import QUERY_CACHE, QueryCache
 
 log = logging.getLogger(__name__)
@@ -195,10 +195,14 @@ def _checked(url: str) -> URL:
     return parsed
 
 
+_JSON: dict[str, Any] = {"json_serializer": dumps, "json_deserializer": loads}
+"""JSON columns hold messages."""
+
+
 def _create_engine(url: URL) -> Engine:
     if url.get_backend_name() != "sqlite":
         try:
-            return create_engine(url, pool_pre_ping=True)
+            return create_engine(url, pool_pre_ping=True, **_JSON)
         except ImportError as error:
             raise StorageError("PostgreSQL needs its driver: pip install 'roofmark[postgres]'.") from error
     folder = Path(str(url.database)).parent
@@ -207,7 +211,7 @@ def _create_engine(url: URL) -> Engine:
     except OSError as error:
         raise StorageError(f"The data folder {folder} cannot be made: {error.strerror}.") from error
     # autocommit mode of the driver: the BEGIN below is the only one
-    engine = create_engine(url, connect_args={"isolation_level": None, "check_same_thread": False})
+    engine = create_engine(url, connect_args={"isolation_level": None, "check_same_thread": False}, **_JSON)
     event.listen(engine, "connect", _set_pragmas)
     event.listen(engine, "begin", _begin)
     return engine

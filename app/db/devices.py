@@ -111,7 +111,7 @@ def local_name(device: str, machine: str) -> str:
 
 def _of_catalogue(device: catalogue.CatalogueDevice) -> KnownDevice:
     here = decode.Device(device.name, device.bandwidth_bytes_per_s, device.peak_flops)
-    source = f"{machines.source_words(CATALOGUE)}: {device.source}"
+    source = joined(machines.source_words(CATALOGUE), device.source_words, by=": ")
     is_ram = device.kind == "ram"
     return KnownDevice(here, source, device.memory_bytes, is_ram, compute_flops_per_s=device.compute_flops_per_s)
 
@@ -163,7 +163,7 @@ def _known(device: Device) -> catalogue.CatalogueDevice:
         memory_kind=builtin.memory_kind if builtin else "",
         kind=device.kind,
         bandwidth_bytes_per_s=device.bandwidth_bytes_per_s,
-        source=device.source or "your own figure",
+        source=device.source or _("your own figure"),
         memory_bytes=device.memory_bytes,
         compute_flops_per_s=device.compute_flops_per_s,
         fastest_flops_per_s=device.fastest_flops_per_s,

@@ -10,7 +10,7 @@ from typing import Any
 from sqlmodel import Session, col, select
 
 from app.core.errors import BadInput, NotFound
-from app.core.i18n import N_, _, separator, translated
+from app.core.i18n import N_, _, joined
 from app.db import bandwidth
 from app.db.slugs import free_slug
 from app.db.tables import Machine, now
@@ -160,10 +160,9 @@ class Stated:
     @property
     def words(self) -> str:
         """`measured on the machine on 2026-11-02, a lower bound`"""
-        when = _(" on {at:%Y-%m-%d}", at=self.at) if self.at else ""
+        when = _(" on {at}", at=f"{self.at:%Y-%m-%d}") if self.at else ""
         later = _(", after this run") if self.is_later else ""
-        note = f"{separator(', ')}{translated(self.note)}" if self.note else ""
-        return f"{source_words(self.source)}{when}{later}{note}"
+        return joined(joined(source_words(self.source), when, later, by=""), self.note, by=", ")
 
 
 @dataclass(frozen=True)
@@ -210,7 +209,7 @@ def _ram(session: Session, machine: Machine) -> MachineDevice:
         found.append(Stated(stated, machine.ram_bandwidth_source or TYPED, note))
     if measured is not None and (best := measured.best_bytes_per_s) is not None:
         is_doubtful = bool(measured.record["remarks"])
-        note = N_("a lower bound, in doubt") if is_doubtful else N_("a lower bound")
+        note = _("a lower bound, in doubt") if is_doubtful else _("a lower bound")
         says_little = is_doubtful and stated is not None and best < stated  # as other work halves it
         found.insert(1 if says_little else 0, Stated(best, MEASURED, note, measured.finished_at))
     name = " ".join(filter(None, [MEMORY, speed]))

@@ -14,7 +14,7 @@ from sqlmodel import Session, col, select
 from app.ceiling.geometry import Geometry, Source
 from app.ceiling.named_totals import with_totals_checked
 from app.core.errors import BadInput, NotFound
-from app.core.i18n import _, translated
+from app.core.i18n import _
 from app.db.tables import FULL_GEOMETRY, Config, Model, Run, StatedGeometry, now
 
 RANK = (Source.GGUF, Source.OLLAMA, Source.LLAMA_CPP, Source.CONFIG, Source.TYPED)
@@ -99,7 +99,7 @@ def set_stated_geometry(session: Session, model_id: int, geometry: Geometry, for
     """In the place of what was stated before. Raises BadInput without weights, NotFound."""
     if geometry.weights is None:
         if geometry.experts_total and not geometry.experts_used:
-            why = translated(geometry.assumptions[0])
+            why = geometry.assumptions[0]
             raise BadInput(_("That does not tell how many bytes the model reads for a token: {why}.", why=why))
         raise BadInput(_("That does not tell how many bytes the weights have: say the bits per weight too."))
     model = _row(session, model_id)

@@ -10,6 +10,8 @@ from typing import Any
 from sqlalchemy import JSON, BigInteger, CheckConstraint, Column, Index, LargeBinary, UniqueConstraint, text
 from sqlmodel import Field, SQLModel
 
+from app.db.message_column import MessageText
+
 SQLModel.metadata.naming_convention = {
     "ix": "ix_%(column_0_label)s",
     "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -85,7 +87,7 @@ class BandwidthProbe(SQLModel, table=True):
     id: int | None = Field(default=None, primary_key=True)
     machine_id: int = Field(foreign_key="machine.id", ondelete="CASCADE")
     status: str = Field(default="running", max_length=12)
-    phase: str = ""
+    phase: str = Field(default="", sa_type=MessageText)
     best_bytes_per_s: float | None = None
     median_bytes_per_s: float | None = None
     threads: int | None = None
@@ -93,7 +95,7 @@ class BandwidthProbe(SQLModel, table=True):
     """How it was measured: samples, buffer_bytes, sweep, plateau_ratio, busy_share, remarks."""
     started_at: datetime = Field(default_factory=now)
     finished_at: datetime | None = None
-    error: str | None = None
+    error: str | None = Field(default=None, sa_type=MessageText)
 
 
 class Device(SQLModel, table=True):
@@ -243,7 +245,7 @@ class Run(SQLModel, table=True):
     """The devices of the machine as they were known when the run started; see store.machines.MachineDevice."""
     hidden_at: datetime | None = None
     """Since when it is left out of histories and statistics."""
-    hidden_reason: str = ""
+    hidden_reason: str = Field(default="", sa_type=MessageText)
     main_point_key: str = Field(default="", max_length=60)
     """The suite's first point: what lists and histories show."""
     samples_planned: int = 0
@@ -259,7 +261,7 @@ class Run(SQLModel, table=True):
     worker_pid: int | None = None
     worker_instance: str | None = Field(default=None, max_length=40)
     """Which data folder's lock file tells whether the worker lives; see runner/workers.py."""
-    error: str | None = None
+    error: str | None = Field(default=None, sa_type=MessageText)
     metrics_digest: str | None = Field(default=None, max_length=64, index=True)
     """Formulas and flag rules that its measurements were derived with (`metrics.derivation_digest`); None: unknown."""
 
@@ -281,7 +283,7 @@ class SampleRow(SQLModel, table=True):
     """zlib-compressed JSON columns; see store/samples.py."""
     sensors: dict[str, Any] = _json(dict)
     flags: list[str] = _json(list)
-    error: str | None = None
+    error: str | None = Field(default=None, sa_type=MessageText)
 
 
 class Measurement(SQLModel, table=True):

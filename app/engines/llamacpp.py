@@ -68,7 +68,7 @@ class LlamaCpp(PrometheusEngine):
                 return None
             problem = answer.problem()
             if problem.trouble is ServerErrorKind.LOADING:
-                return ServerInfo(self.key, None, (), loading=True, notes=(str(problem),))
+                return ServerInfo(self.key, None, (), loading=True, notes=(problem.message,))
             if problem.trouble is ServerErrorKind.NEEDS_KEY:
                 raise problem
             # a build without /props

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.core.errors import ServerError, ServerErrorKind
-from app.core.i18n import N_, _
+from app.core.i18n import _
 from app.core.samples import CacheDefeat, ServerFigures, Trace
 from app.core.server_metrics import ServerMetric
 from app.engines.base import CompletionRequest, Counters, ModelInfo, ServerInfo, SplitHabit
@@ -209,7 +209,7 @@ def _notes(loaded: Mapping[str, Mapping[str, Any]]) -> list[str]:
         if size and on_gpu < size:
             shown = name.removesuffix(":latest")
             notes.append(
-                N_(
+                _(
                     "Ollama holds {share:.0f} % of {model} in GPU memory; the processor works on the rest.",
                     share=100 * on_gpu / size,
                     model=shown,

@@ -32,7 +32,7 @@ from app.engines.protocol.log_lines import NUMBER, decimal, lines_of
 
 _IDLE_STATES = ("idle", "ready", "loaded")
 _TOTALS = N_("totals of /metrics, difference of two readings")
-_LOADING = _("The engine is loading its model.")
+_LOADING = N_("The engine is loading its model.")
 _LOGGED_REQUEST = re.compile(
     rf"prompt (?P<prompt>\d+) tokens = (?P<reused>\d+) reused \+ (?P<fresh>\d+)(?: of \d+)? "
     rf"read in (?P<prompt_ms>{NUMBER}) ms \([^)]*\), (?P<output>\d+) generated in (?P<decode_ms>{NUMBER}) ms \([^)]*\)"
@@ -56,7 +56,7 @@ class Strata(OpenAI):
         if not context:
             return None
         if health.get("engine") == "loading":
-            return ServerInfo(self.key, None, (), context_tokens=context, loading=True, notes=(_LOADING,))
+            return ServerInfo(self.key, None, (), context_tokens=context, loading=True, notes=(_(_LOADING),))
         engine = mapping(object_at(client, "/metrics").get("engine"))
         kv_type = string(engine.get("kv"))
         return self._server_info(
@@ -70,7 +70,7 @@ class Strata(OpenAI):
         answer = client.get("/health")
         state = object_in(answer).get("engine")
         if state == "loading":
-            return Health(ready=False, detail=_LOADING)
+            return Health(ready=False, detail=_(_LOADING))
         health = health_of(answer)
         if not health.ready:
             return health
@@ -121,10 +121,11 @@ class Strata(OpenAI):
             ("prefill_tokens_per_s", fresh, growth.get("prompt_ms", 0.0)),
             ("decode_tokens_per_s", growth.get("output_tokens", 0.0), growth.get("decode_ms", 0.0)),
         )
+        how = _(_TOTALS)
         return [
-            *(ServerMetric(name, "total", unit, growth[key], _TOTALS) for name, unit, key in counts if key in growth),
+            *(ServerMetric(name, "total", unit, growth[key], how) for name, unit, key in counts if key in growth),
             *(
-                ServerMetric(name, "mean", "tok/s", tokens / duration_ms * 1000, _TOTALS)
+                ServerMetric(name, "mean", "tok/s", tokens / duration_ms * 1000, how)
                 for name, tokens, duration_ms in rates
                 if tokens > 0 and duration_ms > 0
             ),

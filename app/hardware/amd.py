@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from app.core.i18n import N_
+from app.core.i18n import _, joined
 from app.hardware.profile import SENSOR, Accelerator
 from app.hardware.tools import ToolUnavailable, parse_json_output, parse_number, run_tool
 
@@ -18,7 +18,7 @@ def read_gpus() -> Sequence[Accelerator]:
         try:
             return from_rocm_smi(run_tool("rocm-smi", "--showproductname", "--showmeminfo", "vram", "--json"))
         except ToolUnavailable as second_reason:
-            raise ToolUnavailable(f"{reason}; {second_reason}") from second_reason
+            raise ToolUnavailable(joined(reason.message, second_reason.message, by="; ")) from second_reason
 
 
 def from_amd_smi(text: str) -> Sequence[Accelerator]:
@@ -28,7 +28,7 @@ def from_amd_smi(text: str) -> Sequence[Accelerator]:
     accelerators = [_accelerator(card) for card in cards if isinstance(card, dict)] if isinstance(cards, list) else []
     named = [accelerator for accelerator in accelerators if accelerator.name]
     if not named:
-        raise ToolUnavailable(N_("amd-smi lists no GPU"))
+        raise ToolUnavailable(_("amd-smi lists no GPU"))
     return named
 
 
@@ -41,7 +41,7 @@ def _accelerator(card: dict[str, Any]) -> Accelerator:
         memory_bytes=int(memory * MIB) if memory else None,
         bandwidth_bytes_per_s=bandwidth * 1e9 if bandwidth else None,
         source=SENSOR if bandwidth else "",
-        note=N_("amd-smi: maximum bandwidth") if bandwidth else "",
+        note=_("amd-smi: maximum bandwidth") if bandwidth else "",
     )
 
 
@@ -60,7 +60,7 @@ def from_rocm_smi(text: str) -> Sequence[Accelerator]:
         if name:
             accelerators.append(Accelerator(name=name, memory_bytes=int(memory) if memory else None))
     if not accelerators:
-        raise ToolUnavailable(N_("rocm-smi lists no GPU"))
+        raise ToolUnavailable(_("rocm-smi lists no GPU"))
     return accelerators
 
 

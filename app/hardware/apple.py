@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.core.i18n import N_
+from app.core.i18n import _
 from app.hardware.profile import Accelerator
 from app.hardware.tools import ToolUnavailable, parse_json_output, parse_number, run_tool
 
@@ -34,7 +34,7 @@ def from_sysctl(text: str) -> AppleCpu:
     values = {key: value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}
     name = values.get("machdep.cpu.brand_string", "")
     if not name:
-        raise ToolUnavailable(N_("sysctl does not tell the processor"))
+        raise ToolUnavailable(_("sysctl does not tell the processor"))
     sizes = (parse_number(values.get(key)) for key in ("hw.l3cachesize", "hw.perflevel0.l2cachesize", "hw.l2cachesize"))
     return AppleCpu(name, next((int(size) for size in sizes if size), None))
 
@@ -61,5 +61,5 @@ def from_system_profiler(text: str) -> Sequence[Accelerator]:
             )
         )
     if not accelerators:
-        raise ToolUnavailable(N_("system_profiler lists no GPU"))
+        raise ToolUnavailable(_("system_profiler lists no GPU"))
     return accelerators

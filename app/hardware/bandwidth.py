@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from app.core.errors import Conflict
-from app.core.i18n import N_, _
+from app.core.i18n import _
 from app.core.units import format_bytes, format_number
 from app.hardware.host import available_ram_bytes, logical_cores, physical_cores
 
@@ -85,10 +85,10 @@ def measure_bandwidth(llc_bytes: int | None, report: ReportPhase) -> BandwidthRe
 
     Runs in a process of its own: it takes a buffer of 1 GiB and every core.
     """
-    report(N_("Checking that the machine is idle."))
+    report(_("Checking that the machine is idle."))
     busy_share = _busy_share(IDLE_S)
     buffer_bytes = buffer_size(llc_bytes, available_ram_bytes())
-    report(N_("Filling {size} of memory.", size=format_bytes(buffer_bytes)))
+    report(_("Filling {size} of memory.", size=format_bytes(buffer_bytes)))
     counts = thread_counts(physical_cores(), logical_cores())
     return run_benchmark(buffer_bytes, counts, report, busy_share=busy_share)
 
@@ -142,14 +142,14 @@ def run_benchmark(
         step = _sweep_step(matrix, threads, sample_s)
         sweep.append(step)
         report(
-            N_(
+            _(
                 "{threads}: {rate} GB/s.",
                 threads=_thread_count_text(threads),
                 rate=format_number(step.best_bytes_per_s / 1e9),
             )
         )
     best = max(sweep, key=lambda step: step.best_bytes_per_s)
-    report(N_("Reading with {threads}.", threads=_thread_count_text(best.threads)))
+    report(_("Reading with {threads}.", threads=_thread_count_text(best.threads)))
     whole, half = _readers(matrix, best.threads), _readers(matrix[: len(matrix) // 2], best.threads)
     rates = list(best.rates_bytes_per_s)
     half_rates = []
@@ -174,7 +174,7 @@ def remarks(result: BandwidthResult) -> list[str]:
     sentences = []
     if not result.was_idle:
         sentences.append(
-            N_(
+            _(
                 "The machine was not idle before the measurement ({share:.0f} % CPU load): other programs use "
                 "bandwidth too, so measure again when they have finished.",
                 share=100 * result.busy_share,
@@ -182,22 +182,22 @@ def remarks(result: BandwidthResult) -> list[str]:
         )
     if not result.is_stable:
         sentences.append(
-            N_("Unstable: the median is below 85 % of the best, so something else read memory at times; measure again.")
+            _("Unstable: the median is below 85 % of the best, so something else read memory at times; measure again.")
         )
     if result.plateau_ratio < 1 / PLATEAU_RATIO:
         sentences.append(
-            N_("Half of the buffer was read more slowly than all of it: something else read memory; measure again.")
+            _("Half of the buffer was read more slowly than all of it: something else read memory; measure again.")
         )
     if result.plateau_ratio > PLATEAU_RATIO:
         sentences.append(
-            N_(
+            _(
                 "Half of the buffer was read {ratio:.2g} times as fast as all of it: a cache larger than the "
                 "system reports is involved, so the true bandwidth may be lower.",
                 ratio=result.plateau_ratio,
             )
         )
     if result.buffer_bytes < RELIABLE_BUFFER_BYTES:
-        sentences.append(N_("Little memory was free, so only {size} was read.", size=format_bytes(result.buffer_bytes)))
+        sentences.append(_("Little memory was free, so only {size} was read.", size=format_bytes(result.buffer_bytes)))
     return sentences
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 
+from app.core.i18n import _
 from app.hardware.profile import CATALOGUE, Accelerator
 
 GIB = 1 << 30
@@ -72,6 +73,11 @@ class CatalogueDevice:
         """The peak of the fastest usable path, else with FP32 accumulate."""
         return self.fastest_flops_per_s or self.compute_flops_per_s
 
+    @property
+    def source_words(self) -> str:
+        """In the reader's language; what a person wrote stays as it is."""
+        return self.source if self.is_own else _(self.source)
+
     def accelerator(self, count: int = 1) -> Accelerator:
         """`count` of this device, as a machine has them."""
         return Accelerator(
@@ -83,7 +89,7 @@ class CatalogueDevice:
             fastest_flops_per_s=self.fastest_flops_per_s,
             llc_bytes=self.llc_bytes,
             source=CATALOGUE,
-            note=self.source,
+            note=self.source_words,
         )
 
 

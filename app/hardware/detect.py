@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from app.core.i18n import N_
+from app.core.i18n import _
 from app.hardware import amd, apple, intel, memory_detection, nvidia
 from app.hardware.catalogue import Catalogue, CatalogueDevice, built_in
 from app.hardware.host import logical_cores, physical_cores, this_host
@@ -24,16 +24,16 @@ def detect(catalogue: Catalogue | None = None) -> Profile:
     profile = _with_mac(profile) if is_mac else _with_board(profile)
     cards: list[Accelerator] = []
     sources: dict[str, Callable[[], Sequence[Accelerator]]] = (
-        {N_("GPU"): apple.read_gpus}
+        {_("GPU"): apple.read_gpus}
         if is_mac
-        else {N_("NVIDIA GPUs"): nvidia.read_gpus, N_("AMD GPUs"): amd.read_gpus, N_("Intel GPUs"): intel.read_gpus}
+        else {_("NVIDIA GPUs"): nvidia.read_gpus, _("AMD GPUs"): amd.read_gpus, _("Intel GPUs"): intel.read_gpus}
     )
     unknowns = list(profile.unknowns)
     for what, read in sources.items():
         try:
             cards += read()
         except ToolUnavailable as reason:
-            unknowns.append(UnknownItem(what, str(reason)))
+            unknowns.append(UnknownItem(what, reason.message))
     return _with_accelerators(replace(profile, unknowns=tuple(unknowns)), cards, catalogue)
 
 
@@ -43,7 +43,7 @@ def _with_board(profile: Profile) -> Profile:
     try:
         llc_bytes = memory_detection.llc_bytes()
     except ToolUnavailable as reason:
-        unknowns.append(UnknownItem(N_("Last-level cache"), str(reason)))
+        unknowns.append(UnknownItem(_("Last-level cache"), reason.message))
     return replace(profile, ram=ram, llc_bytes=llc_bytes, unknowns=tuple(unknowns))
 
 
@@ -51,7 +51,7 @@ def _with_mac(profile: Profile) -> Profile:
     try:
         cpu = apple.read_cpu()
     except ToolUnavailable as reason:
-        return replace(profile, unknowns=(UnknownItem(N_("Processor"), str(reason)),))
+        return replace(profile, unknowns=(UnknownItem(_("Processor"), reason.message),))
     return replace(profile, host=replace(profile.host, cpu=cpu.name), llc_bytes=cpu.llc_bytes)
 
 
@@ -69,8 +69,8 @@ def _with_accelerators(profile: Profile, cards: Sequence[Accelerator], catalogue
         if accelerators[-1].bandwidth_bytes_per_s is None:
             unknowns.append(
                 UnknownItem(
-                    N_("Bandwidth of {name}", name=card.name),
-                    N_("not reported by the device and not in the catalogue"),
+                    _("Bandwidth of {name}", name=card.name),
+                    _("not reported by the device and not in the catalogue"),
                 )
             )
         if device is not None and device.kind == "apu" and bandwidth is None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from app.core.i18n import N_
+from app.core.i18n import _, joined
 from app.hardware.profile import Accelerator
 from app.hardware.tools import ToolUnavailable, parse_json_output, parse_number, run_tool
 
@@ -40,7 +40,7 @@ def read_gpus() -> Sequence[Accelerator]:
         try:
             return from_sysfs(DRM)
         except ToolUnavailable as second_reason:
-            raise ToolUnavailable(f"{reason}; {second_reason}") from second_reason
+            raise ToolUnavailable(joined(reason.message, second_reason.message, by="; ")) from second_reason
     return [replace(card, memory_bytes=_memory_of(index)) for index, card in accelerators.items()]
 
 
@@ -57,9 +57,7 @@ def from_xpu_smi(text: str) -> dict[int, Accelerator]:
     ]
     accelerators = {index: Accelerator(name) for index, name in named if name and not _SHARED.search(name)}
     if not accelerators:
-        raise ToolUnavailable(
-            N_("xpu-smi lists no GPU with memory of its own") if named else N_("xpu-smi lists no GPU")
-        )
+        raise ToolUnavailable(_("xpu-smi lists no GPU with memory of its own") if named else _("xpu-smi lists no GPU"))
     return accelerators
 
 
@@ -81,7 +79,7 @@ def _memory_of(index: int) -> int | None:
 def from_sysfs(drm: Path) -> Sequence[Accelerator]:
     """The GPUs that the kernel lists. Raises ToolUnavailable where it lists none, or only one not in NAMES."""
     if not drm.is_dir():
-        raise ToolUnavailable(N_("there is no {drm}", drm=drm))
+        raise ToolUnavailable(_("there is no {drm}", drm=drm))
     accelerators, nameless = [], []
     for card in sorted(drm.glob("card[0-9]*")):
         if "-" in card.name or _text(card / "device/vendor") != VENDOR:  # card0-DP-1 is a connector
@@ -94,7 +92,7 @@ def from_sysfs(drm: Path) -> Sequence[Accelerator]:
         elif memory:
             nameless.append(identifier)
     if nameless and not accelerators:
-        raise ToolUnavailable(N_("the kernel lists a card with the PCI id {id} and no name", id=nameless[0]))
+        raise ToolUnavailable(_("the kernel lists a card with the PCI id {id} and no name", id=nameless[0]))
     return accelerators
 
 

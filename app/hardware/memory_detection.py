@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.core.i18n import N_
+from app.core.i18n import N_, _, joined
 from app.hardware.memory import CHANNEL_BITS, DATA_RATES_MT_PER_S
 from app.hardware.profile import Ram, UnknownItem
 from app.hardware.tools import ToolUnavailable, parse_json_output, parse_number, run_tool
@@ -41,12 +41,12 @@ def read_ram() -> tuple[Ram, list[UnknownItem]]:
         try:
             modules = parse(run_tool(*command))
         except ToolUnavailable as reason:
-            reasons.append(str(reason))
+            reasons.append(reason.message)
             continue
         if modules:
             return summarize_modules(modules)
-        reasons.append(N_("{command} lists no modules", command=command[0]))
-    return Ram(), [UnknownItem(MODULES, "; ".join(reasons))]
+        reasons.append(_("{command} lists no modules", command=command[0]))
+    return Ram(), [UnknownItem(_(MODULES), joined(*reasons, by="; "))]
 
 
 def parse_udevadm(text: str) -> list[MemoryModule]:
@@ -81,12 +81,12 @@ def summarize_modules(modules: Sequence[MemoryModule]) -> tuple[Ram, list[Unknow
     rates = [module.data_rate_mt_per_s for module in modules if module.data_rate_mt_per_s]
     unknowns = []
     if len(rates) < len(modules):
-        unknowns.append(UnknownItem(N_("Speed of the memory"), N_("the board does not report it for every module")))
+        unknowns.append(UnknownItem(_("Speed of the memory"), _("the board does not report it for every module")))
         rates = []
     bus_bits = _bus_bits(modules)
     if bus_bits is None:
-        reason = N_("the board does not say on which channel each of its {count} modules is", count=len(modules))
-        unknowns.append(UnknownItem(N_("Channels of the memory"), reason))
+        reason = _("the board does not say on which channel each of its {count} modules is", count=len(modules))
+        unknowns.append(UnknownItem(_("Channels of the memory"), reason))
     return Ram(kinds.pop() if len(kinds) == 1 else "", min(rates, default=None), bus_bits), unknowns
 
 
@@ -175,5 +175,5 @@ def caches_from_lscpu(text: str) -> int:
         and (size := parse_number(row.get("all-size")))
     }
     if not sizes:
-        raise ToolUnavailable(N_("lscpu lists no caches"))
+        raise ToolUnavailable(_("lscpu lists no caches"))
     return sizes[max(sizes)]

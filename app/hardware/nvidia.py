@@ -4,7 +4,7 @@ import csv
 from collections.abc import Sequence
 from typing import Any
 
-from app.core.i18n import N_
+from app.core.i18n import _, joined
 from app.hardware.profile import SENSOR, Accelerator
 from app.hardware.tools import ToolUnavailable, parse_number, run_tool
 
@@ -20,7 +20,7 @@ def read_gpus() -> Sequence[Accelerator]:
         try:
             return from_nvidia_smi(run_tool("nvidia-smi", *QUERY))
         except ToolUnavailable as second_reason:
-            raise ToolUnavailable(f"{reason}; {second_reason}") from second_reason
+            raise ToolUnavailable(joined(reason.message, second_reason.message, by="; ")) from second_reason
 
 
 def load_nvml() -> Any:
@@ -28,7 +28,7 @@ def load_nvml() -> Any:
     try:
         import pynvml
     except ImportError as error:
-        raise ToolUnavailable(N_("nvidia-ml-py is not installed (pip install 'roofmark[nvidia]')")) from error
+        raise ToolUnavailable(_("nvidia-ml-py is not installed (pip install 'roofmark[nvidia]')")) from error
     return pynvml
 
 
@@ -37,12 +37,12 @@ def from_nvml(nvml: Any) -> Sequence[Accelerator]:
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
-        raise ToolUnavailable(N_("NVML says: {words}", words=error)) from error
+        raise ToolUnavailable(_("NVML says: {words}", words=error)) from error
     try:
         handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
         return [_accelerator(nvml, handle) for handle in handles]
     except nvml.NVMLError as error:
-        raise ToolUnavailable(N_("NVML says: {words}", words=error)) from error
+        raise ToolUnavailable(_("NVML says: {words}", words=error)) from error
     finally:
         nvml.nvmlShutdown()
 
@@ -59,7 +59,7 @@ def _accelerator(nvml: Any, handle: Any) -> Accelerator:
         memory_bytes=int(memory) if memory else None,
         bandwidth_bytes_per_s=bandwidth,
         source=SENSOR if bandwidth else "",
-        note=N_("NVML: 2 x memory clock x bus width") if bandwidth else "",
+        note=_("NVML: 2 x memory clock x bus width") if bandwidth else "",
     )
 
 
@@ -85,7 +85,7 @@ def from_nvidia_smi(text: str) -> Sequence[Accelerator]:
     """Reads lines of `name, MiB`. Raises ToolUnavailable."""
     rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines()) if len(row) == 2]
     if not rows:
-        raise ToolUnavailable(N_("nvidia-smi lists no GPU"))
+        raise ToolUnavailable(_("nvidia-smi lists no GPU"))
     return [
         Accelerator(name=name, memory_bytes=int(memory * MIB) if (memory := parse_number(size)) else None)
         for name, size in rows

@@ -5,13 +5,18 @@ import shutil
 import subprocess
 from typing import Any
 
-from app.core.i18n import N_
+from app.core.i18n import _
 
 TIMEOUT_S = 15.0
 
 
 class ToolUnavailable(Exception):
-    """`str(error)` is the reason, the end of a sentence such as `GPUs are unknown: ...`."""
+    """`message` is the reason, the end of a sentence such as `GPUs are unknown: ...`."""
+
+    @property
+    def message(self) -> str:
+        text: str = self.args[0]
+        return text
 
 
 def run_tool(*command: str, timeout_s: float = TIMEOUT_S) -> str:
@@ -19,7 +24,7 @@ def run_tool(*command: str, timeout_s: float = TIMEOUT_S) -> str:
     name = command[0]
     path = shutil.which(name)
     if path is None:
-        raise ToolUnavailable(N_("{name} is not installed", name=name))
+        raise ToolUnavailable(_("{name} is not installed", name=name))
     try:
         result = subprocess.run(  # noqa: S603  # fixed commands, nothing typed by anyone
             [path, *command[1:]],
@@ -30,17 +35,17 @@ def run_tool(*command: str, timeout_s: float = TIMEOUT_S) -> str:
         )
     except subprocess.TimeoutExpired as error:
         raise ToolUnavailable(
-            N_("{name} did not answer within {seconds:.0f} s", name=name, seconds=timeout_s)
+            _("{name} did not answer within {seconds:.0f} s", name=name, seconds=timeout_s)
         ) from error
     except OSError as error:
-        raise ToolUnavailable(N_("{name} cannot be run: {why}", name=name, why=error.strerror)) from error
+        raise ToolUnavailable(_("{name} cannot be run: {why}", name=name, why=error.strerror)) from error
     text = result.stdout.decode("utf-8", "replace")
     if result.returncode and not text.strip():
         messages = result.stderr.decode("utf-8", "replace").strip().splitlines()
         raise ToolUnavailable(
-            N_("{name} complained: {words}", name=name, words=messages[0][:200])
+            _("{name} complained: {words}", name=name, words=messages[0][:200])
             if messages
-            else N_("{name} failed with code {code:d}", name=name, code=result.returncode)
+            else _("{name} failed with code {code:d}", name=name, code=result.returncode)
         )
     return text
 
@@ -53,7 +58,7 @@ def parse_json_output(text: str, name: str) -> Any:
             return json.JSONDecoder().raw_decode(text[start:])[0]
         except (ValueError, RecursionError):  # a bracket in a warning
             continue
-    raise ToolUnavailable(N_("{name} printed no JSON", name=name))
+    raise ToolUnavailable(_("{name} printed no JSON", name=name))
 
 
 def parse_number(value: object) -> float | None:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from sqlmodel import Session
 
 from app.core.errors import Busy
-from app.core.i18n import N_
+from app.core.i18n import _
 from app.core.samples import Sample
 from app.core.settings import Settings
 from app.db import runs, samples, servers
@@ -103,7 +103,7 @@ class ActiveRun:
         self.load_readings += readings_during(timed, self.server_load)
         timed = with_sensor_columns(timed, self.sensors)
         self.timed_samples.append(timed)
-        done, phase = len(self.timed_samples), N_("Measuring.")
+        done, phase = len(self.timed_samples), _("Measuring.")
         last, remaining_s = headline_metrics(timed.sample), self._remaining_s(prepared)
         step = step_label(self.suite, prepared.fitting, done)
         progress = {"phase": phase, "step": step, "last": last, "remaining_s": remaining_s, "at": time.time()}

@@ -17,7 +17,7 @@ from app.ceiling.sources import from_document
 from app.core.config_settings import format_setting, setting_title
 from app.core.configuration import Snapshot
 from app.core.errors import BadInput, ServerError, ServerErrorKind
-from app.core.i18n import N_, _
+from app.core.i18n import _
 from app.db import configs, runs, servers
 from app.db.splitting import split_models
 from app.db.tables import FULL_GEOMETRY, Server
@@ -151,11 +151,11 @@ def build_snapshot(server: Server, info: ServerInfo, model: ModelInfo | None) ->
 def contradictions(server: Server, snapshot: Snapshot) -> list[str]:
     """One sentence for each setting that a person stated and the server reports otherwise: then its value counts."""
     return [
-        N_(
+        _(
             "{title} is {told} as the server says, not {said} as it was stated.",
             title=setting_title(key),
-            told=format_setting(snapshot.settings[key]),
-            said=format_setting(stated),
+            told=format_setting(snapshot.settings[key], key),
+            said=format_setting(stated, key),
         )
         for key, stated in server.settings.items()
         if key in snapshot.settings and snapshot.settings[key] != stated
@@ -182,10 +182,10 @@ def model_geometry(
         else:
             return record, []
     except BadInput as error:
-        what = N_("What the server says of its model") if document is not None else N_("The model's file")
-        return record, [N_("{what} could not be understood, so there is no ceiling: {error}", what=what, error=error)]
+        what = _("What the server says of its model") if document is not None else _("The model's file")
+        return record, [_("{what} could not be understood, so there is no ceiling: {error}", what=what, error=error)]
     geometry = with_totals_checked(geometry, [model.name])
-    warnings = [] if geometry.weights else [N_("There is no ceiling: {why}.", why=geometry.assumptions[0])]
+    warnings = [] if geometry.weights else [_("There is no ceiling: {why}.", why=geometry.assumptions[0])]
     return {**record, FULL_GEOMETRY: geometry.to_json()}, warnings
 
 
@@ -253,11 +253,11 @@ class ConfigFreezer:
 
     def warnings(self) -> list[str]:
         """What a person must know of the configuration before the run."""
-        snapshot, _, doubts = self._current()
+        snapshot, _record, doubts = self._current()
         elsewhere = []
         if self._model is not None and self._model.runs_on is not None:
             elsewhere.append(
-                N_(
+                _(
                     "{model} runs at {host}, not on this machine: the result says nothing of the machine's hardware.",
                     model=self._model.id,
                     host=self._model.runs_on,
@@ -274,7 +274,7 @@ class ConfigFreezer:
         wrong = [model_id for model_id in answering if model_id is not None and model_id in foreign_ids]
         if not wrong:
             return None
-        return N_(
+        return _(
             "Asked for {asked}, the server answered with {answering}: the result may be that model's.",
             asked=self._model.id,
             answering=", ".join(wrong),

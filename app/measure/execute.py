@@ -12,7 +12,7 @@ from sqlmodel import Session
 
 from app import engines
 from app.core.errors import Cancelled, RoofmarkError, ServerError
-from app.core.i18n import N_
+from app.core.i18n import _
 from app.core.samples import Status
 from app.core.secrets import Secrets
 from app.core.server_metrics import ServerMetric
@@ -70,7 +70,7 @@ def _run_to_end(
     try:
         with database.read() as session:
             run = runs.run(session, public_id)
-            machine, server, _, _ = runs.circumstances(session, run)
+            machine, server, *_others = runs.circumstances(session, run)
             runs.refuse_archived(server, machine)
             suite = suites.suite_by_sha256(session, run.suite_key, run.suite_sha256)
         suite = suite.with_counts(run.plan["repetitions"], run.plan["warmups"])
@@ -84,10 +84,10 @@ def _run_to_end(
         return "cancelled", None
     except RoofmarkError as error:
         log.info("run %s failed", public_id, exc_info=True)
-        return "failed", str(error)
+        return "failed", error.message
     except Exception:
         log.exception("run %s failed unexpectedly", public_id)
-        return "failed", N_("Something went wrong inside Roofmark; the log says what.")
+        return "failed", _("Something went wrong inside Roofmark; the log says what.")
 
 
 def _measure(active: ActiveRun) -> str | None:
@@ -180,7 +180,7 @@ def _store_start(active: ActiveRun, prepared: Prepared, freezer: ConfigFreezer, 
             evidence=active.run.evidence,
             samples_planned=active.planned,
             main_point_key=prepared.cases[0][0].point.key,
-            progress={"phase": N_("Measuring."), "step": step_label(active.suite, prepared.fitting, 0)},
+            progress={"phase": _("Measuring."), "step": step_label(active.suite, prepared.fitting, 0)},
         )
 
 
@@ -250,7 +250,7 @@ def _notes_after_run(job: Job) -> Sequence[str]:
     loaded = model.context_tokens if model is not None and job.engine.context_per_request else None
     if loaded is None or requested is None or loaded >= requested:
         return info.notes
-    sentence = N_(
+    sentence = _(
         "The server loaded the model with a context of {loaded:,} tokens, not with the {asked:,} asked for.",
         loaded=loaded,
         asked=requested,

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from app.core.errors import BadInput
-from app.core.i18n import N_
+from app.core.i18n import N_, _, joined
 from app.core.samples import Sample
 from app.engines.base import CompletionRequest, Engine
 from app.engines.http import ServerClient
@@ -106,7 +106,7 @@ def exceeds_context(case: Case, prompt_tokens: int | None, context_tokens: int |
             "A prompt of {prompt:,} tokens and {output:,} output tokens do not fit into the server's context of "
             "{context:,} tokens."
         )
-    return sentence.format(prompt=prompt, output=case.point.output_tokens, context=context_tokens)
+    return _(sentence, prompt=prompt, output=case.point.output_tokens, context=context_tokens)
 
 
 def step_label(suite: Suite, cases: Sequence[Case], samples_done: int) -> str:
@@ -116,12 +116,12 @@ def step_label(suite: Suite, cases: Sequence[Case], samples_done: int) -> str:
         if samples_done < suite.rounds * streams:
             rounds_done = samples_done // streams
             sample = (
-                N_("warm-up {n:,} of {all:,}", n=rounds_done + 1, all=suite.warmups)
+                _("warm-up {n:,} of {all:,}", n=rounds_done + 1, all=suite.warmups)
                 if rounds_done < suite.warmups
-                else N_("sample {n:,} of {all:,}", n=rounds_done - suite.warmups + 1, all=suite.repetitions)
+                else _("sample {n:,} of {all:,}", n=rounds_done - suite.warmups + 1, all=suite.repetitions)
             )
-            point = N_("point {n:,} of {all:,}", n=index + 1, all=len(cases)) if len(cases) > 1 else ""
-            concurrency = N_("{n:,} streams at once", n=streams) if streams > 1 else ""
-            return ", ".join(filter(None, (sample, point, concurrency)))
+            point = _("point {n:,} of {all:,}", n=index + 1, all=len(cases)) if len(cases) > 1 else ""
+            concurrency = _("{n:,} streams at once", n=streams) if streams > 1 else ""
+            return joined(sample, point, concurrency, by=", ")
         samples_done -= suite.rounds * streams
     return ""

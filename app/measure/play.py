@@ -17,7 +17,7 @@ from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 from app.core.errors import Cancelled, ServerError, ServerErrorKind
-from app.core.i18n import N_, _
+from app.core.i18n import _
 from app.core.samples import Sample, Status, Trace
 from app.engines.base import LOG_OVERLAP, CompletionRequest, Counters, Engine
 from app.engines.http import ServerClient
@@ -100,7 +100,7 @@ def _play_round(job: Job, round_: _Round, stop: Stop) -> Generator[Phase, None, 
             waited_s = time.monotonic() - first_try_s
             if error.trouble is not ServerErrorKind.LOADING or waited_s > job.limits.loading_timeout_s:
                 raise
-            yield waiting_phase(str(error), waited_s)
+            yield waiting_phase(error.message, waited_s)
             stop.sleep(POLL_S)
             continue
         seconds = time.monotonic() - started_s
@@ -128,7 +128,7 @@ def _overlaps_in_log(trace: Trace) -> bool:
 
 def _started_before_cancel(traces: Sequence[Trace]) -> Sequence[Trace]:
     """The answers of which something came before the run was cancelled. Raises Cancelled when there is none."""
-    sentence = N_("The run was cancelled in the middle of this answer.")
+    sentence = _("The run was cancelled in the middle of this answer.")
     started = [
         replace(trace, error=None if trace.status is Status.OK else sentence)
         for trace in traces
@@ -173,14 +173,14 @@ def failure_reason(samples: Sequence[Sample]) -> str | None:
     measured = [sample for sample in samples if not sample.is_warmup]
     failed = next((sample for sample in samples if sample.trace.status is Status.FAILED), None)
     if failed is not None:
-        return failed.trace.error or N_("The server failed without saying why.")
+        return failed.trace.error or _("The server failed without saying why.")
     if any(is_usable(sample) for sample in measured):
         return None
     last = measured[-1] if measured else samples[-1]
     if last.trace.error:
-        return N_("No sample was complete: {error}", error=last.trace.error)
-    why = next((FLAGS[key].sentence for key in last.flags if key in FLAGS and FLAGS[key].disqualifies), None)
-    return N_("No sample was usable: {why}", why=why) if why else N_("No sample was usable.")
+        return _("No sample was complete: {error}", error=last.trace.error)
+    why = next((_(FLAGS[key].sentence) for key in last.flags if key in FLAGS and FLAGS[key].disqualifies), None)
+    return _("No sample was usable: {why}", why=why) if why else _("No sample was usable.")
 
 
 # --- the requests of one round ---------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def run_concurrent_requests(
             try:
                 return _with_elapsed(engine.stream_completion(clients[stream], requests[stream]), started_ns)
             except ServerError as error:
-                return _FailedRequest(_with_elapsed(Trace(Status.FAILED, error=str(error)), started_ns), error)
+                return _FailedRequest(_with_elapsed(Trace(Status.FAILED, error=error.message), started_ns), error)
 
         with ThreadPoolExecutor(len(requests), thread_name_prefix="stream") as threads:
             streams = [threads.submit(play, stream) for stream in range(len(requests))]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from app.core.i18n import N_
+from app.core.i18n import _, joined
 from app.core.samples import Sample, Status
 from app.core.server_metrics import ServerMetric
 from app.core.units import format_bytes, plural
@@ -30,7 +30,7 @@ def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None
         "left_out": [{"point": case.point.key, "reason": sentence} for case, sentence in prepared.left_out],
         "checks": list(
             dict.fromkeys(
-                N_(
+                _(
                     "The server's tokenizer counts {counted:,} tokens in the prompt of about {planned:,}.",
                     counted=prompt_tokens,
                     planned=case.point.prompt_tokens,
@@ -47,7 +47,7 @@ def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None
     if load_share >= BUSY_CPU_SHARE:
         evidence["unsound"].append(soundness.machine_busy("before", load_share))
         evidence["warnings"].append(
-            N_(
+            _(
                 "This machine was busy before the run ({share:.0f} % of its processor): background load slows a server "
                 "on the same machine down.",
                 share=100 * load_share,
@@ -55,7 +55,7 @@ def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None
         )
     else:
         evidence["checks"].append(
-            N_(
+            _(
                 "This machine, also the server's, was not busy before the run: {share:.0f} % of its processor.",
                 share=100 * load_share,
             )
@@ -83,13 +83,13 @@ def after(
     measured = [sample for sample in complete if not sample.is_warmup]
     cached = [sample.trace.cached_tokens for sample in measured]
     if cached and all(count == 0 for count in cached):
-        checks.append(N_("No prompt token came from the server's cache."))
+        checks.append(_("No prompt token came from the server's cache."))
     if measured and all(sample.trace.output_tokens == sample.point.output_tokens for sample in measured):
-        checks.append(N_("Every sample has exactly the asked output length."))
+        checks.append(_("Every sample has exactly the asked output length."))
     models = list(dict.fromkeys(sample.trace.model for sample in samples if sample.trace.model))
     if len(models) > 1:
         warnings.append(
-            N_(
+            _(
                 "The server answered with different models during the run: {models}. Measure each by itself.",
                 models=", ".join(models),
             )
@@ -123,20 +123,20 @@ def _judge_counters(
     """Whether the server restarted, or worked for somebody else."""
     if counters_before is not None and counters_after is not None and counters_after.was_reset(counters_before):
         warnings.append(
-            N_("The server's counters began anew during the run, as after a restart: what it counted of it is unknown.")
+            _("The server's counters began anew during the run, as after a restart: what it counted of it is unknown.")
         )
         unsound.append(soundness.server_restarted())
     foreign = foreign_work([sample.trace for sample in samples], counters_before, counters_after)
     if foreign:
         warnings.append(
-            N_(
+            _(
                 "The server processed {others} for somebody else during the run: measure again "
                 "while nobody else uses it.",
                 others=foreign,
             )
         )
     elif foreign is not None:
-        checks.append(N_("The server's own counters saw no other request during the run."))
+        checks.append(_("The server's own counters saw no other request during the run."))
     if foreign or any("concurrent" in sample.flags for sample in samples if not sample.is_warmup):
         unsound.append(soundness.server_shared())
 
@@ -147,11 +147,11 @@ def _judge_foreign_load(
     """Whether other programs kept the machine busy."""
     share = disturbance(busy_check.before, busy_check.pauses, busy_check.rounds)
     if share is None:
-        checks.append(N_("No other program kept this machine busy during the run."))
+        checks.append(_("No other program kept this machine busy during the run."))
         return
     unsound.append(soundness.machine_busy("during", share))
     warnings.append(
-        N_(
+        _(
             "Other programs used up to {share:.0f} % of this machine's processor during the run: stop them and measure "
             "again.",
             share=100 * share,
@@ -169,7 +169,7 @@ def _judge_log(complete: Sequence[Sample], checks: list[str], warnings: list[str
     overlapping = sum(LOG_OVERLAP in raw for raw in raws)
     if overlapping:
         warnings.append(
-            N_(
+            _(
                 "In the server's log other requests ran at the same time as {samples}: their times hold one another's, "
                 "and which line is whose is known by their order only.",
                 samples=plural(overlapping, "sample"),
@@ -182,15 +182,15 @@ def _log_coverage(figures: Sequence[Sequence[str]], total: int) -> str:
     names = dict.fromkeys(name.replace("_", " ") for sample_figures in figures for name in sample_figures)
     samples = plural(len(figures), "sample")
     if names:
-        return N_(
+        return _(
             "The server's log tells of {samples} of {all} what its answers did not: {names}.",
             names=", ".join(names),
             samples=samples,
             all=total,
         )
     if len(figures) == total:
-        return N_("The server's log tells of {samples}, no more than its answers do.", samples=samples)
-    return N_("The server's log tells of {samples} of {all}, no more than its answers do.", samples=samples, all=total)
+        return _("The server's log tells of {samples}, no more than its answers do.", samples=samples)
+    return _("The server's log tells of {samples} of {all}, no more than its answers do.", samples=samples, all=total)
 
 
 # --- the machine's sensors -------------------------------------------------------------------------------------------
@@ -211,15 +211,15 @@ def sensor_warnings(samples: Sequence[Sample]) -> list[str]:
     throttles = sorted({reason for sample in samples for reason in sample.sensors.get("throttles", ())})
     if unusual := [reason for reason in throttles if not is_usual_limit(reason)]:
         sentences.append(
-            N_(
+            _(
                 "A GPU was held back during the run ({why}): measure again when it is cool, or with a higher limit.",
-                why=", ".join(map(throttle_words, unusual)),
+                why=joined(*map(throttle_words, unusual), by=", "),
             )
         )
     swapped_bytes = swapped(samples)
     if swapped_bytes >= SWAPPED_BYTES:
         sentences.append(
-            N_(
+            _(
                 "This machine swapped {swapped} during the run: its memory is too small for the model "
                 "and what else runs.",
                 swapped=format_bytes(swapped_bytes),

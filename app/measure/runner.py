@@ -13,7 +13,7 @@ from sqlmodel import Session
 
 from app import engines
 from app.core.errors import BadInput, Busy, Cancelled, Conflict, RoofmarkError
-from app.core.i18n import N_, _
+from app.core.i18n import _
 from app.core.secrets import Secrets
 from app.core.settings import Settings
 from app.db import measurements, runs, servers, suites
@@ -78,7 +78,7 @@ class Runner:
         brought up to date first: the new one will be compared with them.
         """
         while not self.is_measuring() and self.bring_up_to_date():
-            listen(RunProgress(N_("Computing the numbers of earlier runs anew."), 0, 0))
+            listen(RunProgress(_("Computing the numbers of earlier runs anew."), 0, 0))
         public_id = new_public_id()
         with workers.hold(self._settings, public_id):  # from the start, so that no dispatcher takes it
             self._add([public_id], server_slug, suite_key, options)
@@ -171,7 +171,7 @@ class Runner:
                 continue
             assert run.id is not None
             with self._database.write() as session:
-                if runs.finish(session, run.id, "interrupted", N_("The worker process ended before the run did.")):
+                if runs.finish(session, run.id, "interrupted", _("The worker process ended before the run did.")):
                     log.warning("run %s lost its worker", run.public_id)
                     measurements.derive(session, run.id)
 

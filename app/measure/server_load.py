@@ -15,7 +15,7 @@ from statistics import fmean
 
 from app import engines
 from app.core.errors import ServerError
-from app.core.i18n import N_
+from app.core.i18n import _
 from app.core.server_metrics import ServerMetric
 from app.core.settings import Settings
 from app.core.units import plural
@@ -70,7 +70,7 @@ def load_metrics(readings: Sequence[SensorReading]) -> list[ServerMetric]:
     for name, unit in LOAD_GAUGES.items():
         values = [gauges[name] for gauges in readings_at_work if name in gauges]
         if values:
-            how = N_(
+            how = _(
                 "told by the server while requests were at work, {readings}", readings=plural(len(values), "reading")
             )
             metrics += [

@@ -18,7 +18,7 @@ from typing import Any
 from app import engines
 from app.ceiling.geometry import Geometry
 from app.core.errors import BadInput
-from app.core.i18n import N_, _, translated
+from app.core.i18n import _
 from app.core.samples import CountSource, ServerFigures, Status, Trace
 from app.core.units import plural
 from app.engines.base import FROM_LOG, LOG_OVERLAP, Engine, LoggedModelLoad, LoggedRequest, ModelInfo
@@ -133,10 +133,8 @@ def _open_regular_file(path: Path) -> int | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else N_("not a path")
-        raise BadInput(
-            _("The server's log {path} cannot be read: {why}.", path=path, why=translated(str(why)))
-        ) from error
+        why = _(error.strerror) if isinstance(error, OSError) and error.strerror else _("not a path")
+        raise BadInput(_("The server's log {path} cannot be read: {why}.", path=path, why=why)) from error
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         raise BadInput(_("The server's log {path} is not a regular file.", path=path))
@@ -179,10 +177,10 @@ class ServerLog:
     def warning(self) -> str | None:
         """One sentence when the log has said nothing of any request so far."""
         if not self._file.exists:
-            return N_("The server's log {path} cannot be read: there is no such file.", path=self._file.path)
+            return _("The server's log {path} cannot be read: there is no such file.", path=self._file.path)
         if self._matched or not self._requests:
             return None
-        return N_(
+        return _(
             "The server's log told of none of {requests}: is it the log of this very server?",
             requests=plural(self._requests, "request"),
         )
@@ -204,7 +202,7 @@ def open_server_log(path: str | None, engine: Engine) -> Iterator[tuple[ServerLo
     if not engine.has_log:
         yield (
             None,
-            N_(
+            _(
                 "The log is not read: its format is known of {engines}, not of {title}.",
                 engines=", ".join(engines.log_titles()),
                 title=engine.title,
@@ -214,7 +212,7 @@ def open_server_log(path: str | None, engine: Engine) -> Iterator[tuple[ServerLo
     try:
         file = LogFile(path)
     except BadInput as error:
-        yield None, str(error)
+        yield None, error.message
         return
     try:
         yield ServerLog(file, engine), None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from types import FrameType
 
 from app.core.errors import Cancelled, ServerError, ServerErrorKind
-from app.core.i18n import N_, _, joined
+from app.core.i18n import _, joined
 from app.core.units import format_duration
 from app.engines.base import Engine
 from app.engines.http import ServerClient
@@ -118,4 +118,4 @@ def wait_until_idle(
 
 def waiting_phase(reason: str, seconds: float) -> Phase:
     """The phase of a run that waits: the reason, and for how long it has been waiting."""
-    return Phase(joined(reason, N_("Waiting for {time}.", time=format_duration(seconds))))
+    return Phase(joined(reason, _("Waiting for {time}.", time=format_duration(seconds))))

@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 
 import app
 from app.core.errors import StorageError
-from app.core.i18n import _, translated
+from app.core.i18n import _
 from app.core.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -100,7 +100,5 @@ def _folder(settings: Settings, name: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(
-            _("The data folder cannot be written: {why}.", why=translated(str(error.strerror)))
-        ) from error
+        raise StorageError(_("The data folder cannot be written: {why}.", why=_(str(error.strerror)))) from error
     return folder

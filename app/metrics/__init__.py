@@ -66,12 +66,16 @@ def metrics() -> dict[str, Metric]:
 
 
 @cache
-def _metrics(language: str) -> dict[str, Metric]:
-    if language != i18n.ENGLISH:
-        return {
-            key: replace(metric, title=i18n.gettext(metric.title), explanation=i18n.gettext(metric.explanation))
-            for key, metric in _metrics(i18n.ENGLISH).items()
-        }
+def _metrics(_language: str) -> dict[str, Metric]:
+    """`_language` is that of the request, which titles are in."""
+    return {
+        key: replace(metric, title=i18n._(metric.title), explanation=i18n._(metric.explanation))
+        for key, metric in _formulas().items()
+    }
+
+
+@cache
+def _formulas() -> dict[str, Metric]:
     modules = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
     by_key = {metric.key: metric for module in modules for metric in getattr(module, "METRICS", ())}
     headline = [by_key.pop(key) for key in HEADLINE_METRICS]

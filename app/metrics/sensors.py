@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from app.core.i18n import N_, _
+from app.core.i18n import N_, _, joined
 from app.core.samples import Sample
 from app.metrics import token_times
 
@@ -98,7 +98,7 @@ def is_usual_limit(throttle: str) -> bool:
 def throttle_words(throttle: str) -> str:
     """Of `gpu0: temperature`."""
     card, _colon, why = throttle.partition(": ")
-    return f"{card_title(card)}: {_(_THROTTLES.get(why, why))}"
+    return joined(card_title(card), _(_THROTTLES[why]) if why in _THROTTLES else why, by=": ")
 
 
 def card_title(card: str) -> str:

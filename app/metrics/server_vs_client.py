@@ -296,7 +296,7 @@ def stated(samples: Sequence[Sample]) -> list[ServerMetric]:
 
 
 def _stated_with(count: int, complete: Sequence[Sample]) -> str:
-    return N_("stated with {n:,} of {all:,} answers", n=count, all=len(complete))
+    return _("stated with {n:,} of {all:,} answers", n=count, all=len(complete))
 
 
 def _sound(complete: Sequence[Sample]) -> list[Sample]:

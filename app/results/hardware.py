@@ -11,7 +11,7 @@ from sqlalchemy import Text, cast, func, select
 from sqlmodel import Session, col
 
 from app.core.config_settings import remote_host
-from app.core.i18n import N_, _, separator
+from app.core.i18n import N_, _, joined
 from app.core.units import format_bytes
 from app.db.machines import MachineDevice, Stated, device_title, devices
 from app.db.query_cache import cached_query
@@ -85,7 +85,7 @@ def newest_records(session: Session) -> dict[tuple[int, int], Record]:
 def as_known(frozen: Frozen, today: Sequence[MachineDevice]) -> Hardware:
     """The frozen devices; a bandwidth or peak that was unknown is today's, if the machine still has the device."""
     if not frozen:
-        return Hardware(today, (NOT_RECORDED,), is_outdated=True)
+        return Hardware(today, (_(NOT_RECORDED),), is_outdated=True)
     return Hardware(
         [_with_later_figures(device, today) for device in thawed(frozen)], is_outdated=frozen != as_frozen(today)
     )
@@ -229,7 +229,7 @@ class Timelines:
         for server_id, since in self._since.items():
             for (_since, then), (at, today) in pairwise(zip(since, self._devices[server_id], strict=True)):
                 if said := changes(then, today):
-                    found.setdefault(server_id, []).append(HardwareChange(at, separator("; ").join(said)))
+                    found.setdefault(server_id, []).append(HardwareChange(at, joined(*said, by="; ")))
         return found
 
     def began(self, server_id: int, moment: datetime) -> datetime | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from app.core.config_settings import IDENTITY_SETTINGS, SETTINGS, format_setting, setting_title
-from app.core.i18n import N_
+from app.core.i18n import N_, _, enumerated
 from app.core.units import format_bytes
 from app.db.devices import LOCAL
 from app.db.machines import MEMORY, MachineDevice
@@ -23,7 +23,7 @@ _KEY = re.compile(r"[A-Za-z0-9]{20,}")
 """No version and no format has so many letters and digits in a row; keys and whole commits have."""
 _MEMORY = re.compile(r"\b(?:LP)?DDR\d[A-Z]?(?:-\d+)?\b|\bHBM\d?[A-Z]?\b")
 UNNAMED = "a model"
-ACCELERATOR = "accelerator"
+ACCELERATOR = N_("accelerator")
 """One that the built-in catalogue does not know."""
 
 
@@ -66,18 +66,19 @@ def safe_token(text: str | None) -> str:
 
 def engine(config: Config) -> str:
     version = safe_token(config.engine_version)
-    return " ".join([engine_title(config.engine), *([version] if version and "unknown" not in version else [])])
+    title = engine_title(config.engine)
+    return _("{engine} {version}", engine=title, version=version) if version and "unknown" not in version else title
 
 
 def engine_title(key: str) -> str:
     from app import engines  # loads every engine: not at start
 
-    return engines.titles().get(key, N_("another engine"))
+    return engines.titles().get(key, _("another engine"))
 
 
 def suite(key: str) -> str:
     """A person's own suite is named after something; what it plays is said by its points."""
-    return key if key in BUILT_IN else N_("own suite")
+    return key if key in BUILT_IN else _("own suite")
 
 
 def known_settings(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,7 +98,7 @@ def own_settings(values: Mapping[str, Any]) -> str:
     """All others, in a person's own words; not the names that files and models have on their server."""
     known = {*known_settings(values), *IDENTITY_SETTINGS}
     return "; ".join(
-        f"{setting_title(key)} {format_setting(value)}"
+        f"{setting_title(key)} {format_setting(value, key)}"
         for key, value in values.items()
         if key not in known and value is not None
     )
@@ -111,9 +112,9 @@ def device_name(name: str, is_ram: bool = False, memory_bytes: int | None = None
     """
     if is_ram:
         kind = _MEMORY.search(name)
-        return f"{kind[0]} memory" if kind else "memory"
+        return _("{kind} memory", kind=kind[0]) if kind else _("memory")
     found = built_in().find(name, memory_bytes).device or built_in().find(name).device
-    return found.name if found else ACCELERATOR
+    return found.name if found else _(ACCELERATOR)
 
 
 def calculated_device(name: str) -> str:
@@ -131,13 +132,18 @@ def hardware(held: Sequence[MachineDevice]) -> str:
     cards = [each for each in held if each.kind != "ram"]
     if not cards:
         known = [each for each in held if each.memory_bytes or _MEMORY.search(each.name)]
-        return " and ".join(_described(each.memory_bytes, device_name(each.name, is_ram=True)) for each in known)
+        return _listed(_described(each.memory_bytes, device_name(each.name, is_ram=True)) for each in known)
     names = [(each.count, device_name(each.name, memory_bytes=each.memory_bytes)) for each in cards]
-    return " and ".join(f"{count} × {name}" if count > 1 else name for count, name in names)
+    return _listed(_("{count} × {name}", count=count, name=name) if count > 1 else name for count, name in names)
+
+
+def _listed(names: Iterable[str]) -> str:
+    names = list(names)
+    return enumerated(names) if names else ""
 
 
 def _described(memory_bytes: int | None, name: str) -> str:
-    return f"{format_bytes(memory_bytes)} of {name}" if memory_bytes else name
+    return _("{size} of {name}", size=format_bytes(memory_bytes), name=name) if memory_bytes else name
 
 
 def labels(*several: Iterable[str]) -> str:

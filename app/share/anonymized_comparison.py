@@ -62,7 +62,7 @@ def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
             fact.title: fact.value
             for fact in circumstances.facts(config, model, hardware.hardware_of(session, run).devices)
         }
-        facts["Suite"] = anonymize.suite(run.suite_key)
+        facts[_("Suite")] = anonymize.suite(run.suite_key)
         words = circumstances.optional_texts(run, machine, config, ())
         sides.append(Side(subject.letter, run, machine, config, model, facts, words))
     if _are_namesakes(sides):
@@ -75,7 +75,7 @@ def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
             pairs=tuple(
                 replace(
                     pair,
-                    reason_not_comparable=NO_VERDICT if pair.reason_not_comparable else "",
+                    reason_not_comparable=_(NO_VERDICT) if pair.reason_not_comparable else "",
                     differing_settings=(),
                 )
                 for pair in compared.pairs
@@ -168,5 +168,5 @@ def _cell(cell: Cell) -> Cell:
     return replace(
         cell,
         reason=cell.reason if cell.reason in NULL_REASONS.values() else "",
-        reason_not_comparable=NO_VERDICT if cell.reason_not_comparable else "",
+        reason_not_comparable=_(NO_VERDICT) if cell.reason_not_comparable else "",
     )

@@ -7,7 +7,7 @@ from app.ceiling.curve import CurvePoint
 from app.ceiling.decode import usual_range
 from app.ceiling.geometry import Certainty
 from app.ceiling.report import Report
-from app.core.i18n import N_
+from app.core.i18n import _, joined
 from app.core.units import GIGA, TERA, format_bandwidth, format_billions, format_bytes, format_number
 from app.share import anonymize
 from app.share.figures import public_figure
@@ -28,19 +28,19 @@ def snapshot(reports: Sequence[Report], curve: Sequence[CurvePoint]) -> Snapshot
         kind=KIND,
         title=f"Ceiling: {model} on {_article(device)}",
         description=f"{', '.join(f'{tile.title}: {format_number(tile.value)} {tile.unit}' for tile in tiles)} at most.",
-        subtitle=N_(
+        subtitle=_(
             "What {bandwidth} allow at most, computed", bandwidth=format_bandwidth(first.device.bandwidth_bytes_per_s)
         ),
         tiles=tiles,
         facts=tuple(_facts(first, device)),
         figures=(_contexts(reports),),
-        charts=(Chart("Decode against context", public_figure(figure)),) if figure else (),
+        charts=(Chart(_("Decode against context"), public_figure(figure)),) if figure else (),
         remarks=(
-            N_(
+            _(
                 "Nothing here was measured: a ceiling is the speed that hardware cannot beat, because each token reads "
                 "the model's weights and the KV cache from memory."
             ),
-            N_(
+            _(
                 "Whatever is uncertain is left out of the bytes. Most good results reach 60 to 85 % of a decode "
                 "ceiling."
             ),
@@ -67,49 +67,49 @@ def _tiles(reports: Sequence[Report]) -> Iterator[Tile]:
     first = reports[0]
     for found in (first, *(each for each in reports if each.context == SHOWN_CONTEXT)):
         assert found.step is not None, "the calculator refuses a model without weights"
-        where = N_("{n:,} tokens", n=found.context) if found.context else N_("empty cache")
-        title = f"{N_('Decode')} · {where}"
+        where = _("{n:,} tokens", n=found.context) if found.context else _("empty cache")
+        title = joined(_("Decode"), where, by=" · ")
         if found.decode is None:
-            yield Tile(title, None, "tok/s", reason=N_("The model does not fit the device."))
+            yield Tile(title, None, "tok/s", reason=_("The model does not fit the device."))
             continue
         source = found.decode.words if not found.context else found.step.words
         yield Tile(title, found.decode.tokens_per_s, "tok/s", source=source)
-    title = f"{N_('Prefill')} · {N_('{n:,} tokens', n=first.prompt_tokens)}"
+    title = joined(_("Prefill"), _("{n:,} tokens", n=first.prompt_tokens), by=" · ")
     if first.prefill:
         yield Tile(title, first.prefill.tokens_per_s, "tok/s", source=first.prefill.words)
     else:
-        yield Tile(title, None, "tok/s", reason=N_("The device's peak TFLOP/s are unknown."))
+        yield Tile(title, None, "tok/s", reason=_("The device's peak TFLOP/s are unknown."))
 
 
 def _facts(found: Report, device: str) -> Iterator[Fact]:
     geometry = found.geometry
-    yield Fact("Device", device)
-    yield Fact("Memory bandwidth", format_bandwidth(found.device.bandwidth_bytes_per_s))
+    yield Fact(_("Device"), device)
+    yield Fact(_("Memory bandwidth"), format_bandwidth(found.device.bandwidth_bytes_per_s))
     if found.device.peak_flops:
-        yield Fact("Compute", f"{format_number(found.device.peak_flops / TERA)} TFLOP/s")
-    yield Fact("Parameters", format_billions(geometry.params_total))
-    yield Fact("Active for a token", format_billions(geometry.params_active))
+        yield Fact(_("Compute"), f"{format_number(found.device.peak_flops / TERA)} TFLOP/s")
+    yield Fact(_("Parameters"), format_billions(geometry.params_total))
+    yield Fact(_("Active for a token"), format_billions(geometry.params_active))
     if geometry.weights is not None:
-        yield Fact("Bits per weight", format_number(geometry.weights.bits_per_weight))
-        yield Fact("Weights", format_bytes(geometry.weights.total.n_bytes))
+        yield Fact(_("Bits per weight"), format_number(geometry.weights.bits_per_weight))
+        yield Fact(_("Weights"), format_bytes(geometry.weights.total.n_bytes))
     is_bound = geometry.certainty is Certainty.BOUND
-    yield Fact("Certainty", N_("a bound") if is_bound else N_("an estimate, no bound"))
-    yield Fact("KV cache", str(found.kv))
+    yield Fact(_("Certainty"), _("a bound") if is_bound else _("an estimate, no bound"))
+    yield Fact(_("KV cache"), str(found.kv))
     if found.step is not None and found.step.batch > 1:
-        yield Fact("Batch", str(found.step.batch))
+        yield Fact(_("Batch"), str(found.step.batch))
 
 
 def _contexts(reports: Sequence[Report]) -> DataTable:
     columns = (
-        Column("Context"),
-        Column("Bytes read", "GB"),
-        Column("Decode ceiling", "tok/s"),
-        Column("Good results, low", "tok/s"),
-        Column("high", "tok/s"),
-        Column("Prefill ceiling", "tok/s"),
-        Column("TTFT floor", "ms"),
+        Column(_("Context")),
+        Column(_("Bytes read"), "GB"),
+        Column(_("Decode ceiling"), "tok/s"),
+        Column(_("Good results, low"), "tok/s"),
+        Column(_("high"), "tok/s"),
+        Column(_("Prefill ceiling"), "tok/s"),
+        Column(_("TTFT floor"), "ms"),
     )
-    return DataTable("Ceilings for each context", columns, tuple(_row(each) for each in reports), is_brief=True)
+    return DataTable(_("Ceilings for each context"), columns, tuple(_row(each) for each in reports), is_brief=True)
 
 
 def _row(found: Report) -> tuple[int | float | None, ...]:

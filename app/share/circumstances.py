@@ -8,7 +8,7 @@ from app.core import units
 from app.core.config_settings import remote_host
 from app.core.configuration import Snapshot
 from app.core.errors import NotFound
-from app.core.i18n import N_
+from app.core.i18n import N_, _, joined
 from app.db import suites
 from app.db.continuation import snapshot_of
 from app.db.machines import MachineDevice, source_words
@@ -37,9 +37,9 @@ def facts(config: Config, model: Model, devices: Sequence[MachineDevice]) -> Ite
     fields = [field for field in context_fields() if field.is_share_fact]
     for field in sorted(fields, key=lambda field: field.group == "Settings"):
         if field.key == "hardware" and remote_host(config.settings):
-            yield Fact("Runs on", REMOTE_HARDWARE)
+            yield Fact(_("Runs on"), _(REMOTE_HARDWARE))
         if text := field.text("share", context):
-            yield Fact(field.title, text)
+            yield Fact(_(field.title), text)
 
 
 def anonymous_snapshot(snapshot: Snapshot, has_own_settings: bool = False) -> Snapshot:
@@ -56,13 +56,13 @@ def anonymous_snapshot(snapshot: Snapshot, has_own_settings: bool = False) -> Sn
 def bandwidth_fact(ceiling: RunCeiling) -> Fact:
     device_share = ceiling.placement.device_shares[0]
     rate = units.format_bandwidth(device_share.device.bandwidth_bytes_per_s)
-    return Fact("Memory bandwidth", f"{rate} · {source_words(device_share.stated.source)}")
+    return Fact(_("Memory bandwidth"), joined(rate, source_words(device_share.stated.source), by=" · "))
 
 
 def metric_explanations(keys: Iterable[str]) -> Iterator[str]:
     """The explanation of each metric: whoever has only the link has no glossary."""
     for key in keys:
-        yield f"{metrics()[key].title} · {metrics()[key].explanation}"
+        yield joined(metrics()[key].title, metrics()[key].explanation, by=" · ")
 
 
 def suite_cases(session: Session, run: Run) -> Sequence[Case]:
@@ -88,4 +88,4 @@ def optional_texts(run: Run, machine: Machine, config: Config, prompts: Sequence
 def prompt_texts(prompts: Sequence[Case], ticked: Collection[Option]) -> Iterator[UserText]:
     if Option.PROMPT in ticked:
         for case in prompts:
-            yield UserText(N_("Prompt of about {n:,} tokens", n=case.point.prompt_tokens), case.prompt)
+            yield UserText(_("Prompt of about {n:,} tokens", n=case.point.prompt_tokens), case.prompt)

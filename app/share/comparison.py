@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from sqlmodel import Session
 
 from app import charts
-from app.core.i18n import N_, lower_first
+from app.core.i18n import N_, _, joined, lower_first
 from app.core.units import format_number, format_percent
 from app.db.database import session_memo
 from app.metrics import HEADLINE_METRICS
@@ -68,7 +68,7 @@ def _subtitle(anonymized: Compared) -> str:
     hardware = list(dict.fromkeys(side.facts["Hardware"] for side in anonymized.sides if "Hardware" in side.facts))
     point = point_title(anonymized.comparison.main) if anonymized.comparison.main else ""
     days = [f"{side.run.started_at:%Y-%m-%d}" for side in anonymized.sides if side.run.started_at]
-    return " · ".join(filter(None, [", ".join(hardware[:2]), point, max(days, default="")]))
+    return joined(joined(*hardware[:2], by=", "), point, max(days, default=""), by=" · ")
 
 
 def _description(anonymized: Compared) -> str:
@@ -91,12 +91,17 @@ def _tiles(compared: Comparison) -> Iterator[Tile]:
             yield _ratio_tile(row)
         elif row.metric == DECODE:
             for subject, cell in zip(compared.subjects, row.cells, strict=True):
-                title = f"{subject.letter} · {subject.title}"
+                title = joined(subject.letter, subject.title, by=" · ")
                 spread = (cell.standard_deviation, cell.low, cell.high, cell.count)
                 verdict = cell.ratio.verdict if cell.ratio else None
-                source = f"{row.title}, {verdict} against {compared.subjects[0].letter}" if verdict else row.title
+                letter = compared.subjects[0].letter
+                source = (
+                    _("{metric}, {verdict} against {letter}", metric=row.title, verdict=_(verdict), letter=letter)
+                    if verdict
+                    else row.title
+                )
                 if cell.value is None:
-                    yield Tile(title, None, row.unit, reason=cell.reason or NO_VALUE)
+                    yield Tile(title, None, row.unit, reason=cell.reason or _(NO_VALUE))
                 else:
                     yield Tile(title, cell.value, row.unit, *spread, source=source)
 
@@ -105,12 +110,12 @@ def _ratio_tile(row: MetricRow) -> Tile:
     base, candidate = row.cells
     ratio = candidate.ratio
     if ratio is None:
-        return Tile(row.title, None, "×", reason=candidate.reason or base.reason or NO_VALUE)
-    wish = N_("lower is better") if row.better == "lower" else N_("higher is better")
-    source = " · ".join(
-        (ratio.verdict, f"{format_number(base.value)} → {format_number(candidate.value)} {row.unit}", wish)
-    )
-    return Tile(f"{row.title} · {N_('B over A')}", ratio.value, "×", None, ratio.low, ratio.high, source=source)
+        return Tile(row.title, None, "×", reason=candidate.reason or base.reason or _(NO_VALUE))
+    wish = _("lower is better") if row.better == "lower" else _("higher is better")
+    values = f"{format_number(base.value)} → {format_number(candidate.value)} {row.unit}"
+    source = joined(_(ratio.verdict), values, wish, by=" · ")
+    title = joined(row.title, _("B over A"), by=" · ")
+    return Tile(title, ratio.value, "×", None, ratio.low, ratio.high, source=source)
 
 
 def _facts(anonymized: Compared, options: frozenset[Option]) -> Iterator[Fact]:
@@ -121,40 +126,41 @@ def _facts(anonymized: Compared, options: frozenset[Option]) -> Iterator[Fact]:
             yield Fact(title, values.pop() or "")
     for option, title in circumstances.OPTION_TITLES.items():
         if option in options and (text := _together(anonymized, option)):
-            yield Fact(title, text)
+            yield Fact(_(title), text)
 
 
 def _figures(anonymized: Compared) -> Iterator[DataTable]:
     compared = anonymized.comparison
-    heads = (Column("Circumstance", is_text=True), *(Column(side.letter, is_text=True) for side in anonymized.sides))
+    heads = (Column(_("Circumstance"), is_text=True), *(Column(side.letter, is_text=True) for side in anonymized.sides))
     rows = [
-        (title, *(side.facts.get(title, N_("not stated")) for side in anonymized.sides))
+        (title, *(side.facts.get(title, _("not stated")) for side in anonymized.sides))
         for title in differing(anonymized.sides)
     ]
     days = [f"{side.run.started_at:%Y-%m-%d}" if side.run.started_at else "" for side in anonymized.sides]
-    yield DataTable("What is compared", heads, (*rows, (N_("Measured"), *days)), is_brief=True)
+    yield DataTable(_("What is compared"), heads, (*rows, (_("Measured"), *days)), is_brief=True)
     for at in compared.shared_points:
-        title = N_("Figures at {point}", point=point_title(at.point))
-        yield DataTable(title, _COLUMNS, tuple(_rows(compared, at.rows)), is_brief=at.point == compared.main)
+        title = _("Figures at {point}", point=point_title(at.point))
+        yield DataTable(title, _figure_columns(), tuple(_rows(compared, at.rows)), is_brief=at.point == compared.main)
         if at.extra_rows:
-            title = N_("Further metrics at {point}", point=point_title(at.point))
-            yield DataTable(title, _COLUMNS, tuple(_rows(compared, at.extra_rows)))
+            title = _("Further metrics at {point}", point=point_title(at.point))
+            yield DataTable(title, _figure_columns(), tuple(_rows(compared, at.extra_rows)))
     if any(ceiling.decode_tokens_per_s is not None for ceiling in compared.ceilings):
-        yield DataTable("Ceilings", _CEILING_COLUMNS, tuple(_ceilings(compared)))
+        yield DataTable(_("Ceilings"), _ceiling_columns(), tuple(_ceilings(compared)))
 
 
-_COLUMNS = (
-    Column("Metric", is_text=True),
-    Column("Result", is_text=True),
-    Column("Value"),
-    Column("Unit", is_text=True),
-    Column("95 % low"),
-    Column("95 % high"),
-    Column("Ratio to A"),
-    Column("Ratio, low"),
-    Column("Ratio, high"),
-    Column("Verdict", is_text=True),
-)
+def _figure_columns() -> tuple[Column, ...]:
+    return (
+        Column(_("Metric"), is_text=True),
+        Column(_("Result"), is_text=True),
+        Column(_("Value")),
+        Column(_("Unit"), is_text=True),
+        Column(_("95 % low")),
+        Column(_("95 % high")),
+        Column(_("Ratio to A")),
+        Column(_("Ratio, low")),
+        Column(_("Ratio, high")),
+        Column(_("Verdict"), is_text=True),
+    )
 
 
 def _rows(compared: Comparison, rows: Sequence[MetricRow]) -> Iterator[tuple[str | float | None, ...]]:
@@ -162,17 +168,18 @@ def _rows(compared: Comparison, rows: Sequence[MetricRow]) -> Iterator[tuple[str
         for subject, cell in zip(compared.subjects, row.cells, strict=True):
             ratio = cell.ratio
             ends = (ratio.value, ratio.low, ratio.high) if ratio else (None, None, None)
-            verdict = ratio.verdict.value if ratio else cell.reason_not_comparable or cell.reason
+            verdict = _(ratio.verdict) if ratio else cell.reason_not_comparable or cell.reason
             yield (row.title, subject.letter, cell.value, row.unit, cell.low, cell.high, *ends, verdict)
 
 
-_CEILING_COLUMNS = (
-    Column("Result", is_text=True),
-    Column("Decode ceiling", "tok/s"),
-    Column("Reached", "%"),
-    Column("Prefill ceiling", "tok/s"),
-    Column("MFU", "%"),
-)
+def _ceiling_columns() -> tuple[Column, ...]:
+    return (
+        Column(_("Result"), is_text=True),
+        Column(_("Decode ceiling"), "tok/s"),
+        Column(_("Reached"), "%"),
+        Column(_("Prefill ceiling"), "tok/s"),
+        Column(_("MFU"), "%"),
+    )
 
 
 def _ceilings(compared: Comparison) -> Iterator[tuple[str | float | None, ...]]:
@@ -183,9 +190,9 @@ def _ceilings(compared: Comparison) -> Iterator[tuple[str | float | None, ...]]:
 
 def _charts(compared: Comparison) -> Iterator[Chart]:
     figures = (
-        (N_("Ratios to A"), charts.forest(compared), "chart-forest"),
-        (N_("Pauses between tokens"), charts.pauses(compared), "chart-forest"),
-        (N_("Over the points of the suite"), charts.curves(compared), "chart-history"),
+        (_("Ratios to A"), charts.forest(compared), "chart-forest"),
+        (_("Pauses between tokens"), charts.pauses(compared), "chart-forest"),
+        (_("Over the points of the suite"), charts.curves(compared), "chart-history"),
     )
     yield from (Chart(title, public_figure(figure), size) for title, figure, size in figures if figure is not None)
 
@@ -195,12 +202,12 @@ def _remarks(anonymized: Compared) -> Iterator[str]:
     for pair in anonymized.comparison.pairs:
         letters = {"result": anonymized.sides[pair.place].letter, "base": anonymized.sides[0].letter}
         is_compared = not pair.reason_not_comparable
-        verdict = (pair.verdict or NO_VERDICT) if is_compared else N_("they cannot be compared")
-        yield f"{N_('Result {result} against {base}', **letters)} · {verdict}"
+        verdict = _(pair.verdict or NO_VERDICT) if is_compared else _("they cannot be compared")
+        yield joined(_("Result {result} against {base}", **letters), verdict, by=" · ")
         yield from filter(None, [unsound_words(pair.unsound)])
     scatters = anonymized.comparison.main_scatters(0)
     yield from filter(None, [scatter_words(scatters)])
-    yield N_(
+    yield _(
         "Same: the 95 % interval of the ratio lies within {percent} %. Better and worse: it excludes 1, corrected for "
         "the three metrics at the main point. Inconclusive: everything else.",
         percent=f"{100 * anonymized.comparison.same_within:g}",
@@ -211,5 +218,5 @@ def _prose(anonymized: Compared, options: frozenset[Option]) -> Iterator[UserTex
     if Option.NOTE in options:
         for side in anonymized.sides:
             if Option.NOTE in side.words:
-                yield UserText(f"Note on {side.letter}", side.words[Option.NOTE])
+                yield UserText(_("Note on {letter}", letter=side.letter), side.words[Option.NOTE])
     yield from circumstances.prompt_texts(anonymized.prompts, options)

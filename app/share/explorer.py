@@ -10,7 +10,7 @@ from sqlmodel import Session
 from app.charts import explore as charts
 from app.charts.explore.table import series_title, summary, y_number
 from app.core.errors import BadInput
-from app.core.i18n import N_, _, lower_first
+from app.core.i18n import _, joined, lower_first, without_code
 from app.core.units import plural
 from app.db import machines
 from app.results import explore as explorer
@@ -38,19 +38,19 @@ def snapshot(session: Session, parameters: Mapping[str, str], options: frozenset
         if withheld := [offer for offer in offers(session, parameters) if offer.option not in options]:
             raise Withheld(withheld)
         raise BadInput(_("There is nothing in this view that could be shared."))
-    title = f"{result.y.title} against {lower_first(result.x.title)}"
+    title = _("{y} against {x}", y=result.y.title, x=lower_first(result.x.title))
     days = [day for day in (result.view.where.since, result.view.where.until) if day]
     period = " to ".join(f"{day:%Y-%m-%d}" for day in days)
     return Snapshot(
         kind=KIND,
-        title=f"{title}, by {lower_first(result.series.title)}" if result.series else title,
+        title=f"{title}, by {lower_first(result.series.title)}" if result.series else str(title),
         description=summary(result),
-        subtitle=" · ".join(filter(None, [plural(result.observations, result.noun), period])),
+        subtitle=joined(plural(result.observations, result.noun), period, by=" · "),
         tiles=tuple(_tiles(result)),
         facts=tuple(_facts(result)),
         figures=(_table(result),),
         charts=(Chart(title, public_figure(figure), charts.chart_class(figure)),),
-        remarks=(*_explanations(result), *(note.replace("`", "") for note in charts.notes(result))),
+        remarks=(*_explanations(result), *map(without_code, charts.notes(result))),
     )
 
 
@@ -148,40 +148,44 @@ def _tiles(result: ExploreResult) -> Iterator[Tile]:
     if result.y.kind != "number":
         return
     ordered = sorted(result.data_points, key=y_number)
-    ends = {N_("Lowest"): ordered[0], N_("Highest"): ordered[-1]} if len(ordered) > 1 else {"": ordered[0]}
+    ends = {_("Lowest"): ordered[0], _("Highest"): ordered[-1]} if len(ordered) > 1 else {"": ordered[0]}
     for which, data_point in ends.items():
         series = [series_title(result, data_point.series)] if result.series else []
         x_text = f"{format_value(data_point.x)} {result.x.unit}".strip()
-        title = f"{which} · {result.y.title}" if which else result.y.title
+        title = joined(which, result.y.title, by=" · ")
         observations = plural(data_point.observations, result.noun)
-        source = " · ".join([*series, result.x.title, x_text, observations])
+        source = joined(*series, result.x.title, x_text, observations, by=" · ")
         yield Tile(title, y_number(data_point), result.y.unit, source=source)
 
 
 def _facts(result: ExploreResult) -> Iterator[Fact]:
-    for title, field in ((N_("Shown"), result.y), (N_("Against"), result.x), (N_("Series"), result.series)):
+    for title, field in ((_("Shown"), result.y), (_("Against"), result.x), (_("Series"), result.series)):
         if field is not None:
             yield Fact(title, field.label)
     if result.view.source:
-        yield Fact("Source", result.view.source)
+        yield Fact(_("Source"), result.view.source)
 
 
 def _explanations(result: ExploreResult) -> Iterator[str]:
     for field in (result.y, result.x, result.series):
         if field is not None and field.explanation:
-            yield f"{field.title} · {field.explanation}"
+            yield joined(field.title, field.explanation, by=" · ")
 
 
 def _table(result: ExploreResult) -> DataTable:
     fields = [*([result.series] if result.series else []), result.x, result.y]
     columns = [Column(field.title, field.unit, is_text=field.kind != "number") for field in fields]
-    ends = (Column("Lowest", result.y.unit), Column("Highest", result.y.unit), Column(f"{result.noun.capitalize()}s"))
+    ends = (
+        Column(_("Lowest"), result.y.unit),
+        Column(_("Highest"), result.y.unit),
+        Column(_(f"{result.noun.capitalize()}s")),
+    )
     rows = []
     for data_point in result.data_points:
         series = [_cell(data_point.series)] if result.series else []
         ranges = (data_point.low, data_point.high, data_point.observations)
         rows.append((*series, _cell(data_point.x), _cell(data_point.y), *ranges))
-    return DataTable("All marks", (*columns, *ends), tuple(rows), is_brief=len(rows) <= 40)
+    return DataTable(_("All marks"), (*columns, *ends), tuple(rows), is_brief=len(rows) <= 40)
 
 
 def _cell(value: FieldValue | None) -> Cell:

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from app.core.errors import BadInput
-from app.core.i18n import N_, _
+from app.core.i18n import N_, _, joined
 
 
 class Option(StrEnum):
@@ -34,7 +34,7 @@ class OptionalField(NamedTuple):
 
     @property
     def title(self) -> str:
-        return OPTIONS[self.option]
+        return _(OPTIONS[self.option])
 
 
 class Withheld(BadInput):
@@ -43,9 +43,9 @@ class Withheld(BadInput):
     def __init__(self, offers: Sequence[OptionalField]) -> None:
         self.offers = offers
         super().__init__(
-            N_(
+            _(
                 "This shows nothing but words of your own. To share them, add: {options}.",
-                options=", ".join(offer.title for offer in offers),
+                options=joined(*(offer.title for offer in offers), by=", "),
             )
         )
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from app.core import files, templating
+from app.core.i18n import ENGLISH, language, retold
 from app.core.units import spread
 from app.share.markdown import to_markdown
 from app.share.snapshot import Snapshot, format_cell
-from app.share.spoken import spoken
 
 if TYPE_CHECKING:
     import jinja2
@@ -54,7 +54,9 @@ def _environment() -> "jinja2.Environment":
 
 
 def render_body(snapshot: Snapshot) -> Markup:
-    html = _environment().get_template("_share.html").render(share=spoken(snapshot), spread=spread)
+    """In the reader's language."""
+    localized = snapshot if language() == ENGLISH else retold(snapshot)
+    html = _environment().get_template("_share.html").render(share=localized, spread=spread)
     return Markup(html)  # noqa: S704  # the template has escaped it
 
 

@@ -9,7 +9,7 @@ from app import charts
 from app.ceiling.geometry import Certainty
 from app.core.config_settings import remote_host
 from app.core.errors import BadInput
-from app.core.i18n import N_, _, lower_first
+from app.core.i18n import _, joined, lower_first, upper_first
 from app.core.samples import Workload
 from app.core.units import format_number
 from app.db.database import session_memo
@@ -48,11 +48,11 @@ def snapshot(session: Session, public_id: str, options: frozenset[Option] = froz
     result, config = shareable.result, shareable.config
     included = {field.option: field.text for field in _offers(shareable) if field.option in options}
     is_elsewhere = remote_host(config.settings)
-    hardware = circumstances.REMOTE_HARDWARE if is_elsewhere else anonymize.hardware(result.hardware.devices)
+    hardware = _(circumstances.REMOTE_HARDWARE) if is_elsewhere else anonymize.hardware(result.hardware.devices)
     ceiling, point_ceiling = result.known_ceiling, result.ceiling_at(shareable.main)
     insight = result.insight_at(shareable.main)
     tiles = tuple(_tiles(shareable))
-    doubt = N_("an estimate, no bound") if ceiling and ceiling.certainty is Certainty.ESTIMATE else ""
+    doubt = _("an estimate, no bound") if ceiling and ceiling.certainty is Certainty.ESTIMATE else ""
     bars = tuple(_bars(point_ceiling, doubt)) if point_ceiling else ()
     return Snapshot(
         kind=KIND,
@@ -104,7 +104,8 @@ def _tiles(shareable: Shareable) -> Iterator[Tile]:
     for key in HEADLINE_METRICS:
         metric, result = metrics()[key], shareable.result.shown_metric(shareable.main, key)
         if result is None or result.value is None:
-            reason = NULL_REASONS.get(result.null_reason or "" if result else "no_sample", "")
+            reason_key = (result.null_reason or "") if result else "no_sample"
+            reason = _(NULL_REASONS[reason_key]) if reason_key in NULL_REASONS else ""
             yield Tile(metric.title, None, metric.unit, samples=0, reason=reason)
         else:
             yield Tile(
@@ -115,24 +116,23 @@ def _tiles(shareable: Shareable) -> Iterator[Tile]:
                 low=result.low,
                 high=result.high,
                 samples=result.samples,
-                source=SOURCES.get(result.source, ""),
+                source=_(SOURCES[result.source]) if result.source in SOURCES else "",
             )
 
 
 def _bars(ceiling: PointCeiling, doubt: str) -> Iterator[CeilingShare]:
     """`doubt`: that the ceilings are estimates; empty where they are bounds."""
     if ceiling.mbu is not None:
-        words = "; ".join(filter(None, (ceiling.decode.words, ceiling.step.words, doubt)))
-        yield CeilingShare("Decode ceiling", ceiling.mbu, ceiling.decode.tokens_per_s, "tok/s", words)
+        words = joined(ceiling.decode.words, ceiling.step.words, doubt, by="; ")
+        yield CeilingShare(_("Decode ceiling"), ceiling.mbu, ceiling.decode.tokens_per_s, "tok/s", words)
     if ceiling.prefill is not None and ceiling.prefill_share is not None:
-        words = "; ".join(filter(None, (ceiling.prefill.words, doubt)))
-        yield CeilingShare("Prefill ceiling", ceiling.prefill_share, ceiling.prefill.tokens_per_s, "tok/s", words)
+        words = joined(ceiling.prefill.words, doubt, by="; ")
+        yield CeilingShare(_("Prefill ceiling"), ceiling.prefill_share, ceiling.prefill.tokens_per_s, "tok/s", words)
 
 
 def _subtitle(shareable: Shareable) -> str:
-    return " · ".join(
-        filter(None, [anonymize.engine(shareable.config), point_title(shareable.main), _day(shareable.result)])
-    )
+    engine, day = anonymize.engine(shareable.config), _day(shareable.result)
+    return joined(engine, point_title(shareable.main), day, by=" · ")
 
 
 def _day(result: RunResult) -> str:
@@ -144,12 +144,12 @@ def _facts(shareable: Shareable, included: dict[Option, str]) -> Iterator[Fact]:
     yield from circumstances.facts(shareable.config, shareable.model, result.hardware.devices)
     if result.known_ceiling is not None:
         yield circumstances.bandwidth_fact(result.known_ceiling)
-    yield Fact("Suite", f"{anonymize.suite(result.run.suite_key)}: {point_title(shareable.main)}")
+    yield Fact(_("Suite"), joined(anonymize.suite(result.run.suite_key), point_title(shareable.main), by=": "))
     if day := _day(result):
-        yield Fact("Measured", day)
+        yield Fact(_("Measured"), day)
     for option, title in circumstances.OPTION_TITLES.items():
         if option in included:
-            yield Fact(title, included[option])
+            yield Fact(_(title), included[option])
 
 
 def _charts(shareable: Shareable, insight: Insight | None) -> Iterator[Chart]:
@@ -158,17 +158,17 @@ def _charts(shareable: Shareable, insight: Insight | None) -> Iterator[Chart]:
     typical = charts.typical_sample(samples)
     point_ceiling = result.ceiling_at(shareable.main)
     figures = {
-        N_("Token timeline"): charts.timeline(samples),
-        N_("Pauses between tokens"): charts.gaps(typical) if typical else None,
-        N_("Decode against context"): charts.against_context(insight.curve, charts.reached(insight))
+        _("Token timeline"): charts.timeline(samples),
+        _("Pauses between tokens"): charts.gaps(typical) if typical else None,
+        _("Decode against context"): charts.against_context(insight.curve, charts.reached(insight))
         if insight
         else None,
-        N_("Roofline"): charts.run_roofline(ceiling.placement, point_ceiling) if ceiling and point_ceiling else None,
+        _("Roofline"): charts.run_roofline(ceiling.placement, point_ceiling) if ceiling and point_ceiling else None,
     }
     yield from (Chart(title, public_figure(figure)) for title, figure in figures.items() if figure is not None)
     streams = charts.serving_figure(result.serving(USUAL_SLO), USUAL_SLO)
     if streams is not None:
-        yield Chart("Several streams at once", public_figure(streams), f"chart-stack-{streams.panels}")
+        yield Chart(_("Several streams at once"), public_figure(streams), f"chart-stack-{streams.panels}")
 
 
 def _remarks(session: Session, shareable: Shareable) -> Iterator[str]:
@@ -177,12 +177,12 @@ def _remarks(session: Session, shareable: Shareable) -> Iterator[str]:
     unsound = unsound_by_run(session, [result.run.public_id])
     yield from (unsound_run_words(reasons) for reasons in unsound.values())
     if any(sample.is_warmup for sample in result.samples):
-        yield N_("Medians of the samples; warm-ups are listed, but never counted.")
+        yield _("Medians of the samples; warm-ups are listed, but never counted.")
     for key, flag in FLAGS.items():
         if any(key in sample.flags for sample in result.samples if not sample.is_warmup):
-            yield f"{flag.title.capitalize()} · {flag.sentence}"
+            yield joined(upper_first(_(flag.title)), _(flag.sentence), by=" · ")
     if result.ceiling_at(shareable.main) is not None:
-        yield N_(
+        yield _(
             "A ceiling is what memory bandwidth and computing allow at most; whatever is uncertain is left out of its "
             "bytes. Most good results reach 60 to 85 % of the decode ceiling."
         )
@@ -190,5 +190,5 @@ def _remarks(session: Session, shareable: Shareable) -> Iterator[str]:
 
 def _prose(shareable: Shareable, included: dict[Option, str]) -> Iterator[UserText]:
     if Option.NOTE in included:
-        yield UserText("Note", included[Option.NOTE])
+        yield UserText(_("Note"), included[Option.NOTE])
     yield from circumstances.prompt_texts(shareable.cases, included)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from app.core.i18n import N_, as_sentence
+from app.core.i18n import N_, _, as_sentence, joined, without_code
 from app.core.samples import Sample, Workload
 from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, headline_metrics, metrics
 from app.metrics.base import SOURCES
@@ -26,31 +26,29 @@ def figures(result: RunResult, main: Workload, insight: Insight | None) -> Itera
         yield _points(result)
     limits = result.limits_at(main).found
     if limits:
-        rows = tuple((limit.of, limit.sentence, as_sentence(limit.evidence), _plain(limit.remedy)) for limit in limits)
-        yield DataTable("What limits it, and what to change first", _LIMIT_COLUMNS, rows)
+        rows = tuple(
+            (_(limit.of), limit.sentence, as_sentence(limit.evidence), without_code(limit.remedy)) for limit in limits
+        )
+        yield DataTable(_("What limits it, and what to change first"), _limit_columns(), rows)
     if insight and insight.waterfall:
-        parts = tuple((_PARTS[share.key], share.ms, share.words) for share in insight.waterfall)
-        columns = (Column("Part", is_text=True), Column("Time", "ms"), Column("Arithmetic", is_text=True))
-        yield DataTable("Where a token's time goes", columns, parts)
+        parts = tuple((_(_PARTS[share.key]), share.ms, share.words) for share in insight.waterfall)
+        columns = (Column(_("Part"), is_text=True), Column(_("Time"), "ms"), Column(_("Arithmetic"), is_text=True))
+        yield DataTable(_("Where a token's time goes"), columns, parts)
     for point in result.points:
         is_only = len(result.points) == 1
-        title = N_("All metrics") if is_only else N_("All metrics at {point}", point=point_title(point))
-        yield DataTable(title, _METRIC_COLUMNS, tuple(_metric_rows(result, point)))
+        title = _("All metrics") if is_only else _("All metrics at {point}", point=point_title(point))
+        yield DataTable(title, _metric_columns(), tuple(_metric_rows(result, point)))
     if result.samples:
         yield _samples(result.samples)
 
 
-def _plain(words: str) -> str:
-    """Without the marks of code, which a spreadsheet would show."""
-    return words.replace("`", "")
-
-
-_LIMIT_COLUMNS = (
-    Column("Metric", is_text=True),
-    Column("Limit", is_text=True),
-    Column("Evidence", is_text=True),
-    Column("Remedy", is_text=True),
-)
+def _limit_columns() -> tuple[Column, ...]:
+    return (
+        Column(_("Metric"), is_text=True),
+        Column(_("Limit"), is_text=True),
+        Column(_("Evidence"), is_text=True),
+        Column(_("Remedy"), is_text=True),
+    )
 
 
 _SELDOM = {"concurrency": 1, "depth": 0}
@@ -62,11 +60,11 @@ def _points(result: RunResult) -> DataTable:
     points, ceiling = result.points, result.known_ceiling
     varied = [name for name, usual in _SELDOM.items() if any(getattr(point, name) != usual for point in points)]
     columns = (
-        Column("Prompt tokens"),
-        Column("Output tokens"),
-        *(Column(_SELDOM_TITLES[name]) for name in varied),
+        Column(_("Prompt tokens")),
+        Column(_("Output tokens")),
+        *(Column(_(_SELDOM_TITLES[name])) for name in varied),
         *(Column(metrics()[key].title, metrics()[key].unit) for key in HEADLINE_METRICS),
-        *((Column("Decode ceiling", "tok/s"), Column("Reached", "%")) if ceiling else ()),
+        *((Column(_("Decode ceiling"), "tok/s"), Column(_("Reached"), "%")) if ceiling else ()),
     )
     rows = []
     for point in points:
@@ -77,19 +75,20 @@ def _points(result: RunResult) -> DataTable:
             (point_ceiling.decode.tokens_per_s, point_ceiling.mbu and point_ceiling.mbu * 100) if point_ceiling else ()
         )
         rows.append((*lengths, *headline, *reached))
-    return DataTable("Points", columns, tuple(rows), is_brief=True)
+    return DataTable(_("Points"), columns, tuple(rows), is_brief=True)
 
 
-_METRIC_COLUMNS = (
-    Column("Metric", is_text=True),
-    Column("Value"),
-    Column("Unit", is_text=True),
-    Column("Standard deviation"),
-    Column("95 % low"),
-    Column("95 % high"),
-    Column("Samples"),
-    Column("Source", is_text=True),
-)
+def _metric_columns() -> tuple[Column, ...]:
+    return (
+        Column(_("Metric"), is_text=True),
+        Column(_("Value")),
+        Column(_("Unit"), is_text=True),
+        Column(_("Standard deviation")),
+        Column(_("95 % low")),
+        Column(_("95 % high")),
+        Column(_("Samples")),
+        Column(_("Source"), is_text=True),
+    )
 
 
 def _metric_rows(result: RunResult, point: Workload) -> Iterator[tuple[str | float | None, ...]]:
@@ -100,39 +99,37 @@ def _metric_rows(result: RunResult, point: Workload) -> Iterator[tuple[str | flo
     )
     for metric_result in shown_first:
         metric = metrics()[metric_result.metric]
-        why = (
-            SOURCES.get(metric_result.source, "")
-            if metric_result.value is not None
-            else NULL_REASONS.get(metric_result.null_reason or "", "")
-        )
+        has_value = metric_result.value is not None
+        why = SOURCES.get(metric_result.source) if has_value else NULL_REASONS.get(metric_result.null_reason or "")
         ends = (metric_result.standard_deviation, metric_result.low, metric_result.high)
-        yield (metric.title, metric_result.value, metric.unit, *ends, metric_result.samples, why)
+        yield (metric.title, metric_result.value, metric.unit, *ends, metric_result.samples, _(why) if why else "")
 
 
-_SAMPLE_COLUMNS = (
-    Column("Sample"),
-    Column("Kind", is_text=True),
-    Column("TTFT", "ms"),
-    Column("Prefill", "tok/s"),
-    Column("Decode", "tok/s"),
-    Column("Prompt tokens"),
-    Column("Output tokens"),
-)
+def _sample_columns() -> tuple[Column, ...]:
+    return (
+        Column(_("Sample")),
+        Column(_("Kind"), is_text=True),
+        Column(_("TTFT"), "ms"),
+        Column(_("Prefill"), "tok/s"),
+        Column(_("Decode"), "tok/s"),
+        Column(_("Prompt tokens")),
+        Column(_("Output tokens")),
+    )
 
 
 def _samples(samples: Sequence[Sample]) -> DataTable:
-    flags = [", ".join(FLAGS[flag].title for flag in sample.flags if flag in FLAGS) for sample in samples]
+    flags = [joined(*(_(FLAGS[flag].title) for flag in sample.flags if flag in FLAGS), by=", ") for sample in samples]
     if not any(flags):
-        return DataTable("Samples", _SAMPLE_COLUMNS, tuple(map(_sample_row, samples)))
+        return DataTable(_("Samples"), _sample_columns(), tuple(map(_sample_row, samples)))
     rows = tuple((*_sample_row(sample), titles) for sample, titles in zip(samples, flags, strict=True))
-    return DataTable("Samples", (*_SAMPLE_COLUMNS, Column("Flags", is_text=True)), rows)
+    return DataTable(_("Samples"), (*_sample_columns(), Column(_("Flags"), is_text=True)), rows)
 
 
 def _sample_row(sample: Sample) -> tuple[str | float | None, ...]:
     values = headline_metrics(sample)
     return (
         sample.ordinal + 1,
-        "warm-up" if sample.is_warmup else sample.trace.status.value,
+        _("warm-up") if sample.is_warmup else _(sample.trace.status.value),
         *(values[key] for key in HEADLINE_METRICS),
         sample.trace.prompt_tokens,
         sample.trace.output_tokens,

@@ -10,13 +10,19 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.charts import Figure
 from app.core.errors import Conflict
-from app.core.i18n import _
-from app.core.units import format_number
+from app.core.i18n import Text, _
+from app.core.units import format_number, with_unit
 
-SCHEMA_VERSION = 1
-SCHEMA = f"roofmark.share/{SCHEMA_VERSION}"
+SCHEMA_VERSION = 2
+"""Of what is stored: its texts are messages. In version 1 they are English sentences, which stay as they are."""
+READABLE_VERSIONS = (1, SCHEMA_VERSION)
+SCHEMA = "roofmark.share/1"
+"""Of the public document, whose texts are English in either version."""
 
-Cell = int | float | str | None
+Words = Text | str
+"""A message, or what is the same in every language."""
+
+Cell = int | float | Text | str | None
 """Numbers unrounded, counts as integers; None is unknown."""
 
 
@@ -29,15 +35,15 @@ def format_cell(cell: Cell) -> str:
 
 @dataclass(frozen=True)
 class Fact:
-    title: str
-    value: str
+    title: Words
+    value: Words
 
 
 @dataclass(frozen=True)
 class Tile:
     """One large number."""
 
-    title: str
+    title: Words
     value: float | None
     unit: str
     standard_deviation: float | None = None
@@ -46,8 +52,8 @@ class Tile:
     """Ends of the 95 % interval."""
     samples: int | None = None
     """None: computed, not measured."""
-    source: str = ""
-    reason: str = ""
+    source: Words = ""
+    reason: Words = ""
     """Why there is no value."""
 
 
@@ -55,31 +61,31 @@ class Tile:
 class CeilingShare:
     """The share of a ceiling that was reached."""
 
-    title: str
+    title: Words
     share: float
     """Of 1; never clamped."""
     ceiling: float
     unit: str
-    words: str
+    words: Words
     """The arithmetic of the ceiling."""
 
 
 @dataclass(frozen=True)
 class Column:
-    title: str
+    title: Words
     unit: str = ""
     is_text: bool = False
 
     @property
     def heading(self) -> str:
-        return f"{self.title} {self.unit}".strip()
+        return with_unit(self.title, self.unit)
 
 
 @dataclass(frozen=True)
 class DataTable:
     """A table of numbers."""
 
-    title: str
+    title: Words
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     is_brief: bool = False
@@ -88,7 +94,7 @@ class DataTable:
 
 @dataclass(frozen=True)
 class Chart:
-    title: str
+    title: Words
     figure: Figure
     size: str = ""
     """A class of the style sheet; empty for the usual height."""
@@ -98,7 +104,7 @@ class Chart:
 class UserText:
     """A person's own words, public only because they ticked them."""
 
-    title: str
+    title: Words
     text: str
 
 
@@ -109,25 +115,25 @@ class Snapshot:
     title: str
     description: str
     """One sentence for readers who see only the link."""
-    subtitle: str = ""
+    subtitle: Words = ""
     """One line: the hardware, the software and the date."""
     tiles: tuple[Tile, ...] = ()
     bars: tuple[CeilingShare, ...] = ()
     facts: tuple[Fact, ...] = ()
     figures: tuple[DataTable, ...] = ()
     charts: tuple[Chart, ...] = ()
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[Words, ...] = ()
     """How to read the numbers."""
     prose: tuple[UserText, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        values: dict[str, Any] = _adapter().dump_python(self, mode="json")
+        values: dict[str, Any] = _adapter().dump_python(self)
         return values
 
     @classmethod
     def from_json(cls, values: dict[str, Any], schema_version: int) -> "Snapshot":
         """Raises Conflict for a snapshot that this version cannot read."""
-        if schema_version != SCHEMA_VERSION:
+        if schema_version not in READABLE_VERSIONS:
             raise Conflict(
                 _(
                     "This share has version {version}, and this Roofmark reads version {known}: "

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.core.errors import BadInput
-from app.core.i18n import N_, _, separator
+from app.core.i18n import N_, _, joined
 from app.core.samples import Workload
 from app.core.units import plural
 from app.suites.prose import prose
@@ -108,7 +108,7 @@ def point_title(point: Workload) -> str:
     '2,064 prompt tokens, 128 output tokens, 4 streams, 2,000 in the cache before'
     """
     output = plural(point.output_tokens, "output token")
-    return separator(", ").join([plural(point.prompt_tokens, "prompt token"), output, *_optional_parts(point)])
+    return joined(plural(point.prompt_tokens, "prompt token"), output, *_optional_parts(point), by=", ")
 
 
 def brief_title(point: Workload) -> str:
@@ -117,7 +117,7 @@ def brief_title(point: Workload) -> str:
     >>> brief_title(Workload(2064, 128)), brief_title(Workload(512, 128, concurrency=4))
     ('2,064 prompt tokens', '512 prompt tokens, 4 streams')
     """
-    return separator(", ").join([plural(point.prompt_tokens, "prompt token"), *_optional_parts(point)])
+    return joined(plural(point.prompt_tokens, "prompt token"), *_optional_parts(point), by=", ")
 
 
 def _optional_parts(point: Workload) -> list[str]:

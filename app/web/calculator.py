@@ -21,7 +21,7 @@ from app.ceiling.report import Report, report
 from app.ceiling.sources import from_document, from_json
 from app.ceiling.types import KvTypes
 from app.core.errors import BadInput
-from app.core.i18n import _, translated
+from app.core.i18n import _
 from app.core.units import TERA
 from app.db.devices import KnownDevice, KnownDevices, local_name
 from app.db.models import KnownGeometry, KnownModel
@@ -69,7 +69,7 @@ def calculate(form: Fields, devices: KnownDevices, models: Sequence[KnownModel] 
     geometry, device = geometry_record.geometry, known_device.device
 
     if geometry.weights is None:
-        reason = translated(geometry.assumptions[0])
+        reason = geometry.assumptions[0]
         raise BadInput(_("The bytes the model reads per token are unknown: {why}.", why=reason))
     layout = known_device.layout(_ram(form), _offload(form))
 

@@ -55,5 +55,5 @@ def _seen(layers: Attention) -> str:
 
 def geometry_source_words(record: KnownGeometry) -> str:
     """The source of a geometry, such as `from its config.json, stated on 2026-11-29`."""
-    when = _(", stated on {stated_at:%Y-%m-%d}", stated_at=record.stated_at) if record.stated_at else ""
+    when = _(", stated on {at}", at=f"{record.stated_at:%Y-%m-%d}") if record.stated_at else ""
     return f"{_(_GEOMETRY_SOURCES[record.geometry.source])}{when}"

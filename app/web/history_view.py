@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from app.charts.history.series import CONFIGURATION
 from app.core.errors import BadInput
-from app.core.i18n import _
+from app.core.i18n import _, english
 from app.db.configs import Described
 from app.metrics import HEADLINE_METRICS, metrics
 from app.metrics.base import Metric
@@ -16,7 +16,7 @@ from app.results.run_filter import RunFilter
 
 @dataclass(frozen=True)
 class FieldFilter:
-    """Shows only configurations with this value of a field; the value as displayed."""
+    """Shows only configurations with this value of a field; the value in English."""
 
     field: str
     value: str
@@ -68,7 +68,7 @@ class HistoryView:
         """Only one of the series: a configuration by its fingerprint, or a value of the field that groups them."""
         if self.by == CONFIGURATION:
             return replace(self, where=replace(self.where, config=value))
-        return replace(self, by=CONFIGURATION, only=(*self.without(self.by).only, FieldFilter(self.by, value)))
+        return replace(self, by=CONFIGURATION, only=(*self.without(self.by).only, FieldFilter(self.by, english(value))))
 
     def without(self, field: str) -> "HistoryView":
         return replace(self, only=tuple(field_filter for field_filter in self.only if field_filter.field != field))
@@ -81,7 +81,7 @@ class HistoryView:
         return [
             config_id
             for config_id, context in contexts.items()
-            if all(series_text(field_filter.field, context) == field_filter.value for field_filter in self.only)
+            if all(english(series_text(only.field, context)) == only.value for only in self.only)
         ]
 
 
@@ -100,15 +100,15 @@ def parse_grouping(text: str, configs: Mapping[int, Described]) -> str:
 
 def filterable_values(
     configs: Mapping[int, Described], engine_titles: Mapping[str, str]
-) -> list[tuple[str, list[FieldFilter]]]:
-    """Choices for fields without a filter of their own, by the title of the field."""
+) -> list[tuple[str, list[tuple[FieldFilter, str]]]]:
+    """Choices for fields without a filter of their own, each with its words, by the title of the field."""
     contexts = [series_context(config, engine_titles) for config in configs.values()]
     filtered = filtered_series_keys()
     choices = []
     for key, title in series_titles(configs.values()).items():
         values = sorted({series_text(key, context) for context in contexts})
         if key not in filtered and len(values) > 1:
-            choices.append((title, [FieldFilter(key, value) for value in values]))
+            choices.append((title, [(FieldFilter(key, english(value)), value) for value in values]))
     return choices
 
 

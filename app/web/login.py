@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.core.errors import StorageError
-from app.core.i18n import _, translated
+from app.core.i18n import _
 from app.core.settings import Settings
 from app.schemas.base import HealthDocument
 from app.web import errors
@@ -54,7 +54,7 @@ class Sessions:
             self._path.write_text(self.token, encoding="ascii")
         except OSError as error:
             raise StorageError(
-                _("The file {path} cannot be written: {why}.", path=self._path, why=translated(str(error.strerror)))
+                _("The file {path} cannot be written: {why}.", path=self._path, why=_(str(error.strerror)))
             ) from error
 
 

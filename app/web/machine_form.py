@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from app.core.errors import BadInput
-from app.core.i18n import _
+from app.core.i18n import _, restored_text, stored_text
 from app.core.units import GIGA, TERA
 from app.db.machines import check_cpu_peak
 from app.db.tables import Machine
@@ -22,6 +22,7 @@ MEGA = 1e6
 PREFIX = "accelerator_"
 FIGURE_FIELDS = ("bandwidth", "memory", "compute", "fastest")
 MAX_ACCELERATORS = 1024
+MAX_NOTE_CHARS = 1000
 FILLING_SOURCES = (SENSOR, CATALOGUE)
 """Sources that fill in a form; measured figures are not part of it."""
 
@@ -42,6 +43,7 @@ class AcceleratorRow:
     """Bytes, from the catalogue; a hidden field."""
     source: str = ""
     note: str = ""
+    """As `stored_text` gave it."""
     sourced: str = ""
     """The figures filled in for the name `named`, in the order of FIGURES, divided by semicolons."""
     named: str = ""
@@ -60,6 +62,10 @@ class AcceleratorRow:
     def is_sourced(self) -> bool:
         """Whether the bandwidth is still that of `source`."""
         return self.source in FILLING_SOURCES and "bandwidth" not in self.typed
+
+    @property
+    def note_words(self) -> str:
+        return restored_text(self.note[:MAX_NOTE_CHARS])
 
 
 # --- into the form ---------------------------------------------------------------------------------------------------
@@ -105,7 +111,7 @@ def _row(card: Accelerator) -> AcceleratorRow:
         fastest=format_input(card.fastest_flops_per_s, TERA),
         cache=str(card.llc_bytes or ""),
         source=card.source,
-        note=card.note,
+        note=stored_text(card.note),
         named=card.name,
     )
     return replace(row, sourced=";".join(getattr(row, key) for key in FIGURE_FIELDS))
@@ -224,6 +230,6 @@ def _accelerator(row: AcceleratorRow) -> dict[str, Any]:
             fastest_flops_per_s=parse_quantity(row.fastest, _("Fastest compute of {name}", name=row.name), TERA),
             llc_bytes=parse_rounded(row.cache, _("Cache of {name}", name=row.name), row.cache, factor=1),
             source=row.source if row.is_sourced else TYPED,
-            note=row.note[:300] if row.is_sourced else "",
+            note=row.note_words if row.is_sourced else "",
         )
     )

@@ -72,7 +72,7 @@ def geometry_from_figures(form: Fields) -> Geometry:
         blocks=layers,
         assumptions=(
             *geometry.assumptions[:1],
-            N_("all layers see the whole context; their attention in prefill is left out"),
+            _("all layers see the whole context; their attention in prefill is left out"),
         ),
     )
 

@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from app.core.i18n import N_, _, translated
+from app.core.i18n import _
 from app.core.units import plural
 from app.db import runs
 from app.db.database import Database
@@ -60,9 +60,7 @@ def progress_of(session: Session, run: Run) -> Progress:
     return Progress(
         public_id=run.public_id,
         status=run.status,
-        phase=runs.waits_for(session, run)
-        if run.status == "queued"
-        else translated(progress.get("phase", N_("Starting."))),
+        phase=runs.waits_for(session, run) if run.status == "queued" else progress.get("phase", _("Starting.")),
         steps=_steps(run, progress),
         has_config=run.config_id is not None,
         samples_done=run.samples_done,
@@ -90,7 +88,7 @@ def _steps(run: Run, progress: Mapping[str, Any]) -> str:
         samples_done=run.samples_done,
         samples=plural(run.samples_planned, "sample"),
     )
-    return translated(progress.get("step", "")) or count_text if is_measuring else count_text
+    return progress.get("step") or count_text if is_measuring else count_text
 
 
 def _remaining_s(progress: Mapping[str, Any]) -> float | None:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.core.errors import BadInput
-from app.core.i18n import N_
+from app.core.i18n import N_, _
 from app.core.settings import Settings
 from app.web.paths import is_public
 
@@ -115,26 +115,32 @@ class SecurityMiddleware:
                     raise
                 await self.refuse(request, 500, _UNEXPECTED)(scope, receive, send_with_headers)
         if body.is_too_large and not started:
-            await self.refuse(request, 413, _TOO_LARGE)(scope, receive, send_with_headers)
+            await self.refuse(request, 413, _too_large())(scope, receive, send_with_headers)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = Headers(scope=scope)
         own = _authority(scope["scheme"], headers.getlist("host"))
         if own is None:
-            return 400, N_("The request has no valid Host header.")
+            return 400, _("The request has no valid Host header.")
         if own[1] not in self.hosts:
-            return 403, N_(
+            return 403, _(
                 "Roofmark does not answer under the name {name}: add it to ROOFMARK_ALLOWED_HOSTS.", name=own[1]
             )
         if scope["method"] not in SAFE_METHODS and not _is_same_origin(headers, own):
-            return 403, N_("The request came from another site, so nothing was changed.")
+            return 403, _("The request came from another site, so nothing was changed.")
         length = headers.get("content-length", "0")
         if not length.isdecimal():
-            return 400, N_("The request has no valid Content-Length.")
-        return (413, _TOO_LARGE) if int(length) > MAX_BODY_BYTES else None
+            return 400, _("The request has no valid Content-Length.")
+        return (413, _too_large()) if int(length) > MAX_BODY_BYTES else None
 
 
-_TOO_LARGE = N_("The request is larger than {megabytes} MB.", megabytes=MAX_BODY_BYTES // 1_000_000)
+_MEGABYTES = MAX_BODY_BYTES // 1_000_000
+
+
+def _too_large() -> str:
+    return _("The request is larger than {megabytes} MB.", megabytes=_MEGABYTES)
+
+
 _UNEXPECTED = N_("An unexpected error occurred; see Roofmark's log.")
 
 

@@ -11,8 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core import config_settings, templating, units
-from app.core.i18n import _, as_sentence, enumerated
-from app.core.sentences import first_sentence
+from app.core.i18n import _, as_sentence, enumerated, first_sentence
 from app.db.machines import device_title
 from app.metrics import metrics
 from app.results.compare.differences import verdict_subject_text
@@ -20,7 +19,7 @@ from app.results.compare.result import Cell
 from app.results.compare.words import ratio_note, scatter_words, settle_words, unsound_run_words, unsound_words
 from app.results.run_list import ShownMetric
 from app.stats.verdict import Ratio
-from app.suites import brief_title, point_title
+from app.suites import BUILT_IN, Suite, brief_title, point_title
 from app.web import ceiling_view, language, terms
 from app.web.flash import clear_flash, flash_message
 from app.web.menu import menu
@@ -63,8 +62,8 @@ def environment() -> "jinja2.Environment":
         iso=_iso,
         when=_when,
         engine_title=engine_title,
-        setting_title=config_settings.translate_setting_title,
-        setting_value=lambda value, key="": config_settings.translate_setting(key, value),
+        setting_title=config_settings.setting_title,
+        setting_value=config_settings.format_setting,
         code=_code,
         point_words=brief_title,
         attention_words=ceiling_view.attention_words,
@@ -72,6 +71,7 @@ def environment() -> "jinja2.Environment":
         first_sentence=lambda text: first_sentence(str(text)),
         flag_name=terms.flag_name,
         sentence=as_sentence,
+        suite_title=suite_title,
         device_title=device_title,
     )
     return env
@@ -122,6 +122,11 @@ def engine_titles() -> dict[str, str]:
 
 def engine_title(key: str) -> str:
     return engine_titles().get(key, key)
+
+
+def suite_title(suite: Suite) -> str:
+    """In the reader's language; a suite of a person's own has the title that they gave it."""
+    return _(suite.title) if suite.key in BUILT_IN else suite.title
 
 
 def _log_engine_titles() -> str:

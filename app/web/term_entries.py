@@ -5,7 +5,7 @@ A metric brings its own entry (`app.metrics.base.Term`), and so does a flag of a
 
 from dataclasses import dataclass
 
-from app.core.sentences import first_sentence
+from app.core.i18n import first_sentence
 
 
 @dataclass(frozen=True)

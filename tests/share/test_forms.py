@@ -35,7 +35,7 @@ def test_what_is_stored_is_read_back_as_it_was() -> None:
 
 
 def test_another_version_is_one_sentence() -> None:
-    with pytest.raises(Conflict, match="version 7, and this Roofmark reads version 1"):
+    with pytest.raises(Conflict, match="version 7, and this Roofmark reads version 2"):
         Snapshot.from_json(SNAPSHOT.to_json(), 7)
 
 

@@ -9,19 +9,21 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, event, inspect, select
+from sqlalchemy import Connection, event, func, inspect, select
 from sqlmodel import SQLModel
 
 import app.db.tables  # noqa: F401  (fills SQLModel.metadata)
-from app.core import files
+from app.core import files, i18n
 from app.core.errors import BadInput, StorageError
 from app.db.database import Database
 from app.db.migrate import KEEP_BACKUPS, alembic_config, current_revision, migrate, revisions
+from app.db.tables import Model, Run, SampleRow
 from tests.databases import on_both
 from tests.storage import rows
 
@@ -107,6 +109,63 @@ def test_samples_keep_all_but_their_own_copy_of_the_triple(empty_database: Datab
     triple = {"ttft_ms", "prefill_tokens_per_s", "decode_tokens_per_s"}
     assert [dict(row) for row in after] == [{k: v for k, v in row.items() if k not in triple} for row in before]
     assert digests == [None, None], "every run is derived anew"
+
+
+LOST = "The connection was lost after 2,000 token events."
+BUSY = "The server is busy (HTTP 429): Loading. Try again."
+OWN = "Nobody knows what this says: it was only a try."
+EVIDENCE = {
+    "warnings": ["The server's log /var/log/x.log cannot be read: Permission denied.", OWN],
+    "left_out": [{"point": "512/128/1/0", "reason": "A prompt of 600 tokens and 128 output tokens do not fit into the "
+                  "server's context of 512 tokens."}],
+    "server": [{"name": "queue_ms", "how": "stated with 5 of 5 answers"}],
+    "models": ["It was only a try."],
+}  # fmt: skip
+GEOMETRY = {"full": {"assumptions": ["4.85 bits per weight, taken for granted"], "source": "typed"}}
+
+
+@on_both
+def test_stored_sentences_become_messages_and_sentences_again(empty_database: Database) -> None:
+    migrate(empty_database, files.MIGRATIONS, "0008")
+    with writing(empty_database) as connection:
+        rows.fill(connection)
+        rows.fill(connection)
+        table = {table.name: table for table in rows.tables(connection)}
+        first = {
+            name: connection.execute(select(func.min(table[name].c.id))).scalar_one()
+            for name in ("run", "sample", "model")
+        }
+        second = connection.execute(select(func.max(table["run"].c.id))).scalar_one()
+        values: dict[str, dict[str, Any]] = {
+            "run": {"error": LOST, "hidden_reason": "It was only a try.", "evidence": EVIDENCE, "note": LOST},
+            "sample": {"error": BUSY},
+            "model": {"name": "It was only a try.", "geometry": GEOMETRY},
+        }
+        for name, columns in values.items():
+            connection.execute(table[name].update().where(table[name].c.id == first[name]).values(columns))
+        connection.execute(
+            table["run"].update().where(table["run"].c.id == second).values(error=OWN, hidden_reason=LOST)
+        )
+    migrate(empty_database, files.MIGRATIONS)
+    with i18n.use("zh-Hant"), empty_database.read() as session:
+        run, other = session.get_one(Run, first["run"]), session.get_one(Run, second)
+        assert run.error == "連線中斷（在 2,000 個 token 事件之後）。"
+        assert run.hidden_reason == "只是試試看。"
+        assert run.evidence["warnings"] == ["伺服器的記錄檔 /var/log/x.log 無法讀取：權限不足。", OWN]
+        assert run.evidence["server"][0]["how"] == "5 個回應中有 5 個附上"
+        assert run.evidence["models"] == ["It was only a try."], "a name is none of Roofmark's sentences"
+        assert (run.note, other.error, other.hidden_reason) == (LOST, OWN, LOST), "a person's own words"
+        assert session.get_one(SampleRow, first["sample"]).error == "伺服器忙碌中（HTTP 429）：Loading. Try again。"
+        model = session.get_one(Model, first["model"])
+        assert (model.name, model.geometry["full"]["assumptions"]) == (
+            "It was only a try.",
+            ["每個權重 4.85 位元，依假設"],
+        )
+    migrate(empty_database, files.MIGRATIONS, "0008")
+    with empty_database.engine.connect() as connection:
+        for name, columns in values.items():
+            row = connection.execute(select(table[name]).where(table[name].c.id == first[name])).mappings().one()
+            assert {column: row[column] for column in columns} == columns
 
 
 @on_both

@@ -62,4 +62,4 @@ def texts(page: str) -> list[str]:
 def english(page: str) -> list[str]:
     """Texts of a Chinese page that are a message of the catalogue, or have several words of English."""
     with i18n.use("zh-Hant"):
-        return [text for text in texts(page) if i18n.translated(text) != text or _WORDS.search(text)]
+        return [text for text in texts(page) if i18n.gettext(text) != text or _WORDS.search(text)]

@@ -12,9 +12,11 @@ from starlette.testclient import TestClient
 
 from app.ceiling.windows import slides_by_default
 from app.core import files
+from app.core.i18n import _, joined, ngettext
 from app.core.samples import Sample, Status, Workload
 from app.core.server_metrics import ServerMetric
 from app.core.settings import Settings
+from app.core.units import format_duration
 from app.db.database import Database
 from app.db.migrate import migrate
 from app.db.tables import BandwidthProbe, Config, Machine, Server
@@ -24,7 +26,7 @@ from app.engines.http.text import TextCleaner
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
 from app.hardware import bandwidth as memory_bandwidth
 from app.measure import run_checks
-from app.measure.job import step_label
+from app.measure.job import exceeds_context, step_label
 from app.metrics import FLAGS
 from app.suites import BUILT_IN
 from tests.everywhere import add_share, addresses
@@ -73,31 +75,34 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebook]:
 
 def _troubled(database: Database) -> dict[str, str]:
     """Runs with whatever a worker says of them; gives their public ids."""
-    lost = "The connection was lost after 3 token events."
+    lost = _("The connection was lost {when}.", when=ngettext("after {n} token event", "after {n} token events", 3))
     taken = [_sample(0), *(_sample(n, (flag,)) for n, flag in enumerate(FLAGS, 1)), _sample(50, (), lost)]
-    busy = "This machine was busy before the run (83 % of its processor): background load slows a server on the same "
+    why = _("Permission denied")
     warnings = [
-        f"{busy}machine down.",
-        "The server's log /var/log/llama.log cannot be read: Permission denied.",
-        "The model's file could not be understood, so there is no ceiling: x.gguf: it ends within its header",
-        "Context is 4,096 as the server says, not 8,192 as it was stated.",
+        _("The server's log {path} cannot be read: {why}.", path="/var/log/llama.log", why=why),
+        _(
+            "{what} could not be understood, so there is no ceiling: {error}",
+            what=_("The model's file"),
+            error="x.gguf",
+        ),
+        _("{title} is {told} as the server says, not {said} as it was stated.", title=_("Context"), told="1", said="2"),
     ]
-    too_long = {"point": "512/128/1/0", "reason": "A prompt of 600 tokens and 128 output tokens do not fit into the "}
-    told = {
-        "warnings": warnings,
-        "left_out": [{**too_long, "reason": f"{too_long['reason']}server's context of 512 tokens."}],
-    }
+    too_long = exceeds_context(BUILT_IN["triple"].cases[0], 600, 512)
+    told = {"warnings": warnings, "left_out": [{"point": "512/128/1/0", "reason": too_long}]}
     suite = BUILT_IN["concurrency"]
-    running = {"phase": "The server is ready. Waiting for 4 s.", "step": step_label(suite, suite.cases, 13)}
+    running = {
+        "phase": joined(_("The server is ready."), _("Waiting for {time}.", time=format_duration(4))),
+        "step": step_label(suite, suite.cases, 13),
+    }
     refused = status_problem(404, "text/plain", b"", path="/v1/chat/completions", cleaner=TextCleaner(None))
     return {
         "flagged": add_run(
             database, taken, evidence=run_checks.after(told, taken, None, None, server_metrics=_counted())
         ),
         "failed": add_run(database, taken[:3], status="failed", error=lost),
-        "refused": add_run(database, status="failed", error=str(refused)),
+        "refused": add_run(database, status="failed", error=refused.message),
         "cancelled": add_run(database, status="cancelled"),
-        "interrupted": add_run(database, status="interrupted", error="The worker process ended before the run did."),
+        "interrupted": add_run(database, status="interrupted", error=_("The worker process ended before the run did.")),
         "running": add_run(database, taken[:1], status="running", progress=running),
         "queued": add_run(database, status="queued"),
     }
@@ -225,7 +230,7 @@ def test_what_a_measurement_of_memory_leaves(notebook: Notebook) -> None:
         with database.write() as session:
             probe = BandwidthProbe(machine_id=1, status=status, best_bytes_per_s=3e9, median_bytes_per_s=2e9, threads=4)
             probe.record = {"remarks": remarks, "samples": 20, "buffer_bytes": 2**30}
-            probe.error = "The process that measured ended before it was done."
+            probe.error = _("The process that measured ended before it was done.")
             session.add(probe)
         assert _english(notebook.client.get(path, headers=CHINESE)) == []
 

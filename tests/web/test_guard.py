@@ -246,4 +246,4 @@ def test_the_names_that_are_allowed() -> None:
 
 
 def test_the_limit_of_a_body_is_20_megabytes() -> None:
-    assert security._TOO_LARGE.startswith("The request is larger than 20 MB")
+    assert security._too_large().startswith("The request is larger than 20 MB")

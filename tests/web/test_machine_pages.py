@@ -1,5 +1,6 @@
 import re
 from dataclasses import asdict, replace
+from html import unescape
 
 import pytest
 from starlette.testclient import TestClient
@@ -465,7 +466,7 @@ def fields_of(page: str) -> list[tuple[str, str]]:
     """Names and values of the inputs of a form, in their order."""
     inputs = re.findall(r"<input [^>]*>", page)
     named = [(re.search(r' name="([^"]*)"', each), re.search(r' value="([^"]*)"', each)) for each in inputs]
-    return [(name[1], value[1] if value else "") for name, value in named if name]
+    return [(name[1], unescape(value[1]) if value else "") for name, value in named if name]
 
 
 def as_form(items: list[tuple[str, str]]) -> dict[str, list[str]]:

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from app.charts.base import Figure, Table, axis, escape_plotly_html
+from app.charts.base import Figure, Table, axis, escape_plotly_html, hover_template
 from app.charts.compare.letters import GAP, legend, lettered, series_of
 from app.charts.stack import domain, y_axis, y_name
-from app.core.i18n import N_, _
+from app.core.i18n import N_, _, joined
 from app.core.samples import Workload
-from app.core.units import format_number
+from app.core.units import format_number, with_unit
 from app.results.compare.result import Cell, Comparison, MetricRow, Subject
 
 VARIED = (
@@ -34,7 +34,7 @@ def curves(found: Comparison) -> Figure | None:
     count = len(found.main_rows)
     for panel, row in enumerate(found.main_rows):
         y = y_name(panel)
-        layout[y_axis(panel)] = axis(f"{row.title} {row.unit}", domain=domain(panel, count, GAP), nticks=5)
+        layout[y_axis(panel)] = axis(with_unit(row.title, row.unit), domain=domain(panel, count, GAP), nticks=5)
         layout["xaxis"]["anchor"] = y
         for place, subject in enumerate(found.subjects):
             cells = [(int(getattr(each.point, name)), each.rows[panel].cells[place]) for each in points]
@@ -76,7 +76,10 @@ def _curve(
             "array": [round(value, 3) for value in above],
             "arrayminus": [round(value, 3) for value in below],
         },
-        "hovertemplate": f"{subject.letter} · {row.title} %{{y:,.3~r}} {row.unit}<br>{title} %{{x:,}}<extra></extra>",
+        "hovertemplate": hover_template(
+            joined(subject.letter, _("{title} {value}", title=row.title, value=f"%{{y:,.3~r}} {row.unit}"), by=" · "),
+            _("{title} {value}", title=title, value="%{x:,}"),
+        ),
         "showlegend": False,
     }
     return lettered(curve, subject.letter, place, len(known) - 1)
@@ -84,7 +87,11 @@ def _curve(
 
 def _table(found: Comparison, title: str, name: str, points: Sequence[Workload]) -> Table:
     rows = {(each.point, row.metric): row for each in found.points for row in each.rows}
-    heads = [f"{row.title} {row.unit}, {subject.letter}" for row in found.main_rows for subject in found.subjects]
+    heads = [
+        joined(with_unit(row.title, row.unit), subject.letter, by=", ")
+        for row in found.main_rows
+        for subject in found.subjects
+    ]
     return Table(
         (title, *heads),
         tuple(

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from app.charts.base import Figure, LegendEntry, Table, escape_plotly_html
+from app.charts.base import Figure, LegendEntry, Table, escape_plotly_html, hover_template
 from app.charts.compare.letters import GAP, lettered, series_of
 from app.charts.stack import domain, y_axis, y_name
-from app.core.i18n import _, separator
+from app.core.i18n import _, joined
 from app.core.units import change_interval, format_number, format_percent
 from app.results.compare.result import Cell, Comparison, MetricRow, Subject
 
@@ -34,7 +34,7 @@ def forest(found: Comparison) -> Figure | None:
     for panel, row in enumerate(rows):
         wish = _("lower is better") if row.better == "lower" else _("higher is better")
         layout[y_axis(panel)] |= {
-            "title": {"text": separator(": ").join((row.title, wish))},
+            "title": {"text": joined(row.title, wish, by=": ")},
             "domain": domain(panel, len(rows), GAP),
         }
         for place, (subject, cell) in enumerate(zip(found.subjects, row.cells, strict=True)):
@@ -85,7 +85,7 @@ def _mark(subject: Subject, place: int, cell: Cell, row: MetricRow, y: str, line
         "arrayminus": [round(ratio.value - ratio.low, 6)],
     }
     interval = change_interval(ratio.low, ratio.high)
-    text = f"{row.title} {format_percent(ratio.value - 1)}<br>{interval}<br>{_(ratio.verdict)}"
+    change = _("{title} {value}", title=row.title, value=format_percent(ratio.value - 1))
     mark = {
         "type": "scatter",
         "mode": "markers",
@@ -95,7 +95,9 @@ def _mark(subject: Subject, place: int, cell: Cell, row: MetricRow, y: str, line
         "y": [line],
         "yaxis": y,
         "error_x": bars,
-        "hovertemplate": f"{subject.letter} · {escape_plotly_html(subject.title)}<br>{text}<extra></extra>",
+        "hovertemplate": hover_template(
+            f"{subject.letter} · {escape_plotly_html(subject.title)}", change, interval, _(ratio.verdict)
+        ),
         "showlegend": False,
     }
     return lettered(mark, subject.letter, place, 0)

@@ -1,8 +1,8 @@
 """How the pauses between tokens are distributed."""
 
-from app.charts.base import Figure, Table, axis, escape_plotly_html
+from app.charts.base import Figure, Table, axis, escape_plotly_html, hover_template
 from app.charts.compare.letters import legend, lettered, series_of
-from app.core.i18n import _, separator
+from app.core.i18n import _, joined, separator
 from app.core.units import format_number
 from app.results.compare.result import Comparison
 
@@ -27,7 +27,7 @@ def pauses(found: Comparison) -> Figure | None:
             "meta": {"series": series_of(place)},
             "x": list(each.quantiles_ms[: SHOWN_PERCENT + 1]),
             "y": list(range(SHOWN_PERCENT + 1)),
-            "hovertemplate": f"{subject.letter}: {_('%{y} % within %{x:,.3~r} ms')}<extra></extra>",
+            "hovertemplate": hover_template(joined(subject.letter, _("%{y} % within %{x:,.3~r} ms"), by=": ")),
             "showlegend": False,
         }
         traces.append(lettered(trace, subject.letter, place, SHOWN_PERCENT // 2))
@@ -37,7 +37,7 @@ def pauses(found: Comparison) -> Figure | None:
     return Figure(
         data=traces,
         layout={
-            "xaxis": axis(separator(", ").join((what, "ms"))),
+            "xaxis": axis(joined(what, "ms", by=", ")),
             "yaxis": axis(_("Pauses no longer than this, %"), range=[0, 100]),
             "hovermode": "closest",
         },

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from app.charts.base import MAX_POINTS, Table
 from app.core.config_settings import NOT_STATED
-from app.core.i18n import N_, _, joined, lower_first
+from app.core.i18n import N_, _, enumerated, joined, lower_first
 from app.core.units import plural
 from app.results.explore.aggregate import DataPoint, ExploreResult
 from app.results.fields.field import Field, FieldValue, format_value
@@ -104,8 +104,8 @@ def _range(result: ExploreResult) -> str:
 
 def _value_and_place(result: ExploreResult, data_point: DataPoint) -> str:
     series = [series_title(result, data_point.series)] if result.series else []
-    place = ", ".join([*series, format_with_unit(result.x, data_point.x)])
-    return f"{format_with_unit(result.y, data_point.y)} ({place})"
+    place = joined(*series, format_with_unit(result.x, data_point.x), by=", ")
+    return _("{y} ({where})", y=format_with_unit(result.y, data_point.y), where=place)
 
 
 def y_number(data_point: DataPoint) -> float:
@@ -132,8 +132,7 @@ def notes(result: ExploreResult) -> list[str]:
             )
         )
     if result.heterogeneous:
-        *more, last = [lower_first(field.title) for field in result.heterogeneous]
-        names = _("{more} and {last}", more=", ".join(more), last=last) if more else last
+        names = enumerated(lower_first(field.title) for field in result.heterogeneous)
         sentences.append(
             _(
                 "Some marks stand for runs that differ in {names}: a filter, or a series for each, parts them.",

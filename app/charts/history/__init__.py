@@ -8,7 +8,7 @@ from app.charts.base import Figure, LegendEntry, Table, allocate_points
 from app.charts.history import marks, traces
 from app.charts.history.panels import Panel, layout_of, pad, panels_of
 from app.charts.history.series import CONFIGURATION, Series, series_of
-from app.core.i18n import _, enumerated, lower_first, separator
+from app.core.i18n import _, enumerated, joined, lower_first
 from app.core.units import format_date, format_number, plural
 from app.db.configs import Described
 from app.metrics import HEADLINE_METRICS
@@ -140,10 +140,13 @@ def _summary(
         else _("from {first} to {last}", first=format_date(first), last=format_date(last))
     )
     newest = points[-1]
-    figures = separator(", ").join(
-        f"{lower_first(panel.metric.title)} {format_number(value)} {panel.metric.unit}"
-        for panel in panels
-        if (value := newest.value(panel.place)) is not None
+    figures = joined(
+        *(
+            f"{lower_first(panel.metric.title)} {format_number(value)} {panel.metric.unit}"
+            for panel in panels
+            if (value := newest.value(panel.place)) is not None
+        ),
+        by=", ",
     )
     model = configs[newest.config_id].snapshot.model_title
     is_roof_shown = roof and any(panel.metric.key == HEADLINE_METRICS[2] for panel in panels)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from app.charts.base import Annotation, AnnotationList, escape_plotly_html
 from app.charts.history.panels import Panel, stamp
 from app.core.configuration import describe_changes
-from app.core.i18n import _, separator
+from app.core.i18n import _, joined
 from app.core.units import format_date
 from app.db.configs import Described
 from app.metrics.base import Metric
@@ -33,7 +33,7 @@ class Change(NamedTuple):
 
     @property
     def text(self) -> str:
-        return separator(": ").join((self.server, separator("; ").join(self.said)))
+        return joined(self.server, joined(*self.said, by="; "), by=": ")
 
 
 class Changes(NamedTuple):
@@ -71,7 +71,7 @@ def listed(found: Changes) -> AnnotationList | None:
         return None
     shown = len(found.newest)
     of_all = _(", the newest {shown} of {all:,}", shown=shown, all=found.total) if found.total > shown else ""
-    marks = tuple(Annotation(separator(", ").join((format_date(change.at), change.text))) for change in found.newest)
+    marks = tuple(Annotation(joined(format_date(change.at), change.text, by=", ")) for change in found.newest)
     return AnnotationList(
         _("Changes of configuration and hardware, numbered as in the chart{of_all}", of_all=of_all), marks
     )

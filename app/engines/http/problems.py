@@ -9,7 +9,7 @@ from pathlib import Path
 import httpcore
 
 from app.core.errors import ServerError, ServerErrorKind
-from app.core.i18n import N_, _, joined, translated
+from app.core.i18n import N_, _, joined
 from app.engines.http.text import TextCleaner, is_html
 
 _LOADING = re.compile(r"\bload(ing)?\b|starting|not ready", re.IGNORECASE)
@@ -40,7 +40,7 @@ def connect_problem(host: str, port: int, cause: BaseException | None) -> Server
     if isinstance(cause, ConnectionRefusedError):
         sentence = _("Nothing listens on {place}: the connection was refused.", place=place)
         return ServerError(joined(sentence, _container_hint(host, port)), ServerErrorKind.REFUSED)
-    why = translated(str(getattr(cause, "strerror", None) or cause))
+    why = _(str(getattr(cause, "strerror", None) or cause))
     return ServerError(_("{place} cannot be reached: {why}.", place=place, why=why), ServerErrorKind.UNREACHABLE)
 
 

@@ -92,7 +92,7 @@ def health_of(answer: Answer, cannot_tell: Collection[int] = NO_ENDPOINT) -> Hea
     problem = answer.problem()
     # a 503 without a message comes from a supervisor or proxy while the server starts
     if problem.trouble is ServerErrorKind.LOADING or (answer.status == 503 and answer.message is None):
-        return Health(ready=False, detail=str(problem))
+        return Health(ready=False, detail=problem.message)
     raise problem
 
 

@@ -50,13 +50,13 @@ class ChatEngine(Engine):
             except ServerError as problem:
                 if problem.trouble is ServerErrorKind.FORBIDDEN_ADDRESS:
                     raise
-                return Trace(Status.FAILED, error=str(problem))
+                return Trace(Status.FAILED, error=problem.message)
             if isinstance(answer, Recording):
                 return self.refine(read_trace(answer, negotiation.learned_capabilities, defeat, self.dialect))
             if (fatal := fatal_problem(answer)) is not None:
                 raise fatal
             if not negotiation.learn(answer, optional, required):
-                return Trace(Status.FAILED, error=str(answer.problem()))
+                return Trace(Status.FAILED, error=answer.problem().message)
 
     def _attempt(self, client: ServerClient, request: CompletionRequest, body: Mapping[str, Any]) -> Recording | Answer:
         """The recorded stream, or the answer that came in its place. Raises ServerError when there is none."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from app.core.i18n import N_
+from app.core.i18n import _
 from app.core.server_metrics import ServerMetric, Statistic, bucket_of
 from app.engines.base import LOAD_GAUGES, Counters, Health
 from app.engines.http import ServerClient
@@ -53,11 +53,11 @@ class MetricNames:
 
 
 def by_difference(name: str) -> str:
-    return N_("{name}, difference of two readings", name=name)
+    return _("{name}, difference of two readings", name=name)
 
 
 def after_the_run(name: str) -> str:
-    return N_("{name}, after the run", name=name)
+    return _("{name}, after the run", name=name)
 
 
 class PrometheusEngine(OpenAI):
@@ -138,9 +138,7 @@ def _distribution(name: str, names: Names, growth: Mapping[str, float]) -> Itera
         if (histogram := prometheus.histogram(growth, key)) is None:
             continue
         mean_ms = histogram.mean * 1000
-        yield ServerMetric(
-            name, "mean", "ms", mean_ms, N_("{key}, sum over count, difference of two readings", key=key)
-        )
+        yield ServerMetric(name, "mean", "ms", mean_ms, _("{key}, sum over count, difference of two readings", key=key))
         percentiles: tuple[tuple[Statistic, int], ...] = (("p50", 50), ("p99", 99))
         for statistic, percent in percentiles:
             if (bounds := histogram.percentile_bounds(percent)) is not None:
@@ -153,8 +151,8 @@ def _rates(metrics: MetricNames, growth: Mapping[str, float], requests: int) -> 
     output, counted_requests = _total(growth, metrics.output_tokens), _total(growth, metrics.requests)
     steps = None if output is None else output - (requests if counted_requests is None else counted_requests)
     for name, tokens, names, what in (
-        ("prefill_tokens_per_s", _fresh_tokens(metrics, growth), metrics.prefill_seconds, N_("fresh prompt tokens")),
-        ("decode_tokens_per_s", steps, metrics.decode_seconds, N_("output tokens but the first of each request")),
+        ("prefill_tokens_per_s", _fresh_tokens(metrics, growth), metrics.prefill_seconds, _("fresh prompt tokens")),
+        ("decode_tokens_per_s", steps, metrics.decode_seconds, _("output tokens but the first of each request")),
     ):
         seconds = _first(growth, names)
         if seconds is not None and tokens is not None and tokens > 0 and seconds[1] > 0:
@@ -175,7 +173,7 @@ def _gauges(metrics: MetricNames, samples: Mapping[str, float]) -> Iterator[Serv
 
 
 def _over(part: str, whole: str) -> str:
-    return N_("{part} over {whole}, difference of two readings", part=part, whole=whole)
+    return _("{part} over {whole}, difference of two readings", part=part, whole=whole)
 
 
 def _first(samples: Mapping[str, float], names: Names) -> tuple[str, float] | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.core.i18n import N_, ngettext
+from app.core.i18n import _, ngettext
 from app.core.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Status, Trace
 from app.engines.http.problems import HTML_PAGE
 from app.engines.http.text import TextCleaner, is_html, parse_json
@@ -167,7 +167,7 @@ class _Reader:
 
     def _message(self, value: Any) -> str:
         fault = openai_chunk.fault_of(mapping(value))
-        return self.cleaner.message(value) or self.cleaner.message(fault) or N_("no message was given")
+        return self.cleaner.message(value) or self.cleaner.message(fault) or _("no message was given")
 
     def read_whole(self, value: Any) -> None:
         """Reads an answer in one piece: its text and counts are valid, but it is no token event."""
@@ -235,40 +235,40 @@ def _verdict(recording: Recording, reader: _Reader) -> tuple[Status, str | None]
     """How the answer ended, and one sentence where that is not well."""
     tokens = reader.tokens
     broken = Status.INCOMPLETE if tokens else Status.FAILED
-    when = N_("before the first token")
+    when = _("before the first token")
     if tokens:
-        when = ngettext("after {n} token event", "after {n} token events", tokens).format(n=f"{tokens:,}")
+        when = ngettext("after {n} token event", "after {n} token events", tokens)
     if reader.error is not None:
-        return broken, N_("The server reported an error {when}: {words}.", when=when, words=reader.error.rstrip("."))
+        return broken, _("The server reported an error {when}: {words}.", when=when, words=reader.error.rstrip("."))
     if openai_chunk.is_broken_off(reader.finish_reason):
-        return broken, N_(
+        return broken, _(
             "The server broke the answer off {when} and gave no other reason than `{reason}`.",
             when=when,
             reason=reader.finish_reason,
         )
     if recording.end is End.TOO_LARGE or (recording.end is not End.CLOSED and not reader.is_complete):
         sentences = {
-            End.LOST: N_("The connection was lost {when}.", when=when),
-            End.UNREADABLE: N_("What came {when} is not compressed in the way that the server says.", when=when),
-            End.FIRST_TOKEN_TIMEOUT: N_("No token came within the time allowed for the first one."),
-            End.IDLE_TIMEOUT: N_("The stream stood still for too long {when}.", when=when),
-            End.TOO_LARGE: N_("The server sent far more than was asked for, so reading was stopped."),
+            End.LOST: _("The connection was lost {when}.", when=when),
+            End.UNREADABLE: _("What came {when} is not compressed in the way that the server says.", when=when),
+            End.FIRST_TOKEN_TIMEOUT: _("No token came within the time allowed for the first one."),
+            End.IDLE_TIMEOUT: _("The stream stood still for too long {when}.", when=when),
+            End.TOO_LARGE: _("The server sent far more than was asked for, so reading was stopped."),
         }
         return broken, sentences[recording.end]
     if is_html(recording.content_type, recording.body):
-        return Status.FAILED, HTML_PAGE
+        return Status.FAILED, _(HTML_PAGE)
     # plain words may be a proxy's keep-alive, but broken JSON is a missing part of the answer
     is_harmless = reader.is_complete or (reader.has_answer and reader.has_end and not reader.has_broken_json)
     if reader.has_garbage and not is_harmless:
-        return broken, N_("The stream holds an event that is not JSON.")
+        return broken, _("The stream holds an event that is not JSON.")
     if reader.has_stray and not reader.has_answer:
-        return Status.FAILED, N_("The server sent JSON that holds no answer.")
+        return Status.FAILED, _("The server sent JSON that holds no answer.")
     if not reader.events and not reader.not_streamed:
         if recording.body.strip():
-            return Status.FAILED, N_("The answer is neither an event stream nor JSON.")
-        return Status.FAILED, N_("The server sent an empty answer.")
+            return Status.FAILED, _("The answer is neither an event stream nor JSON.")
+        return Status.FAILED, _("The server sent an empty answer.")
     if not reader.has_end:
-        return broken, N_("The stream ended {when} and without a finish reason, usage or last line.", when=when)
+        return broken, _("The stream ended {when} and without a finish reason, usage or last line.", when=when)
     return Status.OK, None
 
 

@@ -7,7 +7,7 @@ from sqlmodel import Session
 
 from app.ceiling.decode import DecodeCeiling, Device, Split
 from app.ceiling.efficiency import judge, mbu
-from app.core.i18n import _, separator
+from app.core.i18n import _, joined
 from app.core.samples import Workload
 from app.db.devices import load_catalogue
 from app.db.machines import Stated, device_title, devices
@@ -99,9 +99,8 @@ def _name(found: Placement) -> str:
     together = " + ".join(f"{count} × {name}" if count > 1 else name for name, count in counts.items())
     if len(found.device_shares) == 1:
         return together
-    return separator(", ").join(
-        (device_title(together), _("tensor parallel") if found.split is Split.TENSOR else _("in series"))
-    )
+    split = _("tensor parallel") if found.split is Split.TENSOR else _("in series")
+    return joined(device_title(together), split, by=", ")
 
 
 def _sorted(uses: Iterable[ModelUse]) -> list[ModelUse]:

@@ -11,7 +11,7 @@ from app.ceiling.layout import Layout, Memory
 from app.ceiling.offload import Offload
 from app.ceiling.types import KV_BITS, UNKNOWN, KvTypes, kv_bits
 from app.core.config_settings import remote_host
-from app.core.i18n import _, joined, translated
+from app.core.i18n import _, as_sentence, joined
 from app.core.samples import Workload
 from app.core.units import TERA, format_number
 from app.db.machines import MachineDevice, Stated, capacity_of
@@ -149,7 +149,7 @@ def resolve_placement(
         return Unknown(
             _(
                 "How many bytes the model reads for a token is unknown: {why}.",
-                why=translated(model_geometry.geometry.assumptions[0]),
+                why=model_geometry.geometry.assumptions[0],
             ),
             _("Tell what the model is like: its config.json, a GGUF file, or its parameters and bits per weight."),
             "model",
@@ -238,7 +238,7 @@ def _without_bandwidth(owner: MachineDevice | None, overflow: str | None = None)
     if owner is None or owner.kind == "ram":
         reason = _("The bandwidth of the machine's memory is unknown.")
         return Unknown(
-            joined(f"{overflow[:1].upper()}{overflow[1:]}.", reason) if overflow else reason,
+            joined(as_sentence(overflow), reason) if overflow else reason,
             _("Measure it, or type it."),
             "machine",
         )

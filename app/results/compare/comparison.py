@@ -9,7 +9,7 @@ from sqlmodel import Session
 
 from app.core.configuration import model_names
 from app.core.errors import BadInput
-from app.core.i18n import _, enumerated
+from app.core.i18n import _, enumerated, joined
 from app.core.samples import Workload
 from app.db.continuation import snapshot_of
 from app.metrics import (
@@ -187,7 +187,7 @@ def _main(subjects: Sequence[SubjectData], reasons: Sequence[str]) -> Workload |
 
 def _why_no_verdict(main: PointRows | None, place: int) -> str:
     reasons = dict.fromkeys(row.cells[place].reason_not_comparable for row in main.rows) if main else {}
-    return " ".join(filter(None, reasons)) or _("They have nothing in common that could be compared.")
+    return joined(*reasons) or _("They have nothing in common that could be compared.")
 
 
 class _Tables:
@@ -355,4 +355,4 @@ def _why_no_value(figures: Figures, source: Source | None) -> str:
             elsewhere=enumerated(_(SOURCES[own]) for own in figures.by_source),
             source=_(SOURCES[source]),
         )
-    return figures.reason or _("There is no value.")
+    return _(figures.reason) if figures.reason else _("There is no value.")

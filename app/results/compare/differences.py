@@ -1,18 +1,16 @@
 """What differs between results, and which of it a verdict on them is about."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.core.config_settings import NOT_STATED, SETTINGS, translate_setting_text
+from app.core.config_settings import NOT_STATED, SETTINGS
 from app.core.configuration import Snapshot, distinguishing_weights, model_names
 from app.core.i18n import _, enumerated, joined, lower_first, separator
 from app.db.continuation import snapshot_of
 from app.db.runs import Circumstances
 from app.db.tables import Run
-from app.results.fields.configuration import CONFIGURATION_FIELDS
 from app.results.fields.field import Field, RunContext
 from app.results.fields.registry import context_fields
-from app.results.fields.run import RUN_FIELDS
 from app.results.hardware import changes, thawed, words
 
 MAX_NAMED_SETTINGS = 6
@@ -27,7 +25,7 @@ _LAST = ("labels",)
 class Difference:
     title: str
     values: tuple[str, ...]
-    """In English, of each result, in their order."""
+    """Of each result, in their order."""
     is_setting: bool
     """Whether a verdict can be about it: hardware and configuration, not how often something was repeated."""
 
@@ -35,22 +33,8 @@ class Difference:
         return self.values[base] != self.values[compared]
 
     def phrase(self, base: int, compared: int) -> str:
-        """The difference between two results in the reader's language."""
-        values = self.localized_values
-        return f"{self.localized_title} {values[base]} → {values[compared]}"
-
-    @property
-    def localized_title(self) -> str:
-        """The title in the reader's language; the name of a person's own setting stays as it is."""
-        settings = (setting.title for setting in SETTINGS.values())
-        fields = (field.title for field in (*CONFIGURATION_FIELDS, *RUN_FIELDS))
-        return _(self.title) if self.title in {*settings, *fields} else self.title
-
-    @property
-    def localized_values(self) -> tuple[str, ...]:
-        """The values in the reader's language; what a person or an engine named stays as it is."""
-        key = next((key for key, setting in SETTINGS.items() if setting.title == self.title), "")
-        return tuple(translate_setting_text(key, value) for value in self.values)
+        """The difference between two results."""
+        return f"{self.title} {self.values[base]} → {self.values[compared]}"
 
 
 def differences(sides: Sequence[Circumstances], engine_titles: Mapping[str, str]) -> tuple[Difference, ...]:
@@ -59,18 +43,13 @@ def differences(sides: Sequence[Circumstances], engine_titles: Mapping[str, str]
     configs = [side.config for side in sides if side.config is not None]
     fields = [field for field in context_fields(configs) if field.difference]
     fields.sort(key=_importance)
-    compared = [
-        Difference(
-            field.title,
-            tuple(field.text("difference", context) or NOT_STATED for context in contexts),
-            is_setting=field.difference == "setting",
-        )
-        for field in fields
-    ]
+    compared = {
+        field: tuple(field.text("difference", context) or _(NOT_STATED) for context in contexts) for field in fields
+    }
     return tuple(
-        difference
-        for difference in compared
-        if len(set(difference.values)) > 1 and not _is_unknown_hardware(difference)
+        Difference(field.localized_title, values, is_setting=field.difference == "setting")
+        for field, values in compared.items()
+        if len(set(values)) > 1 and not _is_unknown_hardware(field, values)
     )
 
 
@@ -128,9 +107,9 @@ def _hardware(sides: Sequence[Circumstances]) -> list[str]:
     return [text for _, text in texts]
 
 
-def _is_unknown_hardware(difference: Difference) -> bool:
+def _is_unknown_hardware(field: Field, values: Collection[str]) -> bool:
     """Old runs did not record what their machine was made of: that is no difference."""
-    return difference.title == "Hardware" and len(set(difference.values) - {NOT_STATED}) < 2
+    return field.key == "hardware" and len(set(values) - {_(NOT_STATED)}) < 2
 
 
 # --- what a verdict is about -----------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from statistics import median
 
 from sqlmodel import Session
 
-from app.core.i18n import _
+from app.core.i18n import _, joined
 from app.core.samples import Sample, Workload
 from app.db.machines import MachineDevice, devices
 from app.db.models import all_stated, best_geometry
@@ -66,7 +66,7 @@ def _ceiling(
     gpu_share = gpu_share_of(subject.circumstances.run.evidence)
     placement = resolve_placement(hardware.devices, config, geometry, hardware.said, gpu_share)
     if not isinstance(placement, Placement):
-        return Ceiling(None, "", None, None, "", None, f"{placement.reason} {placement.remedy}")
+        return Ceiling(None, "", None, None, "", None, joined(placement.reason, placement.remedy))
     counts = {at_point[0].point: token_counts_of(at_point)}
     (ceiling,) = run_ceilings(
         placement, [_shown(at_point, key) for key in (*HEADLINE_METRICS, "output_tokens_per_s")], counts=counts

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlmodel import Session
 
-from app.core.i18n import N_, _, enumerated, lower_first
+from app.core.i18n import N_, _, english, enumerated, lower_first
 from app.core.units import format_bytes
 from app.db.evidence import unsound_evidence
 from app.metrics import HEADLINE_METRICS, metrics
@@ -144,5 +144,5 @@ _WARNINGS = {
 def _of_earlier_version(evidence: Mapping[str, Any]) -> list[Disturbance]:
     share = evidence.get("cpu_load_share_before")
     derived = [machine_busy("before", share)] if share is not None and share >= BUSY_CPU_SHARE else []
-    warnings = evidence.get("warnings") or ()
+    warnings = [english(warning) for warning in evidence.get("warnings") or ()]
     return derived + [each for text, each in _WARNINGS.items() if any(text in warning for warning in warnings)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from app.core.i18n import _, enumerated, joined, lower_first, ngettext
+from app.core.i18n import N_, _, enumerated, joined, lower_first, ngettext
 from app.core.units import plural
 from app.metrics import metrics
 from app.results.compare.result import Comparison
@@ -37,9 +37,7 @@ def settle_words(ratios: Iterable[Ratio]) -> str:
 
 
 def _about(runs: int) -> str:
-    return ngettext(
-        "About {n} more run of each would settle it.", "About {n} more runs of each would settle it.", runs
-    ).format(n=runs)
+    return ngettext("About {n} more run of each would settle it.", "About {n} more runs of each would settle it.", runs)
 
 
 def unsound_words(reasons: Iterable[str]) -> str:
@@ -62,21 +60,21 @@ def scatter_words(scatters: Mapping[str, RunScatter]) -> str:
     elsewhere = {key: scatter for key, scatter in seen.items() if scatter.is_elsewhere}
     n_all = len(scatters)
     return joined(
-        _seen(_("Runs of one configuration differ by {figures} here ({configurations}, {runs})."), here, n_all),
+        _seen(N_("Runs of one configuration differ by {figures} here ({configurations}, {runs})."), here, n_all),
         _seen(
-            _("Runs of one configuration differ by {figures} on other machines ({configurations}, {runs})."),
+            N_("Runs of one configuration differ by {figures} on other machines ({configurations}, {runs})."),
             elsewhere,
             n_all,
         ),
         _assumed(
-            _("That is a short history, so it is combined with an assumed {figures}."),
+            N_("That is a short history, so it is combined with an assumed {figures}."),
             {key: deviation for key, deviation in assumed.items() if key in seen},
             n_all,
         ),
         _assumed(
-            _("The rest has no history yet: runs are assumed to differ by {figures}.")
+            N_("The rest has no history yet: runs are assumed to differ by {figures}.")
             if seen
-            else _("No history yet: runs of one configuration are assumed to differ by {figures}."),
+            else N_("No history yet: runs of one configuration are assumed to differ by {figures}."),
             {key: deviation for key, deviation in assumed.items() if key not in seen},
             n_all,
         ),
@@ -96,7 +94,8 @@ def pair_scatter_words(found: Comparison, place: int) -> str:
 def _seen(message: str, scatters: Mapping[str, RunScatter], n_all: int) -> str:
     if not scatters:
         return ""
-    return message.format(
+    return _(
+        message,
         figures=_figures({key: scatter.history_deviation for key, scatter in scatters.items()}, n_all),
         configurations=plural(max(scatter.configurations for scatter in scatters.values()), "configuration"),
         runs=plural(max(scatter.runs for scatter in scatters.values()), "run"),
@@ -104,7 +103,7 @@ def _seen(message: str, scatters: Mapping[str, RunScatter], n_all: int) -> str:
 
 
 def _assumed(message: str, deviations: Mapping[str, float | None], n_all: int) -> str:
-    return message.format(figures=_figures(deviations, n_all)) if deviations else ""
+    return _(message, figures=_figures(deviations, n_all)) if deviations else ""
 
 
 def _figures(deviations: Mapping[str, float | None], n_all: int) -> str:
@@ -112,7 +111,10 @@ def _figures(deviations: Mapping[str, float | None], n_all: int) -> str:
     texts = {key: _percent(deviation) for key, deviation in deviations.items() if deviation is not None}
     if len(set(texts.values())) == 1 and len(texts) == n_all:
         return next(iter(texts.values()))
-    return enumerated(f"{text} ({lower_first(metrics()[key].title)})" for key, text in texts.items())
+    return enumerated(
+        _("{figure} ({metric})", figure=text, metric=lower_first(_(metrics()[key].title)))
+        for key, text in texts.items()
+    )
 
 
 def _percent(deviation: float) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 
 from app.core.config_settings import NOT_STATED
-from app.core.i18n import N_, _
+from app.core.i18n import N_, _, english
 from app.results.explore.observations import MeasuredPoint
 from app.results.fields.field import Field, FieldValue
 from app.results.fields.registry import DECODE
@@ -63,7 +63,7 @@ def value_key(value: FieldValue | None) -> str:
         return NOT_STATED
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d}"
-    return value if isinstance(value, str) else f"{value:.12g}"
+    return english(value) if isinstance(value, str) else f"{value:.12g}"
 
 
 @dataclass(frozen=True)

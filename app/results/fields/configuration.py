@@ -12,9 +12,8 @@ from app.core.config_settings import (
     SETTINGS,
     format_setting,
     ordered_setting_keys,
-    setting_title,
 )
-from app.core.i18n import N_
+from app.core.i18n import N_, _
 from app.db.json_columns import any_item_has, any_value_has
 from app.db.tables import Config, Model, Run, Server
 from app.results.fields.field import (
@@ -64,13 +63,13 @@ def _billions(count: Any) -> float | None:
 
 def _engine_version(context: RunContext) -> str | None:
     version = context.snapshot.engine_version
-    return version and f"{context.engine} {version}"
+    return version and _("{engine} {version}", engine=context.engine, version=version)
 
 
 def _engine_and_build(context: RunContext) -> str | None:
     """llama.cpp built without git calls its build b0-unknown: then the engine alone."""
     version = context.snapshot.engine_version
-    return f"{context.engine} {version}" if version and "unknown" not in version else context.engine or None
+    return _engine_version(context) if version and "unknown" not in version else context.engine or None
 
 
 CONFIGURATION_FIELDS = [
@@ -160,17 +159,17 @@ def setting_field(key: str, values: Collection[Any] = ()) -> Field:
     """A number where each of the `values` in use is one; a setting that nobody uses has the kind of its type."""
     setting = SETTINGS.get(key)
     is_number = all(map(_is_number, values)) if values else setting is not None and setting.type is int
-    title = setting_title(key)
+    title = setting.title if setting is not None else key
 
     def read(context: RunContext) -> FieldValue | None:
         value = context.snapshot.settings.get(key)
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
             return None
-        return value if is_number else (str(value) if _is_number(value) else format_setting(value))
+        return value if is_number else (str(value) if _is_number(value) else format_setting(value, key))
 
     def text(context: RunContext) -> str | None:
         value = context.snapshot.settings.get(key)
-        return None if value is None else format_setting(value)
+        return None if value is None else format_setting(value, key)
 
     is_identity = key in IDENTITY_SETTINGS
     return Field(

@@ -13,7 +13,7 @@ from app.core.config_settings import NOT_STATED
 from app.core.configuration import Snapshot
 from app.core.i18n import N_, _
 from app.core.samples import Workload
-from app.core.units import format_number
+from app.core.units import format_number, with_unit
 from app.db.json_columns import contains
 from app.suites import BUILT_IN
 
@@ -160,7 +160,7 @@ class Field:
 
     @property
     def label(self) -> str:
-        return f"{self.title} {self.unit}".strip()
+        return with_unit(self.title, self.unit)
 
     @property
     def is_discrete(self) -> bool:
@@ -172,11 +172,16 @@ class Field:
         """Whether a person made it up: even its title is their own word."""
         return self.disclosure is Disclosure.OWN_SETTING
 
+    @property
+    def localized_title(self) -> str:
+        """The title in the reader's language; the name of a person's own setting stays as it is."""
+        return self.title if self.is_own_setting else _(self.title)
+
     def metric_at(self, workload: Workload) -> str | None:
         return self.metric if self.streams_metric is None or workload.concurrency == 1 else self.streams_metric
 
     def text(self, use: Use, context: RunContext) -> str:
-        """The value in English as one use shows it; empty where there is none."""
+        """The value in the reader's language as one use shows it; empty where there is none."""
         value = self.texts.get(use, self.read)(context)
         return "" if value is None else format_value(value)
 

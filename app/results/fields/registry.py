@@ -76,7 +76,7 @@ def _localized(field: Field) -> Field:
     """Names of a person's own settings stay as they are."""
     return replace(
         field,
-        title=field.title if field.is_own_setting else _(field.title),
+        title=field.localized_title,
         group=_(field.group),
         explanation=_(field.explanation) if field.explanation else "",
         missing=_(field.missing),

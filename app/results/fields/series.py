@@ -3,13 +3,7 @@
 from collections.abc import Iterable, Mapping
 from functools import cache
 
-from app.core.config_settings import (
-    SETTINGS,
-    Setting,
-    ordered_setting_keys,
-    translate_setting_text,
-    translate_setting_title,
-)
+from app.core.config_settings import SETTINGS, Setting, ordered_setting_keys, setting_title
 from app.core.i18n import _
 from app.db.configs import Described
 from app.results.fields.configuration import CONFIGURATION_FIELDS, setting_field
@@ -24,7 +18,7 @@ def series_titles(configs: Iterable[Described]) -> dict[str, str]:
     """
     fixed = {key: _(field.title) for key, field in _fixed_fields().items()}
     keys = {key for config in configs for key in config.snapshot.settings}
-    return fixed | {key: translate_setting_title(key) for key in ordered_setting_keys(keys - fixed.keys())}
+    return fixed | {key: setting_title(key) for key in ordered_setting_keys(keys - fixed.keys())}
 
 
 def filtered_series_keys() -> set[str]:
@@ -45,19 +39,14 @@ def series_context(config: Described, engine_titles: Mapping[str, str], run_labe
 
 
 def series_text(key: str, context: RunContext) -> str:
-    """The series that a configuration belongs to by one field, in English."""
+    """The series that a configuration belongs to by one field, in the reader's language."""
     field = _fixed_fields().get(key) or _setting_field(key, SETTINGS.get(key))
-    return field.text("series", context) or field.absent
+    return field.text("series", context) or _(field.absent)
 
 
 def series_name(key: str, text: str) -> str:
-    """How a series is called in the reader's language: a value of a setting says nothing without its setting's title.
-
-    Names that a person chose stay as they are.
-    """
-    if (field := _fixed_fields().get(key)) is not None:
-        return _(text) if text == field.absent else text
-    return f"{translate_setting_title(key)} {translate_setting_text(key, text)}"
+    """The name of a series: a value of a setting says nothing without its setting's title."""
+    return text if key in _fixed_fields() else _("{title} {value}", title=setting_title(key), value=text)
 
 
 def _fixed_fields() -> dict[str, Field]:

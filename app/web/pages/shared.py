@@ -4,7 +4,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from app.core.i18n import N_
+from app.core.i18n import _
 from app.share import links
 from app.share.document import ShareDocument, to_document
 from app.share.links import StoredShare
@@ -74,7 +74,7 @@ def _links(request: Request, stored: StoredShare) -> Links:
         page=_address(request, stored.slug),
         card=absolute_url(request, path("shared_card")),
         other_formats={
-            N_("Save as one HTML file"): path("shared_file"),
+            _("Save as one HTML file"): path("shared_file"),
             "JSON": path("shared_json"),
             "CSV": path("shared_csv"),
             "Markdown": path("shared_markdown"),

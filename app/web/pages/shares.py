@@ -10,6 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from app.core.i18n import retold
 from app.db import shares
 from app.share import Withheld, links
 from app.share.document import to_document
@@ -81,7 +82,14 @@ def _preview(request: Request, database: DatabaseDep, form: Fields, is_changed: 
     except Withheld as withheld:
         title, offers = form.get("title"), withheld.offers
         return render(
-            request, "share_new.html", status=status, **context, snapshot=None, title=title, offers=offers, why=withheld
+            request,
+            "share_new.html",
+            status=status,
+            **context,
+            snapshot=None,
+            title=title,
+            offers=offers,
+            why=retold(withheld.message),
         )
     query = [*state, *(("include", option) for option in included), ("title", snapshot.title)]
     return render(

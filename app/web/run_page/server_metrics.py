@@ -94,7 +94,7 @@ def _line(name: str, comparisons: Sequence[ServerClientComparison]) -> Line:
         name=name,
         title=_title(name),
         unit="%" if metric.unit == "share" else metric.unit,
-        statistic=_STATISTICS[metric.statistic],
+        statistic=_(_STATISTICS[metric.statistic]),
         server="" if first.null_reason else _value(metric),
         unknown=_(NULL_REASONS[first.null_reason]) if first.null_reason else "",
         client="" if first.client is None else _number(metric, first.client),

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from app.core.i18n import joined
 from app.core.samples import Sample, Workload
 from app.metrics.overlap import with_prefill_overlaps
 from app.results.ceiling.cards import Unknown
@@ -56,7 +57,7 @@ def limits_of_run(
             samples=[sample for sample in taken if sample.point == point],
             roof=known.at(point) if known else None,
             placement=known.placement if known else None,
-            no_ceiling=f"{roof.reason} {roof.remedy}" if isinstance(roof, Unknown) else "",
+            no_ceiling=joined(roof.reason, roof.remedy) if isinstance(roof, Unknown) else "",
             alone=[sample for sample in taken if sample.point == replace(point, concurrency=1) != point],
             cpu_load_share_before=evidence.get("cpu_load_share_before"),
             on_cards_share=gpu_share_of(evidence),

@@ -7,7 +7,7 @@ from statistics import fmean, median, stdev
 from app.ceiling.decode import USUAL_SHARE
 from app.ceiling.efficiency import describe, least_usual
 from app.ceiling.types import KV_BITS
-from app.core.i18n import _, separator
+from app.core.i18n import _, joined
 from app.core.units import format_bytes, format_number, plural
 from app.hardware.catalogue import built_in
 from app.metrics import sensors
@@ -62,7 +62,7 @@ def unknown(seen: Evidence) -> Iterator[str]:
     elif roof.above:
         yield _(
             "Decode: it is faster than its ceiling, so the ceiling tells nothing: {why}.",
-            why=separator("; ").join(roof.above),
+            why=joined(*roof.above, by="; "),
         )
     elif roof.cache:
         yield _("Decode: {why}.", why=roof.cache)
@@ -130,8 +130,9 @@ def _bandwidth(seen: Evidence, is_explained: bool) -> Iterator[Limit]:
         )
     elif usual and roof.mbu < usual[0] and not is_explained:
         if loads := [fmean(readings) for readings in sensors.card_loads(seen.rounds, sensors.decode_span_ms)]:
-            evidence += _("; the busiest GPU worked {percent} % of the time", percent=format_number(max(loads)))
-        evidence += _("; the measurements do not show the cause")
+            busiest = _("; the busiest GPU worked {percent} % of the time", percent=format_number(max(loads)))
+            evidence = joined(evidence, busiest, by="")
+        evidence = joined(evidence, _("; the measurements do not show the cause"), by="")
         yield Limit(
             "other",
             "Decode",
@@ -192,7 +193,7 @@ def _offload(seen: Evidence) -> Iterator[Limit]:
                 in_memory=format_number(in_memory * 100),
             )
             if roof.decode.assumptions:
-                evidence += _("; {how}", how=roof.decode.assumptions[0])
+                evidence = joined(evidence, _("; {how}", how=roof.decode.assumptions[0]), by="")
             yield Limit("offload", "Decode", _("A part of the model is not on a GPU."), evidence, remedy)
     elif seen.on_cards_share is not None and 0 < seen.on_cards_share < WHOLE:
         evidence = _(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from app.core.i18n import _, separator
+from app.core.i18n import N_, _, joined
 from app.core.samples import Sample
 from app.core.units import format_number, plural
 from app.metrics import sensors
@@ -41,10 +41,12 @@ def held_back(seen: Evidence, of: Literal["TTFT", "Decode"], span_of: SpanOf) ->
 
 def _throttles(seen: Evidence, counts: Mapping[str, int]) -> str:
     watched = plural(sum("throttles" in streams[0].sensors for streams in seen.rounds), "sample")
-    return separator("; ").join(
-        _("{throttle} in {count} of {watched}", throttle=sensors.throttle_words(throttle), count=count, watched=watched)
+    sentence = N_("{throttle} in {count} of {watched}")
+    clauses = [
+        _(sentence, throttle=sensors.throttle_words(throttle), count=count, watched=watched)
         for throttle, count in sorted(counts.items())
-    )
+    ]
+    return joined(*clauses, by="; ")
 
 
 def _heat(seen: Evidence, counts: Mapping[str, int], span_of: SpanOf) -> str:

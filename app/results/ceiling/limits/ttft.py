@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from app.ceiling.efficiency import describe, is_slow_prefill
-from app.core.i18n import _
+from app.core.i18n import _, joined
 from app.core.samples import Sample, Trace
 from app.core.units import format_number, plural
 from app.hardware.catalogue import built_in
@@ -176,7 +176,7 @@ def _queue(parts: Parts) -> Iterator[Limit]:
             "queue",
             "TTFT",
             _("The request waited in a queue."),
-            _queue_words(known) + parts.where("queue_ms"),
+            joined(_queue_words(known), parts.where("queue_ms"), by=""),
             _("Measure while nobody else uses the server."),
         )
 
@@ -212,7 +212,7 @@ def _others(seen: Evidence, parts: Parts) -> Iterator[Limit]:
         return
     usual = alone.medians("rest_ms") if alone else None
     if queued is not None and queued[1] > NOTABLE * queued[0]:
-        evidence = _queue_words(queued) + parts.where("queue_ms")
+        evidence = joined(_queue_words(queued), parts.where("queue_ms"), by="")
     elif alone is not None and is_slower:
         evidence = _(
             "{ttft_ms} ms instead of the {alone_ms} ms of a lone stream",
@@ -252,7 +252,7 @@ def _outside(seen: Evidence, parts: Parts) -> Iterator[Limit]:
             "outside",
             "TTFT",
             _("Something beside the prompt's processing takes the time."),
-            _rest(known[1], known[0]) + parts.where("rest_ms"),
+            joined(_rest(known[1], known[0]), parts.where("rest_ms"), by=""),
             _("Measure on the server's own machine and without a proxy, to see what remains."),
         )
 
@@ -268,28 +268,36 @@ def _prompt(seen: Evidence, parts: Parts) -> Iterator[Limit]:
             tokens=tokens,
             prompt_ms=format_number(prompt_ms),
             ttft_ms=format_number(ttft_ms),
-        ) + parts.where("prompt_ms", "prompt_tokens")
+        )
+        where = parts.where("prompt_ms", "prompt_tokens")
     else:
         evidence = _("{prompt_ms} of {ttft_ms} ms", prompt_ms=format_number(known[1]), ttft_ms=format_number(known[0]))
-        evidence += parts.where("prompt_ms")
+        where = parts.where("prompt_ms")
     remedy = _("Send shorter prompts, or begin them alike so that the prompt cache helps.")
+    share = usual = ""
     roof = seen.roof
     # the speed is of all samples, so it goes with the times of all alone
     if roof is not None and roof.prefill is not None and roof.prefill_share is not None and parts.are_all("prompt_ms"):
         binds = _("compute") if roof.prefill.bound == "compute" else _("memory bandwidth")
-        evidence += _(
+        share = _(
             ", {share} % of the prefill ceiling, which {binds} sets",
             share=format_number(roof.prefill_share * 100),
             binds=binds,
         )
         group = prefill_peers(seen.placement, built_in()) if seen.placement else None
         if group and is_slow_prefill(roof.prefill_share, group):
-            evidence += _("; {usual}", usual=describe(group))
+            usual = _("; {usual}", usual=describe(group))
             remedy = _(
                 "Such hardware usually does much better: try larger batches of the prompt (llama.cpp: `-ub`), flash "
                 "attention, or a newer build of the engine; and begin prompts alike so that the prompt cache helps."
             )
-    yield Limit("prompt", "TTFT", _("The prompt's length: its processing is most of the time."), evidence, remedy)
+    yield Limit(
+        "prompt",
+        "TTFT",
+        _("The prompt's length: its processing is most of the time."),
+        joined(evidence, where, share, usual, by=""),
+        remedy,
+    )
 
 
 def _cache(reused: Sequence[Sample]) -> Iterator[Limit]:
