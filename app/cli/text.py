@@ -14,7 +14,7 @@ from app.suites import point_title
 
 
 def run_text(document: dict[str, Any]) -> str:
-    """Formats a run document ("roofmark.run/2"): figures, ceiling, limits, changes, verdicts, warnings."""
+    """Formats a run document ("roofmark.run/3"): figures, ceiling, limits, changes, verdicts, warnings."""
     run = document["run"]
     lines = [_title(run), *_config_lines(run)]
     for point in document["points"]:

@@ -53,7 +53,7 @@ def _new_metric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 
 def _forget() -> None:
-    for cached in (app.metrics._metrics, terms._sections, terms._by_name):
+    for cached in (app.metrics._formulas, app.metrics._metrics, terms._sections, terms._by_name):
         cached.cache_clear()
 
 
