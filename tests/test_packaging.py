@@ -90,7 +90,7 @@ def test_code_in_a_wheel_finds_its_files(built: Path, tmp_path: Path) -> None:
         wheel.extractall(tmp_path)
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from app import files; from app.db import Database\n"
+        "from app.core import files; from app.db.database import Database\n"
         "from app.db.migrate import current_revision, migrate, revisions\n"
         "assert files.__file__.startswith(sys.argv[1]) and files.TEMPLATES.is_dir() and files.STATIC.is_dir()\n"
         "database = Database('sqlite:///' + sys.argv[1] + '/data/roofmark.db')\n"
