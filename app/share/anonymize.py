@@ -83,24 +83,24 @@ def suite(key: str) -> str:
 
 def known_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """Those with a known meaning and a value of its kind."""
-    found = {}
+    known = {}
     for key, setting in SETTINGS.items():
         if key in IDENTITY_SETTINGS:
             continue
         value = values.get(key)
         is_number = setting.type is int and isinstance(value, int) and not isinstance(value, bool)
         if is_number or (setting.choices and value in setting.choices):
-            found[key] = value
-    return found
+            known[key] = value
+    return known
 
 
 def own_settings(values: Mapping[str, Any]) -> str:
     """All others, in a person's own words; not the names that files and models have on their server."""
-    known = {*known_settings(values), *IDENTITY_SETTINGS}
+    excluded = {*known_settings(values), *IDENTITY_SETTINGS}
     return "; ".join(
         f"{setting_title(key)} {format_setting(value, key)}"
         for key, value in values.items()
-        if key not in known and value is not None
+        if key not in excluded and value is not None
     )
 
 
@@ -113,8 +113,8 @@ def device_name(name: str, is_ram: bool = False, memory_bytes: int | None = None
     if is_ram:
         kind = _MEMORY.search(name)
         return _("{kind} memory", kind=kind[0]) if kind else _("memory")
-    found = built_in().find(name, memory_bytes).device or built_in().find(name).device
-    return found.name if found else _(ACCELERATOR)
+    device = built_in().find(name, memory_bytes).device or built_in().find(name).device
+    return device.name if device else _(ACCELERATOR)
 
 
 def calculated_device(name: str) -> str:
@@ -123,17 +123,17 @@ def calculated_device(name: str) -> str:
     >>> calculated_device("RTX 3090 on Ann's box"), calculated_device("Memory DDR5-6000 on Ann's box")
     ('GeForce RTX 3090', 'DDR5-6000 memory')
     """
-    device, _, machine = name.partition(LOCAL)
+    device, _separator, machine = name.partition(LOCAL)
     return device_name(device, is_ram=bool(machine) and device.startswith(MEMORY))
 
 
-def hardware(held: Sequence[MachineDevice]) -> str:
+def hardware(devices: Sequence[MachineDevice]) -> str:
     """`2 × GeForce RTX 3090`; the memory of a machine without accelerators; empty when nothing is known."""
-    cards = [each for each in held if each.kind != "ram"]
+    cards = [device for device in devices if device.kind != "ram"]
     if not cards:
-        known = [each for each in held if each.memory_bytes or _MEMORY.search(each.name)]
-        return _listed(_described(each.memory_bytes, device_name(each.name, is_ram=True)) for each in known)
-    names = [(each.count, device_name(each.name, memory_bytes=each.memory_bytes)) for each in cards]
+        memories = [device for device in devices if device.memory_bytes or _MEMORY.search(device.name)]
+        return _listed(_described(memory.memory_bytes, device_name(memory.name, is_ram=True)) for memory in memories)
+    names = [(card.count, device_name(card.name, memory_bytes=card.memory_bytes)) for card in cards]
     return _listed(_("{count} × {name}", count=count, name=name) if count > 1 else name for count, name in names)
 
 
@@ -146,5 +146,5 @@ def _described(memory_bytes: int | None, name: str) -> str:
     return _("{size} of {name}", size=format_bytes(memory_bytes), name=name) if memory_bytes else name
 
 
-def labels(*several: Iterable[str]) -> str:
-    return ", ".join(dict.fromkeys(label for each in several for label in each))
+def labels(*label_lists: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(label for labels in label_lists for label in labels))

@@ -23,23 +23,23 @@ LADDERS = (
 """Ever coarser ticks around 1."""
 
 
-def forest(found: Comparison) -> Figure | None:
+def forest(comparison: Comparison) -> Figure | None:
     """Each metric's ratio over the first subject with its interval, at the main point. None when there is none."""
-    rows = [row for row in found.main_rows if any(cell.ratio for cell in row.cells)]
+    rows = [row for row in comparison.main_rows if any(cell.ratio for cell in row.cells)]
     if not rows:
         return None
-    base = found.subjects[0]
-    traces, layout = [], _layout(rows, len(found.subjects) - 1, found.same_within)
-    ends = [1 - found.same_within, 1 + found.same_within]
+    base = comparison.subjects[0]
+    traces, layout = [], _layout(rows, len(comparison.subjects) - 1, comparison.same_within)
+    ends = [1 - comparison.same_within, 1 + comparison.same_within]
     for panel, row in enumerate(rows):
         wish = _("lower is better") if row.better == "lower" else _("higher is better")
         layout[y_axis(panel)] |= {
             "title": {"text": joined(row.title, wish, by=": ")},
             "domain": domain(panel, len(rows), GAP),
         }
-        for place, (subject, cell) in enumerate(zip(found.subjects, row.cells, strict=True)):
+        for place, (subject, cell) in enumerate(zip(comparison.subjects, row.cells, strict=True)):
             if cell.ratio is not None:
-                traces.append(_mark(subject, place, cell, row, y_name(panel), len(found.subjects) - 1 - place))
+                traces.append(_mark(subject, place, cell, row, y_name(panel), len(comparison.subjects) - 1 - place))
                 ends += [cell.ratio.low, cell.ratio.high]
     layout["xaxis"] = {"title": {"text": _("Ratio to {letter}", letter=base.letter)}} | _ratio_axis(
         min(ends), max(ends), y_name(len(rows) - 1)
@@ -50,12 +50,12 @@ def forest(found: Comparison) -> Figure | None:
         summary=_(
             "Each over {letter}, with its 95 % interval. Shaded: within {percent} %, which counts as the same.",
             letter=base.letter,
-            percent=f"{100 * found.same_within:g}",
+            percent=f"{100 * comparison.same_within:g}",
         ),
-        table=_table(found, rows),
+        table=_table(comparison, rows),
         legend=tuple(
             LegendEntry(series_of(place), f"{subject.letter} · {subject.title}", mode="markers")
-            for place, subject in enumerate(found.subjects)
+            for place, subject in enumerate(comparison.subjects)
             if place and any(row.cells[place].ratio for row in rows)
         ),
     )
@@ -108,7 +108,9 @@ def _ratio_axis(lowest: float, highest: float, anchor: str) -> dict[str, Any]:
     low, high = math.log10(lowest), math.log10(highest)
     pad = max(0.05 * (high - low), 0.004)
     closest = CLOSEST_TICKS * (high - low + 2 * pad)
-    ticks = next((each for each in LADDERS if _are_apart([t for t in each if lowest <= t <= highest], closest)), None)
+    ticks = next(
+        (ladder for ladder in LADDERS if _are_apart([t for t in ladder if lowest <= t <= highest], closest)), None
+    )
     return {
         "type": "log",
         "range": [round(low - pad, 4), round(high + pad, 4)],
@@ -121,10 +123,10 @@ def _are_apart(ticks: Sequence[float], closest: float) -> bool:
     return all(math.log10(after / before) >= closest for before, after in pairwise(ticks))
 
 
-def _table(found: Comparison, rows: Sequence[MetricRow]) -> Table:
+def _table(comparison: Comparison, rows: Sequence[MetricRow]) -> Table:
     lines = []
     for row in rows:
-        for subject, cell in zip(found.subjects[1:], row.cells[1:], strict=True):
+        for subject, cell in zip(comparison.subjects[1:], row.cells[1:], strict=True):
             ratio = cell.ratio
             if ratio is None:
                 lines.append(

@@ -23,8 +23,10 @@ def lettered(trace: dict[str, Any], letter: str, place: int, at: int) -> dict[st
     return trace | {"mode": f"{trace['mode']}+text", "text": text, "textposition": "middle right"}
 
 
-def legend(found: Comparison, places: Sequence[int], mode: str) -> tuple[LegendEntry, ...]:
+def legend(comparison: Comparison, places: Sequence[int], mode: str) -> tuple[LegendEntry, ...]:
     return tuple(
-        LegendEntry(series_of(place), f"{found.subjects[place].letter} · {found.subjects[place].title}", mode=mode)
+        LegendEntry(
+            series_of(place), f"{comparison.subjects[place].letter} · {comparison.subjects[place].title}", mode=mode
+        )
         for place in places
     )

@@ -10,29 +10,33 @@ SHOWN_PERCENT = 99
 """Further out, single pauses stretch the axis: the table says how long the longest was."""
 
 
-def pauses(found: Comparison) -> Figure | None:
+def pauses(comparison: Comparison) -> Figure | None:
     """How the pauses between tokens are distributed, one line per subject. None when nobody has any."""
-    known = [(place, each) for place, each in enumerate(found.distributions) if each.quantiles_ms]
-    if not known:
+    measured = [
+        (place, distribution)
+        for place, distribution in enumerate(comparison.distributions)
+        if distribution.quantiles_ms
+    ]
+    if not measured:
         return None
-    is_chunks = any(each.is_chunks for _, each in known)
+    is_chunks = any(gaps.is_chunks for _place, _subject, gaps in measured)
     what = _("Chunk gap") if is_chunks else _("Inter-token latency")
     traces = []
-    for place, each in known:
-        subject = found.subjects[place]
+    for place, subject, gaps in measured:
         trace = {
             "type": "scatter",
             "mode": "lines",
             "name": escape_plotly_html(subject.title),
             "meta": {"series": series_of(place)},
-            "x": list(each.quantiles_ms[: SHOWN_PERCENT + 1]),
+            "x": list(gaps.quantiles_ms[: SHOWN_PERCENT + 1]),
             "y": list(range(SHOWN_PERCENT + 1)),
             "hovertemplate": hover_template(joined(subject.letter, _("%{y} % within %{x:,.3~r} ms"), by=": ")),
             "showlegend": False,
         }
         traces.append(lettered(trace, subject.letter, place, SHOWN_PERCENT // 2))
     middles = separator(", ").join(
-        f"{found.subjects[place].letter} {format_number(each.quantiles_ms[50])} ms" for place, each in known
+        f"{comparison.subjects[place].letter} {format_number(distribution.quantiles_ms[50])} ms"
+        for place, distribution in measured
     )
     return Figure(
         data=traces,
@@ -46,13 +50,13 @@ def pauses(found: Comparison) -> Figure | None:
             (_("Result"), "p50 ms", "p90 ms", "p99 ms", _("longest ms"), _("pauses")),
             tuple(
                 (
-                    f"{found.subjects[place].letter} · {found.subjects[place].title}",
-                    *(format_number(each.quantiles_ms[percent]) for percent in (50, 90, 99, 100)),
-                    f"{each.gaps:,}",
+                    f"{subject.letter} · {subject.title}",
+                    *(format_number(gaps.quantiles_ms[percent]) for percent in (50, 90, 99, 100)),
+                    f"{gaps.gaps:,}",
                 )
-                for place, each in known
+                for _place, subject, gaps in measured
             ),
             texts=1,
         ),
-        legend=legend(found, [place for place, _ in known], "lines"),
+        legend=legend(comparison, [place for place, _subject, _gaps in measured], "lines"),
     )
