@@ -14,10 +14,10 @@ from app.core.samples import Event, Kind, Sample, Workload
 from app.db.machines import MachineDevice
 from app.measure.runner.sensing import warnings
 from app.results.ceiling import Evidence, Limit, Placement, Unknown, limits, limits_of_run, run_ceilings
-from app.results.ceiling.limits.base import ORDER
+from app.results.ceiling.limits.evidence import ORDER
 from app.results.speculation import Drafts
 from tests.ceiling.published_rows import geometry_of, of_catalogue
-from tests.roofs import GEOMETRY, RAM, card, found, measured
+from tests.ceilings import GEOMETRY, RAM, card, measured, placement_of
 from tests.traces import figures, sample, stream, trace
 
 POINT = Workload(512, 128)
@@ -30,7 +30,7 @@ def taken(count: int = 3, made: Any = CLEAN, **changes: Any) -> list[Sample]:
 
 
 def found_in(samples: Sequence[Sample], **more: Any) -> list[Limit]:
-    return list(limits(Evidence(samples, **more)).found)
+    return list(limits(Evidence(samples, **more)).findings)
 
 
 def said(samples: Sequence[Sample], **more: Any) -> list[str]:
@@ -46,10 +46,10 @@ def under(
     more: Any = MappingProxyType({}),
     **settings: Any,
 ) -> list[Limit]:
-    stands = found(held, **{"kv_type_k": "f16", "kv_type_v": "f16", **settings})
+    stands = placement_of(held, **{"kv_type_k": "f16", "kv_type_v": "f16", **settings})
     assert isinstance(stands, Placement)
     (roof,) = run_ceilings(stands, [measured("decode_tokens_per_s", decode, point)], {point: drafts} if drafts else {})
-    return found_in(samples, roof=roof, placement=stands, **more)
+    return found_in(samples, ceiling=roof, placement=stands, **more)
 
 
 def test_a_clean_result_without_a_ceiling_is_limited_by_nothing_that_is_known() -> None:
@@ -96,7 +96,7 @@ def test_who_thinks_unseen_is_not_sent_after_a_proxy(reasoning_tokens: int | Non
 @pytest.mark.parametrize(("tokens", "binds"), [(2, "memory bandwidth"), (8000, "compute")])
 def test_a_prompt_is_held_against_what_binds_it(tokens: int, binds: str) -> None:
     """A prefill at exactly its ceiling reached all of what binds there; of MFU that is true only of computing."""
-    stands, point = found([card(peak=100e12)]), Workload(tokens, 11)
+    stands, point = placement_of([card(peak=100e12)]), Workload(tokens, 11)
     assert isinstance(stands, Placement)
     triple = [measured("decode_tokens_per_s", 5.0, point), measured("prefill_tokens_per_s", 1.0, point)]
     (slow,) = run_ceilings(stands, triple)
@@ -104,7 +104,7 @@ def test_a_prompt_is_held_against_what_binds_it(tokens: int, binds: str) -> None
     (roof,) = run_ceilings(stands, [triple[0], measured("prefill_tokens_per_s", slow.prefill.tokens_per_s, point)])
     made = replace(CLEAN, server=figures(prompt_ms=90.0))
     (limit,) = [
-        each for each in found_in(taken(made=made, point=point), roof=roof, placement=stands) if each.key == "prompt"
+        each for each in found_in(taken(made=made, point=point), ceiling=roof, placement=stands) if each.key == "prompt"
     ]
     assert limit.evidence.endswith(f", 100 % of the prefill ceiling, which {binds} sets")
 
@@ -327,7 +327,7 @@ def test_a_wait_beside_the_prompt_is_seen_where_the_lone_stream_was_slow(
     lone = replace(CLEAN, events=stream(500, 10), server=figures(prompt_ms=alone_prompt_ms))
     four = replace(CLEAN, events=stream(400, 10), server=figures(prompt_ms=50.0))
     found = limits(Evidence(taken(made=four, point=Workload(512, 11, 4)), alone=taken(made=lone)))
-    assert any(limit.key == "queue" for limit in found.found) is waits
+    assert any(limit.key == "queue" for limit in found.findings) is waits
     assert found.unknown[:1] == () or "TTFT" not in found.unknown[0] or not waits
 
 
@@ -335,8 +335,8 @@ def test_a_lone_stream_of_another_length_is_none_to_compare_with() -> None:
     slow = trace(stream(first_ms=100, gap_ms=25), server=figures(prompt_ms=40.0))
     four = taken(made=slow, point=Workload(512, 11, 4))
     same, other = taken(point=Workload(512, 11)), taken(point=Workload(16_000, 11))
-    assert "shared" in [limit.key for limit in limits_of_run([*four, *same], Workload(512, 11, 4), None).found]
-    assert "shared" not in [limit.key for limit in limits_of_run([*four, *other], Workload(512, 11, 4), None).found]
+    assert "shared" in [limit.key for limit in limits_of_run([*four, *same], Workload(512, 11, 4), None).findings]
+    assert "shared" not in [limit.key for limit in limits_of_run([*four, *other], Workload(512, 11, 4), None).findings]
 
 
 @pytest.mark.parametrize(
@@ -385,12 +385,12 @@ def test_a_low_share_of_experts_is_not_blamed_on_anything() -> None:
     """Published mixtures of experts reach 20 % on such a GPU, but too few of them to say what is usual."""
     device = replace(card(), name="GeForce RTX 3090")
     experts = replace(GEOMETRY, experts_total=128, experts_used=8)
-    placement = found([device], experts, kv_type_k="f16", kv_type_v="f16")
+    placement = placement_of([device], experts, kv_type_k="f16", kv_type_v="f16")
     assert isinstance(placement, Placement)
     (roof,) = run_ceilings(placement, [measured("decode_tokens_per_s", 20.0, POINT)])
     assert roof.mbu is not None
-    result = limits(Evidence(taken(), roof=roof, placement=placement))
-    assert not {limit.key for limit in result.found} & {"bandwidth", "other"}
+    result = limits(Evidence(taken(), ceiling=roof, placement=placement))
+    assert not {limit.key for limit in result.findings} & {"bandwidth", "other"}
     assert result.unknown[-1].startswith("Decode: 20.0 % of its ceiling (20.0 of ")
     assert result.unknown[-1].endswith("too few results of its kind are published to say whether that is usual.")
 
@@ -405,7 +405,7 @@ def prompt_remedy(row: Mapping[str, str], tokens_per_s: float) -> str:
     held = replace(
         card(device.bandwidth_bytes_per_s, peak=device.peak_flops), name=device.name, memory_bytes=device.memory_bytes
     )
-    placement = found([held], geometry, kv_type_k="f16", kv_type_v="f16")
+    placement = placement_of([held], geometry, kv_type_k="f16", kv_type_v="f16")
     assert isinstance(placement, Placement)
     figures_of_run = [
         measured("decode_tokens_per_s", 1.0, point),
@@ -414,7 +414,7 @@ def prompt_remedy(row: Mapping[str, str], tokens_per_s: float) -> str:
     (roof,) = run_ceilings(placement, figures_of_run)
     made = replace(CLEAN, server=figures(prompt_ms=90.0))
     samples = taken(made=made, point=point)
-    (limit,) = [limit for limit in found_in(samples, roof=roof, placement=placement) if limit.key == "prompt"]
+    (limit,) = [limit for limit in found_in(samples, ceiling=roof, placement=placement) if limit.key == "prompt"]
     assert "% of the prefill ceiling" in limit.evidence
     return limit.remedy
 
@@ -438,7 +438,7 @@ def test_a_prefill_far_below_its_peers_is_told() -> None:
 
 def test_where_no_rule_speaks_it_says_what_is_not_known() -> None:
     plain = limits(Evidence(taken(made=replace(CLEAN, server=None))))
-    assert plain.found == ()
+    assert plain.findings == ()
     assert plain.unknown[0].startswith("TTFT: the server does not state how long it worked on the prompt")
     assert plain.unknown[1] == "Decode: nothing stands out in 100 tok/s. There is no ceiling to hold it against."
     quick = limits(Evidence(taken(made=replace(CLEAN, events=stream(30, 10), server=figures(prompt_ms=14.0)))))
@@ -487,7 +487,7 @@ def test_whatever_was_measured_there_is_a_sentence_with_figures(
         for n, (first_ms, prompt_ms, queue_ms, tokens) in enumerate(rows)
     ]
     told = limits(Evidence(samples, on_cards_share=share))
-    for limit in told.found:
+    for limit in told.findings:
         assert any(character.isdigit() for character in limit.evidence)
         assert "–" not in limit.evidence
         assert "None" not in limit.evidence

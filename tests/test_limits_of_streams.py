@@ -12,7 +12,7 @@ from app.core.samples import Event, Kind, Sample, Workload
 from app.metrics.overlap import with_prefill_overlaps
 from app.results.ceiling import Evidence, Limit, Placement, limits, limits_of_run, run_ceilings
 from app.results.ceiling.limits.streams import covered_ms, waits
-from tests.roofs import card, found, measured
+from tests.ceilings import card, measured, placement_of
 from tests.traces import figures, sample, stream, trace
 
 ALONE = [sample(trace(stream(450, 10), server=figures(prompt_ms=440.0)), ordinal=n) for n in range(3)]
@@ -29,7 +29,7 @@ def played(*streams: tuple[float, float | None], queue_ms: float | None = None, 
 
 def of_ttft(samples: Sequence[Sample], alone: Sequence[Sample] = (), engine: str = "") -> list[Limit]:
     evidence = Evidence(with_prefill_overlaps(samples), alone=alone, engine=engine)
-    return [limit for limit in limits(evidence).found if limit.of == "TTFT"]
+    return [limit for limit in limits(evidence).findings if limit.of == "TTFT"]
 
 
 @pytest.mark.parametrize("alone", [ALONE, []])
@@ -115,7 +115,7 @@ def test_an_engine_that_takes_one_request_at_a_time_has_no_more_slots_to_give() 
 
 def test_the_engine_of_a_run_reaches_its_limits() -> None:
     taken = [*ALONE, *played(*[(1430.0, 1420.0)] * 4)]
-    (limit, *_) = limits_of_run(taken, Workload(512, 11, 4), None, engine="vllm").found
+    (limit, *_) = limits_of_run(taken, Workload(512, 11, 4), None, engine="vllm").findings
     assert "vLLM" in limit.remedy
 
 
@@ -138,14 +138,14 @@ def test_a_queue_goes_with_the_ttft_of_the_same_samples() -> None:
 
 
 def test_the_share_of_the_prefill_ceiling_goes_with_the_times_of_all_samples_alone() -> None:
-    stands, point = found([card(peak=100e12)]), Workload(8000, 11)
+    stands, point = placement_of([card(peak=100e12)]), Workload(8000, 11)
     assert isinstance(stands, Placement)
     triple = [measured("decode_tokens_per_s", 5.0, point), measured("prefill_tokens_per_s", 100.0, point)]
     (roof,) = run_ceilings(stands, triple)
     told = [sample(trace(stream(100, 10), server=figures(prompt_ms=90.0)), point=point, ordinal=n) for n in range(2)]
 
     def evidence(samples: Sequence[Sample]) -> str:
-        seen = limits(Evidence(samples, roof=roof, placement=stands)).found
+        seen = limits(Evidence(samples, ceiling=roof, placement=stands)).findings
         return next(limit.evidence for limit in seen if limit.key == "prompt")
 
     assert "% of the prefill ceiling" in evidence(told)
@@ -178,7 +178,7 @@ def test_a_stall_while_another_prompt_is_processed_is_none_of_other_programs(
     first = replace(first, trace=replace(first.trace, events=tuple(stalling(100, 260, 400)), output_tokens=30))
     taken = with_prefill_overlaps([first, other])
     (limit,) = (
-        each for each in limits(Evidence(taken, engine="vllm")).found if each.key == key and each.of == "Decode"
+        each for each in limits(Evidence(taken, engine="vllm")).findings if each.key == key and each.of == "Decode"
     )
     assert ("else runs" in limit.remedy) is (key == "stalls")
     assert ("`--max-num-batched-tokens`" in limit.remedy) is (key == "others_prefill")
@@ -186,13 +186,13 @@ def test_a_stall_while_another_prompt_is_processed_is_none_of_other_programs(
 
 
 def test_throughput_below_the_ceiling_is_explained_by_the_prompts_of_the_round() -> None:
-    stands, point = found([card()], kv_type_k="f16", kv_type_v="f16"), Workload(512, 11, 2)
+    stands, point = placement_of([card()], kv_type_k="f16", kv_type_v="f16"), Workload(512, 11, 2)
     assert isinstance(stands, Placement)
     (roof,) = run_ceilings(stands, [measured("output_tokens_per_s", 30.0, point)])
 
     def keys(first_ms: float) -> list[str]:
-        seen = Evidence(played((first_ms, None), (first_ms, None)), roof=roof, placement=stands)
-        return [limit.key for limit in limits(seen).found if "% of the ceiling" in limit.evidence]
+        seen = Evidence(played((first_ms, None), (first_ms, None)), ceiling=roof, placement=stands)
+        return [limit.key for limit in limits(seen).findings if "% of the ceiling" in limit.evidence]
 
     assert keys(900) == ["others_prefill"]  # decode lasts 100 ms
     assert keys(20) == []

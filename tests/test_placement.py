@@ -15,7 +15,7 @@ from app.db.models import KnownGeometry
 from app.db.tables import Config
 from app.metrics.token_counts import TokenCounts
 from app.results.ceiling import Placement, RunCeiling, Unknown, flag_above_ceiling, resolve_placement, run_ceilings
-from tests.roofs import RAM, measured
+from tests.ceilings import RAM, measured
 from tests.seed import made_sample
 
 BLOCKS = 32

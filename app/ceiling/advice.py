@@ -8,7 +8,7 @@ from app.ceiling.decode import DecodeCeiling, Device, decode_on
 from app.ceiling.fit import Fit
 from app.ceiling.geometry import Geometry
 from app.ceiling.layout import Layout
-from app.ceiling.types import KV_BITS, USUAL_BITS, KvTypes
+from app.ceiling.number_formats import KV_BITS, USUAL_BITS, KvTypes
 from app.core.i18n import _
 from app.core.units import format_number
 
@@ -20,7 +20,7 @@ LEAST_GAIN = 0.55
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class MeasuredRun:
     """What was measured."""
 
     geometry: Geometry
@@ -53,9 +53,9 @@ def mean_context(prompt_tokens: int, output_tokens: int) -> int:
     return prompt_tokens + output_tokens // 2
 
 
-def advise(run: Run, others: Iterable[Device] = (), fitted: Fit | None = None) -> list[Advice]:
+def advise(run: MeasuredRun, others: Iterable[Device] = (), fitted: Fit | None = None) -> list[Advice]:
     """`others`: devices to compare with. Empty where the weights are unknown."""
-    changes: list[tuple[str, Run]] = []
+    changes: list[tuple[str, MeasuredRun]] = []
     weights = run.geometry.weights
     if weights is None:
         return []
@@ -73,7 +73,7 @@ def next_quantization(bits_per_weight: float) -> str | None:
     return next((label for label in LADDER if USUAL_BITS[label] < STEP_DOWN * bits_per_weight), None)
 
 
-def _predict(name: str, run: Run, changed: Run, fitted: Fit | None) -> Advice | None:
+def _predict(name: str, run: MeasuredRun, changed: MeasuredRun, fitted: Fit | None) -> Advice | None:
     now, then = (step(one.geometry, one.context, one.kv) for one in (run, changed))
     if now is None or then is None:
         return None

@@ -8,7 +8,7 @@ Everything uncertain is left out, so that a speed computed from these bytes is a
 from dataclasses import dataclass, replace
 
 from app.ceiling.geometry import Geometry
-from app.ceiling.types import KvTypes
+from app.ceiling.number_formats import KvTypes
 from app.core.errors import BadInput
 from app.core.i18n import _
 from app.core.units import format_bytes

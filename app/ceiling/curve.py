@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from app.ceiling.bytes_per_step import F16, Step, step
 from app.ceiling.decode import DecodeCeiling, usual_range
 from app.ceiling.geometry import Geometry
-from app.ceiling.types import KvTypes
+from app.ceiling.number_formats import KvTypes
 
 CONTEXTS = (0, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
 

@@ -64,23 +64,25 @@ def fit(first: Observation, second: Observation, device: Device) -> Fit | str:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class TimeShare:
     key: str
     """weights, kv, state, layers, loss"""
     ms: float
     words: str
 
 
-def waterfall(step: Step, device: Device, tokens_per_s: float, layers: int | None, fitted: Fit | None) -> list[Share]:
+def waterfall(
+    step: Step, device: Device, tokens_per_s: float, layers: int | None, fitted: Fit | None
+) -> list[TimeShare]:
     """The milliseconds of one step, which gives each sequence a token; they add up to 1000 x batch / tokens_per_s.
 
     What remains is the last share; it is below zero when the run was faster than its ceiling.
     """
     bandwidth = device.bandwidth_bytes_per_s
 
-    def reading(key: str, n_bytes: int, what: str) -> Share:
+    def reading(key: str, n_bytes: int, what: str) -> TimeShare:
         words = f"{what}{separator(': ')}{format_number(n_bytes / GIGA)} GB / {format_number(bandwidth / GIGA)} GB/s"
-        return Share(key, n_bytes / bandwidth * 1000, words)
+        return TimeShare(key, n_bytes / bandwidth * 1000, words)
 
     shares = [reading("weights", step.weight_bytes, _("weights"))]
     if step.kv_bytes:
@@ -93,6 +95,6 @@ def waterfall(step: Step, device: Device, tokens_per_s: float, layers: int | Non
             layers=layers,
             each=format_number(fitted.layer_s * 1e6),
         )
-        shares.append(Share("layers", layers * fitted.layer_s * 1000, words))
+        shares.append(TimeShare("layers", layers * fitted.layer_s * 1000, words))
     loss = 1000 * step.batch / tokens_per_s - sum(share.ms for share in shares)
-    return [*shares, Share("loss", loss, _("remaining loss: bandwidth not reached, computing, sampling"))]
+    return [*shares, TimeShare("loss", loss, _("remaining loss: bandwidth not reached, computing, sampling"))]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from app.ceiling.gguf_reader import Budget, Cursor, GGUFFormatError
-from app.ceiling.types import GGML_TYPES
+from app.ceiling.number_formats import GGML_TYPES
 from app.core.errors import BadInput
 from app.core.i18n import _, translated
 

@@ -1,7 +1,7 @@
 """The attention of a layer in a config.json: what it caches, and how many parameters it has."""
 
 from app.ceiling.geometry import Attention
-from app.ceiling.hf_keys import CHUNK, Config
+from app.ceiling.hf_keys import CHUNK, HfConfig
 from app.ceiling.hf_layers import Layer, Mixer
 from app.core.errors import BadInput
 from app.core.i18n import _
@@ -22,7 +22,7 @@ _SPARSE_KEYS = (
 TOP_K = ("index_topk", "index_top_k", "indexer_topk", "indexer_top_k")
 
 
-def attention(config: Config, layer: Layer) -> Attention | None:
+def attention(config: HfConfig, layer: Layer) -> Attention | None:
     """`config` looks at this layer. Raises Missing, BadInput."""
     if layer.mixer not in (Mixer.FULL, Mixer.SLIDING, Mixer.PARALLEL):
         return None
@@ -45,7 +45,7 @@ def attention(config: Config, layer: Layer) -> Attention | None:
     )
 
 
-def latent_rank(config: Config) -> int:
+def latent_rank(config: HfConfig) -> int:
     """Of MLA; 0 where there is none, though the file may name its sizes."""
     if not config.flag("use_mla", default=True):
         config.understand("kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
@@ -53,11 +53,11 @@ def latent_rank(config: Config) -> int:
     return config.count("kv_lora_rank", default=0)
 
 
-def is_compressed(config: Config) -> bool:
+def is_compressed(config: HfConfig) -> bool:
     return bool(config.value("compress_ratios"))
 
 
-def _mla(config: Config, latent: int, heads: int, window: int | None) -> Attention:
+def _mla(config: HfConfig, latent: int, heads: int, window: int | None) -> Attention:
     rope = config.count("qk_rope_head_dim")
     qk_dim = config.count("qk_nope_head_dim", default=config.count("v_head_dim", default=0)) + rope
     v_dim = config.count("v_head_dim", default=qk_dim - rope)
@@ -65,7 +65,7 @@ def _mla(config: Config, latent: int, heads: int, window: int | None) -> Attenti
     return Attention(1, latent + rope, 0, heads, qk_dim, v_dim, window, top_k=_top_k(config))
 
 
-def _compressed(config: Config, heads: int) -> Attention:
+def _compressed(config: HfConfig, heads: int) -> Attention:
     """DeepSeek V4: a short window of single tokens, and beside it entries that many tokens share."""
     dim = config.count(*HEAD_DIM)
     ratio = config.count("compress_ratios", default=0)
@@ -73,13 +73,13 @@ def _compressed(config: Config, heads: int) -> Attention:
     return Attention(1, dim, 0, heads, dim, dim, config.window or None, None, picked, ratio or None)
 
 
-def _longest_ratio(config: Config) -> int:
+def _longest_ratio(config: HfConfig) -> int:
     """Layers that compress most read all of what is left; the others pick."""
     ratios = [ratio for ratio in config.list_of("compress_ratios") or () if isinstance(ratio, int)]
     return max(ratios, default=0)
 
 
-def _top_k(config: Config) -> int | None:
+def _top_k(config: HfConfig) -> int | None:
     """Entries that sparse attention picks; None where it reads all."""
     for prefix in ("sparse_attention_config.", "sparse_config."):
         if blocks := config.count(
@@ -92,14 +92,14 @@ def _top_k(config: Config) -> int | None:
     return config.count(*TOP_K, default=0) or None
 
 
-def query_heads(config: Config, layer: Layer) -> int:
+def query_heads(config: HfConfig, layer: Layer) -> int:
     if layer.mixer is Mixer.SLIDING:
         return config.count("swa_num_attention_heads", default=config.heads)
     config.understand("swa_num_attention_heads")
     return config.heads
 
 
-def kv_heads(config: Config, layer: Layer) -> int:
+def kv_heads(config: HfConfig, layer: Layer) -> int:
     own = config.count(*KV_HEADS, default=_multi_query(config))
     config.understand("num_global_key_value_heads", "swa_num_key_value_heads")
     if layer.mixer is Mixer.FULL:
@@ -107,11 +107,11 @@ def kv_heads(config: Config, layer: Layer) -> int:
     return config.count("swa_num_key_value_heads", default=own) if layer.mixer is Mixer.SLIDING else own
 
 
-def _multi_query(config: Config) -> int:
+def _multi_query(config: HfConfig) -> int:
     return 1 if config.flag("multi_query") else config.heads
 
 
-def head_dims(config: Config, layer: Layer) -> tuple[int, int]:
+def head_dims(config: HfConfig, layer: Layer) -> tuple[int, int]:
     """Of queries and keys, and of values."""
     given = config.count(*HEAD_DIM, default=0)
     qk_dim = given or config.hidden // max(config.heads, 1)
@@ -128,7 +128,7 @@ def head_dims(config: Config, layer: Layer) -> tuple[int, int]:
 # --- parameters ------------------------------------------------------------------------------------------------------
 
 
-def attention_parameters(config: Config, layer: Layer, one: Attention) -> int:
+def attention_parameters(config: HfConfig, layer: Layer, one: Attention) -> int:
     if latent_rank(config):
         return _mla_parameters(config, one.k_elements, one.qk_dim, one.v_dim) + _indexer_parameters(config)
     if is_compressed(config):
@@ -148,14 +148,14 @@ def attention_parameters(config: Config, layer: Layer, one: Attention) -> int:
     return total + 2 * one.qk_dim * config.is_of(*QK_NORMS) + _indexer_parameters(config)
 
 
-def _query_parameters(config: Config, q: int) -> int:
+def _query_parameters(config: HfConfig, q: int) -> int:
     """Through a narrow middle where there is one."""
     names = ("share_q_dim", "q_lora_rank") if config.flag("use_mla", default=True) else ("share_q_dim",)
     narrow = config.count(*names, default=0)
     return config.hidden * narrow + narrow + narrow * q if narrow else config.hidden * q
 
 
-def _mla_parameters(config: Config, cached: int, qk_dim: int, v_dim: int) -> int:
+def _mla_parameters(config: HfConfig, cached: int, qk_dim: int, v_dim: int) -> int:
     hidden, heads, latent = config.hidden, config.heads, config.count("kv_lora_rank")
     if q_latent := config.count("q_lora_rank", default=0):
         q = hidden * q_latent + q_latent + q_latent * heads * qk_dim
@@ -166,7 +166,7 @@ def _mla_parameters(config: Config, cached: int, qk_dim: int, v_dim: int) -> int
     return q + hidden * cached + up + heads * v_dim * hidden + gate
 
 
-def _indexer_parameters(config: Config) -> int:
+def _indexer_parameters(config: HfConfig) -> int:
     """What picks the entries of sparse attention."""
     config.understand("index_topk_freq", "index_skip_topk_offset", "index_topk_pattern")
     kinds = config.value("indexer_types")
@@ -178,7 +178,7 @@ def _indexer_parameters(config: Config) -> int:
     return source * heads * dim + config.hidden * (dim + heads)
 
 
-def _compressed_parameters(config: Config, one: Attention) -> int:
+def _compressed_parameters(config: HfConfig, one: Attention) -> int:
     hidden, q_latent, dim = config.hidden, config.count("q_lora_rank"), one.qk_dim
     groups, o_latent = config.count("o_groups"), config.count("o_lora_rank")
     total = hidden * q_latent + q_latent * one.q_heads * dim + hidden * dim

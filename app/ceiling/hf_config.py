@@ -20,7 +20,7 @@ from app.ceiling.geometry import (
 from app.ceiling.hf_attention import attention, attention_parameters
 from app.ceiling.hf_families import KNOWN_MODEL_TYPES, with_defaults
 from app.ceiling.hf_ffn import FfnParameters, ffn_parameters
-from app.ceiling.hf_keys import EXPERTS, EXPERTS_USED, VOCABULARY, Config, Missing, language_part, outer_keys
+from app.ceiling.hf_keys import EXPERTS, EXPERTS_USED, VOCABULARY, HfConfig, Missing, language_part, outer_keys
 from app.ceiling.hf_layers import Ffn, Layer, Mixer, layers
 from app.ceiling.hf_quantization import DTYPE_BITS, EXPERT_FORMATS, Bits, Range, bits_by_role
 from app.ceiling.hf_recurrent import recurrence, state_bytes
@@ -53,7 +53,7 @@ class Parameters:
 def from_config(document: Mapping[str, Any], bits: float | None = None) -> Geometry:
     """`bits`: of each weight; without it, what the config says. Raises BadInput."""
     inner = with_defaults(language_part(document))
-    config = Config(inner)
+    config = HfConfig(inner)
     try:
         plan, assumptions = layers(config)
     except Missing as error:
@@ -88,7 +88,7 @@ def from_config(document: Mapping[str, Any], bits: float | None = None) -> Geome
     )
 
 
-def _not_understood(document: Mapping[str, Any], config: Config) -> tuple[str, ...]:
+def _not_understood(document: Mapping[str, Any], config: HfConfig) -> tuple[str, ...]:
     keys = [] if config.model_type in KNOWN_MODEL_TYPES else ["model_type"]
     types = {"torch_dtype": DTYPE_BITS, "dtype": DTYPE_BITS, "expert_dtype": EXPERT_FORMATS}
     for name, understood in types.items():
@@ -97,13 +97,13 @@ def _not_understood(document: Mapping[str, Any], config: Config) -> tuple[str, .
     keys += config.not_understood()
     if config.count("zero_expert_num", default=0):
         keys.append("zero_expert_num")  # how many of the experts used cost nothing differs from token to token
-    outer = Config(outer_keys(document, config.values), used=set(config.used))
+    outer = HfConfig(outer_keys(document, config.values), used=set(config.used))
     if document.keys() != config.values.keys():
         keys += outer.not_understood()
     return tuple(printable(key) for key in dict.fromkeys(keys))
 
 
-def _cache(config: Config, plan: Sequence[Layer], assumptions: list[str]) -> tuple[tuple[Attention, ...] | None, int]:
+def _cache(config: HfConfig, plan: Sequence[Layer], assumptions: list[str]) -> tuple[tuple[Attention, ...] | None, int]:
     """What the layers cache, and the bytes of their states."""
     try:
         groups = [
@@ -120,13 +120,13 @@ def _cache(config: Config, plan: Sequence[Layer], assumptions: list[str]) -> tup
         return None, 0
 
 
-def sublayers(config: Config) -> int:
+def sublayers(config: HfConfig) -> int:
     """LongCat's layers attend twice."""
     return 2 if config.is_of("longcat_flash") else 1
 
 
 def _weights(
-    document: Mapping[str, Any], config: Config, plan: Sequence[Layer], bits: float | None, assumptions: list[str]
+    document: Mapping[str, Any], config: HfConfig, plan: Sequence[Layer], bits: float | None, assumptions: list[str]
 ) -> tuple[Weights | None, Weights | None, tuple[int, int]]:
     """The fewest bytes and the most, None where unknown; and experts in all and used."""
     routed = any(layer.ffn in (Ffn.ROUTED, Ffn.BOTH) for layer in plan)
@@ -182,7 +182,7 @@ def _at(parameters: Parameters, roles: Bits, is_tied: bool, fewest: bool) -> Wei
     )
 
 
-def _parameters(config: Config, plan: Sequence[Layer], ffns: Sequence[FfnParameters]) -> Parameters:
+def _parameters(config: HfConfig, plan: Sequence[Layer], ffns: Sequence[FfnParameters]) -> Parameters:
     mixer = sum(_mixer_parameters(config.at(index), layer) for index, layer in enumerate(plan))
     ffn, small = sum(one.dense for one in ffns), sum(one.router for one in ffns)
     hidden, vocabulary = config.hidden, config.count(*VOCABULARY)
@@ -197,7 +197,7 @@ def _parameters(config: Config, plan: Sequence[Layer], ffns: Sequence[FfnParamet
     return Parameters(mixer, ffn + per_layer, sum(one.routed for one in ffns), small, hidden * vocabulary, looked_up)
 
 
-def _per_layer_inputs(config: Config, vocabulary: int, blocks: int) -> tuple[int, int]:
+def _per_layer_inputs(config: HfConfig, vocabulary: int, blocks: int) -> tuple[int, int]:
     """Of Gemma's embeddings for each layer: what is read, and what is only looked up."""
     per_layer, hidden = config.count("hidden_size_per_layer_input", default=0), config.hidden
     rows = config.count("vocab_size_per_layer_input", default=vocabulary)
@@ -207,7 +207,7 @@ def _per_layer_inputs(config: Config, vocabulary: int, blocks: int) -> tuple[int
     return dense, rows * per_layer * blocks
 
 
-def _mixer_parameters(config: Config, layer: Layer) -> int:
+def _mixer_parameters(config: HfConfig, layer: Layer) -> int:
     total = 0
     if group := attention(config, layer):
         total += attention_parameters(config, layer, group) * sublayers(config)

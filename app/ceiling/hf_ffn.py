@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from app.ceiling.hf_keys import EXPERTS_USED, Config, Missing
+from app.ceiling.hf_keys import EXPERTS_USED, HfConfig, Missing
 from app.ceiling.hf_layers import Ffn, Layer
 
 UNGATED_FFN = {
@@ -55,7 +55,7 @@ class FfnParameters:
         return self.experts * self.of_expert
 
 
-def ffn_parameters(config: Config, layer: Layer) -> FfnParameters:
+def ffn_parameters(config: HfConfig, layer: Layer) -> FfnParameters:
     """`config` looks at this layer. Raises Missing, BadInput."""
     dense = 0
     if layer.ffn in (Ffn.DENSE, Ffn.BOTH):
@@ -71,13 +71,13 @@ def ffn_parameters(config: Config, layer: Layer) -> FfnParameters:
     return _with_experts(config, dense)
 
 
-def matrices(config: Config) -> int:
+def matrices(config: HfConfig) -> int:
     activation = config.value("mlp_hidden_act") or config.value("hidden_act")
     is_ungated = activation in UNGATED_ACTIVATIONS or config.model_type in UNGATED_FFN or config.is_of("rwkv")
     return 2 if is_ungated else 3
 
 
-def _dense_width(config: Config, layer: Layer) -> int:
+def _dense_width(config: HfConfig, layer: Layer) -> int:
     if config.is_of("arctic"):
         return config.hidden
     names: tuple[str, ...] = DENSE_WIDTH
@@ -96,7 +96,7 @@ def _dense_width(config: Config, layer: Layer) -> int:
     return 2 * width if layer.shares_kv and config.flag("use_double_wide_mlp") else width
 
 
-def _adjusted(config: Config, width: int) -> int:
+def _adjusted(config: HfConfig, width: int) -> int:
     """LFM2 names a width and computes the true one from it."""
     step, factor = config.count("block_multiple_of", default=256) or 1, config.value("block_ffn_dim_multiplier")
     if not config.flag("block_auto_adjust_ff_dim", default=True):
@@ -107,7 +107,7 @@ def _adjusted(config: Config, width: int) -> int:
     return -(-width // step) * step
 
 
-def _with_experts(config: Config, dense: int) -> FfnParameters:
+def _with_experts(config: HfConfig, dense: int) -> FfnParameters:
     hidden, per_expert = config.hidden, matrices(config)
     experts = config.experts
     used = config.experts_used or (1 if experts == 1 else 0)
@@ -129,7 +129,7 @@ def _with_experts(config: Config, dense: int) -> FfnParameters:
     return FfnParameters(dense, router, experts, used, of_expert)
 
 
-def _shared_width(config: Config, width: int) -> int:
+def _shared_width(config: HfConfig, width: int) -> int:
     """Of all shared experts together."""
     if config.is_of("llama4"):
         return width

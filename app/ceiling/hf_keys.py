@@ -37,7 +37,7 @@ class Missing(Exception):
     """The config does not name what is needed; the text is the key."""
 
 
-class Config:
+class HfConfig:
     """Keys of a config.json. An inner object's are named with their way: `linear_attn_config.head_dim`.
 
     A list gives each layer its own value: `at` looks at one layer.
@@ -49,8 +49,8 @@ class Config:
         self.used: set[str] = set() if used is None else used
         self._index = index
 
-    def at(self, index: int) -> "Config":
-        return Config(self.values, index, self.used)
+    def at(self, index: int) -> "HfConfig":
+        return HfConfig(self.values, index, self.used)
 
     def is_of(self, *families: str) -> bool:
         return self.model_type.startswith(families)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from app.ceiling.geometry import SHARED_KV, printable
-from app.ceiling.hf_keys import CHUNK, LAYER_KINDS, WINDOW, Config, integers
+from app.ceiling.hf_keys import CHUNK, LAYER_KINDS, WINDOW, HfConfig, integers
 from app.ceiling.windows import slides_by_default, slides_by_period
 from app.core.errors import BadInput
 from app.core.i18n import _
@@ -69,7 +69,7 @@ ROUTED_EVERY = ("moe_layer_freq", "moe_layer_frequency", "moe_every_n_layers")
 _DENSE_FIRST = re.compile(r"\w*(leading|first)_(k_)?dense\w*|(num|n)_dense_(layers|blocks)|\w*dense_first\w*")
 
 
-def layers(config: Config) -> tuple[list[Layer], list[str]]:
+def layers(config: HfConfig) -> tuple[list[Layer], list[str]]:
     """All layers from first to last, and what was taken for granted. Raises Missing, BadInput."""
     blocks = config.blocks
     names = config.list_of(*LAYER_KINDS)
@@ -92,7 +92,7 @@ def layers(config: Config) -> tuple[list[Layer], list[str]]:
     return plan, assumptions
 
 
-def _shares_kv(config: Config, blocks: int) -> list[bool]:
+def _shares_kv(config: HfConfig, blocks: int) -> list[bool]:
     """Whether each layer uses the cache of another one."""
     shared_from = blocks - config.count("num_kv_shared_layers", "num_shared_kv_layers", default=0)
     factor = config.count("cla_share_factor", default=1) if config.flag("use_cla", default=True) else 1
@@ -100,7 +100,7 @@ def _shares_kv(config: Config, blocks: int) -> list[bool]:
     return [index >= shared_from or (factor > 1 and index % factor != 0) for index in range(blocks)]
 
 
-def _mixers(config: Config, blocks: int, names: list[Any] | None) -> tuple[list[Mixer], bool, list[str]]:
+def _mixers(config: HfConfig, blocks: int, names: list[Any] | None) -> tuple[list[Mixer], bool, list[str]]:
     """Also whether it is unknown which layers slide."""
     config.understand(*FULL_INTERVAL, *WINDOW_PATTERN, "max_window_layers", "layer_group_size", "attn_type_list")
     if names:
@@ -118,7 +118,7 @@ def _mixers(config: Config, blocks: int, names: list[Any] | None) -> tuple[list[
     return _windows(config, blocks)
 
 
-def _cycled(names: list[Any], blocks: int, config: Config) -> list[Any]:
+def _cycled(names: list[Any], blocks: int, config: HfConfig) -> list[Any]:
     """RecurrentGemma names one period of its layers."""
     if config.is_of("recurrent_gemma") and len(names) < blocks:
         return [names[index % len(names)] for index in range(blocks)]
@@ -127,7 +127,7 @@ def _cycled(names: list[Any], blocks: int, config: Config) -> list[Any]:
     )
 
 
-def _recurrent_mixers(config: Config, blocks: int) -> list[Mixer] | None:
+def _recurrent_mixers(config: HfConfig, blocks: int) -> list[Mixer] | None:
     """Of a model that is not all attention, by whichever key says so; None where all layers attend."""
     indices = range(blocks)
     if config.is_of("falcon_h1"):
@@ -165,7 +165,7 @@ def _whole(entries: list[Any], blocks: int, name: str) -> list[Any]:
     return entries[:blocks]
 
 
-def _windows(config: Config, blocks: int) -> tuple[list[Mixer], bool, list[str]]:
+def _windows(config: HfConfig, blocks: int) -> tuple[list[Mixer], bool, list[str]]:
     """Of a model of which all layers attend."""
     chunk = config.count(*CHUNK, default=0)
     default = not config.is_of("qwen2", "qwen3")
@@ -187,7 +187,7 @@ def _windows(config: Config, blocks: int) -> tuple[list[Mixer], bool, list[str]]
     return [Mixer.SLIDING if one else Mixer.FULL for one in slides], False, assumptions
 
 
-def _stated_pattern(config: Config, blocks: int) -> list[bool] | None:
+def _stated_pattern(config: HfConfig, blocks: int) -> list[bool] | None:
     """A period, letters for local and global layers, or 1 for each layer that slides."""
     if entries := config.list_of(*WINDOW_PATTERN):
         return [bool(entry) for entry in _whole(entries, blocks, "sliding_window_pattern")]
@@ -199,7 +199,7 @@ def _stated_pattern(config: Config, blocks: int) -> list[bool] | None:
     return None
 
 
-def ffn_of(config: Config, index: int) -> Ffn:
+def ffn_of(config: HfConfig, index: int) -> Ffn:
     layer_config = config.at(index)
     if config.is_of("mamba", "falcon_mamba"):
         return Ffn.NONE
@@ -218,7 +218,7 @@ def ffn_of(config: Config, index: int) -> Ffn:
     return Ffn.ROUTED if _is_routed(config, index) else Ffn.DENSE
 
 
-def _numbers(config: Config, *names: str) -> set[int] | None:
+def _numbers(config: HfConfig, *names: str) -> set[int] | None:
     """A list of layers, or the same as text: `4,5,6`."""
     for name in names:
         value = config.value(name)
@@ -229,7 +229,7 @@ def _numbers(config: Config, *names: str) -> set[int] | None:
     return None
 
 
-def _is_routed(config: Config, index: int) -> bool:
+def _is_routed(config: HfConfig, index: int) -> bool:
     step = config.count(*ROUTED_STEP, default=1) or 1
     period = config.count("expert_layer_period", default=1) or 1
     every = config.count(*ROUTED_EVERY, default=1) or 1
@@ -246,7 +246,7 @@ def _is_routed(config: Config, index: int) -> bool:
     )
 
 
-def dense_first(config: Config) -> int:
+def dense_first(config: HfConfig) -> int:
     """How many layers at the beginning are dense in a model with experts, by whatever name."""
     names = [name for name in config.values if _DENSE_FIRST.fullmatch(name)]
     return config.count(*names, "moe_layer_start_index", default=0)

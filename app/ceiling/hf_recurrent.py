@@ -5,7 +5,7 @@ from typing import Protocol
 
 from app.ceiling.geometry import STATE_BYTES
 from app.ceiling.hf_attention import HEAD_DIM
-from app.ceiling.hf_keys import HEADS, Config
+from app.ceiling.hf_keys import HEADS, HfConfig
 from app.ceiling.hf_layers import Layer, Mixer
 
 
@@ -18,7 +18,7 @@ class Recurrence(Protocol):
     def parameters(self, hidden: int) -> int: ...
 
 
-def recurrence(config: Config, layer: Layer) -> Recurrence | None:
+def recurrence(config: HfConfig, layer: Layer) -> Recurrence | None:
     """`config` looks at this layer. Raises Missing, BadInput."""
     if layer.mixer in (Mixer.MAMBA, Mixer.PARALLEL):
         return Mamba.of(config)
@@ -37,7 +37,7 @@ def recurrence(config: Config, layer: Layer) -> Recurrence | None:
     return DeltaNet.of(config)
 
 
-def state_bytes(config: Config, layer: Layer) -> int:
+def state_bytes(config: HfConfig, layer: Layer) -> int:
     """Of one sequence in one layer. Raises Missing, BadInput."""
     one = recurrence(config, layer)
     return max(one.state_elements, 0) * STATE_BYTES if one else 0
@@ -54,7 +54,7 @@ class DeltaNet:
     kernel: int
 
     @classmethod
-    def of(cls, config: Config) -> "DeltaNet":
+    def of(cls, config: HfConfig) -> "DeltaNet":
         return cls(
             config.count("linear_num_key_heads"),
             config.count("linear_num_value_heads"),
@@ -89,7 +89,7 @@ class Kda:
     """The output gate is as wide as the heads."""
 
     @classmethod
-    def of(cls, config: Config) -> "Kda":
+    def of(cls, config: HfConfig) -> "Kda":
         prefix = "linear_attn_config."
         return cls(
             config.count(f"{prefix}num_heads", default=config.heads),
@@ -117,7 +117,7 @@ class Lightning:
     dim: int
 
     @classmethod
-    def of(cls, config: Config) -> "Lightning":
+    def of(cls, config: HfConfig) -> "Lightning":
         heads = config.heads
         return cls(heads, config.count(*HEAD_DIM, default=config.hidden // max(heads, 1)))
 
@@ -138,7 +138,7 @@ class Lru:
     blocks: int
 
     @classmethod
-    def of(cls, config: Config) -> "Lru":
+    def of(cls, config: HfConfig) -> "Lru":
         return cls(config.count("lru_width"), config.count("conv1d_width", default=4), config.count(*HEADS, default=1))
 
     @property
@@ -161,7 +161,7 @@ class Rwkv:
     matrices: int
 
     @classmethod
-    def of(cls, config: Config) -> "Rwkv":
+    def of(cls, config: HfConfig) -> "Rwkv":
         hidden = config.hidden
         config.understand(*HEADS, "attention_hidden_size", "value_dim", "key_dim", "head_dim", "head_size_divisor")
         head_dim = config.count("head_size", "head_dim", default=64)
@@ -213,7 +213,7 @@ class Mamba:
     rank: int
 
     @classmethod
-    def of(cls, config: Config) -> "Mamba":
+    def of(cls, config: HfConfig) -> "Mamba":
         own = ("num_heads",) if config.is_of("mamba2") else ()  # all its layers are of one kind, so names are short
         heads = config.count("mamba_num_heads", "mamba_n_heads", "n_mamba_heads", *own, default=0)
         state = config.count("ssm_state_size", "mamba_d_state", "state_size")

@@ -3,7 +3,7 @@
 import re
 from functools import cache
 
-from app.ceiling.types import GGML_BLOCKS, USUAL_BITS
+from app.ceiling.number_formats import GGML_BLOCKS, USUAL_BITS
 
 _MIXES = {
     "Q3_K_S": 3.5, "Q3_K_L": 4.27, "IQ2_M": 2.7, "IQ3_XS": 3.3, "IQ3_M": 3.66,

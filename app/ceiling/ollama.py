@@ -9,7 +9,7 @@ from app.ceiling.ggml_geometry import geometry
 from app.ceiling.ggml_keys import Keys
 from app.ceiling.gguf import MAX_DIMENSIONS, Header, Tensor
 from app.ceiling.gguf_reader import MAX_NAME
-from app.ceiling.types import GGML_BLOCKS, USUAL_BITS
+from app.ceiling.number_formats import GGML_BLOCKS, USUAL_BITS
 from app.core.errors import BadInput
 from app.core.i18n import N_, _
 

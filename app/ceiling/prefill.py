@@ -7,7 +7,7 @@ from enum import StrEnum
 from app.ceiling.bytes_per_step import F16, check_tokens, expected_expert_share, kv_bytes
 from app.ceiling.decode import Device
 from app.ceiling.geometry import Attention, Geometry
-from app.ceiling.types import KvTypes
+from app.ceiling.number_formats import KvTypes
 from app.core.errors import BadInput
 from app.core.i18n import N_, _
 from app.core.units import TERA, format_bandwidth, format_bytes, format_number

@@ -8,8 +8,8 @@ from app.ceiling.bytes_per_step import F16, Step, kv_bytes, kv_bytes_per_token, 
 from app.ceiling.decode import DecodeCeiling, Device, Drafting, speculative, with_drafts
 from app.ceiling.geometry import Geometry
 from app.ceiling.layout import Layout, Memory
+from app.ceiling.number_formats import KvTypes
 from app.ceiling.prefill import PrefillCeiling, prefill
-from app.ceiling.types import KvTypes
 from app.core.errors import BadInput
 from app.core.i18n import _, separator
 from app.core.units import GIGA, TERA, format_bytes, format_number

@@ -9,17 +9,17 @@ from app.ceiling.decode import Device
 from app.charts.base import Figure, LegendEntry, Table, axis
 from app.core.i18n import _, joined
 from app.core.units import GIGA, TERA, format_number, format_percent
-from app.results.ceiling import Insight, Placement, PointCeiling
+from app.results.ceiling import DecodeAnalysis, Placement, PointCeiling
 
 
-class Reached(NamedTuple):
+class MeasuredSpeed(NamedTuple):
     """A measured speed at its mean context."""
 
     context: int
     tokens_per_s: float
 
 
-def against_context(curve: Sequence[CurvePoint], reached: Sequence[Reached] = ()) -> Figure | None:
+def against_context(curve: Sequence[CurvePoint], reached: Sequence[MeasuredSpeed] = ()) -> Figure | None:
     """The decode ceiling as it falls with context, the band where most good results stand, and the measured points."""
     if not curve:
         return None
@@ -56,7 +56,7 @@ def against_context(curve: Sequence[CurvePoint], reached: Sequence[Reached] = ()
     )
 
 
-def without_ceiling(reached: Sequence[Reached]) -> Figure | None:
+def without_ceiling(reached: Sequence[MeasuredSpeed]) -> Figure | None:
     """The measured points alone; None where they are all of one context."""
     ordered = sorted(reached)
     if len({point.context for point in ordered}) < 2:
@@ -84,16 +84,16 @@ def without_ceiling(reached: Sequence[Reached]) -> Figure | None:
     )
 
 
-def reached(found: Insight) -> list[Reached]:
+def measured_speeds(found: DecodeAnalysis) -> list[MeasuredSpeed]:
     """The measured points of a run that belong on its curve."""
     return [
-        Reached(each.context, each.decode_tokens_per_s)
-        for each in found.reached
+        MeasuredSpeed(each.context, each.decode_tokens_per_s)
+        for each in found.measured_points
         if each.decode_tokens_per_s is not None
     ]
 
 
-class Work(NamedTuple):
+class PhaseWork(NamedTuple):
     """What was done in one phase of a run."""
 
     title: str
@@ -108,14 +108,14 @@ def run_roofline(found: Placement, top: PointCeiling) -> Figure | None:
     if active and top.steps_per_s:
         checked = 1 + (top.drafts.drafted_per_pass if top.drafts else 0)  # tokens computed with each reading
         flops = 2 * active * top.step.batch * checked
-        work.append(Work(_("Decode"), flops / top.step.n_bytes, 2 * active * checked * top.steps_per_s))
+        work.append(PhaseWork(_("Decode"), flops / top.step.n_bytes, 2 * active * checked * top.steps_per_s))
     if top.prefill and top.prefill_tokens_per_s:
         per_s = top.prefill.flops / top.prefill.tokens * top.prefill_tokens_per_s
-        work.append(Work(_("Prefill"), top.prefill.flops / top.prefill.n_bytes, per_s))
+        work.append(PhaseWork(_("Prefill"), top.prefill.flops / top.prefill.n_bytes, per_s))
     return roofline(device, work) if device else None
 
 
-def roofline(device: Device, work: Sequence[Work]) -> Figure | None:
+def roofline(device: Device, work: Sequence[PhaseWork]) -> Figure | None:
     """What computing and memory allow for so many operations on each byte, with what was reached; both axes in powers
     of ten. None where the device's peak is unknown."""
     peak, ridge = device.peak_flops, device.critical_intensity
@@ -191,7 +191,7 @@ def _line(name: str, x: Sequence[float], y: Sequence[float], role: str) -> dict[
     }
 
 
-def _measured(reached: Sequence[Reached]) -> dict[str, Any]:
+def _measured(reached: Sequence[MeasuredSpeed]) -> dict[str, Any]:
     ordered = sorted(reached)
     return {
         "type": "scatter",

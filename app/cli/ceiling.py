@@ -6,11 +6,11 @@ from pathlib import Path
 from app.ceiling.bytes_per_step import expected_expert_share
 from app.ceiling.decode import Device, Drafting, usual_range
 from app.ceiling.geometry import Certainty
+from app.ceiling.number_formats import KvTypes
 from app.ceiling.offload import Offload
 from app.ceiling.quantities import bandwidth_bytes_per_s
 from app.ceiling.report import Report, report
 from app.ceiling.sources import from_path
-from app.ceiling.types import KvTypes
 from app.cli.common import open_database, print_json, say
 from app.core import units
 from app.core.errors import BadInput

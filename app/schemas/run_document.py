@@ -205,7 +205,7 @@ def _points(
 
 def _limits(found: Limits) -> dict[str, Any]:
     """What limits the result at this point, what to change first in front; and what is not known of it."""
-    return {"found": [asdict(each) for each in found.found], "unknown": list(found.unknown)}
+    return {"found": [asdict(each) for each in found.findings], "unknown": list(found.unknown)}
 
 
 def _serving(taken: Sequence[Sample]) -> dict[str, Any] | None:
@@ -245,7 +245,7 @@ def _ceiling(roof: RunCeiling | Unknown | None, point: Workload) -> dict[str, An
         "certainty": roof.certainty,
         "not_understood": list(roof.not_understood),
         "geometry_source": roof.placement.geometry.source,
-        "geometry_stated_at": _time(roof.placement.told.stated_at),
+        "geometry_stated_at": _time(roof.placement.known_geometry.stated_at),
         "kv_type": str(roof.placement.kv),
         "does_not_fit": found.does_not_fit,
         "cache_guard": found.cache,

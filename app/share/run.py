@@ -14,7 +14,7 @@ from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, metrics
 from app.metrics.base import SOURCES
 from app.metrics.serving import serving
 from app.metrics.throughput import USUAL_SLO
-from app.results.ceiling import Insight, PointCeiling, insight
+from app.results.ceiling import DecodeAnalysis, PointCeiling, analyze_decode
 from app.results.compare.soundness import unsound_by_run
 from app.results.compare.words import unsound_run_words
 from app.share import anonymize, circumstances, run_tables
@@ -69,10 +69,10 @@ def describe(tiles: Sequence[Tile], bars: Sequence[CeilingShare]) -> str:
 # --- what it is made from --------------------------------------------------------------------------------------------
 
 
-def _insight(session: Session, found: Result) -> Insight | None:
+def _insight(session: Session, found: Result) -> DecodeAnalysis | None:
     if found.roof is None or found.top is None:
         return None
-    return insight(session, found.run, found.config, found.roof, found.top)
+    return analyze_decode(session, found.run, found.config, found.roof, found.top)
 
 
 def _offers(found: Result) -> list[OptionalField]:
@@ -129,13 +129,13 @@ def _facts(found: Result, ticked: dict[Option, str]) -> Iterator[Fact]:
             yield Fact(title, ticked[option])
 
 
-def _charts(found: Result, explained: Insight | None) -> Iterator[Chart]:
+def _charts(found: Result, explained: DecodeAnalysis | None) -> Iterator[Chart]:
     at_point = [sample for sample in found.taken if sample.point == found.main]
     typical = charts.typical_sample(at_point)
     figures = {
         N_("Token timeline"): charts.timeline(at_point),
         N_("Pauses between tokens"): charts.gaps(typical) if typical else None,
-        N_("Decode against context"): charts.against_context(explained.curve, charts.reached(explained))
+        N_("Decode against context"): charts.against_context(explained.curve, charts.measured_speeds(explained))
         if explained
         else None,
         N_("Roofline"): charts.run_roofline(found.roof.placement, found.top) if found.roof and found.top else None,

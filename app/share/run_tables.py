@@ -6,7 +6,7 @@ from app.core.i18n import N_, as_sentence
 from app.core.samples import Sample, Workload
 from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, headline_metrics, metrics
 from app.metrics.base import SOURCES
-from app.results.ceiling import Insight, limits_of_run
+from app.results.ceiling import DecodeAnalysis, limits_of_run
 from app.share.result import Result
 from app.share.snapshot import Column, DataTable
 from app.suites.points import point_title
@@ -20,10 +20,10 @@ _PARTS = {
 }
 
 
-def figures(found: Result, explained: Insight | None) -> Iterator[DataTable]:
+def figures(found: Result, explained: DecodeAnalysis | None) -> Iterator[DataTable]:
     if len(found.points) > 1:
         yield _points(found)
-    limiting = limits_of_run(found.taken, found.main, found.roof, found.run.evidence, found.config.engine).found
+    limiting = limits_of_run(found.taken, found.main, found.roof, found.run.evidence, found.config.engine).findings
     if limiting:
         said = tuple((each.of, each.sentence, as_sentence(each.evidence), _plain(each.remedy)) for each in limiting)
         yield DataTable("What limits it, and what to change first", _LIMIT_COLUMNS, said)

@@ -16,10 +16,10 @@ from urllib.parse import urlencode
 from app.ceiling.bytes_per_step import Step
 from app.ceiling.curve import CONTEXTS, CurvePoint, against_context, contexts_up_to
 from app.ceiling.decode import DecodeCeiling, Device
+from app.ceiling.number_formats import KvTypes
 from app.ceiling.offload import Offload
 from app.ceiling.report import Report, report
 from app.ceiling.sources import from_document, from_json
-from app.ceiling.types import KvTypes
 from app.core.errors import BadInput
 from app.core.i18n import _, translated
 from app.core.units import TERA
@@ -48,7 +48,7 @@ _NOT_NEEDED = re.compile(r".*(token_id|dropout|_std|initializer|_name_or_path|au
 
 @dataclass(frozen=True)
 class Calculation:
-    told: KnownGeometry
+    known_geometry: KnownGeometry
     reports: tuple[Report, ...]
     """One for each context."""
     curve: tuple[CurvePoint, ...]

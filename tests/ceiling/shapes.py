@@ -4,7 +4,7 @@ from app.ceiling.bytes_per_step import Step, step
 from app.ceiling.decode import Device
 from app.ceiling.geometry import Geometry, typed
 from app.ceiling.hf_config import from_config
-from app.ceiling.types import KvTypes
+from app.ceiling.number_formats import KvTypes
 from tests.ceiling.models import MODELS
 
 LLAMA_8B = from_config(MODELS["Llama-3.1-8B"], 16)

@@ -11,10 +11,10 @@ from app.ceiling.decode import Device, Drafting, Portion, Split, decode, decode_
 from app.ceiling.efficiency import mbu
 from app.ceiling.geometry import Geometry, Weights
 from app.ceiling.hf_config import from_config
+from app.ceiling.number_formats import KvTypes
 from app.ceiling.prefill import Bound, causal_pairs, prefill, prefill_flops
 from app.ceiling.quantities import bandwidth_bytes_per_s, size_bytes
 from app.ceiling.report import report
-from app.ceiling.types import KvTypes
 from app.core.errors import BadInput
 from tests.ceiling.models import MODELS
 from tests.ceiling.shapes import H100, LLAMA_8B, of_bytes, stepped

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.ceiling.labels import bits_of_label
-from app.ceiling.types import GGML_BLOCKS, USUAL_BITS
+from app.ceiling.number_formats import GGML_BLOCKS, USUAL_BITS
 
 
 @pytest.mark.parametrize("label", USUAL_BITS)

@@ -8,8 +8,8 @@ from app.ceiling.decode import Device
 from app.ceiling.geometry import Certainty, Part
 from app.ceiling.hf_config import from_config
 from app.ceiling.hf_quantization import BLOCK_FORMATS
+from app.ceiling.number_formats import GGML_BLOCKS, KV_BITS
 from app.ceiling.report import report
-from app.ceiling.types import GGML_BLOCKS, KV_BITS
 from tests.ceiling.models import MODELS
 
 LLAMA, MOE = MODELS["Llama-3.1-8B"], MODELS["Qwen3-30B-A3B"]

@@ -4,14 +4,14 @@ from functools import partial
 
 import pytest
 
-from app.ceiling.advice import Run, advise, mean_context, next_quantization
+from app.ceiling.advice import MeasuredRun, advise, mean_context, next_quantization
 from app.ceiling.curve import against_context
 from app.ceiling.decode import Device, decode_on, usual_range
 from app.ceiling.efficiency import cache_guard, mbu, mfu, why_above_all
 from app.ceiling.fit import Fit, Observation, fit, waterfall
 from app.ceiling.hf_config import from_config
+from app.ceiling.number_formats import KvTypes
 from app.ceiling.prefill import prefill
-from app.ceiling.types import KvTypes
 from tests.ceiling.models import MODELS
 from tests.ceiling.shapes import H100, LLAMA_8B, of_bytes, stepped
 
@@ -80,7 +80,7 @@ def test_a_waterfall_adds_up_to_the_token() -> None:
 
 
 def test_what_it_would_take() -> None:
-    run = Run(LLAMA_8B, Device.of("RTX 4090", 1008), KvTypes(), 8192, 50.0)
+    run = MeasuredRun(LLAMA_8B, Device.of("RTX 4090", 1008), KvTypes(), 8192, 50.0)
     quantized, cached, moved = advise(run, [Device.of("RTX 5090", 1792)])
     assert quantized.change == "Q8_0 weights"
     assert quantized.low_tokens_per_s < quantized.high_tokens_per_s < quantized.ceiling_tokens_per_s
@@ -89,13 +89,17 @@ def test_what_it_would_take() -> None:
     assert cached.change == "q8_0 KV cache"
     assert 50 < cached.high_tokens_per_s < 55
     assert moved.high_tokens_per_s == pytest.approx(50 * 1792 / 1008)
-    (slower,) = advise(Run(LLAMA_8B, run.device, KvTypes("q4_0", "q4_0"), 0, 50.0), [Device.of("RAM", 89.6)])[1:]
+    (slower,) = advise(MeasuredRun(LLAMA_8B, run.device, KvTypes("q4_0", "q4_0"), 0, 50.0), [Device.of("RAM", 89.6)])[
+        1:
+    ]
     assert slower.low_tokens_per_s == pytest.approx(50 * 89.6 / 1008)
 
 
 def test_the_range_holds_what_was_published() -> None:
     """F16 to Q4_K_M cuts bytes 3.2 times and made published runs 1.9 to 2.6 times faster."""
-    advice = advise(Run(LLAMA_8B, Device.of("", 100), KvTypes("q8_0", "q8_0"), 0, 1.0), [Device.of("faster", 320)])[-1]
+    advice = advise(
+        MeasuredRun(LLAMA_8B, Device.of("", 100), KvTypes("q8_0", "q8_0"), 0, 1.0), [Device.of("faster", 320)]
+    )[-1]
     assert advice.low_tokens_per_s == pytest.approx(1.9, abs=0.01)
     assert advice.high_tokens_per_s > 2.6
 
@@ -114,7 +118,7 @@ def test_next_quantization_is_clearly_smaller() -> None:
 
 def test_advice_needs_weights() -> None:
     unknown = from_config({"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64})
-    assert advise(Run(unknown, H100, KvTypes(), 0, 10.0), [H100]) == []
+    assert advise(MeasuredRun(unknown, H100, KvTypes(), 0, 10.0), [H100]) == []
     assert against_context(unknown, partial(decode_on, device=H100)) == []
 
 

@@ -12,8 +12,8 @@ from app.ceiling.efficiency import mbu
 from app.ceiling.fit import Fit, Observation, fit
 from app.ceiling.geometry import Geometry
 from app.ceiling.hf_config import from_config
+from app.ceiling.number_formats import KvTypes
 from app.ceiling.prefill import prefill, prefill_flops
-from app.ceiling.types import KvTypes
 from tests.ceiling.models import MODELS, MORE
 
 HERE = Path(__file__).parent

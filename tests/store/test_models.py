@@ -82,7 +82,7 @@ def test_a_statement_holds_for_runs_before_and_after_it_until_it_is_taken_back(d
         assert model.id is not None
         models.set_stated_geometry(session, model.id, CONFIG, {"way": "config"})
     with database.read() as session:
-        told = {one.model.quantization: one.told for one in newest_decodes(session)}
+        told = {one.model.quantization: one.known_geometry for one in newest_decodes(session)}
         assert {name for name, one in told.items() if one} == {model.quantization}
         frozen = observations.known(session).configs.values()
         assert {each.model.quantization for each in frozen if each.told} == {model.quantization}

@@ -11,11 +11,11 @@ beyond      samples that are faster than their hardware can be
 limits      what limits a result, with the evidence, and what to change first
 """
 
+from app.results.ceiling.analysis import DecodeAnalysis, analyze_decode
 from app.results.ceiling.bulk_ceilings import CeilingRequest, decode_ceilings
 from app.results.ceiling.cards import Unknown
 from app.results.ceiling.configs import ConfigCeiling, config_ceilings
 from app.results.ceiling.implausible import flag_above_ceiling
-from app.results.ceiling.insight import Insight, insight
 from app.results.ceiling.limits import Evidence, Limit, Limits, limits, limits_of_run
 from app.results.ceiling.machine import DeviceUse, ModelUse, machine_uses
 from app.results.ceiling.placement import DeviceShare, Placement, resolve_placement
@@ -24,10 +24,10 @@ from app.results.ceiling.points import PointCeiling, RunCeiling, context_of, run
 __all__ = [
     "CeilingRequest",
     "ConfigCeiling",
+    "DecodeAnalysis",
     "DeviceShare",
     "DeviceUse",
     "Evidence",
-    "Insight",
     "Limit",
     "Limits",
     "ModelUse",
@@ -35,11 +35,11 @@ __all__ = [
     "PointCeiling",
     "RunCeiling",
     "Unknown",
+    "analyze_decode",
     "config_ceilings",
     "context_of",
     "decode_ceilings",
     "flag_above_ceiling",
-    "insight",
     "limits",
     "limits_of_run",
     "machine_uses",

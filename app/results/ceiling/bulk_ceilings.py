@@ -22,7 +22,7 @@ class CeilingRequest(NamedTuple):
 
     machine: Machine
     config: Config
-    told: KnownGeometry | None
+    known_geometry: KnownGeometry | None
     """The geometry of its model."""
     point: Workload
 
@@ -46,7 +46,9 @@ def decode_ceilings(session: Session, wanted: Sequence[CeilingRequest]) -> list[
         if place not in placements:
             record = records.get(place, Record([], None))
             hardware = as_known(record.frozen, today[one.machine.id])
-            placements[place] = resolve_placement(hardware.devices, one.config, one.told, gpu_share=record.gpu_share)
+            placements[place] = resolve_placement(
+                hardware.devices, one.config, one.known_geometry, gpu_share=record.gpu_share
+            )
         placement = placements[place]
         if isinstance(placement, Placement):
             where = Place(*place, one.point)

@@ -41,8 +41,8 @@ def cards_of(
     """`devices`: the machine's devices; `needed_bytes`: of the model's weights."""
     cards = [replace(device, count=1) for device in devices if device.kind != "ram" for _ in range(device.count)]
     cards.sort(key=lambda card: card.bandwidth_bytes_per_s or 0, reverse=True)
-    ratios, stated = ratios_of(settings), whole(settings, "cards")
-    if stated == 0 or whole(settings, "gpu_layers") == 0 or (stated is None and not cards):
+    ratios, stated = ratios_of(settings), non_negative_int(settings, "cards")
+    if stated == 0 or non_negative_int(settings, "gpu_layers") == 0 or (stated is None and not cards):
         return Cards(())
     assumptions: list[str] = []
     count = stated if stated is not None else len(ratios) or None
@@ -50,7 +50,7 @@ def cards_of(
         return _too_few(count, len(cards))
     mode = settings.get("split_mode")
     if mode == "none":
-        main = whole(settings, "main_gpu") or 0
+        main = non_negative_int(settings, "main_gpu") or 0
         return Cards((cards[main],)) if main < len(cards) else _too_few(main + 1, len(cards))
     if count is None:
         if engine.split_habit is SplitHabit.LAYERS_IF_NEEDED and _fits(cards[0], needed_bytes):
@@ -66,7 +66,7 @@ def cards_of(
         else Split.LAYER
     )
     used, shares = _shared(used, ratios, engine, assumptions)
-    stages = whole(settings, "pipeline_parallel") or 1
+    stages = non_negative_int(settings, "pipeline_parallel") or 1
     return Cards(tuple(used), split, tuple(shares), stages if split is Split.TENSOR else 1, tuple(assumptions))
 
 
@@ -133,6 +133,6 @@ def engine_of(key: str) -> type[Engine]:
         return Engine
 
 
-def whole(settings: Mapping[str, object], key: str) -> int | None:
+def non_negative_int(settings: Mapping[str, object], key: str) -> int | None:
     value = settings.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -24,7 +24,7 @@ def config_ceilings(session: Session, machine_id: int | None = None) -> dict[tup
     found: dict[tuple[int, str], ConfigCeiling] = {}
     for one in newest_decodes(session, machine_id):
         assert one.config.id is not None
-        stands = resolve_placement(one.hardware.devices, one.config, one.told, gpu_share=one.gpu_share)
+        stands = resolve_placement(one.hardware.devices, one.config, one.known_geometry, gpu_share=one.gpu_share)
         if isinstance(stands, Placement):
             read = step_of(stands, one.point, one.counts)
             ceiling = decode_of(stands, read, one.drafts)

@@ -59,7 +59,7 @@ def machine_uses(session: Session, machine: Machine) -> list[DeviceUse]:
         uses.setdefault(each.name, DeviceUse(each.name, known or None, each.bandwidths[:1]))
     best: dict[tuple[str, str, str], ModelUse] = {}
     for one in fastest_decodes(session, machine.id):
-        found = resolve_placement(one.hardware.devices, one.config, one.told, gpu_share=one.gpu_share)
+        found = resolve_placement(one.hardware.devices, one.config, one.known_geometry, gpu_share=one.gpu_share)
         if not isinstance(found, Placement):
             continue
         name = _name(found)

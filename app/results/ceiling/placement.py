@@ -8,8 +8,8 @@ from app.ceiling.bytes_per_step import Step, step
 from app.ceiling.decode import DecodeCeiling, Device, Portion, Split, decode
 from app.ceiling.geometry import Geometry
 from app.ceiling.layout import Layout, Memory
+from app.ceiling.number_formats import KV_BITS, UNKNOWN, KvTypes, kv_bits
 from app.ceiling.offload import Offload
-from app.ceiling.types import KV_BITS, UNKNOWN, KvTypes, kv_bits
 from app.core.configuration import runs_elsewhere
 from app.core.i18n import _, joined, translated
 from app.core.samples import Workload
@@ -18,7 +18,7 @@ from app.db.machines import MachineDevice, Stated, capacity_of
 from app.db.models import KnownGeometry
 from app.db.tables import Config
 from app.hardware.profile import MEASURED
-from app.results.ceiling.cards import Cards, Unknown, cards_of, engine_of, ratios_of, whole
+from app.results.ceiling.cards import Cards, Unknown, cards_of, engine_of, non_negative_int, ratios_of
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class DeviceShare:
 
 @dataclass(frozen=True)
 class Placement:
-    told: KnownGeometry
+    known_geometry: KnownGeometry
     """The model's geometry, with its weights, and who told it."""
     kv: KvTypes
     device_shares: tuple[DeviceShare, ...]
@@ -46,7 +46,7 @@ class Placement:
 
     @property
     def geometry(self) -> Geometry:
-        return self.told.geometry
+        return self.known_geometry.geometry
 
     @property
     def split(self) -> Split:
@@ -131,7 +131,7 @@ class Placement:
 def resolve_placement(
     devices: Sequence[MachineDevice],
     config: Config,
-    model_geometry: KnownGeometry | None,
+    known_geometry: KnownGeometry | None,
     remarks: Sequence[str] = (),
     gpu_share: float | None = None,
 ) -> Placement | Unknown:
@@ -145,16 +145,16 @@ def resolve_placement(
             _("Measure a model that the server runs itself."),
             "configuration",
         )
-    if model_geometry is not None and model_geometry.geometry.weights is None and model_geometry.geometry.assumptions:
+    if known_geometry is not None and known_geometry.geometry.weights is None and known_geometry.geometry.assumptions:
         return Unknown(
             _(
                 "How many bytes the model reads for a token is unknown: {why}.",
-                why=translated(model_geometry.geometry.assumptions[0]),
+                why=translated(known_geometry.geometry.assumptions[0]),
             ),
             _("Tell what the model is like: its config.json, a GGUF file, or its parameters and bits per weight."),
             "model",
         )
-    if model_geometry is None or model_geometry.geometry.weights is None:
+    if known_geometry is None or known_geometry.geometry.weights is None:
         return Unknown(
             _(
                 "How many bytes the model reads for a token is unknown, because its server names no "
@@ -163,7 +163,7 @@ def resolve_placement(
             _("Tell what the model is like: its config.json, a GGUF file, or its parameters and bits per weight."),
             "model",
         )
-    geometry, settings = model_geometry.geometry, engines.with_flags(config.settings)
+    geometry, settings = known_geometry.geometry, engines.with_flags(config.settings)
     assert geometry.weights is not None
     if gpu_share is not None and gpu_share < 1:
         settings.setdefault("gpu_share", round(100 * gpu_share))
@@ -189,7 +189,7 @@ def resolve_placement(
         return _without_bandwidth(ram, overflow)
     owners = [*cards.used, *([ram] if ram and (needs_ram or overflow) else [])]
     return Placement(
-        told=model_geometry,
+        known_geometry=known_geometry,
         kv=kv,
         device_shares=tuple(map(_device_share, owners)),
         layout=layout,
@@ -310,7 +310,7 @@ def _kv_types(settings: Mapping[str, object]) -> tuple[KvTypes, list[str]]:
 
 
 def slots_of(config: Config) -> int | None:
-    return whole(engines.with_flags(config.settings), "parallel") or None
+    return non_negative_int(engines.with_flags(config.settings), "parallel") or None
 
 
 def at_once(point: Workload, slots: int | None) -> int:

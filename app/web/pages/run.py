@@ -22,9 +22,9 @@ from app.results.ceiling import (
     PointCeiling,
     RunCeiling,
     Unknown,
+    analyze_decode,
     context_of,
     flag_above_ceiling,
-    insight,
     limits_of_run,
     run_ceiling,
 )
@@ -59,7 +59,9 @@ def show_run(request: Request, session: ReadSession, public_id: str, point: str 
     at_point = [sample for sample in taken if sample.point == shown]
     typical = charts.typical_sample(at_point)
     top = roof.at(shown) if isinstance(roof, RunCeiling) else None
-    explained = insight(session, run, config, roof, top) if isinstance(roof, RunCeiling) and config and top else None
+    explained = (
+        analyze_decode(session, run, config, roof, top) if isinstance(roof, RunCeiling) and config and top else None
+    )
     before = previous(session, run, engine_titles())
     verdicts = verdicts_of_run(session, run, before.run if before else None)
     return render(
@@ -79,7 +81,7 @@ def show_run(request: Request, session: ReadSession, public_id: str, point: str 
         roof=roof,
         hardware=held,
         insight=explained,
-        roof_figure=charts.against_context(explained.curve, charts.reached(explained)) if explained else None,
+        roof_figure=charts.against_context(explained.curve, charts.measured_speeds(explained)) if explained else None,
         depth=None if isinstance(roof, RunCeiling) else charts.without_ceiling(_decodes(measured, taken)),
         calculation=_calculation(session, model, machine, roof, top),
         roofline=charts.run_roofline(roof.placement, top) if isinstance(roof, RunCeiling) and top else None,
@@ -120,7 +122,7 @@ def _calculation(
     return calculator.of_run(model.id, machine.name, devices.devices_of(session, machine), roof.placement, top)
 
 
-def _decodes(measured: Sequence[MetricResult], samples: Sequence[Sample]) -> list[charts.Reached]:
+def _decodes(measured: Sequence[MetricResult], samples: Sequence[Sample]) -> list[charts.MeasuredSpeed]:
     """How fast a lone stream was at each point."""
 
     def context(point: Workload) -> int:
@@ -128,7 +130,9 @@ def _decodes(measured: Sequence[MetricResult], samples: Sequence[Sample]) -> lis
 
     alone = [each for each in measured if each.metric == "decode_tokens_per_s" and each.point.concurrency == 1]
     return [
-        charts.Reached(context(each.point), each.value) for each in alone if each.is_shown and each.value is not None
+        charts.MeasuredSpeed(context(each.point), each.value)
+        for each in alone
+        if each.is_shown and each.value is not None
     ]
 
 

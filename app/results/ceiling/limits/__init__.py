@@ -17,7 +17,7 @@ from app.core.samples import Sample, Workload
 from app.metrics.overlap import with_prefill_overlaps
 from app.results.ceiling.cards import Unknown
 from app.results.ceiling.limits import decode, ttft
-from app.results.ceiling.limits.base import ORDER, Evidence, Limit
+from app.results.ceiling.limits.evidence import ORDER, Evidence, Limit
 from app.results.ceiling.points import RunCeiling
 from app.results.hardware import gpu_share_of
 
@@ -26,7 +26,7 @@ __all__ = ["Evidence", "Limit", "Limits", "limits", "limits_of_run"]
 
 @dataclass(frozen=True)
 class Limits:
-    found: tuple[Limit, ...]
+    findings: tuple[Limit, ...]
     """What to change first comes first."""
     unknown: tuple[str, ...]
     """Of TTFT and of decode, where no rule speaks: what is known all the same, or what would have to be known."""
@@ -54,7 +54,7 @@ def limits_of_run(
     return limits(
         Evidence(
             samples=[sample for sample in taken if sample.point == point],
-            roof=known.at(point) if known else None,
+            ceiling=known.at(point) if known else None,
             placement=known.placement if known else None,
             no_ceiling=f"{roof.reason} {roof.remedy}" if isinstance(roof, Unknown) else "",
             alone=[sample for sample in taken if sample.point == replace(point, concurrency=1) != point],

@@ -6,13 +6,13 @@ from statistics import fmean, median, stdev
 
 from app.ceiling.decode import USUAL_SHARE
 from app.ceiling.efficiency import describe, least_usual
-from app.ceiling.types import KV_BITS
+from app.ceiling.number_formats import KV_BITS
 from app.core.i18n import _, separator
 from app.core.units import format_bytes, format_number, plural
 from app.hardware.catalogue import built_in
 from app.metrics import sensors
 from app.metrics.summary import percentile
-from app.results.ceiling.limits.base import NOTABLE, Evidence, Limit, decodes
+from app.results.ceiling.limits.evidence import NOTABLE, Evidence, Limit, decodes
 from app.results.ceiling.limits.heat import held_back
 from app.results.ceiling.limits.streams import covered_ms, engine_of, others_windows, prompts_remedy, until_decoding_ms
 from app.results.ceiling.peers import decode_peers
@@ -41,7 +41,7 @@ SPOILERS = frozenset(
 
 
 def rules(seen: Evidence) -> Iterator[Limit]:
-    found = [*_swapping(seen), *_offload(seen), *_busy_cpu(seen), *_stalls(seen), *_rejected_drafts(seen.roof)]
+    found = [*_swapping(seen), *_offload(seen), *_busy_cpu(seen), *_stalls(seen), *_rejected_drafts(seen.ceiling)]
     if not _is_usual(seen):  # what reaches what such hardware usually does was not held back by much
         found += held_back(seen, "Decode", sensors.decode_span_ms)
     yield from found
@@ -53,7 +53,7 @@ def rules(seen: Evidence) -> Iterator[Limit]:
 
 def unknown(seen: Evidence) -> Iterator[str]:
     """Why no rule speaks."""
-    speeds, roof = decodes(seen.usable), seen.roof
+    speeds, roof = decodes(seen.usable), seen.ceiling
     if not speeds:
         return
     if roof is None:
@@ -86,13 +86,13 @@ def _usual(placement: Placement) -> tuple[float, str] | None:
 
 
 def _is_usual(seen: Evidence) -> bool:
-    share = seen.roof.mbu if seen.roof else None
+    share = seen.ceiling.mbu if seen.ceiling else None
     usual = _usual(seen.placement) if seen.placement else None
     return bool(share and share >= (usual[0] if usual else USUAL_SHARE[0]))
 
 
 def _bandwidth(seen: Evidence, is_explained: bool) -> Iterator[Limit]:
-    roof, found = seen.roof, seen.placement
+    roof, found = seen.ceiling, seen.placement
     if roof is None or found is None or roof.mbu is None or roof.decode_tokens_per_s is None:
         return
     usual = _usual(found)
@@ -154,7 +154,7 @@ def _prompts_share(seen: Evidence) -> float:
 
 
 def _kv_cache(seen: Evidence) -> Iterator[Limit]:
-    roof, found = seen.roof, seen.placement
+    roof, found = seen.ceiling, seen.placement
     if roof is None or found is None or roof.mbu is None or not roof.step.kv_bytes:
         return
     kv_bytes = roof.step.batch * roof.step.kv_bytes
@@ -182,7 +182,7 @@ def _kv_cache(seen: Evidence) -> Iterator[Limit]:
 
 def _offload(seen: Evidence) -> Iterator[Limit]:
     """By the layers that the configuration states, else by the server's own word."""
-    roof, found = seen.roof, seen.placement
+    roof, found = seen.ceiling, seen.placement
     remedy = _("Bring more of it onto GPUs: a smaller quantization, a smaller KV cache, or one more GPU.")
     if roof is not None and found is not None and found.is_partly_in_ram:
         in_memory = found.ram_time_share(roof.step)
@@ -222,7 +222,7 @@ def _rejected_drafts(roof: PointCeiling | None) -> Iterator[Limit]:
 
 
 def _swapping(seen: Evidence) -> Iterator[Limit]:
-    swapped_bytes = sensors.swapped(seen.taken)
+    swapped_bytes = sensors.swapped(seen.measured_samples)
     if swapped_bytes >= sensors.SWAPPED_BYTES:
         yield Limit(
             "swapping",
@@ -231,7 +231,7 @@ def _swapping(seen: Evidence) -> Iterator[Limit]:
             _(
                 "{swapped} went to or came from the swap space during {samples}",
                 swapped=format_bytes(swapped_bytes),
-                samples=plural(len(seen.taken), "sample"),
+                samples=plural(len(seen.measured_samples), "sample"),
             ),
             _("Stop what else holds memory, or take a smaller quantization or a shorter context."),
         )

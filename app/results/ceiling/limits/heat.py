@@ -8,7 +8,7 @@ from app.core.samples import Sample
 from app.core.units import format_number, plural
 from app.metrics import sensors
 from app.metrics.sensors import Span
-from app.results.ceiling.limits.base import Evidence, Limit
+from app.results.ceiling.limits.evidence import Evidence, Limit
 
 SpanOf = Callable[[Sequence[Sample]], Span | None]
 

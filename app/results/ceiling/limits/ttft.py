@@ -11,7 +11,7 @@ from app.core.units import format_number, plural
 from app.hardware.catalogue import built_in
 from app.metrics import sensors, token_times
 from app.metrics.ttft import read_ttft
-from app.results.ceiling.limits.base import NOTABLE, Evidence, Limit
+from app.results.ceiling.limits.evidence import NOTABLE, Evidence, Limit
 from app.results.ceiling.limits.heat import held_back
 from app.results.ceiling.limits.streams import engine_of, middle, prefill_words, prompts_remedy, slots_remedy, waits
 from app.results.ceiling.peers import prefill_peers
@@ -25,7 +25,7 @@ MISSED = 0.5
 
 
 @dataclass(frozen=True)
-class Part:
+class TtftParts:
     """Of one sample, in ms; None where the server does not state it, or its time is not of this prompt alone."""
 
     ttft_ms: float
@@ -39,10 +39,10 @@ class Part:
         return None if self.prompt_ms is None else self.ttft_ms - self.prompt_ms - (self.queue_ms or 0)
 
 
-class Parts:
+class PointTtftParts:
     """The samples of a point; the medians of one sentence are always of the same ones."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[TtftParts]) -> None:
         self.parts = parts
 
     @property
@@ -108,26 +108,26 @@ def unknown(seen: Evidence) -> Iterator[str]:
         )
 
 
-def _parts(usable: Sequence[Sample]) -> Parts | None:
+def _parts(usable: Sequence[Sample]) -> PointTtftParts | None:
     """Of the samples that TTFT is taken from: none that loaded the model, or had its prompt in the cache."""
     parts = [
         _part(sample, ttft_ms)
         for sample in usable
         if not {"cold", "cached"} & set(sample.flags) and (ttft_ms := read_ttft(sample)[0].value)
     ]
-    return Parts(parts) if parts else None
+    return PointTtftParts(parts) if parts else None
 
 
-def _part(sample: Sample, ttft_ms: float) -> Part:
+def _part(sample: Sample, ttft_ms: float) -> TtftParts:
     server = sample.trace.server
     if server is None or {"unit_mismatch", "implausible"} & set(sample.flags):
-        return Part(ttft_ms, None, None, None)
+        return TtftParts(ttft_ms, None, None, None)
     is_own = sample.point.concurrency == 1 or sample.prefill_overlaps is False
-    return Part(ttft_ms, server.prompt_ms if is_own else None, server.queue_ms, server.prompt_tokens)
+    return TtftParts(ttft_ms, server.prompt_ms if is_own else None, server.queue_ms, server.prompt_tokens)
 
 
 def _loading(seen: Evidence) -> Iterator[Limit]:
-    cold = [sample for sample in seen.taken if "cold" in sample.flags]
+    cold = [sample for sample in seen.measured_samples if "cold" in sample.flags]
     loads = [s.trace.server.load_ms for s in cold if s.trace.server and s.trace.server.load_ms]
     if loads:
         yield Limit(
@@ -137,7 +137,7 @@ def _loading(seen: Evidence) -> Iterator[Limit]:
             _(
                 "{samples} of {taken} waited {loads} ms for it",
                 samples=plural(len(loads), "sample"),
-                taken=len(seen.taken),
+                taken=len(seen.measured_samples),
                 loads=format_number(median(loads)),
             ),
             _("Keep the model loaded between requests (Ollama: `keep_alive`), or add a warm-up."),
@@ -168,7 +168,7 @@ def _unseen_tokens(trace: Trace) -> int:
     return token_times.unseen_reasoning(trace)
 
 
-def _queue(parts: Parts) -> Iterator[Limit]:
+def _queue(parts: PointTtftParts) -> Iterator[Limit]:
     """Of a lone stream: in the server's queue, where it tells."""
     known = parts.medians("queue_ms")
     if known is not None and known[1] > NOTABLE * known[0]:
@@ -189,7 +189,7 @@ def _queue_words(known: Sequence[float]) -> str:
     )
 
 
-def _others(seen: Evidence, parts: Parts) -> Iterator[Limit]:
+def _others(seen: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
     """Of several streams, by what the others did while one waited: their prompts were processed, or their answers
     held the slots. A lone stream may have been slow for reasons of its own."""
     alone, queued = _parts(seen.usable_alone), parts.medians("queue_ms")
@@ -244,7 +244,7 @@ def _rest(rest_ms: float, ttft_ms: float) -> str:
     )
 
 
-def _outside(seen: Evidence, parts: Parts) -> Iterator[Limit]:
+def _outside(seen: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
     """Of a lone stream: several ones wait for each other."""
     known = parts.medians("rest_ms") if seen.streams == 1 else None
     if known is not None and _is_notable(known[1], known[0]):
@@ -257,7 +257,7 @@ def _outside(seen: Evidence, parts: Parts) -> Iterator[Limit]:
         )
 
 
-def _prompt(seen: Evidence, parts: Parts) -> Iterator[Limit]:
+def _prompt(seen: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
     known, with_tokens = parts.medians("prompt_ms"), parts.medians("prompt_ms", "prompt_tokens")
     if known is None or known[1] <= MOSTLY * known[0]:
         return
@@ -273,7 +273,7 @@ def _prompt(seen: Evidence, parts: Parts) -> Iterator[Limit]:
         evidence = _("{prompt_ms} of {ttft_ms} ms", prompt_ms=format_number(known[1]), ttft_ms=format_number(known[0]))
         evidence += parts.where("prompt_ms")
     remedy = _("Send shorter prompts, or begin them alike so that the prompt cache helps.")
-    roof = seen.roof
+    roof = seen.ceiling
     # the speed is of all samples, so it goes with the times of all alone
     if roof is not None and roof.prefill is not None and roof.prefill_share is not None and parts.are_all("prompt_ms"):
         binds = _("compute") if roof.prefill.bound == "compute" else _("memory bandwidth")

@@ -54,10 +54,10 @@ class Evidence:
     """What is known of one point."""
 
     samples: Sequence[Sample]
-    roof: PointCeiling | None = None
+    ceiling: PointCeiling | None = None
     placement: Placement | None = None
     no_ceiling: str = ""
-    """Why there is no roof, and what to do about it."""
+    """Why there is no ceiling, and what to do about it."""
     alone: Sequence[Sample] = ()
     """Of a point with several streams: samples of the same run and lengths with a single one."""
     cpu_load_share_before: float | None = None
@@ -68,13 +68,13 @@ class Evidence:
     """Its key; empty where it is not known."""
 
     @cached_property
-    def taken(self) -> list[Sample]:
+    def measured_samples(self) -> list[Sample]:
         """Without warm-ups, and without those that were to find their prompt in the cache."""
         return [sample for sample in self.samples if not sample.is_warmup and not sample.reuses_cache]
 
     @cached_property
     def usable(self) -> list[Sample]:
-        return [sample for sample in self.taken if is_usable(sample)]
+        return [sample for sample in self.measured_samples if is_usable(sample)]
 
     @cached_property
     def usable_alone(self) -> list[Sample]:
@@ -86,8 +86,8 @@ class Evidence:
 
     @cached_property
     def rounds(self) -> list[list[Sample]]:
-        """Of `taken`: the first stream of each has what the sensors said."""
-        return rounds_of(self.taken)
+        """Of `measured_samples`: the first stream of each has what the sensors said."""
+        return rounds_of(self.measured_samples)
 
     @property
     def streams(self) -> int:

@@ -20,12 +20,12 @@ from app.db.tables import FULL_GEOMETRY, BandwidthProbe, Config, Machine, Measur
 from app.hardware.catalogue import built_in
 from app.metrics import headline_metrics
 from app.results.ceiling import (
-    Insight,
+    DecodeAnalysis,
     Placement,
     RunCeiling,
     Unknown,
+    analyze_decode,
     flag_above_ceiling,
-    insight,
     resolve_placement,
     run_ceiling,
     run_ceilings,
@@ -34,7 +34,7 @@ from app.results.hardware import hardware_of, refreeze
 from app.results.speculation import Drafts
 from app.schemas.run_document import run_document
 from tests.ceiling.models import MODELS
-from tests.roofs import GEOMETRY, POINT, RAM, card, found, measured
+from tests.ceilings import GEOMETRY, POINT, RAM, card, measured, placement_of
 from tests.seed import seed
 from tests.traces import figures, sample, stream, trace
 
@@ -43,7 +43,7 @@ KV_PER_TOKEN = 10 * 2000 * 2
 
 def ceiling(held: Sequence[MachineDevice], **settings: Any) -> tuple[float, Placement]:
     """Decode at 576 tokens, without its KV cache for round numbers, and what it stands on."""
-    stands = found(held, **{"kv_type_k": "f16", "kv_type_v": "f16", **settings})
+    stands = placement_of(held, **{"kv_type_k": "f16", "kv_type_v": "f16", **settings})
     assert isinstance(stands, Placement)
     (roof,) = run_ceilings(stands, [measured("decode_tokens_per_s", 5.0)])
     assert roof.step.n_bytes == 10_000_000_000 + 576 * KV_PER_TOKEN
@@ -105,7 +105,7 @@ def test_one_card_has_no_habit() -> None:
 
 
 def test_a_processor_whose_peak_was_typed_has_a_prefill_ceiling() -> None:
-    stands, without = found([replace(RAM, compute_flops_per_s=2e12)]), found([RAM])
+    stands, without = placement_of([replace(RAM, compute_flops_per_s=2e12)]), placement_of([RAM])
     assert isinstance(stands, Placement)
     assert isinstance(without, Placement)
     triple = [measured("prefill_tokens_per_s", 50.0), measured("decode_tokens_per_s", 4.0)]
@@ -120,7 +120,7 @@ def test_a_processor_whose_peak_was_typed_has_a_prefill_ceiling() -> None:
 
 def test_both_peaks_are_named() -> None:
     both = replace(card(peak=71e12), fastest_flops_per_s=142e12)
-    stands = found([both])
+    stands = placement_of([both])
     assert isinstance(stands, Placement)
     assert stands.device_shares[0].device.peak_flops == 142e12
     assert (
@@ -130,7 +130,7 @@ def test_both_peaks_are_named() -> None:
 
 
 def test_drafted_tokens_raise_the_ceiling() -> None:
-    stands = found([RAM])
+    stands = placement_of([RAM])
     assert isinstance(stands, Placement)
     numbers = [measured("decode_tokens_per_s", 12.0)]
     (plain,) = run_ceilings(stands, numbers)
@@ -150,7 +150,7 @@ def test_drafted_tokens_raise_the_ceiling() -> None:
 
 
 def test_a_server_that_drafted_nothing_rules_speculation_out() -> None:
-    stands = found([RAM])
+    stands = placement_of([RAM])
     assert isinstance(stands, Placement)
     (roof,) = run_ceilings(stands, [measured("decode_tokens_per_s", 50.0)], {POINT: Drafts(0, 0, 250)})
     assert roof.above
@@ -158,7 +158,7 @@ def test_a_server_that_drafted_nothing_rules_speculation_out() -> None:
 
 
 def test_more_than_drafts_explain_is_still_explained() -> None:
-    stands = found([RAM])
+    stands = placement_of([RAM])
     assert isinstance(stands, Placement)
     (roof,) = run_ceilings(stands, [measured("decode_tokens_per_s", 50.0)], {POINT: Drafts(300, 150, 250)})
     assert any("speculative decoding may have accepted more" in reason for reason in roof.above)
@@ -195,7 +195,7 @@ def test_layers_in_memory_add_their_time() -> None:
 def test_why_there_is_no_ceiling(
     held: Sequence[MachineDevice], settings: dict[str, Any], about: str, said: str
 ) -> None:
-    unknown = found(held, **settings)
+    unknown = placement_of(held, **settings)
     assert isinstance(unknown, Unknown)
     assert unknown.about == about
     assert said in unknown.reason
@@ -203,7 +203,7 @@ def test_why_there_is_no_ceiling(
 
 
 def test_totals_alone_make_no_ceiling() -> None:
-    unknown = found([RAM], geometry=None)
+    unknown = placement_of([RAM], geometry=None)
     assert isinstance(unknown, Unknown)
     assert unknown.about == "model"
 
@@ -226,14 +226,14 @@ def test_totals_alone_make_no_ceiling() -> None:
     ],
 )  # fmt: skip
 def test_a_kv_type_never_counts_more_than_it_must(k: str, v: str | None, counted: str, said: list[str]) -> None:
-    stands = found([RAM], kv_type_k=k, kv_type_v=v)
+    stands = placement_of([RAM], kv_type_k=k, kv_type_v=v)
     assert isinstance(stands, Placement)
     assert str(stands.kv) == counted
     assert [sentence for sentence in stands.assumptions if "KV cache" in sentence] == said
 
 
 def test_shares_are_not_clamped_and_explained() -> None:
-    stands = found([RAM, card(peak=100e12)])
+    stands = placement_of([RAM, card(peak=100e12)])
     assert isinstance(stands, Placement)
     numbers = [measured("decode_tokens_per_s", 150.0), measured("prefill_tokens_per_s", 2000.0)]
     (roof,) = run_ceilings(stands, numbers)
@@ -247,7 +247,7 @@ def test_shares_are_not_clamped_and_explained() -> None:
 
 def test_a_model_that_fits_the_cache_is_told_so() -> None:
     tiny = Geometry(Source.GGUF, "tiny", Weights(Part(250_000_000, 200_000_000)), ())
-    stands = found([RAM], geometry=tiny)
+    stands = placement_of([RAM], geometry=tiny)
     assert isinstance(stands, Placement)
     (roof,) = run_ceilings(stands, [measured("decode_tokens_per_s", 100.0)])
     assert roof.cache is not None
@@ -256,7 +256,7 @@ def test_a_model_that_fits_the_cache_is_told_so() -> None:
 
 def test_several_streams_are_held_against_the_ceiling_by_the_throughput_of_their_rounds() -> None:
     """Not by one stream's speed times their number: 50 tok/s each are not 200 tok/s where their prompts take time."""
-    stands, point = found([RAM]), Workload(512, 128, concurrency=4)
+    stands, point = placement_of([RAM]), Workload(512, 128, concurrency=4)
     assert isinstance(stands, Placement)
     streams = [measured("decode_tokens_per_s", 50.0, point), measured("output_tokens_per_s", 46.7, point)]
     (roof,) = run_ceilings(stands, streams)
@@ -273,7 +273,7 @@ def test_several_streams_are_held_against_the_ceiling_by_the_throughput_of_their
 @pytest.mark.parametrize(("parallel", "together"), [(1, 1), (2, 2), (4, 4), (8, 4), (0, 4), (None, 4)])
 def test_streams_beyond_the_servers_slots_take_turns(parallel: int | None, together: int) -> None:
     """Four in turns share no reading: their throughput stands under the ceiling of as many as there are slots."""
-    stands = found([RAM], parallel=parallel)
+    stands = placement_of([RAM], parallel=parallel)
     assert isinstance(stands, Placement)
     (roof,) = run_ceilings(stands, [measured("output_tokens_per_s", 4.0, point=Workload(512, 128, concurrency=4))])
     assert (roof.step.batch, roof.decode_tokens_per_s) == (together, 4.0)
@@ -319,7 +319,7 @@ def test_the_measured_bandwidth_outranks_and_unknown_is_said(database: Database)
 # --- where the time goes ---------------------------------------------------------------------------------------------
 
 
-def explained(database: Database, public_id: str) -> Insight:
+def explained(database: Database, public_id: str) -> DecodeAnalysis:
     with database.read() as session:
         run = runs.run(session, public_id)
         assert run.id is not None
@@ -329,7 +329,7 @@ def explained(database: Database, public_id: str) -> Insight:
         )
         assert isinstance(roof, RunCeiling)
         assert config is not None
-        found = insight(session, run, config, roof, roof.points[0])
+        found = analyze_decode(session, run, config, roof, roof.points[0])
     assert found is not None
     return found
 
@@ -373,7 +373,7 @@ def first_run(database: Database) -> str:
 
 def test_the_parts_of_a_token_add_up(database: Database, first_run: str) -> None:
     found = explained(database, first_run)
-    (top,) = found.reached
+    (top,) = found.measured_points
     assert top.decode_tokens_per_s is not None
     assert sum(share.ms for share in found.waterfall) == pytest.approx(1000 / top.decode_tokens_per_s)
     assert [share.key for share in found.waterfall] == ["weights", "kv", "loss"]
@@ -447,11 +447,11 @@ def test_nothing_measured_is_nothing_explained(database: Database, first_run: st
         )
         assert isinstance(roof, RunCeiling)
         assert config is not None
-        assert insight(session, run, config, roof, roof.points[0]) is None
+        assert analyze_decode(session, run, config, roof, roof.points[0]) is None
 
 
 def test_a_sample_beyond_twice_the_ceiling_is_implausible_once_a_ceiling_is_known() -> None:
-    stands = found([card()], kv_type_k="f16", kv_type_v="f16")
+    stands = placement_of([card()], kv_type_k="f16", kv_type_v="f16")
     assert isinstance(stands, Placement)
     roof = RunCeiling(stands, run_ceilings(stands, [measured("decode_tokens_per_s", 5.0)]))
     limit = roof.points[0].decode.tokens_per_s
@@ -479,7 +479,7 @@ def test_either_speed_may_be_beyond_the_ceiling(
     prefill_share: float | None, decode_share: float | None, is_beyond: bool
 ) -> None:
     """A prompt of 512 tokens in so much of the time that the ceiling allows; null where nothing is known of it."""
-    stands = found([card(peak=50e12)], kv_type_k="f16", kv_type_v="f16")
+    stands = placement_of([card(peak=50e12)], kv_type_k="f16", kv_type_v="f16")
     assert isinstance(stands, Placement)
     roof = RunCeiling(stands, run_ceilings(stands, [measured("decode_tokens_per_s", 5.0)]))
     top = roof.points[0]
@@ -507,7 +507,7 @@ def test_either_speed_may_be_beyond_the_ceiling(
 
 def test_of_several_streams_no_sample_is_beyond_the_ceiling_of_all() -> None:
     """A stream of two may be faster than half of what both reach, and a sum of them is no sample's."""
-    stands = found([card()], kv_type_k="f16", kv_type_v="f16")
+    stands = placement_of([card()], kv_type_k="f16", kv_type_v="f16")
     assert isinstance(stands, Placement)
     points = [Workload(512, 128, streams) for streams in (1, 2, 3)]
     speeds = [measured("decode_tokens_per_s" if p.concurrency == 1 else "output_tokens_per_s", 5.0, p) for p in points]

@@ -30,7 +30,9 @@ def card(
     return MachineDevice("Card", "accelerator", count, memory << 30, stated, peak, None, 64 << 20)
 
 
-def found(held: Sequence[MachineDevice], geometry: Geometry | None = GEOMETRY, **settings: Any) -> Placement | Unknown:
+def placement_of(
+    held: Sequence[MachineDevice], geometry: Geometry | None = GEOMETRY, **settings: Any
+) -> Placement | Unknown:
     config = Config(server_id=1, model_id=1, engine="llama.cpp", settings=settings, fingerprint="f")
     known = {FULL_GEOMETRY: geometry.to_json()} if geometry else {"parameters": 5, "size_bytes": 7}
     return resolve_placement(held, config, best_geometry(Model(name="m", geometry=known, geometry_sha256=""), None))

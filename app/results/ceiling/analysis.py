@@ -10,7 +10,7 @@ from app.ceiling import advice
 from app.ceiling.advice import Advice, advise
 from app.ceiling.curve import CurvePoint, against_context, contexts_up_to
 from app.ceiling.decode import Device
-from app.ceiling.fit import Fit, Observation, Share, fit, waterfall
+from app.ceiling.fit import Fit, Observation, TimeShare, fit, waterfall
 from app.core.i18n import _
 from app.db.devices import load_catalogue
 from app.db.tables import Config, Run
@@ -26,18 +26,20 @@ FASTER = (1.5, 2.5, 5.0)
 
 
 @dataclass(frozen=True)
-class Insight:
+class DecodeAnalysis:
     curve: tuple[CurvePoint, ...]
-    reached: tuple[PointCeiling, ...]
+    measured_points: tuple[PointCeiling, ...]
     """Measured points that belong on the curve."""
-    waterfall: tuple[Share, ...]
+    waterfall: tuple[TimeShare, ...]
     """The milliseconds of one token; unlike devices count as the one that they are worth together."""
     fit_words: tuple[str, ...]
     """From which two runs the fixed cost of a layer comes, or why it is unknown."""
     advice: tuple[Advice, ...]
 
 
-def insight(session: Session, run: Run, config: Config, roof: RunCeiling, top: PointCeiling) -> Insight | None:
+def analyze_decode(
+    session: Session, run: Run, config: Config, roof: RunCeiling, top: PointCeiling
+) -> DecodeAnalysis | None:
     """`top`: the point to explain. None when no decode was measured there."""
     if not top.decode_tokens_per_s or not top.steps_per_s:
         return None
@@ -50,16 +52,16 @@ def insight(session: Session, run: Run, config: Config, roof: RunCeiling, top: P
         top.step.batch,
     )
     alike = [each for each in roof.points if each.point.concurrency == top.point.concurrency]
-    reached = tuple(each for each in alike if each.decode_tokens_per_s)
+    measured_points = tuple(each for each in alike if each.decode_tokens_per_s)
     device = found.equivalent_device(top.step)
     others = [one for one in newest_decodes(session, run.machine_id) if one.config.id != config.id]
     fitted, words = _fit(found, device, top, others)
     # the time of several streams' rounds holds their prompts, so that nobody can tell where that of a token went
     is_decode = top.point.concurrency == 1
     parts = waterfall(top.step, device, top.steps_per_s, found.geometry.blocks, fitted) if is_decode else []
-    return Insight(
+    return DecodeAnalysis(
         curve=tuple(curve),
-        reached=reached,
+        measured_points=measured_points,
         waterfall=tuple(parts),
         fit_words=words,
         advice=tuple(_advice(load_catalogue(session), found, device, top, fitted)),
@@ -84,7 +86,7 @@ def _fit(
     here = Observation(top.step.n_bytes, layers, top.steps_per_s)
     candidates: list[tuple[float, Observation, str]] = []
     for one in others:
-        theirs = resolve_placement(one.hardware.devices, one.config, one.told, gpu_share=one.gpu_share)
+        theirs = resolve_placement(one.hardware.devices, one.config, one.known_geometry, gpu_share=one.gpu_share)
         if not isinstance(theirs, Placement) or not theirs.is_on_the_same_devices_as(found):
             continue
         if (
@@ -113,7 +115,7 @@ def _advice(
 ) -> list[Advice]:
     if top.point.concurrency != 1 or top.decode_tokens_per_s is None:
         return []
-    measured = advice.Run(
+    measured = advice.MeasuredRun(
         found.geometry,
         device,
         found.kv,
