@@ -190,8 +190,8 @@ def test_what_does_not_fit_is_never_the_cards_speed() -> None:
     in_memory = 60e9 * 4 / 128 * (1 - room / 60e9)
     on_card = 2e9 + 60e9 * 4 / 128 - in_memory
     assert allowed([RAM, card(448, 16)], MOE) == pytest.approx(1 / (on_card / 448e9 + in_memory / 50e9))
-    (roof,) = run_ceilings(placement, [measured("decode_tokens_per_s", 10.0)])
-    assert any("does not fit" in sentence for sentence in roof.assumptions)
+    (point_ceiling,) = run_ceilings(placement, [measured("decode_tokens_per_s", 10.0)])
+    assert any("does not fit" in sentence for sentence in point_ceiling.assumptions)
 
 
 def test_without_the_memorys_bandwidth_there_is_no_ceiling() -> None:
@@ -236,12 +236,12 @@ def test_cached_tokens_are_in_the_cache_but_not_prefilled() -> None:
     placement = placed([replace(card(1000, 24), compute_flops_per_s=100e12)], dense(WEIGHT_BYTES))
     assert isinstance(placement, Placement)
     point = Workload(4096, 128, depth=1000)
-    (roof,) = run_ceilings(
+    (point_ceiling,) = run_ceilings(
         placement, [measured("ttft_ms", 1.0, point)], counts={point: TokenCounts(5000.0, 3000.0, 100.0)}
     )
-    assert roof.context == 1000 + 5000 + 50
-    assert roof.prefill is not None
-    assert roof.prefill.tokens == 2000
+    assert point_ceiling.context == 1000 + 5000 + 50
+    assert point_ceiling.prefill is not None
+    assert point_ceiling.prefill.tokens == 2000
 
 
 def test_beyond_the_hardware_is_judged_by_counted_tokens() -> None:
@@ -255,17 +255,17 @@ def test_beyond_the_hardware_is_judged_by_counted_tokens() -> None:
     numbers = [measured("decode_tokens_per_s", speed, point)]
     sample = made_sample(0, point, 500.0, speed)
     for counts, is_flagged in ((TokenCounts(1000.0, 0.0, 100.0), False), (TokenCounts(20_000.0, 0.0, 100.0), True)):
-        roof = RunCeiling(placement, run_ceilings(placement, numbers, counts={point: counts}))
-        assert ("implausible" in flag_above_ceiling([sample], roof)[0].flags) is is_flagged
+        point_ceiling = RunCeiling(placement, run_ceilings(placement, numbers, counts={point: counts}))
+        assert ("implausible" in flag_above_ceiling([sample], point_ceiling)[0].flags) is is_flagged
 
 
 def test_faster_than_a_split_says_that_more_may_be_on_cards() -> None:
     placement = placed([RAM, card(1000, 80)], MOE, n_cpu_moe=32)
     assert isinstance(placement, Placement)
-    (roof,) = run_ceilings(placement, [measured("decode_tokens_per_s", 200.0)])
-    assert roof.mbu is not None
-    assert roof.mbu > 1
-    assert roof.above[0] == "more of the model may be on GPUs than the ceiling was computed with"
+    (point_ceiling,) = run_ceilings(placement, [measured("decode_tokens_per_s", 200.0)])
+    assert point_ceiling.mbu is not None
+    assert point_ceiling.mbu > 1
+    assert point_ceiling.above[0] == "more of the model may be on GPUs than the ceiling was computed with"
 
 
 def test_each_engine_states_its_habit() -> None:

@@ -34,8 +34,12 @@ class MeasuredRun:
     layout: Layout | None = None
     """Where the model lies; None: on the device alone."""
 
-    def decode(self, read: Step) -> DecodeCeiling | None:
-        return decode_on(read, self.device) if self.layout is None else self.layout.decode(self.geometry, read)
+    def decode(self, decode_step: Step) -> DecodeCeiling | None:
+        return (
+            decode_on(decode_step, self.device)
+            if self.layout is None
+            else self.layout.decode(self.geometry, decode_step)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ def mean_context(prompt_tokens: int, output_tokens: int) -> int:
     return prompt_tokens + output_tokens // 2
 
 
-def advise(run: MeasuredRun, others: Iterable[Device] = (), fitted: Fit | None = None) -> list[Advice]:
+def advise(run: MeasuredRun, devices: Iterable[Device] = (), fitted: Fit | None = None) -> list[Advice]:
     """`others`: devices to compare with. Empty where the weights are unknown."""
     changes: list[tuple[str, MeasuredRun]] = []
     weights = run.geometry.weights
@@ -64,7 +68,7 @@ def advise(run: MeasuredRun, others: Iterable[Device] = (), fitted: Fit | None =
         changes.append((_("{label} weights", label=label), replace(run, geometry=smaller)))
     if run.geometry.attention and min(run.kv.bits) > KV_BITS["q8_0"]:
         changes.append((_("q8_0 KV cache"), replace(run, kv=KvTypes("q8_0", "q8_0"))))
-    changes += [(other.name, replace(run, device=other, layout=None)) for other in others]
+    changes += [(device.name, replace(run, device=device, layout=None)) for device in devices]
     return [advice for name, changed in changes if (advice := _predict(name, run, changed, fitted)) is not None]
 
 
@@ -74,16 +78,16 @@ def next_quantization(bits_per_weight: float) -> str | None:
 
 
 def _predict(name: str, run: MeasuredRun, changed: MeasuredRun, fitted: Fit | None) -> Advice | None:
-    now, then = (step(one.geometry, one.context, one.kv) for one in (run, changed))
-    if now is None or then is None:
+    current_step, changed_step = (step(variant.geometry, variant.context, variant.kv) for variant in (run, changed))
+    if current_step is None or changed_step is None:
         return None
-    ceiling_now, ceiling_then = run.decode(now), changed.decode(then)
+    ceiling_now, ceiling_then = run.decode(current_step), changed.decode(changed_step)
     if ceiling_now is None or ceiling_then is None:
         return None
     ratio = ceiling_then.tokens_per_s / ceiling_now.tokens_per_s
     guesses = [run.tokens_per_s * ratio, run.tokens_per_s * ratio**LEAST_GAIN]
     if fitted is not None and run.geometry.blocks and changed.device == run.device:
-        guesses.append(run.tokens_per_step * fitted.tokens_per_s(then.n_bytes, run.geometry.blocks))
+        guesses.append(run.tokens_per_step * fitted.tokens_per_s(changed_step.n_bytes, run.geometry.blocks))
     low, high = min(guesses), max(guesses)
     words = _(
         "{name}: {low} to {high} tok/s instead of {now}",

@@ -35,12 +35,12 @@ def against_context(
     """
     points = []
     for context in contexts:
-        if (one := step(geometry, context, kv, batch)) is None:
+        if (decode_step := step(geometry, context, kv, batch)) is None:
             return []
-        if (decode := allowed(one)) is None:
+        if (decode := allowed(decode_step)) is None:
             continue
         ceiling = decode.tokens_per_s
-        kv_share = batch * (one.kv_bytes or 0) / one.n_bytes
+        kv_share = batch * (decode_step.kv_bytes or 0) / decode_step.n_bytes
         points.append(CurvePoint(context, ceiling, *usual_range(ceiling), kv_share))
     return points
 

@@ -84,13 +84,17 @@ def decode(
 
     `expected`: the portions of `step.expected`, where experts lie elsewhere than the other weights.
     """
-    if not portions or sum(one.share for one in portions) <= 0 or any(one.share < 0 for one in portions):
+    if (
+        not portions
+        or sum(portion.share for portion in portions) <= 0
+        or any(portion.share < 0 for portion in portions)
+    ):
         raise BadInput(_("The shares of the devices must be numbers above zero."))
     if not step.n_bytes:
         raise BadInput(_("A model that reads no bytes has no ceiling."))
     reading = [portion for portion in portions if portion.share]
-    ceiling = step.batch / seconds(step.n_bytes, reading, split)
-    by_chance = step.batch / seconds(step.expected_bytes, expected or reading, split)
+    tokens_per_s = step.batch / seconds(step.n_bytes, reading, split)
+    expected_tokens_per_s = step.batch / seconds(step.expected_bytes, expected or reading, split)
     assumptions = []
     stages = _stages(reading, split)
     if any(len(stage) > 1 for stage in stages):
@@ -102,24 +106,26 @@ def decode(
         assumptions.append(_("GPUs and system memory are read one after the other, so their times add"))
     if len(stages) - is_partly_in_ram > 1:
         assumptions.append(_("split by layers: the devices work one after the other, so their times add"))
-    if by_chance < ceiling:
+    if expected_tokens_per_s < tokens_per_s:
         assumptions.append(
             _(
                 "batch of {batch}: the bound assumes that all sequences use the same experts; with random routing "
                 "they read {expected_bytes}, which gives {expected} tok/s",
                 batch=step.batch,
                 expected_bytes=format_bytes(step.expected_bytes),
-                expected=format_number(by_chance),
+                expected=format_number(expected_tokens_per_s),
             )
         )
-    return DecodeCeiling(ceiling, by_chance, _words(step, reading, stages, ceiling), tuple(assumptions))
+    return DecodeCeiling(
+        tokens_per_s, expected_tokens_per_s, _words(step, reading, stages, tokens_per_s), tuple(assumptions)
+    )
 
 
 def seconds(n_bytes: int, portions: Sequence[Portion], split: Split) -> float:
     """Times of stages add; within a stage the slowest portion decides."""
-    whole = sum(portion.share for portion in portions)
+    total_share = sum(portion.share for portion in portions)
     return sum(
-        max(n_bytes * one.share / whole / one.device.bandwidth_bytes_per_s for one in stage)
+        max(n_bytes * portion.share / total_share / portion.device.bandwidth_bytes_per_s for portion in stage)
         for stage in _stages(portions, split)
     )
 
@@ -179,7 +185,7 @@ def with_drafts(ceiling: DecodeCeiling, drafted: float, accepted: float) -> Deco
     `drafted` and `accepted` tokens with each reading of the weights, on average.
     """
     times, arithmetic = 1 + accepted, ceiling.words.partition(" = ")[2]
-    said = _(
+    sentence = _(
         "speculative decoding: on average {accepted} of {drafted} drafted tokens are accepted per pass over the "
         "weights; reads of the draft model are not counted",
         accepted=format_number(accepted),
@@ -189,7 +195,7 @@ def with_drafts(ceiling: DecodeCeiling, drafted: float, accepted: float) -> Deco
         tokens_per_s=times * ceiling.tokens_per_s,
         expected_tokens_per_s=times * ceiling.expected_tokens_per_s,
         words=f"{format_number(times * ceiling.tokens_per_s)} tok/s = (1 + {format_number(accepted)}) x {arithmetic}",
-        assumptions=(*ceiling.assumptions, said),
+        assumptions=(*ceiling.assumptions, sentence),
     )
 
 
@@ -203,10 +209,10 @@ def _words(step: Step, portions: Sequence[Portion], stages: Sequence[Sequence[Po
     if len(portions) == 1:
         width = format_bandwidth(portions[0].device.bandwidth_bytes_per_s)
         return f"{format_number(ceiling)} tok/s = {times}{width} / {format_bytes(step.n_bytes)}"
-    whole = sum(portion.share for portion in portions)
+    total_share = sum(portion.share for portion in portions)
 
     def read(portion: Portion) -> str:
-        n_bytes = round(step.n_bytes * portion.share / whole)
+        n_bytes = round(step.n_bytes * portion.share / total_share)
         return f"{format_bytes(n_bytes)} / {format_bandwidth(portion.device.bandwidth_bytes_per_s)}"
 
     parts = [f"max({', '.join(map(read, stage))})" if len(stage) > 1 else read(stage[0]) for stage in stages]

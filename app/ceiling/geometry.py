@@ -110,8 +110,8 @@ class Attention:
         if self.compression is not None:
             compressed = context // self.compression
             return min(context, self.window or 0) + min(compressed, self.top_k or compressed)
-        seen = min(context, self.window or context)
-        return min(seen, self.chunk or seen, self.top_k or seen)
+        visible = min(context, self.window or context)
+        return min(visible, self.chunk or visible, self.top_k or visible)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +140,8 @@ class Geometry:
     def __post_init__(self) -> None:
         """Raises BadInput for weights of which a token reads nothing: they would have no ceiling."""
         if self.weights is not None:
-            read = self.weights.dense + self.weights.head + self.weights.routed.scaled(self.expert_share)
-            if not read.n_bytes or not self.params_active:
+            read_part = self.weights.dense + self.weights.head + self.weights.routed.scaled(self.expert_share)
+            if not read_part.n_bytes or not self.params_active:
                 raise BadInput(_("A token reads none of its weights, so this describes no whole language model."))
 
     @property

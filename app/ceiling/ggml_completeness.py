@@ -27,14 +27,18 @@ def missing_parts(keys: Keys, by_block: Mapping[int, Sequence[str]], blocks: Seq
         index: Parts(*(any(part.match(name) for name in by_block.get(index, ())) for part in (_MIXER, _FFN)))
         for index in blocks
     }
-    has_both = 2 * sum(all(own) for own in parts.values()) > len(parts)
+    has_both = 2 * sum(all(block_parts) for block_parts in parts.values()) > len(parts)
     lacking = [
         index
-        for index, own in parts.items()
-        if not any(own)
+        for index, block_parts in parts.items()
+        if not any(block_parts)
         or _is_half(by_block.get(index, ()))
-        or (has_both and not own.mixer and _expects(keys, index, "attention.head_count", "attention.head_count_kv"))
-        or (has_both and not own.ffn and _expects(keys, index, "feed_forward_length"))
+        or (
+            has_both
+            and not block_parts.mixer
+            and _expects(keys, index, "attention.head_count", "attention.head_count_kv")
+        )
+        or (has_both and not block_parts.ffn and _expects(keys, index, "feed_forward_length"))
     ]
     if not lacking:
         return ""

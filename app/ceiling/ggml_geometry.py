@@ -40,11 +40,11 @@ def from_file(path: Path, source: Source = Source.GGUF) -> Geometry:
     """The geometry of a GGUF model, all its shards together. Raises BadInput."""
     header = read_header(path)
     try:
-        whole = geometry(header, source)
+        file_geometry = geometry(header, source)
     except BadInput as error:
         raise BadInput(_("{name}: {error}", name=path.name, error=error)) from error
     labels = [header.metadata.get(f"general.{key}") for key in ("name", "size_label")]
-    return with_totals_checked(whole, labels, header.metadata.get("general.parameter_count"))
+    return with_totals_checked(file_geometry, labels, header.metadata.get("general.parameter_count"))
 
 
 def geometry(header: Header, source: Source) -> Geometry:
@@ -53,20 +53,22 @@ def geometry(header: Header, source: Source) -> Geometry:
     blocks = keys.blocks
     by_block = _names_by_block(header.tensors)
     predictors = _predictor_blocks(keys, by_block)
-    own = [index for index in range(blocks) if index not in predictors]
+    own_blocks = [index for index in range(blocks) if index not in predictors]
     layers = _Layers(keys, by_block if header.tensors else None)
     assumptions = list(_unknown_types(header.tensors))
-    attention = [layer for index in own if (layer := layers.attention(index)) is not None]
-    state_bytes = sum(layers.state_bytes(index) for index in own)
+    attention = [layer for index in own_blocks if (layer := layers.attention(index)) is not None]
+    state_bytes = sum(layers.state_bytes(index) for index in own_blocks)
     weights = _weights(header.tensors, predictors, blocks) if header.tensors else None
     total, used = keys.number("expert_count"), keys.number("expert_used_count")
     if weights and weights.routed.n_bytes and not total:
         raise BadInput(_("there are routed experts, but not how many."))
     if used > total:
         raise BadInput(_("a token is said to use {used} of {total} experts.", used=used, total=total))
-    why = missing_parts(keys, by_block, own, {tensor.name for tensor in header.tensors}) if header.tensors else ""
+    no_weights_reason = (
+        missing_parts(keys, by_block, own_blocks, {tensor.name for tensor in header.tensors}) if header.tensors else ""
+    )
     if total and not used:
-        why = N_(
+        no_weights_reason = N_(
             "how many of its {experts} experts a token uses is unknown, so the bytes read are unknown: type "
             "the active parameters",
             experts=total,
@@ -75,14 +77,14 @@ def geometry(header: Header, source: Source) -> Geometry:
     return Geometry(
         source=source,
         architecture=printable(keys.architecture),
-        weights=None if why else weights,
+        weights=None if no_weights_reason else weights,
         attention=together(attention),
-        blocks=len(own),
+        blocks=len(own_blocks),
         state_bytes=state_bytes,
         experts_total=total,
         experts_used=used,
-        expert_blocks=tuple(index for index in own if any(map(_ROUTED.match, by_block.get(index, ())))),
-        assumptions=(*([why] if why else []), *assumptions, *layers.assumptions),
+        expert_blocks=tuple(index for index in own_blocks if any(map(_ROUTED.match, by_block.get(index, ())))),
+        assumptions=(*([no_weights_reason] if no_weights_reason else []), *assumptions, *layers.assumptions),
         certainty=Certainty.ESTIMATE if not_understood else Certainty.BOUND,
         not_understood=not_understood,
     )
@@ -213,7 +215,7 @@ class _Layers:
             self.assumptions.append(sentence)
         else:
             slides = slides_by_period(keys.number("attention.sliding_window_pattern"), blocks)
-        return [window if one else None for one in slides]
+        return [window if is_sliding else None for is_sliding in slides]
 
 
 def _names_by_block(tensors: Iterable[Tensor]) -> dict[int, list[str]]:

@@ -74,7 +74,7 @@ class Keys:
         if key not in self._numbers:
             value = self.get(key)
             values = self._bounded(key, value) if isinstance(value, list) else [value]
-            self._numbers[key] = max((self._checked(key, one) for one in values if one is not None), default=None)
+            self._numbers[key] = max((self._checked(key, entry) for entry in values if entry is not None), default=None)
         count = self._numbers[key]
         return default if count is None else count
 
@@ -85,10 +85,12 @@ class Keys:
     def not_understood(self) -> tuple[str, ...]:
         """Keys that shape what a token reads, and were not used; and the architecture where it is unknown."""
         prefix = f"{self.architecture}."
-        own = {key.removeprefix(prefix): value for key, value in self.metadata.items() if key.startswith(prefix)}
+        architecture_keys = {
+            key.removeprefix(prefix): value for key, value in self.metadata.items() if key.startswith(prefix)
+        }
         names = [
             key
-            for key, value in own.items()
+            for key, value in architecture_keys.items()
             if key not in self._used and not _ONLY_WEIGHTS.fullmatch(key) and shapes_bytes(key.replace(".", "_"), value)
         ]
         unknown = [] if self.architecture in KNOWN_ARCHITECTURES else ["general.architecture"]

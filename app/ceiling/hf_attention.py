@@ -100,11 +100,11 @@ def query_heads(config: HfConfig, layer: Layer) -> int:
 
 
 def kv_heads(config: HfConfig, layer: Layer) -> int:
-    own = config.count(*KV_HEADS, default=_multi_query(config))
+    usual_heads = config.count(*KV_HEADS, default=_multi_query(config))
     config.understand("num_global_key_value_heads", "swa_num_key_value_heads")
     if layer.mixer is Mixer.FULL:
-        return config.count("num_global_key_value_heads", default=own)
-    return config.count("swa_num_key_value_heads", default=own) if layer.mixer is Mixer.SLIDING else own
+        return config.count("num_global_key_value_heads", default=usual_heads)
+    return config.count("swa_num_key_value_heads", default=usual_heads) if layer.mixer is Mixer.SLIDING else usual_heads
 
 
 def _multi_query(config: HfConfig) -> int:
@@ -113,8 +113,8 @@ def _multi_query(config: HfConfig) -> int:
 
 def head_dims(config: HfConfig, layer: Layer) -> tuple[int, int]:
     """Of queries and keys, and of values."""
-    given = config.count(*HEAD_DIM, default=0)
-    qk_dim = given or config.hidden // max(config.heads, 1)
+    stated_dim = config.count(*HEAD_DIM, default=0)
+    qk_dim = stated_dim or config.hidden // max(config.heads, 1)
     config.understand("global_head_dim", "swa_head_dim", "swa_v_head_dim")
     if layer.mixer is Mixer.FULL:
         qk_dim = config.count("global_head_dim", default=qk_dim)
@@ -128,24 +128,24 @@ def head_dims(config: HfConfig, layer: Layer) -> tuple[int, int]:
 # --- parameters ------------------------------------------------------------------------------------------------------
 
 
-def attention_parameters(config: HfConfig, layer: Layer, one: Attention) -> int:
+def attention_parameters(config: HfConfig, layer: Layer, group: Attention) -> int:
     if latent_rank(config):
-        return _mla_parameters(config, one.k_elements, one.qk_dim, one.v_dim) + _indexer_parameters(config)
+        return _mla_parameters(config, group.k_elements, group.qk_dim, group.v_dim) + _indexer_parameters(config)
     if is_compressed(config):
-        return _compressed_parameters(config, one)
+        return _compressed_parameters(config, group)
     has_v = not (config.flag("attention_k_eq_v") and layer.mixer is Mixer.FULL)
     gates = 2 if config.flag("attn_output_gate", default=config.is_of(*ATTENTION_WITH_GATE)) else 1
     stored = kv_heads(config, layer)
-    q = one.q_heads * one.qk_dim * gates
-    k, v = (0, 0) if layer.shares_kv else (stored * one.qk_dim, stored * one.v_dim * has_v)
+    q = group.q_heads * group.qk_dim * gates
+    k, v = (0, 0) if layer.shares_kv else (stored * group.qk_dim, stored * group.v_dim * has_v)
     width = config.hidden
-    total = width * (k + v + one.q_heads * one.v_dim) + _query_parameters(config, q)
+    total = width * (k + v + group.q_heads * group.v_dim) + _query_parameters(config, q)
     has_bias = config.flag("attention_bias") or config.flag("bias") or config.flag("qkv_bias")
     if has_bias or config.is_of(*QKV_BIAS):
         total += q + k + v + (0 if config.is_of(*QKV_BIAS) else width)
     if config.flag("use_head_wise_attn_gate"):
-        total += width * one.q_heads
-    return total + 2 * one.qk_dim * config.is_of(*QK_NORMS) + _indexer_parameters(config)
+        total += width * group.q_heads
+    return total + 2 * group.qk_dim * config.is_of(*QK_NORMS) + _indexer_parameters(config)
 
 
 def _query_parameters(config: HfConfig, q: int) -> int:
@@ -178,16 +178,16 @@ def _indexer_parameters(config: HfConfig) -> int:
     return source * heads * dim + config.hidden * (dim + heads)
 
 
-def _compressed_parameters(config: HfConfig, one: Attention) -> int:
-    hidden, q_latent, dim = config.hidden, config.count("q_lora_rank"), one.qk_dim
+def _compressed_parameters(config: HfConfig, group: Attention) -> int:
+    hidden, q_latent, dim = config.hidden, config.count("q_lora_rank"), group.qk_dim
     groups, o_latent = config.count("o_groups"), config.count("o_lora_rank")
-    total = hidden * q_latent + q_latent * one.q_heads * dim + hidden * dim
-    total += one.q_heads * dim * o_latent + groups * o_latent * hidden
+    total = hidden * q_latent + q_latent * group.q_heads * dim + hidden * dim
+    total += group.q_heads * dim * o_latent + groups * o_latent * hidden
     config.understand("qk_rope_head_dim", "compress_ratios", *TOP_K, "index_n_heads", "index_head_dim")
-    if one.compression:
-        overlap = 2 if one.top_k else 1
+    if group.compression:
+        overlap = 2 if group.top_k else 1
         total += 2 * overlap * hidden * dim
-    if one.top_k:
+    if group.top_k:
         heads, index_dim = config.count("index_n_heads"), config.count("index_head_dim")
         total += q_latent * heads * index_dim + hidden * heads + 4 * hidden * index_dim
     return total

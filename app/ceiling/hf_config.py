@@ -184,7 +184,7 @@ def _at(parameters: Parameters, roles: Bits, is_tied: bool, fewest: bool) -> Wei
 
 def _parameters(config: HfConfig, plan: Sequence[Layer], ffns: Sequence[FfnParameters]) -> Parameters:
     mixer = sum(_mixer_parameters(config.at(index), layer) for index, layer in enumerate(plan))
-    ffn, small = sum(one.dense for one in ffns), sum(one.router for one in ffns)
+    ffn, small = sum(ffn_layer.dense for ffn_layer in ffns), sum(ffn_layer.router for ffn_layer in ffns)
     hidden, vocabulary = config.hidden, config.count(*VOCABULARY)
     for layer in plan:
         norms = 4 if config.is_of(*FOUR_NORMS) else (layer.mixer is not Mixer.NONE) + (layer.ffn is not Ffn.NONE)
@@ -194,7 +194,9 @@ def _parameters(config: HfConfig, plan: Sequence[Layer], ffns: Sequence[FfnParam
     if streams := config.count("hc_mult", default=0):
         mixer += 2 * len(plan) * (2 + streams) * streams * streams * hidden
     config.understand("hc_sinkhorn_iters", "hc_eps")
-    return Parameters(mixer, ffn + per_layer, sum(one.routed for one in ffns), small, hidden * vocabulary, looked_up)
+    return Parameters(
+        mixer, ffn + per_layer, sum(ffn_layer.routed for ffn_layer in ffns), small, hidden * vocabulary, looked_up
+    )
 
 
 def _per_layer_inputs(config: HfConfig, vocabulary: int, blocks: int) -> tuple[int, int]:

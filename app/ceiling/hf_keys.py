@@ -81,11 +81,11 @@ class HfConfig:
 
         Raises Missing, BadInput.
         """
-        for place, name in enumerate(names):
+        for position, name in enumerate(names):
             value = self.value(name)
             if value is None:
                 continue
-            self.used.update(other for other in names[place + 1 :] if self._peek(other) == value)
+            self.used.update(alias for alias in names[position + 1 :] if self._peek(alias) == value)
             return self._checked(name, value)
         if default is None:
             raise Missing(names[0])

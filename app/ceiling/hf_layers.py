@@ -146,8 +146,8 @@ def _recurrent_mixers(config: HfConfig, blocks: int) -> list[Mixer] | None:
     if kinds := config.list_of("attn_type_list"):
         return [Mixer.FULL if kind else Mixer.LINEAR for kind in _whole(kinds, blocks, "attn_type_list")]
     if attending := set(integers(config.list_of(*ATTENDING) or [])):
-        other = Mixer.CONV if config.count("conv_L_cache", default=0) else Mixer.MAMBA
-        return [Mixer.FULL if index in attending else other for index in indices]
+        recurrent = Mixer.CONV if config.count("conv_L_cache", default=0) else Mixer.MAMBA
+        return [Mixer.FULL if index in attending else recurrent for index in indices]
     if period := config.count("attn_layer_period", default=0):
         offset = config.count("attn_layer_offset", default=0)
         return [Mixer.FULL if index % period == offset else Mixer.MAMBA for index in indices]
@@ -183,8 +183,8 @@ def _windows(config: HfConfig, blocks: int) -> tuple[list[Mixer], bool, list[str
         slides = stated
     else:
         slides, is_unknown, sentence = slides_by_default(config.model_type, config.window or chunk, blocks)
-        return [Mixer.SLIDING if one else Mixer.FULL for one in slides], is_unknown, [sentence]
-    return [Mixer.SLIDING if one else Mixer.FULL for one in slides], False, assumptions
+        return [Mixer.SLIDING if is_sliding else Mixer.FULL for is_sliding in slides], is_unknown, [sentence]
+    return [Mixer.SLIDING if is_sliding else Mixer.FULL for is_sliding in slides], False, assumptions
 
 
 def _stated_pattern(config: HfConfig, blocks: int) -> list[bool] | None:
@@ -211,8 +211,8 @@ def ffn_of(config: HfConfig, index: int) -> Ffn:
     if config.is_of("longcat_flash") or (config.is_of("arctic") and config.flag("use_residual", default=True)):
         return Ffn.BOTH
     for name in ("mlp_layer_types", "moe_layer_freq", "is_moe_layer"):
-        if (given := config.list_of(name)) and index < len(given):
-            return Ffn.ROUTED if given[index] in ("sparse", "moe", 1, True) else Ffn.DENSE
+        if (kinds := config.list_of(name)) and index < len(kinds):
+            return Ffn.ROUTED if kinds[index] in ("sparse", "moe", 1, True) else Ffn.DENSE
     if (moe_layers := _numbers(config, "moe_layers", "moe_layers_enum", "moe_layer_indices")) is not None:
         return Ffn.ROUTED if index in moe_layers else Ffn.DENSE
     return Ffn.ROUTED if _is_routed(config, index) else Ffn.DENSE

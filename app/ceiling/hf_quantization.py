@@ -66,8 +66,8 @@ class Bits:
 
     @classmethod
     def all_at(cls, bits: float, words: str) -> "Bits":
-        one = Range.exactly(bits)
-        return cls(one, one, one, one, one, one, words)
+        exact = Range.exactly(bits)
+        return cls(exact, exact, exact, exact, exact, exact, words)
 
 
 def bits_by_role(document: Mapping[str, Any], bits: float | None) -> Bits:

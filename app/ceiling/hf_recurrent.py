@@ -39,8 +39,8 @@ def recurrence(config: HfConfig, layer: Layer) -> Recurrence | None:
 
 def state_bytes(config: HfConfig, layer: Layer) -> int:
     """Of one sequence in one layer. Raises Missing, BadInput."""
-    one = recurrence(config, layer)
-    return max(one.state_elements, 0) * STATE_BYTES if one else 0
+    layer_recurrence = recurrence(config, layer)
+    return max(layer_recurrence.state_elements, 0) * STATE_BYTES if layer_recurrence else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +214,8 @@ class Mamba:
 
     @classmethod
     def of(cls, config: HfConfig) -> "Mamba":
-        own = ("num_heads",) if config.is_of("mamba2") else ()  # all its layers are of one kind, so names are short
-        heads = config.count("mamba_num_heads", "mamba_n_heads", "n_mamba_heads", *own, default=0)
+        short_names = ("num_heads",) if config.is_of("mamba2") else ()  # its layers are of one kind
+        heads = config.count("mamba_num_heads", "mamba_n_heads", "n_mamba_heads", *short_names, default=0)
         state = config.count("ssm_state_size", "mamba_d_state", "state_size")
         kernel = config.count("conv_kernel", "mamba_d_conv")
         has_bias = config.flag("use_conv_bias", default=config.flag("mamba_conv_bias", default=True))
@@ -223,7 +223,7 @@ class Mamba:
         if config.is_of("mamba", "falcon_mamba"):
             config.understand("intermediate_size", "num_heads", "head_dim")
         if heads:
-            names = ("mamba_head_dim", "mamba_d_head", "mamba_headdim", *(("head_dim",) if own else ()))
+            names = ("mamba_head_dim", "mamba_d_head", "mamba_headdim", *(("head_dim",) if short_names else ()))
             dim, groups = config.count(*names, default=0), ("n_groups", "mamba_n_groups")
             inner = heads * dim or config.hidden * config.count("mamba_expand", "expand", default=2)
             return cls(heads, inner, config.count(*groups, "mamba_ngroups", default=1), state, kernel, has_bias, 0)

@@ -33,6 +33,6 @@ def bits_of_label(label: str) -> float | None:
     for name in _KNOWN:
         if re.search(rf"(?<![A-Z0-9]){re.escape(name)}(?![A-Z0-9])", label, re.IGNORECASE):
             return float(_BITS[name])
-    found = _STATED.search(label) or _TYPED.search(label)
-    bits = float(found[1]) if found else 0.0
+    match = _STATED.search(label) or _TYPED.search(label)
+    bits = float(match[1]) if match else 0.0
     return bits if 0 < bits <= _WIDEST else None

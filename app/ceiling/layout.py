@@ -99,18 +99,18 @@ class Layout:
         portions = self._best_split(geometry, step)
         if portions is None:
             return words
-        whole = sum(portion.share for portion in portions)
-        outside = portions[-1].share / whole * step.n_bytes if self.ram else 0
+        total_share = sum(portion.share for portion in portions)
+        ram_bytes_read = portions[-1].share / total_share * step.n_bytes if self.ram else 0
         words.append(
             _(
                 "the ceiling is that of the best split: {in_ram} of what a token reads stay in system memory, "
                 "experts first",
-                in_ram=format_bytes(round(outside)),
+                in_ram=format_bytes(round(ram_bytes_read)),
             )
             if geometry.weights and geometry.weights.routed.n_bytes
             else _(
                 "the ceiling is that of the best split: {in_ram} of what a token reads stay in system memory",
-                in_ram=format_bytes(round(outside)),
+                in_ram=format_bytes(round(ram_bytes_read)),
             )
         )
         if _is_only_totals(geometry):

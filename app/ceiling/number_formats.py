@@ -101,8 +101,8 @@ def kv_bits(name: str) -> float | None:
     """
     if name in KV_BITS:
         return KV_BITS[name]
-    if both := _K_AND_V.fullmatch(name):
-        return float(min(int(both[1]), int(both[2])))
+    if k_and_v := _K_AND_V.fullmatch(name):
+        return float(min(int(k_and_v[1]), int(k_and_v[2])))
     match = _BITS_IN_NAME.fullmatch(name)
     return float(match[1]) if match else None
 
@@ -128,8 +128,8 @@ class KvTypes:
     @property
     def bits(self) -> tuple[float, float]:
         """Of a value of K and of V."""
-        if both := _K_AND_V.fullmatch(self.k if self.k == self.v else ""):
-            return float(both[1]), float(both[2])
+        if k_and_v := _K_AND_V.fullmatch(self.k if self.k == self.v else ""):
+            return float(k_and_v[1]), float(k_and_v[2])
         return kv_bits(self.k) or 0, kv_bits(self.v) or 0
 
     @property

@@ -61,8 +61,8 @@ def attention_pairs(layers: Attention, tokens: int, start: int = 0) -> int:
 
 
 def _pairs_in_chunks(tokens: int, chunk: int) -> int:
-    whole, rest = divmod(tokens, chunk)
-    return whole * (chunk * (chunk + 1) // 2) + rest * (rest + 1) // 2
+    full_chunks, rest = divmod(tokens, chunk)
+    return full_chunks * (chunk * (chunk + 1) // 2) + rest * (rest + 1) // 2
 
 
 def causal_pairs(tokens: int, start: int = 0, window: int | None = None) -> int:

@@ -72,11 +72,11 @@ def _alternatives(geometry: Geometry, layout: Layout, context: int, kv: KvTypes,
         variants.append((message, replace(geometry, weights=geometry.weights_at_most)))
     sentences = []
     for message, variant in variants:
-        one = step(variant, context, kv, batch)
-        ceiling = layout.decode(variant, one) if one else None
-        if one and ceiling:
+        variant_step = step(variant, context, kv, batch)
+        ceiling = layout.decode(variant, variant_step) if variant_step else None
+        if variant_step and ceiling:
             sentences.append(
-                message.format(n_bytes=format_bytes(one.n_bytes), speed=format_number(ceiling.tokens_per_s))
+                message.format(n_bytes=format_bytes(variant_step.n_bytes), speed=format_number(ceiling.tokens_per_s))
             )
     return sentences
 
@@ -98,8 +98,8 @@ def compute_limit(geometry: Geometry, device: Device, decode_tokens_per_s: float
 
 def without_ram_bandwidth(sentences: Sequence[str]) -> str:
     """Why there is no ceiling where a part of the model is in system memory, of which the bandwidth is unknown."""
-    why = _("the bandwidth of system memory is unknown: type it")
-    return separator("; ").join((*sentences, why))
+    reason = _("the bandwidth of system memory is unknown: type it")
+    return separator("; ").join((*sentences, reason))
 
 
 def report(
@@ -119,34 +119,45 @@ def report(
     """
     if drafting is not None and batch > 1:
         raise BadInput(_("Speculative decoding is computed for one sequence, not for a batch of {batch}.", batch=batch))
-    one_step = step(geometry, context, kv, batch)
+    decode_step = step(geometry, context, kv, batch)
     layout = layout or Layout((Memory(device),))
-    decode = layout.decode(geometry, one_step) if one_step else None
-    if one_step and decode and drafting:
-        read = step(draft, context, kv) if draft else None
-        if read is None or layout.sentences(geometry, one_step):  # elsewhere than on the device
+    decode = layout.decode(geometry, decode_step) if decode_step else None
+    if decode_step and decode and drafting:
+        draft_step = step(draft, context, kv) if draft else None
+        if draft_step is None or layout.sentences(geometry, decode_step):  # elsewhere than on the device
             decode = with_drafts(decode, drafting.drafted, drafting.accepted)
         else:
-            decode = speculative(one_step, read, device, drafting)
+            decode = speculative(decode_step, draft_step, device, drafting)
     prompt_tokens = context or USUAL_PROMPT
-    whole = prefill(geometry, [device], prompt_tokens, kv=kv)
+    prefill_ceiling = prefill(geometry, [device], prompt_tokens, kv=kv)
     assumptions = [*filter(None, [geometry.doubt]), *geometry.assumptions, *kv.assumptions]
     no_decode = ""
-    if one_step is None:
+    if decode_step is None:
         no_decode = _("without the weights there is no ceiling")
     elif decode is None:
-        no_decode = without_ram_bandwidth(layout.sentences(geometry, one_step))
+        no_decode = without_ram_bandwidth(layout.sentences(geometry, decode_step))
     if decode is None:
         assumptions.append(no_decode)
     else:
         assumptions += [*decode.assumptions, *_alternatives(geometry, layout, context, kv, batch)]
         if (words := compute_limit(geometry, device, decode.tokens_per_s)) is not None:
             assumptions.append(words)
-    if whole is not None:
+    if prefill_ceiling is not None:
         assumptions += [
             _("prefill of {prompt_tokens:,} tokens into an empty cache", prompt_tokens=prompt_tokens),
-            *whole.assumptions,
+            *prefill_ceiling.assumptions,
         ]
     elif decode is not None:
         assumptions.append(_("the device's peak FLOP/s are unknown, so there is no prefill ceiling and no TTFT floor"))
-    return Report(geometry, device, kv, context, prompt_tokens, one_step, decode, whole, tuple(assumptions), no_decode)
+    return Report(
+        geometry,
+        device,
+        kv,
+        context,
+        prompt_tokens,
+        decode_step,
+        decode,
+        prefill_ceiling,
+        tuple(assumptions),
+        no_decode,
+    )

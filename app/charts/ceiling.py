@@ -19,7 +19,7 @@ class MeasuredSpeed(NamedTuple):
     tokens_per_s: float
 
 
-def against_context(curve: Sequence[CurvePoint], reached: Sequence[MeasuredSpeed] = ()) -> Figure | None:
+def against_context(curve: Sequence[CurvePoint], measured: Sequence[MeasuredSpeed] = ()) -> Figure | None:
     """The decode ceiling as it falls with context, the band where most good results stand, and the measured points."""
     if not curve:
         return None
@@ -29,8 +29,8 @@ def against_context(curve: Sequence[CurvePoint], reached: Sequence[MeasuredSpeed
         _line(_("85 % of the ceiling"), contexts, [point.high_tokens_per_s for point in curve], "band"),
         _line(_("Ceiling"), contexts, [point.ceiling_tokens_per_s for point in curve], "roof"),
     ]
-    if reached:
-        traces.append(_measured(reached))
+    if measured:
+        traces.append(_measured(measured))
     return Figure(
         data=traces,
         layout={
@@ -52,13 +52,13 @@ def against_context(curve: Sequence[CurvePoint], reached: Sequence[MeasuredSpeed
                 for point in curve
             ),
         ),
-        legend=(LegendEntry(0, _("This run")),) if reached else (),
+        legend=(LegendEntry(0, _("This run")),) if measured else (),
     )
 
 
-def without_ceiling(reached: Sequence[MeasuredSpeed]) -> Figure | None:
+def without_ceiling(measured: Sequence[MeasuredSpeed]) -> Figure | None:
     """The measured points alone; None where they are all of one context."""
-    ordered = sorted(reached)
+    ordered = sorted(measured)
     if len({point.context for point in ordered}) < 2:
         return None
     first, last = ordered[0], ordered[-1]
@@ -84,12 +84,12 @@ def without_ceiling(reached: Sequence[MeasuredSpeed]) -> Figure | None:
     )
 
 
-def measured_speeds(found: DecodeAnalysis) -> list[MeasuredSpeed]:
+def measured_speeds(analysis: DecodeAnalysis) -> list[MeasuredSpeed]:
     """The measured points of a run that belong on its curve."""
     return [
-        MeasuredSpeed(each.context, each.decode_tokens_per_s)
-        for each in found.measured_points
-        if each.decode_tokens_per_s is not None
+        MeasuredSpeed(point.context, point.decode_tokens_per_s)
+        for point in analysis.measured_points
+        if point.decode_tokens_per_s is not None
     ]
 
 
@@ -101,17 +101,25 @@ class PhaseWork(NamedTuple):
     flops_per_s: float
 
 
-def run_roofline(found: Placement, top: PointCeiling) -> Figure | None:
+def run_roofline(placement: Placement, point_ceiling: PointCeiling) -> Figure | None:
     """Decode and prefill of a point; attention, which decode hardly feels, is left out of its operations."""
-    active, device = found.geometry.params_active, found.device
+    params_active, device = placement.geometry.params_active, placement.device
     work = []
-    if active and top.steps_per_s:
-        checked = 1 + (top.drafts.drafted_per_pass if top.drafts else 0)  # tokens computed with each reading
-        flops = 2 * active * top.step.batch * checked
-        work.append(PhaseWork(_("Decode"), flops / top.step.n_bytes, 2 * active * checked * top.steps_per_s))
-    if top.prefill and top.prefill_tokens_per_s:
-        per_s = top.prefill.flops / top.prefill.tokens * top.prefill_tokens_per_s
-        work.append(PhaseWork(_("Prefill"), top.prefill.flops / top.prefill.n_bytes, per_s))
+    if params_active and point_ceiling.steps_per_s:
+        tokens_per_pass = 1 + (
+            point_ceiling.drafts.drafted_per_pass if point_ceiling.drafts else 0
+        )  # tokens computed with each reading
+        flops = 2 * params_active * point_ceiling.step.batch * tokens_per_pass
+        work.append(
+            PhaseWork(
+                _("Decode"),
+                flops / point_ceiling.step.n_bytes,
+                2 * params_active * tokens_per_pass * point_ceiling.steps_per_s,
+            )
+        )
+    if point_ceiling.prefill and point_ceiling.prefill_tokens_per_s:
+        per_s = point_ceiling.prefill.flops / point_ceiling.prefill.tokens * point_ceiling.prefill_tokens_per_s
+        work.append(PhaseWork(_("Prefill"), point_ceiling.prefill.flops / point_ceiling.prefill.n_bytes, per_s))
     return roofline(device, work) if device else None
 
 
@@ -121,23 +129,25 @@ def roofline(device: Device, work: Sequence[PhaseWork]) -> Figure | None:
     peak, ridge = device.peak_flops, device.critical_intensity
     if peak is None or ridge is None or not work:
         return None
-    low = 10 ** math.floor(math.log10(min(0.5, *(each.flops_per_byte for each in work))))
-    high = 10 ** math.ceil(math.log10(max(4 * ridge, *(each.flops_per_byte for each in work))))
-    roof = [low * device.bandwidth_bytes_per_s, peak, peak]
-    traces = [_line(_("What the device allows"), [low, ridge, high], [value / TERA for value in roof], "roof")]
+    low = 10 ** math.floor(math.log10(min(0.5, *(phase.flops_per_byte for phase in work))))
+    high = 10 ** math.ceil(math.log10(max(4 * ridge, *(phase.flops_per_byte for phase in work))))
+    allowed_flops_per_s = [low * device.bandwidth_bytes_per_s, peak, peak]
+    traces = [
+        _line(_("What the device allows"), [low, ridge, high], [value / TERA for value in allowed_flops_per_s], "roof")
+    ]
     reading = _("%{y:,.3~r} TFLOP/s with %{x:,.3~r} FLOP/byte") + "<extra></extra>"
     traces[0]["hovertemplate"] = reading
-    lowest = min(roof[0], *(each.flops_per_s for each in work)) / TERA
-    for place, each in enumerate(work):
+    lowest = min(allowed_flops_per_s[0], *(phase.flops_per_s for phase in work)) / TERA
+    for series, phase in enumerate(work):
         traces.append(
             {
                 "type": "scatter",
                 "mode": "markers",
-                "name": each.title,
-                "meta": {"series": place},
-                "x": [round(each.flops_per_byte, 4)],
-                "y": [round(each.flops_per_s / TERA, 6)],
-                "hovertemplate": f"{each.title}<br>{reading}",
+                "name": phase.title,
+                "meta": {"series": series},
+                "x": [round(phase.flops_per_byte, 4)],
+                "y": [round(phase.flops_per_s / TERA, 6)],
+                "hovertemplate": f"{phase.title}<br>{reading}",
                 "showlegend": False,
             }
         )
@@ -161,15 +171,15 @@ def roofline(device: Device, work: Sequence[PhaseWork]) -> Figure | None:
             columns=(_("Phase"), "FLOP/byte", _("TFLOP/s reached"), _("TFLOP/s allowed")),
             rows=tuple(
                 (
-                    each.title,
-                    format_number(each.flops_per_byte),
-                    format_number(each.flops_per_s / TERA),
-                    format_number(min(peak, each.flops_per_byte * device.bandwidth_bytes_per_s) / TERA),
+                    phase.title,
+                    format_number(phase.flops_per_byte),
+                    format_number(phase.flops_per_s / TERA),
+                    format_number(min(peak, phase.flops_per_byte * device.bandwidth_bytes_per_s) / TERA),
                 )
-                for each in work
+                for phase in work
             ),
         ),
-        legend=tuple(LegendEntry(place, each.title) for place, each in enumerate(work)),
+        legend=tuple(LegendEntry(series, phase.title) for series, phase in enumerate(work)),
     )
 
 
@@ -191,8 +201,8 @@ def _line(name: str, x: Sequence[float], y: Sequence[float], role: str) -> dict[
     }
 
 
-def _measured(reached: Sequence[MeasuredSpeed]) -> dict[str, Any]:
-    ordered = sorted(reached)
+def _measured(measured: Sequence[MeasuredSpeed]) -> dict[str, Any]:
+    ordered = sorted(measured)
     return {
         "type": "scatter",
         "mode": "lines+markers" if len(ordered) > 1 else "markers",
@@ -208,7 +218,7 @@ def _measured(reached: Sequence[MeasuredSpeed]) -> dict[str, Any]:
 def _summary(curve: Sequence[CurvePoint]) -> str:
     first, last = curve[0], curve[-1]
     if last.kv_share:
-        said = _(
+        sentence = _(
             "The ceiling is {empty} tok/s with an empty cache and {full} with {context:,} tokens, where the KV cache "
             "is {share} % of what a token reads.",
             empty=format_number(first.ceiling_tokens_per_s),
@@ -217,8 +227,8 @@ def _summary(curve: Sequence[CurvePoint]) -> str:
             share=format_number(last.kv_share * 100),
         )
     else:
-        said = _(
+        sentence = _(
             "The ceiling is {empty} tok/s with an empty cache; without what is known of a KV cache it does not fall.",
             empty=format_number(first.ceiling_tokens_per_s),
         )
-    return joined(said, _("Dashed: the ceiling; shaded: 60 to 85 % of it, the range of most good results."))
+    return joined(sentence, _("Dashed: the ceiling; shaded: 60 to 85 % of it, the range of most good results."))

@@ -61,31 +61,39 @@ class KnownDevices:
 
     @property
     def names(self) -> list[str]:
-        return [each.name for each in self.local] + [device.name for device in self.catalogue.devices]
+        return [device.name for device in self.local] + [device.name for device in self.catalogue.devices]
 
     def find(self, name: str) -> KnownDevice:
         """Raises BadInput with what the name may mean."""
-        wanted = name.strip().casefold()
-        if found := next((each for each in self.local if each.name.casefold() == wanted), None):
-            return found
+        folded = name.strip().casefold()
+        if known_device := next(
+            (known_device for known_device in self.local if known_device.name.casefold() == folded), None
+        ):
+            return known_device
         match = self.catalogue.find(name)
-        if device := match.device or next((d for d in self.catalogue.devices if d.name.casefold() == wanted), None):
+        if device := match.device or next((d for d in self.catalogue.devices if d.name.casefold() == folded), None):
             return _of_catalogue(device)
-        local = [each for each in self.local if each.name.casefold().startswith(f"{wanted}{LOCAL}")] if wanted else []
+        local = (
+            [known_device for known_device in self.local if known_device.name.casefold().startswith(f"{folded}{LOCAL}")]
+            if folded
+            else []
+        )
         if len(local) == 1 and not match.candidates:
             return local[0]
-        fitting = [*(each.name for each in local), *(device.name for device in match.candidates)]
-        if len(fitting) > 1:
+        candidates = [*(known_device.name for known_device in local), *(device.name for device in match.candidates)]
+        if len(candidates) > 1:
             raise BadInput(
                 _(
                     "{name!r} may be several devices: {fitting}.",
                     name=name[:60],
-                    fitting=", ".join(fitting[:MOST_NAMED]),
+                    fitting=", ".join(candidates[:MOST_NAMED]),
                 )
             )
-        close = fitting or [device.name for device in self.catalogue.similar(name)]
-        said = _("Neither the catalogue nor a machine has a device {name!r}.", name=name[:60])
-        raise BadInput(joined(said, _("Did you mean {close}?", close=enumerated(close, "or")) if close else ""))
+        suggestions = candidates or [device.name for device in self.catalogue.similar(name)]
+        sentence = _("Neither the catalogue nor a machine has a device {name!r}.", name=name[:60])
+        raise BadInput(
+            joined(sentence, _("Did you mean {close}?", close=enumerated(suggestions, "or")) if suggestions else "")
+        )
 
 
 def known_devices(session: Session) -> KnownDevices:
@@ -95,10 +103,10 @@ def known_devices(session: Session) -> KnownDevices:
 
 def devices_of(session: Session, machine: Machine) -> list[KnownDevice]:
     """Those of one machine that may be named; none of an archived one."""
-    held = [] if machine.archived_at else machines.devices(session, machine)
-    own = [_of_machine(device, machine.name) for device in held if device.bandwidths]
-    ram = next((known_device.device for known_device in own if known_device.is_ram), None)
-    return [device if device.is_ram else replace(device, ram=ram) for device in own]
+    machine_devices = [] if machine.archived_at else machines.devices(session, machine)
+    devices = [_of_machine(device, machine.name) for device in machine_devices if device.bandwidths]
+    ram = next((known_device.device for known_device in devices if known_device.is_ram), None)
+    return [device if device.is_ram else replace(device, ram=ram) for device in devices]
 
 
 LOCAL = " on "
@@ -110,19 +118,23 @@ def local_name(device: str, machine: str) -> str:
 
 
 def _of_catalogue(device: catalogue.Device) -> KnownDevice:
-    here = decode.Device(device.name, device.bandwidth_bytes_per_s, device.peak_flops)
+    computing_device = decode.Device(device.name, device.bandwidth_bytes_per_s, device.peak_flops)
     source = f"{machines.source_words(CATALOGUE)}: {device.source}"
     is_ram = device.kind == "ram"
-    return KnownDevice(here, source, device.memory_bytes, is_ram, compute_flops_per_s=device.compute_flops_per_s)
+    return KnownDevice(
+        computing_device, source, device.memory_bytes, is_ram, compute_flops_per_s=device.compute_flops_per_s
+    )
 
 
 def _of_machine(device: MachineDevice, machine: str) -> KnownDevice:
     """One of them, where there are several equal ones."""
     stated = device.bandwidths[0]
-    here = decode.Device(local_name(device.name, machine), stated.bytes_per_s, device.peak_flops)
+    computing_device = decode.Device(local_name(device.name, machine), stated.bytes_per_s, device.peak_flops)
     is_ram = device.kind == "ram"
     memory_bytes = device.memory_bytes if is_ram else machines.capacity_of(device)
-    return KnownDevice(here, stated.words, memory_bytes, is_ram, compute_flops_per_s=device.compute_flops_per_s)
+    return KnownDevice(
+        computing_device, stated.words, memory_bytes, is_ram, compute_flops_per_s=device.compute_flops_per_s
+    )
 
 
 @cached_query(1)
@@ -137,25 +149,30 @@ def list_devices(session: Session) -> Sequence[Device]:
 
 def save_device(session: Session, name: str, **fields: Any) -> Device:
     """Adds a device, or replaces the figures of the one of this name."""
-    found = session.exec(select(Device).where(Device.name == name)).first() or Device(name=name, **fields)
+    row = session.exec(select(Device).where(Device.name == name)).first() or Device(name=name, **fields)
     for key, value in fields.items():
-        setattr(found, key, value)
-    session.add(found)
+        setattr(row, key, value)
+    session.add(row)
     session.flush()
-    return found
+    return row
 
 
 def remove_device(session: Session, name: str) -> None:
     """The built-in device of its name, if there is one, comes back. Raises NotFound."""
-    found = session.exec(select(Device).where(Device.name == name)).first()
-    if found is None:
+    row = session.exec(select(Device).where(Device.name == name)).first()
+    if row is None:
         raise NotFound(_("You have no device called {name!r}: it may have been removed already.", name=name))
-    session.delete(found)
+    session.delete(row)
 
 
 def _known(device: Device) -> catalogue.Device:
     builtin = next(
-        (each for each in catalogue.built_in().devices if each.name.casefold() == device.name.casefold()), None
+        (
+            catalogue_device
+            for catalogue_device in catalogue.built_in().devices
+            if catalogue_device.name.casefold() == device.name.casefold()
+        ),
+        None,
     )
     return catalogue.Device(
         name=device.name,

@@ -61,15 +61,15 @@ class Calculation:
 
 def calculate(form: Fields, devices: KnownDevices, models: Sequence[KnownModel] = ()) -> Calculation:
     """`models`: those that were measured, which `model` may choose by id. Raises BadInput."""
-    told = _told(form, models)
+    known_geometry = _known_geometry(form, models)
     known_device = _device(form, devices)
     kv = KvTypes.parse(form.get("kv").strip() or "f16")
     batch = parse_int(form.get("batch"), _("The batch")) or 1
-    geometry, device = told.geometry, known_device.device
+    geometry, device = known_geometry.geometry, known_device.device
 
     if geometry.weights is None:
-        why = translated(geometry.assumptions[0])
-        raise BadInput(_("That does not tell how many bytes the model reads for a token: {why}.", why=why))
+        reason = translated(geometry.assumptions[0])
+        raise BadInput(_("That does not tell how many bytes the model reads for a token: {why}.", why=reason))
     layout = known_device.layout(_ram(form), _offload(form))
 
     def allowed(step: Step) -> DecodeCeiling | None:
@@ -80,7 +80,7 @@ def calculate(form: Fields, devices: KnownDevices, models: Sequence[KnownModel] 
     empty, no_decode = reports[0].step, reports[0].no_decode
     overflows = empty is not None and layout.overflow(geometry, empty) is not None and not no_decode
     placement = tuple(layout.sentences(geometry, empty)) if empty and overflows else ()
-    return Calculation(told, reports, curve, known_device.source, placement, no_decode)
+    return Calculation(known_geometry, reports, curve, known_device.source, placement, no_decode)
 
 
 def _ram(form: Fields) -> Device | None:
@@ -112,41 +112,58 @@ def _device(form: Fields, devices: KnownDevices) -> KnownDevice:
         if bandwidth is None:
             raise BadInput(_("Pick a device or type a bandwidth."))
         return KnownDevice(Device(_("the device"), bandwidth, peak), _("as typed"), None)
-    found = devices.find(name)
+    known_device = devices.find(name)
     if bandwidth is None and peak is None:
-        return found
+        return known_device
     device = replace(
-        found.device,
-        bandwidth_bytes_per_s=bandwidth or found.device.bandwidth_bytes_per_s,
-        peak_flops=peak or found.device.peak_flops,
+        known_device.device,
+        bandwidth_bytes_per_s=bandwidth or known_device.device.bandwidth_bytes_per_s,
+        peak_flops=peak or known_device.device.peak_flops,
     )
-    return replace(found, device=device, source=_("{source}, corrected as typed", source=found.source))
+    return replace(known_device, device=device, source=_("{source}, corrected as typed", source=known_device.source))
 
 
-def _told(form: Fields, models: Sequence[KnownModel]) -> KnownGeometry:
+def _known_geometry(form: Fields, models: Sequence[KnownModel]) -> KnownGeometry:
     if chosen := form.get("model").strip():
-        known = next((one for one in models if chosen in map(str, one.ids)), None)
-        if known is None or known.told is None:
+        model = next((model for model in models if chosen in map(str, model.ids)), None)
+        if model is None or model.told is None:
             raise BadInput(_("No ceiling is known of that model any more: pick another, or type its parameters."))
-        return replace(known.told, geometry=at_bits(known.told.geometry, bits_per_weight(form, "as_bits")))
-    if packed := form.get("config"):
-        return KnownGeometry(from_json(_unpacked(packed), bits_per_weight(form)))
+        return replace(model.told, geometry=at_bits(model.told.geometry, bits_per_weight(form, "as_bits")))
+    if packed_config := form.get("config"):
+        return KnownGeometry(from_json(_unpacked(packed_config), bits_per_weight(form)))
     return KnownGeometry(from_figures(form))
 
 
-def of_run(model_id: int, machine: str, known: Sequence[KnownDevice], found: Placement, top: PointCeiling) -> str:
+def of_run(
+    model_id: int,
+    machine: str,
+    machine_devices: Sequence[KnownDevice],
+    placement: Placement,
+    point_ceiling: PointCeiling,
+) -> str:
     """The query of a calculation like a run's: its model, and its device, or what several are worth together."""
-    batch = str(top.step.batch) if top.step.batch > 1 else ""
-    asked = {"model": str(model_id), "kv": str(found.kv), "batch": batch}
-    alone = found.device_shares[0].device if len(found.device_shares) == 1 else None
-    same = next((one for one in known if alone and one.name == local_name(alone.name, machine)), None)
-    if same is not None:
-        asked["device"] = same.name
-    if same is None or alone is None or replace(alone, name=same.name) != same.device:
-        worth = found.equivalent_device(top.step)
-        asked["bandwidth"] = format_input(worth.bandwidth_bytes_per_s)
-        asked["tflops"] = format_input(worth.peak_flops, TERA)
-    return urlencode({key: value for key, value in asked.items() if value})
+    batch = str(point_ceiling.step.batch) if point_ceiling.step.batch > 1 else ""
+    query = {"model": str(model_id), "kv": str(placement.kv), "batch": batch}
+    only_device = placement.device_shares[0].device if len(placement.device_shares) == 1 else None
+    machine_device = next(
+        (
+            known_device
+            for known_device in machine_devices
+            if only_device and known_device.name == local_name(only_device.name, machine)
+        ),
+        None,
+    )
+    if machine_device is not None:
+        query["device"] = machine_device.name
+    if (
+        machine_device is None
+        or only_device is None
+        or replace(only_device, name=machine_device.name) != machine_device.device
+    ):
+        equivalent = placement.equivalent_device(point_ceiling.step)
+        query["bandwidth"] = format_input(equivalent.bandwidth_bytes_per_s)
+        query["tflops"] = format_input(equivalent.peak_flops, TERA)
+    return urlencode({key: value for key, value in query.items() if value})
 
 
 # --- config.json in an address ---------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def _seen(layers: Attention) -> str:
     return _("the last {window:,} tokens", window=layers.window) if layers.window else _("the whole context")
 
 
-def told_words(told: KnownGeometry) -> str:
+def told_words(known_geometry: KnownGeometry) -> str:
     """`from its config.json, stated on 2026-11-29`"""
-    when = _(", stated on {stated_at:%Y-%m-%d}", stated_at=told.stated_at) if told.stated_at else ""
-    return f"{_(_GEOMETRY_SOURCES[told.geometry.source])}{when}"
+    when = _(", stated on {stated_at:%Y-%m-%d}", stated_at=known_geometry.stated_at) if known_geometry.stated_at else ""
+    return f"{_(_GEOMETRY_SOURCES[known_geometry.geometry.source])}{when}"

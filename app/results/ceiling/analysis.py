@@ -38,107 +38,136 @@ class DecodeAnalysis:
 
 
 def analyze_decode(
-    session: Session, run: Run, config: Config, roof: RunCeiling, top: PointCeiling
+    session: Session, run: Run, config: Config, run_ceiling: RunCeiling, point_ceiling: PointCeiling
 ) -> DecodeAnalysis | None:
-    """`top`: the point to explain. None when no decode was measured there."""
-    if not top.decode_tokens_per_s or not top.steps_per_s:
+    """Explains the decode of one measured point: curve against context, milliseconds of a token, advice.
+
+    None when no decode was measured there.
+    """
+    if not point_ceiling.decode_tokens_per_s or not point_ceiling.steps_per_s:
         return None
-    found = roof.placement
+    placement = run_ceiling.placement
     curve = against_context(
-        found.geometry,
-        lambda read: decode_of(found, read, top.drafts),
-        found.kv,
-        contexts_up_to(_longest(config, roof)),
-        top.step.batch,
+        placement.geometry,
+        lambda decode_step: decode_of(placement, decode_step, point_ceiling.drafts),
+        placement.kv,
+        contexts_up_to(_longest(config, run_ceiling)),
+        point_ceiling.step.batch,
     )
-    alike = [each for each in roof.points if each.point.concurrency == top.point.concurrency]
-    measured_points = tuple(each for each in alike if each.decode_tokens_per_s)
-    device = found.equivalent_device(top.step)
-    others = [one for one in newest_decodes(session, run.machine_id) if one.config.id != config.id]
-    fitted, words = _fit(found, device, top, others)
+    same_concurrency = [
+        point for point in run_ceiling.points if point.point.concurrency == point_ceiling.point.concurrency
+    ]
+    measured_points = tuple(point for point in same_concurrency if point.decode_tokens_per_s)
+    device = placement.equivalent_device(point_ceiling.step)
+    other_decodes = [decode for decode in newest_decodes(session, run.machine_id) if decode.config.id != config.id]
+    layer_fit, fit_words = _fit(placement, device, point_ceiling, other_decodes)
     # the time of several streams' rounds holds their prompts, so that nobody can tell where that of a token went
-    is_decode = top.point.concurrency == 1
-    parts = waterfall(top.step, device, top.steps_per_s, found.geometry.blocks, fitted) if is_decode else []
+    is_decode = point_ceiling.point.concurrency == 1
+    shares = (
+        waterfall(point_ceiling.step, device, point_ceiling.steps_per_s, placement.geometry.blocks, layer_fit)
+        if is_decode
+        else []
+    )
     return DecodeAnalysis(
         curve=tuple(curve),
         measured_points=measured_points,
-        waterfall=tuple(parts),
-        fit_words=words,
-        advice=tuple(_advice(load_catalogue(session), found, device, top, fitted)),
+        waterfall=tuple(shares),
+        fit_words=fit_words,
+        advice=tuple(_advice(load_catalogue(session), placement, device, point_ceiling, layer_fit)),
     )
 
 
-def _longest(config: Config, roof: RunCeiling) -> int:
+def _longest(config: Config, run_ceiling: RunCeiling) -> int:
     """The server's context where it is known, so that the curve shows what may be asked of it."""
-    stated = engines.with_flags(config.settings).get("context")
-    measured = max(each.context for each in roof.points)
-    wanted = stated if isinstance(stated, int) else max(SHORTEST_CURVE, 2 * measured)
-    return max(min(wanted, LONGEST_CURVE), measured)
+    context = engines.with_flags(config.settings).get("context")
+    longest_measured = max(point.context for point in run_ceiling.points)
+    longest = context if isinstance(context, int) else max(SHORTEST_CURVE, 2 * longest_measured)
+    return max(min(longest, LONGEST_CURVE), longest_measured)
 
 
 def _fit(
-    found: Placement, device: Device, top: PointCeiling, others: Sequence[Decode]
+    placement: Placement, device: Device, point_ceiling: PointCeiling, decodes: Sequence[Decode]
 ) -> tuple[Fit | None, tuple[str, ...]]:
     """With the run of another model or quantization on the same devices whose bytes differ most."""
-    layers = found.geometry.blocks
-    if top.point.concurrency != 1 or not layers or not top.steps_per_s:
+    layers = placement.geometry.blocks
+    if point_ceiling.point.concurrency != 1 or not layers or not point_ceiling.steps_per_s:
         return None, ()
-    here = Observation(top.step.n_bytes, layers, top.steps_per_s)
+    observation = Observation(point_ceiling.step.n_bytes, layers, point_ceiling.steps_per_s)
     candidates: list[tuple[float, Observation, str]] = []
-    for one in others:
-        theirs = resolve_placement(one.hardware.devices, one.config, one.known_geometry, gpu_share=one.gpu_share)
-        if not isinstance(theirs, Placement) or not theirs.is_on_the_same_devices_as(found):
-            continue
-        if (
-            one.point.concurrency != 1
-            or not theirs.geometry.blocks
-            or theirs.geometry.weights == found.geometry.weights
+    for decode in decodes:
+        candidate_placement = resolve_placement(
+            decode.hardware.devices, decode.config, decode.known_geometry, gpu_share=decode.gpu_share
+        )
+        if not isinstance(candidate_placement, Placement) or not candidate_placement.is_on_the_same_devices_as(
+            placement
         ):
             continue
-        read, steps_per_s = step_of(theirs, one.point, one.counts), one.tokens_per_s / tokens_per_step(one.drafts)
-        there = Observation(read.n_bytes, theirs.geometry.blocks, steps_per_s)
-        difference = abs(there.n_bytes / there.layers - here.n_bytes / here.layers)
-        candidates.append((difference, there, one.model.title))
+        if (
+            decode.point.concurrency != 1
+            or not candidate_placement.geometry.blocks
+            or candidate_placement.geometry.weights == placement.geometry.weights
+        ):
+            continue
+        decode_step, steps_per_s = (
+            step_of(candidate_placement, decode.point, decode.counts),
+            decode.tokens_per_s / tokens_per_step(decode.drafts),
+        )
+        candidate = Observation(decode_step.n_bytes, candidate_placement.geometry.blocks, steps_per_s)
+        difference = abs(candidate.n_bytes / candidate.layers - observation.n_bytes / observation.layers)
+        candidates.append((difference, candidate, decode.model.title))
     if not candidates:
         return None, (
             _("A run of another model or quantization on this machine would tell the fixed cost of a layer."),
         )
-    there, name = max(candidates, key=lambda each: each[0])[1:]
-    result = fit(here, there, device)
+    candidate, name = max(candidates, key=lambda row: row[0])[1:]
+    result = fit(observation, candidate, device)
     if isinstance(result, str):
         return None, (_("With {name}, {result}.", name=name, result=result),)
     return result, (_("The fixed cost of a layer comes from this run and that of {name}.", name=name), *result.notes)
 
 
 def _advice(
-    catalogue: Catalogue, found: Placement, device: Device, top: PointCeiling, fitted: Fit | None
+    catalogue: Catalogue, placement: Placement, device: Device, point_ceiling: PointCeiling, layer_fit: Fit | None
 ) -> list[Advice]:
-    if top.point.concurrency != 1 or top.decode_tokens_per_s is None:
+    if point_ceiling.point.concurrency != 1 or point_ceiling.decode_tokens_per_s is None:
         return []
-    measured = advice.MeasuredRun(
-        found.geometry,
+    measured_run = advice.MeasuredRun(
+        placement.geometry,
         device,
-        found.kv,
-        top.context,
-        top.decode_tokens_per_s,
-        tokens_per_step(top.drafts),
-        found.layout if len(found.device_shares) > 1 and not found.layout.offload.is_observed else None,
+        placement.kv,
+        point_ceiling.context,
+        point_ceiling.decode_tokens_per_s,
+        tokens_per_step(point_ceiling.drafts),
+        placement.layout if len(placement.device_shares) > 1 and not placement.layout.offload.is_observed else None,
     )
-    return advise(measured, _faster(catalogue, found, device, top), fitted)
+    return advise(measured_run, _faster(catalogue, placement, device, point_ceiling), layer_fit)
 
 
-def _faster(catalogue: Catalogue, found: Placement, device: Device, top: PointCeiling) -> list[Device]:
+def _faster(catalogue: Catalogue, placement: Placement, device: Device, point_ceiling: PointCeiling) -> list[Device]:
     """Single devices that hold the model and its cache."""
-    assert found.geometry.weights is not None, "a placement has weights"
-    needed = found.geometry.weights.total.n_bytes + (top.step.kv_bytes or 0)
+    assert placement.geometry.weights is not None, "a placement has weights"
+    needed_bytes = placement.geometry.weights.total.n_bytes + (point_ceiling.step.kv_bytes or 0)
     fitting = sorted(
-        (one for one in catalogue.devices if one.kind != "ram" and (one.memory_bytes or 0) >= needed),
-        key=lambda one: (one.bandwidth_bytes_per_s, -(one.year or 0)),
+        (
+            candidate
+            for candidate in catalogue.devices
+            if candidate.kind != "ram" and (candidate.memory_bytes or 0) >= needed_bytes
+        ),
+        key=lambda candidate: (candidate.bandwidth_bytes_per_s, -(candidate.year or 0)),
     )
-    picked = [
-        next((one for one in fitting if one.bandwidth_bytes_per_s >= factor * device.bandwidth_bytes_per_s), None)
+    faster = [
+        next(
+            (
+                candidate
+                for candidate in fitting
+                if candidate.bandwidth_bytes_per_s >= factor * device.bandwidth_bytes_per_s
+            ),
+            None,
+        )
         for factor in FASTER
     ]
     return [
-        Device(one.name, one.bandwidth_bytes_per_s, one.peak_flops) for one in dict.fromkeys(picked) if one is not None
+        Device(candidate.name, candidate.bandwidth_bytes_per_s, candidate.peak_flops)
+        for candidate in dict.fromkeys(faster)
+        if candidate is not None
     ]

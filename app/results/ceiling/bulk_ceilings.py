@@ -27,33 +27,33 @@ class CeilingRequest(NamedTuple):
     point: Workload
 
 
-def decode_ceilings(session: Session, wanted: Sequence[CeilingRequest]) -> list[float | None]:
+def decode_ceilings(session: Session, requests: Sequence[CeilingRequest]) -> list[float | None]:
     """What all streams together can reach at most in each of these, in tok/s; None: unknown.
 
     On the hardware that the newest run of the configuration has frozen, with the tokens that were counted and drafted
     there.
     """
     records, counts, drafts = newest_records(session), newest_token_counts(session), newest_drafts(session)
-    today: dict[int, Sequence[MachineDevice]] = {}
+    current_devices: dict[int, Sequence[MachineDevice]] = {}
     placements: dict[tuple[int, int], Placement | Unknown] = {}
     ceilings: list[float | None] = []
-    for one in wanted:
-        assert one.machine.id is not None
-        assert one.config.id is not None
-        if one.machine.id not in today:
-            today[one.machine.id] = devices(session, one.machine)
-        place = (one.machine.id, one.config.id)
+    for request in requests:
+        assert request.machine.id is not None
+        assert request.config.id is not None
+        if request.machine.id not in current_devices:
+            current_devices[request.machine.id] = devices(session, request.machine)
+        place = (request.machine.id, request.config.id)
         if place not in placements:
             record = records.get(place, Record([], None))
-            hardware = as_known(record.frozen, today[one.machine.id])
+            hardware = as_known(record.frozen, current_devices[request.machine.id])
             placements[place] = resolve_placement(
-                hardware.devices, one.config, one.known_geometry, gpu_share=record.gpu_share
+                hardware.devices, request.config, request.known_geometry, gpu_share=record.gpu_share
             )
         placement = placements[place]
         if isinstance(placement, Placement):
-            where = Place(*place, one.point)
-            read = step_of(placement, one.point, counts.get(where))
-            ceilings.append(decode_of(placement, read, drafts.get(where)).tokens_per_s)
+            workload_place = Place(*place, request.point)
+            decode_step = step_of(placement, request.point, counts.get(workload_place))
+            ceilings.append(decode_of(placement, decode_step, drafts.get(workload_place)).tokens_per_s)
         else:
             ceilings.append(None)
     return ceilings

@@ -21,13 +21,15 @@ class ConfigCeiling(NamedTuple):
 @cached_query(2)
 def config_ceilings(session: Session, machine_id: int | None = None) -> dict[tuple[int, str], ConfigCeiling]:
     """By configuration and suite, at the suite's main point; those whose ceiling is unknown are missing."""
-    found: dict[tuple[int, str], ConfigCeiling] = {}
-    for one in newest_decodes(session, machine_id):
-        assert one.config.id is not None
-        stands = resolve_placement(one.hardware.devices, one.config, one.known_geometry, gpu_share=one.gpu_share)
-        if isinstance(stands, Placement):
-            read = step_of(stands, one.point, one.counts)
-            ceiling = decode_of(stands, read, one.drafts)
-            share = mbu(one.tokens_per_s, ceiling.tokens_per_s)
-            found[one.config.id, one.suite_key] = ConfigCeiling(ceiling, share)
-    return found
+    ceilings: dict[tuple[int, str], ConfigCeiling] = {}
+    for decode in newest_decodes(session, machine_id):
+        assert decode.config.id is not None
+        placement = resolve_placement(
+            decode.hardware.devices, decode.config, decode.known_geometry, gpu_share=decode.gpu_share
+        )
+        if isinstance(placement, Placement):
+            decode_step = step_of(placement, decode.point, decode.counts)
+            ceiling = decode_of(placement, decode_step, decode.drafts)
+            share = mbu(decode.tokens_per_s, ceiling.tokens_per_s)
+            ceilings[decode.config.id, decode.suite_key] = ConfigCeiling(ceiling, share)
+    return ceilings

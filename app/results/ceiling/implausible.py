@@ -12,22 +12,22 @@ MAX_CEILING_RATIO = 2.0
 FLAG = "implausible"
 
 
-def flag_above_ceiling(samples: Sequence[Sample], roof: RunCeiling | object) -> list[Sample]:
+def flag_above_ceiling(samples: Sequence[Sample], run_ceiling: RunCeiling | object) -> list[Sample]:
     """The samples, flagged where decode or prefill is beyond twice the ceiling; as they are where there is none."""
-    if not isinstance(roof, RunCeiling):
+    if not isinstance(run_ceiling, RunCeiling):
         return list(samples)
-    return [_flagged(sample) if _is_beyond(sample, roof.at(sample.point)) else sample for sample in samples]
+    return [_flagged(sample) if _is_beyond(sample, run_ceiling.at(sample.point)) else sample for sample in samples]
 
 
 def _flagged(sample: Sample) -> Sample:
     return sample if FLAG in sample.flags else replace(sample, flags=(*sample.flags, FLAG))
 
 
-def _is_beyond(sample: Sample, top: PointCeiling | None) -> bool:
-    if top is None or sample.point.concurrency > 1:
+def _is_beyond(sample: Sample, point_ceiling: PointCeiling | None) -> bool:
+    if point_ceiling is None or sample.point.concurrency > 1:
         return False
-    reached = headline_metrics(sample)
-    decode, prefill = reached["decode_tokens_per_s"] or 0.0, reached["prefill_tokens_per_s"] or 0.0
-    return decode > MAX_CEILING_RATIO * top.decode.tokens_per_s or (
-        top.prefill is not None and prefill > MAX_CEILING_RATIO * top.prefill.tokens_per_s
+    speeds = headline_metrics(sample)
+    decode, prefill = speeds["decode_tokens_per_s"] or 0.0, speeds["prefill_tokens_per_s"] or 0.0
+    return decode > MAX_CEILING_RATIO * point_ceiling.decode.tokens_per_s or (
+        point_ceiling.prefill is not None and prefill > MAX_CEILING_RATIO * point_ceiling.prefill.tokens_per_s
     )

@@ -16,8 +16,8 @@ def prefill_peers(placement: Placement, catalogue: Catalogue) -> Group | None:
 def _device_class(placement: Placement, catalogue: Catalogue) -> str | None:
     """None where unlike devices hold the model, such as a GPU and system memory: nothing was published of those."""
     classes = {
-        _class_of(holder.device.name, holder.memory_bytes, holder.is_ram, catalogue)
-        for holder in placement.device_shares
+        _class_of(device_share.device.name, device_share.memory_bytes, device_share.is_ram, catalogue)
+        for device_share in placement.device_shares
     }
     return classes.pop() if len(classes) == 1 else None
 

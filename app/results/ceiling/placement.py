@@ -82,7 +82,7 @@ class Placement:
         if not self.layout.cards or len(portions) == len(self.layout.cards):
             return 0.0
         ram = portions[-1]
-        ram_s = ram.share / sum(one.share for one in portions) * step.n_bytes / ram.device.bandwidth_bytes_per_s
+        ram_s = ram.share / sum(portion.share for portion in portions) * step.n_bytes / ram.device.bandwidth_bytes_per_s
         return ram_s * self.decode(step).tokens_per_s / step.batch
 
     @property
@@ -111,13 +111,13 @@ class Placement:
 
     def is_on_the_same_devices_as(self, other: "Placement") -> bool:
         """Whatever is known of their bandwidth."""
-        mine, theirs = (
+        devices, other_devices = (
             [(share.device.name, share.memory_bytes) for share in placement.device_shares]
             for placement in (self, other)
         )
         same_split = (self.split, self.layout.shares) == (other.split, other.layout.shares)
         same_offload = not self.is_partly_in_ram or self.layout.offload == other.layout.offload
-        return mine == theirs and same_split and same_offload
+        return devices == other_devices and same_split and same_offload
 
     @property
     def is_measured(self) -> bool:
@@ -168,14 +168,14 @@ def resolve_placement(
     if gpu_share is not None and gpu_share < 1:
         settings.setdefault("gpu_share", round(100 * gpu_share))
     kv, doubt = _kv_types(settings)
-    empty = step(geometry, 0, kv)
-    assert empty is not None
+    empty_step = step(geometry, 0, kv)
+    assert empty_step is not None
     engine = engine_of(config.engine)
     cards = cards_of(devices, settings, engine, geometry.weights.total.n_bytes)
     if isinstance(cards, Unknown):
         return cards
-    if unknown := next((card for card in cards.used if not card.bandwidths), None):
-        return _without_bandwidth(unknown)
+    if without_bandwidth := next((card for card in cards.used if not card.bandwidths), None):
+        return _without_bandwidth(without_bandwidth)
     ram = next((device for device in devices if device.kind == "ram"), None)
     layout = _layout(cards, ram, Offload.of(settings))
     if engine.caches_experts and geometry.experts_total and cards.used:
@@ -183,8 +183,8 @@ def resolve_placement(
         doubt.append(
             _("{title} keeps the experts that are used most on GPUs, so all are counted there", title=engine.title)
         )
-    needs_ram = not cards.used or layout.placed(geometry).n_bytes(empty) > 0
-    overflow = layout.overflow(geometry, empty)
+    needs_ram = not cards.used or layout.placed(geometry).n_bytes(empty_step) > 0
+    overflow = layout.overflow(geometry, empty_step)
     if (needs_ram or overflow) and layout.ram is None:
         return _without_bandwidth(ram, overflow)
     owners = [*cards.used, *([ram] if ram and (needs_ram or overflow) else [])]

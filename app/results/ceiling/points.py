@@ -77,7 +77,7 @@ class RunCeiling:
         return self.placement.geometry.not_understood
 
     def at(self, point: Workload | None) -> PointCeiling | None:
-        return next((each for each in self.points if each.point == point), None)
+        return next((point_ceiling for point_ceiling in self.points if point_ceiling.point == point), None)
 
 
 def run_ceiling(
@@ -92,28 +92,28 @@ def run_ceiling(
     if config is None or model is None:
         return None
     assert run.id is not None
-    found = resolve_placement(
+    placement = resolve_placement(
         hardware.devices, config, geometry_of(session, model), hardware.said, gpu_share_of(run.evidence)
     )
-    if isinstance(found, Unknown):
-        return found
-    drafts = {point: each for (_, point), each in drafts_of(session, [run.id]).items()}
+    if isinstance(placement, Unknown):
+        return placement
+    drafts = {point: drafts_of_point for (_, point), drafts_of_point in drafts_of(session, [run.id]).items()}
     counts = {point: means for (_, point), means in token_counts(session, [run.id]).items()}
-    return RunCeiling(found, run_ceilings(found, measured, drafts, counts))
+    return RunCeiling(placement, run_ceilings(placement, measured, drafts, counts))
 
 
 def run_ceilings(
-    found: Placement,
+    placement: Placement,
     measured: Sequence[MetricResult],
     drafts: Mapping[Workload, Drafts] = MappingProxyType({}),
     counts: Mapping[Workload, TokenCounts] = MappingProxyType({}),
 ) -> tuple[PointCeiling, ...]:
     """Of each point in the order measured."""
-    points = dict.fromkeys(each.point for each in measured)
-    shown = {(each.point, each.metric): each.value for each in measured if each.is_shown}
+    points = dict.fromkeys(result.point for result in measured)
+    shown = {(result.point, result.metric): result.value for result in measured if result.is_shown}
     return tuple(
-        _roof(
-            found,
+        _point_ceiling(
+            placement,
             point,
             drafts.get(point),
             counts.get(point, TokenCounts()),
@@ -130,14 +130,14 @@ def speed_metric(point: Workload) -> str:
     return "decode_tokens_per_s" if point.concurrency == 1 else "output_tokens_per_s"
 
 
-def step_of(found: Placement, point: Workload, counts: TokenCounts | None) -> Step:
-    read = step(found.geometry, context_of(point, counts), found.kv, found.at_once(point))
-    assert read is not None, "a placement has weights"
-    return read
+def step_of(placement: Placement, point: Workload, counts: TokenCounts | None) -> Step:
+    decode_step = step(placement.geometry, context_of(point, counts), placement.kv, placement.at_once(point))
+    assert decode_step is not None, "a placement has weights"
+    return decode_step
 
 
-def decode_of(found: Placement, read: Step, drafts: Drafts | None) -> DecodeCeiling:
-    ceiling = found.decode(read)
+def decode_of(placement: Placement, decode_step: Step, drafts: Drafts | None) -> DecodeCeiling:
+    ceiling = placement.decode(decode_step)
     if drafts is None or not drafts.drafted:
         return ceiling
     return with_drafts(ceiling, drafts.drafted_per_pass, drafts.accepted_per_pass)
@@ -156,44 +156,46 @@ def context_of(point: Workload, counts: TokenCounts | None) -> int:
     return point.depth + round(prompt_tokens + output_tokens / 2)
 
 
-def _roof(
-    found: Placement,
+def _point_ceiling(
+    placement: Placement,
     point: Workload,
     drafts: Drafts | None,
     counts: TokenCounts,
-    now: float | None,
-    prefill_now: float | None,
+    decode_tokens_per_s: float | None,
+    prefill_tokens_per_s: float | None,
     ttft_ms: float | None,
 ) -> PointCeiling:
-    one = step_of(found, point, counts)
-    ceiling = decode_of(found, one, drafts)
-    share = mbu(now, ceiling.tokens_per_s) if now else None
-    whole, why = _prefill(found, point, counts)
-    peak = sum(device_share.device.peak_flops or 0 for device_share in found.device_shares)
+    decode_step = step_of(placement, point, counts)
+    ceiling = decode_of(placement, decode_step, drafts)
+    share = mbu(decode_tokens_per_s, ceiling.tokens_per_s) if decode_tokens_per_s else None
+    prefill_ceiling, why_no_prefill = _prefill(placement, point, counts)
+    peak_flops = sum(device_share.device.peak_flops or 0 for device_share in placement.device_shares)
     return PointCeiling(
         point=point,
-        context=one.context,
-        step=one,
+        context=decode_step.context,
+        step=decode_step,
         drafts=drafts,
         decode=ceiling,
-        decode_tokens_per_s=now,
+        decode_tokens_per_s=decode_tokens_per_s,
         mbu=share,
-        above=_above(found, one, share, drafts) if share else (),
-        cache=cache_guard(one, found.llc_bytes),
-        prefill=whole,
-        why_no_prefill=why,
-        prefill_tokens_per_s=prefill_now,
+        above=_above(placement, decode_step, share, drafts) if share else (),
+        cache=cache_guard(decode_step, placement.llc_bytes),
+        prefill=prefill_ceiling,
+        why_no_prefill=why_no_prefill,
+        prefill_tokens_per_s=prefill_tokens_per_s,
         ttft_ms=ttft_ms,
-        mfu=mfu(prefill_now, whole.tokens, whole.flops, peak) if whole and prefill_now else None,
+        mfu=mfu(prefill_tokens_per_s, prefill_ceiling.tokens, prefill_ceiling.flops, peak_flops)
+        if prefill_ceiling and prefill_tokens_per_s
+        else None,
         assumptions=(
-            *filter(None, [found.geometry.doubt]),
-            *found.geometry.assumptions,
-            *found.assumptions,
+            *filter(None, [placement.geometry.doubt]),
+            *placement.geometry.assumptions,
+            *placement.assumptions,
             *(() if counts.prompt_tokens is not None else (_uncounted(point),)),
             *ceiling.assumptions,
-            *(whole.assumptions if whole else ()),
+            *(prefill_ceiling.assumptions if prefill_ceiling else ()),
         ),
-        does_not_fit=found.layout.overflow(found.geometry, one),
+        does_not_fit=placement.layout.overflow(placement.geometry, decode_step),
     )
 
 
@@ -204,30 +206,34 @@ def _uncounted(point: Workload) -> str:
     )
 
 
-def _above(found: Placement, one: Step, share: float, drafts: Drafts | None) -> tuple[str, ...]:
+def _above(placement: Placement, decode_step: Step, share: float, drafts: Drafts | None) -> tuple[str, ...]:
     is_speculative = None if drafts is None else drafts.drafted > 0
-    reasons = why_above_all(share, found.geometry, one, found.is_measured, found.llc_bytes, is_speculative)
-    if reasons and found.ram_time_share(one):
+    reasons = why_above_all(
+        share, placement.geometry, decode_step, placement.is_measured, placement.llc_bytes, is_speculative
+    )
+    if reasons and placement.ram_time_share(decode_step):
         return (_("more of the model may be on GPUs than the ceiling was computed with"), *reasons)
     return reasons
 
 
-def _prefill(found: Placement, point: Workload, counts: TokenCounts) -> tuple[PrefillCeiling | None, str]:
+def _prefill(placement: Placement, point: Workload, counts: TokenCounts) -> tuple[PrefillCeiling | None, str]:
     """And why there is none. Of the tokens that were not cached."""
     if point.concurrency > 1:
         return None, _(
             "Several streams ran at once and shared the compute, so there is no prefill ceiling for one of them."
         )
-    without = next(
-        (device_share for device_share in found.device_shares if device_share.device.peak_flops is None), None
+    without_peak = next(
+        (device_share for device_share in placement.device_shares if device_share.device.peak_flops is None), None
     )
-    if without is not None:
+    if without_peak is not None:
         return None, _(
             "The peak compute of {without} is unknown, so there is no prefill ceiling and no TTFT floor. State it on "
             "the machine's page.",
-            without=computing(without.device.name, without.is_ram),
+            without=computing(without_peak.device.name, without_peak.is_ram),
         )
-    held = [device_share.device for device_share in found.device_shares]
-    cached = round(counts.cached_tokens or 0)
-    whole = point.prompt_tokens if counts.prompt_tokens is None else round(counts.prompt_tokens)
-    return prefill(found.geometry, held, max(whole - cached, 1), point.depth + cached, found.kv), ""
+    devices = [device_share.device for device_share in placement.device_shares]
+    cached_tokens = round(counts.cached_tokens or 0)
+    prompt_tokens = point.prompt_tokens if counts.prompt_tokens is None else round(counts.prompt_tokens)
+    return prefill(
+        placement.geometry, devices, max(prompt_tokens - cached_tokens, 1), point.depth + cached_tokens, placement.kv
+    ), ""

@@ -43,11 +43,11 @@ def _waits(streams: Sequence[Sample], alone_ms: float | None) -> Iterator[Wait]:
     for sample in timed:
         if not is_usable(sample) or not _is_of_prompt(sample):
             continue
-        others = [other for other in timed if other is not sample]
+        other_samples = [stream for stream in timed if stream is not sample]
         if stated:
-            yield _by_windows(sample, others)
+            yield _by_windows(sample, other_samples)
         elif alone_ms is not None:
-            yield _by_work(sample, others, alone_ms)
+            yield _by_work(sample, other_samples, alone_ms)
 
 
 def _is_of_prompt(sample: Sample) -> bool:
@@ -55,22 +55,22 @@ def _is_of_prompt(sample: Sample) -> bool:
     return not {"cold", "cached", "not_streamed"} & set(sample.flags)
 
 
-def _by_windows(sample: Sample, others: Sequence[Sample]) -> Wait:
+def _by_windows(sample: Sample, other_samples: Sequence[Sample]) -> Wait:
     ttft_ms = token_times.first_token_ms(sample.trace) or 0.0
     begin, end = sample.sent_at_ms, sample.sent_at_ms + ttft_ms
-    windows = [window for other in others if (window := prefill_window(other)) is not None]
-    own = prefill_window(sample) or (begin, end)
-    before = max(0.0, own[0] - begin)
+    windows = [window for stream in other_samples if (window := prefill_window(stream)) is not None]
+    own_window = prefill_window(sample) or (begin, end)
+    before = max(0.0, own_window[0] - begin)
     return Wait(ttft_ms, covered_ms(windows, (begin, end)), before - covered_ms(windows, (begin, begin + before)))
 
 
-def _by_work(sample: Sample, others: Sequence[Sample], alone_ms: float) -> Wait:
+def _by_work(sample: Sample, other_samples: Sequence[Sample], alone_ms: float) -> Wait:
     """Each other prompt is as much work as a lone one, done before that stream's own first token."""
     ttft_ms = token_times.first_token_ms(sample.trace) or 0.0
     first = sample.sent_at_ms + ttft_ms
     done_ms = 0.0
-    for other in others:
-        after = other.sent_at_ms + (token_times.first_token_ms(other.trace) or 0.0) - first
+    for stream in other_samples:
+        after = stream.sent_at_ms + (token_times.first_token_ms(stream.trace) or 0.0) - first
         done_ms += min(alone_ms, max(0.0, alone_ms - after))
     late_ms = max(0.0, ttft_ms - alone_ms)
     prefill_ms = min(late_ms, done_ms)
@@ -93,8 +93,8 @@ def covered_ms(windows: Sequence[Window], span: Window) -> float:
 
 def others_windows(sample: Sample, rounds: Sequence[Sequence[Sample]]) -> list[Window]:
     """When the other streams of its round had their prompts processed, or waited for that."""
-    streams = next((streams for streams in rounds if any(other is sample for other in streams)), ())
-    return [window for other in streams if other is not sample and (window := prefill_window(other)) is not None]
+    streams = next((streams for streams in rounds if any(stream is sample for stream in streams)), ())
+    return [window for stream in streams if stream is not sample and (window := prefill_window(stream)) is not None]
 
 
 def until_decoding_ms(streams: Sequence[Sample]) -> tuple[float, float] | None:
