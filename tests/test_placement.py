@@ -56,9 +56,9 @@ def allowed(devices: Sequence[MachineDevice], geometry: Geometry, engine: str = 
     """With an empty cache."""
     placement = placed(devices, geometry, engine, **settings)
     assert isinstance(placement, Placement)
-    one = step(geometry, 0)
-    assert one is not None
-    return placement.decode(one).tokens_per_s
+    decode_step = step(geometry, 0)
+    assert decode_step is not None
+    return placement.decode(decode_step).tokens_per_s
 
 
 def assumptions(placement: Placement | Unknown) -> str:
@@ -123,8 +123,8 @@ def test_pipelines_of_vllm() -> None:
     devices = [card(600, 24)] * 4
     pipeline = allowed(devices, dense(WEIGHT_BYTES), "vllm", flags="--pipeline-parallel-size 4")
     assert pipeline == pytest.approx(600e9 / WEIGHT_BYTES)
-    both = allowed(devices, dense(WEIGHT_BYTES), "vllm", flags="-tp 2 -pp 2")
-    assert both == pytest.approx(2 * 600e9 / WEIGHT_BYTES)
+    tokens_per_s = allowed(devices, dense(WEIGHT_BYTES), "vllm", flags="-tp 2 -pp 2")
+    assert tokens_per_s == pytest.approx(2 * 600e9 / WEIGHT_BYTES)
 
 
 def test_flags_that_are_not_understood_are_said() -> None:
@@ -167,19 +167,19 @@ def test_ollamas_share() -> None:
     assert allowed([RAM, card(1000, 16)], dense(WEIGHT_BYTES), "ollama", gpu_share=75) == pytest.approx(expected)
     config = Config(server_id=1, model_id=1, engine="ollama", settings={}, fingerprint="f")
     placement = resolve_placement([RAM, card(1000, 16)], config, KnownGeometry(dense(WEIGHT_BYTES)), gpu_share=0.75)
-    one = step(dense(WEIGHT_BYTES), 0)
+    decode_step = step(dense(WEIGHT_BYTES), 0)
     assert isinstance(placement, Placement)
-    assert one is not None
-    assert placement.decode(one).tokens_per_s == pytest.approx(expected)
+    assert decode_step is not None
+    assert placement.decode(decode_step).tokens_per_s == pytest.approx(expected)
 
 
 def test_a_model_that_ollama_holds_in_memory_alone() -> None:
     config = Config(server_id=1, model_id=1, engine="ollama", settings={}, fingerprint="f")
     placement = resolve_placement([RAM, card(1000, 24)], config, KnownGeometry(dense(WEIGHT_BYTES)), gpu_share=0.0)
-    one = step(dense(WEIGHT_BYTES), 0)
+    decode_step = step(dense(WEIGHT_BYTES), 0)
     assert isinstance(placement, Placement)
-    assert one is not None
-    assert placement.decode(one).tokens_per_s == pytest.approx(50e9 / WEIGHT_BYTES)
+    assert decode_step is not None
+    assert placement.decode(decode_step).tokens_per_s == pytest.approx(50e9 / WEIGHT_BYTES)
 
 
 def test_what_does_not_fit_is_never_the_cards_speed() -> None:
@@ -220,16 +220,16 @@ def test_the_ceiling_is_that_of_the_counted_tokens() -> None:
     point, kv_per_token = Workload(11_560, 128), 2 * 1024 * 2 * BLOCKS
     numbers = [measured("decode_tokens_per_s", 77.0, point)]
     (estimated,) = run_ceilings(placement, numbers)
-    (counted,) = run_ceilings(placement, numbers, counts={point: TokenCounts(8000.0, 0.0, 128.0)})
+    (with_counts,) = run_ceilings(placement, numbers, counts={point: TokenCounts(8000.0, 0.0, 128.0)})
     assert estimated.decode.tokens_per_s == pytest.approx(73.0, abs=0.05)
-    assert counted.decode.tokens_per_s == pytest.approx(470.4e9 / (4.92e9 + 8064 * kv_per_token))
-    assert counted.decode.tokens_per_s == pytest.approx(78.7, abs=0.05)
+    assert with_counts.decode.tokens_per_s == pytest.approx(470.4e9 / (4.92e9 + 8064 * kv_per_token))
+    assert with_counts.decode.tokens_per_s == pytest.approx(78.7, abs=0.05)
     assert estimated.mbu is not None
-    assert counted.mbu is not None
-    assert estimated.mbu > 1 > counted.mbu
-    assert (counted.context, counted.above) == (8064, ())
+    assert with_counts.mbu is not None
+    assert estimated.mbu > 1 > with_counts.mbu
+    assert (with_counts.context, with_counts.above) == (8064, ())
     assert any("nobody counted the tokens of the prompt" in sentence for sentence in estimated.assumptions)
-    assert not any("nobody counted" in sentence for sentence in counted.assumptions)
+    assert not any("nobody counted" in sentence for sentence in with_counts.assumptions)
 
 
 def test_cached_tokens_are_in_the_cache_but_not_prefilled() -> None:
@@ -279,7 +279,7 @@ def test_each_engine_states_its_habit() -> None:
 def test_a_cache_of_experts_may_hold_those_that_are_used() -> None:
     """A fifth of the experts fits, and may be what nine of ten look-ups ask for: the bound counts all on the card."""
     devices = [RAM, card(448, 16)]
-    read = 2e9 + 60e9 * 4 / 128
-    assert allowed(devices, MOE, "strata") == pytest.approx(448e9 / read)
+    read_bytes = 2e9 + 60e9 * 4 / 128
+    assert allowed(devices, MOE, "strata") == pytest.approx(448e9 / read_bytes)
     assert "Strata keeps the experts that are used most on GPUs" in assumptions(placed(devices, MOE, "strata"))
     assert allowed(devices, dense(62_000_000_000), "strata") < 448e9 / 62e9

@@ -119,8 +119,8 @@ def test_a_processor_whose_peak_was_typed_has_a_prefill_ceiling() -> None:
 
 
 def test_both_peaks_are_named() -> None:
-    both = replace(card(peak=71e12), fastest_flops_per_s=142e12)
-    placement = placement_of([both])
+    two_peaks = replace(card(peak=71e12), fastest_flops_per_s=142e12)
+    placement = placement_of([two_peaks])
     assert isinstance(placement, Placement)
     assert placement.device_shares[0].device.peak_flops == 142e12
     assert (

@@ -13,12 +13,12 @@ H100 = Device.of("H100 SXM", 3350, 989)
 
 def of_bytes(n_bytes: float) -> Step:
     """A step that reads so many bytes of weights."""
-    one = step(typed(n_bytes, n_bytes, 8))
-    assert one is not None
-    return one
+    decode_step = step(typed(n_bytes, n_bytes, 8))
+    assert decode_step is not None
+    return decode_step
 
 
 def stepped(geometry: Geometry, context: int = 0, kv: str = "f16", batch: int = 1) -> Step:
-    one = step(geometry, context, KvTypes.parse(kv), batch)
-    assert one is not None
-    return one
+    decode_step = step(geometry, context, KvTypes.parse(kv), batch)
+    assert decode_step is not None
+    return decode_step

@@ -91,13 +91,15 @@ def test_each_published_result_is_of_a_known_kind_and_class() -> None:
 
 
 def test_decode_shares_follow_from_bytes_and_bandwidth() -> None:
-    counted = {(row["quantization"], row["depth"], row["tokens_per_s"]): row for row in worked_rows("published.csv")}
+    worked_by_result = {
+        (row["quantization"], row["depth"], row["tokens_per_s"]): row for row in worked_rows("published.csv")
+    }
     compared = 0
     for row in rows():
-        known = counted.get((row["quantization"], row["depth"], row["decode_tokens_per_s"]))
-        if known and row["device_class"] != "cpu":
+        worked_row = worked_by_result.get((row["quantization"], row["depth"], row["decode_tokens_per_s"]))
+        if worked_row and row["device_class"] != "cpu":
             bandwidth = of_catalogue(row).bandwidth_bytes_per_s
-            n_bytes = float(known["bytes_per_token_gb"]) * 1e9
+            n_bytes = float(worked_row["bytes_per_token_gb"]) * 1e9
             share = float(row["decode_tokens_per_s"]) * n_bytes / bandwidth
             assert float(row["decode_share_percent"]) == pytest.approx(100 * share, rel=0.01)
             compared += 1

@@ -23,22 +23,22 @@ def test_utilisation_of_the_peak() -> None:
 
 
 def test_above_all_is_shown_and_explained() -> None:
-    one = stepped(LLAMA_8B)
-    assert why_above_all(0.99, LLAMA_8B, one, is_bandwidth_measured=False) == ()
-    typed_in = why_above_all(1.2, LLAMA_8B, one, is_bandwidth_measured=False)
+    decode_step = stepped(LLAMA_8B)
+    assert why_above_all(0.99, LLAMA_8B, decode_step, is_bandwidth_measured=False) == ()
+    typed_in = why_above_all(1.2, LLAMA_8B, decode_step, is_bandwidth_measured=False)
     assert typed_in[0] == "the bandwidth assumed for this machine is too low"
     assert any("speculative" in reason for reason in typed_in)
-    measured = why_above_all(1.2, LLAMA_8B, one, is_bandwidth_measured=True, is_speculative=True)
+    measured = why_above_all(1.2, LLAMA_8B, decode_step, is_bandwidth_measured=True, is_speculative=True)
     assert [reason.split(":")[0] for reason in measured] == [
         "the measured bandwidth may be too low",
         "speculative decoding may have accepted more drafted tokens than the server reports",
         "the server may run another model file or quantization than the one the ceiling was computed for",
     ]
     moe = from_config(MODELS["Qwen3-30B-A3B"], 4.85)
-    told = why_above_all(1.2, moe, stepped(moe), True, cache_bytes=1 << 30, is_speculative=False)
-    assert told[0].startswith("cache may help")
-    assert any("experts" in reason for reason in told)
-    assert not any("speculative" in reason for reason in told)
+    reasons = why_above_all(1.2, moe, stepped(moe), True, cache_bytes=1 << 30, is_speculative=False)
+    assert reasons[0].startswith("cache may help")
+    assert any("experts" in reason for reason in reasons)
+    assert not any("speculative" in reason for reason in reasons)
 
 
 def test_weights_that_may_fit_the_cache() -> None:
@@ -49,13 +49,13 @@ def test_weights_that_may_fit_the_cache() -> None:
 
 
 def test_a_fit_recovers_what_made_the_runs() -> None:
-    made = Fit(bandwidth_bytes_per_s=800e9, layer_s=50e-6)
-    runs = [Observation(n_bytes, 32, made.tokens_per_s(n_bytes, 32)) for n_bytes in (5_000_000_000, 15_000_000_000)]
-    found = fit(runs[0], runs[1], Device.of("", 1000))
-    assert isinstance(found, Fit)
-    assert found.bandwidth_bytes_per_s == pytest.approx(800e9)
-    assert found.layer_s == pytest.approx(50e-6)
-    assert found.notes == ()
+    true_fit = Fit(bandwidth_bytes_per_s=800e9, layer_s=50e-6)
+    runs = [Observation(n_bytes, 32, true_fit.tokens_per_s(n_bytes, 32)) for n_bytes in (5_000_000_000, 15_000_000_000)]
+    fitted = fit(runs[0], runs[1], Device.of("", 1000))
+    assert isinstance(fitted, Fit)
+    assert fitted.bandwidth_bytes_per_s == pytest.approx(800e9)
+    assert fitted.layer_s == pytest.approx(50e-6)
+    assert fitted.notes == ()
     slower = fit(runs[0], runs[1], Device.of("", 700))
     assert isinstance(slower, Fit)
     assert "limited by computing" in slower.notes[0]
