@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.ceiling.published import rows as published
+from app.ceiling.efficiency import published_rows
 from app.core.samples import Event, Kind, Sample, Workload
 from app.db.machines import MachineDevice
 from app.measure.runner.sensing import warnings
@@ -419,10 +419,10 @@ def prompt_remedy(row: Mapping[str, str], tokens_per_s: float) -> str:
     """What is advised to who measured this prefill on the device of a published result."""
     geometry, device = geometry_of(row), of_catalogue(row)
     point = Workload(int(row["prefill_tokens"]), 11, depth=int(row["depth"]))
-    device = replace(
+    card_device = replace(
         card(device.bandwidth_bytes_per_s, peak=device.peak_flops), name=device.name, memory_bytes=device.memory_bytes
     )
-    placement = placement_of([device], geometry, kv_type_k="f16", kv_type_v="f16")
+    placement = placement_of([card_device], geometry, kv_type_k="f16", kv_type_v="f16")
     assert isinstance(placement, Placement)
     figures_of_run = [
         measured("decode_tokens_per_s", 1.0, point),
@@ -439,7 +439,7 @@ def prompt_remedy(row: Mapping[str, str], tokens_per_s: float) -> str:
 
 
 def test_published_prefills_are_seldom_told_that_more_is_possible() -> None:
-    measurable = [row for row in published() if row["prefill_tokens"] and geometry_of(row)]
+    measurable = [row for row in published_rows() if row["prefill_tokens"] and geometry_of(row)]
     advised = [row for row in measurable if prompt_remedy(row, float(row["prefill_tokens_per_s"])).startswith(SLOW)]
     assert len(measurable) > 45
     assert len(advised) <= 0.1 * len(measurable)
@@ -449,7 +449,7 @@ def test_published_prefills_are_seldom_told_that_more_is_possible() -> None:
 
 
 def test_a_prefill_far_below_its_peers_is_told() -> None:
-    row = next(row for row in published() if row["device"] == "GeForce RTX 4090" and row["prefill_tokens"])
+    row = next(row for row in published_rows() if row["device"] == "GeForce RTX 4090" and row["prefill_tokens"])
     assert prompt_remedy(row, 0.2 * float(row["prefill_tokens_per_s"])).startswith(SLOW)
     experts = {**row, "model": "Qwen3-30B-A3B", "quantization": "Q4_K_M"}
     assert prompt_remedy(experts, 1.0).startswith("Send shorter prompts")  # nobody knows what is usual

@@ -1,10 +1,12 @@
-"""The decode ceiling: output tokens per second that memory bandwidth allows."""
+"""The decode ceiling, output tokens per second that memory bandwidth allows, and its curve against context."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.ceiling.bytes_per_step import Step
+from app.ceiling.bytes_per_step import F16, Step, step
+from app.ceiling.geometry import Geometry
+from app.ceiling.number_formats import KvTypes
 from app.core.errors import BadInput
 from app.core.i18n import _
 from app.core.units import GIGA, TERA, format_bandwidth, format_bytes, format_number
@@ -218,3 +220,46 @@ def _words(step: Step, portions: Sequence[Portion], stages: Sequence[Sequence[Po
     parts = [f"max({', '.join(map(read, stage))})" if len(stage) > 1 else read(stage[0]) for stage in stages]
     how = parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
     return f"{format_number(ceiling)} tok/s = {step.batch} / {how}"
+
+
+# --- against context -------------------------------------------------------------------------------------------------
+
+CONTEXTS = (0, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    context: int
+    ceiling_tokens_per_s: float
+    low_tokens_per_s: float
+    high_tokens_per_s: float
+    """Low and high: where most good results stand."""
+    kv_share: float
+    """Of all bytes of the step."""
+
+
+def against_context(
+    geometry: Geometry,
+    allowed: Callable[[Step], DecodeCeiling | None],
+    kv: KvTypes = F16,
+    contexts: Iterable[int] = CONTEXTS,
+    batch: int = 1,
+) -> list[CurvePoint]:
+    """`allowed`: what the devices allow for a step; contexts for which that is unknown are left out.
+
+    Empty where the weights are unknown.
+    """
+    points = []
+    for context in contexts:
+        if (decode_step := step(geometry, context, kv, batch)) is None:
+            return []
+        if (ceiling := allowed(decode_step)) is None:
+            continue
+        kv_share = batch * (decode_step.kv_bytes or 0) / decode_step.n_bytes
+        points.append(CurvePoint(context, ceiling.tokens_per_s, *usual_range(ceiling.tokens_per_s), kv_share))
+    return points
+
+
+def contexts_up_to(longest: int, pieces: int = 32) -> list[int]:
+    """From none to `longest`, closer together at the beginning, where a curve bends most."""
+    return sorted({round(longest * (piece / pieces) ** 2) for piece in range(pieces + 1)})

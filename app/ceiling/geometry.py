@@ -1,4 +1,7 @@
-"""What must be known of a model to tell how many bytes and operations one token costs it."""
+"""What must be known of a model to compute the bytes and operations of one token, and which of its layers slide.
+
+A sliding layer sees no more than a window of the context.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -234,3 +237,44 @@ def check_bits(bits: float) -> None:
         raise BadInput(
             _("{bits:g} bits per weight make no sense; typical are 4.85 (Q4_K_M), 8.5 (Q8_0) and 16.", bits=bits)
         )
+
+
+# --- which layers slide ----------------------------------------------------------------------------------------------
+
+FULL_EVERY = {
+    "gemma2": 2,
+    "gemma3": 6,
+    "gemma3n": 5,
+    "gemma4": 6,
+    "gemma_embedding": 6,
+    "gpt_oss": 2,
+    "cohere2": 4,
+    "exaone4": 4,
+    "exaone_moe": 4,
+    "olmo2": 4,
+    "olmo3": 4,
+    "afmoe": 4,
+    "llama4": 4,
+    "smallthinker": 4,
+    "recurrent_gemma": 3,
+}
+"""Families whose files have a sliding window but no pattern: each n-th layer sees everything."""
+
+
+def slides_by_period(every: int, blocks: int) -> list[bool]:
+    """Each `every`-th layer sees everything, the others slide; 0: all slide."""
+    return [not every or (index + 1) % every != 0 for index in range(blocks)]
+
+
+def slides_by_default(family: str, window: int, blocks: int) -> tuple[list[bool], bool, str]:
+    """For a model that has a window but no pattern; whether the pattern is unknown, and what is taken for granted."""
+    name = family.removesuffix("_text").replace("-", "_").replace("gptoss", "gpt_oss")
+    if every := FULL_EVERY.get(name):
+        sentence = N_("no pattern beside the sliding window: 1 layer in {every} sees all", every=every)
+        return slides_by_period(every, blocks), False, sentence
+    sentence = N_(
+        "there is a sliding window of {window:,} tokens but no pattern, so all layers count as sliding, which "
+        "reads the fewest bytes",
+        window=window,
+    )
+    return [True] * blocks, True, sentence

@@ -17,10 +17,18 @@ from app.ceiling.geometry import (
     printable,
     together,
 )
-from app.ceiling.hf_attention import attention, attention_parameters
-from app.ceiling.hf_families import KNOWN_MODEL_TYPES, with_defaults
-from app.ceiling.hf_ffn import FfnParameters, ffn_parameters
-from app.ceiling.hf_keys import EXPERTS, EXPERTS_USED, VOCABULARY, HfConfig, Missing, language_part, outer_keys
+from app.ceiling.hf_blocks import FfnParameters, attention, attention_parameters, ffn_parameters
+from app.ceiling.hf_keys import (
+    EXPERTS,
+    EXPERTS_USED,
+    KNOWN_MODEL_TYPES,
+    VOCABULARY,
+    HfConfig,
+    Missing,
+    language_part,
+    outer_keys,
+    with_defaults,
+)
 from app.ceiling.hf_layers import Ffn, Layer, Mixer, layers
 from app.ceiling.hf_quantization import DTYPE_BITS, EXPERT_FORMATS, Bits, Range, bits_by_role
 from app.ceiling.hf_recurrent import recurrence, state_bytes

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from app.ceiling.geometry import SHARED_KV, printable
+from app.ceiling.geometry import SHARED_KV, printable, slides_by_default, slides_by_period
 from app.ceiling.hf_keys import CHUNK, LAYER_KINDS, WINDOW, HfConfig, integers
-from app.ceiling.windows import slides_by_default, slides_by_period
 from app.core.errors import BadInput
 from app.core.i18n import _
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from app.ceiling.geometry import STATE_BYTES
-from app.ceiling.hf_attention import HEAD_DIM
+from app.ceiling.hf_blocks import HEAD_DIM
 from app.ceiling.hf_keys import HEADS, HfConfig
 from app.ceiling.hf_layers import Layer, Mixer
 

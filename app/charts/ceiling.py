@@ -4,8 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from app.ceiling.curve import CurvePoint
-from app.ceiling.decode import Device
+from app.ceiling.decode import CurvePoint, Device
 from app.charts.base import Figure, LegendEntry, Table, axis
 from app.core.i18n import _, joined
 from app.core.units import GIGA, TERA, format_number, format_percent

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from app import charts
-from app.ceiling.curve import CurvePoint
-from app.ceiling.decode import usual_range
+from app.ceiling.decode import CurvePoint, usual_range
 from app.ceiling.geometry import Certainty
 from app.ceiling.report import Report
 from app.core.i18n import N_

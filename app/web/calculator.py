@@ -14,8 +14,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from app.ceiling.bytes_per_step import Step
-from app.ceiling.curve import CONTEXTS, CurvePoint, against_context, contexts_up_to
-from app.ceiling.decode import DecodeCeiling, Device
+from app.ceiling.decode import CONTEXTS, CurvePoint, DecodeCeiling, Device, against_context, contexts_up_to
 from app.ceiling.number_formats import KvTypes
 from app.ceiling.offload import Offload
 from app.ceiling.report import Report, report

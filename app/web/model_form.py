@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.ceiling.geometry import Attention, Geometry, check_bits, typed
-from app.ceiling.labels import bits_of_label
+from app.ceiling.number_formats import bits_of_label
 from app.ceiling.sources import from_document, from_gguf
 from app.core.errors import BadInput
 from app.core.i18n import N_, _

@@ -13,8 +13,8 @@ from app.ceiling.geometry import Geometry, Weights
 from app.ceiling.hf_config import from_config
 from app.ceiling.number_formats import KvTypes
 from app.ceiling.prefill import Bound, causal_pairs, prefill, prefill_flops
-from app.ceiling.quantities import bandwidth_bytes_per_s, size_bytes
 from app.ceiling.report import report
+from app.cli.ceiling import parse_bandwidth, parse_size
 from app.core.errors import BadInput
 from tests.ceiling.models import MODELS
 from tests.ceiling.shapes import H100, LLAMA_8B, of_bytes, stepped
@@ -128,18 +128,18 @@ def test_specified_and_measured_bandwidth() -> None:
 
 def test_gb_and_gib() -> None:
     """C14"""
-    ceiling = decode_on(of_bytes(size_bytes("13.34 GiB")), Device("", bandwidth_bytes_per_s("448 GB/s")))
+    ceiling = decode_on(of_bytes(parse_size("13.34 GiB")), Device("", parse_bandwidth("448 GB/s")))
     assert ceiling.tokens_per_s == pytest.approx(31.28, abs=0.01)
-    assert size_bytes("1 GiB") / size_bytes("1 GB") == pytest.approx(1.0737, abs=1e-4)
-    assert bandwidth_bytes_per_s("1 TiB/s") == 2**40
-    assert bandwidth_bytes_per_s(" 89.6 ") == pytest.approx(89.6e9)
-    assert bandwidth_bytes_per_s("1,008") == bandwidth_bytes_per_s("1,008 GB/s") == bandwidth_bytes_per_s("1.008TB/s")
+    assert parse_size("1 GiB") / parse_size("1 GB") == pytest.approx(1.0737, abs=1e-4)
+    assert parse_bandwidth("1 TiB/s") == 2**40
+    assert parse_bandwidth(" 89.6 ") == pytest.approx(89.6e9)
+    assert parse_bandwidth("1,008") == parse_bandwidth("1,008 GB/s") == parse_bandwidth("1.008TB/s")
 
 
 @pytest.mark.parametrize("text", ["", "fast", "448 GB", "448 Gb/h", "-3 GB/s", "1e999 GB/s", "448 GBps/s"])
 def test_bandwidths_that_are_none(text: str) -> None:
     with pytest.raises(BadInput, match="GB"):
-        bandwidth_bytes_per_s(text)
+        parse_bandwidth(text)
 
 
 @pytest.mark.parametrize("bandwidth", [0, -1, float("inf"), float("nan")])

@@ -4,11 +4,9 @@ from functools import partial
 
 import pytest
 
-from app.ceiling.advice import MeasuredRun, advise, mean_context, next_quantization
-from app.ceiling.curve import against_context
-from app.ceiling.decode import Device, decode_on, usual_range
+from app.ceiling.advice import Fit, MeasuredRun, Observation, advise, fit, mean_context, next_quantization, waterfall
+from app.ceiling.decode import Device, against_context, decode_on, usual_range
 from app.ceiling.efficiency import cache_guard, mbu, mfu, why_above_all
-from app.ceiling.fit import Fit, Observation, fit, waterfall
 from app.ceiling.hf_config import from_config
 from app.ceiling.number_formats import KvTypes
 from app.ceiling.prefill import prefill

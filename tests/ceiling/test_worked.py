@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from app.ceiling.advice import Fit, Observation, fit
 from app.ceiling.bytes_per_step import expected_expert_share, kv_bytes, kv_bytes_per_token, step
 from app.ceiling.decode import Device, decode_on
 from app.ceiling.efficiency import mbu
-from app.ceiling.fit import Fit, Observation, fit
 from app.ceiling.geometry import Geometry
 from app.ceiling.hf_config import from_config
 from app.ceiling.number_formats import KvTypes

@@ -3,8 +3,7 @@
 import plotly.graph_objects as go
 import pytest
 
-from app.ceiling.curve import CurvePoint
-from app.ceiling.decode import Device
+from app.ceiling.decode import CurvePoint, Device
 from app.charts import MeasuredSpeed, PhaseWork, against_context, roofline, without_ceiling
 
 CURVE = [CurvePoint(0, 100.0, 60.0, 85.0, 0.0), CurvePoint(8192, 50.0, 30.0, 42.5, 0.5)]

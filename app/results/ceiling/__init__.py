@@ -12,14 +12,19 @@ limits      what limits a result, with the evidence, and what to change first
 """
 
 from app.results.ceiling.analysis import DecodeAnalysis, analyze_decode
-from app.results.ceiling.bulk_ceilings import CeilingRequest, decode_ceilings
 from app.results.ceiling.cards import Unknown
-from app.results.ceiling.configs import ConfigCeiling, config_ceilings
-from app.results.ceiling.implausible import flag_above_ceiling
+from app.results.ceiling.configs import CeilingRequest, ConfigCeiling, config_ceilings, decode_ceilings
 from app.results.ceiling.limits import Evidence, Limit, Limits, limits, limits_of_run
 from app.results.ceiling.machine import DeviceUse, ModelUse, machine_uses
 from app.results.ceiling.placement import DeviceShare, Placement, resolve_placement
-from app.results.ceiling.points import PointCeiling, RunCeiling, context_of, run_ceiling, run_ceilings
+from app.results.ceiling.points import (
+    PointCeiling,
+    RunCeiling,
+    context_of,
+    flag_above_ceiling,
+    run_ceiling,
+    run_ceilings,
+)
 
 __all__ = [
     "CeilingRequest",

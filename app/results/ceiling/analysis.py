@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from sqlmodel import Session
 
 from app import engines
-from app.ceiling import advice
-from app.ceiling.advice import Advice, advise
-from app.ceiling.curve import CurvePoint, against_context, contexts_up_to
-from app.ceiling.decode import Device
-from app.ceiling.fit import Fit, Observation, TimeShare, fit, waterfall
+from app.ceiling.advice import Advice, Fit, MeasuredRun, Observation, TimeShare, advise, fit, waterfall
+from app.ceiling.decode import CurvePoint, Device, against_context, contexts_up_to
 from app.core.i18n import _
 from app.db.devices import load_catalogue
 from app.db.tables import Config, Run
@@ -131,7 +128,7 @@ def _advice(
 ) -> list[Advice]:
     if point_ceiling.point.concurrency != 1 or point_ceiling.decode_tokens_per_s is None:
         return []
-    measured_run = advice.MeasuredRun(
+    measured_run = MeasuredRun(
         placement.geometry,
         device,
         placement.kv,

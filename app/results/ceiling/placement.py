@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from app import engines
 from app.ceiling.bytes_per_step import Step, step
 from app.ceiling.decode import DecodeCeiling, Device, Portion, Split, decode
+from app.ceiling.efficiency import PublishedGroup, decode_group, device_class, model_kind, prefill_group
 from app.ceiling.geometry import Geometry
 from app.ceiling.layout import Layout, Memory
 from app.ceiling.number_formats import KV_BITS, UNKNOWN, KvTypes, kv_bits
@@ -17,6 +18,7 @@ from app.core.units import TERA, format_number
 from app.db.machines import MachineDevice, Stated, capacity_of
 from app.db.models import KnownGeometry
 from app.db.tables import Config
+from app.hardware.catalogue import Catalogue
 from app.hardware.profile import MEASURED
 from app.results.ceiling.cards import Cards, Unknown, cards_of, engine_of, non_negative_int, ratios_of
 
@@ -316,3 +318,30 @@ def slots_of(config: Config) -> int | None:
 def at_once(point: Workload, slots: int | None) -> int:
     """How many of a point's streams are decoded together: those beyond the server's slots wait for their turn."""
     return min(point.concurrency, slots or point.concurrency)
+
+
+# --- published results to compare with -------------------------------------------------------------------------------
+
+
+def decode_peers(placement: Placement, catalogue: Catalogue) -> PublishedGroup | None:
+    return decode_group(_device_class(placement, catalogue), model_kind(placement.geometry))
+
+
+def prefill_peers(placement: Placement, catalogue: Catalogue) -> PublishedGroup | None:
+    return prefill_group(_device_class(placement, catalogue), model_kind(placement.geometry))
+
+
+def _device_class(placement: Placement, catalogue: Catalogue) -> str | None:
+    """None where unlike devices hold the model, such as a GPU and system memory: nothing was published of those."""
+    classes = {
+        _class_of(device_share.device.name, device_share.memory_bytes, device_share.is_ram, catalogue)
+        for device_share in placement.device_shares
+    }
+    return classes.pop() if len(classes) == 1 else None
+
+
+def _class_of(name: str, memory_bytes: int | None, is_ram: bool, catalogue: Catalogue) -> str | None:
+    if is_ram:
+        return device_class(name, "", "ram", "")
+    device = catalogue.find(name, memory_bytes).device
+    return device_class(device.name, device.vendor, device.kind, device.memory_kind) if device else None

@@ -1,7 +1,7 @@
-"""Each measured point of a run under its ceiling."""
+"""Each measured point of a run under its ceiling, and the samples that are faster than their hardware can be."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from sqlmodel import Session
@@ -12,10 +12,10 @@ from app.ceiling.efficiency import cache_guard, mbu, mfu, why_above_all
 from app.ceiling.geometry import Certainty
 from app.ceiling.prefill import PrefillCeiling, prefill
 from app.core.i18n import _
-from app.core.samples import Workload
+from app.core.samples import Sample, Workload
 from app.db.models import geometry_of
 from app.db.tables import Config, Model, Run
-from app.metrics import MetricResult
+from app.metrics import MetricResult, headline_metrics
 from app.metrics.token_counts import TokenCounts
 from app.results.ceiling.cards import Unknown
 from app.results.ceiling.placement import Placement, computing, resolve_placement
@@ -237,3 +237,32 @@ def _prefill(placement: Placement, point: Workload, counts: TokenCounts) -> tupl
     return prefill(
         placement.geometry, devices, max(prompt_tokens - cached_tokens, 1), point.depth + cached_tokens, placement.kv
     ), ""
+
+
+# --- samples above the ceiling ---------------------------------------------------------------------------------------
+# Judged while reading: a ceiling may become known later.
+
+MAX_CEILING_RATIO = 2.0
+"""So many times the ceiling is no inaccuracy of what the ceiling stands on."""
+FLAG = "implausible"
+
+
+def flag_above_ceiling(samples: Sequence[Sample], run_ceiling: RunCeiling | object) -> list[Sample]:
+    """The samples, flagged where decode or prefill is beyond twice the ceiling; as they are where there is none."""
+    if not isinstance(run_ceiling, RunCeiling):
+        return list(samples)
+    return [_flagged(sample) if _is_beyond(sample, run_ceiling.at(sample.point)) else sample for sample in samples]
+
+
+def _flagged(sample: Sample) -> Sample:
+    return sample if FLAG in sample.flags else replace(sample, flags=(*sample.flags, FLAG))
+
+
+def _is_beyond(sample: Sample, point_ceiling: PointCeiling | None) -> bool:
+    if point_ceiling is None or sample.point.concurrency > 1:
+        return False
+    speeds = headline_metrics(sample)
+    decode, prefill = speeds["decode_tokens_per_s"] or 0.0, speeds["prefill_tokens_per_s"] or 0.0
+    return decode > MAX_CEILING_RATIO * point_ceiling.decode.tokens_per_s or (
+        point_ceiling.prefill is not None and prefill > MAX_CEILING_RATIO * point_ceiling.prefill.tokens_per_s
+    )

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from app.ceiling.labels import bits_of_label
-from app.ceiling.number_formats import kv_bits
+from app.ceiling.number_formats import bits_of_label, kv_bits
 from app.core.configuration import SETTINGS, setting_title, show
 from app.core.i18n import _
 from app.core.samples import Workload

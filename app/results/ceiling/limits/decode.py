@@ -13,10 +13,9 @@ from app.hardware.catalogue import built_in
 from app.metrics import sensors
 from app.metrics.summary import percentile
 from app.results.ceiling.limits.evidence import NOTABLE, Evidence, Limit, decodes
-from app.results.ceiling.limits.heat import held_back
+from app.results.ceiling.limits.machine import WHOLE, busy_cpu, held_back, swapping
 from app.results.ceiling.limits.streams import covered_ms, engine_of, others_windows, prompts_remedy, until_decoding_ms
-from app.results.ceiling.peers import decode_peers
-from app.results.ceiling.placement import Placement
+from app.results.ceiling.placement import Placement, decode_peers
 from app.results.ceiling.points import PointCeiling
 
 STALL_TIMES = 4.0
@@ -29,9 +28,6 @@ UNSTEADY = 0.08
 FEW_ACCEPTED = 0.4
 SHARED = 0.8
 """A stream among several that keeps less than this of a lone stream's decode."""
-WHOLE = 0.99
-"""Share of a model on cards from which on all of it is there."""
-BUSY_PERCENT = 100 * sensors.BUSY_CPU_SHARE
 MOSTLY = 0.5
 """Of the time in stalls, from which on what happened then is what they come from."""
 SPOILERS = frozenset(
@@ -41,14 +37,15 @@ SPOILERS = frozenset(
 
 
 def rules(evidence: Evidence) -> Iterator[Limit]:
+    is_usual = _is_usual(evidence)
     findings = [
-        *_swapping(evidence),
+        *swapping(evidence),
         *_offload(evidence),
-        *_busy_cpu(evidence),
+        *busy_cpu(evidence, is_usual),
         *_stalls(evidence),
         *_rejected_drafts(evidence.ceiling),
     ]
-    if not _is_usual(evidence):  # what reaches what such hardware usually does was not held back by much
+    if not is_usual:  # what reaches what such hardware usually does was not held back by much
         findings += held_back(evidence, "Decode", sensors.decode_span_ms)
     yield from findings
     yield from _kv_cache(evidence)
@@ -233,59 +230,6 @@ def _rejected_drafts(point_ceiling: PointCeiling | None) -> Iterator[Limit]:
                 drafted=drafts.drafted,
             ),
             _("Draft fewer tokens at a time, or take another draft model."),
-        )
-
-
-# --- the machine -----------------------------------------------------------------------------------------------------
-
-
-def _swapping(evidence: Evidence) -> Iterator[Limit]:
-    swapped_bytes = sensors.swapped(evidence.measured_samples)
-    if swapped_bytes >= sensors.SWAPPED_BYTES:
-        yield Limit(
-            "swapping",
-            "Decode",
-            _("The machine swapped."),
-            _(
-                "{swapped} went to or came from the swap space during {samples}",
-                swapped=format_bytes(swapped_bytes),
-                samples=plural(len(evidence.measured_samples), "sample"),
-            ),
-            _("Stop what else holds memory, or take a smaller quantization or a shorter context."),
-        )
-
-
-def _busy_cpu(evidence: Evidence) -> Iterator[Limit]:
-    """Before the run, or beside a model that is on cards: one that is not keeps the processor busy itself."""
-    before = 100 * (evidence.cpu_load_share_before or 0)
-    if before >= BUSY_PERCENT and decodes(evidence.usable):
-        yield Limit(
-            "busy_cpu",
-            "Decode",
-            _("The processor was busy with something else."),
-            _("{percent} % of all its cores just before the run", percent=format_number(before)),
-            _("Stop what else runs on this machine, and measure again."),
-        )
-        return
-    placement = evidence.placement
-    if (
-        placement is None
-        or any(device_share.is_ram for device_share in placement.device_shares)
-        or (evidence.on_cards_share or 1) < WHOLE
-    ):
-        return
-    loads = sensors.readings_of(evidence.rounds, "cpu_load_percent", sensors.decode_span_ms)
-    if loads and not _is_usual(evidence) and fmean(loads) >= BUSY_PERCENT:
-        yield Limit(
-            "busy_cpu",
-            "Decode",
-            _("The processor is busy, although the model is on GPUs."),
-            _(
-                "{percent} % of all its cores on average during decode, in {readings}",
-                percent=format_number(fmean(loads)),
-                readings=plural(len(loads), "reading"),
-            ),
-            _("Stop what else runs on this machine, and measure again."),
         )
 
 

@@ -12,9 +12,9 @@ from app.hardware.catalogue import built_in
 from app.metrics import sensors, token_times
 from app.metrics.ttft import read_ttft
 from app.results.ceiling.limits.evidence import NOTABLE, Evidence, Limit
-from app.results.ceiling.limits.heat import held_back
+from app.results.ceiling.limits.machine import held_back
 from app.results.ceiling.limits.streams import engine_of, middle, prefill_words, prompts_remedy, slots_remedy, waits
-from app.results.ceiling.peers import prefill_peers
+from app.results.ceiling.placement import prefill_peers
 
 MOSTLY = 0.5
 """Share of TTFT from which on a part of it is what limits."""
