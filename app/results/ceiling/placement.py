@@ -137,10 +137,57 @@ def resolve_placement(
     remarks: Sequence[str] = (),
     gpu_share: float | None = None,
 ) -> Placement | Unknown:
-    """`devices`: of the machine; `remarks`: what must be known to judge them and the model.
+    """Works out which of a machine's `devices` hold the configuration's model, or why there can be no ceiling.
 
-    `gpu_share`: of 1, in the memory of cards as the server said during a run; what a person stated outranks it.
+    `remarks`: what must be known to judge the devices and the model. `gpu_share`: the share of 1 of the model that was
+    in the memory of cards, as the server said during a run; what a person stated outranks it.
     """
+    if (unknown := _without_weights(config, known_geometry)) is not None:
+        return unknown
+    assert known_geometry is not None
+    geometry, settings = known_geometry.geometry, engines.with_flags(config.settings)
+    assert geometry.weights is not None
+    if gpu_share is not None and gpu_share < 1:
+        settings.setdefault("gpu_share", round(100 * gpu_share))
+    kv, doubts = _kv_types(settings)
+    empty_step = step(geometry, 0, kv)
+    assert empty_step is not None
+    engine = engine_of(config.engine)
+    cards = cards_of(devices, settings, engine, geometry.weights.total.n_bytes)
+    if isinstance(cards, Unknown):
+        return cards
+    if without_bandwidth := next((card for card in cards.used if not card.bandwidths), None):
+        return _without_bandwidth(without_bandwidth)
+    ram = next((device for device in devices if device.kind == "ram"), None)
+    layout = _layout(cards, ram, Offload.of(settings))
+    if engine.caches_experts and geometry.experts_total and cards.used:
+        layout = replace(layout, cards=tuple(Memory(card.device) for card in layout.cards), shares=layout.card_shares())
+        doubts.append(
+            _("{title} keeps the experts that are used most on GPUs, so all are counted there", title=engine.title)
+        )
+    overflow = layout.overflow(geometry, empty_step)
+    needs_ram = not cards.used or layout.placed(geometry).n_bytes(empty_step) > 0 or overflow is not None
+    if needs_ram and layout.ram is None:
+        return _without_bandwidth(ram, overflow)
+    owners = [*cards.used, *([ram] if ram and needs_ram else [])]
+    return Placement(
+        known_geometry=known_geometry,
+        kv=kv,
+        device_shares=tuple(map(_device_share, owners)),
+        layout=layout,
+        slots=slots_of(config),
+        assumptions=(
+            *remarks,
+            *dict.fromkeys(_figures(owners)),
+            *cards.assumptions,
+            *doubts,
+            *_not_understood(settings),
+        ),
+    )
+
+
+def _without_weights(config: Config, known_geometry: KnownGeometry | None) -> Unknown | None:
+    """Returns why nothing is known of the model's bytes or of where they are; None where both are known."""
     if host := runs_elsewhere(config.settings):
         return Unknown(
             _("The model runs at {host}, so nothing is known of the hardware that it runs on.", host=host),
@@ -165,45 +212,7 @@ def resolve_placement(
             _("Tell what the model is like: its config.json, a GGUF file, or its parameters and bits per weight."),
             "model",
         )
-    geometry, settings = known_geometry.geometry, engines.with_flags(config.settings)
-    assert geometry.weights is not None
-    if gpu_share is not None and gpu_share < 1:
-        settings.setdefault("gpu_share", round(100 * gpu_share))
-    kv, doubt = _kv_types(settings)
-    empty_step = step(geometry, 0, kv)
-    assert empty_step is not None
-    engine = engine_of(config.engine)
-    cards = cards_of(devices, settings, engine, geometry.weights.total.n_bytes)
-    if isinstance(cards, Unknown):
-        return cards
-    if without_bandwidth := next((card for card in cards.used if not card.bandwidths), None):
-        return _without_bandwidth(without_bandwidth)
-    ram = next((device for device in devices if device.kind == "ram"), None)
-    layout = _layout(cards, ram, Offload.of(settings))
-    if engine.caches_experts and geometry.experts_total and cards.used:
-        layout = replace(layout, cards=tuple(Memory(card.device) for card in layout.cards), shares=layout.card_shares())
-        doubt.append(
-            _("{title} keeps the experts that are used most on GPUs, so all are counted there", title=engine.title)
-        )
-    needs_ram = not cards.used or layout.placed(geometry).n_bytes(empty_step) > 0
-    overflow = layout.overflow(geometry, empty_step)
-    if (needs_ram or overflow) and layout.ram is None:
-        return _without_bandwidth(ram, overflow)
-    owners = [*cards.used, *([ram] if ram and (needs_ram or overflow) else [])]
-    return Placement(
-        known_geometry=known_geometry,
-        kv=kv,
-        device_shares=tuple(map(_device_share, owners)),
-        layout=layout,
-        slots=slots_of(config),
-        assumptions=(
-            *remarks,
-            *dict.fromkeys(_figures(owners)),
-            *cards.assumptions,
-            *doubt,
-            *_not_understood(settings),
-        ),
-    )
+    return None
 
 
 def _layout(cards: Cards, ram: MachineDevice | None, offload: Offload) -> Layout:
