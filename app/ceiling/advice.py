@@ -28,7 +28,7 @@ LEAST_GAIN = 0.55
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One run: what a token read, how many layers it went through, how fast it was."""
+    """One run: the bytes that a token read, the layers it went through, and the measured speed."""
 
     n_bytes: int
     layers: int
@@ -36,11 +36,14 @@ class Observation:
 
     @property
     def seconds(self) -> float:
+        """Seconds of one token."""
         return 1 / self.tokens_per_s
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
+    """The two unknowns of a token's time: the bandwidth that is reached, and the fixed cost of a layer."""
+
     bandwidth_bytes_per_s: float
     """Effective one."""
     layer_s: float
@@ -48,11 +51,14 @@ class Fit:
     notes: tuple[str, ...] = ()
 
     def tokens_per_s(self, n_bytes: int, layers: int) -> float:
+        """Predicts tok/s with so many bytes and layers: 1 / (bytes / bandwidth + layers x cost of a layer)."""
         return 1 / (n_bytes / self.bandwidth_bytes_per_s + self.layer_s * layers)
 
 
 def fit(first: Observation, second: Observation, device: Device) -> Fit | str:
-    """Why there is no fit, where the two runs do not tell the unknowns apart."""
+    """Solves t = bytes / bandwidth + layers x cost for two runs; returns a sentence where they cannot tell the unknowns
+    apart.
+    """
     determinant = first.n_bytes * second.layers - second.n_bytes * first.layers
     if abs(determinant) < MIN_DIFFERENCE * max(first.n_bytes, second.n_bytes) * max(first.layers, second.layers):
         return _("the two runs read nearly the same bytes for each layer, so their costs cannot be told apart")
@@ -78,6 +84,8 @@ def fit(first: Observation, second: Observation, device: Device) -> Fit | str:
 
 @dataclass(frozen=True, slots=True)
 class TimeShare:
+    """One part of the milliseconds of a step."""
+
     key: str
     """weights, kv, state, layers, loss"""
     ms: float
@@ -87,7 +95,8 @@ class TimeShare:
 def waterfall(
     step: Step, device: Device, tokens_per_s: float, layers: int | None, fitted: Fit | None
 ) -> list[TimeShare]:
-    """The milliseconds of one step, which gives each sequence a token; they add up to 1000 x batch / tokens_per_s.
+    """Divides the milliseconds of one step, which gives each sequence a token: they add up to 1000 x batch /
+    tokens_per_s.
 
     What remains is the last share; it is below zero when the run was faster than its ceiling.
     """
@@ -118,7 +127,7 @@ def waterfall(
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """What was measured."""
+    """A measured decode speed, with the model and the devices that it was measured on."""
 
     geometry: Geometry
     device: Device
@@ -132,6 +141,7 @@ class MeasuredRun:
     """Where the model lies; None: on the device alone."""
 
     def decode(self, decode_step: Step) -> DecodeCeiling | None:
+        """The decode ceiling of a step on the run's devices; None where it is unknown."""
         return (
             decode_on(decode_step, self.device)
             if self.layout is None
@@ -141,11 +151,13 @@ class MeasuredRun:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
+    """One change, with the ceiling and the range of decode speeds that it would allow, in tok/s."""
+
     change: str
     ceiling_tokens_per_s: float
     low_tokens_per_s: float
     high_tokens_per_s: float
-    """Low and high: from the least gain seen in published results to the run's own share of the roof."""
+    """Low and high: from the least gain seen in published results to the run's own share of the ceiling."""
     words: str
 
 
@@ -155,7 +167,9 @@ def mean_context(prompt_tokens: int, output_tokens: int) -> int:
 
 
 def advise(run: MeasuredRun, devices: Iterable[Device] = (), fitted: Fit | None = None) -> list[Advice]:
-    """`others`: devices to compare with. Empty where the weights are unknown."""
+    """Predicts the run's decode with fewer bits, a smaller KV cache, or one of `devices`. Empty where the weights are
+    unknown.
+    """
     changes: list[tuple[str, MeasuredRun]] = []
     weights = run.geometry.weights
     if weights is None:
@@ -170,7 +184,7 @@ def advise(run: MeasuredRun, devices: Iterable[Device] = (), fitted: Fit | None 
 
 
 def next_quantization(bits_per_weight: float) -> str | None:
-    """The largest usual quantization that is clearly smaller; None below the last."""
+    """Returns the largest usual quantization that is clearly smaller; None below the last one."""
     return next((label for label in LADDER if USUAL_BITS[label] < STEP_DOWN * bits_per_weight), None)
 
 

@@ -12,7 +12,7 @@ from app.core.i18n import _
 from app.core.units import GIGA, TERA, format_bandwidth, format_bytes, format_number
 
 USUAL_SHARE = (0.60, 0.85)
-"""Where most good results stand below the ceiling."""
+"""The range of most good results, as shares of the ceiling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +37,20 @@ class Device:
 
     @classmethod
     def of(cls, name: str, gigabytes_per_s: float, teraflops: float | None = None) -> "Device":
+        """Makes a device from GB/s and TFLOP/s, as people state them."""
         return cls(name, gigabytes_per_s * GIGA, None if teraflops is None else teraflops * TERA)
 
     @property
     def critical_intensity(self) -> float | None:
-        """Tokens at once above which computing takes longer than reading 16 bit weights; FLOP per byte."""
+        """The ridge of the roofline (Williams et al. 2009) in FLOP per byte: tokens at once above which computing takes
+        longer than reading 16 bit weights.
+        """
         return None if self.peak_flops is None else self.peak_flops / self.bandwidth_bytes_per_s
 
 
 class Split(StrEnum):
+    """How several devices share a model."""
+
     LAYER = "layer"
     """Layers one after the other on several devices, or on a card and the processor: their times add."""
     TENSOR = "tensor"
@@ -67,11 +72,14 @@ class Portion:
 
     @property
     def is_in_ram(self) -> bool:
+        """Whether these bytes lie in system memory beside cards."""
         return self.stage == RAM_STAGE
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeCeiling:
+    """Output tok/s of all sequences together that memory bandwidth allows, with the arithmetic in `words`."""
+
     tokens_per_s: float
     expected_tokens_per_s: float
     """With several sequences on a model with routed experts: what to expect, no bound. Otherwise the same."""
@@ -82,9 +90,10 @@ class DecodeCeiling:
 def decode(
     step: Step, portions: Sequence[Portion], split: Split = Split.LAYER, expected: Sequence[Portion] | None = None
 ) -> DecodeCeiling:
-    """All sequences of the batch together. Raises BadInput when the portions make no sense.
+    """Computes the decode ceiling: batch x bandwidth / bytes of the step, over devices that each read their portion.
 
-    `expected`: the portions of `step.expected`, where experts lie elsewhere than the other weights.
+    The speed is that of all sequences of the batch together (docs/ceilings.md, What counts). `expected`: the portions of
+    `step.expected`, where experts lie elsewhere than the other weights. Raises BadInput when the portions make no sense.
     """
     if (
         not portions
@@ -124,7 +133,7 @@ def decode(
 
 
 def seconds(n_bytes: int, portions: Sequence[Portion], split: Split) -> float:
-    """Times of stages add; within a stage the slowest portion decides."""
+    """Seconds to read `n_bytes`: the times of stages add, and within a stage the slowest portion decides."""
     total_share = sum(portion.share for portion in portions)
     return sum(
         max(n_bytes * portion.share / total_share / portion.device.bandwidth_bytes_per_s for portion in stage)
@@ -144,6 +153,7 @@ def _stages(portions: Sequence[Portion], split: Split) -> list[list[Portion]]:
 
 
 def decode_on(step: Step, device: Device) -> DecodeCeiling:
+    """The decode ceiling of a step on a single device."""
     return decode(step, [Portion(device)])
 
 
@@ -162,9 +172,9 @@ class Drafting:
 
 
 def speculative(step: Step, draft: Step, device: Device, drafting: Drafting) -> DecodeCeiling:
-    """`step` is the model's with one sequence, `draft` its draft model's.
+    """The ceiling with a draft model (Leviathan et al. 2023): (1 + accepted) x bandwidth / (step + drafted x draft).
 
-    The strict bound reads one token's experts even for several tokens.
+    `step` is the model's with one sequence, `draft` that of its draft model. The strict bound reads one token's experts even for several tokens.
     """
     drafted, accepted = drafting.drafted, drafting.accepted
     n_bytes = step.n_bytes + drafted * draft.n_bytes
@@ -182,7 +192,7 @@ def speculative(step: Step, draft: Step, device: Device, drafting: Drafting) -> 
 
 
 def with_drafts(ceiling: DecodeCeiling, drafted: float, accepted: float) -> DecodeCeiling:
-    """Drafted by means unknown, as by the server of a run: what the draft reads is left out, so this stays a bound.
+    """A ceiling with drafted tokens whose source is unknown: bytes of the draft are left out, so it stays a bound.
 
     `drafted` and `accepted` tokens with each reading of the weights, on average.
     """
@@ -202,6 +212,7 @@ def with_drafts(ceiling: DecodeCeiling, drafted: float, accepted: float) -> Deco
 
 
 def usual_range(ceiling_tokens_per_s: float) -> tuple[float, float]:
+    """The range in tok/s of most good results: 60 to 85 % of a decode ceiling."""
     low, high = USUAL_SHARE
     return ceiling_tokens_per_s * low, ceiling_tokens_per_s * high
 
@@ -229,11 +240,13 @@ CONTEXTS = (0, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
+    """The decode ceiling with so many tokens in the cache, and the range of most good results, in tok/s."""
+
     context: int
     ceiling_tokens_per_s: float
     low_tokens_per_s: float
     high_tokens_per_s: float
-    """Low and high: where most good results stand."""
+    """Low and high: the range of most good results."""
     kv_share: float
     """Of all bytes of the step."""
 
@@ -245,9 +258,9 @@ def against_context(
     contexts: Iterable[int] = CONTEXTS,
     batch: int = 1,
 ) -> list[CurvePoint]:
-    """`allowed`: what the devices allow for a step; contexts for which that is unknown are left out.
+    """Computes the decode ceiling for each of `contexts`; empty where the weights are unknown.
 
-    Empty where the weights are unknown.
+    `allowed`: what the devices allow for a step; contexts for which that is unknown are left out.
     """
     points = []
     for context in contexts:
@@ -261,5 +274,5 @@ def against_context(
 
 
 def contexts_up_to(longest: int, pieces: int = 32) -> list[int]:
-    """From none to `longest`, closer together at the beginning, where a curve bends most."""
+    """Returns context lengths from none to `longest`, closer together at the beginning, where a curve bends most."""
     return sorted({round(longest * (piece / pieces) ** 2) for piece in range(pieces + 1)})

@@ -47,7 +47,7 @@ _WITH_MATRIX_UNITS = re.compile(r"Apple M([5-9]|\d\d)\b")
 
 @dataclass(frozen=True, slots=True)
 class PublishedGroup:
-    """Shares are of 1."""
+    """Published results of one kind of model on one class of device: the range of their shares of a ceiling, of 1."""
 
     models: str
     devices: str
@@ -59,14 +59,16 @@ class PublishedGroup:
 
 
 def model_kind(geometry: Geometry) -> str:
-    """A hybrid has recurrent or linear-attention layers, whether it has experts or not."""
+    """Returns a key of MODEL_KINDS; a hybrid has recurrent or linear-attention layers, whether it has experts or not."""
     if geometry.state_bytes:
         return HYBRID
     return MOE if geometry.experts_total else DENSE
 
 
 def device_class(name: str, vendor: str, kind: str, memory_kind: str) -> str | None:
-    """The key of DEVICE_CLASSES of a device of the catalogue; None: no results of its class were collected."""
+    """Returns the key of DEVICE_CLASSES of a device of the catalogue; None where no results of its class were
+    collected.
+    """
     if kind == "ram":
         return "cpu"
     if vendor == "apple":
@@ -81,7 +83,9 @@ def device_class(name: str, vendor: str, kind: str, memory_kind: str) -> str | N
 
 
 def decode_group(device_class: str | None, kind: str) -> PublishedGroup | None:
-    """Shares of the decode ceiling; None: too few results. Matrix units do not change how decode reads memory."""
+    """Published shares of the decode ceiling; None where there are too few. Matrix units do not change how decode
+    reads.
+    """
     merged = _WITHOUT_MATRIX_UNITS.get(device_class or "", device_class)
     matching = [
         row for row in published_rows() if _WITHOUT_MATRIX_UNITS.get(row["device_class"], row["device_class"]) == merged
@@ -90,13 +94,14 @@ def decode_group(device_class: str | None, kind: str) -> PublishedGroup | None:
 
 
 def prefill_group(device_class: str | None, kind: str) -> PublishedGroup | None:
-    """Shares of the prefill ceiling; None: too few results."""
+    """Published shares of the prefill ceiling; None where there are too few."""
     matching = [row for row in published_rows() if row["device_class"] == device_class]
     return _group(device_class, kind, matching, "prefill_share_percent")
 
 
 @cache
 def published_rows() -> tuple[Mapping[str, str], ...]:
+    """All lines of `published.csv`, by its column names."""
     with TABLE.open(encoding="utf-8", newline="") as file:
         return tuple(csv.DictReader(file))
 
@@ -115,17 +120,19 @@ def _group(
 
 
 def mbu(tokens_per_s: float, ceiling_tokens_per_s: float) -> float:
-    """Model bandwidth utilisation as a share of 1, never clamped: a decode speed over its ceiling."""
+    """Model bandwidth utilisation (Databricks 2023) as a share of 1, never clamped: a decode speed over its ceiling."""
     return tokens_per_s / ceiling_tokens_per_s
 
 
 def mfu(tokens_per_s: float, tokens: int, flops: float, peak_flops: float) -> float:
-    """Model FLOP utilisation as a share of 1, never clamped, of a prefill of `tokens` tokens that takes `flops`."""
+    """Model FLOP utilisation (PaLM, Chowdhery et al. 2022) of a prefill of `tokens` tokens that takes `flops`; a share
+    of 1, never clamped.
+    """
     return tokens_per_s / tokens * flops / peak_flops
 
 
 def judge(share: float, group: PublishedGroup | None) -> str:
-    """Whether a share of the decode ceiling is good, among published results of its kind; empty without a group."""
+    """Says whether a share of the decode ceiling is good among published results of its kind; empty without a group."""
     if share > 1:
         return _("above the ceiling: an assumption is wrong, see the run")
     if group is None:
@@ -148,16 +155,17 @@ def judge(share: float, group: PublishedGroup | None) -> str:
 
 
 def least_usual(group: PublishedGroup) -> float:
-    """The share of the ceiling from which on a result is usual."""
+    """Returns the share of the ceiling from which on a result is usual."""
     return (1 - NEAR) * group.median
 
 
 def is_slow_prefill(share: float, group: PublishedGroup | None) -> bool:
-    """Far below what published results of its kind reach; never without enough of them."""
+    """Whether a prefill is far below what published results of its kind reach; never without enough of them."""
     return group is not None and share < FAR * group.median
 
 
 def describe(group: PublishedGroup) -> str:
+    """Says the median of a group of published results in words."""
     return _("the median of {count} published results for {models} on {devices} is {percent} %", **_figures(group))
 
 
@@ -178,7 +186,8 @@ def why_above_all(
     cache_bytes: int | None = None,
     is_speculative: bool | None = None,
 ) -> tuple[str, ...]:
-    """Which assumption must be wrong when a run is faster than its ceiling, likeliest first; empty when it is not.
+    """Names the assumptions that may be wrong when a run is faster than its ceiling, likeliest first; empty when it is
+    not.
 
     `cache_bytes`: the last-level cache; `is_speculative`: whether a draft helped, which the ceiling then counts; None:
     unknown.
@@ -205,7 +214,7 @@ def why_above_all(
 
 
 def cache_guard(step: Step, cache_bytes: int | None) -> str | None:
-    """A sentence where so much fits the last-level cache that a run may exceed the ceiling; None where it cannot."""
+    """Warns where so much fits the last-level cache that a run may exceed the ceiling; None where it cannot."""
     if cache_bytes is None or step.n_bytes >= CACHE_FACTOR * cache_bytes:
         return None
     return _(

@@ -23,7 +23,7 @@ NO_ACCOUNT = N_("an older Roofmark read the model's file and kept no account of 
 
 
 class Source(StrEnum):
-    """Who told the geometry."""
+    """Where a geometry was read."""
 
     GGUF = "gguf"
     CONFIG = "config.json"
@@ -33,7 +33,7 @@ class Source(StrEnum):
 
 
 class Certainty(StrEnum):
-    """What a speed computed from a geometry is."""
+    """What a speed computed from a geometry is: a bound or an estimate (docs/ceilings.md, Bound or estimate)."""
 
     BOUND = "bound"
     """Everything that shapes bytes was understood, so hardware cannot beat it."""
@@ -42,7 +42,7 @@ class Certainty(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some of a model's weights."""
+    """A number of a model's weights, and their bytes."""
 
     parameters: int = 0
     n_bytes: int = 0
@@ -56,6 +56,7 @@ class Part:
 
     @classmethod
     def of(cls, parameters: float, bits: float) -> "Part":
+        """Makes a part of so many parameters at so many bits each."""
         return cls(round(parameters), round(parameters * bits / 8))
 
 
@@ -74,19 +75,22 @@ class Weights:
 
     @property
     def total(self) -> Part:
+        """All weights that are held in memory."""
         return self.dense + self.routed + self.head + self.unread
 
     @property
     def bits_per_weight(self) -> float:
+        """Mean bits per weight of all parts."""
         return self.total.n_bytes * 8 / self.total.parameters
 
     def scaled(self, factor: float) -> "Weights":
+        """The same parameters in `factor` times the bytes."""
         return Weights(*(part.scaled(factor) for part in (self.dense, self.routed, self.head, self.unread)))
 
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Some layers that are alike."""
+    """Layers with alike attention, and what one of them caches."""
 
     layers: int
     k_elements: int
@@ -104,7 +108,7 @@ class Attention:
     top_k: int | None = None
     """Sparse attention: of the entries that a layer sees, it picks so many."""
     compression: int | None = None
-    """So many tokens share one cached entry, which stands beside the entries of the window."""
+    """So many tokens share one cached entry, beside the single entries of the window."""
     may_see_all: bool = False
     """Which layers slide is unknown: this window is the least that they may read."""
 
@@ -119,6 +123,8 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
+    """What shapes the bytes and operations of a token: weights by role, attention layers, states, experts."""
+
     source: Source
     architecture: str
     weights: Weights | None
@@ -165,6 +171,7 @@ class Geometry:
 
     @property
     def params_total(self) -> int | None:
+        """Parameters of the whole model; None where the weights are unknown."""
         return self.weights.total.parameters if self.weights else None
 
     @property
@@ -176,6 +183,7 @@ class Geometry:
         return self.weights.dense.parameters + self.weights.head.parameters + routed
 
     def to_json(self) -> dict[str, Any]:
+        """The geometry as a stored JSON document."""
         return asdict(self)
 
     @classmethod
@@ -202,17 +210,17 @@ class Geometry:
 
 
 def printable(text: str) -> str:
-    """A name out of a file, fit to be shown: short, and without control characters."""
+    """Makes a name out of a file fit to be shown: short, and without control characters."""
     return "".join(letter if letter.isprintable() else "?" for letter in text[:60])
 
 
 def together(layers: Iterable[Attention]) -> tuple[Attention, ...]:
-    """Single layers (`layers` = 1), alike ones put together."""
+    """Puts single layers (`layers` = 1) that are alike together."""
     return tuple(replace(layer, layers=count) for layer, count in Counter(layers).items())
 
 
 def typed(params_total: float, params_active: float, bits: float) -> Geometry:
-    """A model of which only parameter counts and bits per weight are known. Raises BadInput."""
+    """Makes the geometry of a model of which only parameter counts and bits per weight are known. Raises BadInput."""
     if not 0 < params_active <= params_total <= 1e15:
         raise BadInput(_("Active parameters must be more than none and no more than all parameters."))
     check_bits(bits)
@@ -233,6 +241,7 @@ def typed(params_total: float, params_active: float, bits: float) -> Geometry:
 
 
 def check_bits(bits: float) -> None:
+    """Raises BadInput for bits per weight that no format has."""
     if not 0 < bits <= 64:
         raise BadInput(
             _("{bits:g} bits per weight make no sense; typical are 4.85 (Q4_K_M), 8.5 (Q8_0) and 16.", bits=bits)
@@ -262,12 +271,12 @@ FULL_EVERY = {
 
 
 def slides_by_period(every: int, blocks: int) -> list[bool]:
-    """Each `every`-th layer sees everything, the others slide; 0: all slide."""
+    """Whether each layer slides: every `every`-th sees everything, the others slide; with 0 all slide."""
     return [not every or (index + 1) % every != 0 for index in range(blocks)]
 
 
 def slides_by_default(family: str, window: int, blocks: int) -> tuple[list[bool], bool, str]:
-    """For a model that has a window but no pattern; whether the pattern is unknown, and what is taken for granted."""
+    """Whether each layer slides where a window has no pattern, whether that is unknown, and the assumption."""
     name = family.removesuffix("_text").replace("-", "_").replace("gptoss", "gpt_oss")
     if every := FULL_EVERY.get(name):
         sentence = N_("no pattern beside the sliding window: 1 layer in {every} sees all", every=every)

@@ -38,7 +38,7 @@ _RECURRENT = re.compile(r"ssm_|time_mix_|shortconv\.")
 
 
 def from_file(path: Path, source: Source = Source.GGUF) -> Geometry:
-    """The geometry of a GGUF model, all its shards together. Raises BadInput."""
+    """Reads the geometry of a GGUF model, all its shards together. Raises BadInput."""
     header = read_header(path)
     try:
         file_geometry = geometry(header, source)
@@ -49,7 +49,7 @@ def from_file(path: Path, source: Source = Source.GGUF) -> Geometry:
 
 
 def geometry(header: Header, source: Source) -> Geometry:
-    """Raises BadInput when the key-values describe no language model."""
+    """Makes a geometry of key-values and tensor table. Raises BadInput where they describe no language model."""
     keys = Keys(header.metadata)
     blocks = keys.blocks
     by_block = _names_by_block(header.tensors)
@@ -121,6 +121,7 @@ class _Layers:
             self.assumptions.append(MLA)
 
     def attention(self, index: int) -> Attention | None:
+        """What a layer caches, by the keys `attention.*`; None where it has no attention."""
         keys = self._keys
         heads = keys.of_layer("attention.head_count", index)
         kv_heads = keys.of_layer("attention.head_count_kv", index, default=heads)
@@ -266,14 +267,14 @@ SHOWN_LAYERS = 6
 
 
 class Parts(NamedTuple):
-    """What a block has tensors of."""
+    """Whether a block has tensors of a mixer, and of an FFN."""
 
     mixer: bool
     ffn: bool
 
 
 def missing_parts(keys: Keys, by_block: Mapping[int, Sequence[str]], blocks: Sequence[int], names: set[str]) -> str:
-    """A sentence about what is missing; empty where the model is whole."""
+    """Says which tensors are missing; empty where the model is whole."""
     if not any(name.startswith("token_embd") for name in names):
         return N_("the file has no token_embd.weight, so it is not a whole model, and there is no ceiling")
     parts = {

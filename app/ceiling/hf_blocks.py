@@ -25,7 +25,10 @@ TOP_K = ("index_topk", "index_top_k", "indexer_topk", "indexer_top_k")
 
 
 def attention(config: HfConfig, layer: Layer) -> Attention | None:
-    """`config` looks at this layer. Raises Missing, BadInput."""
+    """What the attention of a layer caches, for a `config` that looks at this layer; None where it has none.
+
+    Raises Missing, BadInput.
+    """
     if layer.mixer not in (Mixer.FULL, Mixer.SLIDING, Mixer.PARALLEL):
         return None
     heads = query_heads(config, layer)
@@ -48,7 +51,7 @@ def attention(config: HfConfig, layer: Layer) -> Attention | None:
 
 
 def latent_rank(config: HfConfig) -> int:
-    """Of MLA; 0 where there is none, though the file may name its sizes."""
+    """`kv_lora_rank` of MLA (DeepSeek-V2, 2024); 0 where there is none, though the file may name its sizes."""
     if not config.flag("use_mla", default=True):
         config.understand("kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
         return 0
@@ -56,6 +59,7 @@ def latent_rank(config: HfConfig) -> int:
 
 
 def is_compressed(config: HfConfig) -> bool:
+    """Whether tokens share cached entries, by `compress_ratios`."""
     return bool(config.value("compress_ratios"))
 
 
@@ -95,6 +99,7 @@ def _top_k(config: HfConfig) -> int | None:
 
 
 def query_heads(config: HfConfig, layer: Layer) -> int:
+    """Number of query heads of a layer."""
     if layer.mixer is Mixer.SLIDING:
         return config.count("swa_num_attention_heads", default=config.heads)
     config.understand("swa_num_attention_heads")
@@ -102,6 +107,7 @@ def query_heads(config: HfConfig, layer: Layer) -> int:
 
 
 def kv_heads(config: HfConfig, layer: Layer) -> int:
+    """Number of heads whose keys and values a layer caches."""
     usual_heads = config.count(*KV_HEADS, default=_multi_query(config))
     config.understand("num_global_key_value_heads", "swa_num_key_value_heads")
     if layer.mixer is Mixer.FULL:
@@ -114,7 +120,7 @@ def _multi_query(config: HfConfig) -> int:
 
 
 def head_dims(config: HfConfig, layer: Layer) -> tuple[int, int]:
-    """Of queries and keys, and of values."""
+    """Width of a head's queries and keys, and of its values."""
     stated_dim = config.count(*HEAD_DIM, default=0)
     qk_dim = stated_dim or config.hidden // max(config.heads, 1)
     config.understand("global_head_dim", "swa_head_dim", "swa_v_head_dim")
@@ -131,6 +137,7 @@ def head_dims(config: HfConfig, layer: Layer) -> tuple[int, int]:
 
 
 def attention_parameters(config: HfConfig, layer: Layer, group: Attention) -> int:
+    """Number of weights of a layer's attention; `group` is what `attention` returned for it."""
     if latent_rank(config):
         return _mla_parameters(config, group.k_elements, group.qk_dim, group.v_dim) + _indexer_parameters(config)
     if is_compressed(config):
@@ -235,6 +242,8 @@ LATENT = ("moe_latent_size", "expert_latent_size", "moe_latent_dim", "routed_exp
 
 @dataclass(frozen=True, slots=True)
 class FfnParameters:
+    """Number of weights of a layer's FFN by role."""
+
     dense: int = 0
     router: int = 0
     experts: int = 0
@@ -244,11 +253,12 @@ class FfnParameters:
 
     @property
     def routed(self) -> int:
+        """Weights of all routed experts of the layer."""
         return self.experts * self.of_expert
 
 
 def ffn_parameters(config: HfConfig, layer: Layer) -> FfnParameters:
-    """`config` looks at this layer. Raises Missing, BadInput."""
+    """Counts the weights of a layer's FFN, for a `config` that looks at this layer. Raises Missing, BadInput."""
     dense = 0
     if layer.ffn in (Ffn.DENSE, Ffn.BOTH):
         dense = matrices(config) * config.hidden * _dense_width(config, layer)
@@ -264,6 +274,7 @@ def ffn_parameters(config: HfConfig, layer: Layer) -> FfnParameters:
 
 
 def matrices(config: HfConfig) -> int:
+    """Matrices of an FFN: 3 with a gate, 2 without."""
     activation = config.value("mlp_hidden_act") or config.value("hidden_act")
     is_ungated = activation in UNGATED_ACTIVATIONS or config.model_type in UNGATED_FFN or config.is_of("rwkv")
     return 2 if is_ungated else 3

@@ -41,7 +41,7 @@ FOUR_NORMS = ("gemma2", "gemma3", "gemma4")
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """By role, of the whole model."""
+    """Number of weights of the whole model by role."""
 
     mixer: int
     ffn: int
@@ -52,6 +52,7 @@ class Parameters:
     looked_up: int
 
     def part(self, *roles: tuple[str, float]) -> Part:
+        """Adds up roles, each at its bits per weight."""
         total = Part()
         for role, bits in roles:
             total += Part.of(getattr(self, role), bits)
@@ -59,7 +60,7 @@ class Parameters:
 
 
 def from_config(document: Mapping[str, Any], bits: float | None = None) -> Geometry:
-    """`bits`: of each weight; without it, what the config says. Raises BadInput."""
+    """Reads the geometry of a config.json; `bits` of each weight, or None for what the config says. Raises BadInput."""
     inner = with_defaults(language_part(document))
     config = HfConfig(inner)
     try:
@@ -129,7 +130,7 @@ def _cache(config: HfConfig, plan: Sequence[Layer], assumptions: list[str]) -> t
 
 
 def sublayers(config: HfConfig) -> int:
-    """LongCat's layers attend twice."""
+    """How often a layer attends: LongCat's layers attend twice."""
     return 2 if config.is_of("longcat_flash") else 1
 
 

@@ -35,11 +35,11 @@ CHUNK = ("attention_chunk_size",)
 
 
 class Missing(Exception):
-    """The config does not name what is needed; the text is the key."""
+    """The config does not name what is needed; the message is the key."""
 
 
 class HfConfig:
-    """Keys of a config.json. An inner object's are named with their way: `linear_attn_config.head_dim`.
+    """Keys of a config.json; an inner object's are named with their way: `linear_attn_config.head_dim`.
 
     A list gives each layer its own value: `at` looks at one layer.
     """
@@ -51,13 +51,15 @@ class HfConfig:
         self._index = index
 
     def at(self, index: int) -> "HfConfig":
+        """The same config, looking at one layer."""
         return HfConfig(self.values, index, self.used)
 
     def is_of(self, *families: str) -> bool:
+        """Whether `model_type` begins with the name of one of the families."""
         return self.model_type.startswith(families)
 
     def value(self, name: str) -> Any:
-        """As written; the key counts as used."""
+        """Returns a value as written; the key counts as used."""
         value = self._peek(name)
         if value is not None:
             self.used.add(name)
@@ -70,15 +72,16 @@ class HfConfig:
         return place
 
     def entry(self, values: list[Any]) -> Any:
-        """What a list says of this layer; None where it says nothing."""
+        """Returns what a list says of this layer; None where it says nothing."""
         return values[self._index] if self._index is not None and self._index < len(values) else None
 
     def understand(self, *names: str) -> None:
-        """These keys are understood, although this model needs none of them."""
+        """Marks keys as understood, although this model needs none of them."""
         self.used.update(names)
 
     def count(self, *names: str, default: int | None = None) -> int:
-        """The first of these keys that is there; the others are used too where they say the same.
+        """Returns the count under the first of these keys that is there; the others are used too where they say the
+        same.
 
         Raises Missing, BadInput.
         """
@@ -111,7 +114,7 @@ class HfConfig:
         return value
 
     def list_of(self, *names: str) -> list[Any] | None:
-        """The first of these keys that is a list with entries."""
+        """Returns the first of these keys' values that is a list with entries."""
         for name in names:
             if isinstance(value := self._peek(name), list) and value:
                 self.used.add(name)
@@ -126,22 +129,27 @@ class HfConfig:
         return value
 
     def flag(self, name: str, default: bool = False) -> bool:
+        """Returns a truth value, or `default` where the key is missing."""
         value = self.value(name)
         return default if value is None else bool(value)
 
     def not_understood(self) -> list[str]:
+        """Names keys that shape bytes and were not used."""
         return list(dict.fromkeys(unused(self.values, self.used)))
 
     @property
     def hidden(self) -> int:
+        """Width of the hidden state."""
         return self.count(*HIDDEN)
 
     @property
     def heads(self) -> int:
+        """Number of query heads."""
         return self.count(*HEADS)
 
     @property
     def blocks(self) -> int:
+        """Number of layers. Raises Missing, BadInput."""
         kinds: str | list[Any] | None = self.list_of(*LAYER_KINDS)
         if kinds is None and isinstance(letters := self.value("hybrid_override_pattern"), str):
             kinds = letters.replace("|", "")
@@ -153,14 +161,17 @@ class HfConfig:
 
     @property
     def experts(self) -> int:
+        """Routed experts of a layer; 0 where there are none."""
         return self.count(*EXPERTS, default=0)
 
     @property
     def experts_used(self) -> int:
+        """Routed experts that a token uses; 0 where that is not named."""
         return self.count(*EXPERTS_USED, default=0)
 
     @property
     def window(self) -> int:
+        """Tokens that a sliding layer sees; 0 where nothing slides."""
         return self.count(*WINDOW, default=0)
 
 
@@ -169,7 +180,7 @@ def _hashable(value: Any) -> Any:
 
 
 def language_part(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The part about the language model, with what only the outer part says about it."""
+    """Returns the part about the language model, with what only the outer part says about it."""
     inner = dict(document)
     while nested := next((inner[key] for key in NESTED if isinstance(inner.get(key), dict)), None):
         outer = inner
@@ -181,11 +192,12 @@ def language_part(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def outer_keys(document: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
-    """What a larger model says beside its language part, without what the language part repeats."""
+    """Returns what a larger model says beside its language part, without what the language part repeats."""
     return {key: value for key, value in document.items() if key not in NESTED and inner.get(key) != value}
 
 
 def integers(values: Sequence[Any]) -> list[int]:
+    """Keeps the whole numbers of a list."""
     return [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
 
 
@@ -225,5 +237,6 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 
 
 def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Fills in what the family's class takes for keys that the file leaves out."""
     defaults = _DEFAULTS.get(str(values.get("model_type") or ""), {})
     return {**values, **{key: value for key, value in defaults.items() if values.get(key) is None}}

@@ -15,6 +15,8 @@ from app.core.i18n import _
 
 
 class Mixer(StrEnum):
+    """How a layer looks at earlier tokens."""
+
     NONE = "none"
     FULL = "full"
     SLIDING = "sliding"
@@ -26,6 +28,8 @@ class Mixer(StrEnum):
 
 
 class Ffn(StrEnum):
+    """Whether the FFN of a layer is dense, of routed experts, or both."""
+
     NONE = "none"
     DENSE = "dense"
     ROUTED = "routed"
@@ -34,6 +38,8 @@ class Ffn(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Layer:
+    """A mixer and an FFN."""
+
     mixer: Mixer
     ffn: Ffn
     shares_kv: bool = False
@@ -69,7 +75,7 @@ _DENSE_FIRST = re.compile(r"\w*(leading|first)_(k_)?dense\w*|(num|n)_dense_(laye
 
 
 def layers(config: HfConfig) -> tuple[list[Layer], list[str]]:
-    """All layers from first to last, and what was taken for granted. Raises Missing, BadInput."""
+    """Returns all layers from first to last, and the assumptions. Raises Missing, BadInput."""
     blocks = config.blocks
     names = config.list_of(*LAYER_KINDS)
     pattern = config.value("hybrid_override_pattern")
@@ -199,6 +205,7 @@ def _stated_pattern(config: HfConfig, blocks: int) -> list[bool] | None:
 
 
 def ffn_of(config: HfConfig, index: int) -> Ffn:
+    """The kind of a layer's FFN, by whichever key says where experts are."""
     layer_config = config.at(index)
     if config.is_of("mamba", "falcon_mamba"):
         return Ffn.NONE
@@ -246,6 +253,6 @@ def _is_routed(config: HfConfig, index: int) -> bool:
 
 
 def dense_first(config: HfConfig) -> int:
-    """How many layers at the beginning are dense in a model with experts, by whatever name."""
+    """Returns how many layers at the beginning are dense in a model with experts, by whatever name."""
     names = [name for name in config.values if _DENSE_FIRST.fullmatch(name)]
     return config.count(*names, "moe_layer_start_index", default=0)

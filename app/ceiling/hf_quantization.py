@@ -38,14 +38,18 @@ _BITS_KEYS = ("bits", "w_bit", "weight_bits", "num_bits", "nbits", "wbits", "q_b
 
 
 class Range(NamedTuple):
+    """Bits per weight: the fewest and the most that files of one quantization have."""
+
     fewest: float
     most: float
 
     @classmethod
     def exactly(cls, bits: float) -> "Range":
+        """A range of one value."""
         return cls(bits, bits)
 
     def or_up_to(self, bits: float) -> "Range":
+        """The same range, widened to at least `bits` at the top."""
         return Range(self.fewest, max(self.most, bits))
 
 
@@ -66,12 +70,16 @@ class Bits:
 
     @classmethod
     def all_at(cls, bits: float, words: str) -> "Bits":
+        """The same bits for each role."""
         exact = Range.exactly(bits)
         return cls(exact, exact, exact, exact, exact, exact, words)
 
 
 def bits_by_role(document: Mapping[str, Any], bits: float | None) -> Bits:
-    """Raises Missing (quantized in a way that Roofmark does not know), BadInput."""
+    """Reads the bits per weight of each role from a config.json; `bits`, where stated, are those of all.
+
+    Raises Missing (quantized in a way that Roofmark does not know), BadInput.
+    """
     if bits is not None:
         check_bits(bits)
         return Bits.all_at(bits, N_("{bits:g} bits per weight, as given", bits=bits))
@@ -99,7 +107,10 @@ def _with_experts_apart(inner: Mapping[str, Any], bits: Bits) -> Bits:
 
 
 def quantized(settings: Mapping[str, Any], plain: float, plain_words: str) -> Bits:
-    """`plain`: bits of what is not quantized. Raises Missing, BadInput."""
+    """Reads the bits of each role from a quantization's settings; `plain` are those of what is not quantized.
+
+    Raises Missing, BadInput.
+    """
     if isinstance(inner := settings.get("quantization"), dict):  # as hf_quant_config.json nests it
         settings = inner
     names = [printable(str(settings.get(key) or "")) for key in ("quant_method", "quant_algo")]

@@ -10,7 +10,7 @@ from app.ceiling.hf_layers import Layer, Mixer
 
 
 class Recurrence(Protocol):
-    """What a step keeps of one sequence in one layer, and what it reads."""
+    """A layer that keeps a state: its size for one sequence, and its number of weights."""
 
     @property
     def state_elements(self) -> int: ...
@@ -19,7 +19,7 @@ class Recurrence(Protocol):
 
 
 def recurrence(config: HfConfig, layer: Layer) -> Recurrence | None:
-    """`config` looks at this layer. Raises Missing, BadInput."""
+    """The recurrence of a layer, for a `config` that looks at it; None where it has none. Raises Missing, BadInput."""
     if layer.mixer in (Mixer.MAMBA, Mixer.PARALLEL):
         return Mamba.of(config)
     if layer.mixer is Mixer.CONV:
@@ -38,7 +38,7 @@ def recurrence(config: HfConfig, layer: Layer) -> Recurrence | None:
 
 
 def state_bytes(config: HfConfig, layer: Layer) -> int:
-    """Of one sequence in one layer. Raises Missing, BadInput."""
+    """Bytes of the state of one sequence in one layer. Raises Missing, BadInput."""
     layer_recurrence = recurrence(config, layer)
     return max(layer_recurrence.state_elements, 0) * STATE_BYTES if layer_recurrence else 0
 

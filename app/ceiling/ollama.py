@@ -17,7 +17,11 @@ MAX_TENSORS = 65_536
 
 
 def from_show(document: Mapping[str, Any]) -> Geometry:
-    """An older Ollama lists no tensors; then the weights follow from the label of the quantization. Raises BadInput."""
+    """Reads the geometry from Ollama's answer. An older one lists no tensors: weights then follow from the
+    quantization's label.
+
+    Raises BadInput.
+    """
     info, details = document.get("model_info"), document.get("details")
     if not isinstance(info, dict) or not info:
         raise BadInput(_("Ollama's answer has no model_info."))

@@ -19,6 +19,8 @@ USUAL_PROMPT = 512
 
 @dataclass(frozen=True, slots=True)
 class Report:
+    """The ceilings of one model on one device, with their arithmetic and assumptions."""
+
     geometry: Geometry
     device: Device
     kv: KvTypes
@@ -34,12 +36,13 @@ class Report:
 
     @property
     def step_at_most(self) -> Step | None:
-        """With the most bytes that files of this quantization have; None where the bytes are no range."""
+        """The step with the most bytes that files of this quantization have; None where the bytes are no range."""
         if self.geometry.weights_at_most is None:
             return None
         return step(replace(self.geometry, weights=self.geometry.weights_at_most), self.context, self.kv)
 
     def to_json(self) -> dict[str, Any]:
+        """The report as the JSON document that the command line prints."""
         step, decode, prefill = self.step, self.decode, self.prefill
         return {
             "weight_bytes_per_token": step and step.weight_bytes,
@@ -82,7 +85,7 @@ def _alternatives(geometry: Geometry, layout: Layout, context: int, kv: KvTypes,
 
 
 def compute_limit(geometry: Geometry, device: Device, decode_tokens_per_s: float) -> str | None:
-    """A sentence where a batch is so large that computing allows less than memory bandwidth does."""
+    """Says where a batch is so large that computing allows less than memory bandwidth does; None where it is not."""
     if device.peak_flops is None or not geometry.params_active:
         return None
     limit = device.peak_flops / (2 * geometry.params_active)
@@ -97,7 +100,7 @@ def compute_limit(geometry: Geometry, device: Device, decode_tokens_per_s: float
 
 
 def without_ram_bandwidth(sentences: Sequence[str]) -> str:
-    """Why there is no ceiling where a part of the model is in system memory, of which the bandwidth is unknown."""
+    """Says why there is no ceiling: a part of the model is in system memory, of which the bandwidth is unknown."""
     reason = _("the bandwidth of system memory is unknown: type it")
     return separator("; ").join((*sentences, reason))
 
@@ -112,7 +115,7 @@ def report(
     draft: Geometry | None = None,
     layout: Layout | None = None,
 ) -> Report:
-    """Decode with `context` tokens in the cache; prefill of a prompt of that length, or of 512 tokens without one.
+    """Computes decode with `context` tokens in the cache, and prefill of a prompt of that length, or of 512 tokens.
 
     `draft`: of the model that drafts; None: nothing is known of what drafting reads. `layout`: where the model lies;
     None: on the device, which is large enough. Raises BadInput.

@@ -19,7 +19,7 @@ class MeasuredSpeed(NamedTuple):
 
 
 def against_context(curve: Sequence[CurvePoint], measured: Sequence[MeasuredSpeed] = ()) -> Figure | None:
-    """The decode ceiling as it falls with context, the band where most good results stand, and the measured points."""
+    """Draws the decode ceiling as it falls with context, the band of most good results, and the measured points."""
     if not curve:
         return None
     contexts = [point.context for point in curve]
@@ -56,7 +56,7 @@ def against_context(curve: Sequence[CurvePoint], measured: Sequence[MeasuredSpee
 
 
 def without_ceiling(measured: Sequence[MeasuredSpeed]) -> Figure | None:
-    """The measured points alone; None where they are all of one context."""
+    """Draws the measured points alone; None where they are all of one context."""
     ordered = sorted(measured)
     if len({point.context for point in ordered}) < 2:
         return None
@@ -84,7 +84,7 @@ def without_ceiling(measured: Sequence[MeasuredSpeed]) -> Figure | None:
 
 
 def measured_speeds(analysis: DecodeAnalysis) -> list[MeasuredSpeed]:
-    """The measured points of a run that belong on its curve."""
+    """Returns the measured points of a run that belong on its curve."""
     return [
         MeasuredSpeed(point.context, point.decode_tokens_per_s)
         for point in analysis.measured_points
@@ -93,7 +93,7 @@ def measured_speeds(analysis: DecodeAnalysis) -> list[MeasuredSpeed]:
 
 
 class PhaseWork(NamedTuple):
-    """What was done in one phase of a run."""
+    """The intensity and the speed of one phase of a run."""
 
     title: str
     flops_per_byte: float
@@ -101,7 +101,7 @@ class PhaseWork(NamedTuple):
 
 
 def run_roofline(placement: Placement, point_ceiling: PointCeiling) -> Figure | None:
-    """Decode and prefill of a point; attention, which decode hardly feels, is left out of its operations."""
+    """Draws decode and prefill of a point; attention, which decode hardly feels, is left out of its operations."""
     params_active, device = placement.geometry.params_active, placement.device
     work = []
     if params_active and point_ceiling.steps_per_s:
@@ -123,8 +123,9 @@ def run_roofline(placement: Placement, point_ceiling: PointCeiling) -> Figure | 
 
 
 def roofline(device: Device, work: Sequence[PhaseWork]) -> Figure | None:
-    """What computing and memory allow for so many operations on each byte, with what was reached; both axes in powers
-    of ten. None where the device's peak is unknown."""
+    """Draws the roofline (Williams et al. 2009): what computing and memory allow for so many operations on each byte,
+    and what was reached; both axes in powers of ten. None where the device's peak is unknown.
+    """
     peak, ridge = device.peak_flops, device.critical_intensity
     if peak is None or ridge is None or not work:
         return None

@@ -19,6 +19,9 @@ from app.core.settings import Settings
 from app.core.units import GIGA, TERA, format_billions, format_bytes, format_number, read_number
 from app.db.devices import KnownDevice, known_devices
 
+_PREFIXES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_SIZE = re.compile(r"(\d.*?)\s*([kmgt]?)(i?)b", re.IGNORECASE)
+
 
 def print_ceiling(
     file: Path,
@@ -125,12 +128,9 @@ def ceiling_text(ceiling_report: Report) -> str:
     return "\n".join([*lines, *(f"  - {sentence}" for sentence in assumptions)])
 
 
-_PREFIXES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_SIZE = re.compile(r"(\d.*?)\s*([kmgt]?)(i?)b", re.IGNORECASE)
-
-
 def parse_size(text: str) -> float:
-    """
+    """Reads a size as people write it, in bytes: GB is 1e9, GiB is 2^30. Raises BadInput.
+
     >>> parse_size("13.34 GiB"), parse_size("448 GB")
     (14323715932.16, 448000000000.0)
     """
@@ -145,7 +145,7 @@ def parse_size(text: str) -> float:
 
 
 def parse_bandwidth(text: str) -> float:
-    """A bare number is GB/s.
+    """Reads a bandwidth in bytes per second; a bare number is GB/s. Raises BadInput.
 
     >>> parse_bandwidth("448 GB/s"), parse_bandwidth("89.6")
     (448000000000.0, 89600000000.0)

@@ -26,6 +26,8 @@ MOST_NAMED = 6
 
 @dataclass(frozen=True)
 class KnownDevice:
+    """A device to compute with, and where its figures come from."""
+
     device: decode.Device
     source: str
     """Where its bandwidth comes from, in words."""
@@ -37,7 +39,7 @@ class KnownDevice:
     """Dense FP16 with FP32 accumulate; the peak of `device` is that of its fastest path."""
 
     def layout(self, ram: decode.Device | None = None, offload: Offload | None = None) -> Layout:
-        """A model on it; `ram`: typed system memory, in the place of the machine's."""
+        """Places a model on the device; `ram`: typed system memory, in the place of the machine's."""
         if self.is_ram:
             return Layout((), Memory(self.device))
         system_memory = ram or self.ram
@@ -49,6 +51,7 @@ class KnownDevice:
 
     @property
     def name(self) -> str:
+        """The name that finds it."""
         return self.device.name
 
 
@@ -61,10 +64,11 @@ class KnownDevices:
 
     @property
     def names(self) -> list[str]:
+        """All names, those of machines' own devices first."""
         return [device.name for device in self.local] + [device.name for device in self.catalogue.devices]
 
     def find(self, name: str) -> KnownDevice:
-        """Raises BadInput with what the name may mean."""
+        """Returns the device that a name means. Raises BadInput with what the name may mean."""
         folded = name.strip().casefold()
         if known_device := next(
             (known_device for known_device in self.local if known_device.name.casefold() == folded), None
@@ -97,12 +101,13 @@ class KnownDevices:
 
 
 def known_devices(session: Session) -> KnownDevices:
+    """Returns the catalogue with a person's own devices, and the devices of all machines."""
     local = [device for machine in machines.list_machines(session) for device in devices_of(session, machine)]
     return KnownDevices(local, load_catalogue(session))
 
 
 def devices_of(session: Session, machine: Machine) -> list[KnownDevice]:
-    """Those of one machine that may be named; none of an archived one."""
+    """Returns the devices of one machine that may be named; none of an archived one."""
     machine_devices = [] if machine.archived_at else machines.devices(session, machine)
     devices = [_of_machine(device, machine.name) for device in machine_devices if device.bandwidths]
     ram = next((known_device.device for known_device in devices if known_device.is_ram), None)
@@ -114,6 +119,7 @@ LOCAL = " on "
 
 
 def local_name(device: str, machine: str) -> str:
+    """Names a machine's own device: `RTX 3090 on tower`."""
     return f"{device}{LOCAL}{machine}"
 
 
@@ -139,11 +145,12 @@ def _of_machine(device: MachineDevice, machine: str) -> KnownDevice:
 
 @cached_query(1)
 def load_catalogue(session: Session) -> Catalogue:
+    """Returns the built-in catalogue with the devices that a person added or corrected."""
     return catalogue.built_in().with_own(_known(device) for device in list_devices(session))
 
 
 def list_devices(session: Session) -> Sequence[Device]:
-    """A person's own, by name."""
+    """Returns a person's own devices by name."""
     return session.exec(select(Device).order_by(Device.name)).all()
 
 
@@ -158,7 +165,7 @@ def save_device(session: Session, name: str, **fields: Any) -> Device:
 
 
 def remove_device(session: Session, name: str) -> None:
-    """The built-in device of its name, if there is one, comes back. Raises NotFound."""
+    """Removes a person's own device; the built-in one of its name, if there is one, comes back. Raises NotFound."""
     row = session.exec(select(Device).where(Device.name == name)).first()
     if row is None:
         raise NotFound(_("You have no device called {name!r}: it may have been removed already.", name=name))

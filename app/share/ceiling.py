@@ -14,11 +14,11 @@ from app.share.snapshot import Chart, Column, DataTable, Fact, Snapshot, Tile
 
 KIND = "ceiling"
 SHOWN_CONTEXT = 8_192
-"""At which the second number stands, beside the empty cache."""
+"""Tokens in the cache of the second tile, beside the empty cache."""
 
 
 def snapshot(reports: Sequence[Report], curve: Sequence[CurvePoint]) -> Snapshot:
-    """`reports`: of one model on one device, one for each context, the empty cache first."""
+    """Makes the public snapshot of a model on a device: a report for each context, the empty cache first."""
     first = reports[0]
     model, device = _model(first), anonymize.calculated_device(first.device.name)
     tiles = tuple(_tiles(reports))

@@ -47,6 +47,8 @@ _NOT_NEEDED = re.compile(r".*(token_id|dropout|_std|initializer|_name_or_path|au
 
 @dataclass(frozen=True)
 class Calculation:
+    """What the calculator's page shows."""
+
     known_geometry: KnownGeometry
     reports: tuple[Report, ...]
     """One for each context."""
@@ -59,7 +61,9 @@ class Calculation:
 
 
 def calculate(form: Fields, devices: KnownDevices, models: Sequence[KnownModel] = ()) -> Calculation:
-    """`models`: those that were measured, which `model` may choose by id. Raises BadInput."""
+    """Computes what the form asks for; `models` are those that were measured, which `model` may choose by id. Raises
+    BadInput.
+    """
     known_geometry = _known_geometry(form, models)
     known_device = _device(form, devices)
     kv = KvTypes.parse(form.get("kv").strip() or "f16")
@@ -103,7 +107,7 @@ def _count(form: Fields, name: str, title: str) -> int | None:
 
 
 def _device(form: Fields, devices: KnownDevices) -> KnownDevice:
-    """What is typed stands before what is known."""
+    """Returns the device of the form; what is typed outranks what is known."""
     bandwidth = quantity(form.get("bandwidth"), _("The bandwidth"))
     peak = quantity(form.get("tflops"), _("Compute"), TERA)
     name = form.get("device").strip()
@@ -140,7 +144,7 @@ def of_run(
     placement: Placement,
     point_ceiling: PointCeiling,
 ) -> str:
-    """The query of a calculation like a run's: its model, and its device, or what several are worth together."""
+    """Returns the query of a calculation like a run's: its model, and its device or the equivalent of several."""
     batch = str(point_ceiling.step.batch) if point_ceiling.step.batch > 1 else ""
     query = {"model": str(model_id), "kv": str(placement.kv), "batch": batch}
     only_device = placement.device_shares[0].device if len(placement.device_shares) == 1 else None
@@ -169,7 +173,7 @@ def of_run(
 
 
 def packed(text: str) -> str:
-    """A config.json as a piece of an address. Raises BadInput when it is none, or too long for one."""
+    """Packs a config.json into a piece of an address. Raises BadInput where it is none or too long."""
     needed = _needed(config_json(text))
     from_document(needed)
     link = base64.urlsafe_b64encode(zlib.compress(json.dumps(needed, separators=(",", ":")).encode(), 9)).decode()

@@ -53,6 +53,6 @@ def _seen(layers: Attention) -> str:
 
 
 def told_words(known_geometry: KnownGeometry) -> str:
-    """`from its config.json, stated on 2026-11-29`"""
+    """Says where a model's geometry comes from: `from its config.json, stated on 2026-11-29`."""
     when = _(", stated on {stated_at:%Y-%m-%d}", stated_at=known_geometry.stated_at) if known_geometry.stated_at else ""
     return f"{_(_GEOMETRY_SOURCES[known_geometry.geometry.source])}{when}"

@@ -1,13 +1,11 @@
 """A run under its ceiling: from stored rows and measured numbers to what the hardware allows and how much was reached.
 
 cards       which cards of a machine hold a model, and how they share it
-placement   a configuration -> the model's bytes on the devices that hold them
-points      the ceiling over each measured point
-configs     the share that each configuration reaches
-stands      the decode ceilings of configurations at any points
+placement   a configuration -> the model's bytes on the devices that hold them, and published results of such devices
+points      the ceiling over each measured point, and samples that are faster than their hardware can be
+configs     the ceilings of many configurations: with the share that each reaches, and at any points
 machine     what each device of a machine can do
-insight     where a token's time goes, how it changes with context, what would make it faster
-beyond      samples that are faster than their hardware can be
+analysis    where a token's time goes, how it changes with context, what would make it faster
 limits      what limits a result, with the evidence, and what to change first
 """
 

@@ -24,6 +24,8 @@ FASTER = (1.5, 2.5, 5.0)
 
 @dataclass(frozen=True)
 class DecodeAnalysis:
+    """Why one measured point decodes as fast as it does."""
+
     curve: tuple[CurvePoint, ...]
     measured_points: tuple[PointCeiling, ...]
     """Measured points that belong on the curve."""

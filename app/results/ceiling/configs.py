@@ -22,6 +22,8 @@ from app.results.token_counts import Place, newest_token_counts
 
 
 class ConfigCeiling(NamedTuple):
+    """The decode ceiling of a configuration, and the share of it that its newest run reaches."""
+
     ceiling: DecodeCeiling
     mbu: float
     """Of the newest run, as a share of 1; never clamped."""
@@ -29,7 +31,7 @@ class ConfigCeiling(NamedTuple):
 
 @cached_query(2)
 def config_ceilings(session: Session, machine_id: int | None = None) -> dict[tuple[int, str], ConfigCeiling]:
-    """By configuration and suite, at the suite's main point; those whose ceiling is unknown are missing."""
+    """Returns ceilings by configuration and suite, at the suite's main point; unknown ones are missing."""
     ceilings: dict[tuple[int, str], ConfigCeiling] = {}
     for decode in newest_decodes(session, machine_id):
         assert decode.config.id is not None
@@ -55,7 +57,7 @@ class CeilingRequest(NamedTuple):
 
 
 def decode_ceilings(session: Session, requests: Sequence[CeilingRequest]) -> list[float | None]:
-    """What all streams together can reach at most in each of these, in tok/s; None: unknown.
+    """Computes what all streams together can reach at most, in tok/s, for each request; None where it is unknown.
 
     On the hardware that the newest run of the configuration has frozen, with the tokens that were counted and drafted
     there.

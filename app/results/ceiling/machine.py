@@ -49,7 +49,7 @@ class DeviceUse:
 
 
 def machine_uses(session: Session, machine: Machine) -> list[DeviceUse]:
-    """The machine's devices as they are known today, then what else held a model in some run."""
+    """Returns the machine's devices as they are known today, then what else held a model in some run."""
     assert machine.id is not None
     catalogue = load_catalogue(session)
     uses: dict[str, DeviceUse] = {}

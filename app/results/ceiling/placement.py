@@ -36,6 +36,8 @@ class DeviceShare:
 
 @dataclass(frozen=True)
 class Placement:
+    """Where a model lies: the devices that hold it, and how a step is read from them."""
+
     known_geometry: KnownGeometry
     """The model's geometry, with its weights, and who told it."""
     kv: KvTypes
@@ -48,22 +50,27 @@ class Placement:
 
     @property
     def geometry(self) -> Geometry:
+        """The model's geometry."""
         return self.known_geometry.geometry
 
     @property
     def split(self) -> Split:
+        """How several cards share the model."""
         return self.layout.split
 
     def at_once(self, point: Workload) -> int:
+        """How many of a point's streams are decoded together."""
         return at_once(point, self.slots)
 
     def portions(self, step: Step) -> list[Portion]:
-        """Which device reads how much of a step."""
+        """Returns which device reads how much of a step."""
         portions = self.layout.portions(self.geometry, step)
         return self._on_cards_alone().portions(self.geometry, step) or [] if portions is None else portions
 
     def decode(self, step: Step) -> DecodeCeiling:
-        """Without the memory's bandwidth that of the cards alone, which is no lower."""
+        """The decode ceiling of a step; where the memory's bandwidth is unknown, that of the cards alone, which is no
+        lower.
+        """
         ceiling = self.layout.decode(self.geometry, step)
         if ceiling is not None:
             return ceiling
@@ -79,7 +86,7 @@ class Placement:
         return Layout(cards, None, Offload(), self.layout.split, self.layout.shares, self.layout.stages)
 
     def ram_time_share(self, step: Step) -> float:
-        """Of the reading time of a step, what system memory takes beside cards; 0 where all is in one place."""
+        """Share of a step's reading time that system memory takes beside cards; 0 where all is in one place."""
         portions = self.portions(step)
         if not self.layout.cards or len(portions) == len(self.layout.cards):
             return 0.0
@@ -89,11 +96,12 @@ class Placement:
 
     @property
     def is_partly_in_ram(self) -> bool:
+        """Whether cards and system memory both hold a part."""
         return len({device_share.is_ram for device_share in self.device_shares}) > 1
 
     @property
     def device(self) -> Device | None:
-        """What all of them together are like where one device stands for them: a single one, or equal ones."""
+        """The device that all of them together are like: a single one, or equal ones; None for unlike ones."""
         first = self.device_shares[0].device
         if any(device_share.device != first for device_share in self.device_shares):
             return None
@@ -103,7 +111,7 @@ class Placement:
         return Device(name, first.bandwidth_bytes_per_s * many, peak)
 
     def equivalent_device(self, step: Step) -> Device:
-        """One device that takes as long for a step as all of them together, each reading its share of the bytes."""
+        """Returns one device that takes as long for a step as all together, each reading its share of the bytes."""
         if len(self.device_shares) == 1:
             return self.device_shares[0].device
         names = " + ".join(dict.fromkeys(device_share.device.name for device_share in self.device_shares))
@@ -112,7 +120,7 @@ class Placement:
         return Device(names, bandwidth, sum(peak or 0 for peak in peaks) if all(peaks) else None)
 
     def is_on_the_same_devices_as(self, other: "Placement") -> bool:
-        """Whatever is known of their bandwidth."""
+        """Whether both models lie on the same devices alike, whatever is known of their bandwidth."""
         devices, other_devices = (
             [(share.device.name, share.memory_bytes) for share in placement.device_shares]
             for placement in (self, other)
@@ -123,10 +131,12 @@ class Placement:
 
     @property
     def is_measured(self) -> bool:
+        """Whether some device's bandwidth was measured."""
         return any(device_share.stated.source == MEASURED for device_share in self.device_shares)
 
     @property
     def llc_bytes(self) -> int | None:
+        """Last-level caches of all devices together, in bytes; None where none is known."""
         return sum(device_share.llc_bytes or 0 for device_share in self.device_shares) or None
 
 
@@ -294,7 +304,7 @@ def _figures(owners: Sequence[MachineDevice]) -> Iterator[str]:
 
 
 def computing(name: str, is_ram: bool) -> str:
-    """What computes with the bytes of a device: cards do it themselves."""
+    """Names what computes with the bytes of a device: cards do it themselves."""
     return _("the processor") if is_ram else name
 
 
@@ -321,11 +331,12 @@ def _kv_types(settings: Mapping[str, object]) -> tuple[KvTypes, list[str]]:
 
 
 def slots_of(config: Config) -> int | None:
+    """Requests that the server works on at once by the configuration's `parallel`; None where that is not stated."""
     return non_negative_int(engines.with_flags(config.settings), "parallel") or None
 
 
 def at_once(point: Workload, slots: int | None) -> int:
-    """How many of a point's streams are decoded together: those beyond the server's slots wait for their turn."""
+    """Returns how many of a point's streams are decoded together; those beyond the server's slots wait."""
     return min(point.concurrency, slots or point.concurrency)
 
 
@@ -333,10 +344,12 @@ def at_once(point: Workload, slots: int | None) -> int:
 
 
 def decode_peers(placement: Placement, catalogue: Catalogue) -> PublishedGroup | None:
+    """Published decode results of alike models on the same class of device; None where there are too few."""
     return decode_group(_device_class(placement, catalogue), model_kind(placement.geometry))
 
 
 def prefill_peers(placement: Placement, catalogue: Catalogue) -> PublishedGroup | None:
+    """Published prefill results of alike models on the same class of device; None where there are too few."""
     return prefill_group(_device_class(placement, catalogue), model_kind(placement.geometry))
 
 

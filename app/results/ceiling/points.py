@@ -52,31 +52,36 @@ class PointCeiling:
 
     @property
     def prefill_share(self) -> float | None:
-        """Of the prefill ceiling, whatever binds there; MFU is of the compute peak alone."""
+        """Share of the prefill ceiling, whatever binds there; MFU is of the compute peak alone."""
         if self.prefill is None or not self.prefill_tokens_per_s:
             return None
         return self.prefill_tokens_per_s / self.prefill.tokens_per_s
 
     @property
     def steps_per_s(self) -> float | None:
-        """Readings of the weights, times the number of streams."""
+        """Readings of the weights per second, times the number of streams."""
         return self.decode_tokens_per_s and self.decode_tokens_per_s / tokens_per_step(self.drafts)
 
 
 @dataclass(frozen=True)
 class RunCeiling:
+    """The ceilings of all measured points of a run."""
+
     placement: Placement
     points: tuple[PointCeiling, ...]
 
     @property
     def certainty(self) -> Certainty:
+        """Whether the ceilings are bounds or estimates."""
         return self.placement.geometry.certainty
 
     @property
     def not_understood(self) -> tuple[str, ...]:
+        """Keys of the model's file that shape bytes and are not understood."""
         return self.placement.geometry.not_understood
 
     def at(self, point: Workload | None) -> PointCeiling | None:
+        """Returns the ceiling of this point; None where it was not measured."""
         return next((point_ceiling for point_ceiling in self.points if point_ceiling.point == point), None)
 
 
@@ -88,7 +93,9 @@ def run_ceiling(
     hardware: Hardware,
     measured: Sequence[MetricResult],
 ) -> RunCeiling | Unknown | None:
-    """On `hardware`, which the run has frozen. None for a run whose configuration was never known."""
+    """Computes the ceilings of a run on the `hardware` that it has frozen; None where its configuration was never
+    known.
+    """
     if config is None or model is None:
         return None
     assert run.id is not None
@@ -108,7 +115,7 @@ def run_ceilings(
     drafts: Mapping[Workload, Drafts] = MappingProxyType({}),
     counts: Mapping[Workload, TokenCounts] = MappingProxyType({}),
 ) -> tuple[PointCeiling, ...]:
-    """Of each point in the order measured."""
+    """Computes the ceiling of each point, in the order measured."""
     points = dict.fromkeys(result.point for result in measured)
     shown = {(result.point, result.metric): result.value for result in measured if result.is_shown}
     return tuple(
@@ -126,17 +133,21 @@ def run_ceilings(
 
 
 def speed_metric(point: Workload) -> str:
-    """What is held against a decode ceiling. No stream's speed times their number: they need not decode together."""
+    """Names the metric that is compared with a decode ceiling: no stream's speed times their number, for they need not
+    decode together.
+    """
     return "decode_tokens_per_s" if point.concurrency == 1 else "output_tokens_per_s"
 
 
 def step_of(placement: Placement, point: Workload, counts: TokenCounts | None) -> Step:
+    """The bytes of a decode step at a point, with the tokens that were counted."""
     decode_step = step(placement.geometry, context_of(point, counts), placement.kv, placement.at_once(point))
     assert decode_step is not None, "a placement has weights"
     return decode_step
 
 
 def decode_of(placement: Placement, decode_step: Step, drafts: Drafts | None) -> DecodeCeiling:
+    """The decode ceiling of a step, with what speculative decoding added."""
     ceiling = placement.decode(decode_step)
     if drafts is None or not drafts.drafted:
         return ceiling
@@ -144,12 +155,12 @@ def decode_of(placement: Placement, decode_step: Step, drafts: Drafts | None) ->
 
 
 def tokens_per_step(drafts: Drafts | None) -> float:
-    """What a reading of the weights gave each stream, on average."""
+    """Returns how many tokens a reading of the weights gave each stream, on average."""
     return 1 + (drafts.accepted_per_pass if drafts else 0)
 
 
 def context_of(point: Workload, counts: TokenCounts | None) -> int:
-    """Tokens in the cache during a decode, on average: as counted, else as many as the suite asked for."""
+    """Returns the tokens in the cache during a decode, on average: as counted, else as many as the suite asked for."""
     counts = counts or TokenCounts()
     prompt_tokens = point.prompt_tokens if counts.prompt_tokens is None else counts.prompt_tokens
     output_tokens = point.output_tokens if counts.output_tokens is None else counts.output_tokens
@@ -243,12 +254,12 @@ def _prefill(placement: Placement, point: Workload, counts: TokenCounts) -> tupl
 # Judged while reading: a ceiling may become known later.
 
 MAX_CEILING_RATIO = 2.0
-"""So many times the ceiling is no inaccuracy of what the ceiling stands on."""
+"""A speed so many times the ceiling is no inaccuracy of the figures that the ceiling is made of."""
 FLAG = "implausible"
 
 
 def flag_above_ceiling(samples: Sequence[Sample], run_ceiling: RunCeiling | object) -> list[Sample]:
-    """The samples, flagged where decode or prefill is beyond twice the ceiling; as they are where there is none."""
+    """Flags samples whose decode or prefill is beyond twice the ceiling; without a ceiling they stay as they are."""
     if not isinstance(run_ceiling, RunCeiling):
         return list(samples)
     return [_flagged(sample) if _is_beyond(sample, run_ceiling.at(sample.point)) else sample for sample in samples]

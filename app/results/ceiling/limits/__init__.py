@@ -2,10 +2,11 @@
 
 A rule that has no evidence says nothing; where no rule speaks, it is said what is not known.
 
-base    what a rule sees, and what it says
-ttft    the rules of TTFT
-decode  the rules of decode
-streams what several streams do to each other
+evidence  what a rule sees, and what it says
+ttft      the rules of TTFT
+decode    the rules of decode
+machine   the rules about the machine: GPUs held back, a busy processor, swapping
+streams   what several streams do to each other
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,8 @@ __all__ = ["Evidence", "Limit", "Limits", "limits", "limits_of_run"]
 
 @dataclass(frozen=True)
 class Limits:
+    """What limits a result, and what no rule explains."""
+
     findings: tuple[Limit, ...]
     """What to change first comes first."""
     unknown: tuple[str, ...]
@@ -33,6 +36,7 @@ class Limits:
 
 
 def limits(evidence: Evidence) -> Limits:
+    """Runs all rules over the evidence of one point."""
     findings = [*ttft.rules(evidence), *decode.rules(evidence)]
     unknown = [
         *(() if any(limit.of == "TTFT" for limit in findings) else ttft.unknown(evidence)),

@@ -1,4 +1,4 @@
-"""What decode stands against: memory bandwidth, and what keeps it from reaching that."""
+"""What limits decode: memory bandwidth, and what keeps it from reaching that."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -37,6 +37,7 @@ SPOILERS = frozenset(
 
 
 def rules(evidence: Evidence) -> Iterator[Limit]:
+    """All rules of decode."""
     is_usual = _is_usual(evidence)
     findings = [
         *swapping(evidence),
@@ -55,7 +56,7 @@ def rules(evidence: Evidence) -> Iterator[Limit]:
 
 
 def unknown(evidence: Evidence) -> Iterator[str]:
-    """Why no rule speaks."""
+    """Says what is known of decode where no rule speaks."""
     speeds, ceiling = decodes(evidence.usable), evidence.ceiling
     if not speeds:
         return

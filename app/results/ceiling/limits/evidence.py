@@ -40,6 +40,8 @@ ORDER = (
 
 @dataclass(frozen=True)
 class Limit:
+    """One thing that limits a result, with its evidence and what to do about it."""
+
     key: str
     """Its rule's name; see ORDER."""
     of: Literal["TTFT", "Decode"]
@@ -51,7 +53,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of one point."""
+    """What was measured at one point, and what is known of the hardware there."""
 
     samples: Sequence[Sample]
     ceiling: PointCeiling | None = None
@@ -69,30 +71,35 @@ class Evidence:
 
     @cached_property
     def measured_samples(self) -> list[Sample]:
-        """Without warm-ups, and without those that were to find their prompt in the cache."""
+        """Samples without warm-ups, and without those that were to find their prompt in the cache."""
         return [sample for sample in self.samples if not sample.is_warmup and not sample.reuses_cache]
 
     @cached_property
     def usable(self) -> list[Sample]:
+        """Measured samples that a metric may be taken from."""
         return [sample for sample in self.measured_samples if is_usable(sample)]
 
     @cached_property
     def usable_alone(self) -> list[Sample]:
+        """The usable ones among the samples of a lone stream."""
         return [sample for sample in self.alone if is_usable(sample)]
 
     @cached_property
     def reused(self) -> list[Sample]:
+        """Samples that were to find their prompt in the cache."""
         return [sample for sample in self.samples if not sample.is_warmup and sample.reuses_cache]
 
     @cached_property
     def rounds(self) -> list[list[Sample]]:
-        """Of `measured_samples`: the first stream of each has what the sensors said."""
+        """Measured samples by round; the first stream of each has what the sensors said."""
         return rounds_of(self.measured_samples)
 
     @property
     def streams(self) -> int:
+        """Concurrency of the point."""
         return self.samples[0].point.concurrency if self.samples else 1
 
 
 def decodes(samples: Sequence[Sample]) -> list[float]:
+    """Decode speeds in tok/s of the samples that have one."""
     return [speed for sample in samples if (speed := headline_metrics(sample)["decode_tokens_per_s"])]

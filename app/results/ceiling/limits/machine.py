@@ -69,6 +69,7 @@ def _heat(evidence: Evidence, counts: Mapping[str, int], span_of: SpanOf) -> str
 
 
 def swapping(evidence: Evidence) -> Iterator[Limit]:
+    """The machine swapped during the samples, which spoils a result."""
     swapped_bytes = sensors.swapped(evidence.measured_samples)
     if swapped_bytes >= sensors.SWAPPED_BYTES:
         yield Limit(

@@ -29,7 +29,8 @@ class Wait:
 
 
 def waits(rounds: Sequence[Sequence[Sample]], alone_ms: float | None) -> list[Wait]:
-    """Of each usable stream with a token of its own. `alone_ms`: TTFT of a lone one, where there is one.
+    """Splits the TTFT of each usable stream with a token of its own; `alone_ms` is that of a lone stream, where there
+    is one.
 
     By the server's own times of the prompts where it states all of a round, else by the work that a lone prompt is;
     nothing where neither is known.
@@ -78,7 +79,7 @@ def _by_work(sample: Sample, other_samples: Sequence[Sample], alone_ms: float) -
 
 
 def covered_ms(windows: Sequence[Window], span: Window) -> float:
-    """For how long of a span at least one of the windows was open.
+    """Returns for how many ms of a span at least one of the windows was open.
 
     >>> covered_ms([(0, 4), (3, 6), (9, 20)], (2, 10))
     5.0
@@ -92,13 +93,15 @@ def covered_ms(windows: Sequence[Window], span: Window) -> float:
 
 
 def others_windows(sample: Sample, rounds: Sequence[Sequence[Sample]]) -> list[Window]:
-    """When the other streams of its round had their prompts processed, or waited for that."""
+    """Returns when the other streams of a sample's round had their prompts processed, or waited for that."""
     streams = next((streams for streams in rounds if any(stream is sample for stream in streams)), ())
     return [window for stream in streams if stream is not sample and (window := prefill_window(stream)) is not None]
 
 
 def until_decoding_ms(streams: Sequence[Sample]) -> tuple[float, float] | None:
-    """Of a round: until its last stream had a first token, and until its last token; None where a stream has none."""
+    """Returns the ms of a round until its last stream had a first token, and until its last token; None where one has
+    none.
+    """
     firsts = [token_times.first_token_ms(sample.trace) for sample in streams]
     lasts = [token_times.last_token_ms(sample.trace) for sample in streams]
     if not streams or None in firsts or None in lasts:
@@ -114,12 +117,14 @@ def until_decoding_ms(streams: Sequence[Sample]) -> tuple[float, float] | None:
 
 
 def engine_of(key: str) -> Engine | None:
+    """Returns the engine of this key; None for one that Roofmark does not know."""
     from app import engines  # loads every engine: not at start
 
     return engines.get(key)
 
 
 def slots_remedy(engine: Engine | None) -> str:
+    """Says how to let the engine work on more requests at once."""
     if engine is not None and not engine.batches:
         return _("{engine} works on one request at a time: send it less at once.", engine=engine.title)
     if engine is not None and engine.slots_option:
@@ -132,7 +137,7 @@ def slots_remedy(engine: Engine | None) -> str:
 
 
 def prompts_remedy(engine: Engine | None) -> str:
-    """More slots would not help: the time is that of computing the prompts."""
+    """Says how to shorten the work on prompts: more slots would not help."""
     if engine is not None and engine.prompt_options:
         return _(
             "Send fewer or shorter prompts at once, or change how much of them {engine} processes in one step "
@@ -144,7 +149,7 @@ def prompts_remedy(engine: Engine | None) -> str:
 
 
 def middle(waits: Sequence[Wait]) -> Wait | None:
-    """The medians, all of the same streams."""
+    """Returns the medians of all waits, each of the same streams."""
     if not waits:
         return None
     return Wait(
@@ -155,6 +160,7 @@ def middle(waits: Sequence[Wait]) -> Wait | None:
 
 
 def prefill_words(wait: Wait, streams: str) -> str:
+    """Says how much of TTFT passed for the prompts of other streams."""
     return _(
         "{prefill_ms} of {ttft_ms} ms passed while other prompts were processed, with {streams} at once",
         prefill_ms=format_number(wait.others_prefill_ms),

@@ -26,7 +26,9 @@ MISSED = 0.5
 
 @dataclass(frozen=True)
 class TtftParts:
-    """Of one sample, in ms; None where the server does not state it, or its time is not of this prompt alone."""
+    """What TTFT of one sample consists of, in ms; None where the server does not state it, or it is not of this prompt
+    alone.
+    """
 
     ttft_ms: float
     prompt_ms: float | None
@@ -35,7 +37,7 @@ class TtftParts:
 
     @property
     def rest_ms(self) -> float | None:
-        """Neither in the queue nor for the prompt."""
+        """Milliseconds that passed neither in the queue nor for the prompt."""
         return None if self.prompt_ms is None else self.ttft_ms - self.prompt_ms - (self.queue_ms or 0)
 
 
@@ -47,18 +49,20 @@ class PointTtftParts:
 
     @property
     def ttft_ms(self) -> float:
+        """Median TTFT of all samples."""
         return median(part.ttft_ms for part in self.parts)
 
     def medians(self, *names: str) -> tuple[float, ...] | None:
-        """Of TTFT and of these, in the samples that have them all; None where there is none."""
+        """Medians of TTFT and of these parts, in the samples that have them all; None where there is none."""
         rows = self._rows(names)
         return tuple(median(values) for values in zip(*rows, strict=True)) if rows else None
 
     def are_all(self, *names: str) -> bool:
+        """Whether all samples have these parts."""
         return len(self._rows(names)) == len(self.parts)
 
     def where(self, *names: str) -> str:
-        """Which samples such medians are of, where they are not of all."""
+        """Says which samples such medians are of, where they are not of all."""
         count = len(self._rows(names))
         if count == len(self.parts):
             return ""
@@ -70,6 +74,7 @@ class PointTtftParts:
 
 
 def rules(evidence: Evidence) -> Iterator[Limit]:
+    """All rules of TTFT."""
     yield from _loading(evidence)
     thinking = list(_thinking(evidence.usable))
     yield from thinking
@@ -83,7 +88,7 @@ def rules(evidence: Evidence) -> Iterator[Limit]:
 
 
 def unknown(evidence: Evidence) -> Iterator[str]:
-    """Why no rule speaks."""
+    """Says what is known of TTFT where no rule speaks."""
     parts = _parts(evidence.usable)
     if parts is None:
         return
