@@ -92,8 +92,9 @@ def decode(
 ) -> DecodeCeiling:
     """Computes the decode ceiling: batch x bandwidth / bytes of the step, over devices that each read their portion.
 
-    The speed is that of all sequences of the batch together (docs/ceilings.md, What counts). `expected`: the portions of
-    `step.expected`, where experts lie elsewhere than the other weights. Raises BadInput when the portions make no sense.
+    The speed is that of all sequences of the batch together (docs/ceilings.md, What counts). `expected`: the portions
+    of `step.expected`, where experts lie elsewhere than the other weights. Raises BadInput when the portions make no
+    sense.
     """
     if (
         not portions
@@ -174,7 +175,8 @@ class Drafting:
 def speculative(step: Step, draft: Step, device: Device, drafting: Drafting) -> DecodeCeiling:
     """The ceiling with a draft model (Leviathan et al. 2023): (1 + accepted) x bandwidth / (step + drafted x draft).
 
-    `step` is the model's with one sequence, `draft` that of its draft model. The strict bound reads one token's experts even for several tokens.
+    `step` is the model's with one sequence, `draft` that of its draft model. The strict bound reads one token's experts
+    even for several tokens.
     """
     drafted, accepted = drafting.drafted, drafting.accepted
     n_bytes = step.n_bytes + drafted * draft.n_bytes

@@ -59,7 +59,7 @@ class PublishedGroup:
 
 
 def model_kind(geometry: Geometry) -> str:
-    """Returns a key of MODEL_KINDS; a hybrid has recurrent or linear-attention layers, whether it has experts or not."""
+    """Returns a key of MODEL_KINDS; a hybrid has recurrent or linear-attention layers, with experts or without."""
     if geometry.state_bytes:
         return HYBRID
     return MOE if geometry.experts_total else DENSE
@@ -178,7 +178,7 @@ def _figures(group: PublishedGroup) -> dict[str, str | int]:
     }
 
 
-def why_above_all(
+def above_ceiling_reasons(
     share: float,
     geometry: Geometry,
     step: Step,

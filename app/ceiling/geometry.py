@@ -214,12 +214,12 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text[:60])
 
 
-def together(layers: Iterable[Attention]) -> tuple[Attention, ...]:
+def group_alike(layers: Iterable[Attention]) -> tuple[Attention, ...]:
     """Puts single layers (`layers` = 1) that are alike together."""
     return tuple(replace(layer, layers=count) for layer, count in Counter(layers).items())
 
 
-def typed(params_total: float, params_active: float, bits: float) -> Geometry:
+def from_parameter_counts(params_total: float, params_active: float, bits: float) -> Geometry:
     """Makes the geometry of a model of which only parameter counts and bits per weight are known. Raises BadInput."""
     if not 0 < params_active <= params_total <= 1e15:
         raise BadInput(_("Active parameters must be more than none and no more than all parameters."))

@@ -16,10 +16,10 @@ from app.ceiling.geometry import (
     Part,
     Source,
     Weights,
+    group_alike,
     printable,
     slides_by_default,
     slides_by_period,
-    together,
 )
 from app.ceiling.ggml_keys import Keys
 from app.ceiling.gguf import Header, Tensor, read_header
@@ -79,7 +79,7 @@ def geometry(header: Header, source: Source) -> Geometry:
         source=source,
         architecture=printable(keys.architecture),
         weights=None if no_weights_reason else weights,
-        attention=together(attention),
+        attention=group_alike(attention),
         blocks=len(own_blocks),
         state_bytes=state_bytes,
         experts_total=total,

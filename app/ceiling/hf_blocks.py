@@ -261,7 +261,7 @@ def ffn_parameters(config: HfConfig, layer: Layer) -> FfnParameters:
     """Counts the weights of a layer's FFN, for a `config` that looks at this layer. Raises Missing, BadInput."""
     dense = 0
     if layer.ffn in (Ffn.DENSE, Ffn.BOTH):
-        dense = matrices(config) * config.hidden * _dense_width(config, layer)
+        dense = ffn_matrices(config) * config.hidden * _dense_width(config, layer)
         if config.is_of("rwkv") and not config.is_of("rwkv7"):
             dense += config.hidden**2  # the receptance of the channel mixing
         if config.is_of("longcat_flash"):
@@ -273,7 +273,7 @@ def ffn_parameters(config: HfConfig, layer: Layer) -> FfnParameters:
     return _with_experts(config, dense)
 
 
-def matrices(config: HfConfig) -> int:
+def ffn_matrices(config: HfConfig) -> int:
     """Matrices of an FFN: 3 with a gate, 2 without."""
     activation = config.value("mlp_hidden_act") or config.value("hidden_act")
     is_ungated = activation in UNGATED_ACTIVATIONS or config.model_type in UNGATED_FFN or config.is_of("rwkv")
@@ -311,7 +311,7 @@ def _adjusted(config: HfConfig, width: int) -> int:
 
 
 def _with_experts(config: HfConfig, dense: int) -> FfnParameters:
-    hidden, per_expert = config.hidden, matrices(config)
+    hidden, per_expert = config.hidden, ffn_matrices(config)
     experts = config.experts
     used = config.experts_used or (1 if experts == 1 else 0)
     if not used:

@@ -14,8 +14,8 @@ from app.ceiling.geometry import (
     Part,
     Source,
     Weights,
+    group_alike,
     printable,
-    together,
 )
 from app.ceiling.hf_blocks import FfnParameters, attention, attention_parameters, ffn_parameters
 from app.ceiling.hf_keys import (
@@ -121,7 +121,7 @@ def _cache(config: HfConfig, plan: Sequence[Layer], assumptions: list[str]) -> t
             if (group := attention(config.at(index), layer)) is not None
             for _copy in range(sublayers(config))
         ]
-        return together(groups), sum(state_bytes(config.at(index), layer) for index, layer in enumerate(plan))
+        return group_alike(groups), sum(state_bytes(config.at(index), layer) for index, layer in enumerate(plan))
     except Missing as error:
         assumptions.append(
             N_("config.json names no {error}, so KV cache and state are unknown and left out", error=error)

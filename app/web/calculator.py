@@ -133,11 +133,11 @@ def _known_geometry(form: Fields, models: Sequence[KnownModel]) -> KnownGeometry
             raise BadInput(_("No ceiling is known of that model any more: pick another, or type its parameters."))
         return replace(model.told, geometry=at_bits(model.told.geometry, bits_per_weight(form, "as_bits")))
     if packed_config := form.get("config"):
-        return KnownGeometry(from_json(_unpacked(packed_config), bits_per_weight(form)))
+        return KnownGeometry(from_json(_unpack_config(packed_config), bits_per_weight(form)))
     return KnownGeometry(from_figures(form))
 
 
-def of_run(
+def run_query(
     model_id: int,
     machine: str,
     machine_devices: Sequence[KnownDevice],
@@ -172,7 +172,7 @@ def of_run(
 # --- config.json in an address ---------------------------------------------------------------------------------------
 
 
-def packed(text: str) -> str:
+def pack_config(text: str) -> str:
     """Packs a config.json into a piece of an address. Raises BadInput where it is none or too long."""
     needed = _needed(config_json(text))
     from_document(needed)
@@ -186,7 +186,7 @@ def _needed(document: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in document.items() if not _NOT_NEEDED.match(key)}
 
 
-def _unpacked(link: str) -> bytes:
+def _unpack_config(link: str) -> bytes:
     try:
         stream = zlib.decompressobj()
         text = stream.decompress(base64.urlsafe_b64decode(link[:MAX_LINK]), MAX_CONFIG_CHARS)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.ceiling.bytes_per_step import kv_bytes
 from app.ceiling.decode import Device
-from app.ceiling.geometry import Certainty, Geometry, typed
+from app.ceiling.geometry import Certainty, Geometry, from_parameter_counts
 from app.ceiling.ggml_geometry import from_file
 from app.ceiling.hf_config import from_config
 from app.ceiling.report import report
@@ -368,7 +368,7 @@ def test_the_json_of_a_report() -> None:
     doubted = report(from_config({**LLAMA, "warp_size": 8}, 16), H100, 1000).to_json()
     assert (doubted["certainty"], doubted["not_understood"]) == ("estimate", ["warp_size"])
     assert doubted["decode_ceiling_tokens_per_s"] == sound["decode_ceiling_tokens_per_s"]
-    assert report(typed(8e9, 8e9, 16), H100).to_json()["certainty"] == "estimate"
+    assert report(from_parameter_counts(8e9, 8e9, 16), H100).to_json()["certainty"] == "estimate"
 
 
 def test_both_figures_of_a_window_without_a_pattern() -> None:

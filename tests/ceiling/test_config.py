@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.ceiling.bytes_per_step import kv_bytes, kv_bytes_per_token, step
-from app.ceiling.geometry import Geometry, typed
+from app.ceiling.geometry import Geometry, from_parameter_counts
 from app.ceiling.ggml_geometry import from_file
 from app.ceiling.ggml_keys import Keys
 from app.ceiling.hf_config import from_config
@@ -327,7 +327,7 @@ def test_names_are_fit_to_be_shown() -> None:
 
 
 def test_typed_by_hand() -> None:
-    geometry = typed(30.5e9, 3e9, 4.5)
+    geometry = from_parameter_counts(30.5e9, 3e9, 4.5)
     decode_step = step(geometry, 8000)
     assert decode_step is not None
     assert decode_step.n_bytes == 3e9 * 4.5 / 8
@@ -336,7 +336,7 @@ def test_typed_by_hand() -> None:
     assert any("KV" in sentence for sentence in geometry.assumptions)
     for wrong in ((1e9, 2e9, 4), (0, 0, 4), (1e9, 1e9, 0), (1e9, 1e9, float("nan")), (float("inf"), 1, 4)):
         with pytest.raises(BadInput):
-            typed(*wrong)
+            from_parameter_counts(*wrong)
 
 
 @pytest.mark.parametrize("config", [*MODELS.values(), *MORE.values()])

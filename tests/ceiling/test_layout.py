@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.ceiling.bytes_per_step import Step, check_tokens, step
 from app.ceiling.decode import Device, Portion, Split, decode
-from app.ceiling.geometry import Attention, Geometry, Part, Source, Weights, typed
+from app.ceiling.geometry import Attention, Geometry, Part, Source, Weights, from_parameter_counts
 from app.ceiling.layout import Layout, Memory
 from app.ceiling.offload import ALL_LAYERS, Offload, in_ram
 from app.ceiling.prefill import attention_pairs
@@ -216,7 +216,7 @@ def test_too_few_experts_in_memory_do_not_fit_either() -> None:
 
 def test_only_totals_are_spread_evenly() -> None:
     """117 B parameters of which 5.1 B are active: nothing says which of them are experts."""
-    geometry = typed(117e9, 5.1e9, 4.25)
+    geometry = from_parameter_counts(117e9, 5.1e9, 4.25)
     decode_step = read(geometry)
     ceiling = Layout((Memory(FAST, 16 * GIB),), Memory(SLOW)).decode(geometry, decode_step)
     assert ceiling is not None

@@ -6,7 +6,7 @@ import pytest
 
 from app.ceiling.advice import Fit, MeasuredRun, Observation, advise, fit, mean_context, next_quantization, waterfall
 from app.ceiling.decode import Device, against_context, decode_on, usual_range
-from app.ceiling.efficiency import cache_guard, mbu, mfu, why_above_all
+from app.ceiling.efficiency import above_ceiling_reasons, cache_guard, mbu, mfu
 from app.ceiling.hf_config import from_config
 from app.ceiling.number_formats import KvTypes
 from app.ceiling.prefill import prefill
@@ -22,18 +22,18 @@ def test_utilisation_of_the_peak() -> None:
 
 def test_above_all_is_shown_and_explained() -> None:
     decode_step = stepped(LLAMA_8B)
-    assert why_above_all(0.99, LLAMA_8B, decode_step, is_bandwidth_measured=False) == ()
-    typed_in = why_above_all(1.2, LLAMA_8B, decode_step, is_bandwidth_measured=False)
+    assert above_ceiling_reasons(0.99, LLAMA_8B, decode_step, is_bandwidth_measured=False) == ()
+    typed_in = above_ceiling_reasons(1.2, LLAMA_8B, decode_step, is_bandwidth_measured=False)
     assert typed_in[0] == "the bandwidth assumed for this machine is too low"
     assert any("speculative" in reason for reason in typed_in)
-    measured = why_above_all(1.2, LLAMA_8B, decode_step, is_bandwidth_measured=True, is_speculative=True)
+    measured = above_ceiling_reasons(1.2, LLAMA_8B, decode_step, is_bandwidth_measured=True, is_speculative=True)
     assert [reason.split(":")[0] for reason in measured] == [
         "the measured bandwidth may be too low",
         "speculative decoding may have accepted more drafted tokens than the server reports",
         "the server may run another model file or quantization than the one the ceiling was computed for",
     ]
     moe = from_config(MODELS["Qwen3-30B-A3B"], 4.85)
-    reasons = why_above_all(1.2, moe, stepped(moe), True, cache_bytes=1 << 30, is_speculative=False)
+    reasons = above_ceiling_reasons(1.2, moe, stepped(moe), True, cache_bytes=1 << 30, is_speculative=False)
     assert reasons[0].startswith("cache may help")
     assert any("experts" in reason for reason in reasons)
     assert not any("speculative" in reason for reason in reasons)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from sqlmodel import Session
 
-from app.ceiling.geometry import Geometry, Source, typed
+from app.ceiling.geometry import Geometry, Source, from_parameter_counts
 from app.ceiling.hf_config import from_config
 from app.core.configuration import Snapshot
 from app.core.errors import BadInput, NotFound
@@ -19,7 +19,7 @@ from tests.ceiling.models import MODELS
 from tests.databases import on_both
 from tests.seed import seed
 
-GUESS = typed(8e9, 8e9, 4.5)
+GUESS = from_parameter_counts(8e9, 8e9, 4.5)
 CONFIG = from_config(MODELS["Llama-3.1-8B"], 4.5)
 
 

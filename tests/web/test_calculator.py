@@ -20,7 +20,7 @@ from app.db.database import Database
 from app.db.devices import KnownDevices
 from app.db.tables import Run
 from app.hardware.catalogue import built_in
-from app.web.calculator import calculate, packed
+from app.web.calculator import calculate, pack_config
 from app.web.forms import Fields
 from tests.ceiling.models import MODELS
 from tests.seed import seed
@@ -63,16 +63,16 @@ def test_kv_type_and_batch(client: TestClient) -> None:
 
 def test_an_estimate_is_called_one(client: TestClient) -> None:
     shape = {**MODELS["Llama-3.1-8B"], "warp_heads": 8}
-    doubted = ask(client, {"bandwidth": "100", "config": packed(json.dumps(shape))})
+    doubted = ask(client, {"bandwidth": "100", "config": pack_config(json.dumps(shape))})
     assert "An estimate, no bound: Roofmark does not understand warp_heads" in doubted
     del shape["warp_heads"]
-    assert "no bound" not in ask(client, {"bandwidth": "100", "config": packed(json.dumps(shape))})
+    assert "no bound" not in ask(client, {"bandwidth": "100", "config": pack_config(json.dumps(shape))})
     assert "no bound: the figures" in ask(client, TYPED)
 
 
 def test_experts_of_unknown_use_are_asked_for(client: TestClient) -> None:
     shape = {key: value for key, value in MODELS["Qwen3-30B-A3B"].items() if key != "num_experts_per_tok"}
-    problem = ask(client, {"bandwidth": "100", "config": packed(json.dumps(shape))}, 422)
+    problem = ask(client, {"bandwidth": "100", "config": pack_config(json.dumps(shape))}, 422)
     assert "how many of its 128 experts a token uses is unknown" in problem
     assert "type the active parameters" in problem
 
@@ -179,7 +179,7 @@ def test_any_address_gives_ceilings_or_one_sentence(query: dict[str, str]) -> No
 
 def test_every_worked_model_fits_a_link() -> None:
     shapes: list[dict[str, Any]] = list(MODELS.values())
-    assert all(len(packed(json.dumps(shape))) < 1000 for shape in shapes)
+    assert all(len(pack_config(json.dumps(shape))) < 1000 for shape in shapes)
 
 
 def test_measured_models_and_machines_devices_are_presets(client: TestClient, database: Database) -> None:

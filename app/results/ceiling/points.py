@@ -8,7 +8,7 @@ from sqlmodel import Session
 
 from app.ceiling.bytes_per_step import Step, step
 from app.ceiling.decode import DecodeCeiling, with_drafts
-from app.ceiling.efficiency import cache_guard, mbu, mfu, why_above_all
+from app.ceiling.efficiency import above_ceiling_reasons, cache_guard, mbu, mfu
 from app.ceiling.geometry import Certainty
 from app.ceiling.prefill import PrefillCeiling, prefill
 from app.core.i18n import _
@@ -219,7 +219,7 @@ def _uncounted(point: Workload) -> str:
 
 def _above(placement: Placement, decode_step: Step, share: float, drafts: Drafts | None) -> tuple[str, ...]:
     is_speculative = None if drafts is None else drafts.drafted > 0
-    reasons = why_above_all(
+    reasons = above_ceiling_reasons(
         share, placement.geometry, decode_step, placement.is_measured, placement.llc_bytes, is_speculative
     )
     if reasons and placement.ram_time_share(decode_step):

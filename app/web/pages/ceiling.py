@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from app.ceiling.number_formats import KV_BITS, USUAL_BITS
 from app.core.errors import BadInput
 from app.db import devices, models
-from app.web.calculator import EXAMPLE, calculate, packed
+from app.web.calculator import EXAMPLE, calculate, pack_config
 from app.web.deps import DatabaseDep, Form, ReadSession
 from app.web.forms import Fields
 from app.web.paths import path_for
@@ -30,7 +30,7 @@ def show_ceiling(request: Request, session: ReadSession) -> Response:
 def read_config(request: Request, database: DatabaseDep, form: Form) -> Response:
     """A pasted config.json becomes a part of the address."""
     try:
-        link = packed(form.get("text"))
+        link = pack_config(form.get("text"))
     except BadInput as error:
         with database.read() as session:
             return _page(request, session, form, False, error)

@@ -119,7 +119,7 @@ def _calculation(
 ) -> str:
     if not isinstance(roof, RunCeiling) or top is None or model is None or model.id is None:
         return ""
-    return calculator.of_run(model.id, machine.name, devices.devices_of(session, machine), roof.placement, top)
+    return calculator.run_query(model.id, machine.name, devices.devices_of(session, machine), roof.placement, top)
 
 
 def _decodes(measured: Sequence[MetricResult], samples: Sequence[Sample]) -> list[charts.MeasuredSpeed]:

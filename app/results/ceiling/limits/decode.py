@@ -13,8 +13,14 @@ from app.hardware.catalogue import built_in
 from app.metrics import sensors
 from app.metrics.summary import percentile
 from app.results.ceiling.limits.evidence import NOTABLE, Evidence, Limit, decodes
-from app.results.ceiling.limits.machine import WHOLE, busy_cpu, held_back, swapping
-from app.results.ceiling.limits.streams import covered_ms, engine_of, others_windows, prompts_remedy, until_decoding_ms
+from app.results.ceiling.limits.machine import WHOLE, busy_cpu, swapping, throttled_gpu
+from app.results.ceiling.limits.streams import (
+    covered_ms,
+    engine_of,
+    other_prefill_windows,
+    prompts_remedy,
+    until_decoding_ms,
+)
 from app.results.ceiling.placement import Placement, decode_peers
 from app.results.ceiling.points import PointCeiling
 
@@ -47,7 +53,7 @@ def rules(evidence: Evidence) -> Iterator[Limit]:
         *_rejected_drafts(evidence.ceiling),
     ]
     if not is_usual:  # what reaches what such hardware usually does was not held back by much
-        findings += held_back(evidence, "Decode", sensors.decode_span_ms)
+        findings += throttled_gpu(evidence, "Decode", sensors.decode_span_ms)
     yield from findings
     yield from _kv_cache(evidence)
     yield from _shared(evidence)
@@ -255,7 +261,7 @@ def _stalls(evidence: Evidence) -> Iterator[Limit]:
         share=format_number(100 * lost_ms / whole_ms),
     )
     in_prefill_ms = sum(
-        covered_ms(others_windows(sample, evidence.rounds), (from_ms, from_ms + gap_ms))
+        covered_ms(other_prefill_windows(sample, evidence.rounds), (from_ms, from_ms + gap_ms))
         for gap_ms, from_ms, sample in stalls
     )
     if evidence.streams > 1 and in_prefill_ms >= MOSTLY * sum(gap_ms for gap_ms, *_ in stalls):

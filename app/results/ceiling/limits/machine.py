@@ -18,7 +18,7 @@ BUSY_PERCENT = 100 * sensors.BUSY_CPU_SHARE
 SpanOf = Callable[[Sequence[Sample]], Span | None]
 
 
-def held_back(evidence: Evidence, of: Literal["TTFT", "Decode"], span_of: SpanOf) -> Iterator[Limit]:
+def throttled_gpu(evidence: Evidence, of: Literal["TTFT", "Decode"], span_of: SpanOf) -> Iterator[Limit]:
     """A GPU was held back by heat or a fault, which spoils a result, or by the power that it is meant to draw at most.
 
     `span_of`: the part of a round that counts, as of prefill or of decode.

@@ -92,7 +92,7 @@ def covered_ms(windows: Sequence[Window], span: Window) -> float:
     return covered
 
 
-def others_windows(sample: Sample, rounds: Sequence[Sequence[Sample]]) -> list[Window]:
+def other_prefill_windows(sample: Sample, rounds: Sequence[Sequence[Sample]]) -> list[Window]:
     """Returns when the other streams of a sample's round had their prompts processed, or waited for that."""
     streams = next((streams for streams in rounds if any(stream is sample for stream in streams)), ())
     return [window for stream in streams if stream is not sample and (window := prefill_window(stream)) is not None]
@@ -148,7 +148,7 @@ def prompts_remedy(engine: Engine | None) -> str:
     return _("Send fewer or shorter prompts at once.")
 
 
-def middle(waits: Sequence[Wait]) -> Wait | None:
+def median_wait(waits: Sequence[Wait]) -> Wait | None:
     """Returns the medians of all waits, each of the same streams."""
     if not waits:
         return None

@@ -12,8 +12,15 @@ from app.hardware.catalogue import built_in
 from app.metrics import sensors, token_times
 from app.metrics.ttft import read_ttft
 from app.results.ceiling.limits.evidence import NOTABLE, Evidence, Limit
-from app.results.ceiling.limits.machine import held_back
-from app.results.ceiling.limits.streams import engine_of, middle, prefill_words, prompts_remedy, slots_remedy, waits
+from app.results.ceiling.limits.machine import throttled_gpu
+from app.results.ceiling.limits.streams import (
+    engine_of,
+    median_wait,
+    prefill_words,
+    prompts_remedy,
+    slots_remedy,
+    waits,
+)
 from app.results.ceiling.placement import prefill_peers
 
 MOSTLY = 0.5
@@ -80,11 +87,11 @@ def rules(evidence: Evidence) -> Iterator[Limit]:
     yield from thinking
     parts = None if thinking else _parts(evidence.usable)
     if parts is not None:
-        yield from _queue(parts) if evidence.streams == 1 else _others(evidence, parts)
+        yield from _queue(parts) if evidence.streams == 1 else _several_streams(evidence, parts)
         yield from _outside(evidence, parts)
         yield from _prompt(evidence, parts)
     yield from _cache(evidence.reused)
-    yield from held_back(evidence, "TTFT", sensors.prefill_span_ms)
+    yield from throttled_gpu(evidence, "TTFT", sensors.prefill_span_ms)
 
 
 def unknown(evidence: Evidence) -> Iterator[str]:
@@ -194,11 +201,11 @@ def _queue_words(medians: Sequence[float]) -> str:
     )
 
 
-def _others(evidence: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
+def _several_streams(evidence: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
     """Of several streams, by what the others did while one waited: their prompts were processed, or their answers
     held the slots. A lone stream may have been slow for reasons of its own."""
     alone, queue_medians = _parts(evidence.usable_alone), parts.medians("queue_ms")
-    wait = middle(waits(evidence.rounds, alone.ttft_ms if alone else None))
+    wait = median_wait(waits(evidence.rounds, alone.ttft_ms if alone else None))
     is_slower = alone is None or parts.ttft_ms > (1 + NOTABLE) * alone.ttft_ms + NEGLIGIBLE_MS
     at_once = plural(evidence.streams, "stream")
     if (
