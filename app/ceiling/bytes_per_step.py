@@ -27,13 +27,13 @@ class Step:
     expected_weight_bytes: int
     """The same when each sequence uses experts of its own by chance; no bound, but what to expect."""
     kv_bytes: int | None
-    """Of one sequence; None where the layers are unknown."""
+    """KV cache of one sequence that is read; None where the layers are unknown."""
     state_bytes: int
-    """Of one sequence; read and written."""
+    """Recurrent state of one sequence, which a step reads and writes."""
     head_bytes: int = 0
-    """Of `weight_bytes`, the output head."""
+    """The part of `weight_bytes` that is the output head."""
     routed_bytes: int = 0
-    """Of `weight_bytes`, the routed experts that are read."""
+    """The part of `weight_bytes` that is routed experts."""
 
     @property
     def dense_bytes(self) -> int:

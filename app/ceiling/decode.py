@@ -250,7 +250,7 @@ class CurvePoint:
     high_tokens_per_s: float
     """Low and high: the range of most good results."""
     kv_share: float
-    """Of all bytes of the step."""
+    """Share of 1 of the step's bytes that is KV cache."""
 
 
 def against_context(

@@ -158,7 +158,7 @@ def attention_parameters(config: HfConfig, layer: Layer, group: Attention) -> in
 
 
 def _query_parameters(config: HfConfig, q: int) -> int:
-    """Through a narrow middle where there is one."""
+    """Weights of the query projection, which may go through a narrow middle (`q_lora_rank`)."""
     names = ("share_q_dim", "q_lora_rank") if config.flag("use_mla", default=True) else ("share_q_dim",)
     narrow = config.count(*names, default=0)
     return config.hidden * narrow + narrow + narrow * q if narrow else config.hidden * q
@@ -333,7 +333,7 @@ def _with_experts(config: HfConfig, dense: int) -> FfnParameters:
 
 
 def _shared_width(config: HfConfig, width: int) -> int:
-    """Of all shared experts together."""
+    """Width of all shared experts together."""
     if config.is_of("llama4"):
         return width
     of_one = config.count(*SHARED_WIDTH, default=0) or width

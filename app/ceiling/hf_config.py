@@ -168,7 +168,7 @@ def _weights(
 
 
 def _experts(ffns: Sequence[FfnParameters]) -> tuple[int, int]:
-    """In all and used: of a layer where all are alike, else summed over the layers, by size where sizes differ."""
+    """Experts in all and used: of a layer where all layers are alike, else summed, by size where sizes differ."""
     routed = [ffn for ffn in ffns if ffn.experts]
     if len({(ffn.experts, ffn.experts_used, ffn.of_expert) for ffn in routed}) <= 1:
         return (routed[0].experts, routed[0].experts_used) if routed else (0, 0)
@@ -209,7 +209,7 @@ def _parameters(config: HfConfig, plan: Sequence[Layer], ffns: Sequence[FfnParam
 
 
 def _per_layer_inputs(config: HfConfig, vocabulary: int, blocks: int) -> tuple[int, int]:
-    """Of Gemma's embeddings for each layer: what is read, and what is only looked up."""
+    """Weights of Gemma's embeddings for each layer: those that are read, and those only looked up."""
     per_layer, hidden = config.count("hidden_size_per_layer_input", default=0), config.hidden
     rows = config.count("vocab_size_per_layer_input", default=vocabulary)
     dense = blocks * (3 * hidden * per_layer + hidden) + per_layer if per_layer else 0

@@ -106,7 +106,7 @@ def _shares_kv(config: HfConfig, blocks: int) -> list[bool]:
 
 
 def _mixers(config: HfConfig, blocks: int, names: list[Any] | None) -> tuple[list[Mixer], bool, list[str]]:
-    """Also whether it is unknown which layers slide."""
+    """The mixer of each layer, whether it is unknown which layers slide, and assumptions."""
     config.understand(*FULL_INTERVAL, *WINDOW_PATTERN, "max_window_layers", "layer_group_size", "attn_type_list")
     if names:
         config.understand(*WINDOW, *CHUNK, *ATTENDING, "use_sliding_window", "attn_layer_period", "attn_layer_offset")
@@ -133,7 +133,7 @@ def _cycled(names: list[Any], blocks: int, config: HfConfig) -> list[Any]:
 
 
 def _recurrent_mixers(config: HfConfig, blocks: int) -> list[Mixer] | None:
-    """Of a model that is not all attention, by whichever key says so; None where all layers attend."""
+    """The mixers of a model that is not all attention, by whichever key says so; None where all layers attend."""
     indices = range(blocks)
     if config.is_of("falcon_h1"):
         return [Mixer.PARALLEL] * blocks
@@ -171,7 +171,7 @@ def _whole(entries: list[Any], blocks: int, name: str) -> list[Any]:
 
 
 def _windows(config: HfConfig, blocks: int) -> tuple[list[Mixer], bool, list[str]]:
-    """Of a model of which all layers attend."""
+    """The mixers of a model whose layers all attend; the rest is as in `_mixers`."""
     chunk = config.count(*CHUNK, default=0)
     default = not config.is_of("qwen2", "qwen3")
     if not (config.window or chunk) or not config.flag("use_sliding_window", default=default):

@@ -91,7 +91,7 @@ _K_AND_V = re.compile(r"k(\d{1,2})_?v(\d{1,2})")
 
 @cache
 def kv_bits(name: str) -> float | None:
-    """Of a value of a KV cache of this type. None where the name does not tell.
+    """Returns the bits of a value of a KV cache of this type; None where the name does not tell.
 
     Of a type that is not in the table, those in its name: the scales that it may have are left out, like everything
     uncertain.
@@ -127,7 +127,7 @@ class KvTypes:
 
     @property
     def bits(self) -> tuple[float, float]:
-        """Of a value of K and of V."""
+        """Bits of a value of K, and of V."""
         if k_and_v := _K_AND_V.fullmatch(self.k if self.k == self.v else ""):
             return float(k_and_v[1]), float(k_and_v[2])
         return kv_bits(self.k) or 0, kv_bits(self.v) or 0

@@ -30,7 +30,7 @@ class Report:
     decode: DecodeCeiling | None
     prefill: PrefillCeiling | None
     assumptions: tuple[str, ...]
-    """Of the geometry and of both ceilings, and why something is unknown."""
+    """Assumptions of the geometry and of both ceilings, and why something is unknown."""
     no_decode: str = ""
     """Why there is no decode ceiling, and what to do about it."""
 

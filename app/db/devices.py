@@ -133,7 +133,7 @@ def _of_catalogue(device: catalogue.Device) -> KnownDevice:
 
 
 def _of_machine(device: MachineDevice, machine: str) -> KnownDevice:
-    """One of them, where there are several equal ones."""
+    """One of a machine's devices, where there are several equal ones."""
     stated = device.bandwidths[0]
     computing_device = decode.Device(local_name(device.name, machine), stated.bytes_per_s, device.peak_flops)
     is_ram = device.kind == "ram"

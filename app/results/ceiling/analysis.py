@@ -87,7 +87,7 @@ def _longest(config: Config, run_ceiling: RunCeiling) -> int:
 def _fit(
     placement: Placement, device: Device, point_ceiling: PointCeiling, decodes: Sequence[Decode]
 ) -> tuple[Fit | None, tuple[str, ...]]:
-    """With the run of another model or quantization on the same devices whose bytes differ most."""
+    """Fits the point and the run of another model or quantization on the same devices whose bytes differ most."""
     layers = placement.geometry.blocks
     if point_ceiling.point.concurrency != 1 or not layers or not point_ceiling.steps_per_s:
         return None, ()

@@ -26,7 +26,7 @@ class ConfigCeiling(NamedTuple):
 
     ceiling: DecodeCeiling
     mbu: float
-    """Of the newest run, as a share of 1; never clamped."""
+    """Share of 1 that the newest run reaches; never clamped."""
 
 
 @cached_query(2)

@@ -39,13 +39,13 @@ class Placement:
     """Where a model lies: the devices that hold it, and how a step is read from them."""
 
     known_geometry: KnownGeometry
-    """The model's geometry, with its weights, and who told it."""
+    """The model's geometry, with its weights, and where it was read."""
     kv: KvTypes
     device_shares: tuple[DeviceShare, ...]
     """Cards before memory; equal cards one by one."""
     layout: Layout
     slots: int | None
-    """So many requests the server works on at once; None where it does not tell."""
+    """Requests that the server works on at once; None where it does not tell."""
     assumptions: tuple[str, ...]
 
     @property
@@ -268,7 +268,7 @@ def _without_bandwidth(owner: MachineDevice | None, overflow: str | None = None)
 
 
 def _figures(owners: Sequence[MachineDevice]) -> Iterator[str]:
-    """Which figures were not known yet when the run was measured, and which of two peaks counts."""
+    """Says which figures were not known yet when the run was measured, and which of two peaks counts."""
     for owner in owners:
         stated = owner.bandwidths[0]
         if stated.is_later:
@@ -309,7 +309,7 @@ def computing(name: str, is_ram: bool) -> str:
 
 
 def _kv_types(settings: Mapping[str, object]) -> tuple[KvTypes, list[str]]:
-    """And what is to be said of types that are not stated or of which the size is not known."""
+    """The types of the KV cache, and doubts about those that are not stated or whose size is unknown."""
     stated = [settings.get(key) for key in ("kv_type_k", "kv_type_v")]
     names = ["f16" if name is None else str(name).strip().lower() for name in stated]
     doubts = [_("the type of the KV cache is not stated, so f16 is counted")] if None in stated else []

@@ -39,7 +39,7 @@ class PointCeiling:
     """Measured, all streams together: of several ones the throughput of their rounds, which holds their prompts too."""
     mbu: float | None
     above: tuple[str, ...]
-    """Which assumption must be wrong when more than all was reached."""
+    """Assumptions that may be wrong, where more than the whole ceiling was reached."""
     cache: str | None
     prefill: PrefillCeiling | None
     why_no_prefill: str
@@ -228,7 +228,7 @@ def _above(placement: Placement, decode_step: Step, share: float, drafts: Drafts
 
 
 def _prefill(placement: Placement, point: Workload, counts: TokenCounts) -> tuple[PrefillCeiling | None, str]:
-    """And why there is none. Of the tokens that were not cached."""
+    """The prefill ceiling of the tokens that were not cached, or None and why there is none."""
     if point.concurrency > 1:
         return None, _(
             "Several streams ran at once and shared the compute, so there is no prefill ceiling for one of them."

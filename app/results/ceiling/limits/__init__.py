@@ -32,7 +32,7 @@ class Limits:
     findings: tuple[Limit, ...]
     """What to change first comes first."""
     unknown: tuple[str, ...]
-    """Of TTFT and of decode, where no rule speaks: what is known all the same, or what would have to be known."""
+    """What is known of TTFT or decode where no rule speaks, or what would have to be known."""
 
 
 def limits(evidence: Evidence) -> Limits:

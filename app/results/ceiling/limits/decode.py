@@ -167,7 +167,7 @@ def _bandwidth(evidence: Evidence, is_explained: bool) -> Iterator[Limit]:
 
 
 def _prompts_share(evidence: Evidence) -> float:
-    """Of a round's time with several streams, until the last of them had its first token; 0 of a lone stream, whose
+    """Share of a round's time with several streams until the last one had its first token; 0 of a lone stream, whose
     decode speed holds nothing of that."""
     if evidence.streams == 1:
         return 0.0
@@ -203,7 +203,7 @@ def _kv_cache(evidence: Evidence) -> Iterator[Limit]:
 
 
 def _offload(evidence: Evidence) -> Iterator[Limit]:
-    """By the layers that the configuration states, else by the server's own word."""
+    """A part of the model is not on a GPU, by the stated layers, else by the server's own word."""
     point_ceiling, placement = evidence.ceiling, evidence.placement
     remedy = _("Bring more of it onto GPUs: a smaller quantization, a smaller KV cache, or one more GPU.")
     if point_ceiling is not None and placement is not None and placement.is_partly_in_ram:

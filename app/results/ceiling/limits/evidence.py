@@ -47,7 +47,7 @@ class Limit:
     of: Literal["TTFT", "Decode"]
     sentence: str
     evidence: str
-    """With its figures, without a full stop."""
+    """The figures in words, without a full stop."""
     remedy: str
 
 
@@ -61,11 +61,11 @@ class Evidence:
     no_ceiling: str = ""
     """Why there is no ceiling, and what to do about it."""
     alone: Sequence[Sample] = ()
-    """Of a point with several streams: samples of the same run and lengths with a single one."""
+    """For a point with several streams: samples of the same run and lengths with a single one."""
     cpu_load_share_before: float | None = None
-    """Of all cores of the server's machine, just before the run."""
+    """Load of all cores of the server's machine just before the run, as a share of 1."""
     on_cards_share: float | None = None
-    """Of the model, as the server says (see `ServerMetric` of the name `gpu_share`)."""
+    """Share of 1 of the model that is on cards, as the server says (see `ServerMetric` of the name `gpu_share`)."""
     engine: str = ""
     """Its key; empty where it is not known."""
 

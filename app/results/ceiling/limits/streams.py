@@ -52,7 +52,7 @@ def _waits(streams: Sequence[Sample], alone_ms: float | None) -> Iterator[Wait]:
 
 
 def _is_of_prompt(sample: Sample) -> bool:
-    """As TTFT is taken: no model was loaded, and the prompt was not in the cache."""
+    """Whether TTFT is the prompt's time: no model was loaded, and the prompt was not in the cache."""
     return not {"cold", "cached", "not_streamed"} & set(sample.flags)
 
 

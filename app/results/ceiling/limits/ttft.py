@@ -121,7 +121,7 @@ def unknown(evidence: Evidence) -> Iterator[str]:
 
 
 def _parts(usable: Sequence[Sample]) -> PointTtftParts | None:
-    """Of the samples that TTFT is taken from: none that loaded the model, or had its prompt in the cache."""
+    """The parts of the samples that count for TTFT: none that loaded the model, or had its prompt in the cache."""
     parts = [
         _part(sample, ttft_ms)
         for sample in usable
@@ -174,14 +174,14 @@ def _thinking(usable: Sequence[Sample]) -> Iterator[Limit]:
 
 
 def _unseen_tokens(trace: Trace) -> int:
-    """Before the first one that was seen."""
+    """Counts tokens before the first one that was seen."""
     if token_times.is_mostly_unseen(trace):
         return (trace.output_tokens or 0) - len(trace.token_events)
     return token_times.unseen_reasoning(trace)
 
 
 def _queue(parts: PointTtftParts) -> Iterator[Limit]:
-    """Of a lone stream: in the server's queue, where it tells."""
+    """A lone stream waited in the server's queue, where the server tells."""
     medians = parts.medians("queue_ms")
     if medians is not None and medians[1] > NOTABLE * medians[0]:
         yield Limit(
@@ -202,7 +202,7 @@ def _queue_words(medians: Sequence[float]) -> str:
 
 
 def _several_streams(evidence: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
-    """Of several streams, by what the others did while one waited: their prompts were processed, or their answers
+    """Explains several streams by what the others did while one waited: their prompts were processed, or their answers
     held the slots. A lone stream may have been slow for reasons of its own."""
     alone, queue_medians = _parts(evidence.usable_alone), parts.medians("queue_ms")
     wait = median_wait(waits(evidence.rounds, alone.ttft_ms if alone else None))
@@ -257,7 +257,7 @@ def _rest(rest_ms: float, ttft_ms: float) -> str:
 
 
 def _outside(evidence: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
-    """Of a lone stream: several ones wait for each other."""
+    """Time of a lone stream beside its prompt; several streams wait for each other instead."""
     medians = parts.medians("rest_ms") if evidence.streams == 1 else None
     if medians is not None and _is_notable(medians[1], medians[0]):
         yield Limit(
@@ -312,7 +312,7 @@ def _prompt(evidence: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
 
 
 def _cache(reused: Sequence[Sample]) -> Iterator[Limit]:
-    """By the server's own count; where it does not tell, nothing is known."""
+    """The prompt cache missed by the server's own count; where it does not tell, nothing is known."""
     token_pairs = [
         (cached, total)
         for sample in reused
